@@ -113,6 +113,14 @@ inline void StoreSome(Packed packed, std::byte* to, int64_t lanes) {
 #else
 template <typename Packed>
 inline Packed LoadSome(const std::byte* from, int64_t lanes) {
+#if defined(__AVX2__)
+  // A register that was written in parts waits until they are in the cache.
+  if constexpr (std::is_same_v<Packed, FloatLanes>) {
+    const __m256i mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(lanes)),  //
+                                            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    return BitCast<Packed>(_mm256_maskload_ps(reinterpret_cast<const float*>(from), mask));
+  }
+#endif
   Packed packed{};
   std::memcpy(&packed, from, static_cast<size_t>(lanes) * sizeof(packed) / kFloatLanes);
   return packed;

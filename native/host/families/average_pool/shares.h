@@ -3,9 +3,10 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "families/average_pool/computation.h"
@@ -74,9 +75,10 @@ class Shares {
   }
 
  private:
+  // Of a number that is neither 0 nor infinite: whether its mantissa is nothing but the 1 that is not stored.
   static bool IsPowerOfTwo(Wide<T> value) {
-    int exponent = 0;
-    return std::fabs(std::frexp(value, &exponent)) == Wide<T>{0.5};
+    using Bits = std::conditional_t<sizeof(Wide<T>) == sizeof(uint32_t), uint32_t, uint64_t>;
+    return BitCast<Bits>(value) << (sizeof(value) * 8 - (std::numeric_limits<Wide<T>>::digits - 1)) == 0;
   }
 
   template <typename Share>

@@ -38,8 +38,9 @@ inline bool HasSmallWindows(const MaxPool& pool) {
 }
 
 // Computes the rows of one thread. kWindows is how many windows of a row are over a cell, for each phase: the cells of
-// a row have as many phases by turns as there are columns from window to window.
-template <typename T, typename Index, int... kWindows>
+// a row have as many phases by turns as there are columns from window to window. kLater: the first window over a cell of
+// the second phase is the one after that of the first.
+template <typename T, typename Index, int kLater, int... kWindows>
 class SmallWindows {
  public:
   static constexpr int kStride = sizeof...(kWindows);
@@ -49,7 +50,7 @@ class SmallWindows {
         grad_output_(launch.inputs[0]),
         indices_(launch.inputs[1]),
         out_(launch.outputs[0]),
-        least_(FirstWindow(0)),
+        least_(FirstWindow()),
         choices_(kElements + kFloatLanes),
         grads_(kElements + kFloatLanes) {}
 
@@ -71,16 +72,21 @@ class SmallWindows {
     WindowRange over = WindowsOver(first_row, first_row + 1, pool_.kernel.height, pool_.stride.height,
                                    pool_.padding.height, pool_.output.height);
     WindowRange held{over.begin, over.begin};
-    for (int64_t row = first_row; row < tile.bottom; ++row, out += static_cast<size_t>(pool_.input.width) * sizeof(T)) {
-      while (over.begin < over.end && Top(pool_, over.begin) + pool_.kernel.height <= row) ++over.begin;
-      while (over.end < pool_.output.height && Top(pool_, over.end) <= row) ++over.end;
+    // Where the first window over the row ends, and where the next one begins.
+    int64_t bottom = Top(pool_, over.begin) + pool_.kernel.height;
+    int64_t top = Top(pool_, over.end);
+    const int64_t stride = pool_.stride.height, last = pool_.output.height, pitch = pitch_;
+    const size_t out_pitch = static_cast<size_t>(pool_.input.width) * sizeof(T);
+    for (int64_t row = first_row; row < tile.bottom; ++row, out += out_pitch) {
+      for (; over.begin < over.end && bottom <= row; bottom += stride) ++over.begin;
+      for (; over.end < last && top <= row; top += stride) ++over.end;
       if (held.end < over.end) {
-        held = {over.begin, std::min(over.begin + kElements / pitch_, pool_.output.height)};
+        held = {over.begin, std::min(over.begin + kElements / pitch, last)};
         for (int64_t window = held.begin; window < held.end; ++window) {
-          Read(tile.plane * pool_.output.height + window, (window - held.begin) * pitch_);
+          Read(tile.plane * last + window, (window - held.begin) * pitch);
         }
       }
-      MakeRow(over.end - over.begin, row, (over.begin - held.begin) * pitch_, out);
+      MakeRow(over.end - over.begin, row, (over.begin - held.begin) * pitch, out);
     }
     return tile.bottom - first_row;
   }
@@ -133,15 +139,15 @@ class SmallWindows {
   template <int kRows>
   void Make(int64_t row, int64_t place, std::byte* __restrict out) const {
     const int64_t width = right_ - left_;
+    // Read once: a store to `out` may change any member, as far as the compiler knows.
+    const Held held{choices_.data() + place, grads_.data() + place, pitch_};
     auto cells = Steps(std::make_integer_sequence<uint32_t, uint32_t{kFloatLanes}>{}) +
                  static_cast<uint32_t>(row * pool_.input.width + left_ + 1);
-    for (int64_t cell = 0; cell < width; cell += kStride * kFloatLanes, place += kFloatLanes) {
+    int64_t lane = 0;
+    for (int64_t cell = 0; cell < width; cell += kStride * kFloatLanes, lane += kFloatLanes) {
       std::array<FloatLanes, kStride> sums;
-      int phase = 0;
-      ((sums[static_cast<size_t>(phase)] =
-            SumOf<kRows, kWindows>(cells + static_cast<uint32_t>(phase), place + FirstWindow(phase) - least_),
-        ++phase),
-       ...);
+      uint32_t phase = 0;
+      ((sums[phase] = SumOf<kRows, kWindows>(cells + phase, held, lane + phase * kLater), ++phase), ...);
       if constexpr (kStride == 1) {
         Store(sums[0], out, cell, width);
       } else {
@@ -153,22 +159,28 @@ class SmallWindows {
     }
   }
 
-  // The first window over the cell of a phase in lane 0, relative to the window of that number.
-  [[nodiscard]] int64_t FirstWindow(int64_t phase) const {
+  // The first window over the cell of the first phase in lane 0, relative to the window of that number.
+  [[nodiscard]] int64_t FirstWindow() const {
     // Above zero, so that the division rounds down.
-    return (phase + pool_.padding.width + kStride - pool_.kernel.width + kMostSmallSide * kStride) / kStride -
-           kMostSmallSide;
+    return (pool_.padding.width + kStride - pool_.kernel.width + kMostSmallSide * kStride) / kStride - kMostSmallSide;
   }
 
+  // Rows of windows that were read.
+  struct Held {
+    const uint32_t* choices;
+    const float* grads;
+    int64_t pitch;
+  };
+
   template <int kRows, int kColumns>
-  [[nodiscard]] FloatLanes SumOf(WordLanes cells, int64_t place) const {
+  [[nodiscard]] static FloatLanes SumOf(WordLanes cells, const Held& held, int64_t place) {
     FloatLanes sum{};
-    for (int row = 0; row < kRows; ++row, place += pitch_) {
+    for (int row = 0; row < kRows; ++row, place += held.pitch) {
       for (int column = 0; column < kColumns; ++column) {
         const auto choices =
-            LoadSome<WordLanes>(reinterpret_cast<const std::byte*>(choices_.data() + place + column), AllLanes{});
+            LoadSome<WordLanes>(reinterpret_cast<const std::byte*>(held.choices + place + column), AllLanes{});
         const auto grads =
-            LoadSome<FloatLanes>(reinterpret_cast<const std::byte*>(grads_.data() + place + column), AllLanes{});
+            LoadSome<FloatLanes>(reinterpret_cast<const std::byte*>(held.grads + place + column), AllLanes{});
         sum += choices == cells ? grads : FloatLanes{};
       }
     }
@@ -199,7 +211,7 @@ class SmallWindows {
   const std::byte* const grad_output_;
   const std::byte* const indices_;
   std::byte* const out_;
-  const int64_t least_;  // the least FirstWindow, which is at the beginning of a row in memory
+  const int64_t least_;  // FirstWindow, which is at the beginning of a row in memory
   const Scratch<uint32_t> choices_;
   const Scratch<float> grads_;
   int64_t left_ = 0;
@@ -216,18 +228,18 @@ void MakeOfSmallWindows(const MaxPool& pool, const Launch& launch) {
     const Tiles tiles{pool.planes(), pool.input.height, pool.input.width, kWindowsPerTile * Worker::kStride};
     ForTiles(launch.pool, tiles, WorkOf(pool, sizeof(T)), [&] { return Worker(pool, launch); });
   };
+  const bool padded = pool.padding.width > 0;
   switch (pool.stride.width * 4 + pool.kernel.width) {
     case 4 + 1:
-      return make(TypeTag<SmallWindows<T, Index, 1>>{});
+      return make(TypeTag<SmallWindows<T, Index, 0, 1>>{});
     case 4 + 2:
-      return make(TypeTag<SmallWindows<T, Index, 2>>{});
+      return make(TypeTag<SmallWindows<T, Index, 0, 2>>{});
     case 4 + 3:
-      return make(TypeTag<SmallWindows<T, Index, 3>>{});
+      return make(TypeTag<SmallWindows<T, Index, 0, 3>>{});
     case 8 + 2:
-      return make(TypeTag<SmallWindows<T, Index, 1, 1>>{});
+      return padded ? make(TypeTag<SmallWindows<T, Index, 1, 1, 1>>{}) : make(TypeTag<SmallWindows<T, Index, 0, 1, 1>>{});
     default:
-      return pool.padding.width == 0 ? make(TypeTag<SmallWindows<T, Index, 2, 1>>{})
-                                     : make(TypeTag<SmallWindows<T, Index, 1, 2>>{});
+      return padded ? make(TypeTag<SmallWindows<T, Index, 0, 1, 2>>{}) : make(TypeTag<SmallWindows<T, Index, 1, 2, 1>>{});
   }
 }
 
