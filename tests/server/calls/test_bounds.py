@@ -87,6 +87,18 @@ def test_only_who_spends_faster_than_the_rate_waits_and_never_longer_than_the_lo
     assert pace.delay_s(A) == pytest.approx(3)
 
 
+def test_the_time_that_units_took_counts() -> None:
+    """What is received at the rate itself never waits."""
+    clock = Clock(100)
+    pace = Pace(10, 3, clock)
+    pace.spend(A, 5, seconds=0.2)
+    assert pace.delay_s(A) == pytest.approx(0.3)
+    clock.now_s += 5
+    pace.spend(A, 5, seconds=5)
+    assert pace.delay_s(A) <= 0
+    assert not pace._free_at  # noqa: SLF001 - what it keeps is the point
+
+
 def test_callers_that_need_not_wait_are_forgotten() -> None:
     clock = Clock()
     pace = Pace(10, 3, clock)

@@ -145,8 +145,9 @@ class Admission:
         delay_s = self._receiving.delay_s(caller)
         return delay_s if delay_s > 0 and self.callers.others_ask(caller) else 0.0
 
-    def received(self, caller: str, size_bytes: int) -> None:
-        self._receiving.spend(caller, size_bytes)
+    def received(self, caller: str, size_bytes: int, seconds: float = 0.0) -> None:
+        """Counts a message that was read for so long."""
+        self._receiving.spend(caller, size_bytes, seconds)
 
     def occupancy(self) -> Occupancy:
         """Returns what is in use; any thread may ask."""

@@ -284,13 +284,13 @@ class Pace:
         """Returns how long the caller is to wait now; at most 0 for no wait."""
         return self._free_at.get(caller, 0.0) - self._clock()
 
-    def spend(self, caller: str, units: float) -> None:
-        """Counts units, and forgets callers that have none to wait for."""
+    def spend(self, caller: str, units: float, seconds: float = 0.0) -> None:
+        """Counts units that took so long until now, and forgets callers that have none to wait for."""
         now = self._clock()
-        free_at = max(now, self._free_at.get(caller, 0.0)) + units / self._units_per_s
+        free_at = max(now - seconds, self._free_at.get(caller, 0.0)) + units / self._units_per_s
         self._free_at[caller] = min(free_at, now + self._longest_pause_s)
         self._free_at.move_to_end(caller)
-        while next(iter(self._free_at.values())) < now:
+        while self._free_at and next(iter(self._free_at.values())) < now:
             self._free_at.popitem(last=False)
 
 

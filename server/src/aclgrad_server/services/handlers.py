@@ -82,13 +82,14 @@ class Handlers:
                 # the event loop.
                 call.waits_since = None
                 await asyncio.sleep(delay_s)
+            begin = time.monotonic()
             try:
                 message = await call.read()
             except (asyncio.CancelledError, grpc.aio.AbortError):
                 self._admission.received(call.caller, CANCELLED_BYTES)
                 raise
             if len(message) > SMALL_BYTES:
-                self._admission.received(call.caller, len(message))
+                self._admission.received(call.caller, len(message), time.monotonic() - begin)
             call.works()
             return await behaviour(message, call)
 
