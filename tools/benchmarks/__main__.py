@@ -11,7 +11,6 @@ from typing import Final
 from aclgrad_native.backends import host_library
 from tools.benchmarks import copies, plots, rates, runtime, wire
 from tools.benchmarks.report import HEADING, Report, line
-from tools.benchmarks.sizes import SIZES
 from tools.benchmarks.wire import Result
 
 FOLDER: Final = Path("build/bench")
@@ -30,7 +29,8 @@ def main() -> None:
     report.rates = rates.measure(*counted, flags.plain_echo, flags.against, flags.busy)
     if not flags.rates:
         _measure_wire(report, flags.rows)
-        report.copies = copies.count_copies(QUICK_SIZES if flags.quick else tuple(SIZES))
+        # Larger ones do not fit in a message.
+        report.copies = copies.count_copies(QUICK_SIZES if flags.quick else rates.SIZE_NAMES)
     if not (flags.rates or flags.quick):
         report.runtime = runtime.measure()
         report.pool = _pool_table()

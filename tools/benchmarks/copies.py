@@ -36,7 +36,7 @@ class Copies:
     sent: float
 
 
-def count_copies(sizes: tuple[str, ...] = tuple(SIZES)) -> list[Copies]:
+def count_copies(sizes: tuple[str, ...]) -> list[Copies]:
     """Returns the copies of the echo and of ExecuteOperator; none where the counter was not built."""
     counted: list[Copies] = []
     if not LIBRARY.exists():

@@ -27,6 +27,11 @@ class Budget:
     sizes: tuple[str, ...] = ()
 
 
+OWN, CEILING, LOCAL = "own", "ceiling", "local"
+"""The servers: ours, the echo, and ours on a unix socket. That is another process: a server gives clients of another
+address their share of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One way to send gradients: the name of a function of `loads`, and what it is compared with."""
@@ -36,8 +41,7 @@ class Row:
     sizes: tuple[str, ...] = tuple(SIZES)
     gradients: int = 1
     against: tuple[Budget, ...] = ()
-    is_ceiling: bool = False
-    is_local: bool = False
+    server: str = OWN
 
 
 SMALL: Final = ("16 KB",)
@@ -45,10 +49,10 @@ HUGEST: Final = ("100 MB",)
 CHUNKED: Final = ("6.4 MB", "100 MB")
 
 ROWS: Final = (
-    Row("echo", "bare gRPC echo of the same bytes", is_ceiling=True),
-    Row("fresh_echo", "the same, each reply allocated and written", is_ceiling=True),
-    Row("stream_echo", "bare gRPC echo of the same chunks", CHUNKED, is_ceiling=True),
-    Row("whole_echo", "the same, each answer after the last chunk", CHUNKED, is_ceiling=True),
+    Row("echo", "bare gRPC echo of the same bytes", server=CEILING),
+    Row("fresh_echo", "the same, each reply allocated and written", server=CEILING),
+    Row("stream_echo", "bare gRPC echo of the same chunks", CHUNKED, server=CEILING),
+    Row("whole_echo", "the same, each answer after the last chunk", CHUNKED, server=CEILING),
     Row("unary", "ExecuteOperator", against=(Budget("echo"), Budget("fresh_echo"))),
     Row("stub", "the generated stub, numpy in and out", SMALL),
     Row("client", "aclgrad.Client, numpy in and out", against=(Budget("stub", 0.77, SMALL), Budget("echo"))),
@@ -63,7 +67,7 @@ ROWS: Final = (
         "shared_memory",
         "ExecuteOperator, tensors in shared memory",
         against=(Budget("unary", 5.0, HUGEST),),
-        is_local=True,
+        server=LOCAL,
     ),
 )
 """A method that the server does not answer prints "not served"."""
@@ -127,16 +131,18 @@ def measure_rows(plan: Plan, rows: Sequence[Row], tell: Callable[[Result | str],
     with (
         running("tools.benchmarks.ceilings", *ceiling_flags) as ceiling,
         tempfile.TemporaryDirectory() as folder,
-        running(SERVER, *SERVER_FLAGS, "--listen", f"unix:{folder}/server", "--shared-memory") as server,
+        running(SERVER, *SERVER_FLAGS) as own,
+        running(SERVER, *SERVER_FLAGS, "--listen", f"unix:{folder}/server", "--shared-memory") as local,
         LoadGroup(plan.tuned_loads) as loads,
     ):
+        servers = {OWN: own, CEILING: ceiling, LOCAL: local}
         for size in (SIZES[name] for name in plan.sizes):
             served = [row for row in rows if size.name in row.sizes]
             for concurrency in plan.concurrencies:
                 table = _Table(loads, served, size, concurrency, plan.seconds)
                 for repeat in range(plan.repeats):
                     # In turns from either end, so that a machine that gets slower does not favour one row.
-                    table.measure({True: ceiling, False: server}, backwards=repeat % 2 == 1)
+                    table.measure(servers, backwards=repeat % 2 == 1)
                 for row in table.refused:
                     tell(f"{row.load} at {size.name}: not served ({table.refused[row]})")
                 served = [row for row in served if row not in table.refused]
@@ -158,12 +164,12 @@ class _Table:
         self._samples: dict[str, list[Sample]] = {row.load: [] for row in rows}
         self.refused: dict[Row, str] = {}
 
-    def measure(self, servers: Mapping[bool, Served], backwards: bool) -> None:
+    def measure(self, servers: Mapping[str, Served], backwards: bool) -> None:
         for row in reversed(self._rows) if backwards else self._rows:
             if row in self.refused:
                 continue
-            server = servers[row.is_ceiling]
-            address = server.local_address if row.is_local else server.address
+            server = servers[row.server]
+            address = server.local_address if row.server == LOCAL else server.address
             task = Task(row.load, address, self._size, self._concurrency, self._seconds)
             try:
                 self._samples[row.load].append(self._loads.measure(task, server))

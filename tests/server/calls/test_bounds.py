@@ -89,7 +89,8 @@ def test_only_who_spends_faster_than_the_rate_waits_and_never_longer_than_the_lo
 
 def test_the_time_that_units_took_counts() -> None:
     """What is received at the rate itself never waits."""
-    clock = Clock(100)
+    clock = Clock()
+    clock.now_s = 100
     pace = Pace(10, 3, clock)
     pace.spend(A, 5, seconds=0.2)
     assert pace.delay_s(A) == pytest.approx(0.3)
