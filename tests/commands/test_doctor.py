@@ -280,9 +280,7 @@ def test_workers_whose_ports_are_not_open(service: ScriptedService) -> None:
         ("ACLGRAD_MAX_MESSAGE_BYTES", "99999999999", "ACLGRAD_MAX_MESSAGE_BYTES: max_message_bytes is 99999999999; "),
     ],
 )
-def test_settings_that_cannot_be_used_come_first(
-    testing: TestServer, variable: str, value: str, message: str
-) -> None:
+def test_settings_that_cannot_be_used_come_first(testing: TestServer, variable: str, value: str, message: str) -> None:
     rows, exit_code = diagnosed(testing.target, **{variable: value})
     assert exit_code == 1
     assert list(rows) == [("client", "versions"), ("client", "settings")]

@@ -97,7 +97,14 @@ def test_a_release_writes_commits_tags_and_builds(repository: Repository) -> Non
 
 def test_hooks_of_the_checkout_do_not_run(repository: Repository) -> None:
     """Those of `make hooks` need the environment, which the release's own tree has not."""
-    for name in ("pre-commit", "commit-msg", "post-checkout", "pre-merge-commit", "post-merge", "reference-transaction"):
+    for name in (
+        "pre-commit",
+        "commit-msg",
+        "post-checkout",
+        "pre-merge-commit",
+        "post-merge",
+        "reference-transaction",
+    ):
         hook = repository.root / ".git/hooks" / name
         hook.parent.mkdir(exist_ok=True)
         hook.write_text("#!/bin/sh\nexec .venv/bin/pre-commit\n")

@@ -38,8 +38,8 @@ inline bool HasSmallWindows(const MaxPool& pool) {
 }
 
 // Computes the rows of one thread. kWindows is how many windows of a row are over a cell, for each phase: the cells of
-// a row have as many phases by turns as there are columns from window to window. kLater: the first window over a cell of
-// the second phase is the one after that of the first.
+// a row have as many phases by turns as there are columns from window to window. kLater: the first window over a cell
+// of the second phase is the one after that of the first.
 template <typename T, typename Index, int kLater, int... kWindows>
 class SmallWindows {
  public:
@@ -237,9 +237,11 @@ void MakeOfSmallWindows(const MaxPool& pool, const Launch& launch) {
     case 4 + 3:
       return make(TypeTag<SmallWindows<T, Index, 0, 3>>{});
     case 8 + 2:
-      return padded ? make(TypeTag<SmallWindows<T, Index, 1, 1, 1>>{}) : make(TypeTag<SmallWindows<T, Index, 0, 1, 1>>{});
+      return padded ? make(TypeTag<SmallWindows<T, Index, 1, 1, 1>>{})
+                    : make(TypeTag<SmallWindows<T, Index, 0, 1, 1>>{});
     default:
-      return padded ? make(TypeTag<SmallWindows<T, Index, 0, 1, 2>>{}) : make(TypeTag<SmallWindows<T, Index, 1, 2, 1>>{});
+      return padded ? make(TypeTag<SmallWindows<T, Index, 0, 1, 2>>{})
+                    : make(TypeTag<SmallWindows<T, Index, 1, 2, 1>>{});
   }
 }
 

@@ -139,7 +139,9 @@ def _of_failure(error: ssl.SSLError, *, has_own: bool) -> Step:
         return "tls", "protocol", _no_alpn(reason)
     if any(each in reason for each in _OF_CERTIFICATE):
         return _of_refusal(reason, has_own=has_own)
-    remedy = next((told for part, told in _REMEDIES.items() if part in reason), "look at what is between the two machines")
+    remedy = next(
+        (told for part, told in _REMEDIES.items() if part in reason), "look at what is between the two machines"
+    )
     return "tls", "handshake", bad(f"the handshake fails: {reason}", remedy)
 
 
