@@ -332,11 +332,10 @@ def test_an_output_that_nobody_reads(testing: TestServer) -> None:
 
 
 def test_ctrl_c_ends_it_without_a_traceback() -> None:
-    with peers.dropping() as address:
-        with run(address) as process:
-            # Then it connects.
-            while b"network name" not in process.stdout.readline():
-                pass
-            process.send_signal(signal.SIGINT)
-            assert process.wait(10) == 130
-            assert process.stderr.read() == b"aclgrad doctor: interrupted\n"
+    with peers.dropping() as address, run(address) as process:
+        # Then it connects.
+        while b"network name" not in process.stdout.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 130
+        assert process.stderr.read() == b"aclgrad doctor: interrupted\n"

@@ -16,11 +16,11 @@ import click
 
 from aclgrad.judgement.rows import Finding, Origin, Row, Verdict
 from aclgrad.products import product_of_soc
-from aclgrad_native import library_files
 from aclgrad_server.access.identities import read_identities
 from aclgrad_server.cli import main as server_command
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.faults import UnfitDeviceError
+from aclgrad_server.devices.library import runtime_file
 from aclgrad_server.devices.opening import open_device
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.visible import VISIBLE
@@ -140,7 +140,7 @@ def of_start(settings: Settings, worker_count: int) -> Found:
             raise StartError(told)
         if missing := [index for index in settings.device or (0,) if index >= int(told)]:
             raise StartError(f"there is no device {missing[0]}: the runtime shows {told}; see --device and {VISIBLE}")
-        return f"{library_files(settings.backend)[0][0]} shows {told} devices"
+        return f"{runtime_file(settings.backend)} shows {told} devices"
 
     def memory() -> str:
         check_memory(processes=worker_count)

@@ -19,3 +19,8 @@ def load_library(backend: str, config: str | None) -> native.AclLibrary:
 def failed(backend: str, error: native.AclError) -> StartError:
     """Returns the error of a library that loads and does not work."""
     return StartError(f"backend {backend!r}: {error}; check the devices with npu-smi and the file of --acl-config")
+
+
+def runtime_file(backend: str) -> str:
+    """Returns the runtime's file that the back end's name stands for, or a bare name for the loader to look up."""
+    return native.library_files(backend)[0][0]
