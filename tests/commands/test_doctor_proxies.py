@@ -23,7 +23,7 @@ CASES = {
     "excepted_by_whole_labels_alone": ({"http_proxy": PROXY, "no_proxy": "7.0.0.1"}, True),
     "a_space_is_no_exception": ({"http_proxy": PROXY, "no_proxy": " , "}, True),
     "a_space_before_the_proxy": ({"http_proxy": f" {PROXY}"}, False),
-    "a_space_behind_it": ({"http_proxy": f"{PROXY} "}, False),
+    "a_space_behind_it": ({"http_proxy": f"{PROXY} "}, True),
     "excepted_network": ({"http_proxy": PROXY, "no_proxy": "127.0.0.0/8"}, False),
     "another_network": ({"http_proxy": PROXY, "no_proxy": "10.0.0.0/8,"}, True),
     "a_star_is_no_pattern": ({"http_proxy": PROXY, "no_proxy": "*"}, True),

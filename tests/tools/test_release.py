@@ -224,8 +224,9 @@ def test_ctrl_c_at_the_end_comes_too_late(repository: Repository, monkeypatch: p
 
 
 def test_files_that_cannot_be_moved_change_nothing(repository: Repository) -> None:
+    repository.write("Makefile", "release-files:\n\ttrue\n")
+    repository.commit()
     before = repository.state()
-    (repository.root / "dist").write_text("a file, and no folder")
     with pytest.raises(RefusedError, match="dist cannot be replaced"):
         repository.release("1.3.0")
     assert repository.state() == before

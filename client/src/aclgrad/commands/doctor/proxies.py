@@ -57,11 +57,11 @@ def proxy_for(host: str, environment: Mapping[str, str]) -> tuple[Proxy | None, 
 def _parsed(variable: str, url: str) -> Proxy | None:
     """Returns None where gRPC finds no proxy in the text."""
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(url.rstrip())
         host, port = parts.hostname, parts.port or _DEFAULT_PORT
     except ValueError:
         return None
-    if parts.scheme != "http" or not host or url != url.strip():
+    if parts.scheme != "http" or not host or url != url.lstrip():
         return None
     user = parts.netloc.rpartition("@")[0]
     authorization = base64.b64encode(unquote(user).encode()).decode() if user else None
