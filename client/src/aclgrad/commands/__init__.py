@@ -45,7 +45,9 @@ _json: Final = click.option("--json", "as_json", is_flag=True, help="Print one J
 
 @contextmanager
 def _importing() -> Iterator[None]:
-    """Ctrl-C ends the process without a traceback while a command's modules are imported."""
+    """Ctrl-C ends the process without a traceback while a command's modules are imported, and gRPC is, quietly."""
+    # Its own lines would come between those of the command, which say the same.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         yield
@@ -149,8 +151,6 @@ def doctor_command(**given: Any) -> None:
 
     Exits with 0 if no row failed, 1 if one did, 2 after wrong usage, 130 if interrupted.
     """
-    # gRPC's own lines would come between the rows, which say the same.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     with _importing():
         from aclgrad.commands.doctor.command import doctor
     doctor(**given)
