@@ -252,6 +252,34 @@ def test_a_server_that_drains(service: ScriptedService) -> None:
     assert rows["gradient", ""]["message"] == "the server takes no calls"
 
 
+def test_an_identity_that_may_not_see_the_status(service: ScriptedService) -> None:
+    """It gets the version alone."""
+    rows = asked(service, pb.GetServerStatusResponse(version="1"))
+    assert rows["server", "status"]["verdict"] == "skipped"
+    assert "lacks the right `status`" in rows["server", "status"]["message"]
+    assert ("server", "limits") not in rows
+
+
+def test_a_server_that_hangs(service: ScriptedService) -> None:
+    status = answer_of(service, status_with())
+
+    def answer(context: grpc.ServicerContext) -> bytes:
+        if service.current.method.endswith("GetServerStatus"):
+            time.sleep(3)
+        return status(context)
+
+    service.answer = answer
+    rows, exit_code = diagnosed(service.address)
+    assert exit_code == 1
+    told = rows["server", "identity"]["message"]
+    assert told.startswith("the server takes connections and does not answer within 2 s; it hangs or is very busy")
+
+
+def test_numbers_are_no_emoji(tmp_path: Path) -> None:
+    done = CliRunner().invoke(program, ["doctor", "--target", f"unix:{tmp_path}/a:warning:b"], env=NO_VARIABLES)
+    assert f"{tmp_path}/a:warning:b does not exist" in done.output
+
+
 def test_workers_whose_ports_are_not_open(service: ScriptedService) -> None:
     with serving() as other, socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
@@ -274,6 +302,7 @@ def test_workers_whose_ports_are_not_open(service: ScriptedService) -> None:
     [
         ("ACLGRAD_TIMEOUT_S", "soon", "ACLGRAD_TIMEOUT_S is 'soon'; "),
         ("ACLGRAD_TIMEOUT_S", "nan", "ACLGRAD_TIMEOUT_S: timeout_s is nan; "),
+        ("ACLGRAD_TIMEOUT_S", "0", "ACLGRAD_TIMEOUT_S is 0: calls end before a server can answer; "),
         ("ACLGRAD_TLS", "soon", "ACLGRAD_TLS is 'soon'; "),
         ("ACLGRAD_RETRIES", "-5", "ACLGRAD_RETRIES: retries is -5; "),
         ("ACLGRAD_CONNECT_TIMEOUT_S", "-1", "ACLGRAD_CONNECT_TIMEOUT_S: connect_timeout_s is -1.0; "),
@@ -291,7 +320,9 @@ def test_variables_are_named_and_secrets_are_not_shown(testing: TestServer) -> N
     variables = {"ACLGRAD_TOKEN": "s3cret", "ACLGRAD_TLS": "false", "ACLGRAD_TIMEOUTS": "3", "ACLGRAD_LISTEN": "a:1"}
     rows, exit_code = diagnosed(testing.target, **variables)
     assert exit_code == 0
-    assert rows["client", "settings"]["message"] == "set: ACLGRAD_TARGET, ACLGRAD_TLS, ACLGRAD_TOKEN"
+    assert rows["client", "settings"]["message"] == (
+        "set: ACLGRAD_TARGET, ACLGRAD_TLS, ACLGRAD_TOKEN; not the client's: ACLGRAD_LISTEN, ACLGRAD_TIMEOUTS"
+    )
     assert rows["client", "ACLGRAD_TIMEOUTS"]["verdict"] == "noted"
     assert "ACLGRAD_TIMEOUT_S may be meant" in rows["client", "ACLGRAD_TIMEOUTS"]["message"]
     assert ("client", "ACLGRAD_LISTEN") not in rows

@@ -91,8 +91,9 @@ def test_a_certificate_that_gRPC_would_refuse(authority: Authority, tmp_path: Pa
     message = refusal(other, ACLGRAD_CA=authority.ca)[1]
     assert message.startswith("the server's certificate is for gradients.example, not for 127.0.0.1; ")
     assert message.endswith("set ACLGRAD_SERVER_NAME to one")
-    named = seen(other, ACLGRAD_CA=authority.ca, ACLGRAD_SERVER_NAME="gradients.example")
-    assert named["tls", "certificate"]["verdict"] == "passed"
+    for name in ("gradients.example", "gradients.example."):
+        named = seen(other, ACLGRAD_CA=authority.ca, ACLGRAD_SERVER_NAME=name)
+        assert named["tls", "certificate"]["verdict"] == "passed"
     (tmp_path / "others").mkdir()
     for variables in ({"ACLGRAD_CA": Authority(tmp_path / "others").ca}, {"ACLGRAD_TLS": "true"}):
         message = refusal(authority.pair("server"), **variables)[1]
@@ -120,7 +121,9 @@ def test_tls_on_one_side_alone(authority: Authority, testing: TestServer) -> Non
         assert failure(address, ACLGRAD_TLS="true")[0] == ("tls", "handshake")
     (check, case), message = failure(testing.target, ACLGRAD_CA=authority.ca)
     assert (check, case) == ("tls", "handshake")
-    assert message.startswith("the port does not speak TLS, and this client would; set ACLGRAD_TLS=false")
+    assert message == "the port does not speak TLS, and this client would; unset ACLGRAD_CA, or put TLS on the server"
+    token = {"ACLGRAD_SERVER_NAME": "a", "ACLGRAD_TOKEN": "b", "ACLGRAD_TLS": "true"}
+    assert "; unset ACLGRAD_SERVER_NAME and set ACLGRAD_TLS=false, or put" in failure(testing.target, **token)[1]
     for client_ca in (None, authority.ca):
         with serving(authority.pair("server"), client_ca) as address:
             (check, case), message = failure(address)
@@ -134,6 +137,7 @@ def test_files_that_cannot_be_used(authority: Authority, tmp_path: Path) -> None
         case, message = refusal(authority.pair("server"), ACLGRAD_CA=str(tmp_path / file))
         assert case == "files"
         assert message.startswith("the files of TLS cannot be used: ")
+        assert message.endswith("; give PEM files, and a key that fits and has no password, in ACLGRAD_CA")
     certificate, _ = authority.pair("one")
     _, key = authority.pair("two")
     variables = {"ACLGRAD_CA": authority.ca, "ACLGRAD_CERTIFICATE": certificate, "ACLGRAD_KEY": key}
@@ -193,6 +197,19 @@ def test_no_common_cipher_is_no_missing_certificate(authority: Authority) -> Non
         (check, case), message = failure(address, ACLGRAD_CA=authority.ca)
     assert (check, case) == ("tls", "handshake")
     assert "the server may require a client certificate, ACLGRAD_CERTIFICATE and ACLGRAD_KEY, or take no" in message
+
+
+def test_a_server_that_ends_what_was_agreed_on(authority: Authority) -> None:
+    """A balancer without a server behind it does so; it asks for no certificate."""
+    context = context_of(authority.pair("server"), ["h2"])
+
+    def hang_up(connection: socket.socket) -> None:
+        context.wrap_socket(connection, server_side=True).close()
+
+    with peers.listening(hang_up) as address:
+        message = failure(address, ACLGRAD_CA=authority.ca)[1]
+    assert message.startswith("the server ends the connection after the handshake; it may take no client without")
+    assert message.endswith("or be a load balancer without a server behind it")
 
 
 def test_a_server_that_hangs_in_the_handshake(authority: Authority) -> None:

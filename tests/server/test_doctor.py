@@ -1,15 +1,23 @@
 """Each setting is told with its source, and what a start would refuse is told, all of it at once."""
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
 
-from aclgrad.judgement.rows import Verdict
+from aclgrad.judgement.rows import Finding, Verdict
 from aclgrad_server import doctor
 from aclgrad_server.exits import StartError
 from aclgrad_server.settings import read_settings
+from aclgrad_server.supervisor.cards import ask_runtime
 from tools.authority import Authority, write_identities
+
+
+def of_start(worker_count: int = 1, **flags: object) -> dict[str, Finding]:
+    """Returns what is found of a server with these flags, which listens on free ports unless they say otherwise."""
+    settings = read_settings({"listen": ("127.0.0.1:0",), "admin": "127.0.0.1:0"} | flags)
+    return dict(doctor.of_start(settings, worker_count, ask_runtime(settings)))
 
 
 def test_every_setting_names_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,10 +42,9 @@ def test_what_can_be_used(tmp_path: Path) -> None:
     certificate, key = authority.pair("server", "127.0.0.1", "*.example.org")
     identities = write_identities(tmp_path / "i.toml", {"trainer": {"token": "1234"}})
     flags = {"tls_certificate": certificate, "tls_key": key, "tls_client_ca": authority.ca, "identities": identities}
-    settings = read_settings(flags | {"listen": ("0.0.0.0:1", f"unix:{tmp_path}/s")})
-    found = dict(doctor.of_start(settings, 1))
+    found = of_start(**flags, listen=("0.0.0.0:0", f"unix:{tmp_path}/s"))
     assert {name: finding.verdict for name, finding in found.items()} == dict.fromkeys(
-        ("--backend", "memory", "--tls-certificate", "--identities"), Verdict.PASSED
+        ("--backend", "--listen", "--admin", "memory", "--tls-certificate", "--identities"), Verdict.PASSED
     )
     assert found["--backend"].message.endswith("/libacl_host.so shows 1 devices")
     assert "127.0.0.1, *.example.org, valid for " in found["--tls-certificate"].message
@@ -50,14 +57,16 @@ def test_what_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "check_memory", refuse)
     _, key = Authority(tmp_path).pair("server")
     flags = {"backend": "libm.so.6", "tls_certificate": key, "tls_key": key, "identities": key}
-    found = dict(doctor.of_start(read_settings(flags), 1))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        found = of_start(**flags, listen=(address,), admin=address)
     assert {name: finding.verdict for name, finding in found.items()} == dict.fromkeys(
-        ("--backend", "memory", "--tls-certificate", "--identities"), Verdict.FAILED
+        ("--backend", "--listen", "--admin", "memory", "--tls-certificate", "--identities"), Verdict.FAILED
     )
+    assert found["--listen"].message.startswith(f"cannot listen on {address}: the port is taken; give another")
     assert "backend 'libm.so.6': " in found["--backend"].message
     assert found["memory"].message == "too little; give the container more memory"
-    found = dict(doctor.of_start(read_settings({"insecure": True, "listen": ("0.0.0.0:1",)}), 1))
-    assert found["--listen"].verdict is Verdict.NOTED
+    assert of_start(insecure=True, listen=("0.0.0.0:0",))["network"].verdict is Verdict.NOTED
 
 
 def test_a_foreign_library_that_auto_takes_for_canns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,27 +74,54 @@ def test_a_foreign_library_that_auto_takes_for_canns(tmp_path: Path, monkeypatch
     foreign.write_text("no library")
     monkeypatch.setenv("ASCEND_HOME_PATH", str(tmp_path / "nowhere"))
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
-    found = dict(doctor.of_start(read_settings({"backend": "auto"}), 1))["--backend"]
+    found = of_start(backend="auto")["--backend"]
     assert found.verdict is Verdict.FAILED
     assert f"backend 'auto', which is 'ascend' because of {foreign}: cannot open libascendcl.so" in found.message
 
 
-def test_a_device_that_is_not_there() -> None:
-    found = dict(doctor.of_start(read_settings({"backend": "host", "device": (3,)}), 1))["--backend"]
+@pytest.mark.parametrize("index", [3, -1])
+def test_a_device_that_is_not_there(index: int) -> None:
+    found = of_start(backend="host", device=(index,))["--backend"]
     assert found.verdict is Verdict.FAILED
-    assert found.message.startswith("there is no device 3: the runtime shows 1; see --device")
+    assert found.message.startswith(f"there is no device {index}: the runtime shows 1; see --device")
+
+
+def test_sockets_that_could_not_be_made(tmp_path: Path) -> None:
+    def told(path: Path, **flags: object) -> str:
+        found = of_start(listen=(f"unix:{path}",), **flags)["--listen"]
+        assert found.verdict is Verdict.FAILED
+        return found.message
+
+    assert "there is no folder" in told(tmp_path / "none/s")
+    assert "AF_UNIX path too long" in told(tmp_path / ("s" * 120))
+    assert "there is no group nobody_has" in told(tmp_path / "s", unix_socket_group="nobody_has")
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(tmp_path / "s"))
+        other.listen()
+        assert "another process does" in told(tmp_path / "s")
+    (tmp_path / "s").unlink()
+    assert of_start(listen=(f"unix:{tmp_path}/s",))["--listen"].verdict is Verdict.PASSED
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ports_of_workers() -> None:
+    """A worker has the port after that of all."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        told = of_start(2, listen=(f"127.0.0.1:{port - 1}",))["--listen"].message
+    assert told.startswith(f"cannot listen on 127.0.0.1:{port}, worker 0's own address: the port is taken")
 
 
 def test_memory_of_several_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr(doctor, "check_memory", lambda processes: asked.append(processes))
-    told = dict(doctor.of_start(read_settings({"memory_limit_bytes": 400 * 2**20}), 4))["memory"].message
+    told = of_start(4, memory_limit_bytes=400 * 2**20)["memory"].message
     assert (asked, told) == ([4], "400 MiB, 100 for each of 4 workers")
 
 
 def test_traces(monkeypatch: pytest.MonkeyPatch) -> None:
-    def found() -> doctor.Finding:
-        return dict(doctor.of_start(read_settings({"tracing": True}), 1))["--tracing"]
+    def found() -> Finding:
+        return of_start(tracing=True)["--tracing"]
 
     assert (found().verdict, found().message) == (Verdict.PASSED, "to http://localhost:4317")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "nonsense")

@@ -17,6 +17,7 @@ import click
 from aclgrad.judgement.rows import Finding, Origin, Row, Verdict
 from aclgrad.products import product_of_soc
 from aclgrad_server.access.identities import read_identities
+from aclgrad_server.admin.listener import check_address
 from aclgrad_server.cli import main as server_command
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.faults import UnfitDeviceError
@@ -24,13 +25,15 @@ from aclgrad_server.devices.library import runtime_file
 from aclgrad_server.devices.opening import open_device
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.visible import VISIBLE
+from aclgrad_server.edge.connections import check_socket
 from aclgrad_server.edge.process import check_memory, memory_limit
 from aclgrad_server.edge.tls import open_certificates
 from aclgrad_server.exits import StartError
 from aclgrad_server.files import UnusableFileError
-from aclgrad_server.listen_addresses import dangers
+from aclgrad_server.listen_addresses import UNIX, dangers
 from aclgrad_server.place import share_of
 from aclgrad_server.settings import (
+    OFF,
     Settings,
     UnusableSettingsError,
     as_text,
@@ -39,7 +42,8 @@ from aclgrad_server.settings import (
     source_of,
     unknown_variables,
 )
-from aclgrad_server.supervisor.cards import ask_runtime, workers_of
+from aclgrad_server.supervisor.addresses import check_free
+from aclgrad_server.supervisor.cards import ask_runtime, number_of, workers_of
 
 Found = Iterable[tuple[str, Finding]]
 """Names of things, and what was found of each."""
@@ -79,7 +83,8 @@ def main(with_device: bool, as_json: bool, flags: tuple[str, ...]) -> None:
         _print(json.dumps({"summary": {"exit_code": exit_code, "rows": len(rows), **counts}}))
     else:
         _print(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        sys.stdout.flush()
     # A driver may have threads that would keep the interpreter from ending.
     os._exit(exit_code)
 
@@ -115,9 +120,11 @@ def _examinations(given: Mapping[str, Any], with_device: bool) -> Iterator[tuple
     except UnusableSettingsError as error:
         yield "settings", [("", _bad(line, "see aclgrad-server --help")) for line in error.args]
         return
-    cards = workers_of(settings)
     yield "settings", of_settings(settings, given, os.environ)
-    yield "start", of_start(settings, len(cards))
+    # Once: a library that hangs takes its whole limit.
+    told = ask_runtime(settings)
+    cards = workers_of(settings, lambda _: number_of(told))
+    yield "start", of_start(settings, len(cards), told)
     if with_device:
         yield "device", _of_devices(settings, cards)
 
@@ -131,16 +138,31 @@ def of_settings(settings: Settings, given: Mapping[str, Any], environment: Mappi
         yield name, _fine(f"{as_text(value) or 'none'} ({source_of(name, given, environment) or in_file})")
 
 
-def of_start(settings: Settings, worker_count: int) -> Found:
-    """Yields what a start would refuse or warn of: back end, memory, the files of TLS and identities, and listeners."""
+def of_start(settings: Settings, worker_count: int, told: str) -> Found:
+    """Yields what a start would refuse or warn of: back end, memory, the files of TLS and identities, and listeners.
+
+    `told` is what the runtime says of its cards.
+    """
 
     def backend() -> str:
-        told = ask_runtime(settings)
-        if not told.isdecimal():
+        if (count := number_of(told)) is None:
             raise StartError(told)
-        if missing := [index for index in settings.device or (0,) if index >= int(told)]:
-            raise StartError(f"there is no device {missing[0]}: the runtime shows {told}; see --device and {VISIBLE}")
-        return f"{runtime_file(settings.backend)} shows {told} devices"
+        if missing := [index for index in settings.device or (0,) if not 0 <= index < count]:
+            raise StartError(f"there is no device {missing[0]}: the runtime shows {count}; see --device and {VISIBLE}")
+        return f"{runtime_file(settings.backend)} shows {count} devices"
+
+    def listeners() -> str:
+        check_free(settings.listen, worker_count)
+        for address in settings.listen:
+            if address.startswith(UNIX):
+                check_socket(address, settings.unix_socket_group)
+        return f"free: {' '.join(settings.listen)}"
+
+    def admin() -> str:
+        if settings.admin == OFF:
+            return OFF
+        check_address(settings.admin)
+        return f"free: {settings.admin}"
 
     def memory() -> str:
         check_memory(processes=worker_count)
@@ -172,6 +194,8 @@ def of_start(settings: Settings, worker_count: int) -> Found:
 
     checks: dict[str, tuple[Callable[[], str], str]] = {
         "--backend": (backend, "the server would not start"),
+        "--listen": (listeners, "the server would not start"),
+        "--admin": (admin, "the server would not start"),
         "memory": (memory, "give the container more memory"),
         "--tls-certificate": (certificate, "the server would not start"),
         "--identities": (identities, "the server would not start"),
@@ -184,7 +208,7 @@ def of_start(settings: Settings, worker_count: int) -> Found:
         except (StartError, UnusableFileError) as error:
             yield name, _bad(str(error), remedy)
     for danger in dangers(settings.listen, *map(bool, (settings.tls_key, settings.tls_client_ca, settings.identities))):
-        yield "--listen", Finding(Verdict.NOTED, danger)
+        yield "network", Finding(Verdict.NOTED, danger)
 
 
 def _of_devices(settings: Settings, cards: Sequence[int]) -> Found:

@@ -67,7 +67,7 @@ def _check(options: Options) -> Report:
             if exports:
                 exports.take(row, call)
 
-        report = judge_all(tasks, Display(Console()), options.json, conclude, keep)
+        report = judge_all(tasks, Display(Console(emoji=False)), options.json, conclude, keep)
     if options.html:
         options.html.write_text(render(report, compared, str(options.compare)), encoding="utf-8")
     for line in exports.told() if exports else ():

@@ -36,14 +36,14 @@ def status(interval_s: float | None, as_json: bool, target: str) -> None:
             _watch(targets, interval_s, as_json=as_json)
         # The error of a single server is that of the command.
         answers = _ask(targets) if len(targets) > 1 else [(targets[0], status_of(host_status(targets[0])))]
-        _print(Console(), answers, as_json=as_json)
+        _print(Console(emoji=False), answers, as_json=as_json)
         if any(isinstance(found, str) for _, found in answers):
             sys.exit(FAILED)
 
 
 def _watch(targets: Sequence[str], interval_s: float, *, as_json: bool) -> None:
     """Shows the servers again and again: on a terminal in the same place, elsewhere one block after the other."""
-    console = Console()
+    console = Console(emoji=False)
     with ExitStack() as stack:
         live = None
         if console.is_terminal and not console.is_dumb_terminal and not as_json:

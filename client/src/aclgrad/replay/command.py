@@ -56,7 +56,7 @@ def _replay(options: Options) -> Report:
     if options.local == "cuda" and not torch.cuda.is_available():
         raise ValueError("PyTorch finds no CUDA device here; give --local cpu")
     settings = unless_set(connect_timeout_s=_CONNECT_TIMEOUT_S)
-    report, display = Report(), Display(Console())
+    report, display = Report(), Display(Console(emoji=False))
     begin = time.monotonic()
     with Client.from_env(target=options.target, timeout_s=options.timeout_s, coalesce=True, **settings) as client:
         status = client.server_status()

@@ -5,6 +5,7 @@ gRPC must stay away from this loop: two loops of grpc.aio in one process disturb
 
 import asyncio
 import logging
+import os
 import socket
 import threading
 from collections.abc import Sequence
@@ -116,6 +117,13 @@ class _Connection(H11Protocol):
 def _is_ours(record: logging.LogRecord) -> bool:
     """Drops the traceback that uvicorn logs if a body is malformed when the answer to its head is sent."""
     return record.exc_info is None or not isinstance(record.exc_info[1], h11.LocalProtocolError)
+
+
+def check_address(address: str) -> None:
+    """Raises StartError if nothing could listen there."""
+    _bind(address).close()
+    if address.startswith(UNIX):
+        os.unlink(address.removeprefix(UNIX))
 
 
 def _bind(address: str) -> socket.socket:

@@ -113,11 +113,38 @@ def _bind(
     return address if is_unix else f"{address.rpartition(':')[0]}:{port}"
 
 
-def _take_socket(server: AnyServer, address: str) -> None:
-    """Raises StartError if another server has the socket, by its lock or by an answer: grpc would replace it."""
+def check_socket(address: str, group: str | None) -> None:
+    """Raises StartError for a unix socket that could not be made, without making one."""
+    path = _path_of(address)
+    try:
+        is_answered = _is_answered(path)
+    except OSError as error:
+        raise _refused(address, f"{error.strerror or error}; {_REMEDY}") from error
+    if is_answered:
+        raise _refused(address, f"another process does; stop it or {_REMEDY}")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise _refused(address, f"this user may not write to {path.parent}; {_REMEDY}")
+    if group is not None:
+        _group_id(address, group)
+
+
+def _path_of(address: str) -> Path:
     path = Path(address.removeprefix(_UNIX))
     if not path.parent.is_dir():
         raise _refused(address, f"there is no folder {path.parent}; make it")
+    return path
+
+
+def _group_id(address: str, group: str) -> int:
+    try:
+        return grp.getgrnam(group).gr_gid
+    except KeyError as error:
+        raise _refused(address, f"there is no group {group}; give another --unix-socket-group") from error
+
+
+def _take_socket(server: AnyServer, address: str) -> None:
+    """Raises StartError if another server has the socket, by its lock or by an answer: grpc would replace it."""
+    path = _path_of(address)
     try:
         check_trusted(path.parent)
     except UnusableFileError as error:
@@ -143,7 +170,7 @@ def _bind_socket(server: AnyServer, address: str, mode: int | None, group: str |
         return server.add_insecure_port(address)
     path = address.removeprefix(_UNIX)
     try:
-        group_id = -1 if group is None else grp.getgrnam(group).gr_gid
+        group_id = -1 if group is None else _group_id(address, group)
         # Nobody connects before the socket has its group and mode.
         mask = os.umask(0o177)
         try:
@@ -157,8 +184,6 @@ def _bind_socket(server: AnyServer, address: str, mode: int | None, group: str |
             os.chmod(f"{_DESCRIPTORS}/{file}", 0o660 if mode is None else mode)
         finally:
             os.close(file)
-    except KeyError as error:
-        raise _refused(address, f"there is no group {group}; give another --unix-socket-group") from error
     except OSError as error:
         problem = f"its group and mode cannot be set: {error.strerror or error}"
         raise _refused(address, f"{problem}; give a group that the server's user is in") from error

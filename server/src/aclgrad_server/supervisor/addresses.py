@@ -76,6 +76,20 @@ def hold(listen: Sequence[str], worker_count: int) -> Addresses:
     return Addresses(tuple(shared), tuple(map(tuple, own)), tuple(holders))
 
 
+def check_free(listen: Sequence[str], worker_count: int) -> None:
+    """Raises StartError if an address over TCP is taken, or is not of this machine."""
+    if worker_count > 1:
+        hold(listen, worker_count).close()
+        return
+    for address in listen:
+        if not address.startswith(UNIX):
+            host, _, port = address.rpartition(":")
+            held: list[socket.socket] = []
+            _hold(host, int(port), "", held)
+            for each in held:
+                each.close()
+
+
 def _hold(host: str, port: int, whose: str, holders: list[socket.socket]) -> int:
     """Returns the port that is held on every address of the host; raises StartError if one of them is taken."""
     places = _places(host)

@@ -3,24 +3,31 @@
 import logging
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from aclgrad_server.settings import Settings
 
 log = logging.getLogger(__name__)
 
 
-def workers_of(settings: Settings) -> list[int]:
-    """Returns the index of each worker's card; of a single one, it may be unknown whether the card exists."""
+def workers_of(settings: Settings, count: Callable[[Settings], int | None] | None = None) -> list[int]:
+    """Returns the index of each worker's card; of a single one, it may be unknown whether the card exists.
+
+    `count` is asked how many cards there are, if that matters: the runtime by default.
+    """
     if settings.workers == 1 or (settings.workers is None and len(settings.device) == 1):
         return [*settings.device, 0][:1]
-    cards: Sequence[int] = settings.device or range(count_cards(settings) or 1)
+    cards: Sequence[int] = settings.device or range((count or count_cards)(settings) or 1)
     return [cards[number % len(cards)] for number in range(settings.workers or len(cards))]
 
 
 def count_cards(settings: Settings) -> int | None:
     """Returns how many cards the runtime shows; None if it does not tell: a server that opens it knows better why."""
-    told = ask_runtime(settings)
+    return number_of(ask_runtime(settings))
+
+
+def number_of(told: str) -> int | None:
+    """Returns the number of cards that the runtime told, or None."""
     return int(told) if told.isascii() and told.isdigit() else None
 
 

@@ -108,7 +108,7 @@ async def _run(typed: TypedCase, options: Options, measured: Measured) -> None:
 
 async def _show(measured: Measured) -> None:
     """Redraws the figures on a terminal; elsewhere nothing is shown before the end."""
-    console = Console(stderr=True)
+    console = Console(stderr=True, emoji=False)
     if not console.is_terminal:
         return
     with Live(_table(measured), console=console, transient=True, auto_refresh=False) as live:
@@ -144,7 +144,7 @@ def _report(options: Options, typed: TypedCase, measured: Measured, is_complete:
             }
         )
     else:
-        Console().print(_table(measured))
+        Console(emoji=False).print(_table(measured))
         for reason, count in measured.errors.most_common():
             click.echo(f"{count} calls failed: {reason}")
     if not is_complete:

@@ -24,6 +24,8 @@ _EXPIRED, _NOT_YET, _OTHER_HOST = 10, 9, (62, 64)
 """Codes of OpenSSL's verification; the last two are a name and a number."""
 
 
+_FILES: Final = ("ACLGRAD_CA", "ACLGRAD_CERTIFICATE", "ACLGRAD_KEY", _ROOTS)
+_TURN_ON: Final = ("ACLGRAD_TLS", "ACLGRAD_CA", "ACLGRAD_CERTIFICATE", "ACLGRAD_KEY", "ACLGRAD_SERVER_NAME")
 _OF_CERTIFICATE: Final = ("certificate", "unknown ca", "access denied")
 """Alerts about what a client shows: https://www.rfc-editor.org/rfc/rfc8446#section-6.2."""
 _TOO_OLD: Final = "gRPC takes TLS 1.2 and 1.3: have the server speak one of them"
@@ -40,11 +42,14 @@ _REMEDIES: Final = {
 
 def of_tls(route: Route, credentials: Credentials) -> Found:
     """Yields what a handshake with these credentials says of the server, and what the server says of the client."""
-    name = credentials.server_name or route.host.strip("[]")
+    # As gRPC does: names of certificates have no dot at their end.
+    name = (credentials.server_name or route.host.strip("[]")).removesuffix(".")
     try:
         context = _context(credentials)
     except (OSError, ValueError) as error:
-        yield "tls", "files", bad(f"the files of TLS cannot be used: {error}", "give PEM files, and keys that fit")
+        given = ", ".join(each for each in _FILES if os.environ.get(each))
+        remedy = f"give PEM files, and a key that fits and has no password, in {given}"
+        yield "tls", "files", bad(f"the files of TLS cannot be used: {error}", remedy)
         return
     has_own = credentials.certificate is not None
     try:
@@ -66,7 +71,9 @@ def of_tls(route: Route, credentials: Credentials) -> Found:
         yield "tls", "handshake", bad(f"the handshake fails: {error}", remedy)
     else:
         if spoken is Spoken.CLOSED:
-            yield _of_refusal("it ends the connection after the handshake", has_own=has_own)
+            remedy = "it may take no client without a certificate of its own (ACLGRAD_CERTIFICATE and ACLGRAD_KEY; see "
+            remedy += "--tls-client-ca of the server), or be a load balancer without a server behind it"
+            yield "tls", "client certificate", bad("the server ends the connection after the handshake", remedy)
             return
         if spoken is not Spoken.HTTP2:
             yield "tls", "protocol", bad_protocol(spoken)
@@ -133,7 +140,7 @@ def _of_failure(error: ssl.SSLError, *, has_own: bool) -> Step:
     """Returns the finding about a handshake that either side ended."""
     reason = (error.reason or str(error)).replace("_", " ").lower()
     if "wrong version" in reason or "http request" in reason:
-        remedy = "set ACLGRAD_TLS=false, or no ACLGRAD_CA, or put TLS on the server"
+        remedy = f"{_how_to_go_without()}, or put TLS on the server"
         return "tls", "handshake", bad("the port does not speak TLS, and this client would", remedy)
     if "application protocol" in reason:
         return "tls", "protocol", _no_alpn(reason)
@@ -143,6 +150,14 @@ def _of_failure(error: ssl.SSLError, *, has_own: bool) -> Step:
         (told for part, told in _REMEDIES.items() if part in reason), "look at what is between the two machines"
     )
     return "tls", "handshake", bad(f"the handshake fails: {reason}", remedy)
+
+
+def _how_to_go_without() -> str:
+    """Returns how this client would speak plaintext; a token needs ACLGRAD_TLS to say so."""
+    has_token = bool(os.environ.get("ACLGRAD_TOKEN"))
+    given = [each for each in _TURN_ON if os.environ.get(each) and not (has_token and each == "ACLGRAD_TLS")]
+    unset = [f"unset {', '.join(given)}"] if given else []
+    return " and ".join([*unset, *(["set ACLGRAD_TLS=false"] if has_token else [])])
 
 
 def _no_alpn(why: str) -> Finding:

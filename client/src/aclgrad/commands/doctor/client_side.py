@@ -15,6 +15,8 @@ from aclgrad.errors import InvalidSettingError
 
 _LIBRARIES: Final = ("aclgrad", "grpcio", "protobuf", "numpy")
 _PREFIX: Final = "ACLGRAD_"
+_LEAST_S: Final = 1e-3
+"""In less, not even a call on the same machine is answered."""
 _ALIKE: Final = 0.85
 """Of the server's variables, which a machine may have as well, none is so like one of the client's."""
 
@@ -32,10 +34,17 @@ def of_client(target: str, environment: Mapping[str, str] = os.environ) -> Found
         if name not in known and (meant := get_close_matches(name, known, 1, _ALIKE)):
             yield "client", name, noted(f"the client does not read this variable; {meant[0]} may be meant")
     read = [each for each in given if each in known and environment[each]]
+    unread = [each for each in given if each not in known]
     try:
         settings_of_environment()
-        Client.from_env(target, credentials=None).close()
+        with Client.from_env(target, credentials=None) as client:
+            limit_s = client.timeout_s
     except InvalidSettingError as error:
         yield "client", "settings", bad(str(error), "or unset the variable")
-    else:
-        yield "client", "settings", fine(f"set: {', '.join(read)}" if read else "no variable is set")
+        return
+    if limit_s is not None and limit_s < _LEAST_S:
+        problem = f"ACLGRAD_TIMEOUT_S is {environment['ACLGRAD_TIMEOUT_S']}: calls end before a server can answer"
+        yield "client", "settings", bad(problem, "give seconds, or none for no limit")
+        return
+    told = f"set: {', '.join(read)}" if read else "no variable of the client is set"
+    yield "client", "settings", fine(f"{told}; not the client's: {', '.join(unread)}" if unread else told)

@@ -31,7 +31,7 @@ _LIMIT_S: Final = 5.0
 
 def doctor(as_json: bool, target: str) -> None:
     """Prints a row for each step of the way to the servers, and exits."""
-    display = Display(Console())
+    display = Display(Console(emoji=False))
     rows = []
     with exit_codes("doctor"):
         for row in _rows(target):
@@ -85,7 +85,8 @@ def _of_server(target: str) -> Found:
         if status is None:
             return
         yield from of_status(status, (time.time() - asked_at) / 2)
-        yield "server", "siblings", of_siblings(status, target, route)
+        if status.library:
+            yield "server", "siblings", of_siblings(status, target, route)
         if health.verdict is not Verdict.PASSED:
             yield "gradient", "", skipped("the server takes no calls")
         elif time.monotonic() - start > _LIMIT_S:

@@ -38,11 +38,13 @@ def of_health(client: Client) -> Finding:
     """Says whether gRPC gets through, and whether the server takes calls; everybody may ask."""
     try:
         client.wait_until_ready(STEP_S)
-    except DeadlinePassedError as error:
-        return bad(str(error), "see `aclgrad status`, or the status page at the server's --admin")
     except AclgradError as error:
         text = line_of(error)
-        return bad(text, _RESOLVER) if "resol" in text else Finding(Verdict.FAILED, text)
+        if "resol" in text or "Domain name" in text:
+            return bad(text, _RESOLVER)
+        if isinstance(error, DeadlinePassedError):
+            return bad(str(error), "see the server's log, or the status page at its --admin")
+        return Finding(Verdict.FAILED, text)
     return fine("the server takes calls")
 
 
@@ -51,6 +53,10 @@ def of_identity(client: Client, credentials: Credentials | None) -> tuple[Server
     shown = [] if credentials is None else [each for each in ("token", "certificate") if getattr(credentials, each)]
     try:
         status = client.server_status()
+    except DeadlinePassedError:
+        # The limit is not one of the caller's settings.
+        problem = f"the server takes connections and does not answer within {STEP_S:g} s"
+        return None, bad(problem, "it hangs or is very busy: see its log, or the status page at its --admin")
     except AclgradError as error:
         return None, Finding(Verdict.FAILED, f"with {' and '.join(shown) or 'no credentials'}: {line_of(error)}")
     return status, fine(f"the server answers this client, which shows {' and '.join(shown) or 'no credentials'}")
@@ -59,8 +65,11 @@ def of_identity(client: Client, credentials: Credentials | None) -> tuple[Server
 def of_status(status: ServerStatus, seconds_before: float) -> Found:
     """Yields what the status says, which came so long ago by the wall clock."""
     yield "server", "version", _of_versions(status)
+    if not status.library:
+        yield "server", "status", skipped("the server tells no more: this identity lacks the right `status`")
+        return
     where = "the CPU" if status.computes_on_cpu else f"{len(status.devices)} devices"
-    yield "server", "product", fine(f"{status.product}, by {status.library or 'an unnamed library'} on {where}")
+    yield "server", "product", fine(f"{status.product}, by {status.library} on {where}")
     yield "server", "clock", _of_clock(status, seconds_before)
     yield "server", "limits", _of_limits(status)
     for problem in status.problems:
