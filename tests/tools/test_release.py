@@ -208,16 +208,54 @@ def test_a_failure_changes_nothing_and_the_next_try_succeeds(
     assert repository.release("1.3.0") == ["aclgrad.txt"]
 
 
-def test_ctrl_c_at_the_end_comes_too_late(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+def interrupted_at(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has Ctrl-C come as git is to do this."""
     git = checkout.Checkout.git
 
     def interrupted(self: checkout.Checkout, *arguments: str) -> str:
-        if arguments[0] in ("tag", "merge"):
+        if " ".join(arguments).startswith(command):
             os.kill(os.getpid(), signal.SIGINT)
         return git(self, *arguments)
 
-    monkeypatch.setattr(checkout.Checkout, "tags", lambda _: [])
     monkeypatch.setattr(checkout.Checkout, "git", interrupted)
+
+
+def test_ctrl_c_as_the_tag_is_signed_changes_nothing(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository.write("dist/old.whl", "")
+    before = repository.state()
+    interrupted_at("tag --annotate", monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        repository.release("1.3.0")
+    assert repository.state() == before
+    assert [path.name for path in (repository.root / "dist").iterdir()] == ["old.whl"]
+
+
+@pytest.mark.parametrize("setting", ["tag.gpgSign", "merge.verifySignatures"])
+def test_a_signature_that_fails_changes_nothing(repository: Repository, setting: str) -> None:
+    repository.write("dist/old.whl", "")
+    repository.git("config", setting, "true")
+    repository.git("config", "gpg.program", "false")
+    before = repository.state()
+    with pytest.raises(RefusedError, match="failed: "):
+        repository.release("1.3.0")
+    assert repository.state() == before
+    assert [path.name for path in (repository.root / "dist").iterdir()] == ["old.whl"]
+    repository.git("config", setting, "false")
+    assert repository.release("1.3.0") == ["aclgrad.txt"]
+
+
+def test_what_could_not_be_pushed_is_refused(repository: Repository) -> None:
+    repository.git("branch", "v1.3.0")
+    with pytest.raises(RefusedError, match=r"there is a branch v1\.3\.0"):
+        repository.release("1.3.0")
+    repository.git("checkout", "--quiet", "--detach")
+    with pytest.raises(RefusedError, match="no branch is checked out"):
+        repository.release("1.4.0")
+    assert repository.release("1.4.0", is_dry=True) == ["aclgrad.txt"]
+
+
+def test_ctrl_c_at_the_end_comes_too_late(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted_at("merge", monkeypatch)
     assert repository.release("1.3.0") == ["aclgrad.txt"]
     assert repository.git("log", "--format=%s %D", "-1").strip() == "Release 1.3.0 HEAD -> main, tag: v1.3.0"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

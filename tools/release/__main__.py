@@ -4,7 +4,9 @@ The new version is written, committed and built in a tree of its own, so a relea
 """
 
 import argparse
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from datetime import UTC, date, datetime
@@ -20,6 +22,14 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 RELEASED: Final = "proto/released.binpb"
 GOOGLEAPIS: Final = "build/googleapis"
 """The protos of others that ours import; git does not have them."""
+_CHECKOUT_VARIABLES: Final = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+)
 FILES: Final = "release-files"
 """The target that builds everything into `dist`."""
 
@@ -28,6 +38,8 @@ def release(root: Path, text: str, day: date, buf: str, is_dry: bool = False) ->
     """Makes the release and returns the names of its files in `dist`; a dry one neither commits nor tags here."""
     checkout, version = Checkout(root), parse(text)
     checkout.check_clean()
+    if not is_dry:
+        checkout.check_branch(f"{TAG}{version}")
     check_is_next(version, current_version(root), checkout.tags())
     unreleased(root)
     since = checkout.head()
@@ -59,6 +71,12 @@ def main() -> int:
     parser.add_argument("version", help="such as 1.2.3, or 1.2.3rc1")
     parser.add_argument("--dry-run", action="store_true", help="build every file, but neither commit nor tag here")
     arguments = parser.parse_args()
+    # A terminal that closes, and `kill`, end it as Ctrl-C does: the tree of its own goes.
+    for number in (signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    # Git sets these for its hooks; in the tree of its own they would mean this one.
+    for name in _CHECKOUT_VARIABLES:
+        os.environ.pop(name, None)
     try:
         today = datetime.now(UTC).date()
         files = release(ROOT, arguments.version, today, str(Path(sys.executable).with_name("buf")), arguments.dry_run)

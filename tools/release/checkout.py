@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,6 +32,15 @@ class Checkout:
 
     def tags(self) -> list[str]:
         return self.git("tag", "--list").split()
+
+    def check_branch(self, tag: str) -> None:
+        """Refuses a checkout that cannot be pushed as a release of this tag."""
+        try:
+            self.git("symbolic-ref", "--quiet", "HEAD")
+        except RefusedError:
+            raise RefusedError("no branch is checked out; check out the one that the release is to be on") from None
+        if self.git("branch", "--list", tag):
+            raise RefusedError(f"there is a branch {tag}, and git would not know it from the tag; rename it")
 
     def check_clean(self) -> None:
         """Refuses changes that are not committed, of files that git does not know as well."""
@@ -60,26 +69,37 @@ class Checkout:
     def take(self, commit: str, since: str, tag: str, message: str, files: Path) -> None:
         """Tags the commit, moves the branch to it, and makes the files `dist`, all or nothing.
 
-        Refuses if somebody has committed since. Ctrl-C waits until the end, which takes less than a second.
+        Refuses if somebody has committed since. Ctrl-C ends it while the tag is made, which may wait for a signature;
+        what follows takes less than a second, and Ctrl-C is ignored.
         """
         self.check_clean()
         if self.head() != since:
             raise RefusedError("there are commits that are not in the files; make the release again")
-        with _ignored(signal.SIGINT):
-            self.take_files(files)
-            self.git("tag", "--annotate", "--message", message, tag, commit)
-            try:
-                self.git("merge", "--quiet", "--ff-only", commit)
-            except RefusedError:
-                self.git("tag", "--delete", tag)
-                raise
-
-    def take_files(self, files: Path) -> None:
-        """Makes a folder `dist`, in place of that of before."""
-        target = self.root / "dist"
+        is_taken = False
         try:
-            shutil.rmtree(target, ignore_errors=True)
-            files.rename(target)
+            self.git("tag", "--annotate", "--message", message, tag, commit)
+            with _ignored(signal.SIGINT):
+                self.take_files(files, lambda: self.git("merge", "--quiet", "--ff-only", commit))
+                is_taken = True
+        finally:
+            if not is_taken and tag in self.tags():
+                self.git("tag", "--delete", tag)
+
+    def take_files(self, files: Path, then: Callable[[], object] = lambda: None) -> None:
+        """Makes a folder `dist`, in place of that of before, which comes back if what is to be done `then` fails."""
+        target, before = self.root / "dist", files.with_name("dist-before")
+        try:
+            if os.path.lexists(target):
+                target.rename(before)
+            try:
+                files.rename(target)
+                then()
+            except BaseException:
+                if target.exists():
+                    target.rename(files)
+                if os.path.lexists(before):
+                    before.rename(target)
+                raise
         except OSError as error:
             raise RefusedError(f"{target} cannot be replaced: {error}") from error
 

@@ -24,7 +24,7 @@ _EXPIRED, _NOT_YET, _OTHER_HOST = 10, 9, (62, 64)
 """Codes of OpenSSL's verification; the last two are a name and a number."""
 
 
-_FILES: Final = ("ACLGRAD_CA", "ACLGRAD_CERTIFICATE", "ACLGRAD_KEY", _ROOTS)
+_FILES: Final = ("ACLGRAD_CA", "ACLGRAD_CERTIFICATE", "ACLGRAD_KEY")
 _TURN_ON: Final = ("ACLGRAD_TLS", "ACLGRAD_CA", "ACLGRAD_CERTIFICATE", "ACLGRAD_KEY", "ACLGRAD_SERVER_NAME")
 _OF_CERTIFICATE: Final = ("certificate", "unknown ca", "access denied")
 """Alerts about what a client shows: https://www.rfc-editor.org/rfc/rfc8446#section-6.2."""
@@ -47,7 +47,7 @@ def of_tls(route: Route, credentials: Credentials) -> Found:
     try:
         context = _context(credentials)
     except (OSError, ValueError) as error:
-        given = ", ".join(each for each in _FILES if os.environ.get(each))
+        given = ", ".join(each for each in _FILES if os.environ.get(each)) or _ROOTS
         remedy = f"give PEM files, and a key that fits and has no password, in {given}"
         yield "tls", "files", bad(f"the files of TLS cannot be used: {error}", remedy)
         return
@@ -70,6 +70,9 @@ def of_tls(route: Route, credentials: Credentials) -> Found:
         remedy = "the port may speak plaintext (ACLGRAD_TLS=false), or be no server of aclgrad"
         yield "tls", "handshake", bad(f"the handshake fails: {error}", remedy)
     else:
+        if spoken is Spoken.CLOSED and has_own:
+            yield _of_refusal("it ends the connection after the handshake", has_own=True)
+            return
         if spoken is Spoken.CLOSED:
             remedy = "it may take no client without a certificate of its own (ACLGRAD_CERTIFICATE and ACLGRAD_KEY; see "
             remedy += "--tls-client-ca of the server), or be a load balancer without a server behind it"

@@ -43,7 +43,7 @@ def of_health(client: Client) -> Finding:
         if "resol" in text or "Domain name" in text:
             return bad(text, _RESOLVER)
         if isinstance(error, DeadlinePassedError):
-            return bad(str(error), "see the server's log, or the status page at its --admin")
+            return bad(str(error), "see `aclgrad status`, or the status page at the server's --admin")
         return Finding(Verdict.FAILED, text)
     return fine("the server takes calls")
 
