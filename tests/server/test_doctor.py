@@ -86,6 +86,12 @@ def test_a_device_that_is_not_there(index: int) -> None:
     assert found.message.startswith(f"there is no device {index}: the runtime shows 1; see --device")
 
 
+def test_visible_devices_that_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", "0, 1")
+    told = of_start()["ASCEND_RT_VISIBLE_DEVICES"].message
+    assert told == "is '0, 1', of which CANN takes 0; give ascending indices with commas and without spaces"
+
+
 def test_sockets_that_could_not_be_made(tmp_path: Path) -> None:
     def told(path: Path, **flags: object) -> str:
         found = of_start(listen=(f"unix:{path}",), **flags)["--listen"]

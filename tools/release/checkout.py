@@ -1,7 +1,6 @@
 """What a release does with git: it changes a tree of its own, and the caller's only at the end."""
 
 import os
-import shutil
 import signal
 import subprocess
 import tempfile

@@ -24,7 +24,7 @@ from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.devices.library import runtime_file
 from aclgrad_server.devices.opening import open_device
 from aclgrad_server.devices.self_test import self_test
-from aclgrad_server.devices.visible import VISIBLE
+from aclgrad_server.devices.visible import VISIBLE, visible_cards
 from aclgrad_server.edge.connections import check_socket
 from aclgrad_server.edge.process import check_memory, memory_limit
 from aclgrad_server.edge.tls import open_certificates
@@ -207,6 +207,10 @@ def of_start(settings: Settings, worker_count: int, told: str) -> Found:
             yield name, _fine(check())
         except (StartError, UnusableFileError) as error:
             yield name, _bad(str(error), remedy)
+    visible = os.environ.get(VISIBLE, "")
+    if (counted := ",".join(visible_cards(visible))) != visible:
+        told = f"is {visible!r}, of which CANN takes {counted or 'nothing'}"
+        yield VISIBLE, Finding(Verdict.NOTED, f"{told}; give ascending indices with commas and without spaces")
     for danger in dangers(settings.listen, *map(bool, (settings.tls_key, settings.tls_client_ca, settings.identities))):
         yield "network", Finding(Verdict.NOTED, danger)
 
