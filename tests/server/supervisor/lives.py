@@ -70,9 +70,9 @@ class Lives:
 
     @property
     def processes(self) -> list[tuple[int, int, str]]:
-        """The id, the session and the number of processes of each start."""
+        """The id, the group and the number of processes of each start."""
         lines = self._lines("pids")
-        return [(int(pid), int(session), count) for pid, session, count in map(str.split, lines)]
+        return [(int(pid), int(group), count) for pid, group, count in map(str.split, lines)]
 
     @property
     def process_ids(self) -> list[int]:

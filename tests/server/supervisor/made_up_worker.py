@@ -14,7 +14,7 @@ import sys
 
 def main(folder: str, index: str) -> None:
     with open(f"{folder}/pids", "a") as file:
-        file.write(f"{os.getpid()} {os.getsid(0)} {os.environ['ACL_HOST_PROCESSES']}\n")
+        file.write(f"{os.getpid()} {os.getpgid(0)} {os.environ['ACL_HOST_PROCESSES']}\n")
     with open(f"{folder}/pids") as file:
         number = len(file.readlines())
     with open(f"{folder}/plan.json") as file:

@@ -195,13 +195,13 @@ async def test_unfit_card_keeps_its_worker(lives: Lives) -> None:
 
 
 async def test_what_a_process_is_given(lives: Lives) -> None:
-    """Its orders, how many share the processors, and a session of its own, in which no terminal's Ctrl-C reaches it."""
+    """Its orders, how many share the processors, and a process group of its own, in which no terminal's Ctrl-C reaches it."""
     lives.plan(READY_LIFE)
     worker = lives.worker(index=1)
     async with lives.kept(worker):
         await reaches(worker, State.READY)
-        ((process_id, session, count),) = lives.processes
-        assert (session, count) == (process_id, "2")
+        ((process_id, group, count),) = lives.processes
+        assert (group, count) == (process_id, "2")
         assert await lives.orders(1) == worker.orders
 
 

@@ -80,6 +80,8 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGHUP, self._renew)
         # If whoever started us ignores it, the kernel keeps nothing of how a worker ends.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        # Workers inherit it: a terminal with `stty tostop` would stop them as they write their log.
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         admin = None
         try:
             if self._settings.admin != OFF:
