@@ -195,7 +195,7 @@ async def test_unfit_card_keeps_its_worker(lives: Lives) -> None:
 
 
 async def test_what_a_process_is_given(lives: Lives) -> None:
-    """Its orders, how many share the processors, and a process group of its own, in which no terminal's Ctrl-C reaches it."""
+    """Its orders, how many share the processors, and a process group of its own, which no Ctrl-C reaches."""
     lives.plan(READY_LIFE)
     worker = lives.worker(index=1)
     async with lives.kept(worker):
