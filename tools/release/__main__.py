@@ -46,7 +46,7 @@ def release(root: Path, text: str, day: date, buf: str, is_dry: bool = False) ->
     with checkout.candidate() as tree:
         write_version(tree.root, version)
         if not version.is_prerelease:
-            # A candidate's changes stay unreleased until the version that it is a candidate for.
+            # The changes of 1.2.3rc1 are those of 1.2.3.
             cut_section(tree.root, version, day)
         shutil.copytree(root / GOOGLEAPIS, tree.root / GOOGLEAPIS)
         _run(buf, "build", "proto", "--exclude-source-info", "--output", RELEASED, folder=tree.root)

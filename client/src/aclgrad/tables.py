@@ -1,5 +1,6 @@
-"""Tables on a terminal."""
+"""Tables on a terminal, and the console that shows them."""
 
+from rich.console import Console
 from rich.table import Table
 
 
@@ -14,3 +15,8 @@ def table(texts: str, *figures: str) -> Table:
     for heading in figures:
         table.add_column(heading, justify="right", overflow="fold")
     return table
+
+
+def new_console(*, stderr: bool = False) -> Console:
+    """Returns what commands print by. Rich would make an emoji of `:100:`, which may stand in an address or a path."""
+    return Console(stderr=stderr, emoji=False)

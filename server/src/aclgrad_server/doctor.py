@@ -42,7 +42,7 @@ from aclgrad_server.settings import (
     source_of,
     unknown_variables,
 )
-from aclgrad_server.supervisor.addresses import check_free
+from aclgrad_server.supervisor.addresses import hold
 from aclgrad_server.supervisor.cards import ask_runtime, number_of, workers_of
 
 Found = Iterable[tuple[str, Finding]]
@@ -152,7 +152,7 @@ def of_start(settings: Settings, worker_count: int, told: str) -> Found:
         return f"{runtime_file(settings.backend)} shows {count} devices"
 
     def listeners() -> str:
-        check_free(settings.listen, worker_count)
+        hold(settings.listen, worker_count if worker_count > 1 else 0).close()
         for address in settings.listen:
             if address.startswith(UNIX):
                 check_socket(address, settings.unix_socket_group)

@@ -98,6 +98,8 @@ def test_the_time_that_units_took_counts() -> None:
     pace.spend(A, 5, seconds=5)
     assert pace.delay_s(A) <= 0
     assert not pace._free_at  # noqa: SLF001 - what it keeps is the point
+    pace.spend(A, 40, seconds=600)
+    assert pace.delay_s(A) == pytest.approx(1), "no more than the longest pause counts"
 
 
 def test_callers_that_need_not_wait_are_forgotten() -> None:

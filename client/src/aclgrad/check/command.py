@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
-from rich.console import Console
 
+from aclgrad.tables import new_console
 from aclgrad._client.channel.targets import targets_of
 from aclgrad.bundles import JudgedCall
 from aclgrad.check.exports import Exports, check_unused
@@ -67,7 +67,7 @@ def _check(options: Options) -> Report:
             if exports:
                 exports.take(row, call)
 
-        report = judge_all(tasks, Display(Console(emoji=False)), options.json, conclude, keep)
+        report = judge_all(tasks, Display(new_console()), options.json, conclude, keep)
     if options.html:
         options.html.write_text(render(report, compared, str(options.compare)), encoding="utf-8")
     for line in exports.told() if exports else ():

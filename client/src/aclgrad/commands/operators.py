@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import click
-from rich.console import Console
 
 from aclgrad._client.server.operators import (
     AttributeDescription,
@@ -20,6 +19,7 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.describe import describe_operator
 from aclgrad.operators.spec import counts
 from aclgrad.products import Product
+from aclgrad.tables import new_console
 from aclgrad.tables import table as columns
 from aclgrad.v1 import operator_service_pb2 as pb
 
@@ -63,7 +63,7 @@ def _of_catalogue() -> dict[str, ByProduct]:
 
 def _show_all(known: Mapping[str, ByProduct]) -> None:
     table = columns("operator products dtypes dimensions")
-    console = Console(emoji=False)
+    console = new_console()
     # A name is to be copied, so that the other columns go on in further lines, if they have room.
     table.columns[0].no_wrap = console.width >= _WIDE
     for name, by_product in known.items():
@@ -96,7 +96,7 @@ def _show_one(by_product: ByProduct) -> None:
 
 def _print(text: str, indent: int = 0) -> None:
     """Prints a paragraph, which a terminal gets wrapped at words; for a program that reads it, it stays one line."""
-    console = Console(emoji=False)
+    console = new_console()
     width = console.width if console.is_terminal else sys.maxsize
     lead = " " * indent
     click.echo(textwrap.fill(text, max(width, 2 * indent), initial_indent=lead, subsequent_indent=lead))

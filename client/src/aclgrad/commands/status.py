@@ -12,6 +12,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from aclgrad.tables import new_console
 from aclgrad._client.channel.targets import targets_of
 from aclgrad._client.reports import line_of
 from aclgrad._client.server.status import ServerStatus, status_of
@@ -36,14 +37,14 @@ def status(interval_s: float | None, as_json: bool, target: str) -> None:
             _watch(targets, interval_s, as_json=as_json)
         # The error of a single server is that of the command.
         answers = _ask(targets) if len(targets) > 1 else [(targets[0], status_of(host_status(targets[0])))]
-        _print(Console(emoji=False), answers, as_json=as_json)
+        _print(new_console(), answers, as_json=as_json)
         if any(isinstance(found, str) for _, found in answers):
             sys.exit(FAILED)
 
 
 def _watch(targets: Sequence[str], interval_s: float, *, as_json: bool) -> None:
     """Shows the servers again and again: on a terminal in the same place, elsewhere one block after the other."""
-    console = Console(emoji=False)
+    console = new_console()
     with ExitStack() as stack:
         live = None
         if console.is_terminal and not console.is_dumb_terminal and not as_json:

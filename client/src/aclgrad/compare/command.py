@@ -4,8 +4,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
 
+from aclgrad.tables import new_console
 from aclgrad._client.channel.targets import targets_of
 from aclgrad.check.target import CheckError, open_target
 from aclgrad.compare.calls import table_calls
@@ -55,7 +55,7 @@ def _compare(options: Options) -> Report:
             report.conclusion = conclusion_of(lines_of(report.rows), a, b)
             report.switches = executor_cache(report, a, b, is_whole=not (options.only or options.dump))
 
-        report = judge_all(tasks, PairDisplay(Console(emoji=False)), options.json, conclude)
+        report = judge_all(tasks, PairDisplay(new_console()), options.json, conclude)
     if options.html:
         options.html.write_text(page(report), encoding="utf-8")
     return report

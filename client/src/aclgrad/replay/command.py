@@ -7,8 +7,8 @@ from typing import Final
 
 import click
 import torch
-from rich.console import Console
 
+from aclgrad.tables import new_console
 from aclgrad._client.settings.environment import unless_set
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import DeadlinePassedError
@@ -56,7 +56,7 @@ def _replay(options: Options) -> Report:
     if options.local == "cuda" and not torch.cuda.is_available():
         raise ValueError("PyTorch finds no CUDA device here; give --local cpu")
     settings = unless_set(connect_timeout_s=_CONNECT_TIMEOUT_S)
-    report, display = Report(), Display(Console(emoji=False))
+    report, display = Report(), Display(new_console())
     begin = time.monotonic()
     with Client.from_env(target=options.target, timeout_s=options.timeout_s, coalesce=True, **settings) as client:
         status = client.server_status()

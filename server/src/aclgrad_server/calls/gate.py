@@ -287,6 +287,8 @@ class Pace:
     def spend(self, caller: str, units: float, seconds: float = 0.0) -> None:
         """Counts units that took so long until now, and forgets callers that have none to wait for."""
         now = self._clock()
+        # Who took very long has not saved up for a burst.
+        seconds = min(seconds, self._longest_pause_s)
         free_at = max(now - seconds, self._free_at.get(caller, 0.0)) + units / self._units_per_s
         self._free_at[caller] = min(free_at, now + self._longest_pause_s)
         self._free_at.move_to_end(caller)

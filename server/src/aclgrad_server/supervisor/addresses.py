@@ -43,7 +43,8 @@ def hold(listen: Sequence[str], worker_count: int) -> Addresses:
     """Returns the addresses of so many workers for what the setting `listen` has; raises StartError if one is taken.
 
     Worker i has the port after the shared one by 1 + i, or one that the kernel chooses if that is how the shared one
-    came about; of unix sockets, worker 0 has PATH and worker i has PATH.i.
+    came about; of unix sockets, worker 0 has PATH and worker i has PATH.i. Without workers, only the shared addresses
+    are held.
     """
     holders: list[socket.socket] = []
     shared: list[str] = []
@@ -74,20 +75,6 @@ def hold(listen: Sequence[str], worker_count: int) -> Addresses:
             each.close()
         raise
     return Addresses(tuple(shared), tuple(map(tuple, own)), tuple(holders))
-
-
-def check_free(listen: Sequence[str], worker_count: int) -> None:
-    """Raises StartError if an address over TCP is taken, or is not of this machine."""
-    if worker_count > 1:
-        hold(listen, worker_count).close()
-        return
-    for address in listen:
-        if not address.startswith(UNIX):
-            host, _, port = address.rpartition(":")
-            held: list[socket.socket] = []
-            _hold(host, int(port), "", held)
-            for each in held:
-                each.close()
 
 
 def _hold(host: str, port: int, whose: str, holders: list[socket.socket]) -> int:

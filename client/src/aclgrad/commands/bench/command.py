@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
@@ -29,6 +28,7 @@ from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import samples_of
 from aclgrad.products import Product
+from aclgrad.tables import new_console
 from aclgrad.tables import table as columns
 
 _REDRAW_S: Final = 0.25
@@ -108,7 +108,7 @@ async def _run(typed: TypedCase, options: Options, measured: Measured) -> None:
 
 async def _show(measured: Measured) -> None:
     """Redraws the figures on a terminal; elsewhere nothing is shown before the end."""
-    console = Console(stderr=True, emoji=False)
+    console = new_console(stderr=True)
     if not console.is_terminal:
         return
     with Live(_table(measured), console=console, transient=True, auto_refresh=False) as live:
@@ -144,7 +144,7 @@ def _report(options: Options, typed: TypedCase, measured: Measured, is_complete:
             }
         )
     else:
-        Console(emoji=False).print(_table(measured))
+        new_console().print(_table(measured))
         for reason, count in measured.errors.most_common():
             click.echo(f"{count} calls failed: {reason}")
     if not is_complete:

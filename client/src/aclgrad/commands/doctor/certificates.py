@@ -22,8 +22,6 @@ _SOON_S: Final = 7 * 86_400
 _ALPN: Final = "h2"
 _EXPIRED, _NOT_YET, _OTHER_HOST = 10, 9, (62, 64)
 """Codes of OpenSSL's verification; the last two are a name and a number."""
-
-
 _FILES: Final = ("ACLGRAD_CA", "ACLGRAD_CERTIFICATE", "ACLGRAD_KEY")
 _TURN_ON: Final = ("ACLGRAD_TLS", "ACLGRAD_CA", "ACLGRAD_CERTIFICATE", "ACLGRAD_KEY", "ACLGRAD_SERVER_NAME")
 _OF_CERTIFICATE: Final = ("certificate", "unknown ca", "access denied")
@@ -70,13 +68,9 @@ def of_tls(route: Route, credentials: Credentials) -> Found:
         remedy = "the port may speak plaintext (ACLGRAD_TLS=false), or be no server of aclgrad"
         yield "tls", "handshake", bad(f"the handshake fails: {error}", remedy)
     else:
-        if spoken is Spoken.CLOSED and has_own:
-            yield _of_refusal("it ends the connection after the handshake", has_own=True)
-            return
         if spoken is Spoken.CLOSED:
-            remedy = "it may take no client without a certificate of its own (ACLGRAD_CERTIFICATE and ACLGRAD_KEY; see "
-            remedy += "--tls-client-ca of the server), or be a load balancer without a server behind it"
-            yield "tls", "client certificate", bad("the server ends the connection after the handshake", remedy)
+            ended = "it ends the connection after the handshake"
+            yield _of_refusal(ended, has_own=True) if has_own else ("tls", "client certificate", _hung_up())
             return
         if spoken is not Spoken.HTTP2:
             yield "tls", "protocol", bad_protocol(spoken)
@@ -176,6 +170,13 @@ def _of_refusal(reason: str, *, has_own: bool) -> Step:
         return "tls", "client certificate", bad(f"the server refuses the certificate of this client: {reason}", remedy)
     remedy = f"set ACLGRAD_CERTIFICATE and ACLGRAD_KEY; {remedy}"
     return "tls", "client certificate", bad(f"the server refuses a client without a certificate: {reason}", remedy)
+
+
+def _hung_up() -> Finding:
+    """Returns the finding about a server that says nothing to a client without a certificate."""
+    remedy = "it may take no client without a certificate of its own (ACLGRAD_CERTIFICATE and ACLGRAD_KEY; see "
+    remedy += "--tls-client-ca of the server), or be a load balancer without a server behind it"
+    return bad("the server ends the connection after the handshake", remedy)
 
 
 def _names(certificate: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from aclgrad.errors import InvalidSettingError
 
 _LIBRARIES: Final = ("aclgrad", "grpcio", "protobuf", "numpy")
 _PREFIX: Final = "ACLGRAD_"
-_LEAST_S: Final = 1e-3
+_LEAST_S: Final = 1e-4
 """In less, not even a call on the same machine is answered."""
 _ALIKE: Final = 0.85
 """Of the server's variables, which a machine may have as well, none is so like one of the client's."""

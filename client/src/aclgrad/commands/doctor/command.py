@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 import click
-from rich.console import Console
 
+from aclgrad.tables import new_console
 from aclgrad._client.channel.targets import targets_of
 from aclgrad._client.settings.credentials import Credentials, credentials_from
 from aclgrad.commands.common import exit_codes
@@ -31,7 +31,7 @@ _LIMIT_S: Final = 5.0
 
 def doctor(as_json: bool, target: str) -> None:
     """Prints a row for each step of the way to the servers, and exits."""
-    display = Display(Console(emoji=False))
+    display = Display(new_console())
     rows = []
     with exit_codes("doctor"):
         for row in _rows(target):
