@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from aclgrad.tables import new_console
 from aclgrad._client.channel.targets import targets_of
 from aclgrad.bundles import JudgedCall
 from aclgrad.check.exports import Exports, check_unused
@@ -21,6 +20,7 @@ from aclgrad.judgement.report import Report, read_rows
 from aclgrad.judgement.rows import Row
 from aclgrad.judgement.worst import WorstCall
 from aclgrad.new_files import check_unwritten, checked_folder
+from aclgrad.tables import new_console
 
 
 @dataclass(frozen=True, slots=True)

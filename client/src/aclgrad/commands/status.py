@@ -12,7 +12,6 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from aclgrad.tables import new_console
 from aclgrad._client.channel.targets import targets_of
 from aclgrad._client.reports import line_of
 from aclgrad._client.server.status import ServerStatus, status_of
@@ -21,6 +20,7 @@ from aclgrad.commands.common import FAILED, exit_codes, plain, print_json
 from aclgrad.commands.host import MAX_THREADS, host_status
 from aclgrad.commands.status_view import Part, parts
 from aclgrad.errors import AclgradError, InvalidSettingError
+from aclgrad.tables import new_console
 
 Answer = tuple[str, ServerStatus | str]
 """A target, and its status or why it does not answer."""

@@ -4,8 +4,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-
-from aclgrad.tables import new_console
 from aclgrad._client.channel.targets import targets_of
 from aclgrad.check.target import CheckError, open_target
 from aclgrad.compare.calls import table_calls
@@ -15,6 +13,7 @@ from aclgrad.compare.view import PairDisplay, page
 from aclgrad.judgement.command import end, judge_all
 from aclgrad.judgement.report import Report
 from aclgrad.new_files import checked_folder
+from aclgrad.tables import new_console
 
 
 @dataclass(frozen=True, slots=True)

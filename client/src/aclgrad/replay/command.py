@@ -8,7 +8,6 @@ from typing import Final
 import click
 import torch
 
-from aclgrad.tables import new_console
 from aclgrad._client.settings.environment import unless_set
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import DeadlinePassedError
@@ -23,6 +22,7 @@ from aclgrad.new_files import check_unwritten, checked_folder
 from aclgrad.replay.engine import Engine, Judged
 from aclgrad.replay.results import Results
 from aclgrad.replay.source import Source
+from aclgrad.tables import new_console
 
 _CONNECT_TIMEOUT_S: Final = 5.0
 

@@ -9,7 +9,6 @@ from typing import Final
 
 import click
 
-from aclgrad.tables import new_console
 from aclgrad._client.channel.targets import targets_of
 from aclgrad._client.settings.credentials import Credentials, credentials_from
 from aclgrad.commands.common import exit_codes
@@ -24,6 +23,7 @@ from aclgrad.commands.doctor.siblings import of_siblings
 from aclgrad.judgement.console import Display
 from aclgrad.judgement.report import write_line
 from aclgrad.judgement.rows import Origin, Row, Verdict
+from aclgrad.tables import new_console
 
 _LIMIT_S: Final = 5.0
 """After which the last steps are left out: those of a server end within about ten seconds."""
