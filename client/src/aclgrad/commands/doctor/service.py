@@ -40,7 +40,7 @@ def of_health(client: Client) -> Finding:
         client.wait_until_ready(STEP_S)
     except AclgradError as error:
         text = line_of(error)
-        if "resol" in text or "Domain name" in text:
+        if "resol" in text:
             return bad(text, _RESOLVER)
         if isinstance(error, DeadlinePassedError):
             return bad(str(error), "see `aclgrad status`, or the status page at the server's --admin")
