@@ -104,8 +104,7 @@ class Server:
         count = int(flags[flags.index("--workers") + 1]) if "--workers" in flags else 0
         self._worker_count = count if count > 1 else 0
         self._environment = clean_environment(changes, **variables, PYTHONFAULTHANDLER="1")
-        # Append: the server shares the file's position, and would write over what is being read.
-        self._stderr = tempfile.TemporaryFile("a+")  # noqa: SIM115 - closed in __exit__
+        self._stderr = tempfile.TemporaryFile("w")  # noqa: SIM115 - closed in __exit__
         self.addresses: tuple[str, ...] = ()
         self.admin: str | None = None
         """HOST:PORT of the admin listener."""
@@ -119,8 +118,8 @@ class Server:
     @property
     def log(self) -> str:
         """What the server has written to standard error so far."""
-        self._stderr.seek(0)
-        return self._stderr.read()
+        # Opened anew: the server shares the position of the first, and would write where a reader has put it.
+        return Path(f"/proc/self/fd/{self._stderr.fileno()}").read_text()
 
     def channel(self) -> grpc.Channel:
         return grpc.insecure_channel(self.address)
