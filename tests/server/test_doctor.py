@@ -8,7 +8,6 @@ import pytest
 
 from aclgrad.judgement.rows import Finding, Verdict
 from aclgrad_server import doctor
-from aclgrad_server.exits import StartError
 from aclgrad_server.settings import read_settings
 from aclgrad_server.supervisor.cards import ask_runtime
 from tools.authority import Authority, write_identities
@@ -50,13 +49,10 @@ def test_what_can_be_used(tmp_path: Path) -> None:
     assert "127.0.0.1, *.example.org, valid for " in found["--tls-certificate"].message
 
 
-def test_what_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(processes: int) -> None:
-        raise StartError("too little")
-
-    monkeypatch.setattr(doctor, "check_memory", refuse)
+def test_what_cannot(tmp_path: Path) -> None:
     _, key = Authority(tmp_path).pair("server")
     flags = {"backend": "libm.so.6", "tls_certificate": key, "tls_key": key, "identities": key}
+    flags["memory_limit_bytes"] = 127 * 2**20
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         found = of_start(**flags, listen=(address,), admin=address)
@@ -65,7 +61,8 @@ def test_what_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert found["--listen"].message.startswith(f"cannot listen on {address}: the port is taken; give another")
     assert "backend 'libm.so.6': " in found["--backend"].message
-    assert found["memory"].message == "too little; give the container more memory"
+    told = "the memory limit of 127 MiB is less than the 128 MiB that the server needs; raise --memory-limit-bytes"
+    assert told in found["memory"].message
     assert of_start(insecure=True, listen=("0.0.0.0:0",))["network"].verdict is Verdict.NOTED
 
 
@@ -118,11 +115,11 @@ def test_ports_of_workers() -> None:
     assert told.startswith(f"cannot listen on 127.0.0.1:{port}, worker 0's own address: the port is taken")
 
 
-def test_memory_of_several_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(doctor, "check_memory", lambda processes: asked.append(processes))
-    told = of_start(4, memory_limit_bytes=400 * 2**20)["memory"].message
-    assert (asked, told) == ([4], "400 MiB, 100 for each of 4 workers")
+def test_memory_of_several_workers() -> None:
+    assert of_start(3, memory_limit_bytes=400 * 2**20)["memory"].message == "400 MiB, 133 for each of 3 workers"
+    found = of_start(4, memory_limit_bytes=400 * 2**20)["memory"]
+    assert found.verdict is Verdict.FAILED
+    assert "400 MiB is less than the 512 MiB that 4 workers need; raise --memory-limit-bytes" in found.message
 
 
 def test_traces(monkeypatch: pytest.MonkeyPatch) -> None:

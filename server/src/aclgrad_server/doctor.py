@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
@@ -165,7 +165,7 @@ def of_start(settings: Settings, worker_count: int, told: str) -> Found:
         return f"free: {settings.admin}"
 
     def memory() -> str:
-        check_memory(processes=worker_count)
+        check_memory(settings.memory_limit_bytes, worker_count)
         limit = memory_limit(settings.memory_limit_bytes)
         share = share_of(limit, worker_count) / 2**20
         each = f", {share:.0f} for each of {worker_count} workers" if worker_count > 1 else ""
@@ -192,21 +192,21 @@ def of_start(settings: Settings, worker_count: int, told: str) -> Found:
 
         return check_environment()
 
-    checks: dict[str, tuple[Callable[[], str], str]] = {
-        "--backend": (backend, "the server would not start"),
-        "--listen": (listeners, "the server would not start"),
-        "--admin": (admin, "the server would not start"),
-        "memory": (memory, "give the container more memory"),
-        "--tls-certificate": (certificate, "the server would not start"),
-        "--identities": (identities, "the server would not start"),
+    checks = {
+        "--backend": backend,
+        "--listen": listeners,
+        "--admin": admin,
+        "memory": memory,
+        "--tls-certificate": certificate,
+        "--identities": identities,
     }
     if settings.tracing:
-        checks["--tracing"] = (tracing, "the server would not start")
-    for name, (check, remedy) in checks.items():
+        checks["--tracing"] = tracing
+    for name, check in checks.items():
         try:
             yield name, _fine(check())
         except (StartError, UnusableFileError) as error:
-            yield name, _bad(str(error), remedy)
+            yield name, _bad(str(error), "the server would not start")
     visible = os.environ.get(VISIBLE, "")
     if (counted := ",".join(visible_cards(visible))) != visible:
         told = f"is {visible!r}, of which CANN takes {counted or 'nothing'}"

@@ -59,7 +59,7 @@ MAX_LOSSES: Final = 8  # different texts of a loss in the log
 
 def prepare_process(settings: Settings) -> None:
     """Prepares the process before other threads start; raises StartError if the process has too little memory."""
-    check_memory()
+    check_memory(settings.memory_limit_bytes)
     if settings.tune_allocator and not tune_allocator():
         log.warning("large calls may be slower: the C library is not glibc, or keeps at most 32 MiB of a block")
 

@@ -31,28 +31,31 @@ def write(folder: Path, files: dict[str, str]) -> None:
 def test_too_little_is_refused_with_both_figures(tmp_path: Path) -> None:
     write(tmp_path, {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "67108864\n"})
     with pytest.raises(StartError, match=r"64 MiB is less than the 128 MiB .*; give the container or the service more"):
-        check_memory(tmp_path)
+        check_memory(None, root=tmp_path)
+    told = r"100 MiB is less than the 128 MiB that the server needs; raise --memory-limit-bytes \(ACLGRAD"
+    with pytest.raises(StartError, match=told):
+        check_memory(100 * 2**20)
 
 
 def test_memory_that_would_do_for_fewer_workers(tmp_path: Path) -> None:
     write(tmp_path, {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": f"{300 * 2**20}\n"})
-    check_memory(tmp_path, processes=2)
-    told = r"300 MiB is less than the 384 MiB that 3 workers need; give the container .* more, or fewer --workers"
+    check_memory(None, 2, tmp_path)
+    told = r"300 MiB is less than the 384 MiB that 3 workers need; give the container .* more, or give fewer --workers"
     with pytest.raises(StartError, match=told):
-        check_memory(tmp_path, processes=3)
+        check_memory(None, 3, tmp_path)
 
 
 @pytest.mark.parametrize("files", [*memory_trees.UNLIMITED.values(), {}], ids=[*memory_trees.UNLIMITED, "nothing"])
 def test_without_a_limit_it_is_the_machine(tmp_path: Path, files: dict[str, str]) -> None:
     write(tmp_path, files)
-    check_memory(tmp_path)
+    check_memory(None, root=tmp_path)
     assert memory_limit(None, tmp_path) == memory_limit(2**62, tmp_path) == memory_trees.MACHINE_BYTES
 
 
 @pytest.mark.parametrize("files", memory_trees.LIMITED.values(), ids=memory_trees.LIMITED)
 def test_smallest_limit_counts(tmp_path: Path, files: dict[str, str]) -> None:
     write(tmp_path, files)
-    check_memory(tmp_path)
+    check_memory(None, root=tmp_path)
     limit = memory_trees.LIMIT_BYTES
     assert memory_limit(None, tmp_path) == memory_limit(limit + 1, tmp_path) == limit
     assert memory_limit(limit - 1, tmp_path) == limit - 1

@@ -51,13 +51,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Beats:
 
 async def test_orders_divide_what_the_host_has() -> None:
     """Memory between all workers; pool and streams between those on a card."""
-    limits = {"memory_limit_bytes": 1000, "pool_bytes": 3001, "streams": 5, "max_waiting_calls": 7}
+    limits = {"memory_limit_bytes": 500 * 2**20, "pool_bytes": 3001, "streams": 5, "max_waiting_calls": 7}
     async with hosting(4, 2, 2, **limits, listen=("127.0.0.1:0", "unix:/run/x")) as host:
         told = [worker.orders.settings for worker in host.workers]
         addresses = host.supervisor.addresses
         tcp = addresses.shared[0]
         assert [each.device for each in told] == [(4,), (2,), (2,)]
-        assert [each.memory_limit_bytes for each in told] == [334] * 3
+        assert [each.memory_limit_bytes for each in told] == [-(-500 * 2**20 // 3)] * 3
         assert [each.pool_bytes for each in told] == [3001, 1501, 1501]
         assert [each.streams for each in told] == [5, 3, 3]
         assert [each.max_waiting_calls for each in told] == [7] * 3
@@ -248,7 +248,7 @@ async def test_nobody_has_to_read_the_addresses(monkeypatch: pytest.MonkeyPatch)
 def test_memory_has_to_do_for_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before anything is taken."""
 
-    def check(processes: int) -> None:
+    def check(setting: int | None, processes: int) -> None:
         raise StartError(f"too little for {processes}")
 
     monkeypatch.setattr(supervisor_module, "check_memory", check)

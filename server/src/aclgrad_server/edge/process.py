@@ -18,17 +18,24 @@ OTHER_FILES: Final = 768
 """Files other than connections of clients: those of the admin listener (512), shared memory, devices, libraries."""
 
 
-def check_memory(root: Path = _ROOT, processes: int = 1) -> None:
-    """Raises StartError if memory is too little: the kernel would end the server amid calls, without a word."""
-    limit, needed = _control_group_limit(root), processes * MIN_MEMORY_BYTES
-    if limit is not None and limit < needed:
-        who, remedy = (
-            ("the server needs", "") if processes == 1 else (f"{processes} workers need", ", or fewer --workers")
-        )
-        raise StartError(
-            f"the memory limit of {limit / 2**20:.0f} MiB is less than the {needed / 2**20:.0f} MiB that {who}; "
-            f"give the container or the service more{remedy}"
-        )
+def check_memory(setting: int | None, processes: int = 1, root: Path = _ROOT) -> None:
+    """Raises StartError if the setting or the control groups' limit is too little for so many processes.
+
+    The server would refuse every call, or the kernel would end it amid calls, without a word.
+    """
+    needed = processes * MIN_MEMORY_BYTES
+    who, fewer = "the server needs", ""
+    if processes > 1:
+        who, fewer = f"{processes} workers need", ", or give fewer --workers"
+    for limit, remedy in (
+        (setting, "raise --memory-limit-bytes (ACLGRAD_MEMORY_LIMIT_BYTES)"),
+        (_control_group_limit(root), "give the container or the service more"),
+    ):
+        if limit is not None and limit < needed:
+            raise StartError(
+                f"the memory limit of {limit / 2**20:.0f} MiB is less than the {needed / 2**20:.0f} MiB that {who}; "
+                f"{remedy}{fewer}"
+            )
 
 
 def memory_limit(setting: int | None, root: Path = _ROOT) -> int:

@@ -39,7 +39,7 @@ class Supervisor:
 
     def __init__(self, settings: Settings, cards: Sequence[int], reread: Callable[[], Settings]) -> None:
         """Takes what reads the settings anew; raises StartError if the host cannot have so many workers."""
-        check_memory(processes=len(cards))
+        check_memory(settings.memory_limit_bytes, len(cards))
         ensure_open_files(_FILES_OF_WORKER * len(cards))
         self._settings = settings
         self._cards = cards
