@@ -165,8 +165,8 @@ class Settings(BaseSettings):
     max_call_bytes: Bytes | None = None
     """Memory that the tensors of one chunked call may take; half of the pool by default."""
     memory_limit_bytes: Bytes | None = None
-    """Memory of the process above which calls are refused, at least 128 MiB for each worker; the control group's limit by
-    default."""
+    """Memory of the process above which calls are refused, at least 128 MiB for each worker; the control group's limit
+    by default."""
     max_connection_age_s: Annotated[Seconds, Field(ge=0.1)] = 300.0
     """Clients reconnect after this time, and so find new replicas; calls in flight go on."""
     max_tensor_bytes: Bytes = 16 * 2**30
