@@ -30,7 +30,7 @@ def write(folder: Path, files: dict[str, str]) -> None:
 
 def test_too_little_is_refused_with_both_figures(tmp_path: Path) -> None:
     write(tmp_path, {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "67108864\n"})
-    with pytest.raises(StartError, match=r"64 MiB is less than the 128 MiB .*; give the container or the service more"):
+    with pytest.raises(StartError, match=r"64 MiB is less than the 128 MiB .*; give the container, the service"):
         check_memory(None, root=tmp_path)
     told = r"100 MiB is less than the 128 MiB that the server needs; raise --memory-limit-bytes \(ACLGRAD"
     with pytest.raises(StartError, match=told):
@@ -40,9 +40,11 @@ def test_too_little_is_refused_with_both_figures(tmp_path: Path) -> None:
 def test_memory_that_would_do_for_fewer_workers(tmp_path: Path) -> None:
     write(tmp_path, {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": f"{300 * 2**20}\n"})
     check_memory(None, 2, tmp_path)
-    told = r"300 MiB is less than the 384 MiB that 3 workers need; give the container .* more, or give fewer --workers"
+    told = r"300 MiB is less than the 384 MiB that 3 workers need; give the container, .* more, or give fewer --workers"
     with pytest.raises(StartError, match=told):
         check_memory(None, 3, tmp_path)
+    with pytest.raises(StartError, match="or the machine more, or give fewer --workers"):
+        check_memory(None, memory_trees.MACHINE_BYTES // 2**27 + 1, tmp_path / "nothing")
 
 
 @pytest.mark.parametrize("files", [*memory_trees.UNLIMITED.values(), {}], ids=[*memory_trees.UNLIMITED, "nothing"])

@@ -19,23 +19,23 @@ OTHER_FILES: Final = 768
 
 
 def check_memory(setting: int | None, processes: int = 1, root: Path = _ROOT) -> None:
-    """Raises StartError if the setting or the control groups' limit is too little for so many processes.
+    """Raises StartError if what so many processes may use is too little for them.
 
-    The server would refuse every call, or the kernel would end it amid calls, without a word.
+    They would refuse every call, or the kernel would end them amid calls, without a word.
     """
-    needed = processes * MIN_MEMORY_BYTES
+    limit, needed = memory_limit(setting, root), processes * MIN_MEMORY_BYTES
+    if limit >= needed:
+        return
     who, fewer = "the server needs", ""
     if processes > 1:
         who, fewer = f"{processes} workers need", ", or give fewer --workers"
-    for limit, remedy in (
-        (setting, "raise --memory-limit-bytes (ACLGRAD_MEMORY_LIMIT_BYTES)"),
-        (_control_group_limit(root), "give the container or the service more"),
-    ):
-        if limit is not None and limit < needed:
-            raise StartError(
-                f"the memory limit of {limit / 2**20:.0f} MiB is less than the {needed / 2**20:.0f} MiB that {who}; "
-                f"{remedy}{fewer}"
-            )
+    remedy = "give the container, the service or the machine more"
+    if limit == setting:
+        remedy = "raise --memory-limit-bytes (ACLGRAD_MEMORY_LIMIT_BYTES)"
+    raise StartError(
+        f"the memory limit of {limit / 2**20:.0f} MiB is less than the {needed / 2**20:.0f} MiB that {who}; "
+        f"{remedy}{fewer}"
+    )
 
 
 def memory_limit(setting: int | None, root: Path = _ROOT) -> int:
