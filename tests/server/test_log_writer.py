@@ -1,18 +1,18 @@
 """Lines reach a file in order, whoever writes never waits, and lines that were dropped are counted in their place."""
 
+import fcntl
 import os
-import select
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from aclgrad_server.logs import MAX_LINES, LineHandler
+from tools.calling import wait_until
 
-FULL = 200
-"""Lines that fill a pipe of 64 KiB, and more."""
+LINE_BYTES = 4096
+"""A part of a page: lines of this size fill a pipe to its last byte."""
 
 
 class Pipe:
@@ -21,14 +21,16 @@ class Pipe:
     def __init__(self) -> None:
         self.reader, self.file = os.pipe()
         self.writer = LineHandler(self.file)
+        self.capacity = fcntl.fcntl(self.file, fcntl.F_GETPIPE_SZ) // LINE_BYTES
 
     def fill(self) -> int:
         """Writes until lines are dropped, and returns how many were written and dropped."""
         for number in range(3 * MAX_LINES):
-            self.writer.enqueue(f"{number:<1000}")
-            # Once the pipe is full, nothing leaves the queue any more, so lines are dropped in one place alone.
-            while number == FULL and select.select([], [self.file], [], 0)[1]:
-                time.sleep(0.001)
+            self.writer.enqueue(f"{number:<{LINE_BYTES - 1}}")
+            if number == self.capacity:
+                # The pipe is full and the thread has the next line, so nothing leaves the queue any more: lines are
+                # dropped in one place alone.
+                wait_until(lambda: self.writer.is_empty)
         return 3 * MAX_LINES
 
     def lines(self) -> list[str]:
@@ -74,8 +76,8 @@ def test_count_stands_where_lines_are_missing(pipe: Pipe) -> None:
     count = pipe.fill()
     # Make room for some lines, and only for these.
     read = b""
-    while read.count(b"\n") < 200:
-        read += os.read(pipe.reader, 4096)
+    while read.count(b"\n") < pipe.capacity + 100:
+        read += os.read(pipe.reader, LINE_BYTES)
     for number in range(10):
         pipe.writer.enqueue(f"later {number}")
     lines = (read.decode() + "\n".join(pipe.lines())).splitlines()
