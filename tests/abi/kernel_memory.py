@@ -43,7 +43,7 @@ def _measure(acl: Library, typed: TypedCase, product: Product) -> tuple[int, int
     outputs = {names[name]: np.full(type.shape, 7, type.dtype.numpy) for name, type in typed.outputs.items()}
     out = next(iter(outputs.values()))
     unread = {each.name for each in typed.spec.inputs if each.unread_on is not None}
-    arrays = {name: array for name, array in long_arrays(typed).items() if name not in unread}
+    arrays = {name: array for name, array in long_arrays(typed, product).items() if name not in unread}
     memory = {names[name]: _on_device(typed, name, arrays.pop(name), product) for name in list(arrays)}
     memory |= outputs
     tensor_bytes = sum(array.nbytes for array in memory.values())

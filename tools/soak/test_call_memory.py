@@ -61,7 +61,7 @@ def test_a_call_takes_little_more_than_what_is_counted(frugal_server: Server) ->
             counted = counted_bytes(typed)
             if counted is None or typed.dtype not in DTYPES:
                 continue
-            arrays = long_arrays(typed)
+            arrays = long_arrays(typed, Product.ATLAS_A2)
             Path(f"/proc/{frugal_server.process_id}/clear_refs").write_text("5")
             idle_bytes = peak_bytes(frugal_server)
             client.execute(typed.spec.name, arrays, typed.case.attributes)

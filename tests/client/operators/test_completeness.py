@@ -27,6 +27,11 @@ SAMPLES = "from aclgrad.operators.{good}.samples import SAMPLES"
 Folder = Callable[..., list[str]]
 
 
+def replaced(change: str) -> str:
+    """Returns a file with other samples than the good operator's."""
+    return f"{SAMPLES}\nfrom dataclasses import replace\nSAMPLES = replace(SAMPLES, {change})"
+
+
 def test_every_folder_is_complete_and_listed() -> None:
     assert list(problems()) == []
     assert list(unlisted(OPERATORS)) == []
@@ -70,8 +75,7 @@ def test_a_complete_folder_is_found(made_up: Folder) -> None:
 
 def test_a_case_may_leave_out_what_is_optional(made_up: Folder) -> None:
     optional = "SPEC = replace(SPEC, inputs=(SPEC.inputs[0], replace(SPEC.inputs[1], is_optional=True)))"
-    alone = "replace(SAMPLES.cases[0], shapes={{'grad_output': (1, 2, 3)}})"
-    samples = f"{SAMPLES}\nfrom dataclasses import replace\nSAMPLES = replace(SAMPLES, cases=({alone},))"
+    samples = replaced("cases=(replace(SAMPLES.cases[0], shapes={{'grad_output': (1, 2, 3)}}),)")
     assert made_up(spec=SPEC + optional, samples=samples) == []
 
 
@@ -88,19 +92,40 @@ def test_a_case_may_leave_out_what_is_optional(made_up: Folder) -> None:
             "spec.py does not load: operator made_up: input grad_output is for the unknown product '910C'; the prod",
         ),
         (
-            {"samples": SAMPLES + "\nfrom dataclasses import replace\nSAMPLES = replace(SAMPLES, cases=())"},
+            {"samples": replaced("cases=()")},
             "operator made_up has no cases; add some to SAMPLES.cases in its samples.py",
         ),
         (
-            {
-                "samples": f"{SAMPLES}\nfrom dataclasses import replace\n"
-                "SAMPLES = replace(SAMPLES, cases=(replace(SAMPLES.cases[0], shapes={{}}),))"
-            },
+            {"samples": replaced("cases=(replace(SAMPLES.cases[0], shapes={{}}),)")},
             f"operator made_up: case {samples_of(GOOD.name).cases[0].name} has to give the shapes of grad_output, self",
         ),
         (
             {"definition": "def backward(grad_output, input): ...\ndef forward(input, padding): ..."},
             "operator made_up: definition.forward has to take grad_output, input",
+        ),
+        (
+            {"samples": replaced("timed={{}}")},
+            "operator made_up: SAMPLES.timed has to have a case for each of 16 KB, 6 MB, 100 MB, 1 GB",
+        ),
+        (
+            {"definition": f"{DEFINITION}\ndef backward(grad_output, input): raise NotImplementedError('later')"},
+            "operator made_up fails when it is tried on .*: NotImplementedError: later",
+        ),
+        (
+            {"definition": f"{DEFINITION}\ndef forward(grad_output, input): return 1 / 0"},
+            "operator made_up fails when it is tried on .*: ZeroDivisionError: division by zero",
+        ),
+        (
+            {"definition": f"{DEFINITION}\ndef backward(grad_output, input): return grad_output"},
+            r"backward returns the shapes \[\(1, 1, 2, 3\)\], and the outputs of spec.py have \[\(1, 1, 4, 5\)\]",
+        ),
+        (
+            {"spec": SPEC + "SPEC = replace(SPEC, outputs=(replace(SPEC.outputs[0], infer=lambda given: 1 / 0),))"},
+            "operator made_up fails when it is tried on .*: ZeroDivisionError: division by zero",
+        ),
+        (
+            {"spec": SPEC + "SPEC = replace(SPEC, summary='UNWRITTEN: what it does')"},
+            "operator made_up: line 5 of spec.py is still the stub's: SPEC = .*UNWRITTEN: what it does",
         ),
     ],
 )
@@ -108,6 +133,16 @@ def test_what_is_missing_is_told(made_up: Folder, changes: dict[str, str | None]
     found = made_up(**changes)
     assert len(found) == 1
     assert re.search(told, found[0])
+
+
+@pytest.mark.parametrize("long", ["()", "SAMPLES.cases", "(SAMPLES.timed['16 KB'],)"])
+def test_an_operator_without_long_calls_is_told_on_each_product(made_up: Folder, long: str) -> None:
+    """Short cases are no long ones."""
+    found = made_up(samples=replaced(f"long=lambda cells: {long}"))
+    assert len(found) == len(GOOD.products)
+    assert re.match(
+        "operator made_up has no long call on product .*; let SAMPLES.long in its samples.py yield", found[0]
+    )
 
 
 def test_a_name_or_symbol_is_used_once() -> None:

@@ -11,7 +11,7 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import Arrays, Case, samples_of
 from aclgrad.operators.spec import Arguments, OperatorSpec
 from aclgrad.products import Product
-from aclgrad.tensors import DTYPES, TensorType
+from aclgrad.tensors import TensorType
 from aclgrad.wire.messages import AttributeValue
 
 _BLOCK: Final = 2**20
@@ -37,8 +37,7 @@ class TypedCase:
     @property
     def arguments(self) -> Arguments:
         """The types of the inputs, and the attributes."""
-        types = {name: TensorType(DTYPES[self._dtype(name)], shape) for name, shape in self.case.shapes.items()}
-        return Arguments(types, self.attributes)
+        return self.case.arguments(self.spec, self.dtype)
 
     @property
     def outputs(self) -> dict[str, TensorType]:
@@ -49,21 +48,19 @@ class TypedCase:
     def arrays(self) -> Arrays:
         """Returns the inputs: legal values, standard normal where any will do, the same at every call."""
         generator = np.random.default_rng(zlib.crc32(str(self).encode()))
-        arrays = {name: self._array(generator, name, shape) for name, shape in self.case.shapes.items()}
+        arrays = {name: _array(generator, type) for name, type in self.arguments.inputs.items()}
         return samples_of(self.spec.name).values(generator, self.case, arrays)
 
-    def _dtype(self, name: str) -> str:
-        return self.case.fixed.get(name, self.dtype)
 
-    def _array(self, generator: np.random.Generator, name: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-        dtype = DTYPES[self._dtype(name)].numpy
-        drawn = shape if np.prod(shape, dtype=object) <= _BLOCK else (_BLOCK,)
-        if dtype.kind in "iu":
-            values = generator.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, drawn, dtype, endpoint=True)
-        else:
-            normal = generator.standard_normal(drawn)
-            values = (normal + 1j * generator.standard_normal(drawn) if dtype.kind == "c" else normal).astype(dtype)
-        return values if drawn == shape else np.resize(values, shape)
+def _array(generator: np.random.Generator, type: TensorType) -> np.ndarray[Any, Any]:
+    dtype = type.dtype.numpy
+    drawn = type.shape if type.element_count <= _BLOCK else (_BLOCK,)
+    if dtype.kind in "iu":
+        values = generator.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, drawn, dtype, endpoint=True)
+    else:
+        normal = generator.standard_normal(drawn)
+        values = (normal + 1j * generator.standard_normal(drawn) if dtype.kind == "c" else normal).astype(dtype)
+    return values if drawn == type.shape else np.resize(values, type.shape)
 
 
 def arrays_of(gradients: Any) -> tuple[np.ndarray[Any, Any], ...]:

@@ -10,6 +10,7 @@ from typing import Final
 import aclgrad.operators as package
 from aclgrad.operators.samples import PLANES, Samples
 from aclgrad.operators.spec import OperatorSpec
+from aclgrad.operators.trial import described, failures
 
 PARTS: Final = {
     "spec": "SPEC, an OperatorSpec",
@@ -21,6 +22,9 @@ _NAMES: Final[Mapping[str, Mapping[str, Callable[[object], bool]]]] = {
     "definition": {"backward": callable, "forward": callable},
     "samples": {"SAMPLES": lambda value: isinstance(value, Samples)},
 }
+
+UNWRITTEN: Final = "UNWRITTEN"
+"""What `make new-operator` writes in place of each text that only the author knows."""
 
 
 def folders() -> list[Path]:
@@ -36,12 +40,23 @@ def problems() -> Iterator[str]:
     owners: dict[str, str] = {}
     for folder in folders():
         modules: dict[str, ModuleType] = {}
-        yield from _problems_of(folder, modules)
+        found = [*unwritten(folder), *_problems_of(folder, modules)]
+        yield from found
+        if not found:
+            yield from failures(modules["spec"].SPEC, modules["samples"].SAMPLES, modules["definition"])
         if "spec" in modules:
             symbol = modules["spec"].SPEC.symbol
             other = owners.setdefault(symbol, folder.name)
             if other != folder.name == modules["spec"].SPEC.name:
                 yield f"operators {other} and {folder.name} have the symbol {symbol}; change one of them in its spec.py"
+
+
+def unwritten(folder: Path) -> Iterator[str]:
+    """Yields the lines of an operator's files that are still those of the stub."""
+    for path in sorted(folder.glob("*.*")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if UNWRITTEN in line:
+                yield f"operator {folder.name}: line {number} of {path.name} is still the stub's: {line.strip()}"
 
 
 def unlisted(listed: Mapping[str, OperatorSpec]) -> Iterator[str]:
@@ -60,8 +75,7 @@ def _problems_of(folder: Path, modules: dict[str, ModuleType]) -> Iterator[str]:
         try:
             module = import_module(f"{package.__name__}.{folder.name}.{part}")
         except Exception as error:  # whatever a file may raise when it is loaded
-            told = str(error) if isinstance(error, ImportError | ValueError) else f"{type(error).__name__}: {error}"
-            yield f"operator {folder.name}: {part}.py does not load: {told}"
+            yield f"operator {folder.name}: {part}.py does not load: {described(error)}"
             continue
         missing = [name for name, is_sound in _NAMES[part].items() if not is_sound(getattr(module, name, None))]
         yield from (f"operator {folder.name}: {part}.py has no {name}; it has to have {content}" for name in missing)

@@ -1,13 +1,16 @@
 """The samples of an operator for tests, benchmarks and checks: calls with legal values, and PyTorch's equivalent."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
 
+from aclgrad.operators.spec import Arguments, OperatorSpec
 from aclgrad.products import Product
+from aclgrad.tensors import DTYPES, TensorType
 from aclgrad.wire.messages import AttributeValue
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -39,6 +42,11 @@ class Case:
     products: tuple[Product, ...]
     in_pytorch: bool
 
+    def arguments(self, spec: OperatorSpec, dtype: str) -> Arguments:
+        """Returns the types of the inputs with this dtype of the operator, and all attributes."""
+        types = {name: TensorType(DTYPES[self.fixed.get(name, dtype)], shape) for name, shape in self.shapes.items()}
+        return Arguments(types, {**spec.defaults, **self.attributes})
+
 
 def case(
     name: str,
@@ -54,7 +62,7 @@ def case(
     return Case(name, shapes, attributes or {}, fixed or {}, only, products, in_pytorch)
 
 
-def _no_rows(length: int) -> tuple[Case, ...]:
+def _no_cases(size: int) -> tuple[Case, ...]:
     return ()
 
 
@@ -72,6 +80,8 @@ class Samples:
     sets `self` to an input that these values belong to, where small steps do not change them. With
     `has_signed_weights`, an element of a gradient sums many products of both signs: its error is judged by the largest
     element. `rows` returns cases whose rows have the given number of elements: define it if the kernel uses vectors.
+    `long` makes cases whose larger tensor has about the given number of elements: a row, a column, a plane, and windows
+    that overlap. They show what a kernel takes beside its tensors.
     `picture` is a case of one small plane or volume, with leading sizes of 1: the documentation draws it.
     """
 
@@ -81,7 +91,8 @@ class Samples:
     timed: Mapping[str, Case]
     pytorch: Callable[[Mapping[str, Any], Mapping[str, Any]], Any]
     values: Callable[[np.random.Generator, Case, Arrays], Arrays] = field(default=_any_values)
-    rows: Callable[[int], tuple[Case, ...]] = field(default=_no_rows)
+    rows: Callable[[int], Iterable[Case]] = field(default=_no_cases)
+    long: Callable[[int], Iterable[Case]] = field(default=_no_cases)
     has_signed_weights: bool = False
 
 
@@ -89,6 +100,27 @@ def samples_of(operator: str) -> Samples:
     """Returns the samples in the folder of an operator, by its wire name."""
     samples: Samples = import_module(f"aclgrad.operators.{operator}.samples").SAMPLES
     return samples
+
+
+def long_planes(cells: int) -> Iterator[tuple[str, int, int]]:
+    """Yields a name, rows and columns of a long row, a long column and a large plane."""
+    side = math.isqrt(cells)
+    yield "row", 1, cells
+    yield "column", cells, 1
+    yield "plane", side, side
+
+
+def long_rows(cells: int) -> Iterator[tuple[str, int, int]]:
+    """Yields those of `long_planes`, and few long and many short rows: for kernels that reduce rows."""
+    yield from long_planes(cells)
+    yield "few_long_rows", 40, cells // 40
+    yield "many_short_rows", cells // 7, 7
+
+
+def both_ways(name: str) -> Iterator[tuple[str, Callable[[int, int], tuple[int, ...]]]]:
+    """Yields names and functions that place the sizes along a long axis and across it."""
+    yield f"row_{name}", lambda along, across: (across, along)
+    yield f"column_{name}", lambda along, across: (along, across)
 
 
 def draw_sizes(integer: Integer, count: int, least: int, most: int) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from aclgrad.operators._families.adaptive_avg_pool.samples import long_adaptive
 from aclgrad.operators.samples import PLANES, Case, Integer, Samples, case, draw_leading, draw_sizes
 
 
@@ -33,6 +34,7 @@ SAMPLES = Samples(
     rows=_rows,
     timed={size: _timed(shape) for size, shape in PLANES.items()},
     pytorch=_pytorch,
+    long=lambda cells: long_adaptive(cells, 2),
     picture=case("picture", grad_output=(1, 1, 2, 3), self=(1, 1, 4, 5)),
     cases=(
         case("even", grad_output=(2, 3, 7, 7), self=(2, 3, 56, 56)),

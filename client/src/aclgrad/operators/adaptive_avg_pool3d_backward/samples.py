@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from aclgrad.operators._families.adaptive_avg_pool.samples import long_adaptive
 from aclgrad.operators.adaptive_avg_pool3d_backward.spec import ONE_WINDOW
 from aclgrad.operators.samples import PLANES, Case, Integer, Samples, case, draw_sizes
 from aclgrad.products import Product
@@ -48,6 +49,7 @@ SAMPLES = Samples(
     draw=_draw,
     timed={size: _timed(shape) for size, shape in PLANES.items()},
     pytorch=_pytorch,
+    long=lambda cells: long_adaptive(cells, 3),
     picture=_case("picture", (1, 1), (2, 2, 2), (3, 3, 4)),
     cases=(
         _case("even", (2, 3), (2, 7, 7), (8, 14, 28)),

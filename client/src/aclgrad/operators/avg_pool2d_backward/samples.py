@@ -8,6 +8,7 @@ from aclgrad.operators._families.pooling2d.samples import (
     OVERLAPPING,
     Windows,
     draw_windows,
+    long_windows,
     pooled_shape,
     timed,
 )
@@ -61,6 +62,7 @@ SAMPLES = Samples(
     draw=_draw,
     timed=timed(lambda shape, windows: _case("timed", shape, windows)),
     pytorch=_pytorch,
+    long=lambda cells: long_windows(cells, _case),
     picture=_case("picture", (1, 1, 5, 6), OVERLAPPING),
     cases=(
         *(_case(*geometry) for geometry in GEOMETRIES),

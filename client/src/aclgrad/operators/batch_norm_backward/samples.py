@@ -1,6 +1,7 @@
 """Calls of batch_norm_backward."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,16 @@ def _timed(shape: tuple[int, ...]) -> Case:
     return batch_norm_case("timed", shape)
 
 
+def _long(cells: int) -> Iterator[Case]:
+    side = math.isqrt(cells)
+    yield batch_norm_case("row", (1, 1, cells))
+    yield batch_norm_case("column", (cells, 1))
+    yield batch_norm_case("channels", (2, cells // 2))
+    yield batch_norm_case("short_rows", (cells // 9, 3, 3))
+    yield batch_norm_case("plane", (1, 1, side, side))
+    yield batch_norm_case("samples", (side, side))
+
+
 def _pytorch(tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
     import torch
 
@@ -88,6 +99,7 @@ SAMPLES = Samples(
     rows=_rows,
     timed={size: _timed(shape) for size, shape in PLANES.items()},
     pytorch=_pytorch,
+    long=_long,
     values=_values,
     has_signed_weights=True,
     picture=batch_norm_case("picture", (1, 1, 5, 6)),

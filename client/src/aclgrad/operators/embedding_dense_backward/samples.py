@@ -1,11 +1,11 @@
 """Calls of embedding_dense_backward."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from aclgrad.operators.samples import Arrays, Case, Integer, Samples, case, draw_sizes
+from aclgrad.operators.samples import Arrays, Case, Integer, Samples, case, draw_sizes, long_rows
 
 
 def _values(generator: np.random.Generator, example: Case, arrays: Arrays) -> Arrays:
@@ -44,6 +44,13 @@ def _draw(integer: Integer) -> Case:
     )
 
 
+def _long(cells: int) -> Iterator[Case]:
+    for name, rows, columns in long_rows(cells):
+        yield embedding_case(f"{name}_of_weights", (3,), rows, columns)
+        yield embedding_case(f"{name}_of_indices", (rows,), 3, columns)
+    yield embedding_case("of_both", (cells,), cells, 1)
+
+
 def _pytorch(tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
     import torch
 
@@ -61,6 +68,7 @@ SAMPLES = Samples(
         "1 GB": embedding_case("timed", (163840,), 163840, 768),
     },
     pytorch=_pytorch,
+    long=_long,
     values=_values,
     has_signed_weights=True,
     picture=embedding_case("picture", (3,), 3, 4),

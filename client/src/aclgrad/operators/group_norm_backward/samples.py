@@ -1,13 +1,13 @@
 """Calls of group_norm_backward."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from aclgrad.operators.group_norm_backward.definition import EPSILON
-from aclgrad.operators.samples import Arrays, Case, Integer, Samples, draw_sizes
+from aclgrad.operators.samples import Arrays, Case, Integer, Samples, draw_sizes, long_rows
 from aclgrad.products import Product
 
 _PLANES = {"16 KB": (1, 16, 16, 16), "6 MB": (8, 64, 56, 56), "100 MB": (32, 256, 56, 56), "1 GB": (320, 256, 56, 56)}
@@ -53,6 +53,12 @@ def _draw(integer: Integer) -> Case:
     return group_norm_case("drawn", shape, group, gamma=bool(integer(0, 1)))
 
 
+def _long(cells: int) -> Iterator[Case]:
+    for name, rows, columns in long_rows(cells):
+        yield group_norm_case(f"{name}_of_channels", (1, rows, columns), 1)
+        yield group_norm_case(f"{name}_of_samples", (rows, 1, columns), 1)
+
+
 def _pytorch(tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
     import torch
 
@@ -67,6 +73,7 @@ SAMPLES = Samples(
     rows=lambda length: (group_norm_case("rows", (2, 4, length), 2), group_norm_case("rows", (3, 6, length), 3)),
     timed={size: group_norm_case("timed", shape, 8) for size, shape in _PLANES.items()},
     pytorch=_pytorch,
+    long=_long,
     values=_values,
     has_signed_weights=True,
     picture=group_norm_case("picture", (1, 2, 2, 3), 1),

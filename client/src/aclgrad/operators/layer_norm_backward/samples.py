@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from aclgrad.operators.layer_norm_backward.definition import EPSILON
-from aclgrad.operators.samples import Arrays, Case, Integer, Samples, draw_sizes
+from aclgrad.operators.samples import Arrays, Case, Integer, Samples, draw_sizes, long_rows
 from aclgrad.products import Product
 
 _SAVED = "mean rstd"
@@ -83,6 +83,7 @@ SAMPLES = Samples(
         "1 GB": layer_norm_case("timed", (327680,), (768,)),
     },
     pytorch=_pytorch,
+    long=lambda cells: (layer_norm_case(name, (rows,), (columns,)) for name, rows, columns in long_rows(cells)),
     values=_values,
     has_signed_weights=True,
     picture=layer_norm_case("picture", (2,), (4,)),

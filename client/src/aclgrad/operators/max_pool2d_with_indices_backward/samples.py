@@ -8,6 +8,7 @@ from aclgrad.operators._families.pooling2d.samples import (
     Windows,
     distinct_cells,
     draw_windows,
+    long_windows,
     pooled_shape,
     pytorch_max_pool,
     timed,
@@ -48,6 +49,7 @@ SAMPLES = Samples(
     draw=_draw,
     timed=timed(lambda shape, windows: _case("timed", "int32", shape, windows)),
     pytorch=pytorch_max_pool,
+    long=lambda cells: long_windows(cells, lambda name, *given: _case(name, "int32", *given)),
     values=_values,
     picture=_case("picture", "int64", (1, 1, 5, 6), OVERLAPPING),
     cases=(

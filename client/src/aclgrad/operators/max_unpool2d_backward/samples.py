@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from aclgrad.operators._families.max_unpool.samples import long_unpooled
 from aclgrad.operators.samples import PLANES, Arrays, Case, Integer, Samples, case, draw_leading, draw_sizes
 
 
@@ -50,6 +51,7 @@ SAMPLES = Samples(
     draw=_draw,
     timed={size: _timed(shape) for size, shape in PLANES.items()},
     pytorch=_pytorch,
+    long=lambda cells: long_unpooled(cells, 2, lambda name, *given: _case(name, "int64", *given)),
     values=_values,
     picture=_case("picture", "int64", (1, 1, 2, 3), (4, 6)),
     cases=(

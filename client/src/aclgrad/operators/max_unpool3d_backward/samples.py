@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from aclgrad.operators._families.max_unpool.samples import long_unpooled
 from aclgrad.operators.samples import Arrays, Case, Integer, Samples, case, draw_leading, draw_sizes
 
 _SPATIAL: Final = 3
@@ -61,6 +62,7 @@ SAMPLES = Samples(
         "1 GB": _case("timed", (80, 64, 16, 28, 28), (32, 56, 56)),
     },
     pytorch=_pytorch,
+    long=lambda cells: long_unpooled(cells, 3, _case),
     values=_values,
     picture=_case("picture", (1, 1, 2, 2, 2), (2, 4, 4)),
     cases=(

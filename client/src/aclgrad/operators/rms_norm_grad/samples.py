@@ -7,7 +7,7 @@ import numpy as np
 
 from aclgrad.operators.rms_norm_grad.definition import EPSILON
 from aclgrad.operators.rms_norm_grad.spec import LEAST_BYTES
-from aclgrad.operators.samples import Arrays, Case, Integer, Samples, draw_sizes
+from aclgrad.operators.samples import Arrays, Case, Integer, Samples, draw_sizes, long_rows
 from aclgrad.products import Product
 
 _ON_950: Final = (Product.ASCEND_950,)
@@ -71,6 +71,7 @@ SAMPLES = Samples(
         "1 GB": rms_norm_case("timed", (327680,), (768,)),
     },
     pytorch=_pytorch,
+    long=lambda cells: (rms_norm_case(name, (rows,), (columns,)) for name, rows, columns in long_rows(cells)),
     values=_values,
     has_signed_weights=True,
     picture=rms_norm_case("picture", (2,), (4,)),

@@ -1,6 +1,7 @@
 """Calls of roi_align_v2_backward."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,20 @@ def _timed(input_shape: tuple[int, ...], count: int) -> Case:
     return _case("timed", input_shape, count, (7, 7), sampling_ratio=2, aligned=True)
 
 
+def _long(cells: int) -> Iterator[Case]:
+    side = math.isqrt(cells)
+    yield _case("row", (1, 1, 1, cells), 3, (1, 1))
+    yield _case("row_of_channels", (1, 4, 1, cells // 4), 3, (1, 7))
+    yield _case("row_of_many_bins", (1, 1, 1, cells), 3, (1, cells // 3), sampling_ratio=2)
+    yield _case("column", (1, 1, cells, 1), 3, (1, 1))
+    yield _case("column_of_channels", (1, 4, cells // 4, 1), 3, (7, 1))
+    yield _case("column_of_many_bins", (1, 1, cells, 1), 3, (cells // 3, 1), sampling_ratio=2)
+    yield _case("plane", (1, 4, side // 2, side // 2), 30, (7, 7), sampling_ratio=2)
+    yield _case("overlapping", (1, 1, 64, 64), cells // 64, (1, 1), sampling_ratio=1)
+    yield _case("many_images", (cells // 4, 1, 2, 2), cells // 64, (1, 1), sampling_ratio=1)
+    yield _case("images_of_one_cell", (cells, 1, 1, 1), 1, (1, 1), sampling_ratio=1)
+
+
 def _pytorch(tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
     """Needs torchvision's kernels to be loaded."""
     import torch
@@ -98,6 +113,7 @@ SAMPLES = Samples(
         "1 GB": _timed((20, 256, 200, 272), 5120),
     },
     pytorch=_pytorch,
+    long=_long,
     values=_values,
     picture=_case("picture", (1, 1, 5, 6), 1, (2, 2), sampling_ratio=2, aligned=True),
     cases=(

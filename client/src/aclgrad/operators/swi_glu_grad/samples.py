@@ -1,6 +1,7 @@
 """Calls of swi_glu_grad."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from aclgrad.operators.samples import Case, Integer, Samples, case, draw_sizes
@@ -16,6 +17,14 @@ def _draw(integer: Integer) -> Case:
     dim = integer(-len(sizes), len(sizes) - 1)
     sizes[dim] *= 2
     return swi_glu_case("drawn", tuple(sizes), dim)
+
+
+def _long(cells: int) -> Iterator[Case]:
+    side = math.isqrt(cells)
+    yield swi_glu_case("row", (1, cells))
+    yield swi_glu_case("column", (cells, 2))
+    yield swi_glu_case("plane", (side, side + side % 2))
+    yield swi_glu_case("halves", (2, cells // 2), 0)
 
 
 def _pytorch(tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
@@ -36,6 +45,7 @@ SAMPLES = Samples(
         "1 GB": swi_glu_case("timed", (81920, 3072)),
     },
     pytorch=_pytorch,
+    long=_long,
     picture=swi_glu_case("picture", (2, 4)),
     cases=(
         swi_glu_case("rows", (2, 3, 40)),

@@ -1,9 +1,10 @@
 """Calls of upsample_nearest2d_backward."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from aclgrad.operators.samples import PLANES, Case, Integer, Samples, case, draw_sizes
+from aclgrad.operators.samples import PLANES, Case, Integer, Samples, both_ways, case, draw_sizes
 
 
 def _case(name: str, input: tuple[int, ...], output_size: tuple[int, ...], *scales: float) -> Case:
@@ -23,6 +24,22 @@ def _timed(shape: tuple[int, ...]) -> Case:
     return _case("timed", (*shape[:2], height // 2, width // 2), (height, width))
 
 
+def _long(cells: int) -> Iterator[Case]:
+    for name, size, more in (
+        ("doubled", cells // 2, cells),
+        ("same_size", cells, cells),
+        ("uneven", cells * 2 // 5, cells),
+        ("of_one_cell", 1, cells),
+        ("to_one_cell", cells, 1),
+    ):
+        for way, place in both_ways(name):
+            yield _case(way, (1, 1, *place(size, 1)), place(more, 1))
+    side = math.isqrt(cells)
+    yield _case("plane", (1, 1, side // 2, side // 2), (side, side))
+    yield _case("overlapping", (1, 1, side * 2 // 5, side * 2 // 5), (side, side))
+    yield _case("wide_overlapping", (1, 1, 4, cells // 100), (16, cells // 16))
+
+
 def _pytorch(tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
     import torch
 
@@ -35,6 +52,7 @@ SAMPLES = Samples(
     draw=_draw,
     timed={size: _timed(shape) for size, shape in PLANES.items()},
     pytorch=_pytorch,
+    long=_long,
     picture=_case("picture", (1, 1, 2, 3), (4, 5)),
     cases=(
         _case("doubled", (2, 3, 4, 5), (8, 10)),

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from aclgrad.operators.samples import PLANES, Arrays, Case, Integer, Samples, draw_sizes
+from aclgrad.operators.samples import PLANES, Arrays, Case, Integer, Samples, draw_sizes, long_planes
 from aclgrad.products import Product
 from aclgrad.wire.messages import AttributeValue
 
@@ -70,6 +70,7 @@ def elementwise_samples(
         rows=lambda length: (sample("rows", (length,)),),
         timed={size: sample("timed", shape) for size, shape in PLANES.items()},
         pytorch=pytorch,
+        long=lambda cells: (sample(name, tuple(plane)) for name, *plane in long_planes(cells)),
         values=values,
         picture=sample("picture", (2, 4)),
         cases=(

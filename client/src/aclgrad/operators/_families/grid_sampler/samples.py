@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from aclgrad.operators._families.grid_sampler.spec import NEAREST, Padding
-from aclgrad.operators.samples import PLANES, Arrays, Case, Integer, Samples, case, draw_sizes
+from aclgrad.operators.samples import PLANES, Arrays, Case, Integer, Samples, both_ways, case, draw_sizes
 
 _MARGIN = 0.06
 """The least distance, in cells, of points from where they jump to other cells, so that rounding does not move them."""
@@ -117,6 +117,26 @@ def _timed(shape: tuple[int, ...], axes: int) -> Case:
     return grid_sampler_case("timed", (batch, channels // depth, *sizes), sizes)
 
 
+def _long(cells: int, axes: int) -> Iterator[Case]:
+    def sampled(name: str, input: tuple[int, ...], points: tuple[int, ...]) -> Case:
+        """Of planes, or of volumes with a depth of 1."""
+        depth = (1,) * (axes - 2)
+        shape = (*input[:2], *depth, *input[2:])
+        return grid_sampler_case(name, shape, (*depth, *points), padding=Padding.BORDER)
+
+    for name, count, points in (("of_few_points", cells, 7), ("of_many_points", 7, cells), ("of_both", cells, cells)):
+        for way, place in both_ways(name):
+            yield sampled(way, (1, 1, *place(count, 1)), place(points, 1))
+    side, edge = math.isqrt(cells), round(cells ** (1 / 3))
+    yield sampled("plane", (1, 1, side, side), (side, side))
+    yield sampled("plane_of_few_points", (1, 1, side, side), (2, 2))
+    yield sampled("overlapping", (1, 1, 3, 3), (side, side))
+    yield sampled("many_images", (cells // 4, 1, 2, 2), (1, 1))
+    yield sampled("many_channels", (1, cells // 4, 2, 2), (1, 1))
+    if axes == 3:
+        yield grid_sampler_case("volume", (1, 1, edge, edge, edge), (edge, edge, edge), padding=Padding.BORDER)
+
+
 def grid_sampler_samples(axes: int) -> Samples:
     """Returns the samples of `grid_sampler{axes}d_backward`."""
 
@@ -133,6 +153,7 @@ def grid_sampler_samples(axes: int) -> Samples:
         rows=lambda length: _rows(length, axes),
         timed={size: _timed(shape, axes) for size, shape in PLANES.items()},
         pytorch=pytorch,
+        long=lambda cells: _long(cells, axes),
         values=_values,
         picture=grid_sampler_case("picture", *_PICTURES[axes]),
         cases=tuple(_cases(axes)),

@@ -60,6 +60,7 @@ def pad_samples(rule: str, axes: int) -> Samples:
         draw=lambda integer: _draw(integer, rule, axes),
         timed={size: _timed(rule, axes, shape) for size, shape in PLANES.items()},
         pytorch=pytorch,
+        long=lambda cells: _long(cells, rule, axes),
         rows=lambda length: tuple(_rows(length, rule, axes)),
         picture=_case("picture", rule, *_PICTURES[axes]),
         cases=tuple(_cases(rule, axes)),
@@ -78,6 +79,29 @@ def _rows(length: int, rule: str, axes: int) -> Iterator[Case]:
     for padding in ((2, 3, 1, 2, 0, 0), (0, 0, 2, 0, 0, 0), (0, 1, 0, 0, 0, 0)):
         across = [min(each, length - 1) if rule == REFLECTION else each for each in padding[:2]]
         yield _case("rows", rule, (2, *(1, 4, length)[-axes:]), (*across, *padding[2 : 2 * axes]))
+
+
+def _long(cells: int, rule: str, axes: int) -> Iterator[Case]:
+    def padded(name: str, sizes: tuple[int, ...], padding: tuple[int, ...]) -> Case:
+        return _case(name, rule, (1, 1, *((1, *sizes))[-axes:]), (*padding, 0, 0)[: 2 * axes])
+
+    half = cells // 2
+    ways = [
+        ("by_few", cells, 2, 3),
+        ("by_its_size", cells // 3, cells // 3 - 1, cells // 3 - 1),
+        ("by_half", half, half // 2, half // 2),
+    ]
+    ways += [] if rule == REFLECTION else [("of_one_cell", 1, half, half), ("of_few_cells", 3, half, half)]
+    ways += [] if axes == 3 else [("cropped", cells, -half, -2), ("cropped_and_padded", half, 1 - half, half - 1)]
+    for name, size, before, after in ways:
+        yield padded(f"row_{name}", (1, size), (before, after, 0, 0))
+        if axes > 1:
+            yield padded(f"column_{name}", (size, 1), (0, 0, before, after))
+    if axes > 1:
+        side = math.isqrt(cells)
+        yield padded("plane", (side, side), (1, 2, 3, 4))
+        yield padded("overlapping", (side // 3, side // 3), (side // 3 - 1,) * 4)
+        yield padded("wide_overlapping", (8, cells // 64), (cells // 128, cells // 128, 7, 7))
 
 
 def _case(name: str, rule: str, input: tuple[int, ...], padding: tuple[int, ...]) -> Case:

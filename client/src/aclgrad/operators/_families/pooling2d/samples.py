@@ -1,13 +1,13 @@
 """Calls that the gradients of pooling share: windows, and the indices of their maxima."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from aclgrad.masks import Pooling, argmax_of_input
-from aclgrad.operators.samples import PLANES, Arrays, Case, Integer, draw_leading, draw_sizes
+from aclgrad.operators.samples import PLANES, Arrays, Case, Integer, both_ways, draw_leading, draw_sizes
 from aclgrad.wire.messages import AttributeValue
 
 Windows = Mapping[str, AttributeValue]
@@ -16,6 +16,8 @@ OVERLAPPING: Final[Windows] = {"kernel_size": (3, 3), "stride": (2, 2), "padding
 TIMED: Final[Windows] = {"kernel_size": (3,), "stride": (2,), "padding": (1,)}
 _POOLED_PLANES: Final = 64
 """The indices of more planes repeat."""
+_LARGE_KERNEL: Final = 64
+"""The longest windows that overlap on each cell in a long call."""
 
 # A name, the shape of `self`, and the windows.
 GEOMETRIES: Final[tuple[tuple[str, tuple[int, ...], Windows], ...]] = (
@@ -49,6 +51,27 @@ def pooled_shape(input: tuple[int, ...], attributes: Windows) -> tuple[int, ...]
 def timed(make: Callable[[tuple[int, ...], Windows], Case]) -> dict[str, Case]:
     """Returns a case for each size at which kernels are timed."""
     return {size: make(shape, TIMED) for size, shape in PLANES.items()}
+
+
+def long_windows(cells: int, make: Callable[[str, tuple[int, ...], Windows], Case]) -> Iterator[Case]:
+    """Yields what `make` returns for a name, a shape, and few long or many overlapping windows over it."""
+    for name, kernel, stride, padding in (
+        ("of_usual_windows", 3, 2, 1),
+        ("of_long_strides", 40, 30, 5),
+        ("of_one_cell_windows", 1, 1, 0),
+        ("of_one_window", cells, cells, 0),
+        ("of_two_windows", cells // 2 + 1, cells // 2 - 1, 0),
+        ("of_overlapping_windows", _LARGE_KERNEL, 1, 2),
+    ):
+        for way, place in both_ways(name):
+            windows = {"kernel_size": place(kernel, 1), "stride": place(stride, 1), "padding": place(padding, 0)}
+            yield make(way, (1, 1, *place(cells, 1)), windows)
+    side, few = math.isqrt(cells), math.isqrt(_LARGE_KERNEL)
+    yield make("plane", (1, 1, side, side), TIMED)
+    yield make("plane_of_one_window", (1, 1, side, side), {"kernel_size": (side,)})
+    yield make("overlapping", (1, 1, side, side), {"kernel_size": (few,), "stride": (1,), "padding": (few // 2,)})
+    tall: Windows = {"kernel_size": (_LARGE_KERNEL, 3), "stride": (1, 2), "padding": (_LARGE_KERNEL // 2, 1)}
+    yield make("wide_overlapping", (1, 1, 2 * _LARGE_KERNEL, cells // (2 * _LARGE_KERNEL)), tall)
 
 
 def draw_windows(integer: Integer, most: tuple[int, int]) -> tuple[tuple[int, ...], dict[str, AttributeValue]]:

@@ -1,12 +1,12 @@
 """Calls of the gradients of softmax and of its logarithm."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from aclgrad.operators.definitions import Array
-from aclgrad.operators.samples import Arrays, Case, Integer, Samples, case, draw_sizes
+from aclgrad.operators.samples import Arrays, Case, Integer, Samples, case, draw_sizes, long_rows
 
 _CASES: Final = {
     "rows": ((2, 3, 40), -1),
@@ -30,6 +30,12 @@ _TIMED: Final = {"16 KB": (16, 256), "6 MB": (2048, 768), "100 MB": (32768, 768)
 def softmax_case(name: str, shape: tuple[int, ...], dim: int) -> Case:
     """Returns a case along the axis."""
     return case(name, {"dim": dim}, grad_output=shape, output=shape)
+
+
+def _long(cells: int) -> Iterator[Case]:
+    for name, *plane in long_rows(cells):
+        for dim in (0, 1):
+            yield softmax_case(f"{name}_along_{dim}", tuple(plane), dim)
 
 
 def softmax_samples(function: Callable[[Array, int], Array], operator: str) -> Samples:
@@ -56,6 +62,7 @@ def softmax_samples(function: Callable[[Array, int], Array], operator: str) -> S
         rows=lambda length: (softmax_case("rows", (3, length), -1), softmax_case("rows", (2, 4, length), 1)),
         timed={size: softmax_case("timed", shape, -1) for size, shape in _TIMED.items()},
         pytorch=pytorch,
+        long=_long,
         values=values,
         has_signed_weights=True,
         picture=softmax_case("picture", (2, 4), -1),

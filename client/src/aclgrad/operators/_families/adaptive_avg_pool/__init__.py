@@ -1,0 +1,1 @@
+"""What adaptive average pooling over planes and over volumes shares."""

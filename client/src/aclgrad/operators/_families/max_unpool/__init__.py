@@ -1,0 +1,1 @@
+"""What unpooling of planes and of volumes shares."""
