@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +110,6 @@ async def test_error_of_a_connection_that_fails_names_tls(
     connect: Connect, server: TestServer, secured: Secured, authority: Authority, tmp_path: Path
 ) -> None:
     strangers = Authority(tmp_path)
-    pair = authority.pair("late", not_after=datetime.now(UTC) - timedelta(hours=1))
     plain = aclgrad.ServerUnreachableError, "if it has TLS, give credentials=aclgrad.Credentials"
     for target, credentials, (kind, told) in (
         (server.target, Credentials(), (aclgrad.TlsError, "the server does not speak TLS; give no credentials")),
@@ -120,7 +118,6 @@ async def test_error_of_a_connection_that_fails_names_tls(
         (secured.certificate, None, plain),
         (secured.certificate, Credentials(ca=authority.ca), plain),
         (secured.certificate, Credentials(authority.ca, *strangers.pair("client")), plain),
-        (secured.certificate, Credentials(authority.ca, *pair), plain),
     ):
         with pytest.raises(kind) as caught:
             await gradient(connect(target, credentials=credentials, connect_timeout_s=0))
@@ -133,8 +130,6 @@ async def test_error_of_a_connection_that_fails_names_tls(
 
 
 def test_credentials_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    empty = tmp_path / "empty.pem"
-    empty.touch()
     for given, told in (
         ({"certificate": b"x"}, "give both or neither"),
         ({"token": " "}, "token is empty"),
@@ -147,7 +142,6 @@ def test_credentials_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         with pytest.raises(aclgrad.InvalidSettingError, match=told):
             Credentials(**given)  # type: ignore[arg-type]
     for ca, told in (
-        (empty, "ca is no PEM"),
         (tmp_path / "missing", "cannot be read: No such file"),
         ("a\0b", "cannot be read: embedded null byte"),
         (7, "ca is a int that is no path; give the path of a PEM file"),

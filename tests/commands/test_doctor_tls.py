@@ -1,5 +1,6 @@
 """The doctor says what is wrong with TLS, and what to set."""
 
+import re
 import socket
 import ssl
 import warnings
@@ -133,15 +134,26 @@ def test_tls_on_one_side_alone(authority: Authority, testing: TestServer) -> Non
 
 def test_files_that_cannot_be_used(authority: Authority, tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
-    for file in ("missing", "empty"):
-        case, message = refusal(authority.pair("server"), ACLGRAD_CA=str(tmp_path / file))
-        assert case == "files"
-        assert message.startswith("the files of TLS cannot be used: ")
-        assert message.endswith("; give PEM files, and a key that fits and has no password, in ACLGRAD_CA")
     certificate, _ = authority.pair("one")
     _, key = authority.pair("two")
-    variables = {"ACLGRAD_CA": authority.ca, "ACLGRAD_CERTIFICATE": certificate, "ACLGRAD_KEY": key}
-    assert refusal(authority.pair("server"), **variables)[0] == "files"
+    now = datetime.now(UTC)
+    expired = authority.pair("expired", not_before=now - timedelta(9), not_after=now - timedelta(1))
+    for files, told in (
+        (
+            (str(tmp_path / "missing"),),
+            "CA: credentials: ca is .*/missing', which cannot be read: No such file",
+        ),
+        ((str(tmp_path / "empty"),), "CA: credentials: ca '.*/empty' holds no certificate; give the PEM file"),
+        ((authority.ca, certificate, key), "KEY: credentials: key '.*/two.key' is not the key of certificate"),
+        (
+            (authority.ca, *expired),
+            "CERTIFICATE: credentials: certificate '.*' holds a certificate that expired",
+        ),
+    ):
+        names = ("ACLGRAD_CA", "ACLGRAD_CERTIFICATE", "ACLGRAD_KEY")
+        case, message = refusal(authority.pair("server"), **dict(zip(names, files, strict=False)))
+        assert case == "files"
+        assert re.match(f"the files of TLS cannot be used; ACLGRAD_{told}", message), message
 
 
 def speaking(context: ssl.SSLContext) -> peers.Behaviour:

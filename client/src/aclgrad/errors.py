@@ -24,6 +24,7 @@
     │   ├── NotAuthenticatedError        the server does not know the caller's token or certificate
     │   └── PermissionDeniedError        the server knows the caller, who has no right to the method
     ├── TlsError (ConnectionError)       client and server do not agree on TLS, or a certificate is refused
+    │   └── TlsFileError                 a file of the client's TLS cannot be used (InvalidSettingError)
     ├── InvalidSettingError (ValueError) an argument of a client makes no sense
     ├── WrongEventLoopError (RuntimeError) an AsyncClient is used in a second event loop
     ├── WrongProcessError (RuntimeError) a client is used in a process that was forked off
@@ -284,6 +285,12 @@ class TlsError(AclgradError, ConnectionError):
     """Client and server do not agree on TLS, or the client refuses the server's certificate; nothing was sent."""
 
     code = grpc.StatusCode.UNAVAILABLE
+
+
+class TlsFileError(TlsError, InvalidSettingError):
+    """A file of the client's TLS cannot be used: its content is wrong, or not valid now; `field` names the argument."""
+
+    code = grpc.StatusCode.INVALID_ARGUMENT
 
 
 class AccessDeniedError(AclgradError, PermissionError):

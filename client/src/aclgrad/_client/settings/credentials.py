@@ -8,13 +8,11 @@ from typing import Final, NoReturn
 
 import grpc
 
+from aclgrad._client.settings.tls_files import Pem, TlsFile, check_authorities, check_pair
 from aclgrad.errors import InvalidSettingError
 
-Pem = str | os.PathLike[str] | bytes
-"""The path of a PEM file, or its content as bytes."""
-
 AUTHORIZATION: Final = "authorization"
-_BEGIN: Final = b"-----BEGIN "
+_BEGIN: Final = "-----BEGIN "
 """Each part of a PEM file begins so."""
 
 
@@ -26,7 +24,7 @@ class Credentials:
 
     The server needs a certificate of the authorities in `ca`, by default of those that gRPC brings along. `certificate`
     and `key` are the client's own, `token` is what `aclgrad-server token` made. `tls=False` sends the token without
-    encryption: for unix sockets, loopback, and proxies that encrypt. Files are read when the client connects.
+    encryption: for unix sockets, loopback, and proxies that encrypt. Files are read and checked when a client is made.
 
     `server_name` is what the certificate of the server is for, if that is not the host of the target. All servers of a
     list have to answer to it.
@@ -74,9 +72,14 @@ class Credentials:
         """
         if not self.tls or target.startswith("unix"):
             return None
-        ca = _content("ca", self.ca)
-        key, certificate = _content("key", self.key), _content("certificate", self.certificate)
-        return grpc.ssl_channel_credentials(ca, key, certificate)
+        ca, key, certificate = _read("ca", self.ca), _read("key", self.key), _read("certificate", self.certificate)
+        if ca is not None:
+            check_authorities(ca)
+        if certificate is not None and key is not None:
+            check_pair(certificate, key)
+        return grpc.ssl_channel_credentials(
+            *[None if each is None else each.content for each in (ca, key, certificate)]
+        )
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """Returns what every call carries."""
@@ -118,23 +121,20 @@ def credentials_from(environment: Mapping[str, str]) -> Credentials | None:
     return Credentials(**given, tls=_SWITCHES[switch or "true"])
 
 
-def _content(name: str, given: Pem | None) -> bytes | None:
+def _read(name: str, given: Pem | None) -> TlsFile | None:
     if given is None:
         return None
+    if isinstance(given, bytes):
+        return TlsFile(name, given, given)
     remedy = "give the path of a PEM file, or its content as bytes"
-    content = given
-    if not isinstance(content, bytes):
-        if not isinstance(content, str | os.PathLike) or _BEGIN.decode() in str(content):
-            # A key that came as text is not to be repeated.
-            raise _refused(name, f"is a {type(given).__name__} that is no path", remedy)
-        try:
-            content = Path(content).read_bytes()
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise _refused(name, f"is {given!r}, which cannot be read: {why}", "give a PEM file") from None
-    if _BEGIN not in content:
-        raise _refused(name, "is no PEM", remedy)
-    return content
+    if not isinstance(given, str | os.PathLike) or _BEGIN in str(given):
+        # A key that came as text is not to be repeated.
+        raise _refused(name, f"is a {type(given).__name__} that is no path", remedy)
+    try:
+        return TlsFile(name, given, Path(given).read_bytes())
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise _refused(name, f"is {given!r}, which cannot be read: {why}", "give a PEM file") from None
 
 
 def _refused(name: str, problem: str, remedy: str) -> InvalidSettingError:

@@ -68,7 +68,7 @@ def named_by_variable(error: InvalidSettingError, given: Collection[str]) -> Inv
     variable = names.get(error.field or "")
     if variable is None or error.field in given:
         return error
-    return InvalidSettingError(f"{variable}: {error.message}", field=variable)
+    return type(error)(f"{variable}: {error.message}", field=variable)
 
 
 def _read(variable: Variable, text: str) -> Any:

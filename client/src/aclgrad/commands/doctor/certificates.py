@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from aclgrad._client.settings.credentials import Credentials
+from aclgrad._client.settings.environment import named_by_variable
 from aclgrad.commands.doctor.findings import STEP_S, Found, Step, bad, fine, noted
 from aclgrad.commands.doctor.greetings import Spoken, bad_protocol, greet
 from aclgrad.commands.doctor.network import Route
+from aclgrad.errors import InvalidSettingError
 from aclgrad.judgement.rows import Finding
 from aclgrad.units import span
 
@@ -43,7 +45,11 @@ def of_tls(route: Route, credentials: Credentials) -> Found:
     # As gRPC does: names of certificates have no dot at their end.
     name = (credentials.server_name or route.host.strip("[]")).removesuffix(".")
     try:
+        credentials.channel_credentials(route.host)
         context = _context(credentials)
+    except InvalidSettingError as error:
+        yield "tls", "files", bad("the files of TLS cannot be used", named_by_variable(error, ()).message)
+        return
     except (OSError, ValueError) as error:
         given = ", ".join(each for each in _FILES if os.environ.get(each)) or _ROOTS
         remedy = f"give PEM files, and a key that fits and has no password, in {given}"

@@ -1,0 +1,164 @@
+"""Files of TLS that cannot be used are told apart when a client is made, before it connects to anything."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import grpc
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+import aclgrad
+from aclgrad import Credentials
+from tools.authority import Authority
+
+from .scripted_service import end
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+def signed(key: CertificateIssuerPrivateKeyTypes, begin: datetime, end: datetime) -> bytes:
+    """Returns a certificate that its own key signed."""
+    name = x509.Name([])
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, begin, end)
+    hash = None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256()
+    return made.sign(key, hash).public_bytes(Encoding.PEM)
+
+
+def pem(
+    key: CertificateIssuerPrivateKeyTypes, password: bytes = b"", form: PrivateFormat = PrivateFormat.PKCS8
+) -> bytes:
+    hidden = BestAvailableEncryption(password) if password else NoEncryption()
+    return key.private_bytes(Encoding.PEM, form, hidden)
+
+
+def refusal(**given: str | bytes | Path) -> str:
+    """Returns what a client with these credentials says at once, also of a server that nobody has started."""
+    with pytest.raises(aclgrad.TlsError) as caught:
+        aclgrad.Client("127.0.0.1:1", credentials=Credentials(**given))
+    assert isinstance(caught.value, aclgrad.InvalidSettingError)
+    assert caught.value.field in given
+    assert "127.0.0.1" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_file_of_another_kind_is_named_with_what_it_holds(authority: Authority, tmp_path: Path) -> None:
+    certificate, key = authority.pair("trainer")
+    (tmp_path / "empty").touch()
+    (tmp_path / "request").write_text("-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n")
+    (tmp_path / "binary").write_bytes(x509.load_pem_x509_certificate(authority.ca_pem).public_bytes(Encoding.DER))
+    for given, told in (
+        ({"ca": key}, f"credentials: ca '{key}' holds a private key and no certificate; give the PEM file of the"),
+        ({"ca": b""}, "credentials: ca holds no certificate; give the PEM file"),
+        ({"ca": Path(key).read_bytes()}, "credentials: ca holds a private key and no certificate; give the PEM"),
+        ({"certificate": key, "key": certificate}, f"certificate '{key}' holds a private key and no certificate"),
+        ({"certificate": certificate, "key": certificate}, f"key '{certificate}' holds a certificate and no private"),
+        *(({"ca": tmp_path / name}, f"/{name}' holds no certificate; ") for name in ("empty", "request", "binary")),
+    ):
+        assert told in refusal(**given)
+
+
+def test_a_key_of_another_certificate_is_refused(authority: Authority, tmp_path: Path) -> None:
+    certificate, _ = authority.pair("trainer")
+    _, other = authority.pair("server")
+    keys = {"rsa": rsa.generate_private_key(65537, 2048), "ed25519": ed25519.Ed25519PrivateKey.generate()}
+    for name, key in keys.items():
+        (tmp_path / name).write_bytes(pem(key))
+    for key in (other, *(str(tmp_path / name) for name in keys)):
+        told = f"credentials: key '{key}' is not the key of certificate '{certificate}'; give the two that were made"
+        assert told in refusal(certificate=certificate, key=key)
+    by_content = refusal(certificate=Path(certificate).read_bytes(), key=Path(other).read_bytes())
+    assert by_content.startswith("credentials: key is not the key of certificate; ")
+
+
+def test_a_key_that_gRPC_could_not_read_is_refused(authority: Authority, tmp_path: Path) -> None:  # noqa: N802
+    certificate, path = authority.pair("trainer")
+    content = Path(path).read_bytes()
+    key = load_pem_private_key(content, None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    lines = content.splitlines(keepends=True)
+    for name, content, told in (
+        ("encrypted", pem(key, b"secret"), "holds a private key with a password, which gRPC cannot ask for"),
+        ("older", pem(key, b"secret", PrivateFormat.TraditionalOpenSSL), "holds a private key with a password"),
+        ("cut", b"".join(lines[:1] + lines[2:]), "cannot be read, or certificate"),
+        ("ssh", pem(key, form=PrivateFormat.OpenSSH), "cannot be read, or certificate"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        assert told in refusal(certificate=certificate, key=str(tmp_path / name)), name
+
+
+def test_a_certificate_outside_of_its_time_is_refused(authority: Authority, tmp_path: Path) -> None:
+    day, hour = timedelta(1), timedelta(hours=1)
+    expired = authority.pair("expired", not_before=NOW - 9 * day, not_after=NOW - hour)
+    early = authority.pair("early", not_before=NOW + hour, not_after=NOW + 9 * day)
+    told = refusal(certificate=expired[0], key=expired[1])
+    assert f"'{expired[0]}' holds a certificate that expired on {NOW - hour:%Y-%m-%d %H:%M} UTC; give one that" in told
+    told = refusal(certificate=early[0], key=early[1])
+    assert f"holds a certificate that is not valid before {NOW + hour:%Y-%m-%d %H:%M} UTC; " in told
+    key = ec.generate_private_key(ec.SECP256R1())
+    past = signed(key, NOW - 9 * day, NOW - day)
+    assert "ca holds a certificate that expired on " in refusal(ca=past)
+    # Years from 2050 on are written in another way.
+    far = datetime(2061, 2, 3, 4, 5, tzinfo=UTC)
+    assert "holds a certificate that is not valid before 2061-02-03 04:05 UTC" in refusal(
+        ca=signed(key, far, far + day)
+    )
+
+
+def test_a_certificate_that_is_cut_is_refused(authority: Authority) -> None:
+    lines = authority.ca_pem.splitlines(keepends=True)
+    cut = b"".join(lines[:3] + lines[-1:])
+    assert "ca holds a certificate that cannot be read; " in refusal(ca=cut)
+    assert "ca holds a certificate that cannot be read; " in refusal(ca=authority.ca_pem + cut)
+
+
+def test_what_gRPC_connects_with_is_not_refused(authority: Authority, tmp_path: Path) -> None:  # noqa: N802
+    """Bundles with certificates that have expired, comments, other blocks, other keys, and one file for both."""
+    certificate, key = (Path(file).read_bytes() for file in authority.pair("trainer"))
+    past = signed(ec.generate_private_key(ec.SECP256R1()), NOW - timedelta(9), NOW - timedelta(1))
+    bundle = b"# comments, \xc3\xa4\r\n" + past + authority.ca_pem.replace(b"\n", b"\r\n") + past
+    together, ca = str(tmp_path / "together.pem"), authority.ca
+    Path(together).write_bytes(key + b"Bag Attributes\n" + certificate + past + authority.ca_pem)
+    accepted = [Credentials(bundle), Credentials(together), Credentials(ca, together, together)]
+    for own in (rsa.generate_private_key(65537, 2048), ed25519.Ed25519PrivateKey.generate()):
+        accepted.append(Credentials(ca, signed(own, NOW - timedelta(1), NOW + timedelta(1)), pem(own)))
+    with ThreadPoolExecutor(1) as threads:
+        server = grpc.server(threads)
+        pair = tuple(Path(file).read_bytes() for file in reversed(authority.pair("server")))
+        port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([pair]))
+        server.start()
+        for each in accepted:
+            with grpc.secure_channel(f"127.0.0.1:{port}", each.channel_credentials("")) as channel:
+                grpc.channel_ready_future(channel).result(20)
+        end(server)
+
+
+def test_gRPC_prints_nothing_of_its_own(authority: Authority) -> None:  # noqa: N802
+    certificate, _ = authority.pair("trainer")
+    _, other = authority.pair("server")
+    program = f"""
+import aclgrad
+try:
+    aclgrad.Client("127.0.0.1:1", credentials=aclgrad.Credentials(certificate={certificate!r}, key={other!r}))
+except aclgrad.TlsError as error:
+    print(type(error).__name__)
+"""
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert (finished.stdout, finished.stderr) == ("TlsFileError\n", "")
