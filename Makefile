@@ -63,7 +63,7 @@ serve: $(BUILT) ## Set up and run a server in the foreground, on 127.0.0.1:50051
 new-operator: ## Write the stubs of an operator that a header declares: SYMBOL=aclnn... [LIKE=OPERATOR]
 	@$(PYTHON) client/new_operator.py "$(SYMBOL)" $(LIKE)
 
-generate: $(SETUP) $(BIN)/.setup-lint ## Write every file and table that follows from the source: operators, errors, limits, packages, the PrometheusRule
+generate: $(BIN)/.setup-client $(BIN)/.setup-lint ## Write every file and table that follows from the source: operators, errors, limits, packages, the PrometheusRule
 	$(BIN)/python client/generate.py
 	$(BIN)/python deploy/prometheus_rule.py
 

@@ -3,7 +3,8 @@
 The files are `operators/catalogue.py`, `reference.py`, `gradients.py`, the clients' methods and README's table. They
 are generated so that editors and type checkers see real names. They are in version control so that installing the
 client needs no generator. It also writes docs/limits.md, and the tables of errors, types, metrics, checks, alerts and
-packages in other pages, from docstrings, settings, constants and the file of alerts.
+packages in other pages, from docstrings, settings, constants and the file of alerts. In a tree without the compiled
+server it leaves out the pages that describe the server.
 """
 
 import subprocess
@@ -13,9 +14,9 @@ from importlib import import_module
 from pathlib import Path
 
 from error_table import error_table, reason_table
-from method_code import GRADIENTS, METHODS, dtypes, gradients_class, gradients_name, method
+from method_code import GRADIENTS, METHODS, gradients_class, gradients_name, method
 
-from aclgrad.operators.completeness import folders, problems
+from aclgrad.operators.completeness import folders, problems, unwritten
 from aclgrad.operators.spec import OperatorSpec
 from aclgrad.products import Product
 
@@ -24,7 +25,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "native")]
 
 from operator_table import find_operators, find_wrong_declarations, parameters_of  # noqa: E402 - the build's own rules
 
-from website import limits, packages, tables  # noqa: E402
+from website import packages, tables  # noqa: E402
 
 PACKAGE = ROOT / "client/src/aclgrad"
 NATIVE = ROOT / "native"
@@ -126,11 +127,16 @@ def generated(specs: list[OperatorSpec]) -> dict[Path, str]:
         TROUBLESHOOTING: with_tables(TROUBLESHOOTING, errors=error_table()),
         ARCHITECTURE: with_tables(ARCHITECTURE, packages=packages.table()),
         CHECKS: with_tables(CHECKS, checks=tables.checks()),
-        METRICS: with_tables(METRICS, metrics=tables.metrics()),
         PROTOCOL: with_tables(PROTOCOL, types=tables.types(), reasons=reason_table()),
         RUNBOOK: with_tables(RUNBOOK, alerts=tables.alerts(ALERTS.read_text())),
-        LIMITS: limits.page(),
     }
+
+
+def server_pages() -> dict[Path, str]:
+    """Returns the files that follow from the server's modules."""
+    from website import limits, metrics
+
+    return {LIMITS: limits.page(), METRICS: with_tables(METRICS, metrics=metrics.table())}
 
 
 def import_line(operator: str, module: str, attribute: str, name: str) -> str:
@@ -158,19 +164,25 @@ def with_tables(page: Path, **tables: str) -> str:
 
 
 def family_table(specs: Iterable[OperatorSpec]) -> str:
-    """Returns a row for each family: its dtypes, and which of its operators each product has."""
+    """Returns a row for each family: the dtypes of its operators, and which of them each product has."""
     families: dict[str, list[OperatorSpec]] = {}
     for spec in specs:
         family = next((name for name, words in FAMILIES.items() if any(word in spec.name for word in words)), "other")
         families.setdefault(family, []).append(spec)
     served = [product for product in Product if any(product in each.products for each in specs)]
-    heads = ("family", "operators", "dtypes", *served)
-    rows = [f"| {' | '.join(heads)} |", f"|---|---|---|{':-:|' * len(served)}"]
+    heads = ("family", "operators", "dtypes of all", "of some", *served)
+    rows = [f"| {' | '.join(heads)} |", f"|---|---|---|---|{':-:|' * len(served)}"]
     for family, members in families.items():
         cells = [having(members, product) for product in served]
-        used = dict.fromkeys(dtype for each in members for dtype in dtypes(each.inputs[0]))
-        rows.append(f"| {' | '.join([family, listed(members), ', '.join(sorted(used)), *cells])} |")
+        rows.append(f"| {' | '.join([family, listed(members), *common_dtypes(members), *cells])} |")
     return "".join(f"{row}\n" for row in rows)
+
+
+def common_dtypes(specs: Iterable[OperatorSpec]) -> tuple[str, str]:
+    """Returns the dtypes that each operator takes on each product that has it, and those that only some take."""
+    taken = [set(each.inputs[0].dtypes[product]) for each in specs for product in each.products]
+    always = set.intersection(*taken)
+    return ", ".join(sorted(always)), ", ".join(sorted(set.union(*taken) - always))
 
 
 def having(specs: list[OperatorSpec], product: Product) -> str:
@@ -213,18 +225,26 @@ def unfitting(spec: OperatorSpec, parameters: Iterable[tuple[str, str]]) -> Iter
 
 def main() -> int:
     incomplete = list(problems())
+    incomplete += [problem for each in folders() for problem in unwritten(NATIVE / "host/operators" / each.name)]
     if not incomplete:
         specs = [import_module(f"aclgrad.operators.{each.name}.spec").SPEC for each in folders()]
         incomplete = list(undeclared(specs))
     if incomplete:
         print(*incomplete, sep="\n", file=sys.stderr)
         return 1
-    old = {path: text for path, text in generated(specs).items() if not path.exists() or path.read_text() != text}
+    files, left_out = generated(specs), False
+    try:
+        files |= server_pages()
+    except ModuleNotFoundError as error:
+        left_out = True
+        names = " and ".join(str(each.relative_to(ROOT)) for each in (LIMITS, METRICS))
+        print(f"left out {names}: {error}; `make build` installs the server", file=sys.stderr)
+    old = {path: text for path, text in files.items() if not path.exists() or path.read_text() != text}
     if sys.argv[1:] == ["--check"]:
         for path in old:
             name = path.relative_to(ROOT)
             print(f"{name} is not current; run `make generate`", file=sys.stderr)
-        return 1 if old else 0
+        return 1 if old or left_out else 0
     for path, text in old.items():
         path.write_text(text)
     return 0

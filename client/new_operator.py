@@ -1,4 +1,6 @@
-"""Writes the stubs of a new operator from its declaration in native/include/aclnnop, and prints the remaining steps.
+"""Writes the stubs of a new operator from its declaration in native/include/aclnnop, and prints what is left to do.
+
+The stubs are made from `operator_stubs`, with a small kernel that compiles; the steps are those of ARCHITECTURE.md.
 
 Usage: make new-operator SYMBOL=aclnnUpsampleNearest2dBackward [LIKE=OPERATOR]
 
@@ -9,6 +11,7 @@ import argparse
 import re
 import sys
 from pathlib import Path
+from string import Template
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
@@ -19,13 +22,19 @@ from operator_table import (  # noqa: E402 - the build's rules
     find_plans,
     find_wrong_declarations,
     folder_of,
+    parameters_of,
     snake_case,
 )
 
 PYTHON = ROOT / "client/src/aclgrad/operators"
 NATIVE = ROOT / "native/host/operators"
+STUBS = Path(__file__).parent / "operator_stubs"
+ARCHITECTURE = ROOT / "ARCHITECTURE.md"
+EXAMPLE = "upsample_nearest2d_backward"
+"""The operator whose name stands in the steps."""
 KINDS = {
     "bool": ("BOOL", "bool"),
+    "int": ("INT", "int"),
     "int8_t": ("INT", "int"),
     "int32_t": ("INT", "int"),
     "int64_t": ("INT", "int"),
@@ -36,7 +45,7 @@ KINDS = {
     "aclScalar": ("DOUBLE", "float"),
     "char": ("TEXT", "str"),
 }
-"""An attribute's kind in the table and its Python type, by its C type."""
+"""An attribute's kind in the table and its Python type, by its C type: those that `ArgumentReader` passes on."""
 
 
 class Parameter(NamedTuple):
@@ -78,22 +87,33 @@ class Declaration(NamedTuple):
     def name(self) -> str:
         return folder_of(self.symbol)
 
+    def differentiated(self, output: Parameter) -> str:
+        """The input that an output is the gradient of: the one that it is named after, which may not be given."""
+        names = [each.name for each in self.inputs]
+        stem = re.sub(r"^grad_|_grad$|^d(?=[a-z])", "", output.name)
+        if stem in names or (len(self.outputs) > 1 and stem not in ("input", "out")):
+            return stem
+        return next((each for each in ("self", "input") if each in names), "self")
+
 
 def declaration_of(symbol: str, header: Path) -> Declaration:
     """Reads phase 1: a tensor that is const is an input, any other an output; an array of bools says what is wanted.
 
     In headers that CANN generates outputs are const too, and named so.
     """
-    found = re.search(rf"\b{symbol}GetWorkspaceSize\(([^)]*)\)", header.read_text())
-    assert found is not None
-    text = " ".join(found[1].split())
-    *given, _, _ = re.findall(r"(const\s+)?(\w+)\s*\**\s*(\w+)(?:,|$)", text)
-    parameters = [Parameter(bool(const), kind, name) for const, kind, name in given]
+    parameters = [
+        Parameter(kind.startswith("const "), kind.removeprefix("const ").rstrip("* "), name)
+        for kind, name in parameters_of(symbol, header)
+    ]
     tensors = [each for each in parameters if each.type == "aclTensor"]
     attributes = [each for each in parameters if each.type not in ("aclTensor", "aclBoolArray")]
     for each in attributes:
         if each.type not in KINDS:
-            raise SystemExit(f"{header.name}: {each.abi_name} has the type {each.type}; known are {', '.join(KINDS)}")
+            known = ", ".join(KINDS)
+            remedy = (
+                "add the type to KINDS in client/new_operator.py and to ArgumentReader in native/runtime/arguments.h"
+            )
+            raise SystemExit(f"{header.name}: {each.abi_name} has the type {each.type}; known are {known}; {remedy}")
     outputs = [each for each in tensors if not each.is_const]
     outputs = outputs or [each for each in tensors if each.abi_name == "out" or each.abi_name.endswith("Out")]
     outputs = outputs or [each for each in tensors[-1:] if each.abi_name.startswith("grad")]
@@ -103,41 +123,89 @@ def declaration_of(symbol: str, header: Path) -> Declaration:
 
 
 def stubs(declared: Declaration) -> dict[Path, str]:
-    """Returns files that build; each says where a call fails until it is written."""
-    inputs, attributes = declared.inputs, declared.attributes
-    has_self = any(each.name == "self" for each in inputs)
-    rule = "The gradient of `self`, with its shape and dtype." if has_self else "What it is, and its shape."
-    parameters = [f"{each.python_name}: Array" for each in inputs if not each.is_optional]
-    parameters += [f"{each.name}: {KINDS[each.type][1]}" for each in attributes]
-    parameters += [f"{each.python_name}: Array | None = None" for each in inputs if each.is_optional]
+    """Returns files that build; each text that only the author knows begins with UNWRITTEN."""
     fields = {
         "name": declared.name,
         "symbol": declared.symbol,
         "plain": declared.symbol.removeprefix("aclnn"),
+        **python_fields(declared),
+        **native_fields(declared),
+    }
+    files = {}
+    for stub in sorted(STUBS.glob("*.in")):
+        folder = PYTHON if stub.stem.endswith(".py") else NATIVE
+        files[folder / declared.name / stub.stem] = Template(stub.read_text()).substitute(fields)
+    return files
+
+
+def python_fields(declared: Declaration) -> dict[str, str]:
+    inputs, attributes, outputs = declared.inputs, declared.attributes, declared.outputs
+    names = [each.name for each in inputs]
+    of = {each.name: declared.differentiated(each) for each in outputs}
+    parameters = [f"{each.python_name}: Array" for each in inputs if not each.is_optional]
+    parameters += [f"{each.name}: {KINDS[each.type][1]}" for each in attributes]
+    parameters += [f"{each.python_name}: Array | None = None" for each in inputs if each.is_optional]
+    further = [f"{each}: Array | None = None" for each in of.values() if each not in (*names, "self", "input")]
+    infer, rules = "", []
+    for output, source in of.items():
+        known = source in names
+        body = f'return arguments.inputs["{source}"]' if known else f'raise NotImplementedError("UNWRITTEN: {output}")'
+        infer += f"def _{output}(arguments: Arguments) -> TensorType:\n    {body}\n\n\n"
+        rule = (
+            f"The gradient of `{source}`, with its shape and dtype." if known else "UNWRITTEN: what it is, its shape."
+        )
+        given = "" if source == "self" else f', of="{source}"'
+        rules.append(f'        OutputSpec("{output}", "{rule}", _{output}{given}),\n')
+    return {
         "inputs": "".join(
-            f'        InputSpec("{each.name}", "What it is, and its shape.", _DTYPES, _RANKS'
+            f'        InputSpec("{each.name}", "UNWRITTEN: what it is, and its shape.", _DTYPES, _RANKS'
             f"{', is_optional=True' if each.is_optional else ''}),\n"
             for each in inputs
         ),
         "attributes": "".join(
-            f'        AttributeSpec("{each.name}", "What it does.", AttributeKind.{KINDS[each.type][0]}),\n'
+            f'        AttributeSpec("{each.name}", "UNWRITTEN: what it does.", AttributeKind.{KINDS[each.type][0]}),\n'
             for each in attributes
         ),
         "attribute_classes": "AttributeKind, AttributeSpec, " if attributes else "",
-        "same": ", ".join(f'"{each.name}"' for each in inputs),
-        "outputs": "".join(f'        OutputSpec("{each.name}", "{rule}", _output),\n' for each in declared.outputs),
-        "inferred": 'return arguments.inputs["self"]'
-        if has_self
-        else f'raise NotImplementedError("{declared.name}: spec.py does not say the type of the output")',
+        "same": ", ".join(f'"{each.name}"' for each in inputs if not each.is_optional),
+        "outputs": "".join(rules),
+        "infer": infer,
         "sequence": "from collections.abc import Sequence\n\n" if "Sequence" in str(parameters) else "",
         "backward": ", ".join(parameters),
-        "forward": ", ".join(dict.fromkeys(["input: Array", *parameters])),
-        "shapes": ", ".join(f"{each.name}=shape" for each in inputs),
+        "forward": ", ".join(dict.fromkeys(["input: Array", *parameters, *further])),
+        "returns": "Array" if len(outputs) == 1 else f"tuple[{', '.join(['Array'] * len(outputs))}]",
+        "shapes": ", ".join(f"{each.name}=shape" for each in inputs if not each.is_optional),
     }
-    python = {"__init__.py": INIT, "spec.py": SPEC, "definition.py": DEFINITION, "samples.py": SAMPLES}
-    files = {PYTHON / declared.name / name: text for name, text in python.items()}
-    files[NATIVE / declared.name / "plan.cpp"] = PLAN
-    return {path: text.format(**fields) for path, text in files.items()}
+
+
+def native_fields(declared: Declaration) -> dict[str, str]:
+    """Returns what stands in the plan; its variables are named as the fields of the operator's arguments."""
+    given = [each for each in declared.inputs if not each.is_optional]
+    arrays = [each for each in declared.attributes if each.type == "aclIntArray"]
+    read = [("Argument", each) for each in (*given, *declared.outputs)] + [
+        ("IntArrayArgument", each) for each in arrays
+    ]
+    inputs, outputs = ([snake_case(each.abi_name) for each in tensors] for tensors in (given, declared.outputs))
+    return {
+        "includes": '#include "plan/int_arrays.h"\n' if arrays else "",
+        "arguments": "\n".join(
+            f'  const {kind} {variable}{{"{each.abi_name}", arguments.{variable}}};'
+            for kind, each in read
+            for variable in [snake_case(each.abi_name)]
+        ),
+        "first": inputs[0],
+        "out": outputs[0],
+        "given": ", ".join(inputs),
+        "written": ", ".join(outputs),
+        "tensors": ", ".join([*inputs, *outputs]),
+        "counts": ", ".join(f"ElementCount({each}.tensor.view_dims)" for each in outputs),
+    }
+
+
+def steps(name: str) -> str:
+    """Returns what ARCHITECTURE.md says of a new operator after the stubs are there."""
+    section = ARCHITECTURE.read_text().partition("## Adding an operator\n")[2].partition("\n## ")[0]
+    return section[section.index("\n3. ") :].replace(EXAMPLE, name)
 
 
 def copies(declared: Declaration, like: str, symbols: dict[str, str]) -> dict[Path, str]:
@@ -146,7 +214,7 @@ def copies(declared: Declaration, like: str, symbols: dict[str, str]) -> dict[Pa
         raise SystemExit(f"there is no operator {like} to copy; there are {', '.join(sorted(symbols))}")
     plain, copied = (each.removeprefix("aclnn") for each in (declared.symbol, symbols[like]))
     renamed = {symbols[like]: declared.symbol, copied: plain, like: declared.name}
-    names = re.compile(rf"(?:\b|(?<=\bPlan))({'|'.join(renamed)})(?=\b|Arguments\b)")
+    names = re.compile(rf"(?:\b|(?<=\bPlan))({'|'.join(renamed)})(?=\b|(?:Arguments|Sizes)\b)")
 
     def copy(path: Path) -> str:
         return names.sub(lambda found: renamed[found[0]], path.read_text())
@@ -181,130 +249,8 @@ def main() -> None:
     if not any(path.is_relative_to(NATIVE) for path in files):
         table = find_plans(ROOT / "native")[symbols[given.like]].relative_to(ROOT)
         print(f"add a row to {table}, which has that of {given.like}")
-    print(LEFT.format(name=declared.name))
+    print(steps(declared.name).rstrip())
 
-
-INIT = '"""{symbol}: what it computes."""\n'
-
-SPEC = '''\
-"""{symbol}: what the server checks before a device is asked."""
-
-from collections.abc import Iterator
-
-from aclgrad.errors import Violation
-from aclgrad.operators.rules import same_dtype
-from aclgrad.operators.spec import Arguments, {attribute_classes}InputSpec, OperatorSpec, OutputSpec, Tolerance, same_on
-from aclgrad.products import Product
-from aclgrad.tensors import TensorType
-
-# Every product that has the operator, and the dtypes that it takes there.
-_DTYPES = same_on((Product.ATLAS_A2, Product.ATLAS_A3), ("float32", "float16", "bfloat16"))
-_RANKS = (3, 4)
-
-
-def _check(arguments: Arguments, product: Product) -> Iterator[Violation]:
-    """What the table cannot say: how inputs and attributes have to fit each other, and what a product gets wrong."""
-    yield from same_dtype(arguments, {same})
-
-
-def _output(arguments: Arguments) -> TensorType:
-    {inferred}
-
-
-SPEC = OperatorSpec(
-    name="{name}",
-    symbol="{symbol}",
-    summary="What it does, in one sentence.",
-    formula="How each cell of the gradient is computed (PyTorch: the operator that it is there).",
-    # An input whose values no device reads says so by unread_on; one with positions has a rule of values.py.
-    inputs=(
-{inputs}    ),
-    attributes=(
-{attributes}    ),
-    outputs=(
-{outputs}    ),
-    check=_check,
-    tolerances={{
-        "float32": Tolerance(relative=1e-5, absolute=1e-6),
-        "float16": Tolerance(relative=1e-3, absolute=1e-4),
-        "bfloat16": Tolerance(relative=8e-3, absolute=1e-4),
-    }},
-)
-'''
-
-DEFINITION = '''\
-"""The forward function, and its gradient cell by cell in float64."""
-
-{sequence}from aclgrad.operators.definitions import Array
-
-
-def backward({backward}) -> Array:
-    """Where each cell of grad_output goes. A plain loop, which shares no shortcut with a kernel."""
-    raise NotImplementedError("{name}: definition.py lacks the gradient")
-
-
-def forward({forward}) -> Array:
-    """The function that this is the gradient of, written in another way; grad_output gives the shape of the result."""
-    raise NotImplementedError("{name}: definition.py lacks the forward function")
-'''
-
-SAMPLES = '''\
-"""Calls of {name}."""
-
-from collections.abc import Mapping
-from typing import Any
-
-from aclgrad.operators.samples import PLANES, Case, Samples, case, draw_sizes
-
-
-def _case(name: str, shape: tuple[int, ...], **attributes: Any) -> Case:
-    return case(name, attributes, {shapes})
-
-
-def _pytorch(tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
-    raise NotImplementedError("{name}: samples.py lacks PyTorch's call")
-
-
-SAMPLES = Samples(
-    draw=lambda integer: _case("drawn", draw_sizes(integer, 4, 1, 12)),
-    timed={{size: _case("timed", shape) for size, shape in PLANES.items()}},
-    pytorch=_pytorch,
-    # A plane that the documentation draws.
-    picture=_case("picture", (1, 1, 2, 3)),
-    # First the one that the demo and the self-test make; then each rank, edge sizes, every attribute, empty tensors.
-    cases=(),
-)
-'''
-
-PLAN = """\
-// {symbol}: its checks and its plan.
-#include "operator_plans.h"
-#include "plan/checks.h"
-
-namespace acl_host {{
-
-// CANN's checks in its order, with its codes; then the plan, and what computes it.
-Plan Plan{plain}(const {plain}Arguments& /*arguments*/) {{
-  FailInvalid("native/host/operators/{name}/plan.cpp has no plan yet");
-}}
-
-}}  // namespace acl_host
-"""
-
-LEFT = """
-Left to do:
- 1. client/src/aclgrad/operators/{name}/spec.py: products, dtypes, ranks, bounds, _check, and in its docstring what
-    devices get wrong.
- 2. client/src/aclgrad/operators/{name}/definition.py: backward and forward, from the documentation.
- 3. client/src/aclgrad/operators/{name}/samples.py: the cases, legal values if not any will do, rows if the kernel uses
-    vectors, PyTorch's call.
- 4. native/host/operators/{name}/plan.cpp: CANN's checks in its order, and the plan. Computations are in
-    native/host/families, or beside it in computation.cpp, which is compiled once for each vector level.
- 5. client/src/aclgrad/msprobe/calls.py: PyTorch's call with this gradient, for `aclgrad check --msprobe`.
- 6. make format generate: the catalogue, the clients' methods, aclgrad.reference, README; it says what is missing.
- 7. CHANGELOG.md: a line.
- 8. tests/abi/checks/{name}.py, only for the order and the codes of CANN's checks.
-Then make demo and make test run the new cases."""
 
 if __name__ == "__main__":
     main()

@@ -1,4 +1,4 @@
-"""Tables of the documentation that follow from the source: metrics, types of tensors, checks, alerts."""
+"""Tables of the documentation that follow from the client's source: types of tensors, checks, alerts."""
 
 import inspect
 import re
@@ -6,22 +6,9 @@ from typing import Final
 
 from aclgrad.check.run import CHECKS
 from aclgrad.tensors import DTYPES
-from aclgrad_server.admin.metrics import METRICS
-from aclgrad_server.supervisor.metrics import RESTARTS, UP, WORKER
 
 _ALERT: Final = re.compile(r"- alert: (\w+)\n.*?labels: {severity: (\w+)}\n.*?description: (.*?)\n", re.DOTALL)
 _VALUE: Final = re.compile(r"{{.*?}}")
-
-
-def metrics() -> str:
-    """Returns a row for each metric of a server, and of a supervisor."""
-    rows = [(each.name, each.help, each.kind, each.labels) for each in METRICS]
-    rows += [(*UP, "gauge", (WORKER,)), (*RESTARTS, "counter", (WORKER,))]
-    lines = "".join(
-        f"| `{name}` | {kind} | {', '.join(f'`{label}`' for label in labels) or '-'} | {help} |\n"
-        for name, help, kind, labels in rows
-    )
-    return f"| metric | type | labels | meaning |\n|---|---|---|---|\n{lines}"
 
 
 def types() -> str:

@@ -1,5 +1,6 @@
-"""A table that does not fit the headers is told before anything is built from it."""
+"""A table that does not fit the headers is told before anything is built, with the compiled server or without."""
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +15,13 @@ from aclgrad.operators.spec import OperatorSpec
 
 ROOT = Path(__file__).parents[2]
 NORM = OPERATORS["layer_norm_backward"]
+WITHOUT_THE_SERVER = """
+import runpy, sys
+sys.modules["aclgrad_server"] = sys.modules["aclgrad_native"] = None
+sys.path.insert(0, "client")
+sys.argv = ["client/generate.py", "--check"]
+runpy.run_path("client/generate.py", run_name="__main__")
+"""
 
 
 @pytest.fixture
@@ -51,3 +59,14 @@ def test_an_output_is_null_only_for_an_operator_that_takes_a_mask(generate: Modu
     nullable = replace(spec, outputs=(replace(spec.outputs[0], is_nullable=True),))
     (problem,) = generate.undeclared([nullable])
     assert problem.endswith("aclnnMaxUnpool2dBackward takes no mask, and spec.py has nullable outputs")
+
+
+def test_without_the_server_only_the_pages_that_describe_it_are_left_out() -> None:
+    """A check that leaves something out has not passed."""
+    command = [sys.executable, "-c", WITHOUT_THE_SERVER]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    told, *others = done.stderr.splitlines()
+    assert told.startswith("left out docs/limits.md and docs/metrics.md: ")
+    assert told.endswith("; `make build` installs the server")
+    assert [each for each in others if not each.endswith("is not current; run `make generate`")] == []
+    assert done.returncode == 1

@@ -1,5 +1,6 @@
 """The stubs of operators that are unlike pooling: they build, and each says where it is not written yet."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,7 @@ WITHOUT_SELF = (
 )
 """An input has to be known as such though its name begins with `out`, and stands behind an attribute."""
 WITH_SELF = "const aclTensor* gradOutput, const aclTensor* self, aclTensor* out"
+SEVERAL = f"{WITH_SELF}, const aclTensor* weightOptional, int groups, const aclScalar* slope, aclTensor* gradWeight"
 
 
 class Tree:
@@ -42,7 +44,8 @@ class Tree:
         self.python.mkdir(parents=True)
         shutil.copytree(NATIVE / "include", self.native / "include")
         (self.native / "host/operators").mkdir(parents=True)
-        for name in ("client/new_operator.py", "native/operator_table.py"):
+        shutil.copytree(ROOT / "client/operator_stubs", root / "client/operator_stubs")
+        for name in ("client/new_operator.py", "native/operator_table.py", "ARCHITECTURE.md"):
             shutil.copy(ROOT / name, root / name)
 
     def declare(self, symbol: str, parameters: str) -> None:
@@ -100,20 +103,80 @@ def test_stubs_load_and_say_what_is_not_written(tree: Tree, parameters: str) -> 
     tree.declare("aclnnMadeUpBackward", parameters)
     assert tree.make("aclnnMadeUpBackward").returncode == 0
     name = "made_up_backward"
-    assert list(problems()) == [f"operator {name} has no cases; add some to SAMPLES.cases in its samples.py"]
+    told = list(problems())
+    assert told.pop() == f"operator {name} has no cases; add some to SAMPLES.cases in its samples.py"
+    lines = {each.partition(" is still the stub's: ")[2] for each in told}
+    for text in ("the gradient", "the forward function", "PyTorch's call"):
+        assert f'raise NotImplementedError("UNWRITTEN: {text}")' in lines
+    assert 'summary="UNWRITTEN: what it does, in one sentence.",' in lines
+    assert ('raise NotImplementedError("UNWRITTEN: grad_input")' in lines) == (parameters is WITHOUT_SELF)
     definition = load(name, "definition")
     for function in (definition.backward, definition.forward):
         arguments = dict.fromkeys(signature(function).parameters, np.zeros(1))
-        with pytest.raises(NotImplementedError, match=f"{name}: definition.py lacks the"):
+        with pytest.raises(NotImplementedError, match="UNWRITTEN: the "):
             function(**arguments)
-    with pytest.raises(NotImplementedError, match=f"{name}: samples.py lacks PyTorch's call"):
-        load(name, "samples").SAMPLES.pytorch({}, {})
+
+
+def test_a_stub_whose_texts_are_written_is_tried(tree: Tree) -> None:
+    tree.declare("aclnnMadeUpBackward", WITH_SELF)
+    assert tree.make("aclnnMadeUpBackward").returncode == 0
+    for path in (tree.python / "made_up_backward").iterdir():
+        path.write_text(
+            path.read_text().replace("UNWRITTEN: ", "").replace("cases=()", "cases=(_case('a', (1, 2, 3)),)")
+        )
+    (told,) = problems()
+    assert told.startswith("operator made_up_backward fails when it is tried on ")
+    assert told.endswith("NotImplementedError: the gradient")
+
+
+def test_what_is_left_to_do_is_what_the_architecture_says(tree: Tree) -> None:
+    tree.declare("aclnnMadeUpBackward", WITH_SELF)
+    left = tree.make("aclnnMadeUpBackward").stdout
+    section = (ROOT / "ARCHITECTURE.md").read_text().partition("## Adding an operator")[2]
+    steps = re.findall(r"^\d\. ", section, re.MULTILINE)
+    assert re.findall(r"^\d\. ", left, re.MULTILINE) == steps[2:]
+    assert left.count("/made_up_backward/") > 2
+    assert "upsample_nearest2d" not in left
+    assert max(map(len, left.splitlines())) <= 120
+
+
+@pytest.mark.parametrize(
+    "comment",
+    ["/* transposed (see docs) */", "// (either) of them, const aclTensor* none\n"],
+)
+def test_a_comment_is_no_parameter(tree: Tree, comment: str) -> None:
+    tree.declare("aclnnMadeUpBackward", f"const aclTensor* gradOutput, bool transposed, {comment} aclTensor* gradInput")
+    done = tree.make("aclnnMadeUpBackward")
+    assert done.returncode == 0, done.stderr
+    spec: OperatorSpec = load("made_up_backward", "spec").SPEC
+    parts = (spec.inputs, spec.attributes, spec.outputs)
+    assert [[each.name for each in part] for part in parts] == [["grad_output"], ["transposed"], ["grad_input"]]
 
 
 def test_a_stub_has_all_outputs(tree: Tree) -> None:
     tree.declare("aclnnMadeUpTwice", f"{WITH_SELF}, aclTensor* gradWeight")
     assert tree.make("aclnnMadeUpTwice").returncode == 0
-    assert [each.name for each in load("made_up_twice", "spec").SPEC.outputs] == ["out", "grad_weight"]
+    outputs = load("made_up_twice", "spec").SPEC.outputs
+    assert [(each.name, each.of) for each in outputs] == [("out", "self"), ("grad_weight", "weight")]
+    definition = load("made_up_twice", "definition")
+    assert str(signature(definition.backward).return_annotation).count("ndarray") == 2
+    assert "weight" in signature(definition.forward).parameters
+
+
+def test_convolution_has_stubs(tree: Tree) -> None:
+    """With CANN's parameters: an `int`, lists, a mask, and three outputs of which one belongs to no input."""
+    tree.declare(
+        "aclnnMadeUpBackward",
+        "const aclTensor* gradOutput, const aclTensor* input, const aclTensor* weight, const aclIntArray* biasSizes, "
+        "const aclIntArray* stride, bool transposed, int groups, const aclBoolArray* outputMask, int8_t cubeMathType, "
+        "aclTensor* gradInput, aclTensor* gradWeight, aclTensor* gradBias",
+    )
+    assert tree.make("aclnnMadeUpBackward").returncode == 0
+    spec: OperatorSpec = load("made_up_backward", "spec").SPEC
+    assert [(each.name, each.of) for each in spec.outputs] == [
+        ("grad_input", "input"), ("grad_weight", "weight"), ("grad_bias", "bias")
+    ]  # fmt: skip
+    assert {each.name: each.kind for each in spec.attributes}["groups"] is AttributeKind.INT
 
 
 def test_a_mask_is_no_attribute_and_what_is_optional_may_be_left_out(tree: Tree) -> None:
@@ -160,12 +223,12 @@ def test_the_output_is_as_self_or_says_that_its_type_is_not_written(tree: Tree) 
         assert tree.make(symbol).returncode == 0
     given = object()
     assert load("made_up_too", "spec").SPEC.outputs[0].infer(Arguments({"self": given}, {})) is given
-    with pytest.raises(NotImplementedError, match=r"made_up_backward: spec\.py does not say the type of the output"):
+    with pytest.raises(NotImplementedError, match="UNWRITTEN: grad_input"):
         load("made_up_backward", "spec").SPEC.outputs[0].infer(Arguments({}, {}))
 
 
-@pytest.mark.parametrize("parameters", [WITHOUT_SELF, WITH_SELF], ids=["without_self", "with_self"])
-def test_the_plan_compiles(tree: Tree, parameters: str) -> None:
+@pytest.mark.parametrize("parameters", [WITHOUT_SELF, SEVERAL], ids=["without_self", "several"])
+def test_plan_and_kernel_compile(tree: Tree, parameters: str) -> None:
     """With the arguments and the entry points that the build writes from the header."""
     for header in (tree.native / "include/aclnnop").iterdir():
         header.unlink()
@@ -174,8 +237,10 @@ def test_the_plan_compiles(tree: Tree, parameters: str) -> None:
     tables = tree.native / "tables"
     subprocess.run([sys.executable, str(tree.native / "operator_table.py"), str(tables)], check=True)
     flags = ("-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
+    flags += ("-DVECTOR_LEVEL=VectorLevel::baseline",)
     folders = (f"-I{tables}", f"-I{tree.native / 'include'}", f"-I{NATIVE / 'host'}")
-    files = (tree.native / "host/operators/made_up_backward/plan.cpp", tables / "entry_points.cpp")
+    operator = tree.native / "host/operators/made_up_backward"
+    files = (operator / "plan.cpp", operator / "computation.cpp", tables / "entry_points.cpp")
     done = subprocess.run([COMPILER, *flags, *folders, *map(str, files)], capture_output=True, text=True, check=False)
     assert done.stderr == ""
 
@@ -220,6 +285,7 @@ def test_what_has_no_stubs_is_refused(tree: Tree) -> None:
     tree.declare("aclnnMadeUp", f"const aclTensorList* alpha, {WITH_SELF}")
     told = "aclnn_aclnnmadeup.h: alpha has the type aclTensorList; known are bool, "
     assert tree.refusal("aclnnMadeUp").startswith(told)
+    assert "; add the type to KINDS in client/new_operator.py and" in tree.refusal("aclnnMadeUp")
     tree.declare("aclnnMadeUp", WITH_SELF)
     assert tree.refusal("aclnnMadeUp", "nothing").startswith("there is no operator nothing to copy; there are adaptive")
     assert tree.make("aclnnMadeUp").returncode == 0

@@ -1502,7 +1502,7 @@ class OperatorMethods(ABC, Generic[Result]):
             output_size: oH and oW, the upsampled size.
             input_size: N, C, H and W, the shape of the result.
             scales_h: The scale of rows as the forward call was given it: oH / H; 0 for the ratio of the sizes.
-            scales_w: The scale of columns as the forward call was given it: oH / H; 0 for the ratio of the sizes.
+            scales_w: The scale of columns as the forward call was given it: oW / W; 0 for the ratio of the sizes.
 
         Returns: The gradient, of shape `input_size` and the dtype of `grad_output`.
 

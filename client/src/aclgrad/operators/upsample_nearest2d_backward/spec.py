@@ -79,7 +79,7 @@ def _grad_input(arguments: Arguments) -> TensorType:
     return TensorType(arguments.inputs["grad_output"].dtype, arguments.ints("input_size"))
 
 
-_SCALE = "{} as the forward call was given it: oH / H; 0 for the ratio of the sizes."
+_SCALE = "The scale of {} as the forward call was given it: {}; 0 for the ratio of the sizes."
 
 SPEC = OperatorSpec(
     name="upsample_nearest2d_backward",
@@ -95,8 +95,8 @@ SPEC = OperatorSpec(
         AttributeSpec(
             "input_size", "N, C, H and W, the shape of the result.", AttributeKind.INTS, (4,), minimum=(0, 0, 1, 1)
         ),
-        AttributeSpec("scales_h", _SCALE.format("The scale of rows"), AttributeKind.DOUBLE, default=0.0, minimum=0),
-        AttributeSpec("scales_w", _SCALE.format("The scale of columns"), AttributeKind.DOUBLE, default=0.0, minimum=0),
+        AttributeSpec("scales_h", _SCALE.format("rows", "oH / H"), AttributeKind.DOUBLE, default=0.0, minimum=0),
+        AttributeSpec("scales_w", _SCALE.format("columns", "oW / W"), AttributeKind.DOUBLE, default=0.0, minimum=0),
     ),
     outputs=(
         OutputSpec("grad_input", "The gradient, of shape `input_size` and the dtype of `grad_output`.", _grad_input),

@@ -1,0 +1,15 @@
+"""The table of metrics."""
+
+from aclgrad_server.admin.metrics import METRICS
+from aclgrad_server.supervisor.metrics import RESTARTS, UP, WORKER
+
+
+def table() -> str:
+    """Returns a row for each metric of a server, and of a supervisor."""
+    rows = [(each.name, each.help, each.kind, each.labels) for each in METRICS]
+    rows += [(*UP, "gauge", (WORKER,)), (*RESTARTS, "counter", (WORKER,))]
+    lines = "".join(
+        f"| `{name}` | {kind} | {', '.join(f'`{label}`' for label in labels) or '-'} | {help} |\n"
+        for name, help, kind, labels in rows
+    )
+    return f"| metric | type | labels | meaning |\n|---|---|---|---|\n{lines}"
