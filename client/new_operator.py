@@ -195,8 +195,11 @@ def native_fields(declared: Declaration) -> dict[str, str]:
         ),
         "first": inputs[0],
         "out": outputs[0],
-        "given": ", ".join(inputs),
-        "written": ", ".join(outputs),
+        "operands": "".join(
+            f"  plan.Add{kind}({each}.tensor);\n"
+            for kind, names in (("Input", inputs), ("Output", outputs))
+            for each in names
+        ),
         "tensors": ", ".join([*inputs, *outputs]),
         "counts": ", ".join(f"ElementCount({each}.tensor.view_dims)" for each in outputs),
     }
