@@ -1,6 +1,8 @@
 """`Client.submit`: futures of calls that threads of the client make."""
 
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future, wait
 from contextlib import contextmanager
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 import aclgrad
+from aclgrad._client.sync import submissions
 from aclgrad._client.sync.submissions import MAX_THREADS
 from aclgrad.testing import TestServer
 from tools.calling import wait_until
@@ -69,6 +72,24 @@ def test_gradients_come_as_futures(server: TestServer) -> None:
         inputs = {"grad_output": ONES, "self": (1, 1700, 1700)}
         futures = [client.submit("adaptive_avg_pool2d_backward", inputs) for _ in range(2)]
         assert all(future.result(TIMEOUT_S).shape == inputs["self"] for future in futures)
+
+
+@pytest.mark.parametrize("end", ["forget", "close"])
+def test_threads_end_with_the_client(server: TestServer, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    monkeypatch.setattr(submissions, "_LINGER_S", TIMEOUT_S)
+    before = threads()
+    for _ in range(3):
+        client = aclgrad.Client(server.target)
+        inputs = {"grad_output": ONES, "self": (1, 2, 2)}
+        futures = [client.submit("adaptive_avg_pool2d_backward", inputs) for _ in range(2 * MAX_THREADS)]
+        wait(futures, TIMEOUT_S)
+        if end == "close":
+            client.close()
+    forgotten = weakref.ref(client)
+    del client, futures
+    gc.collect()
+    assert forgotten() is None
+    wait_until(lambda: threads() == before)
 
 
 def test_errors_are_those_of_a_call(service: ScriptedService) -> None:

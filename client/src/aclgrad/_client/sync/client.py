@@ -4,6 +4,7 @@ from __future__ import annotations  # `help` shows the names of unions, and not 
 
 import threading
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from types import TracebackType
@@ -60,6 +61,7 @@ class Client(BaseClient[Array]):
         self.bridge_functions: dict[Any, Any] = {}
         """What a bridge to a framework made for this client; it ends with it."""
         self._submissions = Submissions()
+        weakref.finalize(self, self._submissions.release_threads)
         self._discovery = DiscoveryThread(self._channels, ThreadNetwork(self._channel_to, self._metadata))
         self._sender = Sender(self.target, self._submissions, self._prepare)
         self._open_first_channel()
@@ -131,6 +133,7 @@ class Client(BaseClient[Array]):
             return
         try:
             self._submissions.end_waiting()
+            self._submissions.release_threads()
             if self._own_channel is None:
                 self._close_channels()
         finally:

@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 MAX_THREADS: Final = 16
 _LINGER_S: Final = 5.0
-"""A thread without work ends after so long: a client that is forgotten leaves none behind."""
+"""A thread without work ends after so long."""
 _Result = TypeVar("_Result")
 
 
@@ -82,6 +82,7 @@ class Submissions:
         self._jobs: deque[_Job[Any]] = deque()
         self._threads = 0
         self._idle = 0
+        self._is_released = False
         self._current = _Current()
 
     @property
@@ -124,6 +125,12 @@ class Submissions:
         for job in jobs:
             job.run()
 
+    def release_threads(self) -> None:
+        """Has threads without work end at once: the client is closed, or was forgotten."""
+        with self._changed:
+            self._is_released = True
+            self._changed.notify_all()
+
     def _work(self) -> None:
         while (job := self._next()) is not None:
             self._current.watch = job.watch
@@ -138,9 +145,9 @@ class Submissions:
         with self._changed:
             while not self._jobs:
                 self._idle += 1
-                notified = self._changed.wait(_LINGER_S)
+                notified = not self._is_released and self._changed.wait(_LINGER_S)
                 self._idle -= 1
-                if not notified and not self._jobs:
+                if not self._jobs and (self._is_released or not notified):
                     self._threads -= 1
                     return None
             return self._jobs.popleft()
