@@ -82,7 +82,7 @@ clean: ## Remove the environment and all build output
 CI_BESIDE := sanitize-memory sanitize-threads test-bridges lint docs test-node test-browser test-monitoring test-systemd fuzz-short
 CI_ALONE := test test-slow-short test-modes soak-short load-short hostile-short chaos-short rollout-short demo
 ci: export SECOND_RUN := yes
-ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint docs frameworks fuzz load bench browser) chromium $(PROMETHEUS) examples/node/node_modules ## Run lint, docs, demo, and every test but test-haproxy, test-ray, test-frameworks, test-torch-npu, test-cpp-client, test-aarch64, test-wheels, test-pythons, test-versions, test-abi and the long forms of the others
+ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint docs frameworks fuzz load bench browser) chromium $(PROMETHEUS) examples/node/node_modules ## Run lint, docs, demo, and every test but test-haproxy, test-ray, test-frameworks, test-torch-npu, test-cpp-client, test-aarch64, test-wheels, test-pythons, test-versions, test-abi, test-huge, test-image and the long forms of the others
 	@rm -f build/seconds.txt
 	CMAKE_BUILD_PARALLEL_LEVEL=1 $(MAKE) --no-print-directory --jobs 2 --output-sync=target $(addprefix timed-,$(CI_BESIDE))
 	$(MAKE) --no-print-directory $(addprefix timed-,$(CI_ALONE))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import aclgrad_native
+from aclgrad_native import _native
 from aclgrad_native.loading import explanation
 
 pytestmark = pytest.mark.once
@@ -38,10 +39,10 @@ def test_later_glibc(tmp_path: Path) -> None:
 
 
 def test_module_of_another_processor_under_this_ones_name(spoilt: dict[str, str]) -> None:
-    """The loader itself says that there is no such file."""
+    """The loader itself says that there is no such file. An interpreter may be a script, as it is under emulation."""
     other, own = ("aarch64", "x86_64")[:: 1 if platform.machine() == "x86_64" else -1]
     module = Path(spoilt["PYTHONPATH"], "aclgrad_native", f"_native.{HERE}.so")
-    head = bytearray(Path(sys.executable).read_bytes()[:4096])
+    head = bytearray(Path(_native.__file__).read_bytes()[:4096])
     head[18:20] = {"x86_64": 62, "aarch64": 183}[other].to_bytes(2, "little")
     module.write_bytes(head)
     command = [sys.executable, "-c", "import aclgrad_native"]
