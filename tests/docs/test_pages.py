@@ -54,7 +54,7 @@ def test_folders_that_make_test_leaves_out_are_told() -> None:
 
 
 def test_targets_that_ci_leaves_out_have_a_row() -> None:
-    """Those of `make help` that are tests, and the whole of what CI runs in a short form; `make ci` names the former."""
+    """Those of `make help` that are tests, and the whole of what CI runs shortened; `make ci` names the former."""
     makefile = (ROOT / "Makefile").read_text()
     in_ci = set(" ".join(re.findall(r"^CI_\w+ := (.*)$", makefile, re.MULTILINE)).split())
     targets = set(re.findall(r"^([a-z0-9-]+):.* ## ", makefile, re.MULTILINE))
