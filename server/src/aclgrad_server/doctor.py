@@ -26,7 +26,7 @@ from aclgrad_server.devices.opening import open_device
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.visible import VISIBLE, visible_cards
 from aclgrad_server.edge.connections import check_socket
-from aclgrad_server.edge.process import check_memory, memory_limit
+from aclgrad_server.edge.process import FILES_OF_WORKER, check_memory, check_open_files, memory_limit
 from aclgrad_server.edge.tls import open_certificates
 from aclgrad_server.exits import StartError
 from aclgrad_server.files import UnusableFileError
@@ -171,6 +171,9 @@ def of_start(settings: Settings, worker_count: int, told: str) -> Found:
         each = f", {share:.0f} for each of {worker_count} workers" if worker_count > 1 else ""
         return f"{limit / 2**20:.0f} MiB{each}"
 
+    def open_files() -> str:
+        return f"at most {check_open_files(FILES_OF_WORKER * worker_count if worker_count > 1 else 1)}"
+
     def certificate() -> str:
         if (made := open_certificates(settings)) is None:
             return "no TLS"
@@ -197,6 +200,7 @@ def of_start(settings: Settings, worker_count: int, told: str) -> Found:
         "--listen": listeners,
         "--admin": admin,
         "memory": memory,
+        "open files": open_files,
         "--tls-certificate": certificate,
         "--identities": identities,
     }

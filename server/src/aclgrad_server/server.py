@@ -28,7 +28,7 @@ from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.watch import trim_memory, watch_device
 from aclgrad_server.edge.connections import bind, server_options
 from aclgrad_server.edge.memory import MemoryWatch
-from aclgrad_server.edge.process import check_memory, ensure_open_files, memory_limit
+from aclgrad_server.edge.process import check_memory, check_open_files, ensure_open_files, memory_limit
 from aclgrad_server.edge.tls import open_certificates
 from aclgrad_server.exits import StartError
 from aclgrad_server.files import FileWatch, Reloaded, UnusableFileError
@@ -58,8 +58,9 @@ MAX_LOSSES: Final = 8  # different texts of a loss in the log
 
 
 def prepare_process(settings: Settings) -> None:
-    """Prepares the process before other threads start; raises StartError if the process has too little memory."""
+    """Prepares the process before other threads start; raises StartError if it has too little memory or files."""
     check_memory(settings.memory_limit_bytes)
+    check_open_files()
     if settings.tune_allocator and not tune_allocator():
         log.warning("large calls may be slower: the C library is not glibc, or keeps at most 32 MiB of a block")
 

@@ -120,6 +120,23 @@ def test_words_that_are_no_setting_and_the_version() -> None:
         assert "Traceback" not in finished.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "needed"),
+    [((), 769), (("--workers", "2"), 778), (("doctor", "--"), 769)],
+    ids=["server", "workers", "doctor"],
+)
+def test_a_limit_of_open_files_that_is_too_low(words: tuple[str, ...], needed: int) -> None:
+    shell = ["bash", "-c", 'ulimit -n 40 && exec "$@"', "server"]
+    flags = command(*words, "--backend", "host", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+    finished = subprocess.run(
+        shell + flags, env=clean_environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+    told = f"the limit of open files is 40, and the server needs at least {needed}; raise it (ulimit -n, LimitNOFILE"
+    assert told in finished.stdout + finished.stderr
+    assert finished.returncode == 1
+    assert "ready" not in finished.stdout
+
+
 @slow
 def test_server_writes_no_file() -> None:
     """As on a read-only root: here the kernel lets no file of it grow beyond nothing."""

@@ -3,6 +3,7 @@
 import logging
 import os
 import resource
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,8 @@ MIN_MEMORY_BYTES: Final = 128 * 2**20
 _ROOT: Final = Path("/")
 OTHER_FILES: Final = 768
 """Files other than connections of clients: those of the admin listener (512), shared memory, devices, libraries."""
+FILES_OF_WORKER: Final = 5
+"""Files of a supervisor for each worker: its input, its port, and its state, metrics and status as it is asked."""
 
 
 def check_memory(setting: int | None, processes: int = 1, root: Path = _ROOT) -> None:
@@ -69,19 +72,32 @@ def _limit_files(root: Path) -> Iterator[Path]:
         yield from (each / name for each in (folder, *folder.parents) if each.is_relative_to(mount))
 
 
+def check_open_files(others: int = 1) -> int:
+    """Returns how many files the process may open; raises StartError if its own and so many others are more.
+
+    Silent connections could take the files by which it answers health checks, and a supervisor asks its workers.
+    """
+    _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return sys.maxsize
+    if limit < (needed := OTHER_FILES + others):
+        remedy = "raise it (ulimit -n, LimitNOFILE, docker run --ulimit)"
+        raise StartError(f"the limit of open files is {limit}, and the server needs at least {needed}; {remedy}")
+    return limit
+
+
 def ensure_open_files(connection_limit: int) -> int:
     """Raises RLIMIT_NOFILE to what so many connections need, and returns how many may be let in.
 
-    If these are fewer, a warning says so: beyond the limit nothing could be accepted, not even a health check.
+    If these are fewer, a warning says so. Raises StartError if there would be none.
     """
     needed = connection_limit + OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return connection_limit
-    allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    allowed = min(needed, check_open_files())
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     if allowed < needed:
         message = "the limit of open files is %d, and %d connections need %d; raise it (ulimit -n, LimitNOFILE)"
         log.warning(message, allowed, connection_limit, needed)
-    # A small limit leaves the other files, which are seldom as many, a half.
-    return min(connection_limit, max(1, allowed - min(OTHER_FILES, allowed // 2)))
+    return allowed - OTHER_FILES

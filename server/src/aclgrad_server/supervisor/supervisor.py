@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from aclgrad_server.admin.listener import AdminListener
-from aclgrad_server.edge.process import check_memory, ensure_open_files, memory_limit
+from aclgrad_server.edge.process import FILES_OF_WORKER, check_memory, check_open_files, ensure_open_files, memory_limit
 from aclgrad_server.exits import EXIT_DEVICE_LOST, EXIT_START, EXIT_UNDRAINED, StartError
 from aclgrad_server.listen_addresses import UNIX
 from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks, Heartbeat
@@ -28,7 +28,6 @@ log = logging.getLogger(__name__)
 
 _STDOUT: Final = 1
 _MAX_SOCKET_PATH: Final = 107  # bytes that the kernel takes
-_FILES_OF_WORKER: Final = 5  # its input, its port, and its state, metrics and status as it is asked for them
 UNREADY_LIMIT_S: Final = 300.0
 _FIXED: Final = ("listen", "admin", "device", "workers")
 """Settings of the supervisor itself, which a renewal does not change."""
@@ -40,7 +39,8 @@ class Supervisor:
     def __init__(self, settings: Settings, cards: Sequence[int], reread: Callable[[], Settings]) -> None:
         """Takes what reads the settings anew; raises StartError if the host cannot have so many workers."""
         check_memory(settings.memory_limit_bytes, len(cards))
-        ensure_open_files(_FILES_OF_WORKER * len(cards))
+        check_open_files(FILES_OF_WORKER * len(cards))
+        ensure_open_files(FILES_OF_WORKER * len(cards))
         self._settings = settings
         self._cards = cards
         self._reread = reread
