@@ -39,6 +39,8 @@ class Worker(grpc.GenericRpcHandler):
         self.answers.set()
         self.delay_s = 0.0
         """Of each call."""
+        self.check_delay_s = 0.0
+        """Of each answer to a health check."""
         self.takes = False
         """Whether it says at once that it takes a call."""
         self._watches: list[tuple[bytes, Callable[[bytes | None], None]]] = []
@@ -82,8 +84,7 @@ class Worker(grpc.GenericRpcHandler):
             end(self._core)
             self._core = None
         self.answers.set()
-        self.delay_s = 0.0
-        """Of each call."""
+        self.delay_s = self.check_delay_s = 0.0
         self._watches.clear()
         self._ends.close()
 
@@ -104,6 +105,7 @@ class Worker(grpc.GenericRpcHandler):
 
     def _check(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         self.answers.wait(_HANG_S)
+        time.sleep(self.check_delay_s)
         status = self._status(request)
         if status == _UNKNOWN:
             context.abort(grpc.StatusCode.NOT_FOUND, "no such service")

@@ -11,6 +11,7 @@ import aclgrad
 from aclgrad._client.aio import discovery as discovery_of_tasks
 from aclgrad._client.channel import pool, resolver
 from aclgrad._client.channel.probes import MOST_NAMED, Answer, answers_of_each
+from aclgrad._client.channel.resolver import Found
 from aclgrad._client.channel.servers import Balancing, Endpoints, servers_of
 from aclgrad._client.sync import discovery as discovery_of_threads
 
@@ -99,10 +100,12 @@ def test_a_name_server_of_the_target_is_for_grpc_alone() -> None:
 
 def test_numbers_of_a_name_have_its_certificates() -> None:
     for target, name in (("dns:///a.example:1", "a.example"), ("dns:///[::1]:1", "::1")):
-        endpoints = servers_of(target, has_tls=True).listed_endpoints({"x": ("192.0.2.1:1",)})
+        endpoints = servers_of(target, has_tls=True).listed_endpoints(Found({"x": ("192.0.2.1:1",)}))
         assert endpoints is not None
         assert ("grpc.ssl_target_name_override", name) in endpoints.options
-    endpoints = servers_of("dns:///a.example:1", "b.example", has_tls=True).listed_endpoints({"x": ("192.0.2.1:1",)})
+    endpoints = servers_of("dns:///a.example:1", "b.example", has_tls=True).listed_endpoints(
+        Found({"x": ("192.0.2.1:1",)})
+    )
     assert endpoints is not None
     assert ("grpc.ssl_target_name_override", "b.example") in endpoints.options
 

@@ -175,17 +175,38 @@ def test_a_delay_of_the_server_asks_for_a_retry() -> None:
 LATE = errors.DeadlinePassedError("no reply")
 
 
-def test_an_attempt_has_a_third_of_the_time_where_others_can_take_over_and_moves_once() -> None:
+def test_attempts_have_a_third_of_what_is_left_and_the_last_has_all() -> None:
+    clock = Clock()
+    attempts = policy(0, clock=clock).start(81.0)
+    shares = []
+    while attempts.time_left_s():
+        limit_s = attempts.limit_s(Balancing.LISTED, has_others=True)
+        assert limit_s is not None
+        shares.append(limit_s)
+        clock.now += limit_s
+        assert (attempts.delay_after_s(LATE) == 0.0) is attempts.may_move
+    assert shares == pytest.approx([27.0, 18.0, 12.0, 24.0])
+    assert attempts.report().retries == 3
+
+
+def test_an_attempt_that_no_other_server_can_take_over_is_the_last() -> None:
     clock = Clock()
     attempts = policy(0, clock=clock).start(9.0)
-    assert attempts.limit_s(Balancing.LISTED, has_others=True) == pytest.approx(3.0)
-    clock.now += 3.0
-    assert attempts.moves(LATE)
+    clock.now += attempts.limit_s(Balancing.LISTED, has_others=True) or 0.0
     assert attempts.delay_after_s(LATE) == 0.0
-    assert attempts.limit_s(Balancing.LISTED, has_others=True) == pytest.approx(6.0)
+    assert attempts.tried == set()
+    assert attempts.limit_s(Balancing.LISTED, has_others=False) == pytest.approx(6.0)
     assert not attempts.moves(LATE)
     assert attempts.delay_after_s(LATE) is None
-    assert attempts.report().retries == 1
+
+
+def test_each_message_of_a_batch_may_move() -> None:
+    clock = Clock()
+    attempts = policy(0, clock=clock).start(9.0)
+    clock.now += 7.5
+    another = attempts.of_another_message()
+    assert another.limit_s(Balancing.LISTED, has_others=True) == pytest.approx(0.5)
+    assert another.may_move
 
 
 def test_an_attempt_has_all_the_time_where_no_other_can_take_over() -> None:

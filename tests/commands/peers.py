@@ -67,7 +67,7 @@ class HttpProxy:
             head += connection.recv(1)
         self.requests.append(head.decode())
         host, _, port = head.split()[1].decode().rpartition(":")
-        with socket.create_connection((host, int(port)), LIMIT_S) as server:
+        with socket.create_connection((host.strip("[]"), int(port)), LIMIT_S) as server:
             connection.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
             back = threading.Thread(target=_copy, args=(server, connection), daemon=True)
             back.start()

@@ -35,6 +35,7 @@ from aclgrad._client.channel.options import (
 )
 from aclgrad._client.channel.pool import ChannelPool
 from aclgrad._client.channel.probes import Channel
+from aclgrad._client.channel.proxies import ENABLE_PROXY, proxy_rules
 from aclgrad._client.channel.servers import Endpoints, Servers, servers_of
 from aclgrad._client.channel.targets import DEFAULT_TARGET, Target
 from aclgrad._client.reports import OnCall, log
@@ -164,7 +165,7 @@ class BaseClient(OperatorMethods[Result]):
         self._on_call = checked_hook("on_call", on_call)
         self._tracing = checked_tracing(tracing, self._metadata)
         self._process_id = os.getpid()
-        self._channels = ChannelPool(self._servers)
+        self._channels = ChannelPool(self._servers, self._new_channel)
         self._open()
 
     @classmethod
@@ -257,7 +258,11 @@ class BaseClient(OperatorMethods[Result]):
 
     def _channel_to(self, endpoints: Endpoints) -> Any:
         """Returns a new channel; the user's own options go first, then those of the endpoints, then the client's."""
-        options = all_channel_options(self._limit.size_bytes, [*endpoints.options, *self._channel_options])
+        own = self._channel_options
+        if ENABLE_PROXY in dict(endpoints.options):
+            # gRPC would take a list for one host, and ask the proxy for it.
+            own = [each for each in own if each[0] != ENABLE_PROXY]
+        options = all_channel_options(self._limit.size_bytes, [*endpoints.options, *own])
         return open_channel(self._library, endpoints.target, self._channel_credentials, options, self._compression)
 
     def _open_first_channel(self) -> None:
@@ -266,7 +271,10 @@ class BaseClient(OperatorMethods[Result]):
         if self._own_channel is not None:
             self._channels.start(Channel(Endpoints(self.target), self._own_channel))
         elif endpoints is not None:
-            self._channels.start(Channel(endpoints, self._channel_to(endpoints)))
+            self._channels.start(self._new_channel(endpoints))
+
+    def _new_channel(self, endpoints: Endpoints) -> Channel:
+        return Channel(endpoints, self._channel_to(endpoints))
 
     @property
     def _wants_server(self) -> bool:
@@ -319,7 +327,8 @@ class BaseClient(OperatorMethods[Result]):
                 self._on_call(report)
 
     def _prepare(self, channel: Channel, attempts: Attempts, method: str) -> Prepared:
-        limit_s = attempts.limit_s(channel.endpoints.balancing, has_others=self._channels.has_others(channel))
+        has_others = self._channels.has_others(channel, attempts.tried)
+        limit_s = attempts.limit_s(channel.endpoints.balancing, has_others=has_others)
         metadata = (*self._metadata, (REQUEST_ID, attempts.request_id))
         if attempts.trace is not None:
             metadata += attempts.trace.begin_attempt(method)
@@ -327,9 +336,11 @@ class BaseClient(OperatorMethods[Result]):
 
 
 def _servers(target: Target, credentials: Credentials | None, options: list[ChannelOption]) -> Servers:
+    given = dict(options)
+    rules = proxy_rules(os.environ, given)
     if credentials is None:
-        return servers_of(target, options=dict(options))
-    return servers_of(target, credentials.server_name, has_tls=credentials.tls, options=dict(options))
+        return servers_of(target, options=given, rules=rules)
+    return servers_of(target, credentials.server_name, has_tls=credentials.tls, options=given, rules=rules)
 
 
 def _own_servers() -> Servers:

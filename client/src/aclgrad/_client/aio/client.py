@@ -233,7 +233,8 @@ class AsyncClient(BaseClient[Coroutine[Any, Any, Array]]):
     async def _channel_for(self, attempts: Attempts) -> Channel:
         """Returns the channel for an attempt; if names have to be looked up for it, that counts as looking for one."""
         self._bind()
-        channel = self._channels.take()
+        channel = None if attempts.tried is None else self._channels.take_other(attempts.tried)
+        channel = channel or self._channels.take()
         self._discovery.start()
         if channel is None:
             await self._discovery.wait(attempts.time_left_s())
@@ -262,7 +263,8 @@ class AsyncClient(BaseClient[Coroutine[Any, Any, Array]]):
             return call.read(await self._sender.message(channel, call.method, call.request, attempts))
         except grpc.aio.AioRpcError as failure:
             attempts.server = server_of(failure.trailing_metadata())
-            raise rpc_errors.error_of(failure, self.target, is_closed=self._closed.is_set()) from None
+            is_closed, proxy = self._closed.is_set(), channel.endpoints.proxy
+            raise rpc_errors.error_of(failure, self.target, is_closed=is_closed, proxy=proxy) from None
         except (asyncio.CancelledError, grpc.aio.UsageError):
             # What grpc.aio does to the calls of a channel that is closed; but a task may be cancelled as well.
             task = asyncio.current_task()

@@ -14,6 +14,7 @@ from aclgrad._client.channel.probes import (
     CHECK,
     CHECK_S,
     CONNECT_S,
+    FIRST_CHECK_S,
     LIST,
     LIST_REQUEST,
     Answer,
@@ -22,6 +23,7 @@ from aclgrad._client.channel.probes import (
     check_request,
     host_of,
 )
+from aclgrad._client.channel.proxies import ProxyRules
 from aclgrad._client.channel.resolver import Addresses, Found, look_up
 from aclgrad._client.channel.servers import Endpoints
 from aclgrad._client.settings.metadata import Pair
@@ -48,7 +50,7 @@ class TaskNetwork:
         except _CLOSED:
             return None
 
-    async def look_up(self, addresses: Addresses) -> Found:
+    async def look_up(self, addresses: Addresses, rules: ProxyRules) -> Found:
         """Asks on a thread that nobody waits for: asyncio.run waits for its own, however long a name server takes."""
         loop = asyncio.get_running_loop()
         found: asyncio.Future[Found] = loop.create_future()
@@ -62,10 +64,10 @@ class TaskNetwork:
                 found.set_exception(error)
 
         def run() -> None:
-            told: Found = {}
+            told = Found({})
             failure = None
             try:
-                told = look_up(addresses)
+                told = look_up(addresses, rules)
             except BaseException as error:  # whatever it is, somebody waits
                 failure = error
             # The loop may have been closed.
@@ -76,21 +78,25 @@ class TaskNetwork:
             threading.Thread(target=run, name="aclgrad-names", daemon=True).start()
         except RuntimeError:
             # No more threads.
-            return {}
+            return Found({})
         return await found
 
     async def check(self, servers: Sequence[Endpoints]) -> list[Answer]:
-        return await asyncio.gather(*map(self._check, servers))
+        tasks = [asyncio.create_task(self._check(endpoints)) for endpoints in servers]
+        try:
+            await _wait(tasks)
+            return [task.result() if task.done() else Answer.SILENT for task in tasks]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _check(self, endpoints: Endpoints) -> Answer:
         async with self._channel_to(endpoints) as channel:
             try:
-                return answer_of(await channel.unary_unary(CHECK)(check_request(endpoints), timeout=CHECK_S))
+                return answer_of(await channel.unary_unary(CHECK)(check_request(endpoints), timeout=FIRST_CHECK_S))
             except grpc.aio.AioRpcError as error:
                 return answer_of(None, error.code())
-
-    async def open(self, endpoints: Endpoints) -> Channel:
-        return Channel(endpoints, self._channel_to(endpoints))
 
     async def is_connected(self, channel: Channel) -> bool:
         try:
@@ -116,6 +122,19 @@ class TaskNetwork:
         """Waits for the channels that are being closed."""
         if self._closing:
             await asyncio.wait(self._closing)
+
+
+async def _wait(tasks: Sequence[asyncio.Task[Answer]]) -> None:
+    """Waits until all have answered, or those that have not are silent."""
+    loop, silent, limit_s = asyncio.get_running_loop(), set(tasks), FIRST_CHECK_S
+    begin = loop.time()
+    while silent:
+        left_s = max(0.0, begin + limit_s - loop.time())
+        answered, silent = await asyncio.wait(silent, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+        if not answered:
+            return
+        if any(task.result() is Answer.HERE for task in answered):
+            limit_s = CHECK_S
 
 
 class DiscoveryTask:

@@ -4,9 +4,10 @@ Every call is a pure function, so repeating one is safe. It helps if the server 
 was lost; any other failure would only be repeated. A call that reached no server was not sent: it waits for a server,
 and its retries are for what comes then.
 
-Where several servers can answer, an attempt that hears nothing ends after a third of the time, and the call goes to
-another server. So does one that meets a stranger in a list, and one that finds nobody among the workers of a host: the
-front door is left.
+Where several servers can answer, an attempt that hears nothing ends after a third of the time that is left, and the
+call goes to another server, never to one that it tried. As soon as less than a third of its limit is left, or no other
+server, an attempt has all of that. A call also moves if it meets a stranger in a list, and once to the front door if it
+finds nobody among the workers of a host.
 
 Attempts that nobody asked for are bounded for all calls of a client together: a `RetryBudget`.
 """
@@ -41,9 +42,8 @@ _MAX_CUTS: Final = 2
 """A call that was cut because it was slow is cut again, one that a stopping server cut is not: one retry shows it."""
 _NOBODY: Final = (ServerUnreachableError, MethodNotServedError)
 """What a call meets where the workers of a host were: nobody, or a stranger."""
-_FIRST_SHARE: Final = 1 / 3
-"""Of the time that is left, for an attempt that another server can take over."""
-
+_SHARE: Final = 1 / 3
+"""Of the time that is left, for an attempt that another server can take over; of the limit, for the last attempt."""
 
 TOO_MANY: Final = (
     f"in the last minute this client has sent calls again as often as it may, for {100 * SHARE:g} % of its calls and "
@@ -89,16 +89,17 @@ class Attempts:
     """
 
     __slots__ = (
-        *("_balancing", "_begin", "_connects", "_cuts", "_end", "_failed", "_has_left", "_has_moved"),
-        *("_is_over_budget", "_policy", "_resends", "_retries", "_since", "_timeout_s"),
-        *("may_move", "method", "request_id", "server", "trace"),
+        *("_balancing", "_begin", "_connects", "_cuts", "_end", "_failed", "_has_left", "_is_over_budget"),
+        *("_policy", "_resends", "_retries", "_since", "_timeout_s", "_whole_s"),
+        *("may_move", "method", "request_id", "server", "trace", "tried"),
     )
 
     def __init__(self, policy: RetryPolicy, timeout_s: float | None, method: str, request_id: str) -> None:
         self.method = method
         self.request_id = request_id
         self._policy = policy
-        self._timeout_s = timeout_s
+        self._timeout_s = self._whole_s = timeout_s
+        """`_whole_s` is what this message of the call had at first."""
         self._begin = self._since = policy.clock()
         """`_since` is when the call began to look for a server."""
         self._end = None if timeout_s is None else self._since + timeout_s
@@ -110,8 +111,10 @@ class Attempts:
         self._balancing = Balancing.ONE
         self.may_move = False
         """Whether another server may take over the present attempt."""
-        self._has_moved = self._has_left = False
-        """Whether the call has gone to another server that was not asked for, or to the front door."""
+        self.tried: set[str] | None = None
+        """The servers that a call which moved has been sent to since; which one was first, gRPC does not say."""
+        self._has_left = False
+        """Whether the call has gone to the front door."""
         self.server: str | None = None
         """The server that has answered, if it named itself."""
         self.trace: CallTrace | None = None
@@ -125,7 +128,7 @@ class Attempts:
         """Begins the attempts of another message, within the same time limit."""
         another = Attempts(self._policy, self._timeout_s, self.method, self.request_id)
         another._begin, another._end, another._retries = self._begin, self._end, self._retries
-        another.server, another.trace = self.server, self.trace
+        another.server, another.trace, another._whole_s = self.server, self.trace, self.time_left_s()
         return another
 
     def connect_from_now(self) -> None:
@@ -139,9 +142,10 @@ class Attempts:
     def limit_s(self, balancing: Balancing, *, has_others: bool) -> float | None:
         """Begins an attempt on a channel, and returns how long it may take: a third if others can take it over."""
         self._balancing, self.server = balancing, None
-        self.may_move = has_others and not self._has_moved and self._policy.budget.left > 0
         left_s = self.time_left_s()
-        return _FIRST_SHARE * left_s if self.may_move and left_s is not None and left_s > 0 else left_s
+        is_last = left_s is not None and self._whole_s is not None and left_s < _SHARE * self._whole_s
+        self.may_move = has_others and not is_last and self._policy.budget.left > 0
+        return _SHARE * left_s if self.may_move and left_s is not None and left_s > 0 else left_s
 
     def moves(self, error: AclgradError) -> bool:
         """Whether an attempt that heard nothing, or met a stranger in a list, is to be made on another server."""
@@ -158,9 +162,9 @@ class Attempts:
         caller learns at once what is wrong, rather than later that it took too long.
         """
         if self.moves(error):
-            self._has_moved = True
             if not self._spend():
                 return None
+            self.tried = self.tried or set()
             self._retries += 1
             return self._elsewhere(error, "another server")
         if self._balancing is Balancing.WORKERS and isinstance(error, _NOBODY) and not self._has_left:

@@ -8,6 +8,7 @@ from google.protobuf.message import DecodeError
 from google.rpc import status_pb2
 
 from aclgrad import errors
+from aclgrad._client.channel.proxies import Proxy
 from aclgrad.errors import AclgradError, ConnectionLostError
 
 _STATUS_DETAILS = "grpc-status-details-bin"
@@ -48,9 +49,9 @@ class RpcFailure(Protocol):
     def trailing_metadata(self) -> Any: ...
 
 
-def error_of(failure: RpcFailure, target: str, *, is_closed: bool) -> AclgradError:
-    """Returns our exception for a failed call of a client that is open or closed."""
-    error = _core_error(failure.code(), failure.details() or "", target)
+def error_of(failure: RpcFailure, target: str, *, is_closed: bool, proxy: Proxy | None = None) -> AclgradError:
+    """Returns our exception for a failed call of a client that is open or closed, maybe through a proxy."""
+    error = _core_error(failure.code(), failure.details() or "", target, proxy)
     if is_closed and isinstance(error, ConnectionLostError):
         return closed_error(target)
     error.code = failure.code()
@@ -130,7 +131,7 @@ def hides_a_status(failure: RpcFailure) -> bool:
     return failure.details() == _WRITE_FAILED
 
 
-def _core_error(code: grpc.StatusCode, details: str, target: str) -> AclgradError:
+def _core_error(code: grpc.StatusCode, details: str, target: str, proxy: Proxy | None) -> AclgradError:
     """Returns our exception for a status that the gRPC core made, which carries no details of ours."""
     too_large = _TOO_LARGE.search(details)
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED and too_large:
@@ -151,6 +152,11 @@ def _core_error(code: grpc.StatusCode, details: str, target: str) -> AclgradErro
             remedy = (
                 "the server ended the connection before the first call: if it has TLS, give credentials="
                 "aclgrad.Credentials(ca=...), with a certificate and its key if it asks for one"
+            )
+        if proxy is not None and _UNREACHED.search(details):
+            remedy = (
+                f"gRPC goes through the proxy {proxy.name} of {proxy.variable}: check that it leads to {target}, or "
+                "add the host to no_proxy if there is a direct way"
             )
         kind = errors.ServerUnreachableError if _UNREACHED.search(details) else errors.ConnectionLostError
         return kind(f"{target}: {details}", remedy=remedy)

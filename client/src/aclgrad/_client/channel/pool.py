@@ -4,6 +4,8 @@ A client of one server begins at its front door. After its first success it asks
 and goes to them by a second channel, on which gRPC chooses. Before a call goes to a worker, the worker has answered to
 the host's id: at first, and again after a pause in which the host could have ended and others have taken its ports.
 
+A call that heard nothing goes to one server after the other, by channels of its own, and never to the same twice.
+
 A client of a `dns:` target leaves the name to gRPC. Only if a server says nothing does it look the name up by itself,
 and call the others by numbers until all answer again.
 
@@ -11,6 +13,7 @@ Nothing here is input or output: a `Network` does it, for threads or for tasks.
 """
 
 import math
+import random
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -43,8 +46,11 @@ _LONGEST_WAIT_S: Final = 60.0
 class ChannelPool:
     """The channels of one client. Its methods may be called from any thread, `discover` from one at a time."""
 
-    def __init__(self, servers: Servers, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, servers: Servers, open_to: Callable[[Endpoints], Channel], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.servers = servers
+        self._open_to = open_to
         self._clock = clock
         self._lock = threading.Lock()
         self._open: set[Channel] = set()
@@ -65,8 +71,11 @@ class ChannelPool:
         self._wait_s = _FIRST_WAIT_S
         self._known: Endpoints | None = None
         """All servers that are known, those that were left out included."""
+        self._present: Endpoints | None = None
+        """Those that answered when they were last checked."""
         self._left_out: list[str] = []
-        self._has_logged = False
+        self._has_unreached = False
+        """Whether the host at the front door has workers that this client does not reach."""
         self.source_problem = ""
         """Why the function that names the servers named none when it was asked last."""
 
@@ -97,9 +106,35 @@ class ChannelPool:
             channel.calls += 1
             return channel
 
-    def has_others(self, channel: Channel) -> bool:
-        """Whether another server may answer where this one does not."""
+    def take_other(self, tried: set[str]) -> Channel | None:
+        """Returns a channel for one call to a server that is not among those it tried, and adds it to them.
+
+        None if there is no such server. `give_back` has the channel closed.
+        """
+        others = self._untried(tried)
+        if self._present is None or not others:
+            return None
+        address = random.choice(others)
+        tried.add(address)
+        channel = self._open_to(self._present.only([address]))
+        channel.is_retired = True
+        with self._lock:
+            self._open.add(channel)
+            self._used_at = self._clock()
+            channel.calls += 1
+            return channel
+
+    def has_others(self, channel: Channel, tried: set[str] | None) -> bool:
+        """Whether another server may answer where this one does not; `tried` is None unless the call has moved."""
+        if channel is self._front and self._has_unreached:
+            # A new connection may lead to another of its workers.
+            return True
+        if tried is not None:
+            return bool(self._untried(tried))
         return channel.endpoints.balancing is not Balancing.ONE or self._current is not channel
+
+    def _untried(self, tried: set[str]) -> list[str]:
+        return [each for each in self._present.addresses if each not in tried] if self._present else []
 
     def succeeded(self, channel: Channel) -> None:
         """Notes the success of a call: the first is when the host is asked for its workers."""
@@ -110,7 +145,8 @@ class ChannelPool:
     def failed(self, channel: Channel, error: AclgradError, *, moves: bool) -> None:
         """Notes the failure of a call, which may be a reason to check its server."""
         if moves:
-            if self.servers.dns_name or (self._known is not None and self._known.addresses):
+            has_known = self._known is not None and bool(self._known.addresses)
+            if self.servers.dns_name or has_known or self._has_unreached:
                 self._is_awaited = True
                 self._suspect = channel
                 self._discover_by(self._clock())
@@ -150,6 +186,8 @@ class ChannelPool:
     async def discover(self, network: Network) -> None:
         """Looks for the servers, and changes to a channel to them if they are others than before."""
         is_awaited, self._is_awaited = self._is_awaited, False
+        if self._suspect is not None and self._suspect is self._front:
+            self._renew_front(network)
         try:
             if self.servers.listed or self._front is None:
                 await self._check_list(network, with_names=not is_awaited)
@@ -173,7 +211,7 @@ class ChannelPool:
         names = self.servers.names
         if names and (with_names or self._known is None or not self._known.addresses):
             try:
-                found = await network.look_up(names)
+                found = await network.look_up(names, self.servers.rules)
             except SourceError as error:
                 self.source_problem = str(error)
                 log.warning("%s: %s", self.servers.name, error)
@@ -196,11 +234,15 @@ class ChannelPool:
             self._discover_by(self._clock() + PAUSE_S)
 
     async def _check_workers(self, network: Network) -> bool:
-        """Leaves out workers that do not answer to the host's id; returns whether one does."""
+        """Leaves out workers that do not answer to the host's id; returns whether one does, or may yet."""
         assert self._known is not None
         answers = await answers_of_each(network, self._known)
         if Answer.HERE not in answers.values():
-            return False
+            if Answer.SILENT not in answers.values():
+                return False
+            self._present = self._known
+            self._discover_by(self._clock() + PAUSE_S)
+            return True
         used = self._current.endpoints.addresses if self._current is not None else ()
         present = [
             each
@@ -218,7 +260,7 @@ class ChannelPool:
             # It is rather this side that hears nobody, and new connections would not help.
             present, missing = list(answers), []
             self._suspect = None
-        endpoints = self._known.only(present)
+        self._present = endpoints = self._known.only(present)
         if not missing and self.servers.dns_name and self.servers.endpoints:
             # gRPC follows the name again.
             endpoints = self._known = self.servers.endpoints
@@ -239,7 +281,7 @@ class ChannelPool:
     async def _ask(self, network: Network) -> None:
         """Asks at the front door which workers the host has, and goes to those that can be reached."""
         assert self._front is not None
-        self._known = None
+        self._known = self._present = None
         host = await network.ask(self._front)
         if host is None:
             # Calls go to the front door, and the next one that succeeds has it asked again.
@@ -248,34 +290,37 @@ class ChannelPool:
             return
         workers = self.servers.workers(host)
         if not workers:
+            self._has_unreached = False
             self._use(network, self._front)
             return
-        found = await network.look_up(workers)
-        numbers = [number for worker in workers for number in found.get(worker, ())]
-        if not numbers:
+        found = await network.look_up(workers, self.servers.rules)
+        if not found.numbers:
             self._stay(network, workers)
             return
-        endpoints = self.servers.worker_endpoints(numbers, host.id)
+        endpoints = self.servers.worker_endpoints(found, host.id)
         answers = await answers_of_each(network, endpoints)
         reached = reached_by_name(workers, found, answers)
         if not any(reached.values()):
             self._stay(network, workers)
             return
-        known = [each or found[worker][0] for worker, each in reached.items() if each or worker in found]
+        numbers = found.numbers
+        known = [each or numbers[worker][0] for worker, each in reached.items() if each or worker in numbers]
         self._known = endpoints.only(known)
         present = [each for each in reached.values() if each]
         if not await self._change_to(network, present, {each: answers[each] for each in self._known.addresses}):
             self._known = None
             self._stay(network, workers)
+        else:
+            self._has_unreached = False
 
     def _stay(self, network: Network, workers: Sequence[str]) -> None:
         """Uses the front door until the workers are checked again: they may only have been slow to answer."""
         assert self._front is not None
         self._use(network, self._front)
-        if not self._has_logged:
+        if not self._has_unreached:
             told = "%s has workers at %s, where this client does not reach them: calls stay with the one at %s"
             log.info(told, self.servers.name, ", ".join(workers), self.servers.name)
-        self._has_logged = True
+        self._has_unreached = True
         self._discover_later()
 
     async def _change(self, network: Network, endpoints: Endpoints) -> bool:
@@ -287,7 +332,7 @@ class ChannelPool:
         if current is not None and current is not self._suspect and current.endpoints.has_same_servers(endpoints):
             self._is_verified = True
             return True
-        channel = await network.open(endpoints)
+        channel = self._open_to(endpoints)
         with self._lock:
             is_closed = self._is_closed
             self._open.add(channel)
@@ -296,6 +341,18 @@ class ChannelPool:
             return False
         self._use(network, channel)
         return True
+
+    def _renew_front(self, network: Network) -> None:
+        """Has the front door take a new connection, which may be another worker's: on this one a call heard nothing."""
+        before = self._front
+        assert before is not None
+        channel = self._open_to(before.endpoints.apart())
+        with self._lock:
+            self._open.add(channel)
+            self._front, self._suspect = channel, None
+            if self._current is before:
+                self._current = channel
+        self._retire(network, before)
 
     def _use(self, network: Network, channel: Channel) -> None:
         """Has calls use this channel from now on; the one before is closed when its last call has ended."""

@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol
 import grpc
 from google.protobuf.message import DecodeError
 
+from aclgrad._client.channel.proxies import ProxyRules
 from aclgrad._client.channel.resolver import Addresses, Found
 from aclgrad._client.channel.servers import Endpoints, one_by_one
 from aclgrad.v1 import operator_service_pb2 as pb
@@ -16,6 +17,8 @@ ASK_S: Final = 5.0
 CHECK_S: Final = 1.0
 CONNECT_S: Final = 2.0
 """How long a server has to say who its siblings are, who it is, and to take the first connection of a new channel."""
+FIRST_CHECK_S: Final = 3.0
+"""How long the first of several servers has to say who it is: on a busy machine all of them are slow."""
 MOST_NAMED: Final = 64
 """Servers of a `dns:` target that are checked; of more, a second attempt hardly meets the one that says nothing."""
 LIST: Final = path_of("ListOperators")
@@ -62,14 +65,14 @@ class Network(Protocol):
     async def ask(self, front: Channel) -> pb.Host | None:
         """Returns what the server at the front door says of its host, or None if it does not answer."""
 
-    async def look_up(self, addresses: Addresses) -> Found:
-        """Returns the numbers of names."""
+    async def look_up(self, addresses: Addresses, rules: ProxyRules) -> Found:
+        """Returns the numbers of names, and what is behind a proxy."""
 
     async def check(self, servers: Sequence[Endpoints]) -> list[Answer]:
-        """Returns what each server answers, within a second; it is shown no credentials but those of the channel."""
+        """Returns what each server answers; it is shown no credentials but those of the channel.
 
-    async def open(self, endpoints: Endpoints) -> Channel:
-        """Opens a channel."""
+        A server is silent if it says nothing within CHECK_S while another is here, or within FIRST_CHECK_S.
+        """
 
     async def is_connected(self, channel: Channel) -> bool:
         """Whether a server of a new channel can be reached within two seconds."""
@@ -90,7 +93,10 @@ def reached_by_name(names: Sequence[str], found: Found, answers: Mapping[str, An
 
     One is enough, and which of them is another host or family shows only here.
     """
-    return {name: next((each for each in found.get(name, ()) if answers[each] is Answer.HERE), None) for name in names}
+    return {
+        name: next((each for each in found.numbers.get(name, ()) if answers[each] is Answer.HERE), None)
+        for name in names
+    }
 
 
 def check_request(endpoints: Endpoints) -> bytes:

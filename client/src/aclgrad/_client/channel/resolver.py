@@ -2,40 +2,70 @@
 
 import socket
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 
+from aclgrad._client.channel.options import ChannelOption
+from aclgrad._client.channel.proxies import Proxy, ProxyRules, list_options
 from aclgrad._client.channel.targets import Source, is_host_and_port, targets_of
 from aclgrad._client.reports import log
 
 Addresses = Sequence[str] | Source
 """Each `host:port`, or what says them."""
-Found = Mapping[str, tuple[str, ...]]
-"""For each `host:port` that was found: the same with a number for the host, or several."""
 _V6: Final = "["
 _UNIX: Final = "unix:"
+_NOWHERE: Final = "0.0.0.0:0"
+"""In place of a proxy whose name is unknown: nobody listens there."""
 
 
 class SourceError(Exception):
     """A user's function named no server; the text says why."""
 
 
-def look_up(addresses: Addresses) -> Found:
-    """Returns the numbers of those that can be found; tells the log of the others. It may wait for a name server.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What names stand for: for each `host:port` the same with a number for the host, or several.
+
+    A channel to all of them needs `options`; some of them are behind `proxy`, if it is not None.
+    """
+
+    numbers: Mapping[str, tuple[str, ...]]
+    options: tuple[ChannelOption, ...] = ()
+    proxy: Proxy | None = None
+
+
+def look_up(addresses: Addresses, rules: ProxyRules) -> Found:
+    """Returns the numbers of those that can be found; logs the others. It may wait for a name server.
 
     Raises SourceError.
     """
-    found: dict[str, tuple[str, ...]] = {}
+    numbers: dict[str, tuple[str, ...]] = {}
     for address in dict.fromkeys(_asked(addresses) if callable(addresses) else addresses):
-        host, _, port = address.rpartition(":")
-        try:
-            places = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            log.warning("%s is left out: %s", address, getattr(error, "strerror", None) or error)
-            continue
-        numbers = (_written(str(place[0]), port) for *_, place in places)
-        found[address] = tuple(dict.fromkeys(numbers))
-    return found
+        if told := _looked_up(address):
+            numbers[address] = told
+    proxied, proxy = _behind_proxy(numbers, rules)
+    if proxy is None:
+        return Found(numbers, list_options((), None, ""))
+    # Without its proxy a channel would go directly: it has to fail, and to say which proxy is meant.
+    place = next(iter(_looked_up(proxy.name)), _NOWHERE)
+    return Found(numbers, list_options(proxied, proxy, place), proxy)
+
+
+def _looked_up(address: str) -> tuple[str, ...]:
+    host, _, port = address.rpartition(":")
+    try:
+        places = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        log.warning("%s is left out: %s", address, getattr(error, "strerror", None) or error)
+        return ()
+    return tuple(dict.fromkeys(_written(str(place[0]), port) for *_, place in places))
+
+
+def _behind_proxy(numbers: Mapping[str, tuple[str, ...]], rules: ProxyRules) -> tuple[list[str], Proxy | None]:
+    """Returns the numbers of the hosts that gRPC reaches through the proxy, and the proxy if there are any."""
+    names = [each for each in numbers if rules.proxy_for(host_of(each)) is not None]
+    return [number for each in names for number in numbers[each]], rules.proxy if names else None
 
 
 def _asked(source: Source) -> Sequence[str]:
@@ -53,16 +83,29 @@ def _asked(source: Source) -> Sequence[str]:
     return named
 
 
-def numbers_of(addresses: Iterable[str]) -> Found | None:
-    """Returns the same without asking anybody, or None if one of them is a name."""
-    found: dict[str, tuple[str, ...]] = {}
+def numbers_of(addresses: Iterable[str], rules: ProxyRules) -> Found | None:
+    """Returns the same without asking anybody, or None if one of them, or the proxy to one of them, is a name."""
+    numbers: dict[str, tuple[str, ...]] = {}
     for address in addresses:
-        host, _, port = address.rpartition(":")
-        try:
-            found[address] = (_written(str(ip_address(host.strip("[]"))), port),)
-        except ValueError:
+        if (number := _number_of(address)) is None:
             return None
-    return found
+        numbers[address] = (number,)
+    proxied, proxy = _behind_proxy(numbers, rules)
+    place = "" if proxy is None else _number_of(proxy.name)
+    return None if place is None else Found(numbers, list_options(proxied, proxy, place), proxy)
+
+
+def _number_of(address: str) -> str | None:
+    host, _, port = address.rpartition(":")
+    try:
+        return _written(str(ip_address(host.strip("[]"))), port)
+    except ValueError:
+        return None
+
+
+def host_of(address: str) -> str:
+    """Returns the host of `host:port`, without the brackets of a number."""
+    return address.rpartition(":")[0].strip("[]")
 
 
 def target_of(addresses: Iterable[str]) -> str:

@@ -9,7 +9,8 @@ from itertools import chain
 from typing import Final, Self
 
 from aclgrad._client.channel.options import ChannelOption
-from aclgrad._client.channel.resolver import Addresses, Found, numbers_of, target_of
+from aclgrad._client.channel.proxies import NO_PROXY, Proxy, ProxyRules
+from aclgrad._client.channel.resolver import Addresses, Found, host_of, numbers_of, target_of
 from aclgrad._client.channel.targets import (
     DNS,
     NUMBERS,
@@ -51,7 +52,7 @@ class Endpoints:
     """What a channel is made with, beside the options that all channels of a client have.
 
     `addresses` are the servers that gRPC balances, each a target of its own, if the client knows them. All answer to
-    `service` as a name of `grpc.health.v1`.
+    `service` as a name of `grpc.health.v1`. `proxy` is between, if gRPC goes through one to any of them.
     """
 
     target: str
@@ -59,14 +60,20 @@ class Endpoints:
     balancing: Balancing = Balancing.ONE
     service: str = ""
     addresses: tuple[str, ...] = ()
+    proxy: Proxy | None = None
 
     def only(self, addresses: Sequence[str]) -> Self:
         """Returns the way to these of the servers."""
         return replace(self, target=target_of(addresses), addresses=tuple(addresses))
 
+    def apart(self) -> Self:
+        """Returns the same way by connections that no other channel has."""
+        return replace(self, options=tuple(dict.fromkeys((*self.options, _OWN_CONNECTIONS))))
+
     def has_same_servers(self, other: "Endpoints") -> bool:
-        """Whether it leads to the same servers, in any order: name servers change it with every answer."""
-        return self.service == other.service and set(self.addresses) == set(other.addresses)
+        """Whether it leads to the same servers the same way, in any order: name servers change it with every answer."""
+        is_same_way = self.service == other.service and self.options == other.options
+        return is_same_way and set(self.addresses) == set(other.addresses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,7 @@ class Servers:
 
     `endpoints` is None if the names in a list have to be looked up first, or a function asked. `dns_name` is what gRPC
     itself looks up again and again; the client does so only to check servers one by one. `tls_name` is what
-    certificates have to be for, if not for the target.
+    certificates have to be for, if not for the target. `rules` say which servers are behind a proxy.
     """
 
     name: str
@@ -85,6 +92,7 @@ class Servers:
     port: int | None = None
     tls_name: str | None = None
     dns_name: str | None = None
+    rules: ProxyRules = NO_PROXY
 
     @property
     def are_several(self) -> bool:
@@ -97,8 +105,8 @@ class Servers:
 
     def listed_endpoints(self, found: Found) -> Endpoints | None:
         """Returns the way to the servers that were found by their names; None if there is none."""
-        numbers = list(chain.from_iterable(found.values()))
-        return _balanced(numbers, Balancing.LISTED, SERVICE_NAME, self.tls_name) if numbers else None
+        numbers = list(chain.from_iterable(found.numbers.values()))
+        return _balanced(numbers, Balancing.LISTED, SERVICE_NAME, self.tls_name, found) if numbers else None
 
     def workers(self, host: pb.Host) -> tuple[str, ...]:
         """Returns the addresses of the workers that the front door told, as this client reaches them."""
@@ -108,15 +116,19 @@ class Servers:
             return ()
         return tuple(f"{self.host}:{port}" for port in ports)
 
-    def worker_endpoints(self, numbers: Sequence[str], host_id: str) -> Endpoints:
+    def worker_endpoints(self, found: Found, host_id: str) -> Endpoints:
         """Returns the way to workers of the host. Nobody else answers to its id: no call, and no token, goes astray."""
-        return _balanced(numbers, Balancing.WORKERS, host_id, self.tls_name or (self.host or "").strip("[]"))
+        numbers = list(chain.from_iterable(found.numbers.values()))
+        return _balanced(numbers, Balancing.WORKERS, host_id, self.tls_name or (self.host or "").strip("[]"), found)
 
 
 def one_by_one(endpoints: Endpoints) -> list[Endpoints]:
     """Returns each of the servers as endpoints of its own."""
     options = tuple(each for each in endpoints.options if each[0] != SERVICE_CONFIG)
-    return [Endpoints(target_of([each]), options, service=endpoints.service) for each in endpoints.addresses]
+    return [
+        replace(endpoints.only([each]), options=options, balancing=Balancing.ONE, addresses=())
+        for each in endpoints.addresses
+    ]
 
 
 def servers_of(
@@ -125,6 +137,7 @@ def servers_of(
     *,
     has_tls: bool = False,
     options: Mapping[str, int | str] | None = None,
+    rules: ProxyRules = NO_PROXY,
 ) -> Servers:
     """Returns the servers of a target; raises InvalidSettingError for one that makes no sense.
 
@@ -141,7 +154,7 @@ def servers_of(
     else:
         name, targets = named_targets(target)
     if len(targets) == 1:
-        servers = _one(name, targets[0], tls_name)
+        servers = _one(name, targets[0], tls_name, rules)
     elif targets and all(each.startswith(UNIX) for each in targets):
         paths = [UNIX + each.removeprefix(UNIX).removeprefix("//") for each in targets]
         servers = Servers(name, _balanced(paths, Balancing.LISTED, SERVICE_NAME, None))
@@ -153,43 +166,50 @@ def servers_of(
         problem = "names several servers, and with TLS all of them have to answer to one name"
         raise refused_target(target, problem, "give Credentials(server_name=...)")
     elif callable(target):
-        servers = Servers(name, None, target, tls_name=tls_name)
+        servers = Servers(name, None, target, tls_name=tls_name, rules=rules)
     else:
-        servers = _several(name, tuple(targets), tls_name)
+        servers = _several(name, tuple(targets), tls_name, rules)
     if options and SERVICE_CONFIG in options and not servers.listed:
         return Servers(name, servers.endpoints)
     return servers
 
 
-def _one(name: str, target: str, tls_name: str | None) -> Servers:
+def _one(name: str, target: str, tls_name: str | None, rules: ProxyRules) -> Servers:
     named: tuple[ChannelOption, ...] = () if tls_name is None else ((_TLS_NAME, tls_name),)
     if target.lower().startswith(DNS):
-        endpoints = Endpoints(target, (*_balancing(SERVICE_NAME), *named), Balancing.LISTED, SERVICE_NAME)
         authority, place = dns_parts(target)
+        proxy = rules.proxy_for(host_of(place))
+        options = (*_balancing(SERVICE_NAME), *named)
+        endpoints = Endpoints(target, options, Balancing.LISTED, SERVICE_NAME, proxy=proxy)
         # A name server of the target's own is one that only gRPC asks.
         dns_name = None if authority else place
-        return Servers(name, endpoints, tls_name=tls_name or place.rpartition(":")[0].strip("[]"), dns_name=dns_name)
+        return Servers(name, endpoints, tls_name=tls_name or host_of(place), dns_name=dns_name, rules=rules)
     # A number lost its scheme.
     told = name if name.lower().startswith(NUMBERS) else target
     if not is_host_and_port(target):
         return Servers(name, Endpoints(told, named))
     host, _, port = target.rpartition(":")
+    endpoints = Endpoints(told, named, proxy=rules.proxy_for(host.strip("[]")))
     # A zone of IPv6 has no form in a list.
-    return Servers(name, Endpoints(told, named), (), None if "%" in host else host, int(port), tls_name)
+    return Servers(name, endpoints, (), None if "%" in host else host, int(port), tls_name, rules=rules)
 
 
-def _several(name: str, targets: tuple[str, ...], tls_name: str | None) -> Servers:
-    servers = Servers(name, None, targets, tls_name=tls_name)
-    numbers = numbers_of(targets)
-    return servers if numbers is None else Servers(name, servers.listed_endpoints(numbers), targets, tls_name=tls_name)
+def _several(name: str, targets: tuple[str, ...], tls_name: str | None, rules: ProxyRules) -> Servers:
+    servers = Servers(name, None, targets, tls_name=tls_name, rules=rules)
+    found = numbers_of(targets, rules)
+    return servers if found is None else replace(servers, endpoints=servers.listed_endpoints(found))
 
 
-def _balanced(numbers: Sequence[str], balancing: Balancing, service: str, tls_name: str | None) -> Endpoints:
+def _balanced(
+    numbers: Sequence[str], balancing: Balancing, service: str, tls_name: str | None, found: Found | None = None
+) -> Endpoints:
     options = _balancing(service)
+    if found is not None:
+        options = (*options, *found.options)
     if tls_name is not None:
         options = (*options, (_TLS_NAME, tls_name), ("grpc.default_authority", tls_name))
     numbers = tuple(dict.fromkeys(numbers))
-    return Endpoints(target_of(numbers), options, balancing, service, numbers)
+    return Endpoints(target_of(numbers), options, balancing, service, numbers, found.proxy if found else None)
 
 
 def _balancing(health_name: str) -> tuple[ChannelOption, ...]:

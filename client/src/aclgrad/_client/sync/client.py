@@ -35,6 +35,7 @@ from aclgrad._client.settings.timeouts import DEFAULT, TimeLimitError, Timeout, 
 from aclgrad._client.shared_memory.loans import Loan
 from aclgrad._client.shared_memory.regions import RegionPool
 from aclgrad._client.sync import coalescing
+from aclgrad._client.sync.bridge_functions import BridgeFunctions
 from aclgrad._client.sync.discovery import DiscoveryThread, ThreadNetwork, close
 from aclgrad._client.sync.sender import Sender
 from aclgrad._client.sync.submissions import Submissions
@@ -58,7 +59,7 @@ class Client(BaseClient[Array]):
 
     def _open(self) -> None:
         self._closed: threading.Event = threading.Event()
-        self.bridge_functions: dict[Any, Any] = {}
+        self.bridge_functions = BridgeFunctions()
         """What a bridge to a framework made for this client; it ends with it."""
         self._submissions = Submissions()
         weakref.finalize(self, self._submissions.release_threads)
@@ -238,7 +239,8 @@ class Client(BaseClient[Array]):
 
     def _channel_for(self, attempts: Attempts) -> Channel:
         """Returns the channel for an attempt; if names have to be looked up for it, that counts as looking for one."""
-        channel = self._channels.take()
+        channel = None if attempts.tried is None else self._channels.take_other(attempts.tried)
+        channel = channel or self._channels.take()
         self._discovery.start()
         if channel is None:
             self._discovery.wait(attempts.time_left_s())
@@ -270,7 +272,8 @@ class Client(BaseClient[Array]):
                 # Otherwise it would look like a call that the server cut, which is sent again.
                 raise CancelledError from None
             attempts.server = server_of(failure.trailing_metadata())
-            raise rpc_errors.error_of(failure, self.target, is_closed=self._closed.is_set()) from None
+            is_closed, proxy = self._closed.is_set(), channel.endpoints.proxy
+            raise rpc_errors.error_of(failure, self.target, is_closed=is_closed, proxy=proxy) from None
         except ValueError as error:
             # What grpc raises for a channel that another thread closed since it was asked, or its owner.
             if self._closed.is_set():

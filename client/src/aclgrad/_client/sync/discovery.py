@@ -1,8 +1,10 @@
 """Discovery of servers for synchronous code, on a thread that starts when there is something to discover."""
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 import grpc
@@ -13,6 +15,7 @@ from aclgrad._client.channel.probes import (
     CHECK,
     CHECK_S,
     CONNECT_S,
+    FIRST_CHECK_S,
     LIST,
     LIST_REQUEST,
     Answer,
@@ -21,6 +24,7 @@ from aclgrad._client.channel.probes import (
     check_request,
     host_of,
 )
+from aclgrad._client.channel.proxies import ProxyRules
 from aclgrad._client.channel.resolver import Addresses, Found, look_up
 from aclgrad._client.channel.servers import Endpoints
 from aclgrad._client.settings.metadata import Pair
@@ -46,23 +50,21 @@ class ThreadNetwork:
         except _CLOSED:
             return None
 
-    async def look_up(self, addresses: Addresses) -> Found:
-        return look_up(addresses)
+    async def look_up(self, addresses: Addresses, rules: ProxyRules) -> Found:
+        return look_up(addresses, rules)
 
     async def check(self, servers: Sequence[Endpoints]) -> list[Answer]:
         channels = [self._channel_to(endpoints) for endpoints in servers]
         try:
             calls: list[Any] = [
-                channel.unary_unary(CHECK).future(check_request(endpoints), timeout=CHECK_S)
+                channel.unary_unary(CHECK).future(check_request(endpoints), timeout=FIRST_CHECK_S)
                 for channel, endpoints in zip(channels, servers, strict=True)
             ]
-            return [_answer(call) for call in calls]
+            _wait(calls)
+            return [_answer(call) if call.done() else Answer.SILENT for call in calls]
         finally:
             for channel in channels:
                 channel.close()
-
-    async def open(self, endpoints: Endpoints) -> Channel:
-        return Channel(endpoints, self._channel_to(endpoints))
 
     async def is_connected(self, channel: Channel) -> bool:
         try:
@@ -145,6 +147,21 @@ class DiscoveryThread:
                 self._channels.discover(self._network).send(None)
         finally:
             settled.set()
+
+
+def _wait(calls: Sequence[Any]) -> None:
+    """Waits until all have answered, or those that have not are silent."""
+    answered: SimpleQueue[Any] = SimpleQueue()
+    for call in calls:
+        call.add_done_callback(answered.put)
+    begin, limit_s = time.monotonic(), FIRST_CHECK_S
+    for _ in calls:
+        try:
+            call = answered.get(timeout=max(0.0, begin + limit_s - time.monotonic()))
+        except Empty:
+            return
+        if _answer(call) is Answer.HERE:
+            limit_s = CHECK_S
 
 
 def _answer(call: Any) -> Answer:

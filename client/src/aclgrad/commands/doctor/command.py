@@ -18,7 +18,15 @@ from aclgrad.commands.doctor.findings import Found, Step, skipped
 from aclgrad.commands.doctor.greetings import of_plaintext
 from aclgrad.commands.doctor.network import Route, ask_proxy, connect, look_up, route_of
 from aclgrad.commands.doctor.proxies import proxy_for
-from aclgrad.commands.doctor.service import of_gradient, of_health, of_identity, of_status, of_times, open_client
+from aclgrad.commands.doctor.service import (
+    of_gradient,
+    of_health,
+    of_identity,
+    of_list,
+    of_status,
+    of_times,
+    open_client,
+)
 from aclgrad.commands.doctor.siblings import of_siblings
 from aclgrad.judgement.console import Display
 from aclgrad.judgement.report import write_line
@@ -57,6 +65,8 @@ def _rows(target: str) -> Iterator[Row]:
         yield row
     for each in targets if is_usable else ():
         yield from _timed(each, _of_server(each))
+    if is_usable and len(targets) > 1:
+        yield from _timed(target, _of_list(target))
 
 
 def _timed(target: str, found: Found) -> Iterator[Row]:
@@ -66,6 +76,10 @@ def _timed(target: str, found: Found) -> Iterator[Row]:
         seconds = time.monotonic() - begin
         yield Row(origin, check, "", "", (), case, finding.verdict, finding.message, finding.figures, seconds)
         begin = time.monotonic()
+
+
+def _of_list(target: str) -> Found:
+    yield "server", "list", of_list(target)
 
 
 def _of_server(target: str) -> Found:

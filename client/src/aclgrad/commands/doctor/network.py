@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from aclgrad._client.channel.proxies import Proxy
 from aclgrad.commands.doctor.findings import STEP_S, bad, begin, fine, noted
-from aclgrad.commands.doctor.proxies import Proxy
 from aclgrad.judgement.rows import Finding
 from aclgrad.units import span
 

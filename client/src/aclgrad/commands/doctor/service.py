@@ -34,6 +34,16 @@ def open_client(target: str) -> Client:
     return Client.from_env(target=target, channel_options=[(SERVICE_CONFIG, "{}")], **limits)
 
 
+def of_list(target: str) -> Finding:
+    """Says whether a client of several servers gets an answer: gRPC goes to a list in another way than to one."""
+    try:
+        with Client.from_env(target=target, retries=0, connect_timeout_s=STEP_S, timeout_s=STEP_S) as client:
+            client.server_status()
+    except AclgradError as error:
+        return Finding(Verdict.FAILED, line_of(error))
+    return fine("a client of all these servers is answered")
+
+
 def of_health(client: Client) -> Finding:
     """Says whether gRPC gets through, and whether the server takes calls; everybody may ask."""
     try:

@@ -1,0 +1,182 @@
+"""Which server a call goes to next, on a clock and a network of the test's own."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from aclgrad import errors
+from aclgrad._client.channel.pool import IDLE_S, ChannelPool
+from aclgrad._client.channel.probes import Answer, Channel
+from aclgrad._client.channel.proxies import ProxyRules
+from aclgrad._client.channel.resolver import Addresses, Found, numbers_of
+from aclgrad._client.channel.servers import Balancing, Endpoints, servers_of
+from aclgrad.v1 import operator_service_pb2 as pb
+
+LATE = errors.DeadlinePassedError("no reply")
+DOOR = "127.0.0.1:1000"
+WORKERS = ("127.0.0.1:1001", "127.0.0.1:1002", "127.0.0.1:1003")
+HOST = pb.Host(id="0f" * 16, listeners=[pb.Listener(port=1000, worker_ports=(1001, 1002, 1003))])
+
+
+class FakeNetwork:
+    """Answers at once, as the test has it; `host` is None while the front door says nothing."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.host: pb.Host | None = HOST
+        self.answers = dict.fromkeys(WORKERS, Answer.HERE)
+        self.opened: list[Channel] = []
+        self.closed: list[Channel] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    def open_to(self, endpoints: Endpoints) -> Channel:
+        self.opened.append(Channel(endpoints, None))
+        return self.opened[-1]
+
+    async def ask(self, front: Channel) -> pb.Host | None:
+        return self.host
+
+    async def look_up(self, addresses: Addresses, rules: ProxyRules) -> Found:
+        assert not callable(addresses)
+        found = numbers_of(addresses, rules)
+        assert found is not None
+        return found
+
+    async def check(self, servers: Sequence[Endpoints]) -> list[Answer]:
+        return [self.answers[each.target.removeprefix("ipv4:")] for each in servers]
+
+    async def is_connected(self, channel: Channel) -> bool:
+        return True
+
+    def close(self, channel: Channel) -> None:
+        self.closed.append(channel)
+
+
+@pytest.fixture
+def network() -> FakeNetwork:
+    return FakeNetwork()
+
+
+def opened(network: FakeNetwork, target: Any) -> ChannelPool:
+    servers = servers_of(target)
+    pool = ChannelPool(servers, network.open_to, network.clock)
+    assert servers.endpoints is not None
+    pool.start(network.open_to(servers.endpoints))
+    return pool
+
+
+async def discover(pool: ChannelPool, network: FakeNetwork) -> None:
+    assert pool.begin_discovery()
+    await pool.discover(network)
+
+
+async def on_workers(network: FakeNetwork) -> ChannelPool:
+    pool = opened(network, DOOR)
+    channel = taken(pool)
+    pool.succeeded(channel)
+    pool.give_back(channel)
+    network.now += 1.0
+    await discover(pool, network)
+    assert taken(pool).endpoints.addresses == WORKERS
+    return pool
+
+
+def taken(pool: ChannelPool) -> Channel:
+    channel = pool.take()
+    assert channel is not None
+    return channel
+
+
+def tries(pool: ChannelPool, tried: set[str], times: int) -> list[str]:
+    """Returns the servers that a call which moved is sent to."""
+    channels = [pool.take_other(tried) for _ in range(times)]
+    return [each.endpoints.addresses[0] for each in channels if each is not None]
+
+
+async def test_a_call_that_moves_meets_no_server_twice(network: FakeNetwork) -> None:
+    pool = await on_workers(network)
+    tried: set[str] = set()
+    assert sorted(tries(pool, tried, 4)) == sorted(WORKERS)
+    assert tried == set(WORKERS)
+    # Another call begins anew.
+    assert len(tries(pool, set(), 1)) == 1
+
+
+async def test_a_server_that_said_nothing_is_no_other(network: FakeNetwork) -> None:
+    pool = await on_workers(network)
+    network.answers[WORKERS[0]] = Answer.SILENT
+    pool.failed(taken(pool), LATE, moves=True)
+    await discover(pool, network)
+    assert sorted(tries(pool, set(), 3)) == sorted(WORKERS[1:])
+
+
+async def test_the_channel_of_one_call_is_closed_with_it(network: FakeNetwork) -> None:
+    pool = await on_workers(network)
+    channel = pool.take_other(set())
+    assert channel is not None
+    assert channel.endpoints.balancing is Balancing.WORKERS
+    assert pool.give_back(channel)
+
+
+async def test_workers_that_are_all_silent_stay_known_and_the_front_door_gets_a_new_connection(
+    network: FakeNetwork,
+) -> None:
+    """They may only be slow. The front door, whose worker hangs, is asked no more: it would say nothing either."""
+    pool = await on_workers(network)
+    network.now += 2 * IDLE_S
+    front = taken(pool)
+    assert front.endpoints.balancing is Balancing.ONE
+    network.answers = dict.fromkeys(WORKERS, Answer.SILENT)
+    network.host = None
+    assert pool.has_others(front, None)
+    pool.failed(front, LATE, moves=True)
+    await discover(pool, network)
+    assert sorted(tries(pool, set(), 4)) == sorted(WORKERS)
+    renewed = taken(pool)
+    assert renewed is not front
+    assert ("grpc.use_local_subchannel_pool", 1) in renewed.endpoints.options
+    # As soon as one of them says who it is, calls leave the front door.
+    network.answers[WORKERS[1]] = Answer.HERE
+    network.now += 1.0
+    await discover(pool, network)
+    assert taken(pool).endpoints.addresses == (WORKERS[1],)
+
+
+async def test_workers_that_are_gone_leave_nobody_to_move_to(network: FakeNetwork) -> None:
+    pool = await on_workers(network)
+    network.answers = dict.fromkeys(WORKERS, Answer.UNREACHABLE)
+    network.host = None
+    pool.failed(taken(pool), LATE, moves=True)
+    await discover(pool, network)
+    assert tries(pool, set(), 1) == []
+    assert taken(pool).endpoints.balancing is Balancing.ONE
+
+
+async def test_a_front_door_with_workers_out_of_reach_is_tried_by_a_new_connection(network: FakeNetwork) -> None:
+    """Behind NAT, the port that all workers share is the only way to them."""
+    network.answers = dict.fromkeys(WORKERS, Answer.UNREACHABLE)
+    pool = opened(network, DOOR)
+    front = taken(pool)
+    assert not pool.has_others(front, None)
+    pool.succeeded(front)
+    await discover(pool, network)
+    assert taken(pool) is front
+    assert pool.has_others(front, None)
+    pool.failed(front, LATE, moves=True)
+    await discover(pool, network)
+    assert taken(pool) is not front
+
+
+async def test_servers_of_a_list_are_tried_one_after_the_other(network: FakeNetwork) -> None:
+    pool = opened(network, list(WORKERS))
+    channel = taken(pool)
+    assert pool.has_others(channel, None)
+    network.answers[WORKERS[2]] = Answer.STRANGER
+    pool.failed(channel, LATE, moves=True)
+    await discover(pool, network)
+    tried: set[str] = set()
+    assert sorted(tries(pool, tried, 3)) == sorted(WORKERS[:2])
+    assert not pool.has_others(taken(pool), tried)
