@@ -1,9 +1,13 @@
 """What a client finds out about its server before it reroutes gradients to it."""
 
+import threading
+import time
+
 import grpc
 import pytest
 
 import aclgrad
+from aclgrad._client import served
 from aclgrad._client.served import served_by
 from aclgrad.products import Product
 from aclgrad.v1 import operator_service_pb2 as pb
@@ -44,3 +48,32 @@ def test_a_server_that_refuses_its_status_is_an_error_and_asked_again(service: S
             served_by(client)
         answer_status(service, "310P")
         assert served_by(client).product is Product.ATLAS_INFERENCE
+
+
+def test_the_product_follows_the_server(service: ScriptedService, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer_status(service, "910B")
+    with aclgrad.Client(service.address) as client:
+        assert served_by(client).product is Product.ATLAS_A2
+        answer_status(service, "310P")
+        assert served_by(client).product is Product.ATLAS_A2, "an answer holds for a while"
+        monkeypatch.setattr(served, "FRESH_S", 0.0)
+        assert served_by(client).product is Product.ATLAS_INFERENCE
+
+
+def test_the_last_answer_stays_while_no_other_comes(service: ScriptedService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that refuses, one that hangs, and a client that is closed: the call itself will say what is wrong."""
+    answer_status(service, "910B")
+    released = threading.Event()
+    with aclgrad.Client(service.address) as client:
+        first = served_by(client)
+        monkeypatch.setattr(served, "FRESH_S", 0.0)
+        answer_status(service, None)
+        assert served_by(client) is first
+        service.answer = lambda context: bytes(not released.wait(60))
+        start = time.monotonic()
+        try:
+            assert served_by(client) is first
+        finally:
+            released.set()
+        assert time.monotonic() - start < 30, "the client's own time limit is 5 minutes"
+    assert served_by(client) is first

@@ -11,6 +11,7 @@ from jax import numpy as jnp
 
 import aclgrad
 import aclgrad.jax
+from aclgrad._client import served
 from aclgrad.products import Product
 from tests.jax.test_functions import BOXES
 from tools.serving import Server, write_host_config
@@ -77,7 +78,7 @@ def test_arguments_are_refused_by_name_in_the_forward_pass(
     is_traced = traced and np.asarray(input).dtype.kind != "O" and np.ndim(input)
     with pytest.raises(aclgrad.InvalidFieldError, match=f"^{message}"):
         jax.eval_shape(lambda x: call(x, *others), input) if is_traced else call(input, *others)
-    assert client.bridge_functions == {}
+    assert not client.bridge_functions
 
 
 def test_the_rules_are_those_of_the_product_of_the_server(tmp_path: Path) -> None:
@@ -87,6 +88,25 @@ def test_the_rules_are_those_of_the_product_of_the_server(tmp_path: Path) -> Non
             aclgrad.jax.adaptive_avg_pool3d(VOLUMES, 2, client=client)
         with pytest.raises(aclgrad.OperatorNotSupportedError, match="roi_align_v2_backward is not served"):
             aclgrad.jax.roi_align(PLANES, BOXES, 2, client=client)
+
+
+def test_the_rules_follow_a_server_that_comes_back_with_another_card(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also for a function that was called before."""
+    monkeypatch.setattr(served, "FRESH_S", 0.0)
+    config = write_host_config(tmp_path, product=Product.ATLAS_INFERENCE)
+    with Server() as server:
+        client = aclgrad.Client(server.address)
+        aclgrad.jax.adaptive_avg_pool3d(VOLUMES, 2, client=client)
+    with client:
+        with Server("--acl-config", config, listen=[server.address]):
+            client.wait_until_ready(20)
+            with pytest.raises(aclgrad.InvalidFieldError, match=r"output.shape is .*product 310P has no other kernel"):
+                aclgrad.jax.adaptive_avg_pool3d(VOLUMES, 2, client=client)
+        with Server(listen=[server.address]):
+            client.wait_until_ready(20)
+            aclgrad.jax.adaptive_avg_pool3d(VOLUMES, 2, client=client)
 
 
 def test_64_bits_of_numpy_are_the_32_of_jax(client: aclgrad.Client) -> None:

@@ -1,6 +1,7 @@
 """What a product does not compute stays local, or is refused, in the forward pass."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from torch.nn import functional
 
 import aclgrad
 import aclgrad.torch
+from aclgrad._client import served
 from aclgrad.products import Product
 from tools.serving import Server, write_host_config
 
@@ -78,3 +80,24 @@ def test_a_compiled_call_that_no_product_computes_is_refused_when_it_runs(client
         compiled(volume(torch.float64).requires_grad_())
     assert caught.value.operator == "adaptive_avg_pool3d_backward"
     assert client.called == []
+
+
+def test_the_rules_follow_a_server_that_comes_back_with_another_card(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The product 950 has one of the two operators for max pooling, which others do not need."""
+    monkeypatch.setattr(served, "FRESH_S", 0.0)
+    config = write_host_config(tmp_path, product=Product.ASCEND_950)
+    images = volume()[0].requires_grad_()
+    with Server() as server:
+        client = RecordingClient(server.address)
+        with aclgrad.torch.remote_backward(client):
+            pooled = functional.max_pool2d(images, 2)
+            functional.max_pool2d(images, 2).sum().backward()
+    with client, Server("--acl-config", config, listen=[server.address]):
+        client.wait_until_ready(20)
+        pooled.sum().backward()
+    assert client.called == ["max_pool2d_with_mask_backward", "max_pool2d_with_indices_backward"]
+    local = images.detach().requires_grad_()
+    (2 * functional.max_pool2d(local, 2)).sum().backward()
+    torch.testing.assert_close(images.grad, local.grad)

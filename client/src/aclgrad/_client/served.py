@@ -1,12 +1,15 @@
 """What the server of a client serves: which of two operators for one gradient, and by which product's rules."""
 
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from aclgrad._client.settings.timeouts import DEFAULT, Timeout
 from aclgrad._client.sync.client import Client
-from aclgrad.errors import InvalidFieldError, OperatorNotSupportedError
+from aclgrad.errors import AclgradError, InvalidFieldError, OperatorNotSupportedError
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.validation import check_call
 from aclgrad.products import Product
@@ -55,22 +58,38 @@ class Served:
             raise error
 
 
-_served: Final[WeakKeyDictionary[Client, Served]] = WeakKeyDictionary()
+FRESH_S: Final = 5.0
+"""For how long an answer holds: a server may come back with another card."""
+_LATE_S: Final = 1.0
+"""For which a forward pass waits for a new answer: it does without, and the backward pass says what is wrong."""
+_served: Final[WeakKeyDictionary[Client, tuple[Served, float]]] = WeakKeyDictionary()
 
 
 def served_by(client: Client) -> Served:
-    """Returns what the client's server serves; asks it at the first time."""
-    served = _served.get(client)
+    """Returns what the client's server serves; asks it at first, and again after `FRESH_S`.
+
+    The last answer stays while no other comes.
+    """
+    served, asked_at = _served.get(client, (None, 0.0))
+    now = time.monotonic()
     if served is None:
-        names = frozenset(each.name for each in client.list_operators())
-        served = _served[client] = Served(names, _product_of(client))
+        served = _ask(client)
+    elif now < asked_at + FRESH_S:
+        return served
+    else:
+        # Other threads take the last answer meanwhile.
+        _served[client] = served, now
+        with suppress(AclgradError):
+            served = _ask(client, _LATE_S)
+    _served[client] = served, now
     return served
 
 
-def _product_of(client: Client) -> Product | None:
+def _ask(client: Client, timeout_s: Timeout = DEFAULT) -> Served:
+    names = frozenset(each.name for each in client.list_operators(timeout_s=timeout_s))
+    name = client.server_status(timeout_s=timeout_s).product
     # A newer server may have a product that this client does not know.
-    name = client.server_status().product
-    return next((product for product in Product if product == name), None)
+    return Served(names, next((product for product in Product if product == name), None))
 
 
 def served_operator(operator: str, client: Client) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 
+from aclgrad._client.served import served_by
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidSettingError
 from aclgrad.jax._checks import Names, check, checked_arrays, checked_attributes
@@ -39,7 +40,7 @@ def differentiable(
     spec = OPERATORS[operator]
     arrays = varying_alike(checked_arrays(spec, *arguments))
     static = checked_attributes(spec, static, names or {})
-    key = operator, forward, *static.items(), *((each.shape, each.dtype) for each in arrays)
+    key = served_by(client), operator, forward, *static.items(), *((each.shape, each.dtype) for each in arrays)
     functions = client.bridge_functions
     found = functions.get(key)
     if found is None:
@@ -47,8 +48,7 @@ def differentiable(
         chosen_by = choose and _without_gradient(jax.jit(partial(choose, **static)))
         compiled = jax.jit(partial(forward, **static))
         _check(call, compiled, chosen_by, arrays, names or {})
-        # The first of several threads wins.
-        found = functions.setdefault(key, (_function(call, compiled), chosen_by))
+        found = functions.keep(key, (_function(call, compiled), chosen_by))
     function, chosen_by = found
     if chosen_by is None:
         return function(*arrays)

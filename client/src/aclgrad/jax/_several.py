@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from aclgrad._client.served import served_by
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidFieldError, InvalidSettingError
 from aclgrad.jax._checks import check_named, checked_attributes, checked_named
@@ -41,7 +42,8 @@ def differentiable_by_several(
     given = checked_named(spec, arguments, shapes)
     static = checked_attributes(spec, static, {})
     names, arrays = tuple(given), varying_alike(list(given.values()))
-    key = operator, forward, *static.items(), *((name, each.shape, each.dtype) for name, each in given.items())
+    forms = ((name, each.shape, each.dtype) for name, each in given.items())
+    key = served_by(client), operator, forward, *static.items(), *forms
     functions = client.bridge_functions
     found = functions.get(key)
     if found is None:
@@ -49,8 +51,7 @@ def differentiable_by_several(
         types = {name: jax.ShapeDtypeStruct(each.shape, each.dtype) for name, each in given.items()}
         sent = _checked(client, spec, static, compiled, types)
         call = RemoteCall(client, spec, static, types, sent)
-        # The first of several threads wins.
-        found = functions.setdefault(key, _function(call, function, compiled, names, sent[1:]))
+        found = functions.keep(key, _function(call, function, compiled, names, sent[1:]))
     outputs: tuple[jax.Array, ...] = found(*arrays)
     return outputs
 
