@@ -2,6 +2,7 @@
 
 import gc
 import resource
+import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from tools.serving import Server
 # What takes long on a busy machine is no defect.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+# A shell without job control starts programs that ignore Ctrl-C, and so do their children. These inherit no handler.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Both ends of a test's connections are in one process, and a user's shell allows it 1,024 files.
 _SOFT, _HARD = resource.getrlimit(resource.RLIMIT_NOFILE)

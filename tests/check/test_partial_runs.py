@@ -18,10 +18,6 @@ from tests.check.checking import Checked, check, read
 from tools.calling import wait_until
 
 ROWS = 20
-# A shell starts what runs in the background with SIGINT ignored.
-PROGRAM = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from aclgrad.cli import main; main()"
-)
 
 
 def assert_partial(checked: Checked, page: Path, end: str) -> None:
@@ -71,7 +67,8 @@ def test_a_run_that_ends_early_leaves_a_partial_report(
 def test_sigint_ends_the_program_with_a_partial_report(tmp_path: Path) -> None:
     file, page = tmp_path / "rows.jsonl", tmp_path / "report.html"
     with serve() as server:
-        words = [sys.executable, "-c", PROGRAM, "check", server.target, "--json", str(file), "--html", str(page)]
+        program = "from aclgrad.cli import main; main()"
+        words = [sys.executable, "-c", program, "check", server.target, "--json", str(file), "--html", str(page)]
         with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
             wait_until(lambda: file.exists() and file.read_text().count("\n") >= ROWS)
             process.send_signal(signal.SIGINT)

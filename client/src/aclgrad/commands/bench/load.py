@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import math
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
@@ -64,12 +63,13 @@ class Measured:
 
 async def closed_loop(send: Send, callers: int, seconds: float, measured: Measured) -> None:
     """Runs several callers; each makes its next call when its last one has ended."""
-    start = time.perf_counter()
+    now = asyncio.get_running_loop().time
+    start = now()
 
     async def caller() -> None:
-        while (begin := time.perf_counter()) < start + seconds:
+        while (begin := now()) < start + seconds:
             await _make(send, begin, measured)
-            measured.seconds = time.perf_counter() - start
+            measured.seconds = now() - start
 
     await _all(caller() for _ in range(callers))
 
@@ -79,19 +79,20 @@ async def open_loop(send: Send, rate: float, seconds: float, measured: Measured)
 
     Times count from the moment when the call was due, so a stalled server gets no better figures.
     """
-    start = time.perf_counter()
+    now = asyncio.get_running_loop().time
+    start = now()
     waiting: set[asyncio.Task[None]] = set()
     try:
         for number in itertools.count():
             due = start + number / rate
             if due >= start + seconds:
                 break
-            if time.perf_counter() >= start + seconds:
+            if now() >= start + seconds:
                 measured.errors[TOO_LATE] += math.ceil(rate * seconds) - number
                 break
             # Also if the call is already late, so that the event loop can handle answers.
-            await asyncio.sleep(max(0.0, due - time.perf_counter()))
-            measured.seconds = time.perf_counter() - start
+            await asyncio.sleep(max(0.0, due - now()))
+            measured.seconds = now() - start
             if len(waiting) >= MAX_WAITING:
                 measured.errors[NOT_SENT] += 1
                 continue
@@ -99,7 +100,7 @@ async def open_loop(send: Send, rate: float, seconds: float, measured: Measured)
             waiting.add(task)
             task.add_done_callback(waiting.discard)
         await asyncio.gather(*waiting)
-        measured.seconds = time.perf_counter() - start
+        measured.seconds = now() - start
     finally:
         await _cancel(waiting)
 
@@ -110,7 +111,7 @@ async def _make(send: Send, due: float, measured: Measured) -> None:
     except AclgradError as error:
         measured.errors[error.reason or type(error).__name__] += 1
     else:
-        measured.milliseconds.append(1e3 * (time.perf_counter() - due))
+        measured.milliseconds.append(1e3 * (asyncio.get_running_loop().time() - due))
 
 
 async def _all(callers: Iterable[Coroutine[None, None, None]]) -> None:
