@@ -27,6 +27,20 @@ def test_the_short_form_leaves_out_what_takes_long() -> None:
     assert not any(planned.kind.is_long for planned in draw(5, 50, is_short=True))
 
 
+@pytest.mark.parametrize("only", [["stop"], ["kill", "relay_silent"]])
+def test_all_faults_are_drawn_from_the_kinds_that_are_asked_for(only: list[str]) -> None:
+    names = Counter(planned.kind.name for planned in draw(5, 6, only=only))
+    assert names == dict.fromkeys(only, 6 // len(only))
+
+
+@pytest.mark.parametrize(
+    ("faults", "only", "problem"), [(6, ["stop"], "leave out --short"), (0, [], "one or more"), (-1, [], "one or more")]
+)
+def test_a_schedule_without_faults_is_refused(faults: int, only: list[str], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        draw(5, faults, is_short=True, only=only)
+
+
 def test_workers_end_in_turn() -> None:
     ended = [planned.worker for planned in draw(9, 60) if planned.kind.ends_worker]
     assert all(len({*ended[at : at + len(HOST_A)]}) == len(HOST_A) for at in range(len(ended) - len(HOST_A)))

@@ -43,6 +43,7 @@ def test_a_good_run_passes() -> None:
         ({"compared": 4}, "4"),
         ({"log": "something failed"}, "something failed"),
         ({"rows": [row("echo", "echo"), row("ours", "unary", calls=0)]}, "ours: unary"),
+        ({"rows": []}, "echo: echo, ours: unary"),
     ],
 )
 def test_what_fails_every_scenario(told: dict[str, Any], named: str) -> None:

@@ -34,6 +34,8 @@ def main() -> None:
     if not (flags.rates or flags.quick):
         report.runtime = runtime.measure()
         report.pool = _pool_table()
+    if not (report.results or report.rates):
+        raise SystemExit("nothing was measured: the server serves no row of these")
     report.write(FOLDER)
     if report.results:
         plots.draw(report.results, FOLDER)

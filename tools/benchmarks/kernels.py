@@ -251,6 +251,8 @@ def main() -> None:
         with multiprocessing.get_context("spawn").Pool(1) as process:
             arguments = (plan, threads, str(config), str(touch) if touch.exists() else "")
             figures += process.apply(measure, arguments)
+    if not figures:
+        raise SystemExit("nothing was measured: no operator has a case of these sizes and dtypes")
     (FOLDER / "report.json").write_text(json.dumps([asdict(figure) for figure in figures], indent=2))
     (FOLDER / "report.md").write_text("\n".join(markdown(figures)) + "\n")
     draw(figures, FOLDER / "ratios.png")

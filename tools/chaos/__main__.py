@@ -40,7 +40,7 @@ def main() -> int:
     parser.add_argument("--faults", type=int, help="how many; 40 by default, 12 in the short form")
     parser.add_argument("--short", action="store_true", help="about a minute, without the kinds that take long")
     parser.add_argument("--kept", action="store_true", help="run each seed that is kept because it found something")
-    parser.add_argument("--only", metavar="KIND", nargs="+", choices=sorted(FAULTS), help="of the faults, only these")
+    parser.add_argument("--only", metavar="KIND", nargs="+", choices=sorted(FAULTS), help="draw only these")
     parser.add_argument("--isolated", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not options.isolated and _can_be_isolated():
@@ -52,14 +52,13 @@ def main() -> int:
     drawn = SHORT_SEED if options.short else random.randrange(2**31)
     seeds = list(SEEDS) if options.kept else [drawn if options.seed is None else options.seed]
     usual = SHORT_FAULTS if options.short else KEPT_FAULTS if options.kept else FAULT_COUNT
-    faults = options.faults or usual
+    faults = usual if options.faults is None else options.faults
     has = machine_has(options.isolated)
-    failed = False
-    for seed in seeds:
-        planned = draw(seed, faults, is_short=options.short)
-        chosen = [each for each in planned if not options.only or each.kind.name in options.only]
-        failed |= not run(seed, chosen, has)
-    return int(failed)
+    try:
+        schedules = {seed: draw(seed, faults, is_short=options.short, only=options.only or ()) for seed in seeds}
+    except ValueError as error:
+        parser.error(str(error))
+    return int(not all([run(seed, schedule, has) for seed, schedule in schedules.items()]))
 
 
 def _can_be_isolated() -> bool:
@@ -79,6 +78,9 @@ def run(seed: int, schedule: list[Planned], has: set[str]) -> bool:
     )
     if missing := {each.kind.needs for each in schedule} - {"", *has}:
         print(f"left out for lack of {', '.join(sorted(missing))}: {len(schedule) - len(possible)} faults")
+    if not possible:
+        print("no fault is left, so the run would prove nothing", file=sys.stderr)
+        return False
     folder = FOLDER / str(seed)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

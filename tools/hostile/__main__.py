@@ -60,7 +60,7 @@ def main() -> int:
         report.write(FOLDER, verdicts)
     fallen = sum(not verdict.withstood for verdict in verdicts)
     print(f"{len(verdicts) - fallen} of {len(verdicts)} withstood; {FOLDER}/report.json has everything")
-    return 1 if fallen else 0
+    return 1 if fallen or not verdicts else 0
 
 
 if __name__ == "__main__":

@@ -51,7 +51,9 @@ def _always(run: Run) -> Iterator[Judged]:
     yield Judged(f"errors other than {allowed}", str(foreign or "none"), not foreign)
     least = run.scenario.checked
     yield Judged(f"gradients equal to their definition, at least {least}", str(run.compared), run.compared >= least)
-    silent = sorted({f"{row.stage}: {row.call}" for row in run.rows if not row.calls})
+    planned = {(stage.name, call) for stage in run.scenario.stages for call in stage.callers}
+    answered = {(row.stage, row.call) for row in run.rows if row.calls}
+    silent = [f"{stage}: {call}" for stage, call in sorted(planned - answered)]
     yield Judged("calls that were never answered", ", ".join(silent) or "none", not silent)
     yield Judged("warnings in the server's log", run.log.strip()[:300] or "none", not run.log.strip())
 

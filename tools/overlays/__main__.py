@@ -38,6 +38,8 @@ def main(arguments: list[str]) -> int:
         made = [] if arguments else [write_overlay(Path(temporary) / "+".join(each), each) for each in allowed]
         found = zip([*overlays, *made], pool.map(problems, [*overlays, *made]), strict=True)
         told = [f"{overlay.resolve().name}: {problem}" for overlay, each in found for problem in each]
+    if not (overlays or made):
+        told.append(f"{FOLDER} has no overlay and no component, so nothing was checked")
     print(*told, sep="\n", end="\n" if told else "", file=sys.stderr)
     if not arguments:
         print(

@@ -67,6 +67,9 @@ def rehearse(product: Product, folder: Path, port: int, variables: dict[str, str
             with suppress(ProcessLookupError):
                 os.killpg(shell.pid, signal.SIGKILL)
     told = output.read_text()
+    if STEP not in told:
+        print(f"{product}: {RUNBOOK.name} has no step that ran", flush=True)
+        return False
     reports = report.read_text().splitlines() if report.exists() else []
     misuse = "\n".join(line for line in reports if ON_PURPOSE not in line)
     if code == 0 and not misuse:
@@ -92,7 +95,7 @@ def main() -> int:
         for each in options.products
     ]
     print(f"{sum(results)} of {len(results)} products in {time.monotonic() - start:.0f} s")
-    return 0 if all(results) else 1
+    return 0 if results and all(results) else 1
 
 
 if __name__ == "__main__":

@@ -68,7 +68,8 @@ def bench(options: Options) -> None:
             asyncio.run(_run(typed, options, measured))
             is_complete = True
         _report(options, typed, measured, is_complete)
-    sys.exit(INTERRUPTED if not is_complete else FAILED if measured.failed else 0)
+    has_measured = measured.milliseconds and not measured.failed
+    sys.exit(INTERRUPTED if not is_complete else 0 if has_measured else FAILED)
 
 
 def _case(client: Client, options: Options) -> TypedCase:
