@@ -37,6 +37,7 @@ options = [
     ("grpc.service_config", json.dumps(config)),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
 ]
 with grpc.insecure_channel("ipv4:" + ",".join(addresses), options) as channel:
     service = OperatorServiceStub(channel)
