@@ -324,11 +324,8 @@ h2load: ## Install h2load from Debian's nghttp2-client if it is missing
 
 ##@ Release
 
-docs: $(SETUP) $(BIN)/.setup-docs ## Build the documentation as a site in build/site, with a page for each operator, and check its links
+docs: $(BUILT) $(BIN)/.setup-docs chromium ## Build the documentation as a site in build/site, with a page for each operator, and check its links (installs Chromium for two pictures)
 	$(BIN)/python -m website
-
-pictures: $(BUILT) docs chromium ## Take the pictures of the site's front page anew, of an operator's page and of a status page
-	$(BIN)/python -m website.pictures
 
 # An environment without pip, because the bill names what a server needs, and no installer. Its direct_url.json would put
 # this machine's paths into the bill.

@@ -14,4 +14,5 @@ html_static_path = ["assets"]
 html_css_files = ["style.css"]
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False
 html_permalinks_icon = "#"

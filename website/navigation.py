@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from aclgrad.operators.catalogue import OPERATORS as TABLE
 from website.api import MODULES
 
 OPERATORS: Final = "operators/index.md"
@@ -52,6 +53,11 @@ NAVIGATION: Final[Mapping[str, Mapping[str, str]]] = {
     "Python API": {f"api/{module}.md": module for module in MODULES},
 }
 """By the caption of a part: its pages, by their names in the repository, with their titles."""
+
+
+def home(text: str) -> str:
+    """Returns the text of the home page with the number of operators."""
+    return text.replace("{operators}", str(len(TABLE)))
 
 
 def pages() -> list[str]:
