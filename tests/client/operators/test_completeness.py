@@ -182,4 +182,4 @@ def test_a_bound_may_be_given_for_each_value() -> None:
     attribute = AttributeSpec("a", "", AttributeKind.INTS, (2,), minimum=(0, 5), maximum=(3, 9))
     assert list(attribute.check((0, 9))) == []
     told = [str(each) for value in ((4, 5), (0, 4)) for each in attribute.check(value)]
-    assert told == ["attributes[a] is 4; send at most 3", "attributes[a] is 4; send at least 5"]
+    assert told == ["attributes[a][0] is 4; send at most 3", "attributes[a][1] is 4; send at least 5"]

@@ -148,6 +148,7 @@ class AttributeSpec:
             return
         for position, each in enumerate(values):
             minimum, maximum = _bound(self.minimum, position), _bound(self.maximum, position)
+            field = f"attributes[{self.name}][{position}]" if len(values) > 1 else f"attributes[{self.name}]"
             if not math.isfinite(each):
                 yield Violation(field, f"is {each}", "send a finite number")
             elif minimum is not None and each < minimum:
