@@ -146,6 +146,35 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
     assert result.output.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        ("call avg_pool9d_backward", "operator avg_pool9d_backward is not known; call one of avg_pool2d_backward"),
+        (f"{CALL} grad_output=/nowhere.npy", "No such file"),
+        (f"{CALL} grad_output={{grad}} sizes=3", "sizes is not known; adaptive_avg_pool2d_backward takes grad_output"),
+        (f"{MAX_POOL} ceil_mode=maybe", "ceil_mode=maybe: give true or false"),
+        (f"{CALL}", "is a shape, and no other input is an array"),
+        ("call adaptive_avg_pool2d_backward grad_output={grad}", "inputs[self] (parameter `input`) is missing"),
+        ("call avg_pool2d_backward grad_output={grad} input=3,4,4 kernel_size=2,0", "attributes[kernel_size][1] is 0"),
+        (f"{CALL} grad_output={{grad}} --want gradient", "outputs[gradient] is not known"),
+    ],
+)
+def test_a_mistake_is_told_without_a_server(run: Run, grad: Path, command: str, problem: str) -> None:
+    result = run(command.format(grad=grad), ACLGRAD_TARGET="127.0.0.1:1")
+    assert (result.exit_code, problem in result.output) == (2, True), result.output
+    assert "127.0.0.1:1" not in result.output
+
+
+def test_a_newer_server_may_know_more_than_this_client(
+    run: Run, grad: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aclgrad.commands.call.OPERATORS", {})
+    output = tmp_path / "gradient.npy"
+    assert run(CALL, f"grad_output={grad}", "-o", output).exit_code == 0
+    np.testing.assert_array_equal(np.load(output), EXPECTED)
+    assert "kernel_size is not known; adaptive_avg" in run(CALL, "kernel_size=2").output
+
+
 def test_an_attribute_of_another_kind_is_refused(run: Run, grad: Path) -> None:
     result = run(MAX_POOL, f"grad_output={grad}", "ceil_mode=maybe")
     assert (result.exit_code, "ceil_mode=maybe: give true or false" in result.output) == (2, True)

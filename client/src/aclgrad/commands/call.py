@@ -8,17 +8,22 @@ from typing import Any, Final
 import click
 import numpy as np
 
-from aclgrad._client.calls.outgoing import Input
+from aclgrad._client.calls.outgoing import Input, SentValues, outgoing_call
 from aclgrad._client.server.operators import OperatorDescription
 from aclgrad._client.sync.client import Client
 from aclgrad.commands.common import chosen, connection, exit_codes, print_json
 from aclgrad.commands.files import Array, checked_output, is_file, load, save
+from aclgrad.errors import AclgradError, InvalidFieldError, RequestError
 from aclgrad.new_files import check_unwritten
-from aclgrad.operators.spec import AttributeKind
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.spec import AttributeKind, OperatorSpec
+from aclgrad.operators.validation import check_call
 from aclgrad.wire.messages import AttributeValue
 
 _ONLY: Final = "gradient"
 """The name of the gradient of an operator that has no other."""
+_ASKED_S: Final = 1.0
+"""For a server to say what it takes, if this client knows no such call."""
 _BOOLS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -36,10 +41,16 @@ def call(
     with exit_codes("call"), Client.from_env(**connection(target), timeout_s=timeout_s) as client:
         if output is not None:
             check_unwritten(checked_output(output), overwrite=force)
-        served = {each.name: each for each in client.list_operators()}
-        description = chosen(operator, served, "served there")
-        inputs, attributes = _parse(description, arguments)
-        check_room(output, wanted or tuple(each.name for each in description.outputs))
+        try:
+            known = chosen(operator, OPERATORS, "known")
+            inputs, attributes = _parse(known, arguments)
+            _check(known, inputs, attributes, wanted or None)
+            outputs = [each.name for each in known.outputs]
+        except RequestError as refusal:
+            description = _described_there(operator, target, refusal)
+            inputs, attributes = _parse(description, arguments)
+            outputs = [each.name for each in description.outputs]
+        check_room(output, wanted or outputs)
         start = time.perf_counter()
         result = client.execute(operator, inputs, attributes, outputs=wanted or None)
         seconds = time.perf_counter() - start
@@ -79,8 +90,39 @@ def told(operator: str, gradients: Mapping[str, Array], seconds: float, output: 
     }
 
 
+def _check(
+    spec: OperatorSpec,
+    inputs: Mapping[str, Input],
+    attributes: Mapping[str, AttributeValue],
+    wanted: Sequence[str] | None,
+) -> None:
+    """Raises a RequestError for a call that every product refuses in the same words; the others need the server's."""
+    outgoing = outgoing_call(spec.name, inputs, attributes, SentValues(shape_only=True), wanted)
+    refusals: dict[str, RequestError] = {}
+    for product in spec.products:
+        try:
+            check_call(outgoing.call, spec, product)
+        except RequestError as refusal:
+            refusals[str(refusal)] = refusal
+        else:
+            return
+    if len(refusals) == 1:
+        raise refusals.popitem()[1]
+
+
+def _described_there(operator: str, target: str, refusal: RequestError) -> OperatorDescription:
+    """Returns what a server says of the operator: a newer one may take more. Raises the refusal if none answers now."""
+    settings = connection(target) | {"connect_timeout_s": 0.0, "timeout_s": _ASKED_S}
+    try:
+        with Client.from_env(**settings) as client:
+            served = {each.name: each for each in client.list_operators()}
+    except AclgradError:
+        raise refusal from None
+    return chosen(operator, served, "served there")
+
+
 def _parse(
-    description: OperatorDescription, arguments: Sequence[str]
+    description: OperatorSpec | OperatorDescription, arguments: Sequence[str]
 ) -> tuple[dict[str, Input], dict[str, AttributeValue]]:
     kinds = {each.name: each.kind for each in description.attributes}
     names = [*(each.name for each in description.inputs), *kinds]
@@ -95,7 +137,7 @@ def _parse(
         if name in inputs or name in attributes:
             raise ValueError(f"{name} is given twice")
         if name not in names:
-            raise ValueError(f"{name} is not known; {description.name} takes {', '.join(names)}")
+            raise InvalidFieldError.at(name, "is not known", f"{description.name} takes {', '.join(names)}")
         if name in kinds:
             attributes[name] = _read(name, value, *_form(name, kinds[name]))
         elif is_file(value):
