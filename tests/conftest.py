@@ -38,6 +38,16 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Ends a run with an error if all of its tests were skipped: it has proved nothing."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or session.config.option.collectonly or session.exitstatus != pytest.ExitCode.OK:
+        return
+    if not reporter.stats.get("passed"):
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     with Server() as running:

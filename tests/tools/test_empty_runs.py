@@ -1,5 +1,7 @@
 """A run that did nothing has proved nothing: every tool that judges ends with an error then."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -39,3 +41,13 @@ def test_a_runbook_without_steps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setattr(rehearsal, "RUNBOOK", tmp_path / "first-day.md")
     assert not rehearsal.rehearse(Product.ATLAS_A2, tmp_path / "run", 1, {})
     assert "has no step that ran" in capsys.readouterr().out
+
+
+def test_a_suite_whose_tests_are_all_skipped(tmp_path: Path) -> None:
+    conftest = Path(__file__).parents[1] / "conftest.py"
+    (tmp_path / "conftest.py").write_text(conftest.read_text())
+    (tmp_path / "test_skipped.py").write_text("import pytest\n\ndef test_it(): pytest.skip('not here')\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(tmp_path)]
+    done = subprocess.run(command, cwd=conftest.parents[1], capture_output=True, text=True, check=False)
+    assert "1 skipped" in done.stdout
+    assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
