@@ -1,5 +1,6 @@
 """Both clients against a scripted service: what each failure is raised as."""
 
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -55,6 +56,22 @@ async def test_status_that_is_none_of_ours_becomes_an_error_of_its_code(
             assert type(caught.value) is kind
             assert (caught.value.code, caught.value.reason) == (code, kind.reason)
             assert service.address in str(caught.value)
+
+
+async def test_a_host_that_nobody_knows_is_named(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its name or that of a proxy, without gRPC's own words."""
+    host = "its host"
+    for proxy in ("", "nowhere.invalid:3128"):
+        if proxy:
+            monkeypatch.setenv("http_proxy", f"http://{proxy}")
+            host = f"the host of the proxy {proxy}"
+        for target in ("gpu-7.invalid:50051", "dns:///gpu-7.invalid:50051"):
+            with pytest.raises(aclgrad.ServerUnreachableError) as caught:
+                await maybe_await(connect(target, connect_timeout_s=0).list_operators())
+            told = str(caught.value)
+            assert told.startswith(f"{target}: {host} cannot be looked up: ")
+            assert told.endswith("; check the name of the host, and that a name server answers")
+            assert not re.search(r"[][]|resol", told)
 
 
 async def test_a_proxy_may_ask_for_another_attempt(connect: Connect, service: ScriptedService) -> None:

@@ -225,7 +225,7 @@ async def test_a_function_that_names_no_server_until_the_limit(connect: Connect)
     with pytest.raises(aclgrad.ServerUnreachableError, match=told):
         await call(client)
     client = connect(lambda: "unix:/a", connect_timeout_s=0.3)
-    with pytest.raises(aclgrad.ServerUnreachableError, match="names none by host:port; mend the function"):
+    with pytest.raises(aclgrad.ServerUnreachableError, match="names none by host:port; correct the function"):
         await call(client)
 
 

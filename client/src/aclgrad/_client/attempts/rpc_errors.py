@@ -16,6 +16,8 @@ _WRITE_FAILED = "Internal error from Core"
 """What grpc.aio says where the server ended a call while its messages were being written."""
 _UNREACHED = re.compile(r"failed to connect|all backends failing|errors resolving|resolution failed", re.IGNORECASE)
 """What the core says when no connection could be made; in any other words the call counts as sent."""
+_UNRESOLVED = re.compile(r"errors resolving|resolution failed", re.IGNORECASE)
+"""What it says if the name of the host has no address."""
 _TOO_LARGE = re.compile(r"message larger than max( \((?P<size>\d+) vs\. (?P<limit>\d+)\))?")
 """For a compressed message the core reports no sizes."""
 
@@ -109,7 +111,7 @@ def unfound_error(target: str, left_s: float | None, source_problem: str) -> Acl
     if left_s is not None and left_s <= 0:
         return deadline_error(target)
     if source_problem:
-        remedy = "mend the function, or what it asks; it is asked again at the next call"
+        remedy = "correct the function, or what it asks; it is asked again at the next call"
         return errors.ServerUnreachableError(f"{target}: {source_problem}", remedy=remedy)
     remedy = "check the names of the hosts, and that a name server answers"
     return errors.ServerUnreachableError(f"{target}: no host of the list can be found", remedy=remedy)
@@ -148,6 +150,11 @@ def _core_error(code: grpc.StatusCode, details: str, target: str, proxy: Proxy |
         if _TLS_FAILURE.search(details):
             return _tls_error(details, target)
         remedy = f"check that a server listens on {target} and that the network lets it through"
+        if _UNRESOLVED.search(details):
+            host = "its host" if proxy is None else f"the host of the proxy {proxy.name}"
+            details = f"{host} cannot be looked up: {details.rstrip('].').rpartition(': ')[2]}"
+            remedy = "check the name of the host, and that a name server answers"
+            return errors.ServerUnreachableError(f"{target}: {details}", remedy=remedy)
         if _UNREACHED.search(details) and _CUT.search(details):
             remedy = (
                 "the server ended the connection before the first call: if it has TLS, give credentials="

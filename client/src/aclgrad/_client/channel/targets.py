@@ -57,6 +57,8 @@ def checked_target(target: str) -> str:
 
 def _check_address(target: str, address: str) -> None:
     parts = _ADDRESS.fullmatch(address)
+    if " " in address:
+        raise refused_target(target, "has a space")
     if parts is None:
         if address.count(":") > 1 and "[" not in address:
             is_number = re.fullmatch(r"[0-9A-Fa-f:.]+", address)
