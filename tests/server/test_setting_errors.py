@@ -48,6 +48,11 @@ FLAGS: dict[str, tuple[tuple[str, ...], str]] = {
     "zero": (("--streams", "0"), "--streams is '0'; give more than 0"),
     "large": (("--streams", "9999"), "--streams is '9999'; give at most 1024"),
     "choice": (("--shape-only", "maybe"), "--shape-only is 'maybe'; give 'auto', 'on' or 'off'"),
+    "size": (
+        ("--pool-bytes", "300,000"),
+        "--pool-bytes is '300,000'; give bytes from 1 to 256TiB, or a number with a unit such as 300M or 2GiB",
+    ),
+    "message": (("--max-message-bytes", "20MB"), "--max-message-bytes: 20MB is more than 16MiB: gRPC copies"),
     "switch": (("--deterministic", "perhaps"), "--deterministic is 'perhaps'; give true or false"),
     "seconds": (("--call-timeout-s", "soon"), "--call-timeout-s is 'soon'; give a number"),
     "nan": (("--call-timeout-s", "nan"), "--call-timeout-s is 'nan'; give a finite number"),
@@ -83,6 +88,7 @@ def test_variable_and_flag_beside_a_file(run: Run, tmp_path: Path) -> None:
     ]
 
 
+SIZE = "give bytes from 1 to 256TiB, or a number with a unit such as 300M or 2GiB"
 FILES: dict[str, tuple[str, str]] = {
     "unknown": ("volume = 2", "has the setting 'volume', which does not exist; see --help"),
     "misspelled": ("stream = 2", "has the setting 'stream', which does not exist; did you mean 'streams'?"),
@@ -90,6 +96,7 @@ FILES: dict[str, tuple[str, str]] = {
     "table": ("[server]\nstreams = 2", "has the setting 'server', which does not exist; see --help"),
     "word": ('streams = "many"', "has streams = 'many'; give an integer"),
     "range": ("streams = 0", "has streams = 0; give more than 0"),
+    "size": ("pool_bytes = 1.5", f"has pool_bytes = 1.5; {SIZE}"),
     "workers": ("workers = 0", "has workers = 0; give more than 0"),
     "list": ("streams = [1]", "has streams = [1]; give an integer"),
     "choice": ('log_level = "loud"', "has log_level = 'loud'; give 'debug', 'info', 'warning' or 'error'"),
@@ -140,7 +147,8 @@ def test_help_shows_the_values_that_a_setting_takes() -> None:
         *("shape-only [auto|on|off]", "executor-cache [auto|on|off]", "log-level [debug|info|warning|error]"),
         *("deterministic [true|false]", "backend [auto|ascend|host|PATH]"),
         *("listen HOST:PORT|unix:PATH", "config FILE", "acl-config FILE", "streams INTEGER", "device INTEGER"),
-        *("pool-bytes BYTES", "call-timeout-s SECONDS"),
+        *("pool-bytes SIZE", "call-timeout-s SECONDS", "max-tensor-bytes SIZE"),
     ):
         assert f"--{told}" in help
+    assert "default: 16GiB; ACLGRAD_MAX_TENSOR_BYTES" in help
     assert "default: False" not in help

@@ -62,6 +62,45 @@ def test_lists_in_variables_are_separated_by_commas_and_an_empty_one_is_not_set(
     assert settings.streams == Settings.model_fields["streams"].default
 
 
+SIZES = {
+    "300000000": 300_000_000,
+    "300M": 300_000_000,
+    "300 mb": 300_000_000,
+    "64k": 64_000,
+    "64Ki": 65_536,
+    "64kib": 65_536,
+    "2GiB": 2_147_483_648,
+    "1.5G": 1_500_000_000,
+    "12B": 12,
+    "256TiB": 281_474_976_710_656,
+}
+NO_SIZES = ["0", "0.1", "1.5", "-5k", "1e9", "inf", "nan", "", "k", "2i", "8bit", "1_000", "300,000", "5-3", "1.5.5M"]
+NO_SIZES += ["257TiB", "1PB", "9" * 400 + "G", "\u0663"]
+
+
+@pytest.mark.parametrize("setting", [name for name in Settings.model_fields if name.endswith("_bytes")])
+def test_sizes_have_units(setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "aclgrad.toml"
+    most = 16 * 2**20 if setting == "max_message_bytes" else 2**48
+    for text, size in SIZES.items():
+        if size <= most:
+            file.write_text(f'{setting} = "{text}"\n')
+            with monkeypatch.context() as patch:
+                patch.setenv(f"ACLGRAD_{setting.upper()}", text)
+                found = [Settings(**{setting: text}), Settings(), Settings(config=str(file))]
+            assert [getattr(each, setting) for each in found] == [size] * 3
+    for text in NO_SIZES:
+        with pytest.raises(ValidationError):
+            Settings(**{setting: text})
+
+
+def test_sizes_are_shown_as_they_may_be_written() -> None:
+    sizes = {"300000000": "300MB", "2147483648": "2GiB", "16384000": "16384kB", "1234567": "1234567"}
+    for given, shown in sizes.items():
+        assert changed_settings(Settings(pool_bytes=given)) == {"pool_bytes": shown}
+        assert Settings(pool_bytes=shown).pool_bytes == int(given)
+
+
 @pytest.mark.parametrize("address", ["0.0.0.0:9464", "[::1]:0", "localhost:9464", "off"])
 def test_address_of_the_admin_listener(address: str) -> None:
     assert Settings(admin=address).admin == address

@@ -12,7 +12,14 @@ import click
 from aclgrad_server import logs
 from aclgrad_server.exits import EXIT_START, EXIT_USAGE, StartError
 from aclgrad_server.logs import Form, JsonForm
-from aclgrad_server.settings import Settings, UnusableSettingsError, read_settings, unknown_variables, variable_of
+from aclgrad_server.settings import (
+    Settings,
+    UnusableSettingsError,
+    as_text,
+    read_settings,
+    unknown_variables,
+    variable_of,
+)
 from aclgrad_server.supervisor.cards import workers_of
 
 log = logging.getLogger(__name__)
@@ -21,7 +28,7 @@ _METAVARS: Final = {
     "listen": "HOST:PORT|unix:PATH",
     "admin": "HOST:PORT|off",
     "backend": "[auto|ascend|host|PATH]",
-    "bytes": "BYTES",
+    "bytes": "SIZE",
     "s": "SECONDS",
     "config": "FILE",
     "certificate": "FILE",
@@ -47,9 +54,8 @@ def _settings_as_options(command: Callable[..., None]) -> Callable[..., None]:
     """Adds a flag for each setting; without the flag, the environment, the file or the default decides."""
     for name, field in reversed(Settings.model_fields.items()):
         repeatable = isinstance(field.default, tuple)
-        default = " ".join(map(str, field.default)) if repeatable else field.default
-        default = str(default).lower() if isinstance(default, bool) else default
-        told = f"default: {default}; " if default not in (None, "") else ""
+        default = "" if field.default is None else as_text(field.default)
+        told = f"default: {default}; " if default else ""
         # A switch may stand alone.
         alone: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if field.annotation is bool else {}
         command = click.option(
@@ -73,7 +79,8 @@ def main(**flags: Any) -> None:
     """Serve CANN's aclnn backward operators over gRPC until SIGTERM or SIGINT.
 
     Prints `admin: ADDRESS` when it answers health checks, and `ready: ADDRESS...` when it serves; with several devices
-    or workers, also `worker I: ADDRESS...` for each. Flags override variables; variables override the TOML file.
+    or workers, also `worker I: ADDRESS...` for each. Flags override variables; variables override the TOML file. A SIZE
+    is a number of bytes, or one with a unit: k, M, G, T of 1000, or Ki, Mi, Gi, Ti of 1024.
     """
     try:
         settings = read_settings(flags)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
+    ByteSize,
     Field,
     NonNegativeInt,
     PositiveFloat,
@@ -33,6 +34,7 @@ from aclgrad.extras import missing_libraries
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
 from aclgrad_server.files import check_trusted
 from aclgrad_server.listen_addresses import check_exposure
+from aclgrad_server.sizes import Bytes, text_of
 
 _PREFIX = "ACLGRAD_"
 _OF_CLIENTS = frozenset(
@@ -77,15 +79,14 @@ def _admin_address(address: str) -> str:
     return address if address == OFF else _host_and_port(address, OFF)
 
 
-def _message_bytes(size_bytes: int) -> int:
+def _message_bytes(size_bytes: ByteSize) -> ByteSize:
     if size_bytes > DEFAULT_MESSAGE_BYTES:
         why = "gRPC copies a message on the event loop, and a larger one would make all other calls wait for over 50 ms"
-        raise ValueError(f"{size_bytes} is more than {DEFAULT_MESSAGE_BYTES}: {why}; larger calls go in chunks")
+        size, limit = text_of(size_bytes), text_of(DEFAULT_MESSAGE_BYTES)
+        raise ValueError(f"{size} is more than {limit}: {why}; larger calls go in chunks")
     return size_bytes
 
 
-Bytes = Annotated[PositiveInt, Field(le=2**48)]
-"""The limit is more than any machine has."""
 Seconds = Annotated[PositiveFloat, Field(le=86400)]
 Switch = Literal["auto", "on", "off"]
 PRIVATE: Final = Field(json_schema_extra={"private": True})
@@ -160,7 +161,7 @@ class Settings(BaseSettings):
     """User id whose shared memory is accepted; repeatable; the server's own by default."""
     hang_timeout_s: Seconds = 60.0
     """A device is lost if a kernel does not end so long after its call, or if it takes so long to open or to copy."""
-    max_message_bytes: Annotated[PositiveInt, AfterValidator(_message_bytes)] = DEFAULT_MESSAGE_BYTES
+    max_message_bytes: Annotated[Bytes, AfterValidator(_message_bytes)] = ByteSize(DEFAULT_MESSAGE_BYTES)
     """Largest message to receive or send, at most 16 MiB; larger calls go in chunks."""
     max_call_bytes: Bytes | None = None
     """Memory that the tensors of one chunked call may take; half of the pool by default."""
@@ -169,7 +170,7 @@ class Settings(BaseSettings):
     by default."""
     max_connection_age_s: Annotated[Seconds, Field(ge=0.1)] = 300.0
     """Clients reconnect after this time, and so find new replicas; calls in flight go on."""
-    max_tensor_bytes: Bytes = 16 * 2**30
+    max_tensor_bytes: Bytes = ByteSize(16 * 2**30)
     """Largest tensor of a request or a reply."""
     max_roi_work: Annotated[PositiveInt, Field(le=2**34)] | None = None
     """Most work of one RoI align, in samples and cells over all channels; by default what a single core does within
@@ -295,6 +296,8 @@ def as_text(value: object) -> str:
     """Returns a value as in a flag."""
     if isinstance(value, tuple):
         return " ".join(map(str, value))
+    if isinstance(value, ByteSize):
+        return text_of(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

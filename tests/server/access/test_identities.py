@@ -49,7 +49,7 @@ def test_identity_is_found_by_each_of_its_proofs(tmp_path: Path) -> None:
         sans = ["dns:a.example", "uri:spiffe://example/a"]
         share = 3
         max_calls = 5
-        max_bytes = 1000
+        max_bytes = "1kB"
         max_waiting_calls = 7
 
         [identities.monitor]

@@ -21,12 +21,12 @@ from pydantic_core import ErrorDetails
 from aclgrad_server.calls.gate import Bounds
 from aclgrad_server.files import UnusableFileError, read_trusted
 from aclgrad_server.place import share_of
+from aclgrad_server.sizes import MAX_BYTES, Bytes
 
 SAN_KINDS: Final = ("dns", "uri", "email", "ip")
 """Of names in certificates; gRPC has each as a property of the connection, such as `peer_dns`."""
 DEFAULT_CALLS: Final = 1000
 LEAST_CALLS: Final = 4  # that each worker grants if the identity may have as many
-_MAX_BYTES: Final = 2**48
 _Proof = TypeVar("_Proof")
 
 
@@ -63,7 +63,7 @@ class _Entry(BaseModel):
     rights: list[Annotated[Right, Field(strict=False)]] = [Right.EXECUTE]
     share: Annotated[PositiveInt, Field(le=100)] = 1
     max_calls: Annotated[PositiveInt, Field(le=1_000_000)] = DEFAULT_CALLS
-    max_bytes: Annotated[PositiveInt, Field(le=_MAX_BYTES)] = _MAX_BYTES
+    max_bytes: Bytes = MAX_BYTES
     max_waiting_calls: Annotated[NonNegativeInt, Field(le=4096)] = 4096
 
 

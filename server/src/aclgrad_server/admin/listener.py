@@ -35,11 +35,11 @@ CONNECTION_LIMIT_S: Final = 5.0
 BACKLOG: Final = MAX_CONNECTIONS // 2
 """Connections that the kernel keeps, and that are accepted in one turn of the loop: fewer than may be open, so that new
 ones never replace one just accepted. Further clients retry a second later."""
+# After the process ran out of files; less than asyncio's own pause, which begins a moment later.
 _PAUSE_S: Final = 0.5
-"""After the process ran out of files; less than asyncio's own pause, which begins a moment later."""
 _WARNING_INTERVAL_S: Final = 60.0
+# An accept succeeds again when others give something back.
 _SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-"""Errors of an accept that go away when others give something back."""
 
 
 class AdminListener:
