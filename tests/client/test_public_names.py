@@ -55,6 +55,15 @@ def test_a_name_that_is_not_there_is_told() -> None:
         aclgrad.Clinet  # noqa: B018 - asking is the test
 
 
+@pytest.mark.parametrize("library", ["torch", "jax", "ray"])
+def test_a_bridge_without_its_library_says_what_to_install(library: str) -> None:
+    program = f"import sys; sys.modules[{library!r}] = None; import aclgrad.{library}"
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    told = f"aclgrad.{library} needs {library}, which is not installed; run: pip install 'aclgrad[{library}]'"
+    assert finished.stderr.splitlines()[-1] == f"ModuleNotFoundError: {told}"
+    assert "During handling" not in finished.stderr
+
+
 def test_the_client_requires_neither_the_server_nor_the_runtime() -> None:
     """But for who asks for an extra."""
     required = (each.partition(";") for each in requires("aclgrad") or ())

@@ -249,4 +249,4 @@ async def test_what_makes_no_sense(connect: Connect, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "opentelemetry.trace", None)
     with pytest.raises(aclgrad.InvalidSettingError) as caught:
         connect("127.0.0.1:1", tracing=True)
-    assert "OpenTelemetry, which is not installed; run: pip install 'opentelemetry-api" in str(caught.value)
+    assert "OpenTelemetry, which is not installed; run: pip install 'aclgrad[otel]'" in str(caught.value)

@@ -142,7 +142,7 @@ def test_program_that_is_in_no_cluster(program: str, told: str) -> None:
 
 
 def test_machine_without_ray() -> None:
-    told = "ImportError: aclgrad.ray needs Ray; run: pip install './client[ray]'"
+    told = "ModuleNotFoundError: aclgrad.ray needs ray, which is not installed; run: pip install 'aclgrad[ray]'"
     assert told in errors_of("import sys; sys.modules['ray'] = None; import aclgrad.ray")
 
 

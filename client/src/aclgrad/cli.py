@@ -5,7 +5,7 @@ import signal
 import sys
 from typing import Final
 
-from aclgrad.extras import libraries_of
+from aclgrad.extras import libraries_of, remedy_of
 
 _MISSING: Final = 2
 
@@ -26,9 +26,8 @@ def main() -> None:
     except ModuleNotFoundError as error:
         library = (error.name or "").partition(".")[0]
         # PyTorch is for some commands alone; all of them need the libraries of the other extra.
-        found = next((each for each in (libraries_of("cli"), libraries_of("torch")) if library in each), None)
-        if found is None:
+        extra = next((each for each in ("cli", "torch") if library in libraries_of(each)), None)
+        if extra is None:
             raise
-        wanted = " ".join(f"'{each}'" for each in found.values())
-        print(f"aclgrad: {library} is not installed; run: pip install {wanted}", file=sys.stderr)
+        print(f"aclgrad: {library} is not installed; {remedy_of(extra)}", file=sys.stderr)
         sys.exit(_MISSING)

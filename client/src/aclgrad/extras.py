@@ -3,8 +3,21 @@
 import re
 
 
+def remedy_of(extra: str) -> str:
+    """Returns what to run if an extra of the client is missing: pip needs no index to know a client that it has."""
+    return f"run: pip install 'aclgrad[{extra}]'"
+
+
+def of_extra(error: ModuleNotFoundError, extra: str) -> ModuleNotFoundError:
+    """Returns what the bridge of an extra raises if the import of the library of that name fails."""
+    if error.name != extra:
+        return error
+    problem = f"aclgrad.{extra} needs {extra}, which is not installed"
+    return ModuleNotFoundError(f"{problem}; {remedy_of(extra)}", name=extra)
+
+
 def libraries_of(extra: str, package: str = "aclgrad") -> dict[str, str]:
-    """Returns what an extra requires, by name. The extra has no name for pip, because no index has our packages."""
+    """Returns what an extra requires, by name."""
     # To import it takes as long as most of the client, which needs it for an error alone.
     from importlib.metadata import requires
 

@@ -18,7 +18,13 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from jax import Array
+
+from aclgrad.extras import of_extra
+
+try:
+    from jax import Array
+except ModuleNotFoundError as error:
+    raise of_extra(error, "jax") from None
 
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidFieldError

@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from aclgrad.extras import of_extra
+
 try:
     import ray
 except ModuleNotFoundError as error:
-    raise ImportError("aclgrad.ray needs Ray; run: pip install './client[ray]'") from error
+    raise of_extra(error, "ray") from None
 
 from ray.exceptions import GetTimeoutError, RayActorError
 

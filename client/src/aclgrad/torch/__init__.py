@@ -10,7 +10,13 @@ The functions are those of `torch.nn.functional` under the same names, and `roi_
 client as a keyword: `aclgrad.torch.max_pool2d(images, 2, client=client)`.
 """
 
-from aclgrad.torch import _elementwise, _pooling, _sampling, _several, _softmax
+from aclgrad.extras import of_extra
+
+try:
+    from aclgrad.torch import _elementwise, _pooling, _sampling, _several, _softmax
+except ModuleNotFoundError as error:
+    raise of_extra(error, "torch") from None
+
 from aclgrad.torch._compared import compare_backward
 from aclgrad.torch._mode import remote_backward
 from aclgrad.torch._run import public

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from aclgrad._client.settings.checks import refused
 from aclgrad._client.settings.metadata import Pair
 from aclgrad.errors import InvalidSettingError
-from aclgrad.extras import libraries_of
+from aclgrad.extras import remedy_of
 
 if TYPE_CHECKING:
     from aclgrad.tracing import TracerProvider, Tracing
@@ -28,8 +28,6 @@ def checked_tracing(given: bool | TracerProvider, metadata: Sequence[Pair]) -> T
     try:
         from aclgrad.tracing import Tracing
     except ModuleNotFoundError:
-        wanted = " ".join(map(repr, libraries_of("otel").values()))
-        remedy = f"run: pip install {wanted}"
         problem = "tracing needs OpenTelemetry, which is not installed"
-        raise InvalidSettingError(problem, field="tracing", remedy=remedy) from None
+        raise InvalidSettingError(problem, field="tracing", remedy=remedy_of("otel")) from None
     return Tracing(None if given is True else given)
