@@ -11,7 +11,6 @@ from jax import numpy as jnp
 
 import aclgrad
 import aclgrad.jax
-from aclgrad._client import served
 from aclgrad.products import Product
 from tests.jax.test_functions import BOXES
 from tools.serving import Server, write_host_config
@@ -94,7 +93,7 @@ def test_the_rules_follow_a_server_that_comes_back_with_another_card(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also for a function that was called before."""
-    monkeypatch.setattr(served, "FRESH_S", 0.0)
+    monkeypatch.setattr("aclgrad._client.served.FRESH_S", 0.0)
     config = write_host_config(tmp_path, product=Product.ATLAS_INFERENCE)
     with Server() as server:
         client = aclgrad.Client(server.address)

@@ -13,7 +13,6 @@ from torch.nn import functional
 
 import aclgrad
 import aclgrad.jax
-from aclgrad._client.sync import bridge_functions
 from aclgrad.torch._roi_align import roi_align
 
 GENERATOR = np.random.default_rng(4)
@@ -154,7 +153,7 @@ def test_nothing_is_compiled_for_a_gradient_that_was_computed_before(client: acl
 def test_functions_that_were_not_used_for_long_are_made_again(
     client: aclgrad.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bridge_functions, "MOST", 2)
+    monkeypatch.setattr("aclgrad._client.sync.bridge_functions.MOST", 2)
     images = jnp.asarray(GENERATOR.standard_normal(IMAGES, np.float32))
     gradient = jax.grad(lambda x: aclgrad.jax.avg_pool2d(x, 2, client=client).sum())
     found = [gradient(images[..., :size]) for size in (2, 4, 2, 6, 4)]
