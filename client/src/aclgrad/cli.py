@@ -1,17 +1,21 @@
 """The program `aclgrad`. Its commands need the libraries of extras, which the client itself does without."""
 
 import io
+import os
 import signal
 import sys
 from typing import Final
 
 from aclgrad.extras import libraries_of, remedy_of
+from aclgrad.new_files import is_of_output
 
-_MISSING: Final = 2
+_UNUSABLE: Final = 2
+_LEFT: Final = 1
+"""As click ends a program whose reader has left."""
 
 
 def main() -> None:
-    """Runs a command; exits with 2 and names the remedy if the extra is not installed."""
+    """Runs a command; exits with 2 if its extra is not installed or its output cannot be written."""
     # What the output's encoding lacks, such as µ, is a question mark and no error.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -22,7 +26,10 @@ def main() -> None:
         from aclgrad.commands import program
 
         signal.signal(signal.SIGINT, handler)
-        program()
+        try:
+            program()
+        finally:
+            print(end="", flush=True)
     except ModuleNotFoundError as error:
         library = (error.name or "").partition(".")[0]
         # PyTorch is for some commands alone; all of them need the libraries of the other extra.
@@ -30,4 +37,14 @@ def main() -> None:
         if extra is None:
             raise
         print(f"aclgrad: {library} is not installed; {remedy_of(extra)}", file=sys.stderr)
-        sys.exit(_MISSING)
+        sys.exit(_UNUSABLE)
+    except OSError as error:
+        # Commands report all other errors of the system.
+        if not is_of_output(error):
+            raise
+        # What is left of the output goes nowhere, or Python would fail to write it once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            sys.exit(_LEFT)
+        print(f"aclgrad: the output cannot be written: {error.strerror}", file=sys.stderr)
+        sys.exit(_UNUSABLE)

@@ -1,5 +1,6 @@
 """Files that a program writes: none is replaced unasked, and none is left half written."""
 
+import errno
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,3 +30,8 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def is_of_output(error: OSError) -> bool:
+    """Says whether the program's own output could not be written, and no file, which its error would name."""
+    return error.errno in (errno.ENOSPC, errno.EPIPE) and error.filename is None

@@ -13,6 +13,7 @@ import click
 
 from aclgrad._client.settings.environment import unless_set
 from aclgrad.errors import AclgradError, InvalidSettingError, RequestError, UnknownOperatorError
+from aclgrad.new_files import is_of_output
 from aclgrad.operators.spec import AttributeKind
 from aclgrad.tensors import DType
 
@@ -35,9 +36,9 @@ def exit_codes(name: str) -> Iterator[None]:
         yield
     except AclgradError as error:
         fail(name, error, UNUSABLE if isinstance(error, RequestError | InvalidSettingError) else FAILED)
-    except BrokenPipeError:
-        raise  # click ends the program without a word, with 1
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and is_of_output(error):
+            raise  # the program says so for every command
         fail(name, error, UNUSABLE)
     except KeyboardInterrupt:
         fail(name, "interrupted", INTERRUPTED)

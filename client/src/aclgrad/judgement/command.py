@@ -14,6 +14,7 @@ from aclgrad.judgement.console import Display
 from aclgrad.judgement.report import End, Report, write_line
 from aclgrad.judgement.rows import Row, Task
 from aclgrad.judgement.run import run
+from aclgrad.new_files import is_of_output
 
 _UNUSABLE: Final = 2
 _INTERRUPTED: Final = 130
@@ -57,6 +58,8 @@ def end(program: str, command: Callable[[], Report]) -> NoReturn:
             click.echo(f"aclgrad {program}: {report.message}; the report is partial", err=True)
         sys.exit(report.exit_code)
     except (AclgradError, OSError, ValueError) as error:
+        if isinstance(error, OSError) and is_of_output(error):
+            raise
         click.echo(f"aclgrad {program}: {error}", err=True)
         sys.exit(_UNUSABLE)
     except KeyboardInterrupt:
