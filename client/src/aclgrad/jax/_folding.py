@@ -100,8 +100,9 @@ def _into_leading_axes(whole: Arrays, mapped: tuple[int, ...], shape: tuple[int,
     """The axis counts from the last, so any may be in front of it; those of vmap are one if there is room."""
     if len(shape) == most:
         return _of_each(whole, mapped, shape)
-    size = math.prod(mapped)
-    return Folded([{name: each.reshape(size, *shape) for name, each in whole.items()}], (size, *shape))
+    # The axis of a scalar is its own, not one of vmap.
+    rows = (math.prod(mapped), *(shape or (1,)))
+    return Folded([{name: each.reshape(rows) for name, each in whole.items()}], rows)
 
 
 def _of_each(whole: Arrays, mapped: tuple[int, ...], shape: tuple[int, ...]) -> Folded:

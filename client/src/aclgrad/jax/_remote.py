@@ -98,7 +98,7 @@ class RemoteCall:
         found = [calls.unfolded(self._execute(wanted, each, calls.shape), wanted) for each in calls.inputs]
         joined = found[0] if len(found) == 1 else [np.stack(each) for each in zip(*found, strict=True)]
         return [
-            each.reshape(*mapped, *type.shape).astype(type.dtype, copy=False)
+            each.reshape((*mapped, *type.shape)).astype(type.dtype, copy=False)
             for each, type in zip(joined, types, strict=True)
         ]
 
