@@ -16,7 +16,8 @@ void CheckReciprocals(const void* reciprocals, std::size_t count, const Variance
   const double above = most * (1 + check.tolerance);
   for (std::size_t i = 0; i < count; ++i) {
     const double value = double{Load<float>(reciprocals, i)};
-    if (std::isnan(value) || value == 0 || (least <= value && value <= above)) continue;
+    if (std::isnan(value) || value == 0 || value == std::numeric_limits<double>::infinity()) continue;
+    if (least <= value && value <= above) continue;
     std::ostringstream text;
     text << "has " << value << " at position " << i << ", outside [" << least << ", " << most
          << "], the reciprocals of standard deviations for an eps of " << check.eps;
@@ -28,8 +29,9 @@ void WriteVariances(const void* reciprocals, std::size_t count, const VarianceCh
   for (std::size_t i = 0; i < count; ++i) {
     const double value = double{Load<float>(reciprocals, i)};
     const double variance = 1 / (value * value) - check.eps;
-    // Not std::max, which would hide a NaN.
-    const float rounded = variance < 0 ? 0.0F : static_cast<float>(variance);
+    // -eps stays for an infinite reciprocal, which the device takes back as 1 / sqrt(-eps + eps). Not std::max, which
+    // would hide a NaN.
+    const float rounded = variance < 0 && std::isfinite(value) ? 0.0F : static_cast<float>(variance);
     std::memcpy(static_cast<std::byte*>(variances) + i * sizeof(float), &rounded, sizeof(rounded));
   }
 }

@@ -51,6 +51,14 @@ def test_nan_stays_nan() -> None:
     assert np.isnan(convert(reciprocals(np.nan, 1.0))).tolist() == [True, False]
 
 
+@pytest.mark.parametrize("eps", [EPS, float(np.float32(1e-12)), float(np.finfo(np.float32).tiny), 1.0])
+def test_infinity_stays_infinite(eps: float) -> None:
+    """Devices compute 1 / sqrt(variance + eps) in float32."""
+    (variance,) = convert(reciprocals(np.inf), eps)
+    assert variance + np.float32(eps) == 0
+    assert VarianceCheck(eps, 1e-4, is_converted=False).apply(reciprocals(np.inf)) is None
+
+
 def test_0_is_the_reciprocal_for_an_infinite_variance() -> None:
     assert convert(reciprocals(0.0, -0.0)).tolist() == [np.inf, np.inf]
 
@@ -62,7 +70,7 @@ def test_a_negative_value_is_refused(value: float, is_converted: bool) -> None:
         VarianceCheck(EPS, 1e-4, is_converted).apply(reciprocals(1.0, np.nan, value, -7.0))
 
 
-@pytest.mark.parametrize("value", [1.0002 / np.sqrt(EPS), 1e30, np.inf])
+@pytest.mark.parametrize("value", [1.0002 / np.sqrt(EPS), 1e30, LARGEST])
 @pytest.mark.parametrize("is_converted", [True, False])
 def test_a_value_that_this_eps_cannot_give_is_refused(value: float, is_converted: bool) -> None:
     with pytest.raises(InvalidValueError, match=r"at position 0, outside \[.*, 316.228\], .* for an eps of 1e-05"):

@@ -170,3 +170,52 @@ def test_a_dead_channel_of_half_precision_has_its_gradient(
         gradients.append(input.grad)
     assert client.called == ["batch_norm_backward"]
     torch.testing.assert_close(*gradients, rtol=2e-2, atol=1e-1 * float(gradients[0].abs().max()))
+
+
+def overflowed(block: Any, name: str, input: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the gradients of a normalisation whose 1 / sqrt(eps), 1e5, is more than float16 holds."""
+    leaf = input.clone().requires_grad_()
+    weight = torch.ones(4, dtype=torch.float16, requires_grad=True)
+    with block:
+        output = {
+            "batch_norm": lambda: functional.batch_norm(leaf, None, None, weight, None, True, 0.1, 1e-10),
+            "group_norm": lambda: functional.group_norm(leaf, 2, weight, None, 1e-10),
+            "layer_norm": lambda: functional.layer_norm(leaf, (4,), weight, None, 1e-10),
+            "rms_norm": lambda: functional.rms_norm(leaf, (4,), weight, 1e-10),
+        }[name]()
+        output.backward(torch.arange(64).reshape(4, 4, 4).remainder(7).to(output.dtype))
+    return leaf.grad, weight.grad
+
+
+@pytest.mark.parametrize("name", ["batch_norm", "group_norm", "layer_norm", "rms_norm"])
+@pytest.mark.parametrize("product", [Product.ATLAS_A2, Product.ASCEND_950])
+def test_a_reciprocal_that_overflowed_gives_what_pytorch_gives(tmp_path: Any, name: str, product: Product) -> None:
+    config = write_host_config(tmp_path, product=product)
+    steps = torch.randint(-3, 4, (4, 4, 4), generator=torch.Generator().manual_seed(1))
+    with Server("--acl-config", config) as server, RecordingClient(server.address) as client:
+        for input in (torch.zeros(4, 4, 4), steps * 2.0**-24):
+            found = overflowed(aclgrad.torch.remote_backward(client, strict=True), name, input.half())
+            expected = overflowed(nullcontext(), name, input.half())
+            assert not all(each.isfinite().all() for each in expected)
+            for mine, theirs in zip(found, expected, strict=True):
+                assert mine.isfinite().tolist() == theirs.isfinite().tolist()
+        assert len(client.called) == 2
+
+
+def test_a_gradient_that_is_no_number_makes_the_scaler_skip_the_step(client: RecordingClient) -> None:
+    layer = nn.BatchNorm1d(3, eps=1e-10, dtype=torch.float16)
+    # The scaler unscales gradients of float32 alone.
+    kept = nn.Parameter(torch.ones(3))
+    optimizer, scaler = torch.optim.SGD([kept], 0.1), torch.amp.GradScaler("cpu")
+    for input, is_skipped in ((torch.zeros(4, 3), True), (INPUT[..., 0, 0], False)):
+        optimizer.zero_grad()
+        scale = scaler.get_scale()
+        with aclgrad.torch.remote_backward(client, strict=True):
+            loss = layer((input * kept).half()).float().pow(2).sum() * 1e-4
+        scaler.scale(loss).backward()
+        before = kept.detach().clone()
+        scaler.step(optimizer)
+        scaler.update()
+        assert torch.equal(kept, before) == is_skipped
+        assert (scaler.get_scale() < scale) == is_skipped
+    assert client.called == ["batch_norm_backward"] * 2

@@ -71,8 +71,9 @@ class VarianceRule:
     """Every value is the reciprocal 1 / sqrt(var + eps) of a standard deviation, with a variance that float32 holds.
 
     That is from 1 / sqrt(the largest float32) to 1 / sqrt(eps), which rounding may exceed by `tolerance` of it; 0, the
-    reciprocal for an infinite variance; or NaN. If `is_converted`, the device reads the variance in its place, as
-    float32: max(1 / value^2 - eps, 0). It would compute with another number for any other value.
+    reciprocal for an infinite variance; infinity, if a forward pass in float16 could not hold it; or NaN. If
+    `is_converted`, the device reads the variance in its place, as float32: max(1 / value^2 - eps, 0), and -eps for
+    infinity, so that it divides by 0. It would compute with another number for any other value.
     """
 
     eps: float

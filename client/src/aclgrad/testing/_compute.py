@@ -89,10 +89,10 @@ def _values(tensor: TensorView, rule: ValueRule | None) -> Array:
 
 
 def _are_reciprocals(values: Array, rule: VarianceRule) -> bool:
-    """Says whether each value is the reciprocal of a standard deviation, or NaN."""
+    """Says whether each value is the reciprocal of a standard deviation, overflowed or not, or NaN."""
     least, most = np.finfo(np.float32).max ** -0.5, rule.eps**-0.5 * (1 + rule.tolerance)
     wide = values.astype(np.float64)
-    return bool((np.isnan(wide) | (wide == 0) | ((wide >= least) & (wide <= most))).all())
+    return bool((np.isnan(wide) | np.isposinf(wide) | (wide == 0) | ((wide >= least) & (wide <= most))).all())
 
 
 def _lie_in_windows(indices: Array, pooling: Pooling) -> bool:
