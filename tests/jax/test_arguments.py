@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+import torch
 from jax import numpy as jnp
 
 import aclgrad
@@ -64,6 +65,28 @@ REFUSED: tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...] = (
     ("pad", (VOLUMES, (1, 1, 0, 0, -1, 0), "reflect"), {}, r"pad\[4\] is -1; send at least 0"),
     ("pad", (jnp.ones((1, 1, 20, 20), jnp.bfloat16), (0, 8, 8, 0), "reflect"), {}, "pad is .*; for bfloat16 send"),
 )
+
+
+NO_ARRAYS = {
+    **dict.fromkeys(("gelu", "hardswish", "leaky_relu", "relu", "sigmoid", "silu", "swiglu", "tanh"), ()),
+    **dict.fromkeys(("adaptive_avg_pool2d", "adaptive_avg_pool3d", "avg_pool2d", "interpolate", "max_pool2d"), (1,)),
+    **dict.fromkeys(("group_norm", "layer_norm", "log_softmax", "rms_norm", "softmax"), (-1,)),
+    **dict.fromkeys(("max_unpool2d", "max_unpool3d", "roi_align"), (INDICES, 8)),
+    "batch_norm": (None, None, None, None, True),
+    "grid_sample": (PLANES,),
+    "pad": ((1, 1), "reflect"),
+    "threshold": (0.0, 0.0),
+}
+"""What each function but `embedding` takes after its first argument."""
+
+
+@pytest.mark.parametrize(("name", "others"), NO_ARRAYS.items(), ids=NO_ARRAYS)
+def test_what_is_no_array_is_refused_by_name(client: aclgrad.Client, name: str, others: tuple[Any, ...]) -> None:
+    assert {*NO_ARRAYS, "embedding"} == set(aclgrad.jax.__all__)
+    first = "x" if name == "swiglu" else "input"
+    for value, told in (([[1.0, 2.0]], "list"), (None, "NoneType"), (torch.ones(1, 1, 2, 2), "Tensor")):
+        with pytest.raises(aclgrad.InvalidFieldError, match=f"^{first} is a {told}; give a jax.Array$"):
+            getattr(aclgrad.jax, name)(value, *others, client=client)
 
 
 @pytest.mark.parametrize("traced", [False, True])

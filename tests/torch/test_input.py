@@ -1,5 +1,6 @@
 """Tensors that are not plain: on other devices, strided, read-only, empty, of other kinds."""
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,30 @@ def test_indices_out_of_range_are_refused_by_name(client: RecordingClient) -> No
 def test_a_client_is_needed(client: object) -> None:
     with pytest.raises(aclgrad.InvalidSettingError, match=r"client is a \w+; give an aclgrad.Client"):
         aclgrad.torch.remote_backward(client)
+
+
+FUNCTIONS = sorted(set(aclgrad.torch.__all__) - {"compare_backward", "remote_backward"})
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_is_no_tensor_is_refused_by_name(client: RecordingClient, name: str) -> None:
+    call = getattr(aclgrad.torch, name)
+    first = next(iter(inspect.signature(call).parameters))
+    for value, told in ((np.ones((2, 3, 4, 4)), "ndarray"), ([[1.0]], "list"), (None, "NoneType")):
+        refusal = pytest.raises(aclgrad.InvalidFieldError, match=f"^{first} is a {told}; give a torch.Tensor$")
+        with refusal:
+            call(value, client=client)
+        with refusal:
+            call(**{first: value}, client=client)
+
+
+def test_each_tensor_is_looked_at_and_those_that_may_be_absent_are_not_missed(client: RecordingClient) -> None:
+    images, weight = torch.ones(1, 2, 3), np.ones(3)
+    with pytest.raises(aclgrad.InvalidFieldError, match=r"^weight is a ndarray; give a torch.Tensor$"):
+        aclgrad.torch.layer_norm(images, (3,), weight, client=client)
+    assert aclgrad.torch.layer_norm(images, (3,), None, bias=torch.zeros(3), client=client).shape == (1, 2, 3)
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'input'"):
+        aclgrad.torch.silu(client=client)
 
 
 def test_tensors_are_inputs_of_the_plain_client(client: RecordingClient) -> None:

@@ -61,6 +61,8 @@ def checked_named(
     inputs.setdefault("bias", inputs.get("weight", inputs.get("gamma", spec.inputs[0])))
     # Nor the input, if it takes the output.
     inputs.setdefault("input", spec.inputs[0])
+    name, value = next(iter(arguments.items()))
+    check_array(name, value)
     given = {
         name: _checked_array(name, value, _dtypes(inputs[name]), inputs[name])
         for name, value in arguments.items()
@@ -72,9 +74,14 @@ def checked_named(
     return given
 
 
-def _checked_array(name: str, value: Any, dtypes: Sequence[str], spec: InputSpec) -> jax.Array:
+def check_array(name: str, value: Any) -> None:
+    """Raises InvalidFieldError unless the value is an array of JAX or numpy."""
     if not isinstance(value, jax.Array | np.ndarray):
         raise InvalidFieldError.at(name, f"is a {type(value).__name__}", "give a jax.Array")
+
+
+def _checked_array(name: str, value: Any, dtypes: Sequence[str], spec: InputSpec) -> jax.Array:
+    check_array(name, value)
     try:
         array = jnp.asarray(value)
     except TypeError:

@@ -10,6 +10,7 @@ from jax import numpy as jnp
 
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidFieldError
+from aclgrad.jax._checks import check_array
 from aclgrad.jax._several import Forward, differentiable_by_several
 
 
@@ -66,6 +67,7 @@ def swiglu(x: Array, dim: int = -1, *, client: Client) -> Array:
 
     Takes float32, float16 and bfloat16. The gradient has no derivative of its own.
     """
+    check_array("x", x)
     shape = jnp.shape(x)
     if not -len(shape) <= dim < len(shape) or shape[dim] % 2:
         problem = f"is {dim}, and x has the shape {shape}"

@@ -10,7 +10,7 @@ from jax import Array
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidFieldError
 from aclgrad.jax import _nonlinear
-from aclgrad.jax._checks import checked_sizes
+from aclgrad.jax._checks import check_array, checked_sizes
 from aclgrad.jax._several import Forward, differentiable_by_several
 
 _MODES = ("bilinear", "nearest")
@@ -56,6 +56,7 @@ def embedding(
     The gradient of `weight` has no derivative of its own. Takes float32, float16 and bfloat16, and int32 or int64
     indices. JAX moves indices that are no rows to the nearest; the server refuses them in the backward pass.
     """
+    check_array("weight", weight)
     rows = np.shape(weight)[0] if np.ndim(weight) == 2 else 0
     if not rows:
         raise InvalidFieldError.at("weight.shape", f"is {np.shape(weight)}", "give (rows, columns)")
@@ -146,6 +147,7 @@ def group_norm(
     float16 and bfloat16, and parameters of float32 or the input's dtype.
     """
     _check_eps(eps)
+    check_array("input", input)
     shape = np.shape(input)
     if not isinstance(num_groups, int) or num_groups < 1 or len(shape) < 2 or shape[1] % num_groups:
         raise InvalidFieldError.at("num_groups", f"is {num_groups!r} for {shape}", "give a divisor of the channels")
@@ -181,6 +183,7 @@ def batch_norm(
     and bfloat16, and the others in float32 or the input's dtype.
     """
     _check_eps(eps)
+    check_array("input", input)
     shape = np.shape(input)
     if not isinstance(training, bool):
         raise InvalidFieldError.at("training", f"is {training!r}", "give a bool")
@@ -243,6 +246,7 @@ def grid_sample(
 
 
 def _last_sizes(input: Array, normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
+    check_array("input", input)
     count = len(normalized_shape) if isinstance(normalized_shape, Sequence | np.ndarray) else 1
     sizes = checked_sizes("normalized_shape", normalized_shape, count)
     if not sizes or None in sizes or sizes != np.shape(input)[-len(sizes) :]:

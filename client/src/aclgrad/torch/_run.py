@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, TypeVar, cast
+from inspect import signature
+from types import NoneType
+from typing import Any, Final, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -20,13 +22,21 @@ from aclgrad.torch._tensors import dtype_name
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Size = int | Sequence[int]
+_TENSORS: Final = {Tensor: (Tensor,), Tensor | None: (Tensor, NoneType)}
+"""What a parameter that is annotated so takes."""
 
 
 def public(function: Function) -> Function:
     """Returns the function as users call it by name: what would stay local in a block is an error here."""
+    kinds = ((name, _TENSORS.get(each.annotation)) for name, each in signature(function).parameters.items())
+    tensors = [(place, name, kind) for place, (name, kind) in enumerate(kinds) if kind is not None]
 
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
+        for place, name, kind in tensors:
+            given = args[place : place + 1] or [options[name] for _ in range(name in options)]
+            if not all(isinstance(each, kind) for each in given):
+                raise InvalidFieldError.at(name, f"is a {type(given[0]).__name__}", "give a torch.Tensor")
         try:
             return function(*args, **options)
         except LocalError as reason:
