@@ -106,7 +106,15 @@ STAY_LOCAL = (
     call("pad", "", (2, 3, 4, 5), (1, 2, 3, 4)),
     call("pad", "", (2, 3, 4, 5), (1, 2, 3, 4), mode="circular"),
     call("interpolate", "", (2, 3, 5, 4), scale_factor=1.3),
-    call("interpolate", "", (2, 3, 5, 4), scale_factor=2, mode="bilinear"),
-    call("interpolate", "", (2, 3, 5), scale_factor=2),
+    *(
+        call("interpolate", "", (2, 3, *(5, 4, 3)[:axes]), scale_factor=2, mode=mode)
+        for axes, modes in {
+            1: ("nearest", "nearest-exact", "linear", "area"),
+            2: ("nearest-exact", "bilinear", "bicubic", "area"),
+            3: ("nearest", "nearest-exact", "trilinear", "area"),
+        }.items()
+        for mode in modes
+    ),
+    call("interpolate", "", (2, 3, 5, 4), scale_factor=2, mode="bilinear", antialias=True),
 )
 """Calls whose gradient no operator computes."""

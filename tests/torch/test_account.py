@@ -46,6 +46,7 @@ def test_calls_are_counted_by_function_layer_and_reason(client: RecordingClient)
         with torch.no_grad():
             functional.max_pool2d(INPUT, 2)
     assert remote.account.calls == {
+        Place("pad", "Net", "there is no operator for constant pads"): 2,
         Place("interpolate", "Net.stem", SCALE): 2,
         Place("max_pool2d", "Net.blocks.0.layers.1", None): 2,
         Place("avg_pool2d", "Net.blocks.0", None): 2,
@@ -55,7 +56,7 @@ def test_calls_are_counted_by_function_layer_and_reason(client: RecordingClient)
     lines = str(remote).splitlines()
     assert lines[0].split() == ["calls", "gradient", "function", "layer", "because"]
     assert any(line.split()[:4] == ["2", "local", "interpolate", "Net.stem"] and SCALE in line for line in lines)
-    assert lines[-1] == "6 of 8 gradients come from the server; none is recorded for 1 more"
+    assert lines[-1] == "6 of 10 gradients come from the server; none is recorded for 1 more"
     assert len(client.called) == 6
 
 
@@ -72,14 +73,17 @@ def test_a_strict_block_refuses_what_would_stay_local(client: RecordingClient) -
     input = INPUT.clone().requires_grad_()
     with aclgrad.torch.remote_backward(client, strict=True):
         functional.max_pool2d(INPUT, 2, dilation=2)  # wants no gradient
-        functional.pad(input, (1, 1))  # no operator is for constant pads
         functional.max_pool2d(input, 2).sum().backward()
         with pytest.raises(
             aclgrad.InvalidFieldError, match=r"max_pool2d.* would stay local: the operator has no dilation"
         ):
             functional.max_pool2d(input, 2, dilation=2)
-        with pytest.raises(aclgrad.InvalidFieldError, match=r"interpolate.*of Net.stem would stay local"):
+        with pytest.raises(aclgrad.InvalidFieldError, match=r"pad.*of Net would stay local: .* constant pads"):
             Net()(input)
+        with pytest.raises(
+            aclgrad.InvalidFieldError, match=r"interpolate.*of Sequential.0 would stay local: .*bilinear"
+        ):
+            nn.Sequential(nn.Upsample(scale_factor=2, mode="bilinear"))(input)
     assert client.called == ["max_pool2d_with_mask_backward"]
 
 

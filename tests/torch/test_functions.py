@@ -47,10 +47,14 @@ def test_half_types_keep_their_type(client: RecordingClient, call: Call, dtype: 
 
 @pytest.mark.parametrize("call", STAY_LOCAL, ids=str)
 def test_what_no_operator_computes_stays_local(client: RecordingClient, call: Call) -> None:
-    with aclgrad.torch.remote_backward(client):
+    with aclgrad.torch.remote_backward(client) as remote:
         _, gradient = call.locally()
     assert client.called == []
     torch.testing.assert_close(gradient, call.locally()[1])
+    assert [(place.function, place.whose) for place in remote.account.calls.elements()] == [(call.function, "local")]
+    strict = aclgrad.torch.remote_backward(client, strict=True)
+    with strict, pytest.raises(aclgrad.InvalidFieldError, match=f"{call.function} would stay local: .+ outside of the"):
+        call.locally()
     function = getattr(aclgrad.torch, call.function)
     with pytest.raises(aclgrad.InvalidFieldError, match=f"{call.function} has .* call PyTorch's own function"):
         call.run(lambda *args, **options: function(*args, **options, client=client))
@@ -88,7 +92,7 @@ def test_the_pooling_operator_is_one_that_the_server_lists(
     class Listed:
         name = "max_pool2d_with_indices_backward"
 
-    monkeypatch.setattr(client, "list_operators", lambda: [Listed])
+    monkeypatch.setattr(client, "list_operators", lambda **_: [Listed])
     call = next(each for each in CALLS if each.function == "max_pool2d")
     with aclgrad.torch.remote_backward(client):
         _, gradient = call.locally()

@@ -25,10 +25,6 @@ class LocalError(Exception):
     """A call whose gradient no operator computes; the text says why."""
 
 
-class ForeignError(LocalError):
-    """A call that only looks like those of the operators, such as a constant pad: nobody expects it on the server."""
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a function was called, and why its gradient is not the server's; None if it is."""

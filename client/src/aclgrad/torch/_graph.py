@@ -1,6 +1,6 @@
 """What autograd's graph tells of local gradients that no block has seen being made, as those of TorchScript."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from torch import Tensor
@@ -27,21 +27,26 @@ _NODES: Final = {
     "LogSoftmaxBackward": "log_softmax",
     "MaxPool2DWithIndicesBackward": "max_pool2d",
     "SoftmaxBackward": "softmax",
-    "UpsampleNearest2DBackward": "interpolate",
+    **{f"Upsample{rule}Backward": "interpolate" for rule in ("Linear1D", "Trilinear3D")},
+    **{f"Upsample{rule}2D{aa}Backward": "interpolate" for rule in ("Bilinear", "Bicubic") for aa in ("", "Aa")},
+    **{f"Upsample{rule}{axes}DBackward": "interpolate" for rule in ("Nearest", "NearestExact") for axes in (1, 2, 3)},
 }
 """The functions by the nodes of PyTorch; a mean over one window is not told from other means."""
 _NOTED: Final = "aclgrad"
 
 
-def mark(result: Any, function: str) -> None:
-    """Marks the node of a function's local result as noted."""
-    first = result[0] if isinstance(result, tuple) else result
-    node = first.grad_fn if isinstance(first, Tensor) else None
-    # A shape may have been changed after the function.
-    for each in (node, *(following for following, _ in getattr(node, "next_functions", ()))):
-        if each is not None and function.startswith(_function_of(each) or " "):
-            each.metadata[_NOTED] = True
-            return
+def nodes_of(tensors: Iterable[Any]) -> set[Node]:
+    """Returns the nodes that have computed these tensors."""
+    return {each.grad_fn for each in tensors if isinstance(each, Tensor) and each.grad_fn is not None}
+
+
+def mark(result: Any, inputs: set[Node]) -> None:
+    """Marks what a local function has added to the graph as noted, from its result back to the nodes of its inputs.
+
+    They may be those of other functions in `_NODES`: interpolate with "area" pools, and cross_entropy has a softmax.
+    """
+    for node in _behind(nodes_of(result if isinstance(result, tuple) else (result,)), inputs):
+        node.metadata[_NOTED] = True
 
 
 def _function_of(node: Node) -> str | None:
@@ -50,15 +55,20 @@ def _function_of(node: Node) -> str | None:
 
 def unnoted(tensors: Any) -> Iterator[str]:
     """Yields the functions whose gradients PyTorch computes in the graph of these tensors, each node once for ever."""
-    given = tensors if isinstance(tensors, list | tuple) else (tensors,)
-    waiting = [each.grad_fn for each in given if isinstance(each, Tensor) and each.grad_fn is not None]
-    seen = set(waiting)
-    while waiting:
-        node = waiting.pop()
+    for node in _behind(nodes_of(tensors if isinstance(tensors, list | tuple) else (tensors,)), set()):
         function = _function_of(node)
         if function is not None and _NOTED not in node.metadata:
             node.metadata[_NOTED] = True
             yield function
+
+
+def _behind(first: set[Node], seen: set[Node]) -> Iterator[Node]:
+    """Yields these nodes and all that they follow from, but for those that were seen before."""
+    waiting = list(first - seen)
+    seen |= first
+    while waiting:
+        node = waiting.pop()
+        yield node
         for following, _ in node.next_functions:
             if following is not None and following not in seen:
                 seen.add(following)

@@ -11,11 +11,11 @@ from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidFieldError
-from aclgrad.torch._account import UNRECORDED, Account, ForeignError, LocalError
+from aclgrad.torch._account import UNRECORDED, Account, LocalError
 from aclgrad.torch._blocks import OPEN
 from aclgrad.torch._clients import number_of
 from aclgrad.torch._functions import rerouted
-from aclgrad.torch._graph import mark, unnoted
+from aclgrad.torch._graph import mark, nodes_of, unnoted
 from aclgrad.torch._unseen import Unseen, is_checkpointed
 
 _COMPILED: Final = "functional.pad stays local in what torch.compile has compiled, unseen; call aclgrad.torch.pad"
@@ -101,8 +101,6 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
         if reroute is not None and torch.is_grad_enabled() and wants:
             try:
                 return reroute(*args, **options, client=self._client)
-            except ForeignError:
-                pass
             except LocalError as reason:
                 # An attribute for each function: a graph that only assigns it is not compiled again for its value.
                 setattr(self, _COMPILED_LOCAL + function.__name__, str(reason))
@@ -128,12 +126,12 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
                 if os.getpid() != self._process:
                     raise LocalError("this process was forked off the one that has the client")
                 return reroute(*args, **options, client=self._client if is_here else None)
-        except ForeignError:
-            pass
         except LocalError as reason:
             self._stay_local(str(reason), function.__name__)
+            # Before the call, which may be one in place.
+            inputs = nodes_of((*args, *options.values()))
             result = function(*args, **options)
-            mark(result, function.__name__)
+            mark(result, inputs)
             return result
         return function(*args, **options)
 

@@ -17,7 +17,7 @@ from aclgrad._client.sync.client import Client
 from aclgrad.judgement import comparison
 from aclgrad.judgement.rows import Finding
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.torch._account import ForeignError, LocalError
+from aclgrad.torch._account import LocalError
 from aclgrad.torch._gradients import SentCall, record_sent_calls
 from aclgrad.torch._tensors import Array, array_of, dtype_name
 
@@ -152,9 +152,9 @@ class Served:
 
     @classmethod
     def of(cls, call: RecordedCall, client: Client) -> "Served":
-        """Raises LocalError, or ForeignError, with the reason, if no operator of the server computes the gradients."""
+        """Raises LocalError, with the reason, if no operator of the server computes the gradients."""
         if call.remote is None:
-            raise ForeignError(f"no operator computes the gradient of {call.function.__name__}")
+            raise LocalError(f"no operator computes the gradient of {call.function.__name__}")
         with record_sent_calls() as sent:
             gradients = call.gradients(partial(call.remote, client=client), device="cpu")
         return cls(_arrays(gradients), tuple(sent))

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from aclgrad._client.sync.client import Client
-from aclgrad.torch._account import ForeignError, LocalError
+from aclgrad.torch._account import LocalError
 from aclgrad.torch._run import Size, per_axis, run
 
 
@@ -23,7 +23,7 @@ def pad(
     """
     rule = {"replicate": "replication", "reflect": "reflection"}.get(mode)
     if rule is None:
-        raise ForeignError(f"there is no operator for {mode} pads")
+        raise LocalError(f"there is no operator for {mode} pads")
     return run(f"{rule}_pad{len(pad) // 2}d", client, input, list(pad))
 
 
@@ -44,7 +44,7 @@ def interpolate(
     not have, and for what its product does not compute.
     """
     if mode != "nearest" or align_corners is not None or antialias:
-        raise ForeignError(f"there is an operator for nearest neighbours alone, not for {mode}")
+        raise LocalError(f"there is an operator for nearest neighbours alone, not for {mode}")
     if input.dim() != 4 or (size is None) == (scale_factor is None):
         raise LocalError("the operator takes 4 dims, and a size or a scale")
     if scale_factor is None:
