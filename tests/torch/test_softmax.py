@@ -87,6 +87,17 @@ def test_vmap_makes_one_call(client: RecordingClient, name: str) -> None:
     assert len(client.called) == 5
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_vmap_keeps_scalars_apart(client: RecordingClient, name: str) -> None:
+    def gradient_and_output(function: Callable[..., Tensor], **more: Any) -> Any:
+        each = torch.func.grad_and_value(lambda scalar: function(scalar, 0, **more))
+        return torch.vmap(each)(random(3)), torch.vmap(torch.vmap(each))(random(2, 3))
+
+    found = gradient_and_output(getattr(aclgrad.torch, name), client=client)
+    torch.testing.assert_close(found, gradient_and_output(getattr(functional, name)))
+    assert client.called == [f"{name}_backward"] * 2
+
+
 def test_attention_of_a_model(client: RecordingClient) -> None:
     values, keys = random(2, 5, 8), random(2, 6, 8, seed=2)
 

@@ -74,6 +74,8 @@ def fold_into_leading_axes(
     whole = [_mapped_first(value, size, dim) for value, dim in zip(values.values(), dims, strict=True)]
     if whole[0].dim() > max(ranks):
         return call_each(function, size, values, dims, ranks)
+    if whole[0].dim() == 1:  # of scalars, whose own axis is not that of vmap
+        return function(*[each.unsqueeze(-1) if isinstance(each, Tensor) else each for each in whole]).squeeze(-1), 0
     return function(*whole), 0
 
 
