@@ -54,15 +54,16 @@ def run(name: str, client: Client | None, input: Tensor, *rest: Any) -> Any:
     if name not in OPERATIONS:
         raise LocalError(f"there is no operator for {name}")
     grad_output = OPERATORS[OPERATIONS[name].operator].inputs[0]
-    if not any(dtype_name(input) in dtypes for dtypes in grad_output.dtypes.values()):
-        raise LocalError(f"no product takes {dtype_name(input)}")
     if input.dim() not in grad_output.ranks:
         ranks = " or ".join(map(str, grad_output.ranks))
         raise LocalError(f"the input has {input.dim()} dims, and the operator takes {ranks}")
+    input, *others = of_autocast(OPERATIONS[name].cast_by, input, *rest)
+    if not any(dtype_name(input) in dtypes for dtypes in grad_output.dtypes.values()):
+        raise LocalError(f"no product takes {dtype_name(input)}")
     if client is None:
         raise LocalError("a thread that begins in the block has to enter it itself")
     if torch.compiler.is_compiling():
-        return FUNCTIONS[name].apply(input, *rest, number_of(client))
+        return FUNCTIONS[name].apply(input, *others, number_of(client))
     if torch.jit.is_tracing():
         raise LocalError("torch.jit.trace records PyTorch's own functions alone")
     # By the thread: PyTorch has no other way to know.
@@ -70,7 +71,7 @@ def run(name: str, client: Client | None, input: Tensor, *rest: Any) -> Any:
         raise LocalError("forward-mode derivatives are not the operators'; use reverse mode (grad, vjp, jacrev)")
     number = number_of(client)
     try:
-        return FUNCTIONS[name].apply(input, *rest, number)
+        return FUNCTIONS[name].apply(input, *others, number)
     except REFUSALS as refused:
         raise LocalError(str(refused)) from None
 
@@ -84,10 +85,22 @@ def per_axis(value: Size | None, count: int) -> list[int]:
     return sizes * count if len(sizes) == 1 else sizes
 
 
-def of_autocast(function: Callable[..., Tensor], *tensors: Any) -> Any:
-    """Returns the tensors in the dtype to which autocast takes them for a function; that one takes empty vectors."""
-    device = tensors[0].device.type
+def of_autocast(function: Callable[..., Any], *values: Any) -> Sequence[Any]:
+    """Returns the values as autocast would hand them to a function of PyTorch, whose result for them has its dtype.
+
+    So it is PyTorch's lists that decide, whatever the device and the version.
+    """
+    device = values[0].device.type
     if not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
-        return tensors
-    dtype = function(*[None if each is None else each.new_empty(0) for each in tensors]).dtype
-    return [None if each is None else each.to(dtype) for each in tensors]
+        return values
+    result = function(*values)
+    dtype = (result[0] if isinstance(result, tuple) else result).dtype
+    is_cast = dtype != values[0].dtype
+
+    def cast(each: Any) -> Any:
+        # Autocast leaves float64 alone, and functions that it leaves alone take wider parameters.
+        if not isinstance(each, Tensor) or not each.is_floating_point() or torch.float64 in (each.dtype, dtype):
+            return each
+        return each.to(dtype) if is_cast or torch.promote_types(each.dtype, dtype) == dtype else each
+
+    return [cast(each) for each in values]

@@ -10,7 +10,7 @@ from torch.nn import functional
 from aclgrad._client.sync.client import Client
 from aclgrad.torch._account import LocalError
 from aclgrad.torch._batch_norm import update
-from aclgrad.torch._run import of_autocast, run
+from aclgrad.torch._run import run
 
 _MODES: Final = ("bilinear", "nearest")
 _PADDINGS: Final = ("zeros", "border", "reflection")
@@ -67,10 +67,6 @@ def grid_sample(
     if mode not in _MODES or padding_mode not in _PADDINGS:
         raise LocalError(f"there is no operator for the mode {mode} with the padding mode {padding_mode}")
 
-    def sample_nothing(input: Tensor, grid: Tensor) -> Tensor:
-        return functional.grid_sample(input.reshape(0, 1, 1, 1), grid.reshape(0, 1, 1, 2), align_corners=False)
-
-    input, grid = of_autocast(sample_nothing, input, grid)
     rule = _MODES.index(mode), _PADDINGS.index(padding_mode), bool(align_corners)
     sampled: Tensor = run(f"grid_sampler_{3 if input.dim() == 5 else 2}d", client, input, grid, *rule)
     return sampled
@@ -90,9 +86,6 @@ def group_norm(
     The gradients of `input`, `weight` and `bias` are those of the client's server, and have no second derivatives.
     Raises InvalidFieldError for what its product does not compute.
     """
-    input, weight, bias = of_autocast(
-        lambda input, *_: functional.group_norm(input.reshape(0, 1, 1), 1), input, weight, bias
-    )
     if input.dim() < 2 or num_groups < 1 or input.shape[1] % num_groups:
         raise LocalError("PyTorch refuses groups that do not divide the channels")
     if any(each is not None and each.shape != input.shape[1:2] for each in (weight, bias)):
@@ -115,9 +108,6 @@ def layer_norm(
     The gradients of `input`, `weight` and `bias` are those of the client's server, and have no second derivatives.
     Raises InvalidFieldError for what its product does not compute.
     """
-    input, weight, bias = of_autocast(
-        lambda input, *_: functional.layer_norm(input.reshape(0, 1), (1,)), input, weight, bias
-    )
     normalised: Tensor = run("layer_norm", client, input, list(normalized_shape), weight, bias, eps)[0]
     return normalised
 
@@ -135,7 +125,6 @@ def rms_norm(
     The gradients of `input` and `weight` are those of the client's server, and have no second derivatives. Raises
     InvalidFieldError for what its product does not compute.
     """
-    input, weight = of_autocast(lambda input, *_: functional.rms_norm(input.reshape(0, 1), (1,)), input, weight)
     gamma = input.new_ones(tuple(normalized_shape)) if weight is None else weight
     normalised: Tensor = run("rms_norm", client, input, list(normalized_shape), gamma, eps)[0]
     return normalised

@@ -53,6 +53,9 @@ def _cross_entropy(
     """Is PyTorch's own, which computes both parts at once."""
     if label_smoothing or target.is_floating_point():
         raise LocalError("log_softmax is a part of it for targets that are classes, without label_smoothing")
+    input, weight = of_autocast(
+        lambda input, weight: functional.cross_entropy(input.new_empty(0, 1), target.new_empty(0)), input, weight
+    )
     likelihoods = log_softmax(input, min(1, max(input.dim() - 1, 0)), client=client)
     return functional.nll_loss(likelihoods, target, weight, size_average, ignore_index, reduce, reduction)
 
@@ -69,7 +72,7 @@ def _run(
     if not isinstance(dim, int) or not -rank <= dim < rank:
         raise LocalError(f"the operator takes an axis, and dim is {dim}")
     if dtype is None:
-        (cast,) = of_autocast(lambda each: function(each, 0), input)
+        (cast,) = of_autocast(lambda each: function(each.new_empty(0), 0), input)
     else:
         cast = input.to(dtype)
     result: Tensor = run(name, client, cast, dim if dim < 0 else dim - rank)

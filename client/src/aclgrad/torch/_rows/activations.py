@@ -27,6 +27,8 @@ def _softmax(name: str) -> Operation:
         "Tensor input, int dim",
         lambda input, dim: forward(input, dim, False),
         is_linear=False,
+        # The function itself casts: it has the dtype that a user gave.
+        cast_by=lambda input, _: input,
         fold=fold_into_leading_axes,
         **_OF_OUTPUT,
     )

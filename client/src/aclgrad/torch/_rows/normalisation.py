@@ -66,6 +66,11 @@ def _sent_groups(known: Known) -> dict[str, Any]:
     return {**known, **{name: known[name].to(dtype) for name in ("mean", "rstd", "gamma") if known[name] is not None}}
 
 
+def _of_one(*parameters: Tensor | None) -> list[Tensor | None]:
+    """Returns parameters of one channel in the place of those of any."""
+    return [None if each is None else each.new_empty(1) for each in parameters]
+
+
 ROWS: Final = (
     Operation(
         "layer_norm",
@@ -75,6 +80,7 @@ ROWS: Final = (
         _layer_norm_shapes,
         more=lambda _, output: {"mean": output[1], "rstd": output[2]},
         saved=lambda _: ("bias", "input", "weight", "mean", "rstd"),
+        cast_by=lambda input, _, *rest: torch.layer_norm(input.new_empty(0, 1), (1,), *_of_one(*rest[:2])),
         is_linear=False,
         fold=fold_into_rows,
         returns="(Tensor, Tensor, Tensor)",
@@ -86,6 +92,7 @@ ROWS: Final = (
         _fused_rms_norm,
         more=lambda _, output: {"rstd": output[1]},
         saved=lambda _: ("input", "gamma", "rstd"),
+        cast_by=lambda input, *_: torch.rms_norm(input.new_empty(0, 1), (1,)),
         is_linear=False,
         fold=fold_into_rows,
         returns="(Tensor, Tensor)",
@@ -98,6 +105,7 @@ ROWS: Final = (
         _group_norm_shapes,
         more=_group_norm_sizes,
         saved=lambda _: ("input", "gamma", "mean", "rstd"),
+        cast_by=lambda input, _, *rest: torch.group_norm(input.new_empty(0, 1, 1), 1, *_of_one(*rest[:2])),
         sent=_sent_groups,
         is_linear=False,
         fold=call_each,
@@ -111,6 +119,9 @@ ROWS: Final = (
         batch_norm_shapes,
         more=lambda _, output: {"save_mean": output[1], "save_invstd": output[2]},
         saved=lambda _: ("input", "running_mean", "running_var", "weight", "save_mean", "save_invstd"),
+        cast_by=lambda input, *rest: torch.batch_norm(
+            input.new_empty(2 if input.numel() else 0, 1), *_of_one(*rest[2:4]), None, None, True, 0.0, 1.0, False
+        ),
         sent=sent_statistics,
         is_linear=False,
         fold=fold_into_channels,

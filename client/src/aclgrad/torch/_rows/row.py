@@ -32,6 +32,18 @@ def _known(
     return known
 
 
+def without_batch(function: Callable[..., Any], most: int) -> Callable[..., Any]:
+    """Returns the function of tensors that have an empty batch; inputs with a batch have `most` axes."""
+
+    def call(input: Tensor, *rest: Any) -> Any:
+        first = int(input.dim() == most)
+        return function(
+            *[each.new_empty((0, *each.shape[first:])) if isinstance(each, Tensor) else each for each in (input, *rest)]
+        )
+
+    return call
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """A differentiable function of the arguments that the operator's outputs are gradients of.
@@ -39,7 +51,9 @@ class Operation:
     The operator's inputs and attributes are taken by name from the arguments, and from the result of `more`, which
     derives values from arguments and output. The others have their defaults. `saved` names the tensors that PyTorch's
     own function saves, in its order: where a checkpoint computes it again without a block, it finds the same ones.
-    `sent` returns what becomes of them for the operator, and `fold` makes one call of many for vmap.
+    `sent` returns what becomes of them for the operator, and `fold` makes one call of many for vmap. `cast_by` is
+    PyTorch's function that autocast may cast arguments for; it takes those of `forward`, and computes next to nothing.
+    By default it is `forward` of an empty batch.
     A linear function is the backward pass of its own backward pass: `sizes` returns what its arguments lack among the
     operator's, given the shape of the gradient of the output. For another one `again` is that pass, of the gradient of
     the input, the indices and the client. One that is not linear either (`is_linear`) has a second
@@ -62,6 +76,7 @@ class Operation:
     fold: Fold = fold_into_batch
     returns: str = "Tensor"
     function: str = ""
+    cast_by: Callable[..., Any] = _nothing
     spec: OperatorSpec = field(init=False)
     names: tuple[str, ...] = field(init=False)
     """The arguments' names, without the client."""
@@ -75,6 +90,8 @@ class Operation:
         spec = OPERATORS[self.operator]
         object.__setattr__(self, "function", self.function or self.name)
         object.__setattr__(self, "spec", spec)
+        if self.cast_by is _nothing:
+            object.__setattr__(self, "cast_by", without_batch(self.forward, max(spec.inputs[0].ranks)))
         object.__setattr__(self, "names", names)
         of = ("input" if each.of == "self" else each.of for each in spec.outputs)
         object.__setattr__(self, "targets", tuple(map(names.index, of)))

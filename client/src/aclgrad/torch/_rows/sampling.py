@@ -6,7 +6,7 @@ import torch
 
 from aclgrad.torch._folding import call_each
 from aclgrad.torch._roi_align import roi_align, roi_align_shape
-from aclgrad.torch._rows.row import Operation
+from aclgrad.torch._rows.row import Operation, without_batch
 
 aten: Final = torch.ops.aten
 
@@ -32,6 +32,8 @@ ROWS: Final = (
         more=lambda arguments, _: {"input_size": arguments["input"].shape},
         saved=lambda _: (),
         function="interpolate",
+        # Not of an empty batch, which PyTorch's fake kernel refuses.
+        cast_by=lambda input, *_: aten.upsample_nearest2d(input.new_empty(1, 1, 1, 1), (1, 1)),
     ),
     Operation(
         "roi_align",
@@ -51,6 +53,7 @@ ROWS: Final = (
             saved=lambda _: ("grid", "input"),
             is_linear=False,
             function="grid_sample",
+            cast_by=without_batch(aten.grid_sampler, axes + 2),
         )
         for axes in (2, 3)
     ),
@@ -62,6 +65,7 @@ ROWS: Final = (
         more=lambda arguments, _: {"num_weights": arguments["input"].shape[0]},
         saved=lambda _: ("indices",),
         is_linear=False,
+        cast_by=lambda input, indices, *_: aten.embedding(input.new_empty(1, 1), indices.new_empty(0)),
         fold=call_each,
     ),
 )
