@@ -128,3 +128,12 @@ def test_what_grpc_would_refuse_is_named_without_its_value(given: Any, problem: 
         aclgrad.Client(metadata=given)
     assert caught.value.field == "metadata"
     assert SECRET not in str(caught.value)
+
+
+async def test_the_wrong_kind_of_with_is_told_the_right_one() -> None:
+    told = r"^an AsyncClient is entered by `async with`; write that, or make an aclgrad.Client$"
+    with pytest.raises(TypeError, match=told), aclgrad.AsyncClient("127.0.0.1:1"):  # type: ignore[attr-defined]
+        pass
+    with pytest.raises(TypeError, match=r"^a Client is entered by `with`; write that, or make an aclgrad.Async"):
+        async with aclgrad.Client("127.0.0.1:1"):  # type: ignore[attr-defined]
+            pass

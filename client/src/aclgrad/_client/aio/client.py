@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import grpc.aio
 
@@ -136,6 +136,13 @@ class AsyncClient(BaseClient[Coroutine[Any, Any, Array]]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
+
+    if not TYPE_CHECKING:  # type checkers say so before the program runs
+
+        def __enter__(self):
+            raise TypeError("an AsyncClient is entered by `async with`; write that, or make an aclgrad.Client")
+
+        __exit__ = __enter__
 
     async def _run(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         try:

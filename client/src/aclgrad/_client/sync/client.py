@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import grpc
 
@@ -158,6 +158,13 @@ class Client(BaseClient[Array]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    if not TYPE_CHECKING:  # type checkers say so before the program runs
+
+        def __aenter__(self):
+            raise TypeError("a Client is entered by `with`; write that, or make an aclgrad.AsyncClient")
+
+        __aexit__ = __aenter__
 
     def _run(self, call: Exchange[_Result], timeout_s: Timeout, operator: str | None = None) -> _Result:
         return self._make(call, self._traced(self._start(call.method, timeout_s), operator))
