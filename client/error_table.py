@@ -31,6 +31,8 @@ def reason_table() -> str:
 
 
 def _classes(parent: type[AclgradError]) -> Iterator[type[AclgradError]]:
+    """Yields all kinds of an error, those of two parents with the first of them."""
     for each in parent.__subclasses__():
-        yield each
-        yield from _classes(each)
+        if each.__bases__[0] is parent:
+            yield each
+            yield from _classes(each)

@@ -9,8 +9,8 @@ The functions have the names, arguments and layout (N, C, H, W) of `torch.nn.fun
 numpy; the output has its dtype. A size is an integer or one for each axis, known when the function is traced.
 
 What the server does not compute raises `aclgrad.InvalidFieldError` in the forward pass, with the argument's name: calls
-of a client ask for its server's operators, every 5 s at most. An error of a later call reaches the user as JAX's, with the
-operator and the client's error in its text.
+of a client ask for its server's operators, every 5 s at most. An error of a later call reaches the user as JAX's, with
+the operator and the client's error in its text.
 """
 
 from collections.abc import Sequence
