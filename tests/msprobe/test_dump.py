@@ -110,7 +110,16 @@ def test_data_is_beside_the_dump_wherever_it_was_written() -> None:
             json.dumps({"data": {"Module.pool.MaxPool2d.forward.0": TENSOR}}),
             'holds only modules; dump again with level="L1"',
         ),
+        (json.dumps({"data": {"a\x1b.0.debug": TENSOR}}), "holds no API of PyTorch, but 'a\\x1b.0.debug'; dump again"),
         (json.dumps({"data": dict([*CALL.items()][:1])}), 'forward passes only; dump again with data_mode ["all"]'),
+        (
+            json.dumps({"data": dict([*CALL.items()][1:])}),
+            'backward passes only; dump again with data_mode ["all"], and start() before the forward pass',
+        ),
+        (
+            json.dumps({"data": {key.replace("0.b", "1.b"): value for key, value in CALL.items()}}),
+            "forward and backward passes of different calls; dump again with start() before the forward pass",
+        ),
     ],
 )
 def test_what_is_no_dump_tells_how_to_make_one(tmp_path: Path, content: str, message: str) -> None:

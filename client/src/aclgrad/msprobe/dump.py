@@ -194,13 +194,26 @@ def read_dump(path: Path, *, max_bytes: int = MAX_BYTES) -> Dump:
         if match := _CALL.fullmatch(key):
             calls[match[2]][match[1]] = value
     entries = tuple(Entry(name, forward, calls["backward"].get(name)) for name, forward in calls["forward"].items())
-    if not entries:
-        held = "only modules" if data else "no call"
-        raise DumpError(f'{path} holds {held}; dump again with level="L1", and start() before the forward pass.')
     if all(entry.backward is None for entry in entries):
-        remedy = 'dump again with data_mode ["all"], and call backward() before stop()'
-        raise DumpError(f"{path} holds forward passes only; {remedy}.")
+        held = _held(bool(entries), bool(calls["backward"]), data)
+        raise DumpError(f"{path} holds {held}.")
     return Dump(path, entries)
+
+
+def _held(has_forward: bool, has_backward: bool, data: Mapping[str, Any]) -> str:
+    """Returns what a dump has that has no whole call, and how to make one that has."""
+    start, end = "start() before the forward pass", "call backward() before stop()"
+    if has_forward and has_backward:
+        return f"forward and backward passes of different calls; dump again with {start}, and {end}"
+    if has_forward:
+        return f'forward passes only; dump again with data_mode ["all"], and {end}'
+    if has_backward:
+        return f'backward passes only; dump again with data_mode ["all"], and {start}'
+    if not data:
+        return f'no call; dump again with level="L1", and {start}'
+    others = [key for key in data if not key.startswith("Module.")]
+    held = f"no API of PyTorch, but {others[0][:40]!r}" if others else "only modules"
+    return f'{held}; dump again with level="L1", and {start}'
 
 
 def _bytes(path: Path, max_bytes: int) -> bytes:
