@@ -93,6 +93,18 @@ async def test_open_files_do_for_those_who_read_pages_and_for_the_workers() -> N
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
+@pytest.mark.parametrize("setting", ["tls_key", "tls_certificate", "identities"])
+async def test_a_file_that_workers_would_refuse_ends_the_start(tmp_path: Path, setting: str) -> None:
+    files = {name: tmp_path / name for name in ("tls_certificate", "tls_key", "identities")}
+    for path in files.values():
+        path.write_text("")
+        path.chmod(0o600)
+    files[setting].chmod(0o646)
+    with pytest.raises(StartError, match=f"{files[setting]} is not trusted: everybody may write to .*; chmod o-w"):
+        async with hosting(**{name: str(path) for name, path in files.items()}):
+            pass
+
+
 async def test_sockets_of_workers_are_in_a_private_folder_that_ends_with_the_host() -> None:
     async with hosting() as host:
         folder = Path(host.workers[0].socket).parent

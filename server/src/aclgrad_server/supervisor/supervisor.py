@@ -15,6 +15,7 @@ from typing import Final
 from aclgrad_server.admin.listener import AdminListener
 from aclgrad_server.edge.process import FILES_OF_WORKER, check_memory, check_open_files, ensure_open_files, memory_limit
 from aclgrad_server.exits import EXIT_DEVICE_LOST, EXIT_START, EXIT_UNDRAINED, StartError
+from aclgrad_server.files import UnusableFileError, read_trusted
 from aclgrad_server.listen_addresses import UNIX
 from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks, Heartbeat
 from aclgrad_server.place import Orders, Place, share_of
@@ -37,10 +38,11 @@ class Supervisor:
     """Runs a worker for each entry of `cards`, the index of its card."""
 
     def __init__(self, settings: Settings, cards: Sequence[int], reread: Callable[[], Settings]) -> None:
-        """Takes what reads the settings anew; raises StartError if the host cannot have so many workers."""
+        """Takes what reads the settings anew; raises StartError if it could not run such workers."""
         check_memory(settings.memory_limit_bytes, len(cards))
         check_open_files(FILES_OF_WORKER * len(cards))
         ensure_open_files(FILES_OF_WORKER * len(cards))
+        _check_files(settings)
         self._settings = settings
         self._cards = cards
         self._reread = reread
@@ -226,6 +228,17 @@ class Supervisor:
                 return
         self._settings = settings
         log.info("SIGHUP: all workers have the settings of now")
+
+
+def _check_files(settings: Settings) -> None:
+    """Raises StartError for a file that every worker would refuse after seconds; they also look at what is in it."""
+    try:
+        for path in filter(None, (settings.tls_certificate, settings.tls_client_ca, settings.identities)):
+            read_trusted(path)
+        if settings.tls_key is not None:
+            read_trusted(settings.tls_key, is_key=True)
+    except UnusableFileError as error:
+        raise StartError(str(error)) from error
 
 
 def _private_folder() -> "tempfile.TemporaryDirectory[str]":
