@@ -60,7 +60,8 @@ def test_the_tables_of_all_operators_are_whole_at_80_columns() -> None:
             rows += [row_of(origin, "determinism", operator, "", Finding(verdict, figures=far))] * 1000
         rows.append(row_of(origin, "latency", operator, "16 MB", Finding(Verdict.PASSED, figures=slow)))
     out = io.StringIO()
-    Display(Console(file=out, force_terminal=True, width=80, color_system=None)).end(Report(len(rows), rows))
+    console = Console(file=out, force_terminal=True, width=80, color_system=None)
+    Display(console, verbose=True).end(Report(len(rows), rows))
     lines = [line.split() for line in out.getvalue().splitlines()]
     short = [operator.removesuffix("_backward") for operator in OPERATORS]
     assert [line for line in lines if line[0] == "determinism"] == [
@@ -73,16 +74,25 @@ def test_the_tables_of_all_operators_are_whole_at_80_columns() -> None:
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_a_terminal_gets_a_table_and_a_file_gets_lines(is_terminal: bool) -> None:
+@pytest.mark.parametrize("verbose", [True, False])
+def test_failures_and_a_table_are_shown_or_all_rows(is_terminal: bool, verbose: bool) -> None:
     out = io.StringIO()
-    display = Display(Console(file=out, force_terminal=is_terminal, width=120, color_system=None))
-    rows = [row(Verdict.PASSED, "fine"), row(Verdict.FAILED, "broken")]
+    console = Console(file=out, force_terminal=is_terminal, width=120, color_system=None)
+    display = Display(console, verbose=verbose)
+    rows = [row(Verdict.PASSED, "fine"), row(Verdict.FAILED, "broken"), row(Verdict.NOTED, "odd")]
     with display.of(len(rows)):
         for each in rows:
             display.take(each)
-    display.end(Report(planned=2, rows=rows))
+    display.end(Report(planned=3, rows=rows))
     shown = out.getvalue()
     assert "accuracy some_operator float32 2x3 broken; error 0.001, 50.0% of the limit; told [why]" in shown
-    assert ("x3 fine" in shown) is not is_terminal
-    assert ("check     operator" in shown) is is_terminal
-    assert "complete: 1 passed, 1 failed, 0 noted, 0 skipped; 2 of 2 rows" in shown
+    assert ("x3 fine" in shown, "x3 odd" in shown) == (verbose, verbose)
+    table = [line.split() for line in shown.splitlines()[-3:-1]]
+    operator = (["operator"], ["some_operator"]) if verbose else ([], [])
+    assert table == [
+        ["check", *operator[0], "passed", "failed", "noted", "of", "limit"],
+        ["accuracy", *operator[1], "1", "1", "1", "50.0%"],
+    ]
+    ending = shown.splitlines()[-1]
+    assert ending.startswith("complete: 1 passed, 1 failed, 1 noted, 0 skipped; 3 of 3 rows")
+    assert ending.endswith("; --verbose shows all rows") is not verbose

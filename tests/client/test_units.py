@@ -1,6 +1,6 @@
 """Figures as people read them: three digits, and the unit that suits them."""
 
-from aclgrad.units import number, rate, size, span
+from aclgrad.units import counted, number, rate, size, span
 
 SIZES = {
     0: "0 B",
@@ -30,3 +30,12 @@ NUMBERS = {0: "0", 12_345: "12,345", 1_250_000: "1.25 M", 123_456_789: "123 M"}
 def test_figures() -> None:
     for function, figures in ((size, SIZES), (span, SPANS), (rate, RATES), (number, NUMBERS)):
         assert {value: function(value) for value in figures} == figures
+
+
+def test_one_has_no_plural() -> None:
+    assert [counted(count, "device") for count in (0, 1, 2, 1250)] == [
+        "0 devices",
+        "1 device",
+        "2 devices",
+        "1,250 devices",
+    ]

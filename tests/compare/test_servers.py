@@ -204,6 +204,23 @@ def test_the_table_of_all_operators_is_whole_at_80_columns() -> None:
     ]
 
 
+@pytest.mark.parametrize("verbose", [True, False])
+def test_operators_with_the_same_bits_are_shown_if_asked_for(verbose: bool) -> None:
+    origin, figures = Origin("127.0.0.1:1", "910B", "libacl_host.so", "8.1.0"), {"a_of_limit": 0.5, "b_of_limit": 0.5}
+    rows = [
+        Row(origin, "compare", f"{verdict}_operator", "float32", (2,), "case", verdict, "", figures, 0.1)
+        for verdict in Verdict
+    ]
+    out = io.StringIO()
+    display = PairDisplay(Console(file=out, width=120, color_system=None), verbose=verbose)
+    for row in rows:
+        display.take(row)
+    assert [line.split()[0] for line in out.getvalue().splitlines()] == (list(Verdict) if verbose else ["failed"])
+    display.end(Report(len(rows), rows))
+    shown = [line.split()[0] for line in out.getvalue().splitlines() if "_operator  " in line]
+    assert shown == [f"{each}_operator" for each in ("failed", "noted", *(["passed"] if verbose else []))]
+
+
 def test_the_full_form_has_large_calls_and_all_calls_again(server: Server, tmp_path: Path) -> None:
     compared = judged("compare", tmp_path, server.address, server.address, "--only", OPERATOR)
     assert compared.exit_code == 0, compared.output

@@ -34,6 +34,19 @@ def test_the_summary_counts_the_rows_of_each_operator_and_check() -> None:
     ]
 
 
+def test_what_did_not_pass_is_in_the_first_line_and_only_several_servers_are_named() -> None:
+    for verdict, style in ((Verdict.PASSED, "passed"), (Verdict.NOTED, "noted"), (Verdict.FAILED, "failed")):
+        page = render(Report(planned=1, rows=[row("accuracy", "pad", verdict)]))
+        (banner,) = re.findall(r"<p>\s*<b class=(.*?)</p>", page, re.DOTALL)
+        assert banner.startswith(f'"{style}">complete')
+        assert f"1 {verdict}," in banner
+        assert "<code>a:1</code>" not in page
+    rows = [
+        row("accuracy", "pad", Verdict.FAILED, Origin(target, "910B", "lib.so", "1.2.3")) for target in ("a:1", "b:2")
+    ]
+    assert re.findall("<code>(.*?)</code>", render(Report(planned=2, rows=rows))) == ["a:1", "b:2"]
+
+
 def test_runs_with_two_servers_are_compared_server_by_server() -> None:
     first, second = ORIGIN, Origin("b:2", "910B", "lib.so", "1.2.3")
     earlier = [row("fills", "pad", Verdict.PASSED, first), row("fills", "pad", Verdict.FAILED, second)]

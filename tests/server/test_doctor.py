@@ -46,7 +46,7 @@ def test_what_can_be_used(tmp_path: Path) -> None:
         ("--backend", "--listen", "--admin", "memory", "open files", "--tls-certificate", "--identities"),
         Verdict.PASSED,
     )
-    assert found["--backend"].message.endswith("/libacl_host.so shows 1 devices")
+    assert found["--backend"].message.endswith("/libacl_host.so shows 1 device")
     assert "127.0.0.1, *.example.org, valid for " in found["--tls-certificate"].message
 
 

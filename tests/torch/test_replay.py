@@ -1,5 +1,6 @@
 """`aclgrad replay` on dumps of calls that the tests make, with right servers and wrong ones."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def test_served_calls_pass_and_others_are_counted(
         *(f"Functional.layer_norm.0 {name}" for name in ("input", "weight", "bias")),
     }
     assert set(cases.values()) <= {"passed", "noted"}
-    assert "left out: 1 calls" in found.output
+    assert "left out: 1 call of" in found.output
     statuses = {row[0]: row[2] for row in found.table("result")}
     # acc_check judges halves by relative errors alone, which rounding makes large where a gradient is near 0.
     assert statuses.pop("Functional.layer_norm.0") == "pass" or dtype is not torch.float32
@@ -143,13 +144,42 @@ def test_every_rank_and_step_has_tables_of_its_own(server: Server, tmp_path: Pat
     (tmp_path / "dump" / "step0" / "rank1" / "dump.json").write_text("{")
     found = replay(tmp_path / "dump", server, tmp_path / "out")
     assert found.exit_code == 0
-    (row,) = [row for row in found.rows if row["verdict"] == "noted"]
-    assert row["case"] == ranks[1]
+    (row,) = [row for row in found.rows if row["case"] == ranks[1]]
+    assert row["verdict"] == "skipped"
     assert "rank1/dump.json is cut off" in row["message"]
     assert row["message"] in found.output
     for rank in (ranks[0], ranks[2]):
         assert len(found.table("result", rank)) == 4
         assert f"{rank} Functional.avg_pool2d.0 input" in {row["case"] for row in found.rows}
+
+
+def test_a_run_that_compares_nothing_says_why(server: Server, tmp_path: Path) -> None:
+    dump = Dump(tmp_path / "celu")
+    dump.add("Functional.celu.0", [drawn(2, 3, grad=True)], drawn(2, 3))
+    dump.write()
+    for rank in ("rank0", "rank1"):
+        path = sample(tmp_path / "ranks" / rank)
+        told = json.loads(path.read_text())
+        told["data"] = {key: value for key, value in told["data"].items() if key.endswith("backward")}
+        path.write_text(json.dumps(told))
+    why = "nothing was compared: "
+    for name, dumped, flags, expected in (
+        ("served", tmp_path / "celu", [], f"{why}no operator computes a call with a backward pass"),
+        ("all", tmp_path / "celu", ["--all"], f"{why}no operator computes the gradient of this API"),
+        ("ranks", tmp_path / "ranks", [], f"{why}see the report"),
+        ("one", tmp_path / "ranks" / "rank0", [], "dump.json holds backward passes only; dump again with data_mode"),
+    ):
+        found = replay(dumped, server, tmp_path / "out" / name, *flags)
+        assert (found.exit_code, expected in found.output) == (2, True), found.output
+    assert "left out: rank1: " in replay(tmp_path / "ranks", server, tmp_path / "again").output
+
+
+def test_rows_that_did_not_fail_are_shown_if_asked_for(server: Server, tmp_path: Path) -> None:
+    dump = sample(tmp_path / "dump")
+    found = replay(dump, server, tmp_path / "out")
+    assert "passed   " not in found.output
+    assert "complete: " in found.output
+    assert "passed   replay Functional.avg_pool2d" in replay(dump, server, tmp_path / "all", "-v").output
 
 
 def test_regions_are_pooled_from_tensors(server: Server, tmp_path: Path) -> None:

@@ -20,6 +20,11 @@ def number(count: int) -> str:
     return f"{count:,}" if abs(count) < 1_000_000 else f"{_three(count / 1e6)} M"
 
 
+def counted(count: int, noun: str) -> str:
+    """Returns how many there are of what the noun says, for example "1 device" or "12,345 devices"."""
+    return f"{number(count)} {noun}{'' if count == 1 else 's'}"
+
+
 def span(seconds: float) -> str:
     """Returns a duration in one unit or in two, for example "85 µs", "1.25 s" or "3 d 4 h"."""
     if seconds == 0:

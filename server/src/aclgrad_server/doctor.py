@@ -16,6 +16,7 @@ import click
 
 from aclgrad.judgement.rows import Finding, Origin, Row, Verdict
 from aclgrad.products import product_of_soc
+from aclgrad.units import counted
 from aclgrad_server.access.identities import read_identities
 from aclgrad_server.admin.listener import check_address
 from aclgrad_server.cli import main as server_command
@@ -48,9 +49,11 @@ from aclgrad_server.supervisor.cards import ask_runtime, number_of, workers_of
 Found = Iterable[tuple[str, Finding]]
 """Names of things, and what was found of each."""
 
+_SETTINGS: Final = "settings"
 _DAY_S: Final = 86400
 _INTERRUPTED: Final = 130
 _COLOURS: Final = {Verdict.PASSED: "green", Verdict.FAILED: "red", Verdict.NOTED: "yellow"}
+_DEFAULT: Final = "default"
 _SEE_CARD: Final = "see npu-smi info, CANN's log and the file of --acl-config"
 
 
@@ -59,8 +62,9 @@ _SEE_CARD: Final = "see npu-smi info, CANN's log and the file of --acl-config"
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON line for each row, and a last one with the summary."
 )
+@click.option("-v", "--verbose", is_flag=True, help="Also show settings that have their default.")
 @click.argument("flags", nargs=-1, type=click.UNPROCESSED)
-def main(with_device: bool, as_json: bool, flags: tuple[str, ...]) -> None:
+def main(with_device: bool, as_json: bool, verbose: bool, flags: tuple[str, ...]) -> None:
     """Say what would keep a server with these FLAGS from starting here: aclgrad-server doctor -- --streams 8.
 
     Each row says what was found and, unless that is fine, what to do. Exits with 0 if no row failed, 1 if one did,
@@ -73,7 +77,10 @@ def main(with_device: bool, as_json: bool, flags: tuple[str, ...]) -> None:
     try:
         for row in _rows(given, with_device):
             rows.append(row)
-            _print(json.dumps(row.to_json()) if as_json else _line(row))
+            if as_json:
+                _print(json.dumps(row.to_json()))
+            elif verbose or not _is_default(row):
+                _print(_line(row))
     except KeyboardInterrupt:
         click.echo("aclgrad-server doctor: interrupted", err=True)
         os._exit(_INTERRUPTED)
@@ -82,7 +89,9 @@ def main(with_device: bool, as_json: bool, flags: tuple[str, ...]) -> None:
     if as_json:
         _print(json.dumps({"summary": {"exit_code": exit_code, "rows": len(rows), **counts}}))
     else:
-        _print(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
+        hidden = 0 if verbose else sum(map(_is_default, rows))
+        more = f"; --verbose shows {hidden} settings that have their default" if hidden else ""
+        _print(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count) + more)
     if sys.stdout is not None:
         sys.stdout.flush()
     # A driver may have threads that would keep the interpreter from ending.
@@ -103,6 +112,10 @@ def _line(row: Row) -> str:
     return f"{verdict}{': '.join(part for part in (row.check, row.case, row.message) if part)}"
 
 
+def _is_default(row: Row) -> bool:
+    return (row.check, row.verdict) == (_SETTINGS, Verdict.PASSED) and row.message.endswith(f" ({_DEFAULT})")
+
+
 def _rows(given: Mapping[str, Any], with_device: bool) -> Iterator[Row]:
     """Yields every row as soon as it is known, with the time that it took."""
     here = Origin(socket.gethostname(), "", "", "")
@@ -118,9 +131,9 @@ def _examinations(given: Mapping[str, Any], with_device: bool) -> Iterator[tuple
     try:
         settings = read_settings(given)
     except UnusableSettingsError as error:
-        yield "settings", [("", _bad(line, "see aclgrad-server --help")) for line in error.args]
+        yield _SETTINGS, [("", _bad(line, "see aclgrad-server --help")) for line in error.args]
         return
-    yield "settings", of_settings(settings, given, os.environ)
+    yield _SETTINGS, of_settings(settings, given, os.environ)
     # Once: a library that hangs takes its whole limit.
     told = ask_runtime(settings)
     cards = workers_of(settings, lambda _: number_of(told))
@@ -134,7 +147,7 @@ def of_settings(settings: Settings, given: Mapping[str, Any], environment: Mappi
     for name in unknown_variables(environment):
         yield name, _bad("is not a setting of the server", "unset it, or see aclgrad-server --help")
     for name, value in settings:
-        in_file = str(settings.config) if name in settings.model_fields_set else "default"
+        in_file = str(settings.config) if name in settings.model_fields_set else _DEFAULT
         yield name, _fine(f"{as_text(value) or 'none'} ({source_of(name, given, environment) or in_file})")
 
 
@@ -149,7 +162,7 @@ def of_start(settings: Settings, worker_count: int, told: str) -> Found:
             raise StartError(told)
         if missing := [index for index in settings.device or (0,) if not 0 <= index < count]:
             raise StartError(f"there is no device {missing[0]}: the runtime shows {count}; see --device and {VISIBLE}")
-        return f"{runtime_file(settings.backend)} shows {count} devices"
+        return f"{runtime_file(settings.backend)} shows {counted(count, 'device')}"
 
     def listeners() -> str:
         hold(settings.listen, worker_count if worker_count > 1 else 0).close()
@@ -212,8 +225,8 @@ def of_start(settings: Settings, worker_count: int, told: str) -> Found:
         except (StartError, UnusableFileError) as error:
             yield name, _bad(str(error), "the server would not start")
     visible = os.environ.get(VISIBLE, "")
-    if (counted := ",".join(visible_cards(visible))) != visible:
-        told = f"is {visible!r}, of which CANN takes {counted or 'nothing'}"
+    if (taken := ",".join(visible_cards(visible))) != visible:
+        told = f"is {visible!r}, of which CANN takes {taken or 'nothing'}"
         yield VISIBLE, Finding(Verdict.NOTED, f"{told}; give ascending indices with commas and without spaces")
     for danger in dangers(settings.listen, *map(bool, (settings.tls_key, settings.tls_client_ca, settings.identities))):
         yield "network", Finding(Verdict.NOTED, danger)

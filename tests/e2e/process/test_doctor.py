@@ -41,6 +41,17 @@ def test_a_sound_machine(tmp_path: Path) -> None:
     assert {row.check for row in rows} == {"settings", "start"}
 
 
+def test_defaults_are_shown_if_asked_for() -> None:
+    flags = ("--", "--backend", "host", *FREE, "--pool-bytes", "300M")
+    few, all_ = (run_to_end("doctor", *verbose, *flags).stdout.splitlines() for verbose in ((), ("-v",)))
+    settings = [line for line in few if line.startswith("passed  settings: ")]
+    assert "passed  settings: pool_bytes: 300MB (--pool-bytes)" in settings
+    assert not any("(default)" in line for line in few)
+    hidden = [line for line in all_ if "(default)" in line]
+    assert [line for line in all_[:-1] if line not in hidden] == few[:-1]
+    assert few[-1] == f"{len(all_) - 1} passed; --verbose shows {len(hidden)} settings that have their default"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("host", [{}, {"devices": 2, "product": "310P"}], ids=["one", "two"])
 def test_sound_devices_open_and_pass_the_self_test(tmp_path: Path, host: dict[str, Any]) -> None:

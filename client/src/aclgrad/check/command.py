@@ -29,6 +29,7 @@ class Options:
 
     target: str
     quick: bool
+    verbose: bool
     only: tuple[str, ...]
     json: Path | None
     html: Path | None
@@ -67,7 +68,8 @@ def _check(options: Options) -> Report:
             if exports:
                 exports.take(row, call)
 
-        report = judge_all(tasks, Display(new_console()), options.json, conclude, keep)
+        display = Display(new_console(), verbose=options.verbose)
+        report = judge_all(tasks, display, options.json, conclude, keep)
     if options.html:
         options.html.write_text(render(report, compared, str(options.compare)), encoding="utf-8")
     for line in exports.told() if exports else ():

@@ -18,6 +18,7 @@ TARGET: Final = "127.0.0.1:50051"
 CHECKS: Final = ("listing", "accuracy", "layouts", "fills", "determinism", "shape_only", "latency", "memory")
 SIZES: Final = ("16 KB", "6 MB", "100 MB")
 _WATCHED_S: Final = 2.0
+_LONGEST_SENTENCE: Final = 1000  # in characters
 _SECONDS: Final = click.FloatRange(min=0, min_open=True)
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 _OLD_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -41,6 +42,7 @@ def _target_option(help: str, default: str | None = TARGET) -> Callable[..., Any
 
 _target: Final = _target_option("The server: host:port or unix:path; several with commas.")
 _json: Final = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+_verbose: Final = click.option("-v", "--verbose", is_flag=True, help="Show all rows, not only those that failed.")
 
 
 @contextmanager
@@ -55,7 +57,24 @@ def _importing() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
 
 
-@click.group()
+class _Command(click.Command):
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """Returns the whole first sentence, which the list of commands wraps."""
+        return super().get_short_help_str(_LONGEST_SENTENCE)
+
+
+class _Group(click.Group):
+    command_class = _Command
+
+
+@click.group(
+    cls=_Group,
+    context_settings={"max_content_width": 120},
+    epilog="""\b
+The tab key completes commands, flags and operators after
+  eval "$(_ACLGRAD_COMPLETE=bash_source aclgrad)"
+or zsh_source instead; in fish: _ACLGRAD_COMPLETE=fish_source aclgrad | source""",
+)
 @click.version_option(package_name="aclgrad")
 def program() -> None:
     """Gradients from an Ascend card that is not in this machine."""
@@ -74,7 +93,7 @@ def program() -> None:
 def call_command(
     operator: str | None, arguments: tuple[str, ...], wanted: tuple[str, ...], bundle: Path | None, **given: Any
 ) -> None:
-    """Computes one gradient of OPERATOR on the server, or that of a bundle again.
+    """Computes one gradient of OPERATOR, or that of a bundle again.
 
     An input is a file (g.npy, all.npz:g, all.safetensors:g) or, if only its shape matters, sizes: input=8,64,56,56. An
     attribute is a number, true or false, a text, or numbers separated by commas. `aclgrad operators OPERATOR` lists the
@@ -106,9 +125,9 @@ def call_command(
 @_json
 @_target_option("Describe what this server serves; otherwise what this client knows.", default=None)
 def operators_command(**given: Any) -> None:
-    """Lists the operators, or describes the one of this NAME: its inputs, attributes, dtypes and limits.
+    """Lists the operators, or describes the one of this NAME.
 
-    Without a server it describes what this client knows of every product.
+    It shows inputs, attributes, dtypes and limits; without a server, what this client knows of every product.
     """
     with _importing():
         from aclgrad.commands.operators import operators
@@ -128,8 +147,9 @@ def operators_command(**given: Any) -> None:
 @_json
 @_target
 def status_command(**given: Any) -> None:
-    """Shows what is wrong with the server, its load, devices, versions and settings.
+    """Shows what is wrong with the server, and how busy it is.
 
+    Devices, versions and settings follow.
     If the server is one worker of several, all workers of its host are asked and shown. Several servers, with commas
     between them, are asked apart and shown one after the other.
     """
@@ -144,10 +164,11 @@ def status_command(**given: Any) -> None:
 )
 @_target
 def doctor_command(**given: Any) -> None:
-    """Says what is wrong between this program and a server, step by step, within about ten seconds for each server.
+    """Says what is wrong between this program and a server.
 
-    The steps are versions, proxy, name, connection, TLS, health, identity, clock, limits, other workers, times, and one
-    gradient that is compared with its definition. Each row says what was found and, unless that is fine, what to do.
+    It goes step by step, and takes about ten seconds for each server at most. The steps are versions, proxy, name,
+    connection, TLS, health, identity, clock, limits, other workers, times, and one gradient that is compared with its
+    definition. Each row says what was found and, unless that is fine, what to do.
 
     Exits with 0 if no row failed, 1 if one did, 2 after wrong usage, 130 if interrupted.
     """
@@ -161,7 +182,7 @@ def doctor_command(**given: Any) -> None:
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
 def serve_command(arguments: tuple[str, ...]) -> None:
-    """Runs aclgrad-server with these arguments, if it is installed here: aclgrad serve --help."""
+    """Runs aclgrad-server with these arguments, if it is installed."""
     from aclgrad.commands.serve import serve
 
     serve(arguments)
@@ -183,10 +204,12 @@ def serve_command(arguments: tuple[str, ...]) -> None:
     help="Write accuracy as msprobe's tables, and its calls as a dump, to make them on a GPU.",
 )
 @click.option("--timeout-s", default=120.0, show_default=True, help="Time limit of one call.")
+@_verbose
 def check_command(**given: Any) -> None:
-    """Compares what the server at TARGET computes with the operators' definitions, and says if --shape-only is safe.
+    """Compares the gradients of the server at TARGET with their definitions.
 
-    Several servers, with commas between them, are checked one after the other. ACLGRAD_TARGET also names them.
+    It also says if --shape-only is safe. Several servers, with commas between them, are checked one after the other.
+    ACLGRAD_TARGET also names them.
 
     Exits with 0 if no row failed, 1 if one did, 2 if the server cannot be checked, 130 if interrupted.
     """
@@ -214,11 +237,13 @@ def check_command(**given: Any) -> None:
 @click.option("--json", type=_FILE, help="Write a JSON line for each row, and a last one with the summary.")
 @click.option("--html", type=_FILE, help="Write a report.")
 @click.option("--timeout-s", type=_SECONDS, default=120.0, show_default=True, help="Time limit of one call.")
+@_verbose
 def compare_command(**given: Any) -> None:
-    """Compares the server at A with the server at B: two cards, two versions of CANN, a card and the CPU library.
+    """Compares two servers: two cards, or two versions of CANN.
 
-    Of each call it tells how far either is from the definition, how far they are apart, and whether repeated runs
-    differ. If one of them has --executor-cache on and the other off, it says whether that is safe.
+    A and B are their addresses; one may have a card and the other a CPU. Of each call it tells how far either is from
+    the definition, how far they are apart, and whether repeated runs differ. If one of them has --executor-cache on and
+    the other off, it says whether that is safe.
 
     Exits with 0 if no row failed, 1 if one did, 2 if the servers cannot be compared, 130 if interrupted.
     """
@@ -245,10 +270,12 @@ def compare_command(**given: Any) -> None:
 @click.option("--bundle", type=_FILE, help="Write the call of the worst gradient that failed, to repeat it.")
 @click.option("--force", is_flag=True, help="Replace the bundle if the file exists.")
 @click.option("--timeout-s", type=_SECONDS, default=120.0, show_default=True, help="Time limit of one call.")
+@_verbose
 def replay_command(**given: Any) -> None:
-    """Computes the backward calls of an msprobe dump on the server, and compares them with float64 and PyTorch.
+    """Compares the gradients of an msprobe dump with float64 and PyTorch.
 
-    DUMP is a dump.json, or a folder: every step and rank in it. TARGET is the server. The tables are those that
+    DUMP is a dump.json, or a folder: every step and rank in it. The server at TARGET computes its backward calls. The
+    tables are those that
     `msprobe api_precision_compare` reads.
 
     Exits with 0 if no gradient is wrong, 1 if one is, 2 if nothing could be compared, 130 if interrupted.
@@ -260,7 +287,11 @@ def replay_command(**given: Any) -> None:
 
 @program.command("bench")
 @click.option(
-    "--operator", type=click.Choice(operator_names()), default="adaptive_avg_pool2d_backward", show_default=True
+    "--operator",
+    type=click.Choice(operator_names()),
+    metavar="NAME",
+    default="adaptive_avg_pool2d_backward",
+    show_default=True,
 )
 @click.option("--dtype", help="The first dtype that the server takes by default.")
 @click.option("--size", type=click.Choice(SIZES), default=SIZES[0], show_default=True, help="Bytes of the gradient.")
@@ -279,7 +310,7 @@ def replay_command(**given: Any) -> None:
 @_json
 @_target
 def bench_command(**given: Any) -> None:
-    """Measures how many calls the server answers and how long they take, with arrays of legal values.
+    """Measures how many calls the server answers, and how fast.
 
     Exits with 0, with 1 if a call failed, with 2 for wrong usage, and with 130 after Ctrl-C, with a partial report.
     """

@@ -25,6 +25,7 @@ class Options:
     only: tuple[str, ...]
     dump: Path | None
     quick: bool
+    verbose: bool
     json: Path | None
     html: Path | None
     timeout_s: float
@@ -54,7 +55,7 @@ def _compare(options: Options) -> Report:
             report.conclusion = conclusion_of(lines_of(report.rows), a, b)
             report.switches = executor_cache(report, a, b, is_whole=not (options.only or options.dump))
 
-        report = judge_all(tasks, PairDisplay(new_console()), options.json, conclude)
+        report = judge_all(tasks, PairDisplay(new_console(), verbose=options.verbose), options.json, conclude)
     if options.html:
         options.html.write_text(page(report), encoding="utf-8")
     return report

@@ -1,7 +1,6 @@
 """How a comparison of two servers is shown: on a terminal, and as a page."""
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
 
 from rich.console import RenderableType
 from rich.markup import escape
@@ -15,15 +14,15 @@ from aclgrad.tables import table
 
 
 class PairDisplay(Display):
-    """Shows rows as they arrive, and at the end both servers above a line for each operator and dtype."""
-
-    unshown: ClassVar = {Verdict.PASSED, Verdict.NOTED}
+    """Shows both servers at the end, above a line for each operator and dtype in which they differ, or for each."""
 
     def tables(self, report: Report) -> Iterator[RenderableType]:
         for side, told in report.servers.items():
             yield escape(f"{side}: {server_line(told)}")
         overview = table("operator dtype", "A", "B", "elements", "ULPs", "varies")
         for line in shown(report):
+            if line.verdict is Verdict.PASSED and not self._verbose:
+                continue
             overview.add_row(f"[{STYLES[line.verdict]}]{escape(line.short)}[/]", line.dtype, *cells_of(line))
         yield overview
 

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
@@ -21,13 +21,13 @@ Key = TypeVar("Key")
 
 
 class Display:
-    """Shows rows as they arrive, and at the end `tables`."""
+    """Shows rows that failed as they arrive, or with `verbose` all rows, and at the end `tables`."""
 
-    unshown: ClassVar = {Verdict.PASSED}
-    """The verdicts of rows that are not shown while a bar is."""
-
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, verbose: bool = False, is_by_operator: bool = False) -> None:
+        """Takes whether the table has a line for each operator also if it is not verbose."""
         self._console = console
+        self._verbose = verbose
+        self._is_by_operator = is_by_operator or verbose
         self._progress: Progress | None = None
 
     @contextmanager
@@ -43,11 +43,11 @@ class Display:
         self._progress = None
 
     def take(self, row: Row, *, ends: bool = True) -> None:
-        """Shows one row, which ends what the bar counts or not; while a bar is shown, only what readers wait for."""
+        """Shows one row, if readers want it; `ends` says whether it ends what the bar counts."""
         if self._progress is not None:
             self._progress.update(self._bar, advance=int(ends), description=escape(f"{row.check} {row.operator}"))
-            if row.verdict in self.unshown:
-                return
+        if not self._verbose and row.verdict is not Verdict.FAILED:
+            return
         style = STYLES[row.verdict]
         lines = [f"[{style}]{row.verdict:8}[/] {escape(line_of(row))}"]
         # The first is in the row's own message.
@@ -56,11 +56,10 @@ class Display:
         self._console.print(*lines, sep="\n", soft_wrap=True, highlight=False)
 
     def tables(self, report: Report) -> Iterator[RenderableType]:
-        """Yields the tables of each server, under its name, if there is a terminal."""
-        if self._console.is_terminal:
-            for target, rows in _groups(report.rows, lambda row: row.origin.target):
-                for table in _tables(rows):
-                    yield from (escape(target), table)
+        """Yields the tables of each server, under its name."""
+        for target, rows in _groups(report.rows, lambda row: row.origin.target):
+            for table in _by_operator(rows) if self._is_by_operator else [_by_check(rows)]:
+                yield from (escape(target), table)
 
     def end(self, report: Report) -> None:
         """Shows the tables, the switches, what follows from it all, and how the run ended."""
@@ -73,6 +72,8 @@ class Display:
             self._console.print(escape(report.conclusion), soft_wrap=True, highlight=False)
         counts = ", ".join(f"{report.count(verdict)} {verdict}" for verdict in Verdict)
         ending = f"{report.end}: {counts}; {len(report.rows)} of {report.planned} rows in {report.seconds:.1f} s"
+        if not self._verbose:
+            ending += "; --verbose shows all rows"
         self._console.print(escape(ending), soft_wrap=True, highlight=False)
 
 
@@ -107,24 +108,33 @@ def share_of(error: float | None) -> str:
     return f"{math.inf if error is None else error:.1%}"
 
 
-def _tables(rows: Sequence[Row]) -> Iterator[Table]:
+def _by_check(rows: Sequence[Row]) -> Table:
+    return _counted("check", rows, lambda row: (row.check,))
+
+
+def _by_operator(rows: Sequence[Row]) -> Iterator[Table]:
     """Yields the verdicts and the times apart: in one table they would be too wide for 80 columns."""
     by_kind = dict(_groups(rows, lambda row: row.figures.get("p50_ms") is None))
     judged, timed = by_kind.get(True, []), by_kind.get(False, [])
-    counts = Counter(row.verdict for row in judged)
-    verdicts = [verdict for verdict in Verdict if counts[verdict]]
-    table = columns("check operator", *verdicts, "of limit")
-    for (check, operator), group in _groups(judged, lambda row: (row.check, _short(row))):
-        counts = Counter(row.verdict for row in group)
-        cells = [f"[{STYLES[each]}]{counts[each]}[/]" if counts[each] else "" for each in verdicts]
-        errors = [error for row in group if (error := row.figures.get("error_of_limit")) is not None]
-        table.add_row(check, operator, *cells, f"{max(errors):.1%}" if errors else "")
-    yield table
+    yield _counted("check operator", judged, lambda row: (row.check, _short(row)))
     table = columns("operator gradient", "p50 ms", "p99 ms")
     for row in timed:
         table.add_row(_short(row), row.case, *(f"{row.figures[name]:.2f}" for name in ("p50_ms", "p99_ms")))
     if timed:
         yield table
+
+
+def _counted(headings: str, rows: Sequence[Row], key: Callable[[Row], tuple[str, ...]]) -> Table:
+    """Returns a line for each group of rows: how many have each verdict, and the largest error."""
+    all_counts = Counter(row.verdict for row in rows)
+    verdicts = [verdict for verdict in Verdict if all_counts[verdict]]
+    table = columns(headings, *verdicts, "of limit")
+    for names, group in _groups(rows, key):
+        counts = Counter(row.verdict for row in group)
+        cells = [f"[{STYLES[each]}]{counts[each]}[/]" if counts[each] else "" for each in verdicts]
+        errors = [error for row in group if (error := row.figures.get("error_of_limit")) is not None]
+        table.add_row(*names, *cells, f"{max(errors):.1%}" if errors else "")
+    return table
 
 
 def _short(row: Row) -> str:

@@ -23,6 +23,7 @@ from aclgrad.replay.engine import Engine, Judged
 from aclgrad.replay.results import Results
 from aclgrad.replay.source import Source
 from aclgrad.tables import new_console
+from aclgrad.units import counted
 
 _CONNECT_TIMEOUT_S: Final = 5.0
 
@@ -37,6 +38,7 @@ class Options:
     apis: tuple[str, ...]
     local: str | None
     every: bool
+    verbose: bool
     resume: bool
     bundle: Path | None
     force: bool
@@ -56,7 +58,7 @@ def _replay(options: Options) -> Report:
     if options.local == "cuda" and not torch.cuda.is_available():
         raise ValueError("PyTorch finds no CUDA device here; give --local cpu")
     settings = unless_set(connect_timeout_s=_CONNECT_TIMEOUT_S)
-    report, display = Report(), Display(new_console())
+    report, display = Report(), Display(new_console(), verbose=options.verbose, is_by_operator=True)
     begin = time.monotonic()
     with Client.from_env(target=options.target, timeout_s=options.timeout_s, coalesce=True, **settings) as client:
         status = client.server_status()
@@ -82,6 +84,9 @@ def _replay(options: Options) -> Report:
             by_case = {row.case: row for row in (*results.earlier, *report.rows)}
             report.rows[:] = worst_first(list(by_case.values()))
             report.planned += len(report.rows) - judged
+            if report.end is End.COMPLETE and all(row.verdict is Verdict.SKIPPED for row in report.rows):
+                reasons = {row.message for row in report.rows} or {"no operator computes a call with a backward pass"}
+                report.conclusion = f"nothing was compared: {reasons.pop() if len(reasons) == 1 else 'see the report'}"
             display.end(report)
             run.tell(results.end(report))
             if options.bundle:
@@ -113,7 +118,9 @@ class _Run:
             if is_only:
                 raise
             # The process of one rank may have died; the others are worth a look.
-            self._take(self._engine.unreadable(label, str(error)), None)
+            judged = self._engine.unreadable(label, str(error))
+            self._notes.append(f"left out: {label}: {judged.rows[0].message}")
+            self._take(judged, None)
             return
         opened = Tables.resume if options.resume else Tables.start
         tables = opened(folder, local=options.local is not None)
@@ -143,7 +150,9 @@ class _Run:
         """Says where everything is, and what msprobe's own comparison is started with."""
         lines = [f"report: {page}", *self._notes]
         if self._left_out:
-            lines.append(f"left out: {self._left_out} calls of APIs that no operator computes; --all lists them")
+            lines.append(
+                f"left out: {counted(self._left_out, 'call')} of APIs that no operator computes; --all lists them"
+            )
         for tables in self._tables:
             lines.append(f"tables: {tables.details}")
             other = tables.local or "DETAILS_OF_THE_GPU.csv"

@@ -116,7 +116,7 @@ class Engine:
 
     def unreadable(self, place: str, reason: str) -> Judged:
         """Returns what became of a dump that cannot be read."""
-        finding = Finding(Verdict.NOTED, _printable(reason))
+        finding = Finding(Verdict.SKIPPED, _printable(reason))
         task = Task(self._origin, "replay", "", "", (), place, lambda: finding)
         return Judged(Job(place, None, reason), [Row.of(task, finding, 0.0)], (), ())
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import aclgrad_native as native
+from aclgrad.units import counted
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import Device, OnLost
 from aclgrad_server.devices.faults import UnfitDeviceError
@@ -89,7 +90,7 @@ def _open_library(settings: Settings, index: int) -> tuple[native.AclLibrary, st
     library = load_library(settings.backend, config)
     try:
         if (count := library.device_count()) != 1:
-            problem = f"there is no device {index}: with {VISIBLE}={card} the runtime shows {count} devices"
+            problem = f"there is no device {index}: with {VISIBLE}={card} the runtime shows {counted(count, 'device')}"
             raise StartError(f"{problem}; see --device and {VISIBLE}")
         return library, library.version()
     except native.AclError as error:

@@ -8,7 +8,7 @@ from typing import Final
 
 from google.protobuf.duration_pb2 import Duration
 
-from aclgrad.units import size, span
+from aclgrad.units import counted, size, span
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.statistics import NONE
 
@@ -102,9 +102,12 @@ def _streams_and_pools(status: Status) -> Iterator[pb.Problem]:
     for device in status.devices:
         pool, abandoned = device.pool, device.abandoned_count
         if abandoned and abandoned >= device.stream_count / 2:
-            calls = "1 call" if abandoned == 1 else f"{abandoned} calls"
             remedy = "give clients longer deadlines, or look for a kernel that hangs"
-            yield _problem(f"device {device.index} works on {calls} that nobody waits for", remedy, serious=False)
+            yield _problem(
+                f"device {device.index} works on {counted(abandoned, 'call')} that nobody waits for",
+                remedy,
+                serious=False,
+            )
         free = pool.reserved_bytes - pool.allocated_bytes
         if free > pool.limit_bytes / 4 and pool.largest_free_bytes < (1 - IN_PIECES) * free:
             summary = f"the free memory of device {device.index}'s pool is in pieces: large calls may fail"
@@ -157,8 +160,7 @@ def _failures(status: Status) -> Iterator[pb.Problem]:
     for reason, (what, remedy, serious) in _FAILURES.items():
         count = sum(each.recent_count for each in status.recent_failures if each.reason == reason)
         if count:
-            calls = "1 call" if count == 1 else f"{count:,} calls"
-            yield _problem(f"{calls} failed with {reason} in the last minute: {what}", remedy, serious)
+            yield _problem(f"{counted(count, 'call')} failed with {reason} in the last minute: {what}", remedy, serious)
 
 
 def _latency(status: Status) -> Iterator[pb.Problem]:

@@ -30,6 +30,7 @@ from aclgrad.operators.samples import samples_of
 from aclgrad.products import Product
 from aclgrad.tables import new_console
 from aclgrad.tables import table as columns
+from aclgrad.units import counted
 
 _REDRAW_S: Final = 0.25
 
@@ -147,6 +148,6 @@ def _report(options: Options, typed: TypedCase, measured: Measured, is_complete:
     else:
         new_console().print(_table(measured))
         for reason, count in measured.errors.most_common():
-            click.echo(f"{count} calls failed: {reason}")
+            click.echo(f"{counted(count, 'call')} failed: {reason}")
     if not is_complete:
         fail("bench", "interrupted; the report is partial", INTERRUPTED)

@@ -39,7 +39,7 @@ _LIMIT_S: Final = 5.0
 
 def doctor(as_json: bool, target: str) -> None:
     """Prints a row for each step of the way to the servers, and exits."""
-    display = Display(new_console())
+    display = Display(new_console(), verbose=True)
     rows = []
     with exit_codes("doctor"):
         for row in _rows(target):

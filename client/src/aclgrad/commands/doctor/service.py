@@ -19,7 +19,7 @@ from aclgrad.commands.doctor.findings import STEP_S, Found, bad, fine, noted, sk
 from aclgrad.errors import AclgradError, DeadlinePassedError
 from aclgrad.judgement.rows import Finding, Verdict
 from aclgrad.judgement.run import finding_of
-from aclgrad.units import size, span
+from aclgrad.units import counted, size, span
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
 
 _CLOCKS_S: Final = 5.0
@@ -78,7 +78,7 @@ def of_status(status: ServerStatus, seconds_before: float) -> Found:
     if not status.library:
         yield "server", "status", skipped("the server tells no more: this identity lacks the right `status`")
         return
-    where = "the CPU" if status.computes_on_cpu else f"{len(status.devices)} devices"
+    where = "the CPU" if status.computes_on_cpu else counted(len(status.devices), "device")
     yield "server", "product", fine(f"{status.product}, by {status.library} on {where}")
     yield "server", "clock", _of_clock(status, seconds_before)
     yield "server", "limits", _of_limits(status)
