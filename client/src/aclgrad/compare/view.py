@@ -24,7 +24,8 @@ class PairDisplay(Display):
             if line.verdict is Verdict.PASSED and not self._verbose:
                 continue
             overview.add_row(f"[{STYLES[line.verdict]}]{escape(line.short)}[/]", line.dtype, *cells_of(line))
-        yield overview
+        if overview.row_count:
+            yield overview
 
 
 def server_line(told: Mapping[str, str]) -> str:
