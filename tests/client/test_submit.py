@@ -75,7 +75,7 @@ def test_gradients_come_as_futures(server: TestServer) -> None:
 
 @pytest.mark.parametrize("end", ["forget", "close"])
 def test_threads_end_with_the_client(server: TestServer, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
-    monkeypatch.setattr(submissions, "_LINGER_S", TIMEOUT_S)
+    monkeypatch.setattr(submissions, "_LINGER_S", 10.0 * TIMEOUT_S)
     before = set(threading.enumerate())
     client = aclgrad.Client(server.target)
     inputs = {"grad_output": ONES, "self": (1, 2, 2)}
