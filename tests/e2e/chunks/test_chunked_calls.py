@@ -91,7 +91,7 @@ def test_a_bad_value_in_a_chunk_is_refused_as_in_a_message(
     for each in call.inputs:
         if each.name == name:
             array = np.frombuffer(each.data, each.type.dtype.numpy).copy()
-            array[-1] = np.inf if array.dtype.kind == "f" else 2**30
+            array[-1] = -np.inf if array.dtype.kind == "f" else 2**30
             inputs.append(view_of_array(name, array.reshape(each.type.shape)))
         else:
             inputs.append(each)

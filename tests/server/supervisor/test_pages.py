@@ -111,6 +111,8 @@ async def test_addresses_are_not_for_everybody_if_calls_need_an_identity(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, with_identities: bool
 ) -> None:
     identities = tmp_path / "identities.toml" if with_identities else None
+    if identities is not None:
+        identities.touch()
     async with asking(capfd, 0, 1, identities=identities) as asked:
         addresses = asked.host.supervisor.addresses
         _, page = await asked.page("/")
