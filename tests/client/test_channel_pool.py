@@ -7,7 +7,7 @@ import pytest
 
 from aclgrad import errors
 from aclgrad._client.channel.pool import IDLE_S, ChannelPool
-from aclgrad._client.channel.probes import Answer, Channel
+from aclgrad._client.channel.probes import Answer, Channel, Hear
 from aclgrad._client.channel.proxies import ProxyRules
 from aclgrad._client.channel.resolver import Addresses, Found, numbers_of
 from aclgrad._client.channel.servers import Balancing, Endpoints, servers_of
@@ -45,8 +45,16 @@ class FakeNetwork:
         assert found is not None
         return found
 
-    async def check(self, servers: Sequence[Endpoints]) -> list[Answer]:
-        return [self.answers[each.target.removeprefix("ipv4:")] for each in servers]
+    async def check(self, servers: Sequence[Endpoints], hear: Hear) -> list[Answer]:
+        answers = [self.answers[each.target.removeprefix("ipv4:")] for each in servers]
+        for each, answer in zip(servers, answers, strict=True):
+            if answer is Answer.HERE:
+                hear(each)
+        await self.silence()
+        return answers
+
+    async def silence(self) -> None:
+        """What happens while silent servers are waited for."""
 
     async def is_connected(self, channel: Channel) -> bool:
         return True
@@ -92,8 +100,8 @@ def taken(pool: ChannelPool) -> Channel:
 
 def tries(pool: ChannelPool, tried: set[str], times: int) -> list[str]:
     """Returns the servers that a call which moved is sent to."""
-    channels = [pool.take_other(tried) for _ in range(times)]
-    return [each.endpoints.addresses[0] for each in channels if each is not None]
+    channels = [pool.take(tried) for _ in range(times)]
+    return [each.endpoints.addresses[0] for each in channels if each is not None and each.is_retired]
 
 
 async def test_a_call_that_moves_meets_no_server_twice(network: FakeNetwork) -> None:
@@ -113,12 +121,51 @@ async def test_a_server_that_said_nothing_is_no_other(network: FakeNetwork) -> N
     assert sorted(tries(pool, set(), 3)) == sorted(WORKERS[1:])
 
 
+async def test_a_call_moves_to_who_has_answered_while_the_silent_are_waited_for(network: FakeNetwork) -> None:
+    pool = opened(network, list(WORKERS))
+    network.answers |= {WORKERS[0]: Answer.SILENT, WORKERS[2]: Answer.SILENT}
+    pool.failed(taken(pool), LATE, moves=True)
+    moved: list[str] = []
+
+    async def silence() -> None:
+        moved.extend(tries(pool, set(), 1))
+
+    network.silence = silence  # type: ignore[method-assign]
+    await discover(pool, network)
+    assert moved == [WORKERS[1]]
+
+
 async def test_the_channel_of_one_call_is_closed_with_it(network: FakeNetwork) -> None:
     pool = await on_workers(network)
-    channel = pool.take_other(set())
+    channel = pool.take(set())
     assert channel is not None
     assert channel.endpoints.balancing is Balancing.WORKERS
     assert pool.give_back(channel)
+
+
+async def test_a_closed_pool_opens_no_channel(network: FakeNetwork) -> None:
+    pool = await on_workers(network)
+    pool.close()
+    before = len(network.opened)
+    assert tries(pool, set(), 1) == []
+    assert len(network.opened) == before
+
+
+async def test_a_call_to_the_only_server_that_is_left_does_not_move(network: FakeNetwork) -> None:
+    pool = await on_workers(network)
+    network.answers |= {WORKERS[0]: Answer.SILENT, WORKERS[1]: Answer.SILENT}
+    pool.failed(taken(pool), LATE, moves=True)
+    await discover(pool, network)
+    left = taken(pool)
+    assert left.endpoints.addresses == (WORKERS[2],)
+    assert not pool.has_others(left, None)
+
+
+async def test_a_call_moves_before_any_check_has_ended(network: FakeNetwork) -> None:
+    """The first check takes longer than a short call, if a server says nothing."""
+    pool = opened(network, list(WORKERS))
+    pool.failed(taken(pool), LATE, moves=True)
+    assert sorted(tries(pool, set(), 4)) == sorted(WORKERS)
 
 
 async def test_workers_that_are_all_silent_stay_known_and_the_front_door_gets_a_new_connection(

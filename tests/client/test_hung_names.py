@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 import aclgrad
-from aclgrad._client.aio import discovery as discovery_of_tasks
-from aclgrad._client.channel import pool, resolver
+from aclgrad._client.channel import pool, probes, resolver
 from aclgrad._client.channel.probes import MOST_NAMED, Answer, answers_of_each
 from aclgrad._client.channel.resolver import Found
 from aclgrad._client.channel.servers import Balancing, Endpoints, servers_of
-from aclgrad._client.sync import discovery as discovery_of_threads
 
 from .several_servers import SERVICE, Worker, call, running, settled
 
@@ -25,8 +23,7 @@ FAMILIES = {"127.0.0.1": socket.AF_INET, "::1": socket.AF_INET6}
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "PAUSE_S", 0.0)
-    for each in (discovery_of_tasks, discovery_of_threads):
-        monkeypatch.setattr(each, "CHECK_S", 0.3)
+    monkeypatch.setattr(probes, "CHECK_S", 0.3)
 
 
 @pytest.fixture
@@ -114,4 +111,4 @@ async def test_a_name_of_very_many_servers_is_left_to_grpc() -> None:
     addresses = tuple(f"192.0.2.1:{port}" for port in range(1, MOST_NAMED + 2))
     endpoints = Endpoints("ipv4:", (), Balancing.LISTED, SERVICE, addresses)
     network: Any = None
-    assert set((await answers_of_each(network, endpoints, MOST_NAMED)).values()) == {Answer.HERE}
+    assert set((await answers_of_each(network, endpoints, set(), MOST_NAMED)).values()) == {Answer.HERE}

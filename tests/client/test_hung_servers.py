@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 import aclgrad
-from aclgrad._client.aio import discovery as discovery_of_tasks
-from aclgrad._client.channel import pool
-from aclgrad._client.sync import discovery as discovery_of_threads
+from aclgrad._client.channel import pool, probes
 from tools.calling import maybe_await, wait_until
 
 from .several_servers import SERVICE, Host, Worker, call, on_workers, running, settled
@@ -24,8 +22,7 @@ TIMEOUT_S = 3.0
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "PAUSE_S", 0.0)
-    for each in (discovery_of_tasks, discovery_of_threads):
-        monkeypatch.setattr(each, "CHECK_S", 0.3)
+    monkeypatch.setattr(probes, "CHECK_S", 0.3)
 
 
 @contextmanager

@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 import aclgrad
-from aclgrad._client.aio import discovery as discovery_of_tasks
-from aclgrad._client.channel import pool, resolver
-from aclgrad._client.sync import discovery as discovery_of_threads
+from aclgrad._client.channel import pool, probes, resolver
 
 from .several_servers import SERVICE, Host, Worker, call, on_workers, running, settled
 
@@ -45,8 +43,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServer]:
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "PAUSE_S", 0.0)
-    for each in (discovery_of_tasks, discovery_of_threads):
-        monkeypatch.setattr(each, "CHECK_S", 0.3)
+    monkeypatch.setattr(probes, "CHECK_S", 0.3)
 
 
 @pytest.fixture
@@ -166,8 +163,7 @@ async def test_workers_that_were_slow_to_answer_are_used_later(
 @pytest.mark.parametrize("told", ["long_id", "no_ports", "one_port_often", "ports_of_a_scan"])
 async def test_host_that_tells_nonsense(connect: Connect, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls go on, and the client connects to no more places than a host has workers."""
-    for each in (discovery_of_tasks, discovery_of_threads):
-        monkeypatch.setattr(each, "CHECK_S", 10.0)
+    monkeypatch.setattr(probes, "CHECK_S", 10.0)
     ends: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", ends.append)
     with Host().serving() as host:

@@ -7,6 +7,7 @@ import pytest
 
 from aclgrad import errors
 from aclgrad._client.attempts.retry import Attempts, RetryPolicy
+from aclgrad._client.attempts.retry_budget import BURST
 from aclgrad._client.channel.servers import Balancing
 
 LOST = errors.ConnectionLostError("gone")
@@ -185,8 +186,26 @@ def test_attempts_have_a_third_of_what_is_left_and_the_last_has_all() -> None:
         shares.append(limit_s)
         clock.now += limit_s
         assert (attempts.delay_after_s(LATE) == 0.0) is attempts.may_move
-    assert shares == pytest.approx([27.0, 18.0, 12.0, 24.0])
-    assert attempts.report().retries == 3
+    assert shares == pytest.approx([27.0, 18.0, 36.0])
+    assert attempts.report().retries == 2
+
+
+def test_only_an_attempt_that_may_be_repeated_is_cut_short() -> None:
+    """The budget is that of all calls: one retry for each of the first hundred."""
+    made = policy(0)
+    calls = [made.start(9.0) for _ in range(BURST + 1)]
+    limits = [each.limit_s(Balancing.LISTED, has_others=True) for each in calls]
+    assert limits == pytest.approx([3.0] * BURST + [9.0])
+    assert not calls[-1].may_move
+    assert made.budget.left == 0
+    # Those that were answered have not used theirs.
+    for each in calls[:10]:
+        each.release()
+        each.release()
+    assert made.budget.left == 10
+    assert calls[10].delay_after_s(LATE) == 0.0
+    calls[10].release()
+    assert made.budget.left == 10
 
 
 def test_an_attempt_that_no_other_server_can_take_over_is_the_last() -> None:

@@ -315,6 +315,7 @@ class BaseClient(OperatorMethods[Result]):
 
         A call that was cancelled or interrupted has no report.
         """
+        attempts.release()
         if attempts.trace is not None:
             attempts.trace.end(error, attempts.retries)
         if error is not None and not isinstance(error, AclgradError):

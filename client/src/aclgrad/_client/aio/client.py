@@ -97,6 +97,7 @@ class AsyncClient(BaseClient[Coroutine[Any, Any, Array]]):
                 seen: str | AclgradError = await self._send(HEALTH, attempts)
             except AclgradError as error:
                 attempts.explain(error)
+                attempts.release()
                 seen = error
             delay_s = wait.delay_after(seen)
             if delay_s is None:
@@ -233,6 +234,7 @@ class AsyncClient(BaseClient[Coroutine[Any, Any, Array]]):
             if self._channels.give_back(channel):
                 self._discovery.close(channel)
         self._channels.succeeded(channel)
+        attempts.release()
         if attempts.trace is not None:
             attempts.trace.end_attempt(server=attempts.server)
         return result
@@ -240,8 +242,7 @@ class AsyncClient(BaseClient[Coroutine[Any, Any, Array]]):
     async def _channel_for(self, attempts: Attempts) -> Channel:
         """Returns the channel for an attempt; if names have to be looked up for it, that counts as looking for one."""
         self._bind()
-        channel = None if attempts.tried is None else self._channels.take_other(attempts.tried)
-        channel = channel or self._channels.take()
+        channel = self._channels.take(attempts.tried)
         self._discovery.start()
         if channel is None:
             await self._discovery.wait(attempts.time_left_s())

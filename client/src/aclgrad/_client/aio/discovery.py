@@ -12,16 +12,17 @@ from aclgrad._client.channel.pool import ChannelPool
 from aclgrad._client.channel.probes import (
     ASK_S,
     CHECK,
-    CHECK_S,
     CONNECT_S,
     FIRST_CHECK_S,
     LIST,
     LIST_REQUEST,
     Answer,
     Channel,
+    Hear,
     answer_of,
     check_request,
     host_of,
+    silence_s,
 )
 from aclgrad._client.channel.proxies import ProxyRules
 from aclgrad._client.channel.resolver import Addresses, Found, look_up
@@ -81,8 +82,8 @@ class TaskNetwork:
             return Found({})
         return await found
 
-    async def check(self, servers: Sequence[Endpoints]) -> list[Answer]:
-        tasks = [asyncio.create_task(self._check(endpoints)) for endpoints in servers]
+    async def check(self, servers: Sequence[Endpoints], hear: Hear) -> list[Answer]:
+        tasks = [asyncio.create_task(self._check(endpoints, hear)) for endpoints in servers]
         try:
             await _wait(tasks)
             return [task.result() if task.done() else Answer.SILENT for task in tasks]
@@ -91,12 +92,15 @@ class TaskNetwork:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _check(self, endpoints: Endpoints) -> Answer:
+    async def _check(self, endpoints: Endpoints, hear: Hear) -> Answer:
         async with self._channel_to(endpoints) as channel:
             try:
-                return answer_of(await channel.unary_unary(CHECK)(check_request(endpoints), timeout=FIRST_CHECK_S))
+                answer = answer_of(await channel.unary_unary(CHECK)(check_request(endpoints), timeout=FIRST_CHECK_S))
             except grpc.aio.AioRpcError as error:
                 return answer_of(None, error.code())
+            if answer is Answer.HERE:
+                hear(endpoints)
+            return answer
 
     async def is_connected(self, channel: Channel) -> bool:
         try:
@@ -134,7 +138,7 @@ async def _wait(tasks: Sequence[asyncio.Task[Answer]]) -> None:
         if not answered:
             return
         if any(task.result() is Answer.HERE for task in answered):
-            limit_s = CHECK_S
+            limit_s = silence_s(loop.time() - begin, limit_s)
 
 
 class DiscoveryTask:

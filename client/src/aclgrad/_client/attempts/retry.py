@@ -5,8 +5,8 @@ was lost; any other failure would only be repeated. A call that reached no serve
 and its retries are for what comes then.
 
 Where several servers can answer, an attempt that hears nothing ends after a third of the time that is left, and the
-call goes to another server, never to one that it tried. As soon as less than a third of its limit is left, or no other
-server, an attempt has all of that. A call also moves if it meets a stranger in a list, and once to the front door if it
+call goes to another server. As soon as less than half of its limit is left, or no other server, an attempt has all of
+that: the call may only be slow. A call also moves if it meets a stranger in a list, and once to the front door if it
 finds nobody among the workers of a host.
 
 Attempts that nobody asked for are bounded for all calls of a client together: a `RetryBudget`.
@@ -43,7 +43,9 @@ _MAX_CUTS: Final = 2
 _NOBODY: Final = (ServerUnreachableError, MethodNotServedError)
 """What a call meets where the workers of a host were: nobody, or a stranger."""
 _SHARE: Final = 1 / 3
-"""Of the time that is left, for an attempt that another server can take over; of the limit, for the last attempt."""
+"""Of the time that is left, for an attempt that another server can take over."""
+_LAST_SHARE: Final = 1 / 2
+"""Of the limit. With less than that, an attempt is the last: three attempts have 0.33, 0.22 and 0.44 of the limit."""
 
 TOO_MANY: Final = (
     f"in the last minute this client has sent calls again as often as it may, for {100 * SHARE:g} % of its calls and "
@@ -89,8 +91,8 @@ class Attempts:
     """
 
     __slots__ = (
-        *("_balancing", "_begin", "_connects", "_cuts", "_end", "_failed", "_has_left", "_is_over_budget"),
-        *("_policy", "_resends", "_retries", "_since", "_timeout_s", "_whole_s"),
+        *("_balancing", "_begin", "_connects", "_cuts", "_end", "_failed", "_has_left", "_has_retry"),
+        *("_is_over_budget", "_policy", "_resends", "_retries", "_since", "_timeout_s", "_whole_s"),
         *("may_move", "method", "request_id", "server", "trace", "tried"),
     )
 
@@ -109,8 +111,8 @@ class Attempts:
         self._cuts = 0
         self._connects = 0
         self._balancing = Balancing.ONE
-        self.may_move = False
-        """Whether another server may take over the present attempt."""
+        self.may_move = self._has_retry = False
+        """Whether another server may take over the present attempt, and the call has a retry of the budget for it."""
         self.tried: set[str] | None = None
         """The servers that a call which moved has been sent to since; which one was first, gRPC does not say."""
         self._has_left = False
@@ -126,6 +128,7 @@ class Attempts:
 
     def of_another_message(self) -> Attempts:
         """Begins the attempts of another message, within the same time limit."""
+        self.release()
         another = Attempts(self._policy, self._timeout_s, self.method, self.request_id)
         another._begin, another._end, another._retries = self._begin, self._end, self._retries
         another.server, another.trace, another._whole_s = self.server, self.trace, self.time_left_s()
@@ -143,8 +146,10 @@ class Attempts:
         """Begins an attempt on a channel, and returns how long it may take: a third if others can take it over."""
         self._balancing, self.server = balancing, None
         left_s = self.time_left_s()
-        is_last = left_s is not None and self._whole_s is not None and left_s < _SHARE * self._whole_s
-        self.may_move = has_others and not is_last and self._policy.budget.left > 0
+        is_last = left_s is not None and self._whole_s is not None and left_s < _LAST_SHARE * self._whole_s
+        self.release()
+        # Taken before, because an attempt that cannot be repeated is not to be cut short.
+        self.may_move = self._has_retry = has_others and not is_last and self._policy.budget.spend()
         return _SHARE * left_s if self.may_move and left_s is not None and left_s > 0 else left_s
 
     def moves(self, error: AclgradError) -> bool:
@@ -162,11 +167,11 @@ class Attempts:
         caller learns at once what is wrong, rather than later that it took too long.
         """
         if self.moves(error):
-            if not self._spend():
-                return None
+            self._has_retry = False
             self.tried = self.tried or set()
             self._retries += 1
             return self._elsewhere(error, "another server")
+        self.release()
         if self._balancing is Balancing.WORKERS and isinstance(error, _NOBODY) and not self._has_left:
             self._has_left = True
             return self._elsewhere(error, "the front door")
@@ -196,6 +201,12 @@ class Attempts:
         self._failed = error.message, error.remedy
         log.warning("%s %s failed; %s, in %.2f s: %s", self.request_id, self.method, told, delay_s, line_of(error))
         return delay_s
+
+    def release(self) -> None:
+        """Gives back the retry that an attempt did not need."""
+        if self._has_retry:
+            self._has_retry = False
+            self._policy.budget.give_back()
 
     def _spend(self) -> bool:
         self._is_over_budget = not self._policy.budget.spend()

@@ -47,6 +47,12 @@ class RetryBudget:
             self._retries.append(now)
             return True
 
+    def give_back(self) -> None:
+        """Gives back a retry that was taken and not made; which one makes no difference."""
+        with self._lock:
+            if self._retries:
+                self._retries.pop()
+
     @property
     def left(self) -> int:
         """How many retries there are at the moment."""

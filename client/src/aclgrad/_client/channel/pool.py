@@ -4,7 +4,7 @@ A client of one server begins at its front door. After its first success it asks
 and goes to them by a second channel, on which gRPC chooses. Before a call goes to a worker, the worker has answered to
 the host's id: at first, and again after a pause in which the host could have ended and others have taken its ports.
 
-A call that heard nothing goes to one server after the other, by channels of its own, and never to the same twice.
+A call that heard nothing goes to one server after the other by channels of its own, and to none of these twice.
 
 A client of a `dns:` target leaves the name to gRPC. Only if a server says nothing does it look the name up by itself,
 and call the others by numbers until all answer again.
@@ -30,7 +30,13 @@ from aclgrad._client.channel.probes import (
 from aclgrad._client.channel.resolver import SourceError
 from aclgrad._client.channel.servers import Balancing, Endpoints, Servers
 from aclgrad._client.reports import log
-from aclgrad.errors import AclgradError, ConnectionLostError, MethodNotServedError, ServerUnreachableError
+from aclgrad.errors import (
+    AclgradError,
+    ConnectionLostError,
+    DeadlinePassedError,
+    MethodNotServedError,
+    ServerUnreachableError,
+)
 
 IDLE_S: Final = 2.0
 """A client that made no call for so long does not know whether the ports of its workers are still theirs."""
@@ -73,6 +79,8 @@ class ChannelPool:
         """All servers that are known, those that were left out included."""
         self._present: Endpoints | None = None
         """Those that answered when they were last checked."""
+        self._heard: set[str] = set()
+        """Those that have answered the check under way, which waits for a silent one for a second."""
         self._left_out: list[str] = []
         self._has_unreached = False
         """Whether the host at the front door has workers that this client does not reach."""
@@ -87,12 +95,19 @@ class ChannelPool:
             if channel.endpoints.balancing is Balancing.ONE:
                 self._front = channel
             else:
-                self._known = channel.endpoints
+                self._known = self._present = channel.endpoints
 
-    def take(self) -> Channel | None:
-        """Returns the channel for a call, which `give_back` gets; None if nobody has looked the names up."""
+    def take(self, tried: set[str] | None = None) -> Channel | None:
+        """Returns the channel for a call, which `give_back` gets; None if nobody has looked the names up.
+
+        For a call that has moved, that leads to one server that is not among those it `tried`, and is added to them.
+        """
         now = self._clock()
         with self._lock:
+            if tried is not None and (other := self._open_other(tried)) is not None:
+                self._used_at = now
+                other.calls += 1
+                return other
             channel = self._current
             if channel is None:
                 self._due_at = now
@@ -106,23 +121,18 @@ class ChannelPool:
             channel.calls += 1
             return channel
 
-    def take_other(self, tried: set[str]) -> Channel | None:
-        """Returns a channel for one call to a server that is not among those it tried, and adds it to them.
-
-        None if there is no such server. `give_back` has the channel closed.
-        """
-        others = self._untried(tried)
-        if self._present is None or not others:
+    def _open_other(self, tried: set[str]) -> Channel | None:
+        """Opens a channel for one call to one server, which is closed with the call; None if all have been tried."""
+        present = self._present
+        others = _untried(present, tried)
+        if present is None or not others or self._is_closed:
             return None
-        address = random.choice(others)
+        address = random.choice([each for each in others if each in self._heard] or others)
         tried.add(address)
-        channel = self._open_to(self._present.only([address]))
+        channel = self._open_to(present.only([address]))
         channel.is_retired = True
-        with self._lock:
-            self._open.add(channel)
-            self._used_at = self._clock()
-            channel.calls += 1
-            return channel
+        self._open.add(channel)
+        return channel
 
     def has_others(self, channel: Channel, tried: set[str] | None) -> bool:
         """Whether another server may answer where this one does not; `tried` is None unless the call has moved."""
@@ -130,11 +140,11 @@ class ChannelPool:
             # A new connection may lead to another of its workers.
             return True
         if tried is not None:
-            return bool(self._untried(tried))
-        return channel.endpoints.balancing is not Balancing.ONE or self._current is not channel
-
-    def _untried(self, tried: set[str]) -> list[str]:
-        return [each for each in self._present.addresses if each not in tried] if self._present else []
+            return bool(_untried(self._present, tried))
+        if channel.endpoints.balancing is Balancing.ONE:
+            return self._current is not channel
+        # Of a name, gRPC alone knows how many servers it has.
+        return len(channel.endpoints.addresses) != 1
 
     def succeeded(self, channel: Channel) -> None:
         """Notes the success of a call: the first is when the host is asked for its workers."""
@@ -148,9 +158,10 @@ class ChannelPool:
             has_known = self._known is not None and bool(self._known.addresses)
             if self.servers.dns_name or has_known or self._has_unreached:
                 self._is_awaited = True
-                self._suspect = channel
+                if not channel.is_retired:
+                    self._suspect = channel
                 self._discover_by(self._clock())
-        elif isinstance(error, ConnectionLostError | MethodNotServedError):
+        elif isinstance(error, ConnectionLostError | MethodNotServedError | DeadlinePassedError):
             has_left = isinstance(error, ServerUnreachableError | MethodNotServedError)
             if has_left and channel.endpoints.balancing is Balancing.WORKERS:
                 # There is nobody, or a stranger.
@@ -186,6 +197,7 @@ class ChannelPool:
     async def discover(self, network: Network) -> None:
         """Looks for the servers, and changes to a channel to them if they are others than before."""
         is_awaited, self._is_awaited = self._is_awaited, False
+        self._heard = set()
         if self._suspect is not None and self._suspect is self._front:
             self._renew_front(network)
         try:
@@ -223,11 +235,14 @@ class ChannelPool:
                 return
             self._known = endpoints
             if before is None:
+                self._present = endpoints
                 await self._change(network, endpoints)
                 return
         if self._known is None or not self._known.addresses:
             return
-        answers = await answers_of_each(network, self._known, MOST_NAMED if self.servers.dns_name else None)
+        answers = await answers_of_each(
+            network, self._known, self._heard, MOST_NAMED if self.servers.dns_name else None
+        )
         present = [each for each, answer in answers.items() if answer not in (Answer.SILENT, Answer.STRANGER)]
         await self._change_to(network, present, answers)
         if not with_names:
@@ -236,7 +251,7 @@ class ChannelPool:
     async def _check_workers(self, network: Network) -> bool:
         """Leaves out workers that do not answer to the host's id; returns whether one does, or may yet."""
         assert self._known is not None
-        answers = await answers_of_each(network, self._known)
+        answers = await answers_of_each(network, self._known, self._heard)
         if Answer.HERE not in answers.values():
             if Answer.SILENT not in answers.values():
                 return False
@@ -298,7 +313,7 @@ class ChannelPool:
             self._stay(network, workers)
             return
         endpoints = self.servers.worker_endpoints(found, host.id)
-        answers = await answers_of_each(network, endpoints)
+        answers = await answers_of_each(network, endpoints, self._heard)
         reached = reached_by_name(workers, found, answers)
         if not any(reached.values()):
             self._stay(network, workers)
@@ -382,3 +397,7 @@ class ChannelPool:
     def _discover_by(self, at: float) -> None:
         with self._lock:
             self._due_at = at if self._due_at is None else min(self._due_at, at)
+
+
+def _untried(present: Endpoints | None, tried: set[str]) -> list[str]:
+    return [each for each in present.addresses if each not in tried] if present is not None else []

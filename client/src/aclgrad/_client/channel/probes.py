@@ -1,6 +1,6 @@
 """What discovery asks servers, and what their answers mean; the input and output is each client's `Network`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, Protocol
 
@@ -59,6 +59,10 @@ class Channel:
         """Whether it is to be closed when no call uses it any more."""
 
 
+Hear = Callable[[Endpoints], None]
+"""Gets a server as soon as it has answered, while others may still be silent."""
+
+
 class Network(Protocol):
     """What discovery needs of the network; nothing here raises an error of it."""
 
@@ -68,10 +72,12 @@ class Network(Protocol):
     async def look_up(self, addresses: Addresses, rules: ProxyRules) -> Found:
         """Returns the numbers of names, and what is behind a proxy."""
 
-    async def check(self, servers: Sequence[Endpoints]) -> list[Answer]:
-        """Returns what each server answers; it is shown no credentials but those of the channel.
+    async def check(self, servers: Sequence[Endpoints], hear: Hear) -> list[Answer]:
+        """Returns what each server answers, and has each that is here heard at once.
 
-        A server is silent if it says nothing within CHECK_S while another is here, or within FIRST_CHECK_S.
+        It is shown no credentials but those of the channel.
+
+        A server is silent if it says nothing within FIRST_CHECK_S, or within `silence_s` if another is here.
         """
 
     async def is_connected(self, channel: Channel) -> bool:
@@ -81,11 +87,19 @@ class Network(Protocol):
         """Closes a channel that no call uses, without waiting for it."""
 
 
-async def answers_of_each(network: Network, endpoints: Endpoints, most: int | None = None) -> dict[str, Answer]:
-    """Returns what each of the servers answers; takes all for present, and asks none, if there are more than `most`."""
+async def answers_of_each(
+    network: Network, endpoints: Endpoints, heard: set[str], most: int | None = None
+) -> dict[str, Answer]:
+    """Returns what each of the servers answers, and adds those that are here to `heard` as soon as they say so.
+
+    Takes all for present, and asks none, if there are more than `most`.
+    """
     if most is not None and len(endpoints.addresses) > most:
         return dict.fromkeys(endpoints.addresses, Answer.HERE)
-    return dict(zip(endpoints.addresses, await network.check(one_by_one(endpoints)), strict=True))
+    servers = one_by_one(endpoints)
+    names = {server.target: address for server, address in zip(servers, endpoints.addresses, strict=True)}
+    answers = await network.check(servers, lambda server: heard.add(names[server.target]))
+    return dict(zip(endpoints.addresses, answers, strict=True))
 
 
 def reached_by_name(names: Sequence[str], found: Found, answers: Mapping[str, Answer]) -> dict[str, str | None]:
@@ -103,6 +117,14 @@ def check_request(endpoints: Endpoints) -> bytes:
     """Returns the question for the service of the endpoints, as `grpc.health.v1` has it: one field, a text."""
     name = endpoints.service.encode()
     return b"\x0a" + bytes((len(name),)) + name
+
+
+def silence_s(first_s: float, limit_s: float) -> float:
+    """Returns within how many seconds of a check all others have to answer, after one server did within `first_s`.
+
+    Servers of a busy machine are all slow.
+    """
+    return min(limit_s, max(CHECK_S, 2 * first_s))
 
 
 def answer_of(reply: bytes | None, code: grpc.StatusCode | None = None) -> Answer:

@@ -121,6 +121,7 @@ class Client(BaseClient[Array]):
                 seen: str | AclgradError = self._send(HEALTH, attempts)
             except AclgradError as error:
                 attempts.explain(error)
+                attempts.release()
                 seen = error
             delay_s = wait.delay_after(seen)
             if delay_s is None:
@@ -240,14 +241,14 @@ class Client(BaseClient[Array]):
             if self._channels.give_back(channel):
                 close(channel)
         self._channels.succeeded(channel)
+        attempts.release()
         if attempts.trace is not None:
             attempts.trace.end_attempt(server=attempts.server)
         return result
 
     def _channel_for(self, attempts: Attempts) -> Channel:
         """Returns the channel for an attempt; if names have to be looked up for it, that counts as looking for one."""
-        channel = None if attempts.tried is None else self._channels.take_other(attempts.tried)
-        channel = channel or self._channels.take()
+        channel = self._channels.take(attempts.tried)
         self._discovery.start()
         if channel is None:
             self._discovery.wait(attempts.time_left_s())

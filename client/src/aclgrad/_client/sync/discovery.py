@@ -13,16 +13,17 @@ from aclgrad._client.channel.pool import ChannelPool
 from aclgrad._client.channel.probes import (
     ASK_S,
     CHECK,
-    CHECK_S,
     CONNECT_S,
     FIRST_CHECK_S,
     LIST,
     LIST_REQUEST,
     Answer,
     Channel,
+    Hear,
     answer_of,
     check_request,
     host_of,
+    silence_s,
 )
 from aclgrad._client.channel.proxies import ProxyRules
 from aclgrad._client.channel.resolver import Addresses, Found, look_up
@@ -53,14 +54,14 @@ class ThreadNetwork:
     async def look_up(self, addresses: Addresses, rules: ProxyRules) -> Found:
         return look_up(addresses, rules)
 
-    async def check(self, servers: Sequence[Endpoints]) -> list[Answer]:
+    async def check(self, servers: Sequence[Endpoints], hear: Hear) -> list[Answer]:
         channels = [self._channel_to(endpoints) for endpoints in servers]
         try:
             calls: list[Any] = [
                 channel.unary_unary(CHECK).future(check_request(endpoints), timeout=FIRST_CHECK_S)
                 for channel, endpoints in zip(channels, servers, strict=True)
             ]
-            _wait(calls)
+            _wait(calls, servers, hear)
             return [_answer(call) if call.done() else Answer.SILENT for call in calls]
         finally:
             for channel in channels:
@@ -149,19 +150,20 @@ class DiscoveryThread:
             settled.set()
 
 
-def _wait(calls: Sequence[Any]) -> None:
+def _wait(calls: Sequence[Any], servers: Sequence[Endpoints], hear: Hear) -> None:
     """Waits until all have answered, or those that have not are silent."""
-    answered: SimpleQueue[Any] = SimpleQueue()
-    for call in calls:
-        call.add_done_callback(answered.put)
+    answered: SimpleQueue[tuple[Endpoints, Any]] = SimpleQueue()
+    for call, endpoints in zip(calls, servers, strict=True):
+        call.add_done_callback(lambda call, endpoints=endpoints: answered.put((endpoints, call)))
     begin, limit_s = time.monotonic(), FIRST_CHECK_S
     for _ in calls:
         try:
-            call = answered.get(timeout=max(0.0, begin + limit_s - time.monotonic()))
+            endpoints, call = answered.get(timeout=max(0.0, begin + limit_s - time.monotonic()))
         except Empty:
             return
         if _answer(call) is Answer.HERE:
-            limit_s = CHECK_S
+            hear(endpoints)
+            limit_s = silence_s(time.monotonic() - begin, limit_s)
 
 
 def _answer(call: Any) -> Answer:
