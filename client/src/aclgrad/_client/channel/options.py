@@ -27,19 +27,37 @@ _COMPRESSIONS: Final = {None: grpc.Compression.NoCompression, "gzip": grpc.Compr
 
 def checked_options(options: Iterable[ChannelOption]) -> list[ChannelOption]:
     """Returns the options as a list; raises InvalidSettingError unless they are pairs of a name and what gRPC takes."""
-    try:
-        pairs = [(name, value) for name, value in options]
-        if all(isinstance(name, str) and name.isascii() and _is_option(value) for name, value in pairs):
-            return pairs
-    except (TypeError, ValueError):
-        pass
     remedy = 'give pairs of a name and text or a 32-bit integer, for example [("grpc.keepalive_time_ms", 5000)]'
-    raise refused("channel_options", options, remedy)
+    if isinstance(options, Mapping | str | bytes) or not isinstance(options, Iterable):
+        problem = f"channel_options is a {type(options).__name__}"
+        raise InvalidSettingError(problem, field="channel_options", remedy=remedy)
+    given = list(options)
+    for each in given:
+        if not _is_option(each):
+            problem = f"channel_options is a list with {_shown(each)}"
+            raise InvalidSettingError(problem, field="channel_options", remedy=remedy)
+    return [(name, value) for name, value in given]
 
 
-def _is_option(value: object) -> bool:
+def _is_option(pair: Any) -> bool:
+    try:
+        name, value = pair
+    except (TypeError, ValueError):
+        return False
+    if not isinstance(name, str) or not name.isascii():
+        return False
     # gRPC takes a float for an address in memory.
     return -(2**31) <= value < 2**31 if isinstance(value, int) else isinstance(value, str) and value.isprintable()
+
+
+def _shown(pair: Any) -> str:
+    """Returns the pair without text in its value: that of a proxy may hold a password."""
+    try:
+        name, value = pair
+    except (TypeError, ValueError):
+        return f"a {type(pair).__name__}"
+    shown = repr(value) if value is None or isinstance(value, int | float) else f"a {type(value).__name__}"
+    return f"({name!r}, {shown})"
 
 
 def channel_options(max_message_bytes: int = DEFAULT_MESSAGE_BYTES) -> list[ChannelOption]:
