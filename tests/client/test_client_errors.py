@@ -60,17 +60,18 @@ async def test_status_that_is_none_of_ours_becomes_an_error_of_its_code(
 
 async def test_a_host_that_nobody_knows_is_named(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """By its name or that of a proxy, without gRPC's own words."""
-    host = "its host"
+    host, remedy = "its host", "check the name of the host, and that a name server answers"
     for proxy in ("", "nowhere.invalid:3128"):
         if proxy:
             monkeypatch.setenv("http_proxy", f"http://{proxy}")
-            host = f"the host of the proxy {proxy}"
+            host = f"the proxy {proxy} of http_proxy"
+            remedy = "correct http_proxy, or add the host to no_proxy if there is a direct way"
         for target in ("gpu-7.invalid:50051", "dns:///gpu-7.invalid:50051"):
             with pytest.raises(aclgrad.ServerUnreachableError) as caught:
                 await maybe_await(connect(target, connect_timeout_s=0).list_operators())
             told = str(caught.value)
             assert told.startswith(f"{target}: {host} cannot be looked up: ")
-            assert told.endswith("; check the name of the host, and that a name server answers")
+            assert told.endswith(f"; {remedy}")
             assert not re.search(r"[][]|resol", told)
 
 

@@ -6,13 +6,17 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import grpc
 import pytest
 
 import aclgrad
 from aclgrad._client.channel import pool
-from aclgrad._client.channel.proxies import EXCEPTIONS, VARIABLES
+from aclgrad._client.channel.proxies import EXCEPTIONS, VARIABLES, proxy_rules
+from aclgrad._client.channel.resolver import look_up
+from aclgrad._client.channel.servers import servers_of
 from aclgrad.v1 import operator_service_pb2 as pb
 from tests.commands import peers
+from tests.commands.test_doctor_proxies import CASES
 from tools.calling import maybe_await
 
 from .several_servers import SERVICE, Host, Worker, call, on_workers, running
@@ -145,6 +149,131 @@ async def test_a_proxy_whose_name_is_unknown_is_named(
         client = connect(target_of("list", host), connect_timeout_s=0.3)
         with pytest.raises(
             aclgrad.ServerUnreachableError, match=r"the proxy no-such-proxy\.invalid:3128 of http_proxy"
-        ):
+        ) as caught:
             await call(client)
-    assert "no-such-proxy.invalid:3128 is left out" in caplog.text
+    text = "the proxy no-such-proxy.invalid:3128 of http_proxy cannot be looked up: Name or service not known"
+    assert [each.getMessage() for each in caplog.records if each.module == "resolver"] == [text]
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(("variables", "is_used"), CASES.values(), ids=CASES)
+async def test_a_list_follows_the_rules_of_grpc(
+    connect: Connect, proxy: Proxy, variables: dict[str, str], is_used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """gRPC itself, with one of the servers, goes the same way and sends the same password."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value.replace("PROXY", proxy.address))
+    with Host().serving() as host:
+        with grpc.insecure_channel(host.workers[0].address) as channel:
+            channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=10)
+        by_grpc = {password_of(each) for each in proxy.requests}
+        assert bool(by_grpc) is is_used
+        proxy.requests.clear()
+        await meet(connect(target_of("list", host)), host.workers)
+    assert {password_of(each) for each in proxy.requests} == by_grpc
+
+
+def password_of(request: str) -> str:
+    lines = [each for each in request.splitlines() if each.startswith("Proxy-Authorization")]
+    return lines[0].split()[-1] if lines else ""
+
+
+UNUSABLE = ["127.0.0.1:99999", "127.0.0.1:abc", "127.0.0.1:0", ":3128", "[::1", "a b:3128", "[127.0.0.1]:1"]
+
+
+@pytest.mark.parametrize("kind", ["one", "list", "function"])
+@pytest.mark.parametrize("place", UNUSABLE)
+async def test_a_proxy_that_cannot_be_used_is_never_passed_by(
+    connect: Connect, kind: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", f"http://trainer:secret@{place}")
+    with Host().serving() as host:
+        client = connect(target_of(kind, host), connect_timeout_s=0.3)
+        with pytest.raises(aclgrad.ServerUnreachableError, match="of http_proxy") as caught:
+            await call(client)
+        assert not any(each.calls for each in (host.door, *host.workers))
+    assert "correct http_proxy, or add the host to no_proxy" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["one", "list"])
+async def test_the_exception_that_grpc_reads_is_named(
+    connect: Connect, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("no_grpc_proxy", "a.example")
+    with Host().serving() as host, peers.listening(peers.want_another_password) as address:
+        monkeypatch.setenv("http_proxy", f"http://trainer:secret@{address}")
+        client = connect(target_of(kind, host), connect_timeout_s=0.3)
+        with pytest.raises(aclgrad.ServerUnreachableError, match="check the user and the password") as caught:
+            await call(client)
+    assert "add the host to no_grpc_proxy, which hides no_proxy," in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+class Names:
+    """What names stand for; a name that is not there cannot be looked up."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **numbers: list[str]) -> None:
+        self.numbers = numbers
+        self._genuine = socket.getaddrinfo
+        monkeypatch.setattr(socket, "getaddrinfo", self.look_up)
+
+    def look_up(self, host: str, *rest: Any, **options: Any) -> list[Any]:
+        if host[0].isdigit():
+            return self._genuine(host, *rest, **options)
+        if host not in self.numbers:
+            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        return [found for each in self.numbers[host] for found in self._genuine(each, *rest, **options)]
+
+
+async def test_each_number_of_a_proxy_is_tried(connect: Connect, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    Names(monkeypatch, proxy=["127.0.0.9", "::1", "127.0.0.8", "127.0.0.1"])
+    monkeypatch.setenv("http_proxy", f"http://proxy:{proxy.address.rpartition(':')[2]}")
+    with Host().serving() as host:
+        client = connect(target_of("list", host))
+        await meet(client, host.workers)
+        await maybe_await(client.close())
+    assert proxy.asked == {each.address for each in host.workers}
+
+
+def test_the_number_of_a_proxy_is_kept_while_its_name_is_unknown(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = Names(monkeypatch, proxy=["127.0.0.1"], **{"a.example": ["127.0.0.2"]})
+    rules = proxy_rules({"http_proxy": "http://proxy:3128"})
+    before = look_up(["a.example:1"], rules)
+    assert dict(before.options)["grpc.address_http_proxy"] == "127.0.0.1:3128"
+    proxy = names.numbers.pop("proxy")
+    for _ in range(3):
+        assert look_up(["a.example:1"], rules) == before
+    text = "the proxy proxy:3128 of http_proxy cannot be looked up: Temporary failure in name resolution"
+    assert caplog.messages == [text]
+    names.numbers["proxy"] = ["127.0.0.3"]
+    assert dict(look_up(["a.example:1"], rules).options)["grpc.address_http_proxy"] == "127.0.0.3:3128"
+    names.numbers["proxy"] = proxy
+    assert look_up(["a.example:1"], rules) == before
+
+
+def test_a_name_that_is_unknown_is_logged_once_until_it_is_known(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = Names(monkeypatch)
+    rules = proxy_rules({"http_proxy": "http://127.0.0.1:3128"})
+    workers = [f"host:{port}" for port in range(1, 4)]
+    text = "host:1, host:2, host:3 are left out: Temporary failure in name resolution"
+    for _ in range(3):
+        assert look_up(workers, rules).numbers == {}
+    assert caplog.messages == [text]
+    names.numbers["host"] = ["127.0.0.1"]
+    assert list(look_up(workers, rules).numbers) == workers
+    names.numbers.clear()
+    look_up(workers, rules)
+    assert caplog.messages == [text, text]
+
+
+def test_no_password_is_shown() -> None:
+    rules = proxy_rules({"http_proxy": "http://trainer:secret@127.0.0.1:1"})
+    servers = servers_of(["127.0.0.1:1", "127.0.0.1:2"], rules=rules)
+    shown = f"{servers!r} {servers.endpoints!r} {look_up(['127.0.0.1:1'], rules)!r} {rules!r} {rules.proxy!r}"
+    assert "127.0.0.1:1" in shown
+    assert not any(each in shown for each in ("secret", "dHJhaW5lcjpzZWNyZXQ="))

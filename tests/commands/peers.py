@@ -39,6 +39,11 @@ def speak_http1(connection: socket.socket) -> None:
     connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
+def want_another_password(connection: socket.socket) -> None:
+    connection.recv(1024)
+    connection.sendall(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
+
+
 def close(connection: socket.socket) -> None:
     connection.recv(1024)
 

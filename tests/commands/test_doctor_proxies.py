@@ -29,6 +29,23 @@ CASES = {
     "a_star_is_no_pattern": ({"http_proxy": PROXY, "no_proxy": "*"}, True),
     "localhost_is_another_name": ({"http_proxy": PROXY, "no_proxy": "localhost"}, True),
     "upper_case_exception": ({"http_proxy": PROXY, "NO_PROXY": "127.0.0.1"}, True),
+    "a_mask_is_a_number_of_bits": ({"http_proxy": PROXY, "no_proxy": "127.0.0.0/255.0.0.0"}, True),
+    "a_mask_of_the_host": ({"http_proxy": PROXY, "no_proxy": "127.0.0.0/0.255.255.255"}, True),
+    "no_mask": ({"http_proxy": PROXY, "no_proxy": "127.0.0.0/"}, True),
+    "a_hexadecimal_mask": ({"http_proxy": PROXY, "no_proxy": "127.0.0.1/0x8"}, True),
+    "a_mask_beyond_32_bits": ({"http_proxy": PROXY, "no_proxy": "127.0.0.1/4294967296"}, True),
+    "a_mask_longer_than_the_number": ({"http_proxy": PROXY, "no_proxy": "127.0.0.1/64"}, False),
+    "that_of_another_number": ({"http_proxy": PROXY, "no_proxy": "127.0.0.2/64"}, True),
+    "a_mask_with_a_space": ({"http_proxy": PROXY, "no_proxy": "127.0.0.1/ 32"}, False),
+    "a_mask_with_a_sign": ({"http_proxy": PROXY, "no_proxy": "127.0.0.2/+8"}, False),
+    "another_family": ({"http_proxy": PROXY, "no_proxy": "::/0"}, True),
+    "a_byte_in_the_password": ({"http_proxy": "http://trainer:p%E9word@PROXY"}, True),
+    "a_bracket_in_the_password": ({"http_proxy": "http://trainer:p[word@PROXY"}, True),
+    "two_signs_in_the_password": ({"http_proxy": "http://trainer:p@word@PROXY"}, True),
+    "a_path": ({"http_proxy": f"{PROXY}/path?query#fragment"}, True),
+    "an_empty_query": ({"http_proxy": f"{PROXY}?"}, False),
+    "upper_case_scheme": ({"http_proxy": "HTTP://PROXY"}, True),
+    "no_host": ({"http_proxy": "http://trainer:password@"}, False),
     "hidden_exception": ({"http_proxy": PROXY, "no_grpc_proxy": "a.example", "no_proxy": "127.0.0.1"}, True),
 }
 
@@ -70,11 +87,35 @@ def test_a_proxy_that_refuses(testing: TestServer) -> None:
     with peers.listening(peers.speak_http1) as address:
         name, message = failure(testing.target, http_proxy=f"http://{address}")
     assert name == ("network", "way through the proxy")
-    assert "does not lead to 127.0.0.1: it answers 'HTTP/1.1 400 Bad Request'; add 127.0.0.1 to no_proxy" in message
+    assert "does not lead to 127.0.0.1: it answers 'HTTP/1.1 400 Bad Request'; have the proxy allow it" in message
+    assert message.endswith("or add 127.0.0.1 to no_proxy if there is a direct way")
+
+
+def test_a_proxy_that_wants_another_password(testing: TestServer) -> None:
+    with peers.listening(peers.want_another_password) as address:
+        name, message = failure(
+            testing.target, http_proxy=f"http://trainer:secret@{address}", no_grpc_proxy="a.example"
+        )
+    assert name == ("network", "way through the proxy")
+    assert "check the user and the password, or add 127.0.0.1 to no_grpc_proxy, which hides no_proxy" in message
+    assert "secret" not in message
+
+
+@pytest.mark.parametrize("port", ["99999", "abc", "0", "-1"])
+def test_a_proxy_whose_port_is_none(testing: TestServer, port: str) -> None:
+    name, message = failure(testing.target, http_proxy=f"http://127.0.0.1:{port}")
+    assert name == ("network", "proxy")
+    assert message.startswith(f"the proxy 127.0.0.1:{port} of http_proxy has a port that is no number from 1 to 65535")
+
+
+def test_a_password_with_a_slash_is_not_shown(testing: TestServer) -> None:
+    _, message = failure(testing.target, http_proxy="http://trainer:sec/ret@127.0.0.1:1")
+    assert "the proxy trainer:? of http_proxy" in message
+    assert "sec" not in message
 
 
 def test_a_proxy_that_is_not_there(testing: TestServer) -> None:
     name, message = failure(testing.target, grpc_proxy="http://127.0.0.1:1")
     assert name == ("network", "connection")
     assert message.startswith("the proxy of grpc_proxy cannot be used: 127.0.0.1:1 refuses connections")
-    assert message.endswith("correct the variable, or add 127.0.0.1 to no_proxy")
+    assert message.endswith("correct the variable, or add 127.0.0.1 to no_proxy if there is a direct way")

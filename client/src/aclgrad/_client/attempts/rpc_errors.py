@@ -18,6 +18,8 @@ _UNREACHED = re.compile(r"failed to connect|all backends failing|errors resolvin
 """What the core says when no connection could be made; in any other words the call counts as sent."""
 _UNRESOLVED = re.compile(r"errors resolving|resolution failed", re.IGNORECASE)
 """What it says if the name of the host has no address."""
+_UNAUTHORIZED = re.compile(r"response code 407")
+"""What it says if a proxy wants another password, or one at all."""
 _TOO_LARGE = re.compile(r"message larger than max( \((?P<size>\d+) vs\. (?P<limit>\d+)\))?")
 """For a compressed message the core reports no sizes."""
 
@@ -150,20 +152,16 @@ def _core_error(code: grpc.StatusCode, details: str, target: str, proxy: Proxy |
         if _TLS_FAILURE.search(details):
             return _tls_error(details, target)
         remedy = f"check that a server listens on {target} and that the network lets it through"
+        if proxy is not None and _UNREACHED.search(details):
+            return _proxy_error(details, target, proxy)
         if _UNRESOLVED.search(details):
-            host = "its host" if proxy is None else f"the host of the proxy {proxy.name}"
-            details = f"{host} cannot be looked up: {details.rstrip('].').rpartition(': ')[2]}"
+            details = f"its host cannot be looked up: {_cause(details)}"
             remedy = "check the name of the host, and that a name server answers"
             return errors.ServerUnreachableError(f"{target}: {details}", remedy=remedy)
         if _UNREACHED.search(details) and _CUT.search(details):
             remedy = (
                 "the server ended the connection before the first call: if it has TLS, give credentials="
                 "aclgrad.Credentials(ca=...), with a certificate and its key if it asks for one"
-            )
-        if proxy is not None and _UNREACHED.search(details):
-            remedy = (
-                f"gRPC goes through the proxy {proxy.name} of {proxy.variable}: check that it leads to {target}, or "
-                "add the host to no_proxy if there is a direct way"
             )
         kind = errors.ServerUnreachableError if _UNREACHED.search(details) else errors.ConnectionLostError
         return kind(f"{target}: {details}", remedy=remedy)
@@ -178,6 +176,23 @@ def _core_error(code: grpc.StatusCode, details: str, target: str, proxy: Proxy |
         remedy = "check that the target is an aclgrad server of this version or a newer one"
         return errors.MethodNotServedError(f"{target}: {details}", remedy=remedy)
     return AclgradError(f"{target}: {code.name}: {details}")
+
+
+def _proxy_error(details: str, target: str, proxy: Proxy) -> errors.ServerUnreachableError:
+    """Returns the error of a call that found no way through a proxy."""
+    name = f"the proxy {proxy.name} of {proxy.variable}"
+    problem = proxy.problem or (_UNRESOLVED.search(details) and f"cannot be looked up: {_cause(details)}")
+    if problem:
+        remedy = f"correct {proxy.variable}, or {proxy.way_around('the host')}"
+        return errors.ServerUnreachableError(f"{target}: {name} {problem}", remedy=remedy)
+    check = "check the user and the password" if _UNAUTHORIZED.search(details) else f"check that it leads to {target}"
+    remedy = f"gRPC goes through {name}: {check}, or {proxy.way_around('the host')}"
+    return errors.ServerUnreachableError(f"{target}: {details}", remedy=remedy)
+
+
+def _cause(details: str) -> str:
+    """Returns why a name cannot be looked up, from what the core says of it."""
+    return details.rstrip("].").rpartition(": ")[2]
 
 
 def _tls_error(details: str, target: str) -> errors.TlsError:

@@ -7,11 +7,13 @@ The rules: https://github.com/grpc/grpc/blob/master/doc/environment_variables.md
 """
 
 import base64
+import os
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, unquote_to_bytes
 
 from aclgrad._client.channel.options import ChannelOption
 
@@ -19,28 +21,59 @@ VARIABLES: Final = ("grpc_proxy", "https_proxy", "http_proxy")
 EXCEPTIONS: Final = ("no_grpc_proxy", "no_proxy")
 ENABLE_PROXY: Final = "grpc.enable_http_proxy"
 _PROXY_OPTION: Final = "grpc.http_proxy"
-_DEFAULT_PORT: Final = 443
+_SPACES: Final = " \t\n\v\f\r"
+_URL: Final = re.compile(
+    r"(?i:http)://(?:(?P<user>[^/?#]*)@)?(?P<place>[^/?#@]+)(?:/[^?#]*)?"
+    r"(?:\?[A-Za-z0-9._~!$&'()*+,;=:@/?%-]+)?(?:#[A-Za-z0-9._~!$&'()*+,;=:@/?%-]*)?"
+)
+"""What gRPC takes for a proxy; it ignores everything else, and connects directly."""
+_PLACE: Final = re.compile(r"(?:\[(?P<number>[^\[\]]*:[^\[\]]*)\]|(?P<name>[^:]*(?=:[^:]*$)))(?::(?P<port>[^:]*))?")
+"""More than one colon without brackets is a number without a port."""
+_DEFAULT_PORT: Final = "443"
+_PORTS: Final = {None: _DEFAULT_PORT, "": _DEFAULT_PORT, "https": "443", "http": "80"}
+_NUMBER: Final = re.compile(r"\+?([0-9]{1,20})")
+_MAX_MASK: Final = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Proxy:
-    """A proxy for HTTP, and what names it: a variable or an option. `authorization` is secret."""
+    """A proxy for HTTP, and what names it: a variable or an option. `authorization` is secret.
+
+    `exception` is the variable that lists the hosts without it. `problem` says why it cannot be used, if that is known.
+    """
 
     variable: str
     host: str
-    port: int
+    port: str
     authorization: str | None
+    exception: str = EXCEPTIONS[1]
+    problem: str = ""
 
     @property
     def name(self) -> str:
-        return f"{self.host}:{self.port}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def way_around(self, host: str) -> str:
+        """Says how gRPC is to reach a host without the proxy."""
+        hides = f", which hides {EXCEPTIONS[1]}," if self.exception == EXCEPTIONS[0] else ""
+        return f"add {host} to {self.exception}{hides} if there is a direct way"
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a client saw when it looked names up last."""
+
+    proxy: str = ""
+    """The number of the proxy, with its port."""
+    unfound: frozenset[str] = frozenset()
+    """The names that could not be looked up: each is logged once, until it can be."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ProxyRules:
-    """What gRPC is to go through, and which hosts it reaches directly.
+    """What gRPC is to go through, and which hosts it reaches directly. Each client has its own.
 
-    `variable` names the proxy; it is None if nothing does, and `proxy` is None if gRPC cannot use what it names.
+    `variable` names the proxy; it is None if nothing does, and `proxy` is None if gRPC ignores what it names.
     `exception` is the variable that lists the hosts.
     """
 
@@ -48,29 +81,29 @@ class ProxyRules:
     proxy: Proxy | None = None
     exception: str | None = None
     exceptions: str = ""
+    seen: Seen = field(default_factory=Seen, compare=False)
 
     def proxy_for(self, host: str) -> Proxy | None:
         """Returns the proxy to a host, which is a name or a number without brackets."""
-        listed = [each.strip() for each in self.exceptions.split(",")]
+        listed = [each.strip(_SPACES) for each in self.exceptions.split(",")]
         is_excepted = any(_is_in_domain(host, each) or _is_within(host, each) for each in listed)
         return None if is_excepted else self.proxy
-
-
-NO_PROXY: Final = ProxyRules()
 
 
 def proxy_rules(environment: Mapping[str, str], options: Mapping[str, int | str] | None = None) -> ProxyRules:
     """Returns the rules of an environment; options of the channel go first."""
     options = options or {}
     if not options.get(ENABLE_PROXY, True):
-        return NO_PROXY
-    named = {_PROXY_OPTION: str(options[_PROXY_OPTION])} if _PROXY_OPTION in options else environment
+        return ProxyRules()
+    option = options.get(_PROXY_OPTION)
+    named = {_PROXY_OPTION: option} if isinstance(option, str) else environment
     variable = next((each for each in (_PROXY_OPTION, *VARIABLES) if each in named), None)
     if variable is None:
-        return NO_PROXY
+        return ProxyRules()
     exception = next((each for each in EXCEPTIONS if each in environment), None)
     exceptions = "" if exception is None else environment[exception]
-    return ProxyRules(variable, _parsed(variable, named[variable]), exception, exceptions)
+    proxy = _parsed(named[variable], variable, exception or EXCEPTIONS[1])
+    return ProxyRules(variable, proxy, exception, exceptions)
 
 
 def list_options(proxied: Iterable[str], proxy: Proxy | None, number: str) -> tuple[ChannelOption, ...]:
@@ -101,18 +134,32 @@ def _networks(number: str) -> tuple[str, ...]:
     return f"{host}/32", f"::ffff:{host}/128"
 
 
-def _parsed(variable: str, url: str) -> Proxy | None:
-    """Returns None where gRPC finds no proxy in the text."""
-    try:
-        parts = urlsplit(url.rstrip())
-        host, port = parts.hostname, parts.port or _DEFAULT_PORT
-    except ValueError:
+def _parsed(url: str, variable: str, exception: str) -> Proxy | None:
+    """Returns None where gRPC finds no proxy in the text; one that gRPC finds and cannot use has a problem."""
+    if (parts := _URL.fullmatch(url)) is None:
         return None
-    if parts.scheme != "http" or not host or url != url.lstrip():
-        return None
-    user = parts.netloc.rpartition("@")[0]
-    authorization = base64.b64encode(unquote(user).encode()).decode() if user else None
-    return Proxy(variable, host, port, authorization)
+    place = unquote(parts["place"]).rstrip(_SPACES)
+    found = _PLACE.fullmatch(place)
+    host = place if found is None else found["number"] or found["name"]
+    port = _PORTS.get(found["port"], found["port"]) if found else _DEFAULT_PORT
+    number = _number(port)
+    is_usable = number is not None and 0 < number < 2**16
+    problem = "" if is_usable else "has a port that is no number from 1 to 65535"
+    if is_usable:
+        port = str(number)
+    elif "@" in url[parts.end("place") :]:
+        # It is rather the begin of a password with a slash.
+        port = "?"
+    user = parts["user"]
+    # A variable may hold any bytes, and a password any that percent signs stand for.
+    authorization = base64.b64encode(unquote_to_bytes(os.fsencode(user))).decode() if user else None
+    return Proxy(variable, host, port, authorization, exception, problem)
+
+
+def _number(text: str) -> int | None:
+    """Returns what gRPC reads as a number that is not negative."""
+    found = _NUMBER.fullmatch(text.strip(_SPACES))
+    return int(found[1]) if found else None
 
 
 def _is_in_domain(host: str, name: str) -> bool:
@@ -121,7 +168,13 @@ def _is_in_domain(host: str, name: str) -> bool:
 
 
 def _is_within(host: str, network: str) -> bool:
+    start, _, mask = network.partition("/")
+    bits = _number(mask)
+    if bits is None or bits > _MAX_MASK:
+        return False
     try:
-        return "/" in network and ip_address(host) in ip_network(network, strict=False)
+        first, number = ip_address(start.strip("[]")), ip_address(host)
     except ValueError:
         return False
+    # A mask beyond the end is that of the number alone.
+    return number in ip_network(f"{first}/{min(bits, first.max_prefixlen)}", strict=False)

@@ -2,12 +2,13 @@
 
 import socket
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import Final
 
 from aclgrad._client.channel.options import ChannelOption
-from aclgrad._client.channel.proxies import Proxy, ProxyRules, list_options
+from aclgrad._client.channel.proxies import Proxy, ProxyRules, Seen, list_options
 from aclgrad._client.channel.targets import Source, is_host_and_port, targets_of
 from aclgrad._client.reports import log
 
@@ -16,7 +17,9 @@ Addresses = Sequence[str] | Source
 _V6: Final = "["
 _UNIX: Final = "unix:"
 _NOWHERE: Final = "0.0.0.0:0"
-"""In place of a proxy whose name is unknown: nobody listens there."""
+"""In place of a proxy whose number is unknown: nobody listens there."""
+_TRY_S: Final = 1.0
+"""For connections to all numbers of a proxy."""
 
 
 class SourceError(Exception):
@@ -31,7 +34,8 @@ class Found:
     """
 
     numbers: Mapping[str, tuple[str, ...]]
-    options: tuple[ChannelOption, ...] = ()
+    options: tuple[ChannelOption, ...] = field(default=(), repr=False)
+    """They may hold a password."""
     proxy: Proxy | None = None
 
 
@@ -40,26 +44,64 @@ def look_up(addresses: Addresses, rules: ProxyRules) -> Found:
 
     Raises SourceError.
     """
-    numbers: dict[str, tuple[str, ...]] = {}
-    for address in dict.fromkeys(_asked(addresses) if callable(addresses) else addresses):
-        if told := _looked_up(address):
-            numbers[address] = told
+    named = list(dict.fromkeys(_asked(addresses) if callable(addresses) else addresses))
+    told = {host: _looked_up(host) for host in dict.fromkeys(map(host_of, named))}
+    numbers = {each: _with_port(found, each) for each in named if not isinstance(found := told[host_of(each)], str)}
+    unfound = {host: why for host, why in told.items() if isinstance(why, str)}
+    for host in unfound.keys() - rules.seen.unfound:
+        missing = [each for each in named if host_of(each) == host]
+        log.warning("%s %s left out: %s", ", ".join(missing), "is" if len(missing) == 1 else "are", unfound[host])
     proxied, proxy = _behind_proxy(numbers, rules)
-    if proxy is None:
-        return Found(numbers, list_options((), None, ""))
-    # Without its proxy a channel would go directly: it has to fail, and to say which proxy is meant.
-    place = next(iter(_looked_up(proxy.name)), _NOWHERE)
+    place = ""
+    if proxy is not None:
+        place, proxy = _entry(proxy, rules.seen, unfound)
+    rules.seen.unfound = frozenset(unfound)
     return Found(numbers, list_options(proxied, proxy, place), proxy)
 
 
-def _looked_up(address: str) -> tuple[str, ...]:
-    host, _, port = address.rpartition(":")
+def _entry(proxy: Proxy, seen: Seen, unfound: dict[str, str]) -> tuple[str, Proxy]:
+    """Returns the number of a proxy, with its port, which is the last one if its name cannot be looked up now.
+
+    Without its proxy a channel would go directly: if nothing is known it has to fail, and to say why.
+    """
+    if proxy.problem:
+        return _NOWHERE, proxy
+    found = _looked_up(proxy.host)
+    if not isinstance(found, str):
+        seen.proxy = _accepting(_with_port(found, proxy.name))
+        return seen.proxy, proxy
+    problem = f"cannot be looked up: {found}"
+    if proxy.name not in seen.unfound:
+        log.warning("the proxy %s of %s %s", proxy.name, proxy.variable, problem)
+    unfound[proxy.name] = found
+    return (seen.proxy, proxy) if seen.proxy else (_NOWHERE, replace(proxy, problem=problem))
+
+
+def _accepting(places: Sequence[str]) -> str:
+    """Returns the first that takes connections, of which gRPC takes one alone in a list; the first of all if none does.
+
+    A process tries them in one order, so that it stays with one. Another process has another order.
+    """
+    places = sorted(places, key=hash)
+    for place in places if len(places) > 1 else ():
+        with suppress(OSError):
+            socket.create_connection((host_of(place), int(place.rpartition(":")[2])), _TRY_S / len(places)).close()
+            return place
+    return places[0]
+
+
+def _looked_up(host: str) -> tuple[str, ...] | str:
+    """Returns the numbers of a host, or why there are none."""
     try:
-        places = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+        places = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        log.warning("%s is left out: %s", address, getattr(error, "strerror", None) or error)
-        return ()
-    return tuple(dict.fromkeys(_written(str(place[0]), port) for *_, place in places))
+        return str(getattr(error, "strerror", None) or error)
+    return tuple(dict.fromkeys(str(place[0]) for *_, place in places))
+
+
+def _with_port(numbers: Iterable[str], address: str) -> tuple[str, ...]:
+    """Returns the numbers with the port of the address."""
+    return tuple(_written(each, address.rpartition(":")[2]) for each in numbers)
 
 
 def _behind_proxy(numbers: Mapping[str, tuple[str, ...]], rules: ProxyRules) -> tuple[list[str], Proxy | None]:
@@ -85,22 +127,25 @@ def _asked(source: Source) -> Sequence[str]:
 
 def numbers_of(addresses: Iterable[str], rules: ProxyRules) -> Found | None:
     """Returns the same without asking anybody, or None if one of them, or the proxy to one of them, is a name."""
-    numbers: dict[str, tuple[str, ...]] = {}
-    for address in addresses:
-        if (number := _number_of(address)) is None:
-            return None
-        numbers[address] = (number,)
-    proxied, proxy = _behind_proxy(numbers, rules)
-    place = "" if proxy is None else _number_of(proxy.name)
-    return None if place is None else Found(numbers, list_options(proxied, proxy, place), proxy)
-
-
-def _number_of(address: str) -> str | None:
-    host, _, port = address.rpartition(":")
-    try:
-        return _written(str(ip_address(host.strip("[]"))), port)
-    except ValueError:
+    addresses = tuple(addresses)
+    if not all(_is_number(host_of(each)) for each in addresses):
         return None
+    numbers = {each: _with_port([str(ip_address(host_of(each)))], each) for each in addresses}
+    proxied, proxy = _behind_proxy(numbers, rules)
+    if proxy is None:
+        return Found(numbers, list_options((), None, ""))
+    if proxy.problem or not _is_number(proxy.host):
+        return None
+    return Found(numbers, list_options(proxied, proxy, _written(str(ip_address(proxy.host)), proxy.port)), proxy)
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    # Only the system knows whether there is an interface with the name of a zone.
+    return "%" not in host
 
 
 def host_of(address: str) -> str:

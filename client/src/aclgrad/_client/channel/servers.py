@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from inspect import iscoroutinefunction
 from itertools import chain
 from typing import Final, Self
 
 from aclgrad._client.channel.options import ChannelOption
-from aclgrad._client.channel.proxies import NO_PROXY, Proxy, ProxyRules
+from aclgrad._client.channel.proxies import Proxy, ProxyRules
 from aclgrad._client.channel.resolver import Addresses, Found, host_of, numbers_of, target_of
 from aclgrad._client.channel.targets import (
     DNS,
@@ -56,7 +56,8 @@ class Endpoints:
     """
 
     target: str
-    options: tuple[ChannelOption, ...] = ()
+    options: tuple[ChannelOption, ...] = field(default=(), repr=False)
+    """They may hold a password."""
     balancing: Balancing = Balancing.ONE
     service: str = ""
     addresses: tuple[str, ...] = ()
@@ -92,7 +93,7 @@ class Servers:
     port: int | None = None
     tls_name: str | None = None
     dns_name: str | None = None
-    rules: ProxyRules = NO_PROXY
+    rules: ProxyRules = field(default_factory=ProxyRules)
 
     @property
     def are_several(self) -> bool:
@@ -137,13 +138,14 @@ def servers_of(
     *,
     has_tls: bool = False,
     options: Mapping[str, int | str] | None = None,
-    rules: ProxyRules = NO_PROXY,
+    rules: ProxyRules | None = None,
 ) -> Servers:
     """Returns the servers of a target; raises InvalidSettingError for one that makes no sense.
 
     With TLS, all servers of a list answer to one name. The user's own `options` go before ours, and with a service
     config among them nothing is ours to balance.
     """
+    rules = rules or ProxyRules()
     own_name = (options or {}).get(_TLS_NAME)
     tls_name = str(own_name) if own_name is not None else tls_name
     targets: list[str] = []

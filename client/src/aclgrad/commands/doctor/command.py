@@ -115,6 +115,8 @@ def _of_network(route: Route, credentials: Credentials | None) -> Generator[Step
     if not route.path:
         proxy, finding = proxy_for(route.host.strip("[]"), os.environ)
         yield "network", "proxy", finding
+        if finding.verdict is Verdict.FAILED:
+            return None
         route, finding = look_up(replace(route, proxy=proxy))
         yield "network", "name", finding
         if not route.addresses:

@@ -17,6 +17,8 @@ from aclgrad.units import span
 _TCP: Final = re.compile(r"(?i:dns:(?://[^/]*/)?|ipv[46]:)?(?P<host>\[[^\[\]]+\]|[^:/,\[\]]+):(?P<port>[0-9]+)")
 _UNIX: Final = re.compile(r"(?i:unix):(?://)?(?P<path>.+)")
 _MAX_REPLY_BYTES: Final = 8192
+_UNAUTHORIZED: Final = " 407"
+"""In the first line of the answer of a proxy that wants another password, or one at all."""
 Address = tuple[socket.AddressFamily, Any]
 """What a socket is made with, and what it is connected to: a pair or more, whose first part is the number."""
 
@@ -34,7 +36,7 @@ class Route:
     @property
     def entry(self) -> tuple[str, int]:
         """The host and port that connections are made to."""
-        return (self.host, self.port) if self.proxy is None else (self.proxy.host, self.proxy.port)
+        return (self.host, self.port) if self.proxy is None else (self.proxy.host, int(self.proxy.port))
 
     def dial(self) -> socket.socket:
         """Returns a connection to the server, through the proxy if there is one; raises OSError."""
@@ -97,7 +99,9 @@ def connect(route: Route) -> tuple[Route, Finding]:
     told = "; ".join(f"{_bracketed(number)}:{port} {_reason(failure)}" for number, failure in failed.items())
     if not usable and route.proxy:
         problem = f"the proxy of {route.proxy.variable} cannot be used: {told}"
-        return replace(route, addresses=()), bad(problem, f"correct the variable, or add {route.host} to no_proxy")
+        return replace(route, addresses=()), bad(
+            problem, f"correct the variable, or {route.proxy.way_around(route.host)}"
+        )
     if not usable:
         return replace(route, addresses=()), bad(told, _remedy(*failed.values()))
     took = f"{host}:{port} takes connections ({span(time.monotonic() - start)})"
@@ -111,7 +115,8 @@ def ask_proxy(route: Route) -> Finding:
         route.dial().close()
     except OSError as error:
         problem = f"the proxy {route.proxy.name} of {route.proxy.variable} does not lead to {route.host}: {error}"
-        return bad(problem, f"add {route.host} to no_proxy, or have the proxy allow it")
+        remedy = "check the user and the password" if _UNAUTHORIZED in str(error) else "have the proxy allow it"
+        return bad(problem, f"{remedy}, or {route.proxy.way_around(route.host)}")
     return fine(f"the proxy {route.proxy.name} connects to {route.host}:{route.port}")
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from aclgrad._client.channel.proxies import EXCEPTIONS, VARIABLES, Proxy, proxy_rules
-from aclgrad.commands.doctor.findings import fine, noted
+from aclgrad._client.channel.proxies import VARIABLES, Proxy, proxy_rules
+from aclgrad.commands.doctor.findings import bad, fine, noted
 from aclgrad.judgement.rows import Finding
 
 
@@ -22,7 +22,8 @@ def proxy_for(host: str, environment: Mapping[str, str]) -> tuple[Proxy | None, 
     proxy = rules.proxy_for(host)
     if proxy is None:
         return None, fine(f"none: {rules.exception} names {host}")
-    remedy = f"add {host} to no_proxy if there is a direct way"
-    if rules.exception == EXCEPTIONS[0]:
-        remedy = f"add {host} to {rules.exception}, which hides no_proxy, if there is a direct way"
-    return proxy, noted(f"gRPC goes through {proxy.name} of {rules.variable} to {host}; {remedy}")
+    way_around = proxy.way_around(host)
+    if proxy.problem:
+        problem = f"the proxy {proxy.name} of {rules.variable} {proxy.problem}"
+        return proxy, bad(problem, f"correct the variable, or {way_around}")
+    return proxy, noted(f"gRPC goes through {proxy.name} of {rules.variable} to {host}; {way_around}")
