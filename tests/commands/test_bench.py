@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -63,6 +64,35 @@ def test_an_open_loop_counts_from_when_a_call_was_due() -> None:
     Clock().run(open_loop(one_after_the_other, 10 / SERVICE_S, 2 * SERVICE_S, measured))
     assert measured.milliseconds == pytest.approx([1e3 * SERVICE_S * (k + 1 - k / 10) for k in range(20)])
     assert measured.failed == 0
+
+
+def test_an_open_loop_counts_the_time_that_it_was_to_take() -> None:
+    """One call in 3 s, due at its begin and answered at once, is no rate of 20 calls a second."""
+    measured = Measured()
+    Clock().run(open_loop(sleep, 0.1, 3.0, measured))
+    assert measured.answered == 1
+    assert measured.rate == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    "loop", [lambda *rest: closed_loop(sleep_once(), 1, *rest), lambda *rest: open_loop(sleep, 0.1, *rest)]
+)
+def test_an_interrupted_loop_counts_the_time_without_answers(loop: Callable[..., Coroutine[None, None, None]]) -> None:
+    measured = Measured()
+
+    async def interrupted() -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(loop(3.0, measured), 2.0)
+
+    Clock().run(interrupted())
+    assert measured.answered == 1
+    assert measured.rate == pytest.approx(1 / 2)
+
+
+def sleep_once() -> Callable[[], Awaitable[None]]:
+    """Returns a call whose first is answered, and no other."""
+    seconds = iter((SERVICE_S,))
+    return lambda: asyncio.sleep(next(seconds, 1e9))
 
 
 def test_an_open_loop_ends_in_time_whatever_its_rate() -> None:

@@ -11,7 +11,10 @@ import tools.card.__main__ as card
 import tools.hostile.__main__ as hostile
 import tools.overlays.__main__ as overlays
 import tools.rehearsal.__main__ as rehearsal
+from aclgrad.judgement.rows import Origin, Row, Verdict
 from aclgrad.products import Product
+from tools.load import scenario
+from tools.load.judgement import Run, judge
 
 pytestmark = pytest.mark.once
 
@@ -26,6 +29,20 @@ def test_no_row_of_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["card", "--backend", "host"])
     monkeypatch.setattr(card, "_rows", lambda *_: iter(()))
     assert card.main() == 1
+
+
+def test_a_card_whose_rows_are_all_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = Row(Origin("host", "310P", "", ""), "waits", "", "", (), "case", Verdict.SKIPPED, "not here", {}, 0.0)
+    monkeypatch.setattr("sys.argv", ["card", "--backend", "host"])
+    monkeypatch.setattr(card, "_rows", lambda *_: iter((row, row)))
+    assert card.main() == 1
+
+
+def test_no_round_of_a_load() -> None:
+    chosen = scenario.read(scenario.names()[0])
+    run = Run(chosen, (), {}, chosen.checked, {}, "")
+    failed = [each.told for each in judge(run) if not each.passed]
+    assert len(failed) == 1 + len(chosen.objectives)
 
 
 def test_no_overlay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

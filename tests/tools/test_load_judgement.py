@@ -64,6 +64,15 @@ def test_a_ratio_is_the_median_of_those_within_the_rounds(bound: dict[str, float
 def test_a_figure_that_was_not_measured_keeps_no_bound(bound: dict[str, float]) -> None:
     objective = Objective("ours", "unary", "p99_ms", **bound)
     assert failures(objective, rows=[row("echo", "echo"), row("ours", "unary", p99_ms=math.nan)])
+    rounds = [row("ours", "unary", turn, p99_ms=value) for turn, value in enumerate((math.nan, 1.0, 2.0))]
+    assert failures(objective, rows=[row("echo", "echo"), *rounds])
+
+
+def test_a_round_without_the_figure_beside_it_keeps_no_bound() -> None:
+    objective = Objective("ours", "unary", "p99_ms", at_most=9.0, beside_stage="echo", beside_call="echo")
+    rounds = [row("ours", "unary", turn) for turn in range(3)]
+    assert failures(objective, rows=[*(row("echo", "echo", turn, p99_ms=turn) for turn in range(3)), *rounds])
+    assert failures(objective, rows=[row("echo", "echo"), *rounds])
 
 
 def test_only_the_gradient_of_the_definition_passes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, Self
 
 from tools.load.recorder import Row
@@ -64,11 +65,13 @@ def _judge(run: Run, objective: Objective) -> Judged:
     if objective.beside_stage or objective.beside_call:
         stage, call = objective.beside_stage or objective.stage, objective.beside_call or objective.call
         others = run.figure(objective.figure, stage, call)
+        pairs = zip_longest(values, others, fillvalue=math.nan)
         # Within a round: what slows the machine slows both.
-        values = [value / other if other else math.nan for value, other in zip(values, others, strict=True)]
+        values = [value / other if other else math.nan for value, other in pairs]
         told += f", over that of {call}, {stage}"
-    value = statistics.median(values)
-    # A figure that was not measured keeps no bound.
+    # A round without the figure keeps no bound, and a median would pass it by.
+    is_measured = bool(values) and not any(map(math.isnan, values))
+    value = statistics.median(values) if is_measured else math.nan
     if objective.at_least is not None:
         return Judged(f"{told}: at least {objective.at_least:g}", f"{value:.3g}", value >= objective.at_least)
     return Judged(f"{told}: at most {objective.at_most:g}", f"{value:.3g}", value <= (objective.at_most or 0.0))

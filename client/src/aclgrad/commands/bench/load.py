@@ -71,7 +71,11 @@ async def closed_loop(send: Send, callers: int, seconds: float, measured: Measur
             await _make(send, begin, measured)
             measured.seconds = now() - start
 
-    await _all(caller() for _ in range(callers))
+    try:
+        await _all(caller() for _ in range(callers))
+    finally:
+        # After an interrupt, with the time in which no call ended.
+        measured.seconds = now() - start
 
 
 async def open_loop(send: Send, rate: float, seconds: float, measured: Measured) -> None:
@@ -100,8 +104,10 @@ async def open_loop(send: Send, rate: float, seconds: float, measured: Measured)
             waiting.add(task)
             task.add_done_callback(waiting.discard)
         await asyncio.gather(*waiting)
-        measured.seconds = now() - start
+        # The last call may end long before the next one would be due.
+        await asyncio.sleep(max(0.0, start + seconds - now()))
     finally:
+        measured.seconds = now() - start
         await _cancel(waiting)
 
 
