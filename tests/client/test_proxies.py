@@ -271,6 +271,13 @@ def test_a_name_that_is_unknown_is_logged_once_until_it_is_known(
     assert caplog.messages == [text, text]
 
 
+def test_what_a_function_names_in_vain_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    rules = proxy_rules({})
+    for _ in range(3):
+        assert list(look_up(lambda: ["127.0.0.1:1", "unix:/a"], rules).numbers) == ["127.0.0.1:1"]
+    assert caplog.messages == ["unix:/a is left out: a function names servers by host:port"]
+
+
 def test_no_password_is_shown() -> None:
     rules = proxy_rules({"http_proxy": "http://trainer:secret@127.0.0.1:1"})
     servers = servers_of(["127.0.0.1:1", "127.0.0.1:2"], rules=rules)

@@ -61,12 +61,14 @@ class Proxy:
 
 @dataclass(slots=True)
 class Seen:
-    """What a client saw when it looked names up last."""
+    """What a client saw when it looked names up last. What it leaves out is logged once, until it is well again."""
 
     proxy: str = ""
     """The number of the proxy, with its port."""
     unfound: frozenset[str] = frozenset()
-    """The names that could not be looked up: each is logged once, until it can be."""
+    """The names that could not be looked up."""
+    refused: frozenset[str] = frozenset()
+    """What the user's function named that is no host and port."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

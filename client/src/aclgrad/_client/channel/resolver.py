@@ -44,7 +44,7 @@ def look_up(addresses: Addresses, rules: ProxyRules) -> Found:
 
     Raises SourceError.
     """
-    named = list(dict.fromkeys(_asked(addresses) if callable(addresses) else addresses))
+    named = list(dict.fromkeys(_asked(addresses, rules.seen) if callable(addresses) else addresses))
     told = {host: _looked_up(host) for host in dict.fromkeys(map(host_of, named))}
     numbers = {each: _with_port(found, each) for each in named if not isinstance(found := told[host_of(each)], str)}
     unfound = {host: why for host, why in told.items() if isinstance(why, str)}
@@ -110,15 +110,16 @@ def _behind_proxy(numbers: Mapping[str, tuple[str, ...]], rules: ProxyRules) -> 
     return [number for each in names for number in numbers[each]], rules.proxy if names else None
 
 
-def _asked(source: Source) -> Sequence[str]:
+def _asked(source: Source, seen: Seen) -> Sequence[str]:
     """Returns the servers that a user's function names; raises SourceError."""
     try:
         targets = targets_of(source())
     except BaseException as error:  # whatever a function of the user raises, sys.exit included, ends nothing here
         raise SourceError(f"the function that names the servers failed: {type(error).__name__}: {error}") from error
-    for each in targets:
-        if not is_host_and_port(each):
-            log.warning("%s is left out: a function names servers by host:port", each)
+    refused = frozenset(each for each in targets if not is_host_and_port(each))
+    for each in refused - seen.refused:
+        log.warning("%s is left out: a function names servers by host:port", each)
+    seen.refused = refused
     named = [each for each in targets if is_host_and_port(each)]
     if not named:
         raise SourceError("the function that names the servers names none by host:port")
