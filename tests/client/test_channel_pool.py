@@ -135,6 +135,26 @@ async def test_a_call_moves_to_who_has_answered_while_the_silent_are_waited_for(
     assert moved == [WORKERS[1]]
 
 
+async def test_who_is_there_goes_before_who_takes_no_connection(network: FakeNetwork) -> None:
+    """It may be about to start; a list keeps it. A new check has begun, and nobody has answered yet."""
+    pool = opened(network, list(WORKERS))
+    network.answers[WORKERS[0]] = Answer.UNREACHABLE
+    pool.failed(taken(pool), LATE, moves=True)
+    await discover(pool, network)
+    for _ in range(10):
+        assert tries(pool, set(), 3)[-1] == WORKERS[0]
+    network.answers = dict.fromkeys(WORKERS, Answer.SILENT)
+    moved: list[str] = []
+
+    async def silence() -> None:
+        moved.extend(tries(pool, set(), 3))
+
+    network.silence = silence  # type: ignore[method-assign]
+    pool.failed(taken(pool), LATE, moves=True)
+    await discover(pool, network)
+    assert moved[-1] == WORKERS[0]
+
+
 async def test_the_channel_of_one_call_is_closed_with_it(network: FakeNetwork) -> None:
     pool = await on_workers(network)
     channel = pool.take(set())

@@ -219,6 +219,15 @@ def test_an_attempt_that_no_other_server_can_take_over_is_the_last() -> None:
     assert attempts.delay_after_s(LATE) is None
 
 
+def test_a_call_that_moved_looks_for_a_server_from_then_on() -> None:
+    """The server that it moved to may have ended meanwhile."""
+    clock = Clock()
+    attempts = policy(0, connect_timeout_s=10.0, clock=clock).start(60.0)
+    clock.now += attempts.limit_s(Balancing.LISTED, has_others=True) or 0.0
+    assert attempts.delay_after_s(LATE) == 0.0
+    assert attempts.delay_after_s(UNREACHED) == 0.5
+
+
 def test_each_message_of_a_batch_may_move() -> None:
     clock = Clock()
     attempts = policy(0, clock=clock).start(9.0)

@@ -169,6 +169,8 @@ class Attempts:
         if self.moves(error):
             self._has_retry = False
             self.tried = self.tried or set()
+            # If nobody is there, the call looks for a server from now on.
+            self._connects, self._since = 0, self._policy.clock()
             self._retries += 1
             return self._elsewhere(error, "another server")
         self.release()

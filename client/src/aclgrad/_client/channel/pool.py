@@ -81,6 +81,8 @@ class ChannelPool:
         """Those that answered when they were last checked."""
         self._heard: set[str] = set()
         """Those that have answered the check under way, which waits for a silent one for a second."""
+        self._here: set[str] = set()
+        """Those that answered the check before."""
         self._left_out: list[str] = []
         self._has_unreached = False
         """Whether the host at the front door has workers that this client does not reach."""
@@ -127,7 +129,8 @@ class ChannelPool:
         others = _untried(present, tried)
         if present is None or not others or self._is_closed:
             return None
-        address = random.choice([each for each in others if each in self._heard] or others)
+        heard = [each for each in others if each in self._heard]
+        address = random.choice(heard or [each for each in others if each in self._here] or others)
         tried.add(address)
         channel = self._open_to(present.only([address]))
         channel.is_retired = True
@@ -197,7 +200,7 @@ class ChannelPool:
     async def discover(self, network: Network) -> None:
         """Looks for the servers, and changes to a channel to them if they are others than before."""
         is_awaited, self._is_awaited = self._is_awaited, False
-        self._heard = set()
+        self._here, self._heard = self._heard, set()
         if self._suspect is not None and self._suspect is self._front:
             self._renew_front(network)
         try:
