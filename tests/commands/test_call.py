@@ -1,6 +1,7 @@
 """`aclgrad call`: from files to a file."""
 
 import json
+import time
 from io import BytesIO
 from pathlib import Path
 from zipfile import ZipFile
@@ -104,6 +105,8 @@ def test_json_is_the_only_output(run: Run, grad: Path) -> None:
         (("grad_output=/nowhere.npy",), "No such file"),
         (("grad_output",), "'grad_output' is not NAME=VALUE"),
         (("grad_output={grad}", "grad_output={grad}"), "grad_output is given twice"),
+        (("input=4",), "aclgrad call: input is given twice\n"),
+        (("self=4",), "aclgrad call: self is given twice, as input too\n"),
         (("grad_output=1,x",), "grad_output=1,x: give a file"),
         (("grad_output={grad}:name",), "leave :name out"),
         (("grad_output={grad}", "-o", "gradient.txt"), "gradient.txt has no known form"),
@@ -155,6 +158,8 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
         (f"{MAX_POOL} ceil_mode=maybe", "ceil_mode=maybe: give true or false"),
         (f"{CALL}", "is a shape, and no other input is an array"),
         ("call adaptive_avg_pool2d_backward grad_output={grad}", "inputs[self] (parameter `input`) is missing"),
+        ("call adaptive_avg_pool2d_backward input=2,x", "aclgrad call: input=2,x: give a file"),
+        ("call tanh_backward input=2", "input is not known; tanh_backward takes grad_output, output"),
         ("call avg_pool2d_backward grad_output={grad} input=3,4,4 kernel_size=2,0", "attributes[kernel_size][1] is 0"),
         (f"{CALL} grad_output={{grad}} --want gradient", "outputs[gradient] is not known"),
     ],
@@ -163,6 +168,33 @@ def test_a_mistake_is_told_without_a_server(run: Run, grad: Path, command: str, 
     result = run(command.format(grad=grad), ACLGRAD_TARGET="127.0.0.1:1")
     assert (result.exit_code, problem in result.output) == (2, True), result.output
     assert "127.0.0.1:1" not in result.output
+
+
+def test_what_every_product_refuses_in_its_own_words_needs_no_server(run: Run, tmp_path: Path) -> None:
+    np.save(tmp_path / "grad.npy", GRAD.astype(np.float64))
+    (tmp_path / "input.npy").write_bytes((tmp_path / "grad.npy").read_bytes())
+    start = time.monotonic()
+    result = run(
+        "call silu_backward --target 127.0.0.1:1",
+        f"grad_output={tmp_path}/grad.npy",
+        f"input={tmp_path}/input.npy",
+    )
+    assert time.monotonic() - start < 4
+    assert result.exit_code == 2, result.output
+    assert "every product refuses this call: on 910A: " in result.output
+    narrow, wide = result.output.split("; on 910B, 910_93, 950: ")
+    assert "inputs[grad_output].data_type is float64; send float32 or float16 or bfloat16 (2)" in wide
+    assert "inputs[grad_output].data_type is float64; send float32 or float16 (2)" in narrow
+    assert "the server" not in result.output
+    assert "127.0.0.1:1" not in result.output
+
+
+def test_what_one_product_takes_is_for_the_server(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACLGRAD_CONNECT_TIMEOUT_S", "0")
+    save_file({"g": GRAD.astype("bfloat16")}, tmp_path / "all.safetensors")
+    given = f"{tmp_path}/all.safetensors:g"
+    result = run("call silu_backward --target 127.0.0.1:1", f"grad_output={given}", f"input={given}")
+    assert (result.exit_code, "127.0.0.1:1" in result.output) == (1, True), result.output
 
 
 def test_a_newer_server_may_know_more_than_this_client(

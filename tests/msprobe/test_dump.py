@@ -134,6 +134,16 @@ def test_a_dump_of_checksums_alone_tells_what_to_set() -> None:
         read_dump(DUMPS / "xor" / "dump.json")
 
 
+def test_all_that_a_dump_lacks_is_said_at_once(tmp_path: Path) -> None:
+    backward = {"Functional.relu.0.backward": {"input": [{"type": "torch.Tensor", "dtype": "torch.float32"}]}}
+    with pytest.raises(DumpError) as raised:
+        read_dump(written(tmp_path, backward))
+    assert "holds backward passes only; dump again with" in str(raised.value)
+    assert 'It also holds neither data nor statistics of its tensors; dump again with task="tensor"' in str(
+        raised.value
+    )
+
+
 def test_every_cut_of_a_dump_is_told_as_one(tmp_path: Path) -> None:
     text = (DUMPS / "8.3.3" / "dump.json").read_text()
     for end in range(len(text) - 1):

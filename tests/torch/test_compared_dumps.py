@@ -98,6 +98,13 @@ def test_flags_that_do_not_fit_are_refused(tmp_path: Path, flags: list[str], tol
     assert told in found.output
 
 
+def test_a_dump_is_read_before_servers_are_asked(tmp_path: Path) -> None:
+    dump = tmp_path / "dump.json"
+    dump.write_text("{")
+    found = CliRunner().invoke(program, ["compare", "127.0.0.1:1", "127.0.0.1:1", "--dump", str(dump)])
+    assert (found.exit_code, "dump.json is cut off" in found.output) == (2, True), found.output
+
+
 def test_only_wanted_gradients_are_asked_for_and_a_call_takes_two_messages(server: Server, tmp_path: Path) -> None:
     """Without a weight, with one of two that is learnt, and without elements."""
     dump, sent = Dump(tmp_path / "dump"), Counter[str]()

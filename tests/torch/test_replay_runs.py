@@ -1,6 +1,7 @@
 """Runs of `aclgrad replay` that end early or cannot begin, and those that go on with them."""
 
 import signal
+import time
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,19 @@ def test_without_a_cuda_device_there_is_no_local_side_of_it(
     assert found.exit_code == 2
     assert "finds no CUDA device" in found.output
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("places", [["."], ["rank0", "rank1"]])
+def test_a_dump_is_read_before_a_server_is_asked(tmp_path: Path, places: list[str]) -> None:
+    for place in places:
+        (tmp_path / "dump" / place).mkdir(parents=True)
+        (tmp_path / "dump" / place / "dump.json").write_text("{")
+    start = time.monotonic()
+    found = replay(tmp_path / "dump", "127.0.0.1:1", tmp_path / "out")
+    assert time.monotonic() - start < 4
+    assert found.exit_code == 2
+    assert "dump.json is cut off: the process ended before stop(); dump again." in found.output
+    assert "127.0.0.1:1" not in found.output
 
 
 def test_a_server_that_is_down_or_goes_away_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from aclgrad.errors import AclgradError, InvalidFieldError, RequestError
 from aclgrad.new_files import check_unwritten
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import AttributeKind, OperatorSpec
-from aclgrad.operators.validation import check_call
+from aclgrad.operators.validation import check_call, rules_of
 from aclgrad.wire.messages import AttributeValue
 
 _ONLY: Final = "gradient"
@@ -96,18 +96,21 @@ def _check(
     attributes: Mapping[str, AttributeValue],
     wanted: Sequence[str] | None,
 ) -> None:
-    """Raises a RequestError for a call that every product refuses in the same words; the others need the server's."""
+    """Raises a RequestError for a call that every product refuses; the server's decides the others."""
     outgoing = outgoing_call(spec.name, inputs, attributes, SentValues(shape_only=True), wanted)
-    refusals: dict[str, RequestError] = {}
-    for product in spec.products:
+    refusals: dict[str, list[str]] = {}
+    for product in sorted(spec.products):
         try:
             check_call(outgoing.call, spec, product)
         except RequestError as refusal:
-            refusals[str(refusal)] = refusal
+            # Which product the server has is not known yet.
+            refusals.setdefault(refusal.message.replace(f" {rules_of(product)}", ""), []).append(product)
         else:
             return
     if len(refusals) == 1:
-        raise refusals.popitem()[1]
+        raise RequestError(*refusals)
+    each = "; ".join(f"on {', '.join(products)}: {refusal}" for refusal, products in refusals.items())
+    raise RequestError(f"every product refuses this call: {each}")
 
 
 def _described_there(operator: str, target: str, refusal: RequestError) -> OperatorDescription:
@@ -128,22 +131,27 @@ def _parse(
     names = [*(each.name for each in description.inputs), *kinds]
     inputs: dict[str, Input] = {}
     attributes: dict[str, AttributeValue] = {}
+    given: dict[str, str] = {}
     for argument in arguments:
-        name, equals, value = argument.partition("=")
-        if not (name and equals and value):
+        written, equals, value = argument.partition("=")
+        if not (written and equals and value):
             raise ValueError(f"{argument!r} is not NAME=VALUE")
         # CANN's name of what the client's methods call `input`.
-        name = "self" if name == "input" and name not in names else name
-        if name in inputs or name in attributes:
-            raise ValueError(f"{name} is given twice")
+        name = "self" if written == "input" and written not in names else written
+        if name in given:
+            also = "" if given[name] == written else f", as {given[name]} too"
+            raise ValueError(f"{written} is given twice{also}")
+        given[name] = written
         if name not in names:
-            raise InvalidFieldError.at(name, "is not known", f"{description.name} takes {', '.join(names)}")
+            raise InvalidFieldError.at(written, "is not known", f"{description.name} takes {', '.join(names)}")
         if name in kinds:
-            attributes[name] = _read(name, value, *_form(name, kinds[name]))
+            attributes[name] = _read(written, value, *_form(written, kinds[name]))
         elif is_file(value):
             inputs[name] = load(value)
         else:
-            inputs[name] = _read(name, value, _integers, "a file (npy, npz, safetensors) or sizes such as 8,64,56,56")
+            inputs[name] = _read(
+                written, value, _integers, "a file (npy, npz, safetensors) or sizes such as 8,64,56,56"
+            )
     return inputs, attributes
 
 

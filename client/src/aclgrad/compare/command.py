@@ -6,7 +6,7 @@ from pathlib import Path
 
 from aclgrad._client.channel.targets import targets_of
 from aclgrad.check.target import CheckError, open_target
-from aclgrad.compare.calls import table_calls
+from aclgrad.compare.calls import Call, table_calls
 from aclgrad.compare.pairs import pair_tasks
 from aclgrad.compare.summary import conclusion_of, described, executor_cache, lines_of
 from aclgrad.compare.view import PairDisplay, page
@@ -39,15 +39,15 @@ def compare(options: Options) -> None:
 def _compare(options: Options) -> Report:
     if options.html:
         checked_folder(options.html)
+    dumped: list[Call] = []
+    if options.dump:
+        # PyTorch is not needed otherwise.
+        from aclgrad.compare.dumped import dump_calls
+
+        dumped = list(dump_calls(options.dump, options.only))
     with ExitStack() as stack:
         a, b = (stack.enter_context(open_target(_one(each), options.timeout_s)) for each in (options.a, options.b))
-        if options.dump:
-            # PyTorch is not needed otherwise.
-            from aclgrad.compare.dumped import dump_calls
-
-            calls = dump_calls(options.dump, options.only)
-        else:
-            calls = table_calls(a, b, options.only, is_quick=options.quick)
+        calls = dumped if options.dump else table_calls(a, b, options.only, is_quick=options.quick)
         tasks = pair_tasks(a, b, calls, is_again=not (options.quick or options.dump))
 
         def conclude(report: Report) -> None:

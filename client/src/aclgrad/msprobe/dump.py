@@ -188,15 +188,22 @@ class Dump:
 
 def read_dump(path: Path, *, max_bytes: int = MAX_BYTES) -> Dump:
     """Reads a dump.json; raises DumpError for one that holds nothing to replay, and OSError if it cannot be read."""
-    data = _parsed(path, _bytes(path, max_bytes))
+    text = _bytes(path, max_bytes)
+    data = _parsed(path, text)
     calls: dict[str, dict[str, Any]] = {"forward": {}, "backward": {}}
     for key, value in data.items():
         if match := _CALL.fullmatch(key):
             calls[match[2]][match[1]] = value
     entries = tuple(Entry(name, forward, calls["backward"].get(name)) for name, forward in calls["forward"].items())
+    faults: list[str] = []
     if all(entry.backward is None for entry in entries):
-        held = _held(bool(entries), bool(calls["backward"]), data)
-        raise DumpError(f"{path} holds {held}.")
+        faults.append(_held(bool(entries), bool(calls["backward"]), data))
+    if data and b'"data_name"' not in text and b'"Max"' not in text:
+        remedy = 'dump again with task="tensor", or with summary_mode "statistics" or "md5" instead of "xor"'
+        faults.append(f"neither data nor statistics of its tensors; {remedy}")
+    if faults:
+        # All of them: the next dump may take hours.
+        raise DumpError(f"{path} holds {'. It also holds '.join(faults)}.")
     return Dump(path, entries)
 
 
@@ -237,9 +244,6 @@ def _parsed(path: Path, text: bytes) -> dict[str, Any]:
         raise DumpError(f"{path} has no data; name the dump.json of a dump, not its stack.json or construct.json.")
     if (framework := content.get("framework", "pytorch")) != "pytorch":
         raise DumpError(f"{path} is of {str(framework)[:40]!r}; only calls of PyTorch can be replayed.")
-    if b'"data_name"' not in text and b'"Max"' not in text and content["data"]:
-        remedy = 'dump again with task="tensor", or with summary_mode "statistics" or "md5" instead of "xor"'
-        raise DumpError(f"{path} holds neither data nor statistics of its tensors; {remedy}.")
     data: dict[str, Any] = content["data"]
     return data
 

@@ -63,6 +63,11 @@ def check_call(call: OperatorCall, spec: OperatorSpec, product: Product) -> Argu
     return arguments
 
 
+def rules_of(product: Product) -> str:
+    """Returns the note of a remedy that holds on this product; others may take more or less."""
+    return f"(the server follows the rules of product {product})"
+
+
 def overflows(type: TensorType) -> bool:
     """Counts a size of 0 as 1: strides and window sums are computed from the other sizes even of an empty tensor."""
     return math.prod(max(size, 1) for size in type.shape) * type.dtype.itemsize > MAX_INT64
@@ -108,7 +113,7 @@ def _check_input(spec: InputSpec, tensor: TensorView, product: Product) -> Itera
     shape, dtypes = tensor.type.shape, spec.dtypes[product]
     if tensor.type.dtype.name not in dtypes:
         hint = ", and a shape as a tuple" if spec.unread_on is not None and len(shape) == 1 else ""
-        remedy = f"send {' or '.join(dtypes)}{hint} (the server follows the rules of product {product})"
+        remedy = f"send {' or '.join(dtypes)}{hint} {rules_of(product)}"
         yield Violation(f"{field}.data_type", f"is {tensor.type.dtype}", remedy)
     if len(shape) not in spec.ranks:
         yield Violation(f"{field}.shape", f"has {len(shape)} dimensions", f"send {counts(spec.ranks)} sizes")

@@ -1,6 +1,7 @@
 """The command line of a replay: flags to a run, and a run to an exit code."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -52,6 +53,7 @@ def replay(options: Options) -> None:
 
 def _replay(options: Options) -> Report:
     dumps = find_dumps(options.dump)
+    ready = _first_readable(dumps, options)
     if options.bundle:
         checked_folder(options.bundle)
         check_unwritten(options.bundle, overwrite=options.force)
@@ -70,10 +72,10 @@ def _replay(options: Options) -> Report:
             "server": f"{origin.product} {origin.library} {origin.runtime_version}",
         }
         with Results.open(options.out, of, resume=options.resume) as results:
-            run = _Run(options, engine, results, display, report)
+            run = _Run(options, engine, results, display, report, ready)
             try:
                 for found in dumps:
-                    run.replay(found, is_only=len(dumps) == 1)
+                    run.replay(found)
             except KeyboardInterrupt:
                 report.end, report.message = End.INTERRUPTED, "interrupted; --resume goes on where it ended"
             except (*GONE, DeadlinePassedError) as error:
@@ -94,29 +96,49 @@ def _replay(options: Options) -> Report:
     return report
 
 
+def _first_readable(dumps: Sequence[Found], options: Options) -> dict[Found, Source]:
+    """Returns the first dump that can be replayed; raises DumpError if there is none, before a server is asked."""
+    errors = []
+    for found in dumps:
+        try:
+            return {found: Source.of(found, options.apis, every=options.every)}
+        except DumpError as error:
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    raise DumpError(f"no dump of {len(errors)} can be replayed; the first: {errors[0]}")
+
+
 class _Run:
     """The dumps of a run, one after the other."""
 
-    def __init__(self, options: Options, engine: Engine, results: Results, display: Display, report: Report) -> None:
+    def __init__(
+        self,
+        options: Options,
+        engine: Engine,
+        results: Results,
+        display: Display,
+        report: Report,
+        ready: dict[Found, Source],
+    ) -> None:
         self._options = options
         self._engine = engine
         self._results = results
         self._display = display
         self._report = report
+        self._ready = ready
         self._tables: list[Tables] = []
         self._left_out = 0
         self._notes: list[str] = []
         self.worst = WorstCall()
 
-    def replay(self, found: Found, *, is_only: bool) -> None:
-        """Replays one dump; of several one that cannot be read is noted, and of one DumpError is raised."""
+    def replay(self, found: Found) -> None:
+        """Replays one dump, or notes that it cannot be read."""
         options, folder = self._options, self._options.out / found.folder
         label = "" if found.folder == Path() else found.folder.as_posix()
         try:
-            source = Source.of(found, options.apis, every=options.every)
+            source = self._ready.pop(found, None) or Source.of(found, options.apis, every=options.every)
         except DumpError as error:
-            if is_only:
-                raise
             # The process of one rank may have died; the others are worth a look.
             judged = self._engine.unreadable(label, str(error))
             self._notes.append(f"left out: {label}: {judged.rows[0].message}")
