@@ -2,12 +2,15 @@
 
 import subprocess
 import sys
+from base64 import b64decode, encodebytes
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import grpc
 import pytest
+import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -125,8 +128,93 @@ def test_a_certificate_outside_of_its_time_is_refused(authority: Authority, tmp_
 def test_a_certificate_that_is_cut_is_refused(authority: Authority) -> None:
     lines = authority.ca_pem.splitlines(keepends=True)
     cut = b"".join(lines[:3] + lines[-1:])
-    assert "ca holds a certificate that cannot be read; " in refusal(ca=cut)
-    assert "ca holds a certificate that cannot be read; " in refusal(ca=authority.ca_pem + cut)
+    assert "ca holds a certificate that cannot be read, at line 1: it is cut or damaged; " in refusal(ca=cut)
+    line = len(lines) + 1
+    told = f"ca holds a certificate that cannot be read, at line {line}: it is cut or damaged; "
+    assert told in refusal(ca=authority.ca_pem + cut)
+
+
+def with_der(content: bytes, change: Callable[[bytes], bytes]) -> bytes:
+    """Returns a PEM block with other bytes within."""
+    begin, *body, end = content.splitlines(keepends=True)
+    return begin + encodebytes(change(b64decode(b"".join(body)))) + end
+
+
+def with_line(content: bytes, line: bytes) -> bytes:
+    lines = content.splitlines(keepends=True)
+    return b"".join([*lines[:2], line, *lines[2:]])
+
+
+def damaged(der: bytes) -> bytes:
+    """Returns a certificate whose times can be read, and whose signature is no bit string."""
+    at = der.rindex(b"\x03", 0, -64)
+    return der[:at] + b"\x04" + der[at + 1 :]
+
+
+REFUSED: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "quoted": (lambda text: b"".join(b"> " + line for line in text.splitlines(keepends=True)), "is not base64"),
+    "junk": (lambda text: with_line(text, b"# !\n"), "is not base64"),
+    "longer": (lambda text: with_der(text, lambda der: der + b"\0\0\0"), "bytes follow it within its block"),
+    "damaged": (lambda text: with_der(text, damaged), "is cut or damaged"),
+    "endless": (lambda text: text[: text.index(b"-----END")], "without its BEGIN or END line"),
+    "dashes": (lambda text: text[1:], "without its BEGIN or END line"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_gRPC_would_not_read_is_refused(authority: Authority, tmp_path: Path, name: str) -> None:  # noqa: N802
+    """A bundle does not lose an authority either, nor a chain a link."""
+    write, told = REFUSED[name]
+    certificate, key = authority.pair("trainer")
+    bad = tmp_path / "bad.pem"
+    for first in (b"", authority.ca_pem):
+        bad.write_bytes(first + write(authority.ca_pem))
+        assert f"ca '{bad}' holds a certificate" in (message := refusal(ca=bad))
+        assert told in message
+    bad.write_bytes(Path(certificate).read_bytes() + write(authority.ca_pem))
+    assert f"certificate '{bad}' holds a certificate" in (message := refusal(certificate=bad, key=key))
+    assert told in message
+    if name not in ("longer", "damaged"):
+        bad.write_bytes(write(Path(key).read_bytes()))
+        assert f"key '{bad}' holds a private key" in (message := refusal(certificate=certificate, key=bad))
+        assert told in message
+
+
+REPAIRED: dict[str, Callable[[bytes], bytes]] = {
+    "byte order mark": lambda text: b"\xef\xbb\xbf" + text,
+    "indented": lambda text: b"ca: |\n" + b"".join(b"  " + line for line in text.splitlines(keepends=True)),
+    "blank line": lambda text: with_line(text, b"\n"),
+    "carriage returns": lambda text: text.replace(b"\n", b"\r"),
+}
+
+
+@pytest.mark.parametrize("name", REPAIRED)
+def test_text_that_does_no_harm_is_left_out(tmp_path: Path, name: str) -> None:
+    """A chain of two and a bundle of two, as gRPC needs both."""
+    write, root, other = REPAIRED[name], trustme.CA(), trustme.CA()
+    made = root.create_child_ca().issue_cert("trainer")
+    key = load_pem_private_key(made.private_key_pem.bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    parameters = b"-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
+    older = pem(key, form=PrivateFormat.TraditionalOpenSSL)
+    chain = b"".join(write(each.bytes()) for each in made.cert_chain_pems)
+    bundle = write(other.cert_pem.bytes()) + write(root.cert_pem.bytes())
+    accepted = [Credentials(bundle, chain, write(each)) for each in (pem(key), older, parameters + older)]
+    made = root.create_child_ca().issue_cert("trainer", key_type=trustme.KeyType.RSA)
+    chain = b"".join(write(each.bytes()) for each in made.cert_chain_pems)
+    assert b"BEGIN RSA PRIVATE KEY" in made.private_key_pem.bytes()
+    accepted.append(Credentials(bundle, chain, write(made.private_key_pem.bytes())))
+    own = root.issue_cert("127.0.0.1")
+    pair = (own.private_key_pem.bytes(), own.cert_chain_pems[0].bytes())
+    with ThreadPoolExecutor(2) as threads:
+        server = grpc.server(threads)
+        secured = grpc.ssl_server_credentials([pair], root.cert_pem.bytes(), require_client_auth=True)
+        port = server.add_secure_port("127.0.0.1:0", secured)
+        server.start()
+        for each in accepted:
+            with grpc.secure_channel(f"127.0.0.1:{port}", each.channel_credentials("")) as channel:
+                grpc.channel_ready_future(channel).result(10)
+        end(server)
 
 
 def test_what_gRPC_connects_with_is_not_refused(authority: Authority, tmp_path: Path) -> None:  # noqa: N802
@@ -136,7 +224,9 @@ def test_what_gRPC_connects_with_is_not_refused(authority: Authority, tmp_path: 
     bundle = b"# comments, \xc3\xa4\r\n" + past + authority.ca_pem.replace(b"\n", b"\r\n") + past
     together, ca = str(tmp_path / "together.pem"), authority.ca
     Path(together).write_bytes(key + b"Bag Attributes\n" + certificate + past + authority.ca_pem)
-    accepted = [Credentials(bundle), Credentials(together), Credentials(ca, together, together)]
+    label = b"CERTIFICATE", b"TRUSTED CERTIFICATE"
+    trusted = with_der(authority.ca_pem, lambda der: der + b"0\0").replace(*label)
+    accepted = [Credentials(bundle), Credentials(trusted), Credentials(together), Credentials(ca, together, together)]
     for own in (rsa.generate_private_key(65537, 2048), ed25519.Ed25519PrivateKey.generate()):
         accepted.append(Credentials(ca, signed(own, NOW - timedelta(1), NOW + timedelta(1)), pem(own)))
     with ThreadPoolExecutor(1) as threads:

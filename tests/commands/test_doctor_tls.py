@@ -156,6 +156,22 @@ def test_files_that_cannot_be_used(authority: Authority, tmp_path: Path) -> None
         assert re.match(f"the files of TLS cannot be used; ACLGRAD_{told}", message), message
 
 
+def test_files_are_read_as_clients_read_them(authority: Authority, tmp_path: Path) -> None:
+    pair, client = authority.pair("server"), authority.pair("client")
+    variables = {"ACLGRAD_CA": authority.ca, "ACLGRAD_CERTIFICATE": client[0], "ACLGRAD_KEY": client[1]}
+    original = {name: Path(file).read_bytes().splitlines(keepends=True) for name, file in variables.items()}
+    for name, lines in original.items():
+        changed = tmp_path / f"changed-{name}"
+        given = {**variables, name: str(changed)}
+        changed.write_bytes(b"\xef\xbb\xbf" + b"".join(b"  " + line for line in lines))
+        assert seen(pair, authority.ca, **given)["tls", "client certificate"]["verdict"] == "passed"
+        changed.write_bytes(b"".join(b"> " + line for line in lines))
+        case, message = refusal(pair, authority.ca, **given)
+        assert case == "files"
+        assert f"'{changed}' holds a " in message
+        assert "at line 1: its text is not base64" in message
+
+
 def speaking(context: ssl.SSLContext) -> peers.Behaviour:
     """Returns the behaviour of a server that shakes hands like this, and then speaks HTTP/2."""
 

@@ -72,18 +72,21 @@ class Credentials:
         """
         if not self.tls or target.startswith("unix"):
             return None
-        ca, key, certificate = _read("ca", self.ca), _read("key", self.key), _read("certificate", self.certificate)
-        if ca is not None:
-            check_authorities(ca)
-        if certificate is not None and key is not None:
-            check_pair(certificate, key)
-        return grpc.ssl_channel_credentials(
-            *[None if each is None else each.content for each in (ca, key, certificate)]
-        )
+        return grpc.ssl_channel_credentials(*[None if each is None else each.pem() for each in checked_files(self)])
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """Returns what every call carries."""
         return () if self.token is None else ((AUTHORIZATION, f"Bearer {self.token.strip()}"),)
+
+
+def checked_files(credentials: Credentials) -> tuple[TlsFile | None, TlsFile | None, TlsFile | None]:
+    """Returns the files of authorities, key and certificate; raises InvalidSettingError for unusable ones."""
+    ca, key, certificate = (_read(name, getattr(credentials, name)) for name in ("ca", "key", "certificate"))
+    if ca is not None:
+        check_authorities(ca)
+    if certificate is not None and key is not None:
+        check_pair(certificate, key)
+    return ca, key, certificate
 
 
 def checked_credentials(credentials: object) -> None:

@@ -1,9 +1,9 @@
-"""What the files of TLS hold, checked before gRPC gets them: it would report a bad one as an unreachable server."""
+"""What the files of TLS hold, checked and written anew: gRPC would report a bad one as an unreachable server."""
 
 import os
 import re
 import ssl
-from base64 import b64decode
+from base64 import b64decode, encodebytes
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +19,8 @@ Validity = tuple[datetime, datetime]
 
 _BLOCK: Final = re.compile(rb"-----BEGIN (?P<label>[A-Z0-9 ]+)-----(?P<body>.*?)-----END (?P=label)-----", re.DOTALL)
 _CERTIFICATE: Final = b"CERTIFICATE"
+_TRUSTED: Final = b"TRUSTED CERTIFICATE"
+"""The label of a certificate that OpenSSL's notes on trust follow."""
 _KEY: Final = b"PRIVATE KEY"
 _VERSION: Final = 0xA0
 """The tag of a certificate's version, which old ones lack."""
@@ -41,13 +43,19 @@ class TlsFile:
     given: Pem
     content: bytes
 
+    def pem(self) -> bytes:
+        """Returns its certificates, or its key, written anew; raises TlsFileError for what gRPC would not read.
+
+        gRPC skips a block after a byte order mark or spaces, and all blocks after one that is damaged.
+        """
+        if self.field == "key":
+            key = self._blocks(_KEY)[0]
+            return _written(key["label"], self._decoded(key))
+        return b"".join(_written(label, der) for label, der in self._certificates())
+
     def validities(self) -> list[Validity]:
         """Returns when its certificates are valid; raises TlsFileError if one cannot be read, or there are none."""
-        blocks = self._blocks(_CERTIFICATE)
-        try:
-            return [_validity(b64decode(each["body"])) for each in blocks]
-        except (ValueError, LookupError, StopIteration):
-            raise self.refused("holds a certificate that cannot be read", _REMEDIES[self.field]) from None
+        return [_validity(der) for _, der in self._certificates()]
 
     def check_key(self) -> None:
         """Raises TlsFileError unless the file holds a private key without a password."""
@@ -70,10 +78,41 @@ class TlsFile:
     def __str__(self) -> str:
         return self.field if isinstance(self.given, bytes) else f"{self.field} {os.fspath(self.given)!r}"
 
+    def _certificates(self) -> list[tuple[bytes, bytes]]:
+        """Returns label and DER of each certificate; raises TlsFileError if one is damaged."""
+        openssl, found = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), []
+        for block in self._blocks(_CERTIFICATE):
+            der = self._decoded(block)
+            try:
+                *_, rest = _first(der)
+                _validity(der)
+                openssl.load_verify_locations(cadata=der[: len(der) - len(rest)])
+            except (OSError, ValueError, LookupError, StopIteration):
+                raise self._damaged(block, "it is cut or damaged") from None
+            if rest and block["label"] != _TRUSTED:
+                raise self._damaged(block, "bytes follow it within its block")
+            found.append((block["label"], der))
+        return found
+
+    def _decoded(self, block: re.Match[bytes]) -> bytes:
+        """Returns the bytes of a block, whose text may have spaces and empty lines."""
+        try:
+            return b64decode(b"".join(block["body"].split()), validate=True)
+        except ValueError:
+            raise self._damaged(block, "its text is not base64") from None
+
+    def _damaged(self, block: re.Match[bytes], why: str) -> TlsFileError:
+        kind = "private key" if self.field == "key" else "certificate"
+        line = self.content.count(b"\n", 0, block.start()) + 1
+        return self.refused(f"holds a {kind} that cannot be read, at line {line}: {why}", _REMEDIES[self.field])
+
     def _blocks(self, kind: bytes) -> list[re.Match[bytes]]:
         """Returns the blocks of this kind; raises TlsFileError if there are none, and says what is there instead."""
         blocks = list(_BLOCK.finditer(self.content))
         found = {each: [block for block in blocks if block["label"].endswith(each)] for each in (_KEY, _CERTIFICATE)}
+        if len(re.findall(rb"-(?:BEGIN|END) [A-Z0-9 ]*%b-" % kind, self.content)) != 2 * len(found[kind]):
+            problem = f"holds a {kind.decode().lower()} without its BEGIN or END line"
+            raise self.refused(problem, _REMEDIES[self.field])
         if not found[kind]:
             others = "".join(f"a {each.decode().lower()} and " for each in found if found[each])
             raise self.refused(f"holds {others}no {kind.decode().lower()}", _REMEDIES[self.field])
@@ -94,7 +133,7 @@ def check_pair(certificate: TlsFile, key: TlsFile) -> None:
     certificate.refuse_if_invalid(certificate.validities()[0])
     key.check_key()
     try:
-        with _path_of(certificate) as own, _path_of(key) as secret:
+        with path_of(certificate) as own, path_of(key) as secret:
             # Without a password, OpenSSL would ask for one.
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(own, secret, password="")
     except ssl.SSLError as error:
@@ -108,14 +147,18 @@ def check_pair(certificate: TlsFile, key: TlsFile) -> None:
 
 
 @contextmanager
-def _path_of(file: TlsFile) -> Iterator[str]:
+def path_of(file: TlsFile) -> Iterator[str]:
     """Yields a path to the content for OpenSSL, which takes no bytes; a key is never written to a disk."""
     if not hasattr(os, "memfd_create"):
         yield "" if isinstance(file.given, bytes) else os.fspath(file.given)
         return
     with open(os.memfd_create("aclgrad"), "wb", buffering=0) as memory:
-        memory.write(file.content)
+        memory.write(file.pem())
         yield f"/proc/self/fd/{memory.fileno()}"
+
+
+def _written(label: bytes, der: bytes) -> bytes:
+    return b"-----BEGIN %b-----\n%b-----END %b-----\n" % (label, encodebytes(der), label)
 
 
 def _validity(der: bytes) -> Validity:
@@ -133,11 +176,16 @@ def _validity(der: bytes) -> Validity:
 def _elements(der: bytes) -> Iterator[tuple[int, bytes]]:
     """Yields tag and content of elements one after the other."""
     while der:
-        tag, size, start = der[0], der[1], 2
-        if size & 0x80:
-            start += size & 0x7F
-            size = int.from_bytes(der[2:start])
-        if len(der) < start + size:
-            raise ValueError("the last element is cut")
-        yield tag, der[start : start + size]
-        der = der[start + size :]
+        tag, content, der = _first(der)
+        yield tag, content
+
+
+def _first(der: bytes) -> tuple[int, bytes, bytes]:
+    """Returns tag and content of the first element, and what follows it."""
+    tag, size, start = der[0], der[1], 2
+    if size & 0x80:
+        start += size & 0x7F
+        size = int.from_bytes(der[2:start])
+    if len(der) < start + size:
+        raise ValueError("the last element is cut")
+    return tag, der[start : start + size], der[start + size :]

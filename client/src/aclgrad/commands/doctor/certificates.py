@@ -1,16 +1,17 @@
 """TLS between this client and a server: who issued the certificate, for whom and until when, and who else is asked."""
 
 import os
-import pkgutil
-import re
 import ssl
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from aclgrad._client.settings.credentials import Credentials
+import grpc
+
+from aclgrad._client.settings.credentials import Credentials, checked_files
 from aclgrad._client.settings.environment import named_by_variable
+from aclgrad._client.settings.tls_files import path_of
 from aclgrad.commands.doctor.findings import STEP_S, Found, Step, bad, fine, noted
 from aclgrad.commands.doctor.greetings import Spoken, bad_protocol, greet
 from aclgrad.commands.doctor.network import Route
@@ -18,7 +19,6 @@ from aclgrad.errors import InvalidSettingError
 from aclgrad.judgement.rows import Finding
 from aclgrad.units import span
 
-_PEM: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 _ROOTS: Final = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
 _SOON_S: Final = 7 * 86_400
 _ALPN: Final = "h2"
@@ -45,7 +45,6 @@ def of_tls(route: Route, credentials: Credentials) -> Found:
     # As gRPC does: names of certificates have no dot at their end.
     name = (credentials.server_name or route.host.strip("[]")).removesuffix(".")
     try:
-        credentials.channel_credentials(route.host)
         context = _context(credentials)
     except InvalidSettingError as error:
         yield "tls", "files", bad("the files of TLS cannot be used", named_by_variable(error, ()).message)
@@ -91,14 +90,17 @@ def _context(credentials: Credentials) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_alpn_protocols([_ALPN])
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    ca = credentials.ca
+    ca, key, certificate = checked_files(credentials)
     if ca is None:
-        ca = os.environ.get(_ROOTS) or pkgutil.get_data("grpc", "_cython/_credentials/roots.pem") or b""
-    content = ca if isinstance(ca, bytes) else Path(ca).read_bytes()
-    context.load_verify_locations(cadata=b"\n".join(_PEM.findall(content)).decode("ascii"))
-    if credentials.certificate is not None and credentials.key is not None:
-        # Without a password, OpenSSL would ask for one.
-        context.load_cert_chain(os.fspath(credentials.certificate), os.fspath(credentials.key), password="")
+        brought = Path(grpc.__file__).parent / "_cython/_credentials/roots.pem"
+        context.load_verify_locations(os.environ.get(_ROOTS) or brought)
+    else:
+        with path_of(ca) as authorities:
+            context.load_verify_locations(authorities)
+    if certificate is not None and key is not None:
+        with path_of(certificate) as own, path_of(key) as secret:
+            # Without a password, OpenSSL would ask for one.
+            context.load_cert_chain(own, secret, password="")
     return context
 
 
