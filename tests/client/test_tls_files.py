@@ -212,7 +212,7 @@ def test_text_that_does_no_harm_is_left_out(tmp_path: Path, name: str) -> None:
         port = server.add_secure_port("127.0.0.1:0", secured)
         server.start()
         for each in accepted:
-            with grpc.secure_channel(f"127.0.0.1:{port}", each.channel_credentials("")) as channel:
+            with grpc.secure_channel(f"127.0.0.1:{port}", each.channel_credentials()) as channel:
                 grpc.channel_ready_future(channel).result(10)
         end(server)
 
@@ -235,7 +235,7 @@ def test_what_gRPC_connects_with_is_not_refused(authority: Authority, tmp_path: 
         port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([pair]))
         server.start()
         for each in accepted:
-            with grpc.secure_channel(f"127.0.0.1:{port}", each.channel_credentials("")) as channel:
+            with grpc.secure_channel(f"127.0.0.1:{port}", each.channel_credentials()) as channel:
                 grpc.channel_ready_future(channel).result(20)
         end(server)
 

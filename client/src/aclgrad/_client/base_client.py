@@ -37,7 +37,7 @@ from aclgrad._client.channel.pool import ChannelPool
 from aclgrad._client.channel.probes import Channel
 from aclgrad._client.channel.proxies import ENABLE_PROXY, proxy_rules
 from aclgrad._client.channel.servers import Endpoints, Servers, servers_of
-from aclgrad._client.channel.targets import DEFAULT_TARGET, Target
+from aclgrad._client.channel.targets import DEFAULT_TARGET, Target, is_socket
 from aclgrad._client.reports import OnCall, log
 from aclgrad._client.settings.checks import checked_hook, checked_seconds
 from aclgrad._client.settings.credentials import Credentials, checked_credentials
@@ -151,7 +151,9 @@ class BaseClient(OperatorMethods[Result]):
         self._channel_options = overrides
         self._compression = grpc_compression(compression)
         self._metadata = (*checked_metadata(metadata), *(credentials.metadata() if credentials else ()))
-        self._channel_credentials = credentials.channel_credentials(self.target) if credentials else None
+        # A unix socket does not leave the machine: servers have no TLS there.
+        is_local = is_socket(self.target)
+        self._channel_credentials = credentials.channel_credentials() if credentials and not is_local else None
         self._own_channel = channel
         if channel is not None:
             given = {"target": target, "compression": compression, "channel_options": overrides}

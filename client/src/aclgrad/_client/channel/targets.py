@@ -101,9 +101,14 @@ def _is_list(target: Any) -> bool:
     return isinstance(target, Iterable) and not isinstance(target, bytes | bytearray | memoryview | Mapping)
 
 
+def is_socket(target: str) -> bool:
+    """Whether a target names a unix socket, or begins with one."""
+    return target.partition(":")[0].lower() in _WITH_PATH
+
+
 def is_host_and_port(target: str) -> bool:
     host, _, port = target.rpartition(":")
-    return not target.startswith("unix") and port.isdigit() and bool(host) and (":" not in host or host.startswith("["))
+    return not is_socket(target) and port.isdigit() and bool(host) and (":" not in host or host.startswith("["))
 
 
 def dns_parts(target: str) -> tuple[str, str]:

@@ -65,12 +65,9 @@ class Credentials:
     def __reduce__(self) -> NoReturn:
         raise TypeError("Credentials hold secrets and are not pickled; make them anew where they are needed")
 
-    def channel_credentials(self, target: str) -> grpc.ChannelCredentials | None:
-        """Returns what a channel is made with, or None for plaintext; raises InvalidSettingError for unusable files.
-
-        A unix socket does not leave the machine: servers have no TLS there.
-        """
-        if not self.tls or target.startswith("unix"):
+    def channel_credentials(self) -> grpc.ChannelCredentials | None:
+        """Returns what a channel is made with, or None for plaintext; raises InvalidSettingError for unusable files."""
+        if not self.tls:
             return None
         return grpc.ssl_channel_credentials(*[None if each is None else each.pem() for each in checked_files(self)])
 
