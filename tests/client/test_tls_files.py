@@ -1,4 +1,4 @@
-"""Files of TLS that cannot be used are told apart when a client is made, before it connects to anything."""
+"""A client names what is wrong with its TLS files when it is made, before it connects to anything."""
 
 import subprocess
 import sys

@@ -57,7 +57,7 @@ def test_a_function_at_a_scalar(client: aclgrad.Client, calls: list[str], name: 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_vmap_of_scalars(client: aclgrad.Client, calls: list[str], name: str) -> None:
-    """The axis of vmap is none of theirs: softmax of one number is 1, and its gradient 0."""
+    """The axis of vmap is not theirs: softmax of one number is 1, and its gradient 0."""
     options, theirs = FUNCTIONS[name]
     ours = partial(getattr(aclgrad.jax, name), **options, client=client)
     values = jnp.linspace(-2.1, 2.9, 6)  # beside the kinks

@@ -1,4 +1,4 @@
-"""A table that does not fit the headers is told before anything is built, with the compiled server or without."""
+"""A table that does not fit the headers is reported before anything is built, with the compiled server or without."""
 
 import subprocess
 import sys
