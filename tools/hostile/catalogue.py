@@ -257,8 +257,8 @@ ATTACKS: Final = (
         server="muted",
     ),
     Attack(
-        "files_256",
-        "300 connections to a server that may open 256 files",
+        "files_1000",
+        "300 connections to a server that may open 1,000 files, 768 of them for itself",
         lambda: connections.idle(300),
         server="few_files",
         files=256,

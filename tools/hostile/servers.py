@@ -19,7 +19,7 @@ FLAGS: Final = ("--memory-limit-bytes", str(640 * 2**20))
 CHANGES: Final = "idle_trim_s=0.3"
 """Memory is given back while the suite watches."""
 PIPE_BYTES: Final = 4096
-FILES: Final = 256
+FILES: Final = 1000
 
 
 class Attacked(Server):
