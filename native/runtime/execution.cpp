@@ -139,13 +139,14 @@ void Execution::Launch(const std::vector<void*>& inputs) {
     }
   }
   planned_ = Plan(op, inputs);
-  is_short_ = planned_.is_short;
-  // Before phase 2, which always consumes the executor: until then we have to destroy it.
   const uint64_t workspace_bytes = planned_.workspace_bytes;
+  // Directly after phase 1: the library only knows the executor that this thread planned last.
+  PlannedCall* const kept = executors.Keep(call_->form->symbol, key, planned_);
+  PlannedCall& planned = kept != nullptr ? *kept : planned_;
+  is_short_ = planned.is_short = library_.IsShort(planned.executor.get());
+  // Before phase 2, which always consumes the executor: until then we have to destroy it.
   void* workspace = stream_->Workspace(workspace_bytes);
-  if (const PlannedCall* kept = executors.Keep(call_->form->symbol, key, planned_)) {
-    return RunKept(op, key, *kept, workspace);
-  }
+  if (kept != nullptr) return RunKept(op, key, *kept, workspace);
   Queue(op, workspace, workspace_bytes, planned_.executor.release());
 }
 
@@ -202,7 +203,6 @@ PlannedCall Execution::Plan(const Operator& op, const std::vector<void*>& inputs
   planned.values = reader.TakeValues();
   planned.executor = {reader.executor(), {acl.aclDestroyAclOpExecutor}};
   planned.workspace_bytes = reader.workspace_size();
-  planned.is_short = library_.IsShort(planned.executor.get());
   return planned;
 }
 

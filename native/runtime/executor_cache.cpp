@@ -27,13 +27,17 @@ PlannedCall* ExecutorCache::Keep(const std::string& symbol, const std::string& k
     return nullptr;
   }
   library_.Check(status, "aclSetAclOpExecutorRepeatable");
+  // The place first: if there is no memory for it, the call stays untouched.
+  std::list<Entry> place;
+  place.push_front({key, {}});
+  by_key_.emplace(place.front().key, place.begin());
+  place.front().call = std::move(call);
   if (entries_.size() == limit_) {
     by_key_.erase(entries_.back().key);
     entries_.pop_back();
     --counters_.entries;
   }
-  entries_.push_front({key, std::move(call)});
-  by_key_.emplace(entries_.front().key, entries_.begin());
+  entries_.splice(entries_.begin(), place);
   ++counters_.entries;
   return &entries_.front().call;
 }

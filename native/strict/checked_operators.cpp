@@ -31,7 +31,7 @@ struct Executor {
   std::atomic<bool> is_running{false};
 };
 
-// CANN keeps the executor of a thread's last phase 1.
+// CANN keeps the executor of a thread's last phase 1. Null once the thread has called anything else.
 thread_local const aclOpExecutor* last_planned = nullptr;
 
 // Marks an executor while a thread is in its phase 2.
@@ -152,6 +152,8 @@ aclnnStatus SetAddress(SetAddressFunction* real, aclOpExecutor* executor, size_t
   return real(executor, index, tensor, address);
 }
 
+void ForgetPlanned() noexcept { last_planned = nullptr; }
+
 void NoteExecutor(aclOpExecutor* executor, uint64_t workspace_bytes, const std::vector<Operand>& operands) {
   auto facts = std::make_shared<Executor>();
   facts->workspace_bytes = workspace_bytes;
@@ -228,8 +230,8 @@ aclnnStatus checked::aclDestroyScalar(const aclScalar* scalar) { return Destroy(
 aclnnStatus checked::aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
   const auto facts = executor == nullptr ? nullptr : TheSession().objects.FactsOf<Executor>(executor);
   if (facts != nullptr && executor != last_planned) {
-    Refuse("repeatable set late", "after another phase 1, or on another thread; in " + Origin::Here().Text(),
-           ACLNN_ERR_INNER);
+    Refuse("repeatable set late",
+           "after another call of the library, or on another thread; in " + Origin::Here().Text(), ACLNN_ERR_INNER);
   }
   const aclnnStatus status = Real().aclSetAclOpExecutorRepeatable(executor);
   if (status == OK && facts != nullptr) facts->is_repeatable = true;

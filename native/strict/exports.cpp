@@ -72,6 +72,7 @@ Result Enter(Arguments... arguments) {
   }
   if (!begins_or_ends && !TheSession().is_on) return Row::Real()(arguments...);
   EnterFunction(Row::kName);
+  if constexpr (name != "aclSetAclOpExecutorRepeatable") ForgetPlanned();
   if constexpr (std::is_same_v<Result, int>) {
     try {
       CheckNotForked();

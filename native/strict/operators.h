@@ -24,6 +24,9 @@ struct Operand {
   bool is_output;
 };
 
+// The thread calls something else than what has to come directly after a phase 1.
+void ForgetPlanned() noexcept;
+
 void NoteExecutor(aclOpExecutor* executor, uint64_t workspace_bytes, const std::vector<Operand>& operands);
 
 template <typename Argument>

@@ -64,6 +64,12 @@ CASES: dict[str, tuple[str, str, list[str], dict[str, object] | None]] = {
         "print(*[acl.aclSetAclOpExecutorRepeatable(each[2]) for each in (first, second)])",
         "561000 0", ["repeatable set late"], None,
     ),
+    "a repeatable executor after another call": (
+        "executor = plan(malloc(16), malloc(64))[2]\n"
+        "malloc()\n"
+        "print(acl.aclSetAclOpExecutorRepeatable(executor))",
+        "561000", ["repeatable set late"], None,
+    ),
     "a repeatable executor on two threads": (
         "grad, executor = repeatable()\n"
         "def run():\n"
