@@ -23,6 +23,8 @@ std::unique_ptr<ServedDevice, CloseWithoutGil> Open(
   DeviceOptions options{pool_limit_bytes, pool_high_water_bytes, pool_pass_through, stream_limit,
                         executor_limit,   deterministic,         hang_timeout_ms};
   options.process_count = process_count;
+  // Besides those of ServedDevice, that of the caller, who runs short calls.
+  options.thread_count = stream_limit + copy_threads + kStagingThreads + 1;
   return std::unique_ptr<ServedDevice, CloseWithoutGil>(
       new ServedDevice(std::move(library), index, options, copy_threads, completions));
 }

@@ -56,6 +56,9 @@ class FunctionWork final : public SubmittedWork {
   Function function_;
 };
 
+// For new stagings: the driver may be slow to allocate their memory.
+inline constexpr std::size_t kStagingThreads = 1;
+
 struct ServedDevice {
   ServedDevice(std::shared_ptr<const AclLibrary> library, int index, const DeviceOptions& options,
                std::size_t copy_threads, std::shared_ptr<Completions> given_completions)
@@ -63,7 +66,7 @@ struct ServedDevice {
         device(std::move(library), index, options),
         calls(options.stream_limit, completions, [this] { device.DropExecutors(); }),
         copies(copy_threads, completions),
-        stagings(1, completions) {}
+        stagings(kStagingThreads, completions) {}
 
   const std::shared_ptr<Completions> completions;
   Device device;
@@ -71,7 +74,6 @@ struct ServedDevice {
   WorkQueue calls;
   // For pieces of tensors, and other requests to the driver.
   WorkQueue copies;
-  // For new stagings: the driver may be slow to allocate their memory.
   WorkQueue stagings;
 };
 

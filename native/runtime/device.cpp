@@ -25,7 +25,7 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
       index_(index),
       deterministic_(options.deterministic),
       hang_timeout_(options.hang_timeout_ms),
-      steps_(hang_timeout_) {
+      steps_(hang_timeout_, options.thread_count) {
   if (options.stream_limit == 0) throw std::invalid_argument("a device needs at least 1 stream; the limit is 0");
   const AclLibrary& acl = *library_;
   acl.Check(acl->aclrtSetDevice(index), "aclrtSetDevice");

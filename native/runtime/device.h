@@ -39,6 +39,8 @@ struct DeviceOptions {
   int32_t hang_timeout_ms = 60'000;
   // The most copies of stagings at once on a device that does not take host addresses, abandoned ones included.
   std::size_t copy_stream_limit = 32;
+  // Threads that use the device at once; the steps of more are not all watched.
+  std::size_t thread_count = 64;
   // The processes that share the device, this one included.
   std::size_t process_count = 1;
 };

@@ -1,11 +1,11 @@
 // The steps of a device's work (requests to the driver, and waits) that are under way, and when each is overdue.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace aclgrad {
 
@@ -14,9 +14,11 @@ using Deadline = std::chrono::steady_clock::time_point;
 // Lock-free, so that a step that hangs inside the driver while it holds locks is still seen.
 class StepWatch {
  public:
-  explicit StepWatch(std::chrono::milliseconds limit) noexcept : limit_(limit) {}
+  // A step of more threads than these may find no slot, and is then not watched.
+  StepWatch(std::chrono::milliseconds limit, std::size_t thread_count)
+      : slots_(kStepsPerThread * thread_count), limit_(limit) {}
 
-  // Marks a step as under way while it lives. A step beyond the number of slots is not watched.
+  // Marks a step as under way while it lives.
   class Step {
    public:
     // A step that does not wait for a kernel: overdue after the watch's limit.
@@ -39,10 +41,15 @@ class StepWatch {
   [[nodiscard]] Deadline::duration Oldest() const noexcept;
 
  private:
-  // More than the threads of a device: 1024 streams and a few that copy.
-  static constexpr std::size_t kSlots = 2048;
-  // The time from which the step is overdue, in ticks of the clock; 0 for a free slot.
-  std::array<std::atomic<int64_t>, kSlots> overdue_at_{};
+  // The launch of a call, and a request to the driver within it.
+  static constexpr std::size_t kStepsPerThread = 2;
+  // Each has a cache line of its own, because every call writes to its thread's slots several times.
+  struct alignas(64) Slot {
+    // The time from which the step is overdue, in ticks of the clock; 0 for a free slot.
+    std::atomic<int64_t> overdue_at{0};
+  };
+
+  std::vector<Slot> slots_;
   const std::chrono::milliseconds limit_;
 };
 

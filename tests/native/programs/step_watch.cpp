@@ -12,15 +12,17 @@ namespace {
 using aclgrad::Deadline;
 using aclgrad::StepWatch;
 
-constexpr int kThreads = 1030;
+// Those of the largest --streams: as many for small calls, and a few that copy.
+constexpr std::size_t kThreads = 2 * 1024 + 4;
+constexpr std::size_t kSteps = 2 * kThreads;  // one within another
 constexpr std::chrono::hours kHour{1};
 
 void FindOneOfMany() {
-  StepWatch watch(kHour);
+  StepWatch watch(kHour, kThreads);
   Expect(!watch.IsOverdue(), "a watch without steps has one that is overdue");
   Expect(watch.Oldest() == Deadline::duration::zero(), "a watch without steps has one that took time");
   std::deque<StepWatch::Step> others;
-  for (int i = 0; i < kThreads; ++i) others.emplace_back(watch);
+  while (others.size() + 3 < kSteps) others.emplace_back(watch);
   Expect(!watch.IsOverdue(), "a step of an instant is overdue after an hour");
   {
     const StepWatch::Step in_time(watch, Deadline::clock::now() - kHour / 2);
@@ -36,7 +38,7 @@ void FindOneOfMany() {
 
 // Steps start and end in many threads while one thread watches.
 void ComeAndGo(int factor) {
-  StepWatch watch(kHour);
+  StepWatch watch(kHour, 8);
   InThreads(8, [&](int thread) {
     for (int i = 0; i < 2000 * factor; ++i) {
       if (thread == 0) {
@@ -53,10 +55,10 @@ void ComeAndGo(int factor) {
 
 // Steps without a slot are not watched, and end like others.
 void RunOutOfSlots() {
-  StepWatch watch(kHour);
+  StepWatch watch(kHour, kThreads);
   {
     std::deque<StepWatch::Step> steps;
-    for (int i = 0; i < 10'000; ++i) steps.emplace_back(watch);
+    for (std::size_t i = 0; i <= kSteps; ++i) steps.emplace_back(watch);
     Expect(!watch.IsOverdue(), "a step beyond the slots is overdue");
   }
   const StepWatch::Step overdue(watch, Deadline::clock::now() - 2 * kHour);
