@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
+#include <list>
 #include <stdexcept>
 #include <utility>
 
@@ -132,7 +132,7 @@ std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared
                                                    std::size_t stream_limit, Deadline deadline,
                                                    const std::atomic<bool>& is_cancelled) {
   std::vector<std::exception_ptr> errors(calls.size());
-  std::deque<std::pair<std::size_t, std::unique_ptr<Execution>>> running;
+  std::list<std::pair<std::size_t, std::unique_ptr<Execution>>> running;
   const auto finish_oldest = [&] {
     auto [index, execution] = std::move(running.front());
     running.pop_front();
@@ -166,9 +166,12 @@ std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared
       StreamLease stream = next_stream();
       // The wait for the stream may have been long.
       throw_if_over();
-      auto execution = std::make_unique<Execution>(*library_, *memory_, steps_, loss_, std::move(stream), calls[index]);
-      RunStep(execution, [&](Execution& each) { each.Start(deadline); });
-      running.emplace_back(index, std::move(execution));
+      // Its place first: without memory for that, work that is under way would end.
+      decltype(running) started;
+      started.emplace_back(
+          index, std::make_unique<Execution>(*library_, *memory_, steps_, loss_, std::move(stream), calls[index]));
+      RunStep(started.front().second, [&](Execution& each) { each.Start(deadline); });
+      running.splice(running.end(), started);
     } catch (...) {
       errors[index] = std::current_exception();
     }
@@ -248,12 +251,12 @@ void Device::CheckSteps() {
   loss_.ThrowIfLost();
 }
 
-void Device::Quarantine(std::unique_ptr<DeviceWork> work) {
+void Device::Quarantine(std::unique_ptr<DeviceWork> work) noexcept {
   const DeviceWork::State state = work->Poll(0);
   if (state.is_ended) return;
   loss_.Record(state.lost_code);
   const std::lock_guard lock(quarantine_mutex_);
-  quarantine_.push_back({std::move(work), Deadline::clock::now() + hang_timeout_});
+  DeviceWork::Abandon(std::move(work), Deadline::clock::now() + hang_timeout_, quarantine_);
   ++abandoned_count_;
 }
 

@@ -127,12 +127,6 @@ class Device {
  private:
   friend struct StagingDeleter;
 
-  // Abandoned work that the device may not have finished.
-  struct Abandoned {
-    std::unique_ptr<DeviceWork> work;
-    Deadline hang_deadline;
-  };
-
   // Owns the selection of the device. It is declared first, so that it ends last, also if the device cannot be opened.
   class SetDevice {
    public:
@@ -153,7 +147,7 @@ class Device {
   void MakeCurrent();
   [[nodiscard]] MemorySource Watched(const MemorySource& source);
   [[nodiscard]] DeviceMemory FreeMemory() const;
-  void Quarantine(std::unique_ptr<DeviceWork> work);
+  void Quarantine(std::unique_ptr<DeviceWork> work) noexcept;
   bool Run(StreamLease stream, std::shared_ptr<const OperatorCall> call, Deadline deadline, Deadline wait_until);
   // Runs one step of an execution; if it throws, moves the execution to the abandoned work.
   template <typename Step>

@@ -1,0 +1,140 @@
+// Calls whose process runs out of memory at any moment, on a strict device: no execution ends while its kernel runs.
+#include <cstdlib>
+#include <new>
+#include <thread>
+
+#include "expect.h"
+#include "host_library.h"
+#include "sample_calls.h"
+
+namespace {
+
+// The runtime is a part of the program; the libraries behind the ABI are not, and keep their memory.
+extern "C" const char __executable_start;
+extern "C" const char etext;
+
+thread_local int allocations_left = -1;  // without a limit if negative
+
+bool IsRefused(const void* caller) {
+  const auto* const address = static_cast<const char*>(caller);
+  if (allocations_left < 0 || address < &__executable_start || address >= &etext) return false;
+  if (allocations_left == 0) return true;
+  --allocations_left;
+  return false;
+}
+
+void* Allocate(std::size_t size, std::size_t alignment, const void* caller) {
+  const std::size_t rounded = (size + alignment) / alignment * alignment;
+  void* address = IsRefused(caller) ? nullptr : std::aligned_alloc(alignment, rounded);
+  if (address == nullptr) throw std::bad_alloc();
+  return address;
+}
+
+}  // namespace
+
+// Not inlined: the caller has to be that of new, and compilers report a malloc without its free.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  return Allocate(size, alignof(std::max_align_t), __builtin_return_address(0));
+}
+[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
+  return Allocate(size, static_cast<std::size_t>(alignment), __builtin_return_address(0));
+}
+[[gnu::noinline]] void operator delete(void* address) noexcept { std::free(address); }
+[[gnu::noinline]] void operator delete(void* address, std::size_t) noexcept { std::free(address); }
+[[gnu::noinline]] void operator delete(void* address, std::align_val_t) noexcept { std::free(address); }
+[[gnu::noinline]] void operator delete(void* address, std::size_t, std::align_val_t) noexcept { std::free(address); }
+
+namespace programs {
+namespace {
+
+using aclgrad::Device;
+
+constexpr int32_t kLongMs = 60'000;
+constexpr int kMostAllocations = 10'000;
+// Kernels are still running when their calls fail.
+constexpr const char* kSettings =
+    R"({"host_pointers": false, "faults": [{"kind": "hang", "at": 1, "count": 1000000, "duration_ms": 3}]})";
+
+void AwaitIdle(Device& device) {
+  const aclgrad::Deadline limit = After(kLongMs);
+  while (device.leased_stream_count() != 0 || device.abandoned_count() != 0) {
+    Expect(aclgrad::Deadline::clock::now() < limit, "abandoned work did not come back");
+    device.Trim();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  device.Trim();
+  ExpectEqual("allocated bytes", device.pool_statistics().allocated_bytes, 0);
+}
+
+// Does the work with memory for no allocation of the runtime, then for one, and so on until that is enough.
+template <typename WorkOfDevice>
+void WithoutMemory(Device& device, const WorkOfDevice& work) {
+  for (int count = 0;; ++count) {
+    Expect(count < kMostAllocations, "the work never has enough memory");
+    bool is_done = false;
+    allocations_left = count;
+    try {
+      is_done = work();
+    } catch (const std::bad_alloc&) {
+    }
+    const bool was_enough = allocations_left > 0;
+    allocations_left = -1;
+    AwaitIdle(device);
+    if (!was_enough) continue;
+    Expect(is_done, "work with enough memory failed");
+    return;
+  }
+}
+
+bool CallBatch(Device& device, const std::vector<std::shared_ptr<const aclgrad::OperatorCall>>& calls) {
+  const std::atomic<bool> is_cancelled{false};
+  bool is_done = true;
+  for (const std::exception_ptr& each : device.ExecuteAll(calls, 3, After(kLongMs), is_cancelled)) {
+    is_done = is_done && each == nullptr;
+  }
+  return is_done;
+}
+
+bool CopyPieces(Device& device) {
+  const Bytes piece(std::size_t{3} << 20);
+  Bytes read(piece.size());
+  const aclgrad::StagingHandle staging = device.Stage(nullptr);
+  const std::size_t tensor = staging->Reserve(piece.size());
+  staging->Write(tensor, 0, piece.data(), piece.size(), After(kLongMs));
+  staging->Read(tensor, 0, read.data(), read.size(), After(kLongMs));
+  return read == piece;
+}
+
+void RunOut(const std::string& path, const std::vector<SampleCall>& calls, std::size_t executor_limit) {
+  aclgrad::DeviceOptions options;
+  options.pool_limit_bytes = std::size_t{64} << 20;
+  // Memory that comes back too early is freed at once, which the strict library sees.
+  options.pool_pass_through = true;
+  options.stream_limit = 3;
+  options.executor_limit = executor_limit;
+  Device device(OpenHost(path, kSettings), 0, options);
+  std::vector<std::shared_ptr<OwnedCall>> owned;
+  std::vector<std::shared_ptr<const aclgrad::OperatorCall>> shared;
+  for (std::size_t i = 0; i < 4; ++i) {
+    owned.push_back(calls[i].Make());
+    shared.emplace_back(owned.back(), &owned.back()->call);
+  }
+  WithoutMemory(device, [&] {
+    device.Execute(shared[0], After(kLongMs));
+    return true;
+  });
+  WithoutMemory(device, [&] { return CallBatch(device, shared); });
+  WithoutMemory(device, [&] { return CopyPieces(device); });
+}
+
+}  // namespace
+}  // namespace programs
+
+int main(int argc, char** argv) {
+  return programs::RunProgram(argc, argv, [&](const std::string& path, int) {
+    // What it reports goes to standard error, which has to be empty.
+    const std::string strict = path.substr(0, path.find_last_of('/') + 1) + "libacl_strict.so";
+    const std::vector<programs::SampleCall> calls = programs::ReadCalls(argv[3]);
+    for (const std::size_t executor_limit : {0, 2}) programs::RunOut(strict, calls, executor_limit);
+  });
+}
