@@ -57,6 +57,15 @@ PYBIND11_MODULE(_native, module) {
       .def_property_readonly("host_pointers", &AclLibrary::host_pointers)
       // The driver may hang: nothing else is to stop then.
       .def("device_count", &AclLibrary::DeviceCount, py::call_guard<py::gil_scoped_release>())
+      .def("soc_name",
+           [](const AclLibrary& library) {
+             std::string name;
+             {
+               const py::gil_scoped_release release;
+               name = library.SocName();
+             }
+             return aclgrad::TextOf(name);
+           })
       .def("version", &AclLibrary::Version, py::call_guard<py::gil_scoped_release>());
 
   aclgrad::DeviceClass device = aclgrad::BindDevice(module);

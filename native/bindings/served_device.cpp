@@ -17,11 +17,12 @@ namespace {
 std::unique_ptr<ServedDevice, CloseWithoutGil> Open(
     std::shared_ptr<AclLibrary> library, int index, const std::shared_ptr<Completions>& completions,
     std::optional<std::size_t> pool_limit_bytes, std::size_t stream_limit, std::size_t copy_threads,
-    std::optional<std::size_t> pool_high_water_bytes, bool pool_pass_through, std::size_t executor_limit,
-    bool deterministic, int32_t hang_timeout_ms, std::size_t process_count) {
+    std::size_t copy_stream_limit, std::optional<std::size_t> pool_high_water_bytes, bool pool_pass_through,
+    std::size_t executor_limit, bool deterministic, int32_t hang_timeout_ms, std::size_t process_count) {
   const py::gil_scoped_release release;
   DeviceOptions options{pool_limit_bytes, pool_high_water_bytes, pool_pass_through, stream_limit,
                         executor_limit,   deterministic,         hang_timeout_ms};
+  options.copy_stream_limit = copy_stream_limit;
   options.process_count = process_count;
   // Besides those of ServedDevice, that of the caller, who runs short calls.
   options.thread_count = stream_limit + copy_threads + kStagingThreads + 1;
@@ -118,9 +119,9 @@ DeviceClass BindDevice(py::module_& module) {
   device
       .def(py::init(&Open), py::arg("library").none(false), py::arg("index"), py::arg("completions").none(false),
            py::kw_only(), py::arg("pool_limit_bytes"), py::arg("stream_limit"), py::arg("copy_threads") = 2,
-           py::arg("pool_high_water_bytes") = std::nullopt, py::arg("pool_pass_through") = false,
-           py::arg("executor_limit") = 0, py::arg("deterministic") = false, py::arg("hang_timeout_ms") = 60'000,
-           py::arg("process_count") = 1)
+           py::arg("copy_stream_limit") = 32, py::arg("pool_high_water_bytes") = std::nullopt,
+           py::arg("pool_pass_through") = false, py::arg("executor_limit") = 0, py::arg("deterministic") = false,
+           py::arg("hang_timeout_ms") = 60'000, py::arg("process_count") = 1)
       .def(
           "release_finished",
           [](ServedDevice& served, py::object ticket) {

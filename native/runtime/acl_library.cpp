@@ -1,5 +1,6 @@
 #include "acl_library.h"
 
+#include <cstring>
 #include <stdexcept>
 #include <utility>
 
@@ -70,6 +71,12 @@ int AclLibrary::DeviceCount() const {
   uint32_t count = 0;
   Check(functions_.aclrtGetDeviceCount(&count), "aclrtGetDeviceCount");
   return static_cast<int>(count);
+}
+
+std::string AclLibrary::SocName() const {
+  constexpr std::size_t kMostBytes = 64;
+  const char* name = functions_.aclrtGetSocName();
+  return name == nullptr ? "" : std::string(name, strnlen(name, kMostBytes));
 }
 
 std::string AclLibrary::Version() const {

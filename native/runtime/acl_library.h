@@ -38,6 +38,8 @@ class AclLibrary {
   [[nodiscard]] const std::vector<std::string>& files() const noexcept { return files_; }
 
   [[nodiscard]] int DeviceCount() const;
+  // Of device 0; empty if the library does not say.
+  [[nodiscard]] std::string SocName() const;
   // As major.minor.patch.
   [[nodiscard]] std::string Version() const;
 

@@ -1,7 +1,6 @@
 #include "device.h"
 
 #include <algorithm>
-#include <cstring>
 #include <list>
 #include <stdexcept>
 #include <utility>
@@ -12,7 +11,6 @@ namespace aclgrad {
 namespace {
 
 constexpr std::size_t kDefaultPoolTenths = 9;
-constexpr std::size_t kSocNameBytes = 64;
 // Two halves for each copy, and as much again because the pool's segments are larger.
 constexpr std::size_t kPinnedBytesPerCopy = 4 * Staging::kHalfBytes;
 // The longest time that the destructor waits for all abandoned work.
@@ -25,6 +23,7 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
       index_(index),
       deterministic_(options.deterministic),
       hang_timeout_(options.hang_timeout_ms),
+      soc_name_(library_->SocName()),
       steps_(hang_timeout_, options.thread_count) {
   if (options.stream_limit == 0) throw std::invalid_argument("a device needs at least 1 stream; the limit is 0");
   const AclLibrary& acl = *library_;
@@ -32,8 +31,6 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
   set_device_.emplace(acl, index);
   acl.Check(acl->aclrtGetCurrentContext(&context_), "aclrtGetCurrentContext");
   acl.Check(acl->aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, deterministic_ ? 1 : 0), "aclrtCtxSetSysParamOpt");
-  const char* soc_name = acl->aclrtGetSocName();
-  if (soc_name != nullptr) soc_name_.assign(soc_name, strnlen(soc_name, kSocNameBytes));
   PoolOptions pool;
   const DeviceMemory memory = FreeMemory();
   const std::size_t tenth = memory.free_bytes / 10;
@@ -64,9 +61,13 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
   call_pinned_ = std::make_unique<MemoryPool>(acl, Watched(PinnedMemorySource(acl)), call_pinned);
   copy_streams_ = std::make_unique<StreamPool>(acl, *memory_, *call_pinned_, steps_,
                                                StreamPoolOptions{options.copy_stream_limit, 0});
-  if (!acl.host_pointers()) copy_path_.emplace(CopyPath{*copy_streams_, *pinned_, [this] { ReleaseFinished(); }});
+  if (!acl.host_pointers()) {
+    copy_path_.emplace(CopyPath{*copy_streams_, *pinned_, [this] { ReleaseFinished(); }});
+    copy_streams_->MakeFirst();
+  }
   streams_ = std::make_unique<StreamPool>(acl, *memory_, *call_pinned_, steps_,
                                           StreamPoolOptions{options.stream_limit, options.executor_limit});
+  streams_->MakeFirst();
 }
 
 Device::~Device() {

@@ -157,7 +157,7 @@ class Device {
   const int index_;
   const bool deterministic_;
   const std::chrono::milliseconds hang_timeout_;
-  std::string soc_name_;
+  const std::string soc_name_;
   std::optional<SetDevice> set_device_;
   aclrtContext context_ = nullptr;
   DeviceLoss loss_;

@@ -21,7 +21,7 @@ constexpr Row kRows[] = {
     {107019, 107020, FaultClass::kTimeout},     // wait, task
     {107022, 107023, FaultClass::kDeviceLost},  // device and stream abort: until somebody resumes them
     {207001, 207001, FaultClass::kMemory},      // memory allocation
-    {207007, 207008, FaultClass::kMemory},      // all events, all streams in use: other calls give them back
+    {207007, 207008, FaultClass::kStreams},     // all events, all streams of the device in use
     {207018, 207018, FaultClass::kMemory},      // device out of memory
     {507000, 507001, FaultClass::kDeviceLost},  // runtime, task scheduler: seen with a poisoned device
     {507002, 507009, FaultClass::kInternal},    // states of the task scheduler
@@ -74,6 +74,8 @@ const char* FaultClassName(FaultClass fault) noexcept {
       return "request";
     case FaultClass::kMemory:
       return "memory";
+    case FaultClass::kStreams:
+      return "streams";
     case FaultClass::kTimeout:
       return "timeout";
     case FaultClass::kNotBegun:

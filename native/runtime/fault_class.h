@@ -6,6 +6,7 @@ namespace aclgrad {
 enum class FaultClass {
   kRequest,     // the call does not fit the operator; the device is as it was
   kMemory,      // trim, retry once, then fail that request alone
+  kStreams,     // all processes on the device together use all of its streams; that request alone failed
   kTimeout,     // a wait ended early; the work goes on
   kNotBegun,    // no code has it: the work waited until its deadline, or its client left; the device is as it was
   kDeviceLost,  // the context is poisoned: this process cannot use the device any more

@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{1};
 constexpr std::chrono::milliseconds kLongestPause{50};
+// Each refusal writes to the device's log, and streams come back when other processes end.
+constexpr std::chrono::seconds kRefusalPause{5};
 
 }  // namespace
 
@@ -28,50 +30,68 @@ StreamPool::StreamPool(const AclLibrary& library, MemoryPool& memory, MemoryPool
     : library_(library), memory_(memory), pinned_(pinned), steps_(steps), options_(options) {
   // So that returning a stream, which happens in destructors, never allocates.
   idle_.reserve(options.limit);
+  made_.reserve(options.limit);
+}
+
+void StreamPool::MakeFirst() {
+  const std::lock_guard lock(mutex_);
+  if (made_.empty()) static_cast<void>(Make());
 }
 
 StreamLease StreamPool::Lease(Deadline deadline, const std::function<void()>& reclaim) {
   std::unique_lock lock(mutex_);
-  if (IsOneFree()) return Take();
+  if (std::optional<StreamLease> lease = Take()) return std::move(*lease);
   ++waiting_count_;
   const auto no_longer_waiting = [this](void*) { --waiting_count_; };
   const std::unique_ptr<void, decltype(no_longer_waiting)> waiting(this, no_longer_waiting);
   // The end of an abandoned kernel is not reported, so it has to be polled, ever more rarely.
-  std::chrono::milliseconds pause = kFirstPause;
-  while (
-      !returned_.wait_until(lock, std::min(deadline, Deadline::clock::now() + pause), [this] { return IsOneFree(); })) {
-    pause = std::min(2 * pause, kLongestPause);
-    lock.unlock();
-    try {
-      reclaim();
-    } catch (...) {
+  for (std::chrono::milliseconds pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    const Deadline until = std::min(deadline, Deadline::clock::now() + pause);
+    if (!returned_.wait_until(lock, until, [this] { return IsOneFree(); })) {
+      lock.unlock();
+      try {
+        reclaim();
+      } catch (...) {
+        lock.lock();
+        throw;
+      }
       lock.lock();
-      throw;
     }
-    lock.lock();
-    if (IsOneFree()) break;
+    if (std::optional<StreamLease> lease = Take()) return std::move(*lease);
     if (Deadline::clock::now() < deadline) continue;
-    throw NotBegun("the wait for a stream", "all " + std::to_string(options_.limit) + " streams are in use");
+    throw NotBegun("the wait for a stream", "all " + std::to_string(made_.size()) + " streams are in use");
   }
-  return Take();
 }
 
 std::optional<StreamLease> StreamPool::TryLease() {
   const std::lock_guard lock(mutex_);
-  if (!IsOneFree() || waiting_count_ != 0) return std::nullopt;
+  if (waiting_count_ != 0) return std::nullopt;
   return Take();
 }
 
-StreamLease StreamPool::Take() {
-  if (idle_.empty()) {
+bool StreamPool::IsOneFree() const noexcept {
+  return !idle_.empty() || (made_.size() < options_.limit && Deadline::clock::now() >= make_again_at_);
+}
+
+bool StreamPool::Make() {
+  try {
     auto stream = std::make_unique<Stream>(library_, memory_, pinned_, steps_, options_.executor_limit, executors_);
     made_.push_back(stream.get());
-    return {this, std::move(stream)};
+    idle_.push_back(std::move(stream));
+    return true;
+  } catch (const AclError& error) {
+    if (error.fault() != FaultClass::kStreams || made_.empty()) throw;
+    make_again_at_ = Deadline::clock::now() + kRefusalPause;
+    return false;
   }
+}
+
+std::optional<StreamLease> StreamPool::Take() {
+  if (!IsOneFree() || (idle_.empty() && !Make())) return std::nullopt;
   // The stream returned last: its workspace and executors are the warmest.
   std::unique_ptr<Stream> stream = std::move(idle_.back());
   idle_.pop_back();
-  return {this, std::move(stream)};
+  return StreamLease(this, std::move(stream));
 }
 
 void StreamPool::Trim(aclrtStream asking) {

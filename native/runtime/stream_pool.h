@@ -40,14 +40,18 @@ struct StreamPoolOptions {
   std::size_t executor_limit = 0;  // of each stream's cache; 0 turns it off
 };
 
-// Makes streams as they are needed, up to a limit. The device's context must be current in every calling thread.
+// Makes streams as they are needed, up to a limit, or up to what the device has: its streams are shared with other
+// processes. The device's context must be current in every calling thread.
 class StreamPool {
  public:
   StreamPool(const AclLibrary& library, MemoryPool& memory, MemoryPool& pinned, StepWatch& steps,
              const StreamPoolOptions& options);
 
+  // Makes the first stream, so that calls never find the device without one. Throws AclError if it cannot be made.
+  void MakeFirst();
+
   // Waits while all streams are leased, and calls reclaim from time to time, which may return some. Throws
-  // NotBegun if no stream was returned in time, and AclError if the device cannot make one.
+  // NotBegun if no stream was returned in time, and AclError if the device fails to make one.
   [[nodiscard]] StreamLease Lease(Deadline deadline, const std::function<void()>& reclaim);
 
   // Leases without waiting; nullopt if no stream is free or others are waiting.
@@ -67,9 +71,12 @@ class StreamPool {
 
  private:
   friend class StreamLease;
-  [[nodiscard]] bool IsOneFree() const noexcept { return !idle_.empty() || made_.size() < options_.limit; }
-  // Requires a free stream and the lock.
-  [[nodiscard]] StreamLease Take();
+  // The rest require the lock.
+  [[nodiscard]] bool IsOneFree() const noexcept;
+  // Makes a stream that is idle. Returns false if the device has no more: then those of this pool have to do.
+  [[nodiscard]] bool Make();
+  // nullopt if no stream is free.
+  [[nodiscard]] std::optional<StreamLease> Take();
   void Return(std::unique_ptr<Stream> stream) noexcept;
 
   const AclLibrary& library_;
@@ -83,6 +90,7 @@ class StreamPool {
   std::vector<std::unique_ptr<Stream>> idle_;
   std::vector<Stream*> made_;
   std::size_t waiting_count_ = 0;
+  Deadline make_again_at_{};  // after the device has refused a stream
 };
 
 }  // namespace aclgrad

@@ -37,7 +37,8 @@ STEPS: dict[str, tuple[str, str, int]] = {
     "launch_of_a_batch": (BATCH, LAUNCH, 2),
     "launch_into_a_tensor": (INTO, LAUNCH, 1),
     "context": (UNARY, "aclrtSetCurrentContext", 1),
-    "stream": (UNARY, "aclrtCreateStream", 1),
+    # The first one is made when the device opens.
+    "stream": (BATCH, "aclrtCreateStream", 1),
     "free": (UNARY, "aclrtFree", 1),
     "memory": (STATE, "aclrtGetMemInfo", 1),
 }

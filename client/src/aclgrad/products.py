@@ -27,6 +27,17 @@ _NAMES: Final = {
 _BY_NAME: Final = {name: product for product, names in _NAMES.items() for name in names.split()}
 
 
+STREAM_LIMITS: Final = {
+    Product.ATLAS_TRAINING: 2048,
+    Product.ATLAS_A2: 1984,
+    Product.ATLAS_A3: 1984,
+    Product.ATLAS_INFERENCE: 1024,
+    Product.ATLAS_200I_A2: 512,
+    Product.ASCEND_950: 1984,
+}
+"""How many streams one device has for all processes together, their default streams included."""
+
+
 def product_of_soc(soc_name: str) -> Product | None:
     """Returns the product of a SoC name as `aclrtGetSocName` returns it, or None for a chip that is not known."""
     if soc_name.startswith("Ascend950"):

@@ -32,6 +32,8 @@ class AclLibrary:
     @property
     def host_pointers(self) -> bool: ...
     def device_count(self) -> int: ...
+    def soc_name(self) -> str:
+        """That of device 0; empty if the library does not say."""
     def version(self) -> str: ...
 
 @final
@@ -215,6 +217,7 @@ class Device:
         pool_limit_bytes: int | None,
         stream_limit: int,
         copy_threads: int = 2,
+        copy_stream_limit: int = 32,
         pool_high_water_bytes: int | None = None,
         pool_pass_through: bool = False,
         executor_limit: int = 0,

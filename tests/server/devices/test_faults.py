@@ -8,8 +8,10 @@ from aclgrad_native import fault_class
 from aclgrad_server.devices.faults import error_of_fault
 
 # By CANN's rt_error_codes.h and aclnn_status.h.
-OUT_OF_MEMORY = (207001, 207007, 207008, 207018)
-"""Memory, events, streams, HBM."""
+OUT_OF_MEMORY = (207001, 207018)
+"""Memory, HBM."""
+OUT_OF_STREAMS = (207007, 207008)
+"""Events, streams."""
 TIMEOUT = (107019, 107020, 507012, 507046, 507047)
 """Of a wait, a task, a report, and the synchronization of a stream or event."""
 LOST = (
@@ -35,6 +37,7 @@ ROWS = [
     (code, kind, status)
     for codes, kind, status in (
         (OUT_OF_MEMORY, errors.DeviceMemoryError, grpc.StatusCode.RESOURCE_EXHAUSTED),
+        (OUT_OF_STREAMS, errors.ServerBusyError, grpc.StatusCode.RESOURCE_EXHAUSTED),
         (TIMEOUT, errors.DeadlinePassedError, grpc.StatusCode.DEADLINE_EXCEEDED),
         (LOST, errors.DeviceLostError, grpc.StatusCode.UNAVAILABLE),
         (FAULT, errors.ServerFaultError, grpc.StatusCode.INTERNAL),

@@ -10,6 +10,7 @@ from aclgrad.errors import (
     DeviceMemoryError,
     InvalidFieldError,
     LimitExceededError,
+    ServerBusyError,
     ServerFaultError,
 )
 from aclgrad.operators.values import remedy_of
@@ -17,6 +18,7 @@ from aclgrad_server.devices.planning import OperatorPlan
 
 RETRY_AFTER_DEVICE_LOSS_S: Final = 1.0  # a sibling answers at once, and clients wait for a server that starts again
 RETRY_AFTER_MEMORY_S: Final = 0.1
+RETRY_AFTER_STREAMS_S: Final = 0.1
 
 _FAULTS: Final[dict[str, tuple[type[AclgradError], str, str | None, float | None]]] = {
     "timeout": (DeadlinePassedError, "the device was not done in time", "allow more time", None),
@@ -31,6 +33,12 @@ _FAULTS: Final[dict[str, tuple[type[AclgradError], str, str | None, float | None
         "the device has not enough free memory",
         "try again when other calls are done, or send a smaller tensor",
         RETRY_AFTER_MEMORY_S,
+    ),
+    "streams": (
+        ServerBusyError,
+        "the device has no stream left: all processes on it use them",
+        "try again later, on a server with fewer processes on its device, or with a smaller --streams",
+        RETRY_AFTER_STREAMS_S,
     ),
     "device_lost": (
         DeviceLostError,
