@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.products import Product
+from aclgrad.products import STREAM_LIMITS, Product
 from tools.abi.acl import Library
 
 from .checks import every_row
@@ -66,3 +66,4 @@ def expected_rows(name: str, product: Product) -> dict[str, Row]:
 def test_product(run_program: Callable[..., list[str]], product: str) -> None:
     (line,) = run_program(call_of(answer, product), {"product": product})
     assert json.loads(line) == {"device": list(PRODUCTS[product]), "wrong": {}}
+    assert STREAM_LIMITS[Product(product)] == PRODUCTS[product][1]

@@ -1,6 +1,7 @@
 """Each setting is told with its source, and what a start would refuse is told, all of it at once."""
 
 import os
+import re
 import socket
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def test_what_can_be_used(tmp_path: Path) -> None:
     flags = {"tls_certificate": certificate, "tls_key": key, "tls_client_ca": authority.ca, "identities": identities}
     found = of_start(**flags, listen=("0.0.0.0:0", f"unix:{tmp_path}/s"))
     assert {name: finding.verdict for name, finding in found.items()} == dict.fromkeys(
-        ("--backend", "--listen", "--admin", "memory", "open files", "--tls-certificate", "--identities"),
+        ("--backend", "--listen", "--admin", "memory", "open files", "--tls-certificate", "--identities", "--streams"),
         Verdict.PASSED,
     )
     assert found["--backend"].message.endswith("/libacl_host.so shows 1 device")
@@ -83,6 +84,34 @@ def test_a_device_that_is_not_there(index: int) -> None:
     found = of_start(backend="host", device=(index,))["--backend"]
     assert found.verdict is Verdict.FAILED
     assert found.message.startswith(f"there is no device {index}: the runtime shows 1; see --device")
+
+
+# 910B: 1,984 streams. Each worker has twice its slots, 32 for copies, and its default stream.
+@pytest.mark.parametrize(
+    ("workers", "streams", "told"),
+    [
+        (1, 975, None),
+        (1, 976, r"976 slots \(--streams\) need 1985 streams, .* a 910B has 1984: give at most 975;"),
+        (4, 924, None),
+        (
+            4,
+            925,
+            r"232 slots \(--streams\) in each of 4 workers on one device need 1988 streams, .*: give at most 924;",
+        ),
+        (
+            57,
+            57,
+            r"1 slot \(--streams\) in each of 57 workers on one device need 1995 streams, .*: start fewer workers;",
+        ),
+    ],
+)
+def test_streams_that_a_device_does_not_have(workers: int, streams: int, told: str | None) -> None:
+    found = of_start(workers, backend="host", streams=streams)["--streams"]
+    if told is None:
+        assert found.verdict is Verdict.PASSED
+    else:
+        assert found.verdict is Verdict.FAILED
+        assert re.match(told, found.message)
 
 
 def test_visible_devices_that_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, Final
@@ -23,7 +24,7 @@ from aclgrad_server.cli import main as server_command
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.devices.library import runtime_file
-from aclgrad_server.devices.opening import open_device
+from aclgrad_server.devices.opening import check_streams, open_device
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.visible import VISIBLE, visible_cards
 from aclgrad_server.edge.connections import check_socket
@@ -44,7 +45,7 @@ from aclgrad_server.settings import (
     unknown_variables,
 )
 from aclgrad_server.supervisor.addresses import hold
-from aclgrad_server.supervisor.cards import ask_runtime, number_of, workers_of
+from aclgrad_server.supervisor.cards import ask_runtime, number_of, soc_of, workers_of
 
 Found = Iterable[tuple[str, Finding]]
 """Names of things, and what was found of each."""
@@ -157,12 +158,18 @@ def of_start(settings: Settings, worker_count: int, told: str) -> Found:
     `told` is what the runtime says of its cards.
     """
 
+    count = number_of(told)
+
     def backend() -> str:
-        if (count := number_of(told)) is None:
+        if count is None:
             raise StartError(told)
         if missing := [index for index in settings.device or (0,) if not 0 <= index < count]:
             raise StartError(f"there is no device {missing[0]}: the runtime shows {count}; see --device and {VISIBLE}")
         return f"{runtime_file(settings.backend)} shows {counted(count, 'device')}"
+
+    def streams() -> str:
+        on_card = -(-worker_count // len(settings.device or range(count or 1)))
+        return check_streams(soc_of(told), share_of(settings.streams, on_card), on_card)
 
     def listeners() -> str:
         hold(settings.listen, worker_count if worker_count > 1 else 0).close()
@@ -217,6 +224,8 @@ def of_start(settings: Settings, worker_count: int, told: str) -> Found:
         "--tls-certificate": certificate,
         "--identities": identities,
     }
+    if count:
+        checks["--streams"] = streams
     if settings.tracing:
         checks["--tracing"] = tracing
     for name, check in checks.items():
@@ -236,10 +245,10 @@ def _of_devices(settings: Settings, cards: Sequence[int]) -> Found:
     """Yields of each device whether it opens and passes the self-test, in a process of its own: a driver may hang."""
     # Each process sees one device; a fork would have our threads' locks.
     context = multiprocessing.get_context("spawn")
-    for index in dict.fromkeys(cards):
+    for index, on_card in Counter(cards).items():
         receiver, sender = context.Pipe(duplex=False)
-        own = settings.model_copy(update={"device": (index,)})
-        process = context.Process(target=_examine, args=(own, sender))
+        own = settings.model_copy(update={"device": (index,), "streams": share_of(settings.streams, on_card)})
+        process = context.Process(target=_examine, args=(own, on_card, sender))
         process.start()
         sender.close()
         try:
@@ -251,19 +260,19 @@ def _of_devices(settings: Settings, cards: Sequence[int]) -> Found:
             process.kill()
 
 
-def _examine(settings: Settings, sender: Connection) -> None:
+def _examine(settings: Settings, on_card: int, sender: Connection) -> None:
     logging.getLogger().addHandler(logging.NullHandler())
 
     async def examine() -> None:
         # Sent before the loop ends: that would wait for a thread that a driver keeps.
-        sender.send(await _opened_and_tested(settings))
+        sender.send(await _opened_and_tested(settings, on_card))
 
     asyncio.run(examine())
 
 
-async def _opened_and_tested(settings: Settings) -> Finding:
+async def _opened_and_tested(settings: Settings, on_card: int) -> Finding:
     try:
-        _, device = await open_device(settings, Completions(), lambda *_: None)
+        _, device = await open_device(settings, Completions(), lambda *_: None, on_card)
         product = product_of_soc(device.soc_name)
         if product is None:
             return _bad(f"the SoC {device.soc_name!r} is not of a known product", "give another card")

@@ -144,7 +144,7 @@ class Settings(BaseSettings):
     workers: Annotated[PositiveInt, Field(le=MAX_WORKERS)] | None = None
     """Processes that serve, each on one device; by default one for each device; with more, they share devices."""
     streams: Annotated[PositiveInt, Field(le=1024)] = 4
-    """Most calls that run at once on one device."""
+    """Most calls that run at once on one device, within its number of streams."""
     max_waiting_calls: Annotated[PositiveInt, Field(le=4096)] = 64
     """Most calls that wait to be admitted."""
     pool_bytes: Bytes | None = None

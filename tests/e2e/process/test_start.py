@@ -80,6 +80,11 @@ CANNOT_START = {
     "no_library": (("--backend", "/nowhere/libacl.so"), {}, ["cannot open /nowhere/libacl.so", "--backend host"]),
     "no_device": (("--device", "1"), {}, ["there is no device 1: ", "the runtime shows 0", "--device"]),
     "none_visible": (("--device", "0"), NONE_VISIBLE, ["the runtime shows 0", "ASCEND_RT_VISIBLE_DEVICES"]),
+    "streams": (
+        ("--streams", "976"),
+        {},
+        ["976 slots (--streams) need 1985 streams", "910B has 1984: give at most 975"],
+    ),
     "no_acl_config": (("--acl-config", "/nowhere/acl.json"), {}, ["/nowhere/acl.json", "--acl-config"]),
 }
 

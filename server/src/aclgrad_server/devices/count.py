@@ -1,6 +1,6 @@
-"""A program that prints how many devices an ACL library shows: `python -m ...devices.count BACKEND CONFIG SECONDS`.
+"""A program that prints what devices an ACL library shows: `python -m ...devices.count BACKEND CONFIG SECONDS`.
 
-Its last line is the number, or why there is none.
+Its last line is the number and the name of the SoC, or why there is none.
 
 A process that ends asks, so that nothing of the runtime stays in the one that wants to know.
 """
@@ -26,7 +26,8 @@ def main() -> None:
 
 def _told(backend: str, config: str | None) -> str:
     try:
-        return str(load_library(backend, config).device_count())
+        library = load_library(backend, config)
+        return f"{library.device_count()} {library.soc_name()}"
     except StartError as error:
         told = error
     except native.AclError as error:

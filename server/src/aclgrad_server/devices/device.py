@@ -24,6 +24,9 @@ from aclgrad_server.settings import Settings, is_on
 EXECUTOR_LIMIT: Final = 64  # executors that each stream keeps
 KERNEL_TIMEOUT: Final = 507014  # ACL_ERROR_RT_AICORE_TIMEOUT: what a kernel that never ends is reported as
 COPY_THREADS: Final = 2  # threads of the device that copy pieces of tensors
+COPY_STREAMS: Final = 32  # streams for these copies, those of abandoned calls included
+OTHER_STREAMS: Final = COPY_STREAMS + 1  # streams of a process besides those of its calls: also the default stream
+STREAMS_PER_SLOT: Final = 2  # small calls have as many slots of their own
 TURN_ERRORS: Final = 200
 """Errors of a batch that are translated, in about 2 ms, before the event loop does other work."""
 
@@ -65,8 +68,7 @@ class Device:
         """Takes how many processes share the device, which have their parts of its memory."""
         # Small calls run beside those that fill the pool.
         small_bytes = SMALL_POOL_BYTES + settings.streams * SMALL_BYTES
-        # Small calls have as many of their own.
-        streams = 2 * settings.streams
+        streams = STREAMS_PER_SLOT * settings.streams
         self._device = native.Device(
             library,
             0,
@@ -74,6 +76,7 @@ class Device:
             pool_limit_bytes=None if settings.pool_bytes is None else settings.pool_bytes + small_bytes,
             stream_limit=streams,
             copy_threads=COPY_THREADS,
+            copy_stream_limit=COPY_STREAMS,
             # By default executors are kept if the library is known to rerun them correctly.
             executor_limit=EXECUTOR_LIMIT if is_on(settings.executor_cache, library.is_host) else 0,
             deterministic=settings.deterministic,

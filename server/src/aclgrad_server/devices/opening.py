@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import aclgrad_native as native
+from aclgrad.products import STREAM_LIMITS, product_of_soc
 from aclgrad.units import counted
 from aclgrad_server.devices.completions import Completions
-from aclgrad_server.devices.device import Device, OnLost
+from aclgrad_server.devices.device import OTHER_STREAMS, STREAMS_PER_SLOT, Device, OnLost
 from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.devices.library import failed, load_library
 from aclgrad_server.devices.visible import VISIBLE, visible_card
@@ -50,9 +51,10 @@ async def open_device(
     name, limit_s = Path(files[0][0]).name, settings.hang_timeout_s
     index = settings.device[0] if settings.device else 0
     try:
-        library, version = await _opened(f"{name} does not start", limit_s, _open_library, settings, index)
+        opening = partial(_open_library, settings, index, process_count)
+        library, version = await _opened(f"{name} does not start", limit_s, opening)
         summary = f"device {index} does not open"
-        make = partial(Device, library, index, settings, completions, on_lost, process_count)
+        make = partial(_make_device, library, index, settings, completions, on_lost, process_count)
         device = await _opened(summary, limit_s, make)
     except UnfitDeviceError as error:
         error.index = index
@@ -80,7 +82,37 @@ async def _opened(summary: str, limit_s: float, open: Callable[..., Opened], *ar
         raise UnfitDeviceError(summary, str(error)) from error
 
 
-def _open_library(settings: Settings, index: int) -> tuple[native.AclLibrary, str]:
+def _make_device(library: native.AclLibrary, index: int, *arguments: Any) -> Device:
+    try:
+        return Device(library, index, *arguments)
+    except native.AclError as error:
+        if error.fault != "streams":
+            raise
+        product = product_of_soc(library.soc_name())
+        limit = "streams" if product is None else f"{STREAM_LIMITS[product]} streams"
+        remedy = "run fewer processes on it, or give them a smaller --streams"
+        raise StartError(f"device {index} has none of its {limit} left for this process; {remedy}") from error
+
+
+def check_streams(soc_name: str, slots: int, process_count: int) -> str:
+    """Says how many streams processes with so many slots each need of a device that they share.
+
+    Raises StartError if that is more than the device has.
+    """
+    needed = process_count * (STREAMS_PER_SLOT * slots + OTHER_STREAMS)
+    if (product := product_of_soc(soc_name)) is None:
+        return f"{needed} streams"
+    limit = STREAM_LIMITS[product]
+    if needed <= limit:
+        return f"{needed} of the {limit} streams of a {product}"
+    most = process_count * ((limit // process_count - OTHER_STREAMS) // STREAMS_PER_SLOT)
+    workers = f" in each of {process_count} workers on one device" if process_count > 1 else ""
+    told = f"{counted(slots, 'slot')} (--streams){workers} need {needed} streams, with those of small calls and copies"
+    remedy = f"give at most {most}" if most > 0 else "start fewer workers"
+    raise StartError(f"{told}; a {product} has {limit}: {remedy}")
+
+
+def _open_library(settings: Settings, index: int, process_count: int) -> tuple[native.AclLibrary, str]:
     """Returns the library, which sees no device but this one, and its version."""
     config = None if settings.acl_config is None else str(settings.acl_config)
     try:
@@ -92,6 +124,7 @@ def _open_library(settings: Settings, index: int) -> tuple[native.AclLibrary, st
         if (count := library.device_count()) != 1:
             problem = f"there is no device {index}: with {VISIBLE}={card} the runtime shows {counted(count, 'device')}"
             raise StartError(f"{problem}; see --device and {VISIBLE}")
+        check_streams(library.soc_name(), settings.streams, process_count)
         return library, library.version()
     except native.AclError as error:
         raise failed(settings.backend, error) from error

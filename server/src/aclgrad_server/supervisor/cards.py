@@ -28,11 +28,17 @@ def count_cards(settings: Settings) -> int | None:
 
 def number_of(told: str) -> int | None:
     """Returns the number of cards that the runtime told, or None."""
-    return int(told) if told.isascii() and told.isdigit() else None
+    number = told.partition(" ")[0]
+    return int(number) if number.isascii() and number.isdigit() else None
+
+
+def soc_of(told: str) -> str:
+    """Returns the name of the SoC that the runtime told beside a number."""
+    return told.partition(" ")[2]
 
 
 def ask_runtime(settings: Settings) -> str:
-    """Returns the number of cards that the runtime shows, or why it shows none.
+    """Returns the number of cards that the runtime shows and the name of their SoC, or why it shows none.
 
     A process of its own asks: the supervisor itself never loads a runtime, whose threads and contexts would be in it.
     """
