@@ -33,9 +33,14 @@ SHAPES: dict[str, tuple[dict[str, tuple[int, ...]], list[str]]] = {
     "a small bias": ({"bias": (4, 4)}, ["inputs[bias].shape"]),
     "rows in another order": ({"grad_output": (3, 2, 4, 5)}, ["inputs[grad_output].shape"]),
     "means as a list": ({"mean": (6,), "rstd": (6,)}, []),
+    "means without axes of one": ({"mean": (2, 3), "rstd": (2, 3)}, []),
+    "means in another order": ({"mean": (3, 2), "rstd": (3, 2)}, ["inputs[mean].shape"]),
+    "means behind axes of one": ({"mean": (1, 1, 2, 3), "rstd": (1, 1, 2, 3)}, ["inputs[mean].shape"]),
     "means unlike deviations": ({"mean": (6,)}, ["inputs[rstd].shape"]),
     "too many means": ({"mean": (7,), "rstd": (7,)}, ["inputs[mean].shape"]),
     "no rows": ({"grad_output": (0, 4, 5), "input": (0, 4, 5), "mean": (0,), "rstd": (0,)}, []),
+    # As torch_npu's forward saves it.
+    "no rows of several axes": ({"grad_output": (0, 3, 4, 5), "input": (0, 3, 4, 5), "mean": (0,), "rstd": (0,)}, []),
 }
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from aclgrad.errors import Violation
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.embedding_dense_backward.spec import SORTED_WEIGHTS
 from aclgrad.operators.spec import Arguments
@@ -24,10 +25,10 @@ class Call:
     attributes: dict[str, Any] = field(default_factory=dict)
     dtypes: dict[str, str] = field(default_factory=dict)
 
-    def violations(self, product: Product) -> list[str]:
+    def violations(self, product: Product) -> list[Violation]:
         spec = OPERATORS[self.operator]
         types = {name: TensorType(DTYPES[self.dtypes.get(name, "float32")], each) for name, each in self.shapes.items()}
-        return [each.field for each in spec.check(Arguments(types, {**spec.defaults, **self.attributes}), product)]
+        return list(spec.check(Arguments(types, {**spec.defaults, **self.attributes}), product))
 
 
 def softmax(dim: int, shape: Shape = (2, 3), **changed: Any) -> Call:
@@ -69,6 +70,7 @@ CALLS: dict[str, tuple[Call, Product, list[str]]] = {
     "rows": (rms_norm((2, 3, 8), (8,), (2, 3, 1)), A2, []),
     "rstd without axes of one": (rms_norm((2, 3, 8), (8,), (2, 3)), A2, []),
     "rstd as a list": (rms_norm((2, 3, 8), (8,), (6,)), A2, ["inputs[rstd].shape"]),
+    "rstd in another order": (rms_norm((2, 3, 8), (8,), (3, 2)), A2, ["inputs[rstd].shape"]),
     "another gamma": (rms_norm((2, 3, 8), (3,), (2, 3)), A2, ["inputs[gamma].shape"]),
     "no rows": (rms_norm((0, 8), (8,), (0,)), A2, ["inputs[input].shape"]),
     "no rows on the 950": (rms_norm((0, 8), (8,), (0,)), P950, []),
@@ -81,7 +83,12 @@ CALLS: dict[str, tuple[Call, Product, list[str]]] = {
     "another N": (group_norm((2, 6, 4), 3, n=3), A2, ["attributes[n]"]),
     "another HxW": (group_norm((2, 6, 4), 3, hxw=5), A2, ["attributes[hxw]"]),
     "too few means": (group_norm((2, 6, 4), 3, mean=(2, 2)), A2, ["inputs[mean].shape"]),
-    "means as a list": (group_norm((2, 6, 4), 3, mean=(6,)), A2, []),
+    "means as a list": (group_norm((2, 6, 4), 3, mean=(6,), rstd=(6,)), A2, []),
+    "means with an axis of one": (group_norm((2, 6, 4), 3, mean=(2, 3, 1)), A2, []),
+    "means of groups by N": (group_norm((2, 6, 4), 3, mean=(3, 2)), A2, ["inputs[mean].shape"]),
+    "deviations of groups by N": (group_norm((2, 6, 4), 3, rstd=(3, 2)), A2, ["inputs[rstd].shape"]),
+    "means in one row": (group_norm((2, 6, 4), 3, mean=(1, 6)), A2, ["inputs[mean].shape"]),
+    "means of no images": (group_norm((0, 6, 4), 3, mean=(0,), rstd=(3, 0)), A2, ["inputs[rstd].shape"]),
     "a short gamma": (group_norm((2, 6, 4), 3, gamma=(3,)), A2, ["inputs[gamma].shape"]),
     "a large group": (group_norm((1, 8001), 1), A2, ["attributes[group]"]),
     "a large group on the 950": (group_norm((1, 8001), 1), P950, []),
@@ -101,9 +108,23 @@ CALLS: dict[str, tuple[Call, Product, list[str]]] = {
 @pytest.mark.parametrize("name", CALLS)
 def test_refusals(name: str) -> None:
     call, product, fields = CALLS[name]
-    assert call.violations(product) == fields
+    assert [each.field for each in call.violations(product)] == fields
 
 
 def test_a_weight_of_2_to_the_60_rows_is_refused_by_its_bound() -> None:
     (spec,) = (each for each in OPERATORS["embedding_dense_backward"].attributes if each.name == "num_weights")
     assert [each.problem for each in spec.check(2**60)] == [f"is {2**60}"]
+
+
+def test_the_remedy_is_the_shape_that_frameworks_save() -> None:
+    """PyTorch saves (N, group) of group normalisation, and of the others the leading sizes with axes of one."""
+    wrong = {
+        (2, 3): group_norm((2, 6, 4), 3, mean=(3, 2)),
+        (2, 3, 1): rms_norm((2, 3, 8), (8,), (3, 2)),
+        (4, 1, 1): Call(
+            "layer_norm_backward",
+            dict.fromkeys(("grad_output", "input"), (4, 3, 8)) | {"mean": (2, 2), "rstd": (2, 2)},
+            {"normalized_shape": (3, 8)},
+        ),
+    }
+    assert [call.violations(A2)[0].remedy for call in wrong.values()] == [f"send {shape}" for shape in wrong]

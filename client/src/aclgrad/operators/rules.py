@@ -52,6 +52,21 @@ def equal_sizes(field: str, have: tuple[int, ...], of: str, want: tuple[int, ...
         yield Violation(field, f"is {have}, but {of} is {want}", f"send {want}")
 
 
+def one_value_each(
+    arguments: Arguments, name: str, leading: tuple[int, ...], of: str, ones: int = 0, flat: bool = True
+) -> Iterator[Violation]:
+    """The input has one value for each of what `leading` counts: these sizes, and any number of trailing ones.
+
+    Devices compare the number of values at most, so values in another order would give other gradients. If `flat`, one
+    size that is their number will do, too. The remedy has so many `ones`.
+    """
+    shape = arguments.inputs[name].shape
+    is_flat = flat and shape == (math.prod(leading),)
+    if not is_flat and (shape[: len(leading)] != leading or math.prod(shape[len(leading) :]) != 1):
+        problem = f"is {shape}, but inputs[input] of shape {arguments.inputs['input'].shape} has {of}"
+        yield Violation(f"inputs[{name}].shape", problem, f"send {(*leading, *(1 for _ in range(ones)))}")
+
+
 def adaptive_work(arguments: Arguments, axes: int) -> float:
     """Returns the additions of adaptive average pooling over the last `axes` dimensions.
 

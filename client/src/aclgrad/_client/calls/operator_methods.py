@@ -628,9 +628,9 @@ class OperatorMethods(ABC, Generic[Result]):
                 (fewer on some products).
             input: The tensor that was normalised, shape (N, C, ...). bfloat16, float16, float32 (fewer on some
                 products).
-            mean: The mean of each group, shape (N, group): the dtype of input; on the 950 float32 will do, too.
-                bfloat16, float16, float32 (fewer on some products).
-            rstd: 1 / sqrt(variance + eps) of each group, with the sizes and dtype of mean. bfloat16, float16, float32
+            mean: The mean of each group, shape (N, group) or (N * group,): the dtype of input; on the 950 float32 will
+                do, too. bfloat16, float16, float32 (fewer on some products).
+            rstd: 1 / sqrt(variance + eps) of each group, shaped like mean, of its dtype. bfloat16, float16, float32
                 (fewer on some products).
             gamma: What the channels were multiplied by, shape (C,), with the dtype of mean. Left out: ones. bfloat16,
                 float16, float32 (fewer on some products).
@@ -750,8 +750,9 @@ class OperatorMethods(ABC, Generic[Result]):
                 (fewer on some products).
             input: The tensor that was normalised, whose last sizes are normalized_shape. bfloat16, float16, float32
                 (fewer on some products).
-            mean: The mean of each row, as many elements as rows: float32, or the dtype of input. bfloat16, float16,
-                float32 (fewer on some products).
+            mean: The mean of each row, with the sizes of the input before normalized_shape, and 1 for any of the
+                others, or as a list of the rows: float32, or the dtype of input. bfloat16, float16, float32 (fewer on
+                some products).
             rstd: 1 / sqrt(variance + eps) of each row, with the shape and dtype of mean. bfloat16, float16, float32
                 (fewer on some products).
             weight: What the normalised rows were multiplied by, of normalized_shape: float32, or the dtype of input.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from aclgrad.errors import Violation
-from aclgrad.operators.rules import equal_sizes, first_problem, same_dtype
+from aclgrad.operators.rules import equal_sizes, first_problem, one_value_each, same_dtype
 from aclgrad.operators.spec import (
     Arguments,
     AttributeKind,
@@ -64,9 +64,7 @@ def _check_shapes(arguments: Arguments) -> Iterator[Violation]:
     shape = inputs["input"].shape
     yield from equal_sizes("inputs[grad_output].shape", inputs["grad_output"].shape, "inputs[input].shape", shape)
     for name in ("mean", "rstd"):
-        if inputs[name].element_count != shape[0] * groups:
-            problem = f"is {inputs[name].shape} for {groups} groups of inputs[input] of shape {shape}"
-            yield Violation(f"inputs[{name}].shape", problem, f"send {(shape[0], groups)}")
+        yield from one_value_each(arguments, name, (shape[0], groups), f"{groups} groups")
     if "gamma" in inputs:
         yield from equal_sizes("inputs[gamma].shape", inputs["gamma"].shape, "the channels", shape[1:2])
 
@@ -93,12 +91,13 @@ SPEC = OperatorSpec(
         InputSpec("input", "The tensor that was normalised, shape (N, C, ...).", _DTYPES, _RANKS),
         InputSpec(
             "mean",
-            "The mean of each group, shape (N, group): the dtype of input; on the 950 float32 will do, too.",
+            "The mean of each group, shape (N, group) or (N * group,): the dtype of input; on the 950 float32 will do, "
+            "too.",
             _DTYPES,
             _ANY_RANKS,
         ),
         InputSpec(
-            "rstd", "1 / sqrt(variance + eps) of each group, with the sizes and dtype of mean.", _DTYPES, _ANY_RANKS
+            "rstd", "1 / sqrt(variance + eps) of each group, shaped like mean, of its dtype.", _DTYPES, _ANY_RANKS
         ),
         InputSpec(
             "gamma",

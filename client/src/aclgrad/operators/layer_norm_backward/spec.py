@@ -4,12 +4,11 @@ Devices compare normalized_shape with the last half of the input's sizes at most
 out of bounds; all sizes are compared here.
 """
 
-import math
 from collections.abc import Iterator
 from typing import Final
 
 from aclgrad.errors import Violation
-from aclgrad.operators.rules import equal_sizes, first_problem, same_dtype
+from aclgrad.operators.rules import equal_sizes, first_problem, one_value_each, same_dtype
 from aclgrad.operators.spec import (
     Arguments,
     AttributeKind,
@@ -62,12 +61,9 @@ def _check_shapes(arguments: Arguments) -> Iterator[Violation]:
     for name in ("weight", "bias"):
         if name in inputs:
             yield from equal_sizes(f"inputs[{name}].shape", inputs[name].shape, "normalized_shape", sizes)
-    rows = math.prod(shape[: -len(sizes)])
-    mean, rstd = inputs["mean"].shape, inputs["rstd"].shape
-    if math.prod(mean) != rows:
-        problem = f"is {mean}, but inputs[input] of shape {shape} has {rows} rows of {sizes}"
-        yield Violation("inputs[mean].shape", problem, f"send {rows} elements")
-    yield from equal_sizes("inputs[rstd].shape", rstd, "inputs[mean].shape", mean)
+    leading = shape[: -len(sizes)]
+    yield from one_value_each(arguments, "mean", leading, f"rows {leading} of {sizes}", ones=len(sizes))
+    yield from equal_sizes("inputs[rstd].shape", inputs["rstd"].shape, "inputs[mean].shape", inputs["mean"].shape)
 
 
 def _parameter(arguments: Arguments) -> TensorType:
@@ -87,7 +83,11 @@ SPEC = OperatorSpec(
         InputSpec("grad_output", "The gradient of the normalised tensor, with its shape and dtype.", _DTYPES, _RANKS),
         InputSpec("input", "The tensor that was normalised, whose last sizes are normalized_shape.", _DTYPES, _RANKS),
         InputSpec(
-            "mean", "The mean of each row, as many elements as rows: float32, or the dtype of input.", _DTYPES, _RANKS
+            "mean",
+            "The mean of each row, with the sizes of the input before normalized_shape, and 1 for any of the others, "
+            "or as a list of the rows: float32, or the dtype of input.",
+            _DTYPES,
+            _RANKS,
         ),
         InputSpec("rstd", "1 / sqrt(variance + eps) of each row, with the shape and dtype of mean.", _DTYPES, _RANKS),
         InputSpec(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from aclgrad.errors import Violation
-from aclgrad.operators.rules import equal_sizes, first_problem, same_dtype
+from aclgrad.operators.rules import equal_sizes, first_problem, one_value_each, same_dtype
 from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec, OutputSpec, Tolerance
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType
@@ -37,18 +37,14 @@ def _check_dtypes(arguments: Arguments, product: Product) -> Iterator[Violation]
 
 
 def _check_shapes(arguments: Arguments) -> Iterator[Violation]:
-    grad_output, shape, rstd, gamma = (
-        arguments.inputs[each].shape for each in ("grad_output", "input", "rstd", "gamma")
-    )
+    grad_output, shape, gamma = (arguments.inputs[each].shape for each in ("grad_output", "input", "gamma"))
     yield from equal_sizes("inputs[grad_output].shape", grad_output, "inputs[input].shape", shape)
     if gamma != shape[-len(gamma) :]:
         problem = f"is {gamma}, but inputs[input] has the shape {shape}"
         yield Violation("inputs[gamma].shape", problem, "send the last sizes of that shape")
         return
     leading = shape[: -len(gamma)]
-    if rstd[: len(leading)] != leading or math.prod(rstd[len(leading) :]) != 1:
-        problem = f"is {rstd}, but inputs[input] of shape {shape} has rows {leading} of {gamma}"
-        yield Violation("inputs[rstd].shape", problem, f"send {(*leading, *(1 for _ in gamma))}")
+    yield from one_value_each(arguments, "rstd", leading, f"rows {leading} of {gamma}", ones=len(gamma), flat=False)
 
 
 def _check_sizes(arguments: Arguments, product: Product) -> Iterator[Violation]:
