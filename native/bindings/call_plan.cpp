@@ -60,6 +60,7 @@ std::shared_ptr<CallPlan> MakePlan(std::string symbol, const std::vector<PlanInp
 void BindCallPlan(py::module_& module) {
   py::enum_<OutputUse>(module, "OutputUse")
       .value("RETURNED", OutputUse::kReturned)
+      .value("RETURNED_WHOLE", OutputUse::kReturnedWhole)
       .value("SCRATCH", OutputUse::kScratch)
       .value("NULL", OutputUse::kNull);
   py::class_<CallPlan, std::shared_ptr<CallPlan>>(module, "CallPlan")

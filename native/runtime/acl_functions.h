@@ -30,6 +30,7 @@
   FUNCTION(aclrtFreeHost)                     \
   FUNCTION(aclrtMemcpy)                       \
   FUNCTION(aclrtMemcpyAsync)                  \
+  FUNCTION(aclrtMemsetAsync)                  \
   FUNCTION(aclrtGetMemInfo)                   \
   FUNCTION(aclCreateTensor)                   \
   FUNCTION(aclDestroyTensor)                  \

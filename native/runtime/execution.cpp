@@ -10,6 +10,11 @@
 #include "error.h"
 
 namespace aclgrad {
+namespace {
+
+constexpr int32_t kUnwritten = 0xFF;  // each byte
+
+}  // namespace
 
 Execution::Execution(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, const DeviceLoss& loss,
                      StreamLease stream, std::shared_ptr<const OperatorCall> call)
@@ -206,8 +211,20 @@ PlannedCall Execution::Plan(const Operator& op, const std::vector<void*>& inputs
   return planned;
 }
 
+void Execution::FillOutputs() const {
+  // A library that takes host addresses promises to write outputs whole.
+  if (library_.host_pointers()) return;
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    const std::size_t size_bytes = call_->outputs[i].size_bytes;
+    if (call_->form->outputs[i].use != OutputUse::kReturned || size_bytes == 0) continue;
+    library_.Check(library_->aclrtMemsetAsync(outputs_[i], size_bytes, kUnwritten, size_bytes, stream_->get()),
+                   "aclrtMemsetAsync");
+  }
+}
+
 void Execution::Queue(const Operator& op, void* workspace, uint64_t workspace_bytes, aclOpExecutor* executor) {
   is_queued_ = true;
+  FillOutputs();
   for (const PinnedCopy& each : copies_in_) {
     QueueCopy(each.device, each.pinned, each.size_bytes, ACL_MEMCPY_HOST_TO_DEVICE);
   }

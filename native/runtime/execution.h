@@ -59,6 +59,8 @@ class Execution final : public DeviceWork {
   void RunKept(const Operator& op, const std::string& key, const PlannedCall& kept, void* workspace);
   void SetAddresses(PlannedCall& call, const std::vector<void*>& inputs) const;
   [[nodiscard]] PlannedCall Plan(const Operator& op, const std::vector<void*>& inputs) const;
+  // Makes what an operator leaves unwritten visibly wrong: NaN, or -1 in integers, and nothing of another call.
+  void FillOutputs() const;
   // Queues copies and kernel, after everything that may refuse the call.
   void Queue(const Operator& op, void* workspace, uint64_t workspace_bytes, aclOpExecutor* executor);
   void QueueCopy(void* target, const void* source, std::size_t size_bytes, aclrtMemcpyKind kind) const;

@@ -44,15 +44,16 @@ struct InputForm {
   bool is_prefix = false;
 };
 
-// What becomes of an output. Nobody wants the last two: an operator that has to write the output gets memory for it.
-enum class OutputUse { kReturned, kScratch, kNull };
+// What becomes of an output. An operator may succeed without writing all of a returned one, unless there is proof that
+// it always does. Nobody wants the last two: an operator that has to write the output gets memory for it.
+enum class OutputUse { kReturned, kReturnedWhole, kScratch, kNull };
 
 struct OutputForm {
   std::vector<int64_t> shape;
   aclDataType dtype;
   OutputUse use = OutputUse::kReturned;
 
-  [[nodiscard]] bool is_returned() const { return use == OutputUse::kReturned; }
+  [[nodiscard]] bool is_returned() const { return use == OutputUse::kReturned || use == OutputUse::kReturnedWhole; }
 };
 
 // What is the same in calls that differ only in their bytes. Inputs, attributes and outputs are in aclnn order, each

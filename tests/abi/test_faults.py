@@ -52,6 +52,17 @@ def test_faults_may_begin_after_some_launches(run: Fails) -> None:
     assert lines == ["0 0 0 0 0 0 0 0", "0 207001 507051 0 0"]
 
 
+def test_an_output_that_is_not_written_keeps_what_was_in_its_memory(run: Fails) -> None:
+    lines = run(
+        [{"kind": "unwritten_output", "at": 2}],
+        "back = (ctypes.c_uint8 * 64)()\n"
+        "for _ in range(3):\n"
+        "    codes = copy(), launch(), sync(), acl.aclrtMemcpy(back, 64, device + 64, 64, 2)\n"
+        "    print(*codes, bytes(back) == bytes(host[64:128]))",
+    )
+    assert lines == ["0 0 0 0 False", "0 0 0 0 True", "0 0 0 0 False"]
+
+
 def test_out_of_memory(run: Fails) -> None:
     # Two allocations are made before; those that are refused for their arguments do not count.
     faults = [{"kind": "out_of_memory", "at": 3}, {"kind": "out_of_memory", "at": 5, "count": 2}]

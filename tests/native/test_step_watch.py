@@ -33,6 +33,7 @@ STEPS: dict[str, tuple[str, str, int]] = {
     "block_of_a_tensor": (STAGE, BLOCK, 1),
     "pinned_block": (UNARY, PINNED, 1),
     "pinned_block_of_a_tensor": (WRITE, PINNED, 1),
+    "fill": (UNARY, "aclrtMemsetAsync", 1),
     "launch": (UNARY, LAUNCH, 1),
     "launch_of_a_batch": (BATCH, LAUNCH, 2),
     "launch_into_a_tensor": (INTO, LAUNCH, 1),

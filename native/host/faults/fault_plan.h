@@ -19,7 +19,16 @@ namespace acl_host {
 // What is counted. Calls with invalid arguments are not.
 enum class Site { kAllocation, kLaunch, kCopy, kSetDevice, kDestroyStream, kCount };
 
-enum class FaultKind { kOutOfMemory, kLaunchError, kHang, kSlowCopy, kCopyError, kSetDeviceError, kHangingCall };
+enum class FaultKind {
+  kOutOfMemory,
+  kLaunchError,
+  kUnwrittenOutput,
+  kHang,
+  kSlowCopy,
+  kCopyError,
+  kSetDeviceError,
+  kHangingCall,
+};
 
 struct Fault {
   FaultKind kind;

@@ -17,8 +17,9 @@ constexpr int64_t kHighestCode = 999999;
 // The keys "code" and "duration_ms" of a kind.
 enum class Key { kNone, kOptional, kRequired };
 
-// A kind of fault. All kinds have the keys "kind", "at" and "count". "hang" is a kernel that does not end, or that the
-// device ends with the code; the other hangs are calls that do not return.
+// A kind of fault. All kinds have the keys "kind", "at" and "count". "unwritten_output" is a launch that succeeds and
+// does nothing. "hang" is a kernel that does not end, or that the device ends with the code; the other hangs are calls
+// that do not return.
 struct Row {
   const char* name;
   FaultKind kind;
@@ -32,6 +33,7 @@ struct Row {
 constexpr Row kRows[] = {
     {"out_of_memory",       FaultKind::kOutOfMemory, Site::kAllocation,    Key::kNone,     0,                             Key::kNone},
     {"launch_error",        FaultKind::kLaunchError, Site::kLaunch,        Key::kOptional, ACL_ERROR_RT_AICORE_EXCEPTION, Key::kNone},
+    {"unwritten_output",    FaultKind::kUnwrittenOutput, Site::kLaunch,    Key::kNone,     0,                             Key::kNone},
     {"hang",                FaultKind::kHang,        Site::kLaunch,        Key::kOptional, 0,                             Key::kOptional},
     {"slow_copy",           FaultKind::kSlowCopy,    Site::kCopy,          Key::kNone,     0,                             Key::kRequired},
     {"copy_error",          FaultKind::kCopyError,   Site::kCopy,          Key::kOptional, ACL_ERROR_RT_SYSTEM_DMA_ERROR, Key::kNone},

@@ -12,6 +12,7 @@ namespace acl_host {
 void QueuedLaunch::Run(HostStream& stream) const {
   HostDevice& device = stream.device();
   device.CheckUsable();
+  if (occurrence.Has(FaultKind::kUnwrittenOutput)) return;
   const uint64_t used_bytes = plan->used_workspace_bytes();
   const RedZone red_zone(used_bytes == 0 ? nullptr : workspace + used_bytes);
   if (occurrence.Has(FaultKind::kHang) && !stream.Pause(occurrence.fault->duration)) return;

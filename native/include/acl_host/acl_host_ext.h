@@ -11,7 +11,9 @@ extern "C" {
 #endif
 
 /* 1: any memory of the process may hold the data of tensors, serve as workspace and stand in for device memory in
- * copies, at any byte alignment. 0: only memory from aclrtMalloc may, as on a device with its own memory. */
+ * copies, at any byte alignment, and an operator that succeeds has written each output whole, unless an input was
+ * empty. 0: only memory from aclrtMalloc may, as on a device with its own memory, and operators promise no such thing.
+ */
 ACL_FUNC_VISIBILITY aclError aclHostPointersUsable(int32_t* usable);
 
 /* 1: launching the executor on an idle stream runs the whole work before phase 2 returns, in less time than waking

@@ -142,9 +142,13 @@ class Completions:
         """Returns each ticket with its result or exception, in order of completion."""
 
 class OutputUse:
-    """What becomes of an output: nobody wants the last two, and the operator has to write SCRATCH all the same."""
+    """What becomes of an output: nobody wants the last two, and the operator has to write SCRATCH all the same.
+
+    A device that has memory of its own fills RETURNED before the operator runs; RETURNED_WHOLE needs no filling.
+    """
 
     RETURNED: OutputUse
+    RETURNED_WHOLE: OutputUse
     SCRATCH: OutputUse
     NULL: OutputUse
 

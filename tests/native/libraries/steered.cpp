@@ -151,6 +151,10 @@ int aclrtMemcpyAsync(void* to, std::size_t room, const void* from, std::size_t c
   return Call("aclrtMemcpyAsync", to, room, from, count, kind, stream);
 }
 
+int aclrtMemsetAsync(void* to, std::size_t room, int value, std::size_t count, void* stream) {
+  return Call("aclrtMemsetAsync", to, room, value, count, stream);
+}
+
 int aclrtStreamQuery(void* stream, int* status) {
   if (busy_code != 0 && stream == watched && IsBusy(stream)) return busy_code;
   const int code = Call("aclrtStreamQuery", stream, status);

@@ -175,6 +175,8 @@ class OutputSpec:
 
     It is the gradient of the input `of`, which the operator itself need not take.
     The operator takes null for a nullable one that nobody wants; others have to be written all the same.
+    `always_written` names the source that shows that every device writes all of it or fails. Without one, the server
+    fills the memory before each call, so that nothing of another call can be left in it.
     """
 
     name: str
@@ -182,6 +184,7 @@ class OutputSpec:
     infer: Callable[[Arguments], TensorType]
     of: str = "self"
     is_nullable: bool = False
+    always_written: str = ""
 
 
 @dataclass(frozen=True, slots=True)

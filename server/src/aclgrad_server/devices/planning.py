@@ -256,7 +256,7 @@ def plan_call(
 
 def _use_of(output: OutputSpec, wanted: Container[str]) -> native.OutputUse:
     if output.name in wanted:
-        return native.OutputUse.RETURNED
+        return native.OutputUse.RETURNED_WHOLE if output.always_written else native.OutputUse.RETURNED
     return native.OutputUse.NULL if output.is_nullable else native.OutputUse.SCRATCH
 
 
