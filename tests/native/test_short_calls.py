@@ -113,12 +113,12 @@ expected = device.execute(masked, given)
 steer.Calls(b"aclrtMemcpyAsync")
 if masked.is_short:
     reply = device.native.run_short(masked, given, deadline(TIMEOUT_S), device.waiting.new_ticket())
-    print(reply == expected, steer.Calls(b"aclrtMemcpyAsync"))
+    print(reply == expected, steer.Calls(b"aclrtMemcpyAsync"), steer.Calls(b"aclrtMemsetAsync"))
 """
 
 
-@pytest.mark.parametrize(("host_pointers", "lines"), [(True, ["True True", "True 0"]), (False, ["True False"])])
-def test_a_short_call_wakes_no_stream_for_a_copy(
+@pytest.mark.parametrize(("host_pointers", "lines"), [(True, ["True True", "True 0 0"]), (False, ["True False"])])
+def test_a_short_call_wakes_no_stream_for_a_copy_or_a_filling(
     run_program: Callable[..., list[str]], host_pointers: bool, lines: list[str]
 ) -> None:
     """The device reads beyond what is given of a mask, so it never reads that in its place."""
