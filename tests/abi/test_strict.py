@@ -139,6 +139,15 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
          ("overwritten in use", "written in aclrtMemcpy"), ("overwritten in use", "written in aclrtMemset"),
          ("unsynchronised read", "read in aclrtMemcpy")],
     ),
+    "disturbing a fill": (
+        "stream, *_ = hang()\n"
+        "filled = malloc(64)\n"
+        "print(acl.aclrtMemsetAsync(filled, 64, 255, 64, stream), acl.aclrtFree(filled), copy_out(filled, 64))\n"
+        "acl.call('aclrtDestroyStreamForce', stream)\n"
+        "print(acl.aclrtFree(filled))",
+        "0 107000 107000\n0",
+        [("freed in use", "in use by aclrtMemsetAsync"), ("unsynchronised read", "read in aclrtMemcpy")],
+    ),
     "fresh memory": (
         "print(copy_out(malloc()), bytes(host[:256]) == b'\\xcb' * 256)\n"
         "print(ctypes.string_at(acl.create('aclrtMallocHost', 8).value, 8).hex())",
