@@ -11,6 +11,11 @@ struct ThreadPool::Loop {
   Loop(int64_t count_in, int64_t piece_in, const Body& body_in)
       : count(count_in), piece(piece_in), pieces((count_in + piece_in - 1) / piece_in), body(body_in), open(pieces) {}
 
+  // How many pieces a thread would have, if one more joined those that run them. The pool's lock is held.
+  [[nodiscard]] double Share() const {
+    return static_cast<double>(std::max<int64_t>(pieces - next.load(), 0)) / static_cast<double>(threads + 1);
+  }
+
   // Runs pieces until all have begun.
   void Run() {
     for (int64_t index = next.fetch_add(1); index < pieces; index = next.fetch_add(1)) {
@@ -37,6 +42,7 @@ struct ThreadPool::Loop {
   const int64_t pieces;
   const Body& body;
   std::atomic<int64_t> next{0};
+  int64_t threads = 1;  // that run pieces; guarded by the pool's lock
   std::mutex mutex;
   std::condition_variable done;
   int64_t open;
@@ -62,17 +68,20 @@ void ThreadPool::ParallelFor(int64_t count, int64_t grain, const Body& body) {
     return;
   }
   const auto loop = std::make_shared<Loop>(count, piece, body);
+  int64_t helpers = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     loops_.push_back(loop);
+    helpers = std::min(loop->pieces - 1, idle_);
+    idle_ -= helpers;
+    wake_ups_ += helpers;
   }
-  wake_.notify_all();
+  for (int64_t helper = 0; helper < helpers; ++helper) wake_.notify_one();
   loop->Run();
   {
     // All pieces have begun: another worker would find nothing to do.
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = std::find(loops_.begin(), loops_.end(), loop);
-    if (found != loops_.end()) loops_.erase(found);
+    loops_.erase(std::find(loops_.begin(), loops_.end(), loop));
   }
   loop->Wait();
 }
@@ -88,18 +97,31 @@ void ThreadPool::Start() {
   }
 }
 
+int64_t ThreadPool::wake_ups() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return wake_ups_;
+}
+
+// The loop that a free worker helps most; null if none needs it. The lock is held.
+std::shared_ptr<ThreadPool::Loop> ThreadPool::Neediest() const {
+  const auto is_less = [](const auto& a, const auto& b) { return a->Share() < b->Share(); };
+  const auto neediest = std::max_element(loops_.begin(), loops_.end(), is_less);
+  return neediest == loops_.end() || (*neediest)->Share() == 0 ? nullptr : *neediest;
+}
+
 void ThreadPool::Work() {
   std::unique_lock<std::mutex> lock(mutex_);
-  for (;;) {
-    wake_.wait(lock, [this] { return stopping_ || !loops_.empty(); });
-    if (stopping_) return;
-    const std::shared_ptr<Loop> loop = loops_.front();
-    lock.unlock();
-    loop->Run();
-    lock.lock();
-    // The first thread that finds a loop exhausted removes it from the list.
-    const auto found = std::find(loops_.begin(), loops_.end(), loop);
-    if (found != loops_.end()) loops_.erase(found);
+  while (!stopping_) {
+    if (const std::shared_ptr<Loop> loop = Neediest()) {
+      ++loop->threads;
+      lock.unlock();
+      loop->Run();
+      lock.lock();
+      continue;
+    }
+    ++idle_;
+    wake_.wait(lock, [this] { return stopping_ || answered_ < wake_ups_; });
+    ++answered_;
   }
 }
 

@@ -28,19 +28,27 @@ class ThreadPool {
 
   // Runs body over [0, count) in pieces of at least grain and returns when all are done. A loop of one piece runs in
   // the caller without waking another thread. Several streams may call at once: each caller works through its own
-  // pieces, so no loop waits for a free worker. The first exception of a piece is rethrown here.
+  // pieces, so no loop waits for a free worker, and free workers join the loop with the most pieces for each thread.
+  // The first exception of a piece is rethrown here.
   void ParallelFor(int64_t count, int64_t grain, const Body& body);
+
+  // How often a worker was woken so far. A loop wakes no more of them than there are pieces beside the caller's.
+  [[nodiscard]] int64_t wake_ups() const;
 
  private:
   struct Loop;
 
+  [[nodiscard]] std::shared_ptr<Loop> Neediest() const;
   void Work();
 
   const int32_t threads_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::shared_ptr<Loop>> loops_;
   std::vector<std::thread> workers_;
+  int64_t idle_ = 0;  // workers that sleep and were not woken
+  int64_t wake_ups_ = 0;
+  int64_t answered_ = 0;  // the wake-ups that a worker has noticed
   bool stopping_ = false;
 };
 
