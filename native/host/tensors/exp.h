@@ -7,29 +7,39 @@
 namespace acl_host {
 namespace {
 
-// Of any number: infinity above the largest float, 0 where the result is about the least normal one or below, and NaN.
+// Added to an integer, it has its bits last: 1.5 * 2^23, and the biases of two exponents.
+constexpr float kExponentShift = 12582912.0F + 254.0F;
+
+// x * 2^exponent, rounded once, for x near 1.
+inline FloatLanes Scaled(FloatLanes x, FloatLanes exponent) {
+#if defined(__AVX512F__)
+  return BitCast<FloatLanes>(_mm512_maskz_scalef_ps(kEveryLane, BitCast<__m512>(x), BitCast<__m512>(exponent)));
+#else
+  // Two factors, because one would be too small if the result is subnormal, or too large.
+  const auto biased = BitCast<WordLanes>(FloatLanes{exponent + kExponentShift});
+  const WordLanes half = biased >> 1;
+  return x * BitCast<FloatLanes>(WordLanes{half << 23}) * BitCast<FloatLanes>(WordLanes{(biased - half) << 23});
+#endif
+}
+
+// Of any number: infinity above the largest float, subnormal numbers and 0 below the least normal one, and NaN.
 [[nodiscard]] inline FloatLanes Exp(FloatLanes x) {
   constexpr float kLog2E = 1.44269504F;
   // ln(2) in two parts, of which the first times any exponent is exact.
   constexpr float kLn2High = 0.693359375F;
   constexpr float kLn2Low = -2.12194440e-4F;
-  // The exponents of these are -126 and 128.
-  constexpr float kLeast = -87.3F;
+  // The exponents of these are -150, which rounds to 0, and 128.
+  constexpr float kLeast = -104.0F;
   constexpr float kMost = 89.0F;
-  // Adding it rounds to an integer, which then is in the last bits, plus 126.
-  constexpr float kShift = 12582912.0F + 126.0F;
   const FloatLanes bounded = AtMost(AtLeast(x, kLeast), kMost);
-  const FloatLanes shifted = bounded * kLog2E + kShift;
-  const FloatLanes exponent = shifted - kShift;
+  const FloatLanes exponent = (bounded * kLog2E + kExponentShift) - kExponentShift;
   const FloatLanes r = (bounded - exponent * kLn2High) - exponent * kLn2Low;
-  // Twice a least squares fit of (exp(r) - 1 - r) / r^2, in an order with little to wait for.
+  // A least squares fit of (exp(r) - 1 - r) / r^2, in an order with little to wait for.
   const FloatLanes square = r * r;
-  const FloatLanes upper = 0.00278690898F * r + 0.0167275537F;
-  const FloatLanes lower = 0.0833329112F * r + 0.333331466F;
-  const FloatLanes fit = (upper * square + lower) * r + 1.0F;
-  const FloatLanes twice = fit * square + (r + r) + 2.0F;
-  // Half the power of 2: the whole may be too large, though the result is not.
-  return twice * BitCast<FloatLanes>(WordLanes{BitCast<WordLanes>(shifted) << 23});
+  const FloatLanes upper = 0.00139345449F * r + 0.00836377685F;
+  const FloatLanes lower = 0.0416664556F * r + 0.166665733F;
+  const FloatLanes fit = (upper * square + lower) * r + 0.5F;
+  return Scaled(fit * square + r + 1.0F, exponent);
 }
 
 }  // namespace

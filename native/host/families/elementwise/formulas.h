@@ -29,7 +29,7 @@ template <typename T>
 struct SiluGradient {
   FloatLanes operator()(FloatLanes grad, FloatLanes x) const {
     const Sigmoid sigmoid(x);
-    return grad * sigmoid.value * (1.0F + x * sigmoid.complement);
+    return grad * (sigmoid.value * (1.0F + x * sigmoid.complement));
   }
 };
 
@@ -95,9 +95,10 @@ struct GeluGradient {
     constexpr float kDensityAtZero = 0.398942280F;
     const FloatLanes bounded = Bounded(x, 20.0F);
     const FloatLanes decay = Exp(-0.5F * bounded * bounded);
-    const FloatLanes tail = decay * MillsRatio(Size(bounded));
-    const FloatLanes phi = kDensityAtZero * decay;
-    return grad * ((x < 0.0F ? tail : 1.0F - tail) + bounded * phi);
+    // Products of the decay come last, because it may be subnormal.
+    const FloatLanes ratio = MillsRatio(Size(bounded));
+    const FloatLanes change = decay * (kDensityAtZero * bounded + (x < 0.0F ? ratio : -ratio));
+    return grad * (x < 0.0F ? change : 1.0F + change);
   }
 };
 

@@ -17,7 +17,7 @@ inline FloatLanes MillsRatio(FloatLanes x) {
   constexpr float kCentre = 3.0F;
   const FloatLanes scale = 1.0F / (x + kCentre);
   const FloatLanes t = (x - kCentre) * scale;
-  // A least squares fit of (x + 3) times the ratio for x up to 14; beyond that the exponential is 0.
+  // A least squares fit of (x + 3) times the ratio for x up to 14. The exponential is 0 from 14.5 on.
   FloatLanes fit = -0.000284571841F * t - 0.000923850865F;
   fit = fit * t + 0.00108944974F;
   fit = fit * t + 0.00694084913F;
