@@ -101,7 +101,8 @@ def gradient(acl: Library, typed: TypedCase, offset: int = 0, product: Product =
 def device_arrays(typed: TypedCase, given: Mapping[str, np.ndarray] = MappingProxyType({})) -> dict[str, np.ndarray]:
     """Returns the inputs as the device reads them and full outputs by CANN's names; some inputs may be given."""
     names = abi_names(typed.spec)
-    arrays = {names[name]: device_array(typed, name, array) for name, array in (typed.arrays() | dict(given)).items()}
+    inputs = dict(given) if given.keys() == typed.case.shapes.keys() else typed.arrays() | dict(given)
+    arrays = {names[name]: device_array(typed, name, array) for name, array in inputs.items()}
     return arrays | {names[name]: np.full(type.shape, FILL, type.dtype.numpy) for name, type in typed.outputs.items()}
 
 

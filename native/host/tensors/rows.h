@@ -55,37 +55,38 @@ void RoundElement(std::byte* base, int64_t index, Wide<T> value) {
   }
 }
 
-template <typename T>
-void WidenRow(const std::byte* __restrict from, Wide<T>* __restrict to, int64_t count) {
-  if constexpr (std::is_same_v<Wide<T>, float>) {
+// The rows' sums are of type Wide<T> or LongSum<T>.
+template <typename T, typename Sum>
+void WidenRow(const std::byte* __restrict from, Sum* __restrict to, int64_t count) {
+  if constexpr (std::is_same_v<Sum, float>) {
     std::byte* const floats = reinterpret_cast<std::byte*>(to);
     ForLanes(count, [&](int64_t i, auto lanes) { StoreLanes<float>(LoadLanes<T>(from, i, lanes), floats, i, lanes); });
   } else {
-    for (int64_t i = 0; i < count; ++i) to[i] = LoadElement<T>(from, i);
+    for (int64_t i = 0; i < count; ++i) to[i] = Sum{WidenElement<T>(from, i)};
   }
 }
 
 // Adds a row to the sums, or to zeros in their place.
-template <typename T, bool kToZeros = false>
-void AddRow(const std::byte* __restrict row, int64_t count, Wide<T>* __restrict sums) {
-  if constexpr (std::is_same_v<Wide<T>, float>) {
+template <typename T, bool kToZeros = false, typename Sum>
+void AddRow(const std::byte* __restrict row, int64_t count, Sum* __restrict sums) {
+  if constexpr (std::is_same_v<Sum, float>) {
     std::byte* const floats = reinterpret_cast<std::byte*>(sums);
     ForLanes(count, [&](int64_t i, auto lanes) {
       const FloatLanes before = kToZeros ? FloatLanes{} : LoadLanes<float>(floats, i, lanes);
       StoreLanes<float>(before + LoadLanes<T>(row, i, lanes), floats, i, lanes);
     });
   } else {
-    for (int64_t i = 0; i < count; ++i) sums[i] = (kToZeros ? Wide<T>{} : sums[i]) + LoadElement<T>(row, i);
+    for (int64_t i = 0; i < count; ++i) sums[i] = (kToZeros ? Sum{} : sums[i]) + Sum{WidenElement<T>(row, i)};
   }
 }
 
-template <typename T>
-void RoundRow(const Wide<T>* __restrict from, std::byte* __restrict to, int64_t count) {
-  if constexpr (std::is_same_v<Wide<T>, float>) {
+template <typename T, typename Sum>
+void RoundRow(const Sum* __restrict from, std::byte* __restrict to, int64_t count) {
+  if constexpr (std::is_same_v<Sum, float>) {
     const std::byte* const floats = reinterpret_cast<const std::byte*>(from);
     ForLanes(count, [&](int64_t i, auto lanes) { StoreLanes<T>(LoadLanes<float>(floats, i, lanes), to, i, lanes); });
   } else {
-    for (int64_t i = 0; i < count; ++i) StoreElement<T>(to, i, from[i]);
+    for (int64_t i = 0; i < count; ++i) RoundElement<T>(to, i, static_cast<Wide<T>>(from[i]));
   }
 }
 

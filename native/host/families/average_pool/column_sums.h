@@ -42,7 +42,7 @@ struct KeptRows {
 };
 
 // Computes the sums of rows of windows for one thread, and keeps the last few.
-template <typename T>
+template <typename T, typename Sum>
 class ColumnSums {
  public:
   ColumnSums(const AveragePool& pool, const std::byte* grad_output)
@@ -69,7 +69,7 @@ class ColumnSums {
   // A tile's columns: so many that the rows that are kept stay in a core's cache.
   [[nodiscard]] static int64_t TileColumns(const AveragePool& pool) {
     constexpr int64_t kMostBytes = int64_t{128} << 10;
-    const int64_t kept = kMostBytes / (KeptRows(pool).count() * int64_t{sizeof(Wide<T>)});
+    const int64_t kept = kMostBytes / (KeptRows(pool).count() * int64_t{sizeof(Sum)});
     const bool is_adaptive = pool.columns.kernel == 0;
     const int64_t windows_per_cell = is_adaptive ? pool.columns.pooled / pool.columns.size + 1 : 1;
     return std::clamp<int64_t>(std::min(kept, kMostColumns / windows_per_cell), 1, pool.columns.size);
@@ -77,7 +77,7 @@ class ColumnSums {
 
   // About the memory of one thread.
   [[nodiscard]] static int64_t ScratchBytes(const AveragePool& pool) {
-    return (KeptRows(pool).count() * RowSize(pool) + MostShares(pool)) * int64_t{sizeof(Wide<T>)} +
+    return (KeptRows(pool).count() * RowSize(pool) + MostShares(pool)) * int64_t{sizeof(Sum)} +
            MostShares(pool) * int64_t{sizeof(float)} + TileColumns(pool) * int64_t{sizeof(Range)};
   }
 
@@ -110,17 +110,17 @@ class ColumnSums {
 
   // Returns each cell's sum of the shares of a row of windows. The result stays valid while other rows that cover the
   // same cells are made, unless only one row is kept.
-  const Wide<T>* Make(int64_t plane, int64_t slice, int64_t row) {
+  const Sum* Make(int64_t plane, int64_t slice, int64_t row) {
     const int64_t number = (plane * pool_.depth.pooled + slice) * pool_.rows.pooled + row;
     const int64_t kept_slice = slice & (kept_rows_.slices - 1);
     const auto kept = static_cast<size_t>(kept_slice * kept_rows_.rows + (row & (kept_rows_.rows - 1)));
-    Wide<T>* const memory = sums_ + kept * static_cast<size_t>(row_size_);
+    Sum* const memory = sums_ + kept * static_cast<size_t>(row_size_);
     if (numbers_[kept] != number) {
       numbers_[kept] = number;
       const double divisor =
           pool_.divisor != 0 ? static_cast<double>(pool_.divisor)
                              : static_cast<double>(depth_counts_.At(slice)) * static_cast<double>(row_counts_.At(row));
-      Compute({grad_output_ + static_cast<size_t>(number * columns_.pooled) * sizeof(T), static_cast<Wide<T>>(divisor)},
+      Compute({grad_output_ + static_cast<size_t>(number * columns_.pooled) * sizeof(T), static_cast<Sum>(divisor)},
               memory);
     }
     return memory + tile_begin_;
@@ -134,7 +134,7 @@ class ColumnSums {
   static constexpr int64_t kShortStride = 16;
 
   // Not inlined, so that finding a row that is kept stays short.
-  [[gnu::noinline]] void Compute(const GradRow<T>& row, Wide<T>* sums) {
+  [[gnu::noinline]] void Compute(const GradRow<Sum>& row, Sum* sums) {
     if (is_one_to_one_) {
       shares_.Divide(row, windows_, sums);
     } else if (columns_.kernel > 0) {
@@ -166,15 +166,15 @@ class ColumnSums {
   }
 
   // Only if a tile has one cell may its windows be too many to be divided at once.
-  void AddWindowsOver(const GradRow<T>& row, Wide<T>* sums) {
+  void AddWindowsOver(const GradRow<Sum>& row, Sum* sums) {
     const auto width = static_cast<size_t>(right_ - left_);
-    std::fill_n(sums, width, Wide<T>{});
+    std::fill_n(sums, width, Sum{});
     for (int64_t begin = windows_.begin; begin < windows_.end; begin += shares_.most()) {
       const Range windows{begin, std::min(begin + shares_.most(), windows_.end)};
-      const Wide<T>* const shares = shares_.Of(row, windows);
+      const Sum* const shares = shares_.Of(row, windows);
       for (size_t x = 0; x < width; ++x) {
         const int64_t end = std::min(windows_over_[x].end, windows.end);
-        Wide<T> sum = sums[x];
+        Sum sum = sums[x];
         for (int64_t window = std::max(windows_over_[x].begin, begin); window < end; ++window) {
           sum += shares[window - begin];
         }
@@ -183,8 +183,8 @@ class ColumnSums {
     }
   }
 
-  void AddPairs(const GradRow<T>& row, Wide<T>* __restrict sums) {
-    const Wide<T>* __restrict const shares = shares_.Of(row, windows_);
+  void AddPairs(const GradRow<Sum>& row, Sum* __restrict sums) {
+    const Sum* __restrict const shares = shares_.Of(row, windows_);
     const int32_t* __restrict const first = first_.data();
     const int32_t* __restrict const second = second_.data();
     const int64_t width = right_ - left_;
@@ -193,7 +193,7 @@ class ColumnSums {
 
   // Windows of one size: window i begins at cell i * stride of the axis with its padding. Gathering the windows of each
   // cell would take several times as long, so one stride's length of each window is added at a time.
-  void AddWindows(const GradRow<T>& grad, Wide<T>* row) {
+  void AddWindows(const GradRow<Sum>& grad, Sum* row) {
     const int64_t stride = columns_.stride;
     const int64_t kernel = columns_.kernel;
     const auto are = [=](int64_t a_stride, int64_t a_kernel) { return stride == a_stride && kernel == a_kernel; };
@@ -201,15 +201,15 @@ class ColumnSums {
     if (are(2, 2)) return WriteWindows<2, 2>(grad, row);
     if (are(2, 3)) return WriteWindows<2, 3>(grad, row);
     if (are(3, 3)) return WriteWindows<3, 3>(grad, row);
-    std::fill_n(row, row_size_, Wide<T>{});
+    std::fill_n(row, row_size_, Sum{});
     // Stride b of the row has part p of window b - p.
     const int64_t end = std::min((kernel - 1) / stride + 1, blocks_.end);
     const int64_t most_parts = shares_.most() - blocks_.size();
     for (int64_t begin = std::max<int64_t>(blocks_.begin - columns_.pooled + 1, 0); begin < end; begin += most_parts) {
       const int64_t last = std::min(begin + most_parts, end) - 1;
-      const Wide<T>* const first = shares_.OfAny(grad, {blocks_.begin - last, blocks_.end - begin});
+      const Sum* const first = shares_.OfAny(grad, {blocks_.begin - last, blocks_.end - begin});
       for (int64_t part = begin; part <= last; ++part) {
-        const Wide<T>* const shares = first + (last - part);
+        const Sum* const shares = first + (last - part);
         const int64_t cells = std::min(stride, kernel - part * stride);
         is_strided_ ? AddPart(shares, cells, row) : AddRuns(shares, cells, row);
       }
@@ -218,15 +218,15 @@ class ColumnSums {
 
   // The usual windows: writes each cell once, in loops that the compiler vectorises.
   template <int64_t stride, int64_t kernel>
-  void WriteWindows(const GradRow<T>& grad, Wide<T>* __restrict row) {
+  void WriteWindows(const GradRow<Sum>& grad, Sum* __restrict row) {
     constexpr int64_t kMostBefore = (kernel - 1) / stride;  // earlier windows that cover a cell
     static_assert(stride <= kernel);
     const Range windows{blocks_.begin - kMostBefore, blocks_.end};
-    const Wide<T>* __restrict const shares = shares_.OfAny(grad, windows) + kMostBefore;
+    const Sum* __restrict const shares = shares_.OfAny(grad, windows) + kMostBefore;
     const int64_t count = blocks_.size();
     for (int64_t window = 0; window < count; ++window) {
       for (int64_t cell = 0; cell < stride; ++cell) {
-        Wide<T> sum = shares[window];
+        Sum sum = shares[window];
         for (int64_t before = 1; before * stride + cell < kernel; ++before) sum += shares[window - before];
         row[window * stride + cell] = sum;
       }
@@ -234,7 +234,7 @@ class ColumnSums {
   }
 
   // Adds the first cells of each stride.
-  void AddPart(const Wide<T>* shares, int64_t cells, Wide<T>* row) const {
+  void AddPart(const Sum* shares, int64_t cells, Sum* row) const {
     switch (cells == columns_.stride ? cells : 0) {
       case 1:
         return AddStrides<1>(shares, row);
@@ -248,27 +248,27 @@ class ColumnSums {
   }
 
   template <int64_t stride>
-  void AddStrides(const Wide<T>* __restrict shares, Wide<T>* __restrict row) const {
+  void AddStrides(const Sum* __restrict shares, Sum* __restrict row) const {
     const int64_t count = blocks_.size();
     for (int64_t window = 0; window < count; ++window) {
       for (int64_t cell = 0; cell < stride; ++cell) row[window * stride + cell] += shares[window];
     }
   }
 
-  void AddStrided(const Wide<T>* __restrict shares, Wide<T>* __restrict row) const {
+  void AddStrided(const Sum* __restrict shares, Sum* __restrict row) const {
     const int64_t count = blocks_.size();
     const int64_t stride = columns_.stride;
     for (int64_t window = 0; window < count; ++window) row[window * stride] += shares[window];
   }
 
   // Adds the first cells of each long stride, as far as they are in the tile, where the row begins.
-  void AddRuns(const Wide<T>* shares, int64_t cells, Wide<T>* row) const {
+  void AddRuns(const Sum* shares, int64_t cells, Sum* row) const {
     const int64_t tile_begin = left_ + columns_.padding;
     const int64_t tile_end = right_ + columns_.padding;
     for (int64_t block = blocks_.begin; block < blocks_.end; ++block) {
       const int64_t begin = block * columns_.stride;
       const int64_t end = cells < tile_end - begin ? begin + cells : tile_end;
-      const Wide<T> share = shares[block - blocks_.begin];
+      const Sum share = shares[block - blocks_.begin];
       for (int64_t cell = std::max(begin, tile_begin); cell < end; ++cell) row[cell - tile_begin] += share;
     }
   }
@@ -291,13 +291,13 @@ class ColumnSums {
   bool is_strided_ = false;
   int64_t tile_begin_ = 0;  // where the tile begins in a row of sums_
 
-  Shares<T> shares_;
+  Shares<T, Sum> shares_;
   std::vector<Range> windows_over_;
   std::vector<int32_t> first_;
   std::vector<int32_t> second_;
   std::vector<int64_t> numbers_;  // the rows of windows that are kept
-  Scratch<Wide<T>> sum_memory_;
-  Wide<T>* const sums_;
+  Scratch<Sum> sum_memory_;
+  Sum* const sums_;
 };
 
 }  // namespace

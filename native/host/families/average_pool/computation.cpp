@@ -2,8 +2,8 @@
 // divisor, a product of one for each axis.
 //
 // A row of windows is added up over the columns once, and a row of the gradient is the sum of these column sums over
-// the rows of windows that cover it. Sums are in float32 (in double for DOUBLE), columns before rows before depth and
-// each in a fixed order, and are rounded once. Rows that the same windows cover are equal, so they are computed once
+// the rows of windows that cover it. Columns are added up before rows before depth, each in a fixed order, and sums are
+// rounded once. Rows that the same windows cover are equal, so they are computed once
 // and copied.
 // Each row depends only on its position, so the result does not depend on the number of threads.
 #include "families/average_pool/computation.h"
@@ -16,12 +16,13 @@
 #include "plan/tiles.h"
 #include "tensors/elements.h"
 #include "tensors/rows.h"
+#include "tensors/sums.h"
 
 namespace acl_host {
 namespace {
 
-// Computes the tiles of one thread.
-template <typename T>
+// Computes the tiles of one thread, with sums of the type Sum.
+template <typename T, typename Sum>
 class AveragePoolRows {
  public:
   AveragePoolRows(const AveragePool& pool, const Launch& launch)
@@ -30,7 +31,7 @@ class AveragePoolRows {
         column_sums_(pool, launch.inputs[0]),
         depth_windows_(pool.depth, pool.depth.size, FindWindowsOver),
         row_windows_(pool.rows, pool.rows.size, FindWindowsOver),
-        sum_memory_(ColumnSums<T>::TileColumns(pool)),
+        sum_memory_(ColumnSums<T, Sum>::TileColumns(pool)),
         sums_(sum_memory_.data()) {}
 
   // The planes of the tile are the slices of all planes.
@@ -60,15 +61,15 @@ class AveragePoolRows {
     if (count == 1) {
       RoundRow<T>(column_sums_.Make(plane_, slices_.begin, rows.begin), target, width);
     } else if (count == 2 && column_sums_.kept_rows() > 1) {
-      const Wide<T>* __restrict const first = column_sums_.Make(plane_, slices_.begin, rows.begin);
-      const Wide<T>* __restrict const second = column_sums_.Make(plane_, slices_.end - 1, rows.end - 1);
+      const Sum* __restrict const first = column_sums_.Make(plane_, slices_.begin, rows.begin);
+      const Sum* __restrict const second = column_sums_.Make(plane_, slices_.end - 1, rows.end - 1);
       Store(target, [=](int64_t x) { return first[x] + second[x]; });
     } else {
-      std::fill_n(sums_, width, Wide<T>{});
+      std::fill_n(sums_, width, Sum{});
       for (int64_t slice = slices_.begin; slice < slices_.end; ++slice) {
         for (int64_t row = rows.begin; row < rows.end; ++row) {
-          const Wide<T>* __restrict const added = column_sums_.Make(plane_, slice, row);
-          Wide<T>* __restrict const sums = sums_;
+          const Sum* __restrict const added = column_sums_.Make(plane_, slice, row);
+          Sum* __restrict const sums = sums_;
           for (int64_t x = 0; x < width; ++x) sums[x] += added[x];
         }
       }
@@ -80,11 +81,11 @@ class AveragePoolRows {
   void Store(std::byte* __restrict target, const Value& value) {
     const int64_t width = width_;
     if constexpr (kConverts<T>) {
-      Wide<T>* __restrict const sums = sums_;
+      Sum* __restrict const sums = sums_;
       for (int64_t x = 0; x < width; ++x) sums[x] = value(x);
       RoundRow<T>(sums, target, width);
     } else {
-      for (int64_t x = 0; x < width; ++x) StoreRounded<T>(target, x, value(x));
+      for (int64_t x = 0; x < width; ++x) StoreRounded<T>(target, x, static_cast<Wide<T>>(value(x)));
     }
   }
 
@@ -102,7 +103,7 @@ class AveragePoolRows {
 
   const AveragePool& pool_;
   std::byte* const out_;
-  ColumnSums<T> column_sums_;
+  ColumnSums<T, Sum> column_sums_;
   Stretch<PooledAxis, Range> depth_windows_;
   Stretch<PooledAxis, Range> row_windows_;
 
@@ -111,8 +112,8 @@ class AveragePoolRows {
   int64_t plane_ = 0;
   Range slices_{0, 0};  // that cover it
 
-  Scratch<Wide<T>> sum_memory_;
-  Wide<T>* const sums_;
+  Scratch<Sum> sum_memory_;
+  Sum* const sums_;
 };
 
 }  // namespace
@@ -121,12 +122,16 @@ template <>
 void AveragePoolBackward<VECTOR_LEVEL>::Run(const AveragePool& pool, aclDataType type, const Launch& launch) {
   const auto times = [](const PooledAxis& axis) { return axis.pooled / axis.size + 1; };
   const int64_t elements_per_row = pool.columns.size + pool.columns.pooled * times(pool.rows) * times(pool.depth);
+  const int64_t additions = MostWindowsOver(pool.depth) * MostWindowsOver(pool.rows) + MostWindowsOver(pool.columns);
   const auto make_rows = [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    const Tiles tiles{pool.planes * pool.depth.size, pool.rows.size, pool.columns.size,
-                      ColumnSums<T>::TileColumns(pool)};
-    const TileWork work{tiles.planes * tiles.rows * elements_per_row, sizeof(T), ColumnSums<T>::ScratchBytes(pool)};
-    ForTiles(launch.pool, tiles, work, [&] { return AveragePoolRows<T>(pool, launch); });
+    VisitSumType<T>(additions, [&](auto sum_tag) {
+      using Sum = typename decltype(sum_tag)::Type;
+      using Sums = ColumnSums<T, Sum>;
+      const Tiles tiles{pool.planes * pool.depth.size, pool.rows.size, pool.columns.size, Sums::TileColumns(pool)};
+      const TileWork work{tiles.planes * tiles.rows * elements_per_row, sizeof(T), Sums::ScratchBytes(pool)};
+      ForTiles(launch.pool, tiles, work, [&] { return AveragePoolRows<T, Sum>(pool, launch); });
+    });
   };
   type == ACL_DOUBLE ? make_rows(TypeTag<double>{}) : VisitFloatType(type, make_rows);
 }

@@ -19,14 +19,14 @@ namespace acl_host {
 namespace {
 
 // A row of gradOutput, and the divisor of its windows without the factor of the columns.
-template <typename T>
+template <typename Sum>
 struct GradRow {
   const std::byte* grad;
-  Wide<T> divisor;
+  Sum divisor;
 };
 
-// Computes the shares of some windows of a row at a time.
-template <typename T>
+// Computes the shares of some windows of a row at a time, in the type of their sums.
+template <typename T, typename Sum>
 class Shares {
  public:
   // most: windows at a time.
@@ -41,53 +41,53 @@ class Shares {
   [[nodiscard]] int64_t most() const { return most_; }
 
   // Returns the shares of windows that exist, and a share of 0 behind them.
-  const Wide<T>* Of(const GradRow<T>& row, const Range& windows) {
+  const Sum* Of(const GradRow<Sum>& row, const Range& windows) {
     Divide(row, windows, shares_);
-    shares_[windows.size()] = Wide<T>{};
+    shares_[windows.size()] = Sum{};
     return shares_;
   }
 
   // Returns the shares of a range of windows; those that do not exist have a share of 0. For these windows alone.
-  const Wide<T>* OfAny(const GradRow<T>& row, const Range& range) {
+  const Sum* OfAny(const GradRow<Sum>& row, const Range& range) {
     if (!(range == loaded_)) {
       loaded_ = range;
       windows_.begin = std::clamp<int64_t>(0, range.begin, range.end);
       windows_.end = std::clamp(columns_.pooled, windows_.begin, range.end);
-      std::fill_n(shares_, range.size(), Wide<T>{});
+      std::fill_n(shares_, range.size(), Sum{});
     }
     Divide(row, windows_, shares_ + (windows_.begin - range.begin));
     return shares_;
   }
 
   // Computes the shares of windows that exist.
-  void Divide(const GradRow<T>& row, const Range& windows, Wide<T>* __restrict shares) {
+  void Divide(const GradRow<Sum>& row, const Range& windows, Sum* __restrict shares) {
     if (!(windows == divided_)) FindDivisors(windows);
     const std::byte* __restrict const grad = row.grad + windows.begin * int64_t{sizeof(T)};
     const float* __restrict const divisors = divisors_.data();
-    const Wide<T> divisor = row.divisor;
+    const Sum divisor = row.divisor;
     // The bits of a division by a power of two are those of the multiplication, which takes a fraction of the time.
     if (is_divisor_same_ && IsPowerOfTwo(divisor * divisors[0])) {
-      const Wide<T> factor = 1 / (divisor * divisors[0]);
-      Compute(grad, windows.size(), shares, [=](Wide<T> value, int64_t) { return value * factor; });
+      const Sum factor = 1 / (divisor * divisors[0]);
+      Compute(grad, windows.size(), shares, [=](Sum value, int64_t) { return value * factor; });
     } else {
-      Compute(grad, windows.size(), shares, [=](Wide<T> value, int64_t i) { return value / (divisor * divisors[i]); });
+      Compute(grad, windows.size(), shares, [=](Sum value, int64_t i) { return value / (divisor * divisors[i]); });
     }
   }
 
  private:
   // Of a number that is neither 0 nor infinite: whether its mantissa is nothing but the 1 that is not stored.
-  static bool IsPowerOfTwo(Wide<T> value) {
-    using Bits = std::conditional_t<sizeof(Wide<T>) == sizeof(uint32_t), uint32_t, uint64_t>;
-    return BitCast<Bits>(value) << (sizeof(value) * 8 - (std::numeric_limits<Wide<T>>::digits - 1)) == 0;
+  static bool IsPowerOfTwo(Sum value) {
+    using Bits = std::conditional_t<sizeof(Sum) == sizeof(uint32_t), uint32_t, uint64_t>;
+    return BitCast<Bits>(value) << (sizeof(value) * 8 - (std::numeric_limits<Sum>::digits - 1)) == 0;
   }
 
   template <typename Share>
-  static void Compute(const std::byte* __restrict grad, int64_t count, Wide<T>* __restrict shares, const Share& share) {
+  static void Compute(const std::byte* __restrict grad, int64_t count, Sum* __restrict shares, const Share& share) {
     if constexpr (kConverts<T>) {
       WidenRow<T>(grad, shares, count);
       for (int64_t i = 0; i < count; ++i) shares[i] = share(shares[i], i);
     } else {
-      for (int64_t i = 0; i < count; ++i) shares[i] = share(LoadWide<T>(grad, i), i);
+      for (int64_t i = 0; i < count; ++i) shares[i] = share(Sum{LoadWide<T>(grad, i)}, i);
     }
   }
 
@@ -118,8 +118,8 @@ class Shares {
   std::vector<float> divisors_;   // the columns' factor
   bool is_divisor_same_ = false;  // for all of them
   Range divided_{0, 0};           // the windows that these belong to
-  Scratch<Wide<T>> memory_;
-  Wide<T>* const shares_;
+  Scratch<Sum> memory_;
+  Sum* const shares_;
 };
 
 }  // namespace

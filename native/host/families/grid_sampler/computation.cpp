@@ -1,18 +1,22 @@
 // A point takes its sample from a cell, or from the four or eight around it by their weights. So it adds its gradient
 // to these cells; and the gradient of its place is that of the weights, summed over the cells' values and all channels.
 //
-// Sums are in float for types of 16 bits, in the order of points or channels, and rounded once. A thread has all sums
-// of a cell, or of a point, so their order does not depend on the number of threads.
+// Sums are in the order of points or channels, and rounded once. A thread has all sums of a cell, or of a point, so
+// their order does not depend on the number of threads.
 #include "computation.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
+#include <utility>
 
+#include "crowds.h"
 #include "plan/scratch_slots.h"
 #include "taps.h"
 #include "tensors/elements.h"
 #include "tensors/rows.h"
+#include "tensors/sums.h"
 
 namespace acl_host {
 namespace {
@@ -50,53 +54,84 @@ Block BlockAt(const GridSampling& sampling, int64_t index) {
           std::min(sampling.band, sampling.cells() - first_cell)};
 }
 
-// Makes the sums of a block.
-template <typename T, int kAxes>
-void AddUp(const GridSampling& sampling, const Tensors<T>& tensors, const Block& block, std::byte* sums) {
+// Makes the sums of a block, of the type Sum. Returns false if a cell of the image has too many points for it.
+template <typename T, int kAxes, typename Sum>
+bool AddUp(const GridSampling& sampling, const Tensors<T>& tensors, const Block& block, std::byte* sums) {
   using F = Wide<T>;
-  std::memset(sums, 0, static_cast<size_t>(block.channels * block.cells) * sizeof(F));
+  std::memset(sums, 0, static_cast<size_t>(block.channels * block.cells) * sizeof(Sum));
   Points<F, kAxes> points;
   F grads[kPoints];
   Taps<Tap<F>, kAxes> taps(sampling, block.first_cell, block.cells);
+  std::optional<Crowds> crowds;
+  if (sizeof(Sum) < sizeof(double) && sampling.points > kMostFloatAdditions) crowds.emplace(sampling);
   for (int64_t first = 0; first < sampling.points; first += kPoints) {
     const int64_t count = std::min(kPoints, sampling.points - first);
     FindPoints<T, kAxes>(sampling, tensors.grid, block.image * sampling.points + first, count, points);
+    if (crowds && crowds->Add(points, count)) return false;
     taps.Clear();
     sampling.nearest ? AddNearest(points, static_cast<int32_t>(count), taps)
                      : AddLinear(points, static_cast<int32_t>(count), taps);
     for (int64_t channel = 0; channel < block.channels; ++channel) {
       const int64_t from = (block.first_channel + channel) * sampling.points + first;
       WidenRow<T>(tensors.grad_output + from * kBytes<T>, grads, count);
-      std::byte* const cells = sums + channel * block.cells * kBytes<F>;
+      std::byte* const cells = sums + channel * block.cells * kBytes<Sum>;
       for (const Tap<F>& tap : taps) {
-        StoreElement(cells, tap.cell, LoadElement<F>(cells, tap.cell) + tap.weight * grads[tap.point]);
+        StoreElement(cells, tap.cell, LoadElement<Sum>(cells, tap.cell) + Sum{tap.weight * grads[tap.point]});
       }
     }
   }
+  return true;
+}
+
+// Makes a block by way of its sums, as many at a time as there is memory for.
+template <typename T, int kAxes, typename Sum>
+bool MakeBlock(const GridSampling& sampling, const Tensors<T>& tensors, const Block& block, std::byte* sums,
+               std::byte* out) {
+  const int64_t room = sampling.slot_bytes / kBytes<Sum>;
+  const int64_t channels = std::clamp<int64_t>(room / block.cells, 1, block.channels);
+  const int64_t cells = std::min(room, block.cells);
+  for (int64_t channel = 0; channel < block.channels; channel += channels) {
+    for (int64_t cell = 0; cell < block.cells; cell += cells) {
+      const Block part{block.image, block.first_channel + channel, std::min(channels, block.channels - channel),
+                       block.first_cell + cell, std::min(cells, block.cells - cell)};
+      if (!AddUp<T, kAxes, Sum>(sampling, tensors, part, sums)) return false;
+      std::byte* const to = out + (part.first_channel * sampling.cells() + part.first_cell) * kBytes<T>;
+      if constexpr (std::is_same_v<Sum, float>) {
+        RoundRow<T>(reinterpret_cast<const Sum*>(sums), to, part.channels * part.cells);
+      } else {
+        for (int64_t i = 0; i < part.channels * part.cells; ++i) {
+          RoundElement<T>(to, i, static_cast<Wide<T>>(LoadElement<Sum>(sums, i)));
+        }
+      }
+    }
+  }
+  return true;
 }
 
 template <typename T, int kAxes>
 void MakeInputGrad(const GridSampling& sampling, const Launch& launch, std::byte* out) {
   using F = Wide<T>;
   constexpr bool kDirect = std::is_same_v<T, F>;
-  const auto slot_bytes = static_cast<size_t>(sampling.group * sampling.band) * sizeof(F);
-  ScratchSlots slots(kDirect ? nullptr : launch.scratch[0], kDirect ? 0 : sampling.slots, slot_bytes);
+  const bool has_slots = sampling.slot_bytes > 0;
+  ScratchSlots slots(has_slots ? launch.scratch[0] : nullptr, has_slots ? sampling.slots : 0,
+                     static_cast<size_t>(sampling.slot_bytes));
   const Tensors<T> tensors(launch);
   const auto make_block = [&](int64_t index, std::byte* sums) {
     const Block block = BlockAt(sampling, index);
-    std::byte* const to = out + (block.first_channel * sampling.cells() + block.first_cell) * kBytes<T>;
-    AddUp<T, kAxes>(sampling, tensors, block, kDirect ? to : sums);
-    if constexpr (!kDirect) RoundRow<T>(reinterpret_cast<const F*>(sums), to, block.channels * block.cells);
+    if constexpr (kDirect) {
+      std::byte* const to = out + (block.first_channel * sampling.cells() + block.first_cell) * kBytes<T>;
+      if (AddUp<T, kAxes, F>(sampling, tensors, block, to)) return;
+    } else {
+      if (MakeBlock<T, kAxes, F>(sampling, tensors, block, sums, out)) return;
+    }
+    (void)MakeBlock<T, kAxes, double>(sampling, tensors, block, sums, out);
   };
   const int64_t blocks = sampling.images * sampling.groups() * sampling.bands();
   const int64_t grain = kElementsPerPiece / (sampling.group * sampling.points) + 1;
   launch.pool.ParallelFor(blocks, grain, [&](int64_t begin, int64_t end) {
-    if constexpr (kDirect) {
-      for (int64_t index = begin; index < end; ++index) make_block(index, nullptr);
-    } else {
-      const ScratchSlots::Lease lease(slots);
-      for (int64_t index = begin; index < end; ++index) make_block(index, lease.memory());
-    }
+    std::optional<ScratchSlots::Lease> lease;
+    if (has_slots) lease.emplace(slots);
+    for (int64_t index = begin; index < end; ++index) make_block(index, has_slots ? lease->memory() : nullptr);
   });
 }
 
@@ -113,18 +148,18 @@ class PlaceGrads {
   void Make(int64_t image, int64_t first, int64_t count, std::byte* out) {
     FindPoints<T, kAxes>(sampling_, tensors_.grid, image * sampling_.points + first, count, points_);
     Divide(static_cast<int32_t>(count));
+    double totals[kAxes][kPoints] = {};
     for (int64_t index = 0; index < sampling_.channels; ++index) {
+      if (index > 0 && index % kMostFloatAdditions == 0) MoveTo(totals);
       const int64_t channel = image * sampling_.channels + index;
       WidenRow<T>(tensors_.grad_output + (channel * sampling_.points + first) * kBytes<T>, grads_, count);
       AddChannel(tensors_.input + channel * sampling_.cells() * kBytes<T>);
     }
-    for (int axis = 0; axis < kAxes; ++axis) {
-      for (int64_t k = 0; k < inner_.count; ++k) by_[axis][inner_.point[k]] = inner_.by[axis][k];
-    }
+    MoveTo(totals);
     std::byte* const to = out + kAxes * (image * sampling_.points + first) * kBytes<T>;
     for (int64_t i = 0; i < count; ++i) {
       for (int axis = 0; axis < kAxes; ++axis) {
-        RoundElement<T>(to, kAxes * i + axis, by_[axis][i] * points_.along[axis].slope[i]);
+        RoundElement<T>(to, kAxes * i + axis, static_cast<F>(totals[axis][i]) * points_.along[axis].slope[i]);
       }
     }
   }
@@ -186,6 +221,14 @@ class PlaceGrads {
     }
   }
 
+  // Adds the sums of some channels to those of all, and begins anew.
+  void MoveTo(double (&totals)[kAxes][kPoints]) {
+    for (int axis = 0; axis < kAxes; ++axis) {
+      for (int64_t k = 0; k < inner_.count; ++k) by_[axis][inner_.point[k]] += std::exchange(inner_.by[axis][k], F{});
+      for (int64_t i = 0; i < kPoints; ++i) totals[axis][i] += double{std::exchange(by_[axis][i], F{})};
+    }
+  }
+
   // How much samples grow along an axis: their cells' differences there, weighted along the other axes.
   template <int kAxis>
   void AddSlopes(const F (&values)[kCorners][kTogether], const F (&grads)[kTogether], int64_t first) {
@@ -214,7 +257,7 @@ class PlaceGrads {
   const Tensors<T>& tensors_;
   Points<F, kAxes> points_;
   F grads_[kPoints];
-  F by_[kAxes][kPoints];
+  F by_[kAxes][kPoints] = {};
   Corners<F, kAxes> corners_;
   InnerPoints<F, kAxes> inner_;
   Taps<EdgeTap<F, kAxes>, kAxes> edge_;

@@ -25,9 +25,10 @@ struct GridSampling {
   bool align_corners;
   bool wants_input_grad;
   bool wants_grid_grad;
-  int64_t group;  // channels that a thread adds up together
-  int64_t band;   // cells of a channel that it adds up together: all if there are several channels
-  int64_t slots;  // groups or bands that may be added up at once, if their sums need memory
+  int64_t group;       // channels that a thread adds up together
+  int64_t band;        // cells of a channel that it adds up together: all if there are several channels
+  int64_t slots;       // groups or bands that may be added up at once, if their sums need memory
+  int64_t slot_bytes;  // of that memory for each; 0: none is needed
 
   // Of a channel.
   [[nodiscard]] int64_t cells() const { return sizes[0] * sizes[1] * sizes[2]; }
@@ -35,8 +36,8 @@ struct GridSampling {
   [[nodiscard]] int64_t bands() const { return (cells() - 1) / band + 1; }
 };
 
-// gradOutput, input, grid -> those of inputGrad and gridGrad that are wanted, all of one floating-point type. For types
-// of 16 bits, inputGrad needs scratch memory for the float sums of all slots.
+// gradOutput, input, grid -> those of inputGrad and gridGrad that are wanted, all of one floating-point type. The
+// scratch memory has that of all slots.
 template <VectorLevel>
 struct GridSamplerBackward {
   static void Run(const GridSampling& sampling, aclDataType type, const Launch& launch);

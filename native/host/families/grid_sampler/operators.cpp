@@ -7,6 +7,7 @@
 #include "families/grid_sampler/computation.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
+#include "tensors/sums.h"
 
 namespace acl_host {
 namespace {
@@ -87,20 +88,27 @@ void CheckShapes(const Tensors& tensors, int64_t axes) {
 
 // Divides the work among threads. Sums that need memory take little beside the tensors; a channel that is too large for
 // that is divided into bands, for each of which all points are looked at.
-GridSampling Divide(GridSampling sampling, bool sums_need_memory) {
+GridSampling Divide(GridSampling sampling, aclDataType type) {
   const int64_t threads = Runtime::Current()->config().threads;
   const int64_t groups = (threads - 1) / sampling.images + 1;
   const int64_t most = std::clamp(kCellsInCache / sampling.cells(), kFewChannels, kMostChannels);
   sampling.group = std::clamp<int64_t>(sampling.channels / groups, 1, most);
   sampling.band = sampling.cells();
-  if (sums_need_memory) {
-    const int64_t channels = sampling.images * sampling.channels;
-    const int64_t tensor_bytes_part = channels * sampling.cells() / 2 + channels * sampling.points / 4;
-    const int64_t cells = (kFreeBytes + tensor_bytes_part) / int64_t{sizeof(float)} / threads;
+  const int64_t channels = sampling.images * sampling.channels;
+  const int64_t most_bytes = kFreeBytes + channels * sampling.cells() / 2 + channels * sampling.points / 4;
+  const bool sums_in_place = aclDataTypeSize(type) >= sizeof(float);
+  if (sampling.wants_input_grad && !sums_in_place) {
+    const int64_t cells = most_bytes / int64_t{sizeof(float)} / threads;
     sampling.group = std::clamp<int64_t>(cells / sampling.cells(), 1, sampling.group);
     sampling.band = std::clamp<int64_t>(cells, 1, sampling.cells());
   }
   sampling.slots = std::min(threads, sampling.images * sampling.groups() * sampling.bands());
+  const bool may_be_long = type != ACL_DOUBLE && sampling.points > kMostFloatAdditions;
+  if (sampling.wants_input_grad && (may_be_long || !sums_in_place)) {
+    const auto sum_bytes = static_cast<int64_t>(sums_in_place ? sizeof(double) : sizeof(float));
+    const int64_t bytes = std::min(sampling.group * sampling.band * sum_bytes, most_bytes / sampling.slots);
+    sampling.slot_bytes = std::max<int64_t>(bytes, sizeof(double));
+  }
   return sampling;
 }
 
@@ -123,14 +131,11 @@ Plan MakePlan(const Arguments& given, const Tensors& tensors, int axes) {
   sampling.align_corners = given.align_corners;
   sampling.wants_input_grad = tensors.mask[0];
   sampling.wants_grid_grad = tensors.mask[1];
-  const bool sums_need_memory = sampling.wants_input_grad && aclDataTypeSize(input.data_type) < sizeof(float);
-  sampling = Divide(sampling, sums_need_memory);
+  sampling = Divide(sampling, input.data_type);
   for (const Argument& each : {tensors.grad_output, tensors.input, tensors.grid}) plan.AddInput(each.tensor);
   if (sampling.wants_input_grad) plan.AddOutput(tensors.input_grad.tensor);
   if (sampling.wants_grid_grad) plan.AddOutput(tensors.grid_grad.tensor);
-  if (sums_need_memory) {
-    plan.AddScratch(static_cast<uint64_t>(sampling.slots * sampling.group * sampling.band) * sizeof(float));
-  }
+  if (sampling.slot_bytes > 0) plan.AddScratch(static_cast<uint64_t>(sampling.slots * sampling.slot_bytes));
   plan.PromiseTimeOfBytes();
   plan.SetCompute([run = AtVectorLevel<GridSamplerBackward>(), sampling, type = input.data_type](const Launch& launch) {
     run(sampling, type, launch);

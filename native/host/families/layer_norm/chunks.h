@@ -9,15 +9,20 @@
 namespace acl_host {
 
 // The elements of a tile: a few whole rows, or a part of a long one.
-constexpr int64_t kTileElements = 8192;
+constexpr int64_t kTileElements = kRowPart;
+
+// Rows of a tile that are added to the sums of the columns at once, if it has several.
+constexpr int64_t kRowsTogether = 4;
 
 // Chunks of rows have sums over the columns of their own, which are added up at the end. Their memory is little beside
 // the rows.
 inline int64_t RowsOfChunk(const LayerNorm& norm) {
-  constexpr int64_t kMostChunks = 32;
+  constexpr int64_t kFewChunks = 32;
   constexpr int64_t kLeastRows = 32;
   constexpr int64_t kLeastElements = 65536;
-  return std::max({kLeastRows, (norm.rows - 1) / kMostChunks + 1, kLeastElements / norm.columns});
+  const int64_t most = kMostFloatAdditions * (norm.columns <= kTileElements / kRowsTogether ? kRowsTogether : 1);
+  const int64_t wanted = std::max({kLeastRows, (norm.rows - 1) / kFewChunks + 1, kLeastElements / norm.columns});
+  return std::min(wanted, most);
 }
 
 inline int64_t CountChunks(const LayerNorm& norm) { return (norm.rows - 1) / RowsOfChunk(norm) + 1; }

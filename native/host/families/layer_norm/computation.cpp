@@ -5,9 +5,9 @@
 // and over all rows gradWeight = sum(gradOut * normalised), gradBias = sum(gradOut). Rows that were not centred (RMS
 // norm) have neither mean nor mean(g).
 //
-// All is computed in float32 and rounded once. Sums along a row have a fixed number of lanes, and sums over rows are
-// those of chunks of rows. Both orders depend on the shape alone, so the result depends neither on the vectors nor on
-// the number of threads.
+// All is computed in float32 and rounded once, but for sums of sums, which are in float64. Sums along a row have a
+// fixed number of lanes, and sums over rows are those of chunks of rows. Both orders depend on the shape alone, so the
+// result depends neither on the vectors nor on the number of threads.
 #include "families/layer_norm/computation.h"
 
 #include <algorithm>
@@ -29,7 +29,13 @@ struct Layout {
       : parts(CountParts(norm)),
         width(std::min(norm.columns, kTileElements)),
         chunk_rows(RowsOfChunk(norm)),
-        tile_rows(parts > 1 ? 1 : std::min(kTileElements / norm.columns, norm.rows)) {}
+        tile_rows(std::min(TileRows(norm), norm.rows)) {}
+
+  // A multiple of kRowsTogether, unless it is less.
+  static int64_t TileRows(const LayerNorm& norm) {
+    const int64_t rows = std::max<int64_t>(kTileElements / norm.columns, 1);
+    return rows < kRowsTogether ? rows : rows / kRowsTogether * kRowsTogether;
+  }
 
   int64_t parts;
   int64_t width;
@@ -193,7 +199,8 @@ class Chunks {
     std::byte* const weight_sums = SumsOf(tile, 0);
     std::byte* const bias_sums = SumsOf(tile, 1);
     int64_t i = 0;
-    for (; i + 4 <= count; i += 4) AddFourColumns(&rows[static_cast<size_t>(i)], tile.width(), weight_sums, bias_sums);
+    for (; i + kRowsTogether <= count; i += kRowsTogether)
+      AddFourColumns(&rows[static_cast<size_t>(i)], tile.width(), weight_sums, bias_sums);
     for (; i < count; ++i) AddColumns(rows[static_cast<size_t>(i)], tile.width(), weight_sums, bias_sums);
   }
 
@@ -240,7 +247,7 @@ class ColumnSums {
 
   const LayerNorm& norm_;
   const Launch& launch_;
-  Scratch<float> sums_;
+  Scratch<double> sums_;
 };
 
 }  // namespace
@@ -255,7 +262,7 @@ void LayerNormBackward<VECTOR_LEVEL>::Run(const LayerNorm& norm, const Launch& l
   const Tiles tiles{CountChunks(norm), 1, norm.columns, kTileElements};
   ForTiles(launch.pool, tiles, work, [&] { return Chunks(norm, launch, long_rows); });
   if (!NeedsColumnSums(norm)) return;
-  const TileWork sums_work{2 * norm.columns * CountChunks(norm), kFloatBytes, most_elements * kFloatBytes};
+  const TileWork sums_work{2 * norm.columns * CountChunks(norm), kFloatBytes, most_elements * int64_t{sizeof(double)}};
   ForTiles(launch.pool, {1, 1, norm.columns, kTileElements}, sums_work, [&] { return ColumnSums(norm, launch); });
 }
 

@@ -2,6 +2,7 @@
 // In an unnamed namespace, because each vector level has its own.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -23,33 +24,24 @@ struct RowSums {
   float g_normalised;
 };
 
+// Not inlined, so that the loop over short rows stays short.
+[[gnu::noinline]] RowSums SumLongRow(const Row& row, const std::byte* __restrict weight, int64_t count) {
+  const Row of = row;
+  const auto [g, g_normalised] = SumsAlong<2>(count, [&](int64_t i, auto lanes) {
+    const FloatLanes each = LoadLanes<float>(of.grad_out, i, lanes) * LoadLanes<float>(weight, i, lanes);
+    return std::array{each, each * ((LoadLanes<float>(of.input, i, lanes) - of.mean) * of.rstd)};
+  });
+  return {g, g_normalised};
+}
+
 inline RowSums SumRow(const Row& row, const std::byte* __restrict weight, int64_t count) {
+  if (count >= kSumsAlong) return SumLongRow(row, weight, count);
   const std::byte* __restrict const grad_out = row.grad_out;
   const std::byte* __restrict const input = row.input;
   const float mean = row.mean;
   const float rstd = row.rstd;
-  constexpr int64_t kLanes = 32;
   RowSums sums{0, 0};
-  int64_t i = 0;
-  if (count >= kLanes) {
-    float g_lanes[kLanes] = {};
-    float product_lanes[kLanes] = {};
-    for (; i + kLanes <= count; i += kLanes) {
-      for (int64_t lane = 0; lane < kLanes; ++lane) {
-        const float g = FloatAt(grad_out, i + lane) * FloatAt(weight, i + lane);
-        g_lanes[lane] += g;
-        product_lanes[lane] += g * ((FloatAt(input, i + lane) - mean) * rstd);
-      }
-    }
-    for (int64_t half = kLanes / 2; half > 0; half /= 2) {
-      for (int64_t lane = 0; lane < half; ++lane) {
-        g_lanes[lane] += g_lanes[lane + half];
-        product_lanes[lane] += product_lanes[lane + half];
-      }
-    }
-    sums = {g_lanes[0], product_lanes[0]};
-  }
-  for (; i < count; ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     const float g = FloatAt(grad_out, i) * FloatAt(weight, i);
     sums.g += g;
     sums.g_normalised += g * ((FloatAt(input, i) - mean) * rstd);

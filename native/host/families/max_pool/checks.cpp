@@ -116,8 +116,8 @@ int64_t AddSums(Plan& plan, const MaxPool& pool, int64_t element_bytes) {
   const Tiles tiles = TilesOf(pool, TileSize(pool));
   const int64_t pieces = MostPieces(tiles, WorkOf(pool, element_bytes));
   const int64_t slots = std::min<int64_t>(pieces, Runtime::Current()->config().threads);
-  // Plus room to align the start for float.
-  plan.AddScratch(TileBytes(pool) * static_cast<uint64_t>(slots) + alignof(float));
+  // Plus room to align the start.
+  plan.AddScratch(TileBytes(pool) * static_cast<uint64_t>(slots) + alignof(double));
   return slots;
 }
 

@@ -1,6 +1,6 @@
 // The gradient of max pooling, plane by plane: every cell is the sum of gradOutput over the windows that chose it.
 //
-// Sums are in float32, windows in row-major order, and are rounded once. A plane is computed tile by tile; each tile
+// Windows are added up in row-major order, and sums are rounded once. A plane is computed tile by tile; each tile
 // visits all windows that reach into it, so the result depends neither on the tiles nor on the number of threads.
 // In an unnamed namespace, because each vector level has its own.
 #pragma once
@@ -18,6 +18,7 @@
 #include "plan/scratch_slots.h"
 #include "tensors/elements.h"
 #include "tensors/rows.h"
+#include "tensors/sums.h"
 
 namespace acl_host {
 namespace {
@@ -25,6 +26,8 @@ namespace {
 // Computes the tiles of one thread.
 template <typename T, typename Layout, typename Sums>
 class Planes {
+  using Sum = typename Sums::Sum;
+
  public:
   Planes(const MaxPool& pool, const Pair& tile, const Launch& launch, Sums sums)
       : pool_(pool),
@@ -41,14 +44,14 @@ class Planes {
   // Makes a row of tiles.
   int64_t MakeRows(const Tile& tile, int64_t row, int64_t) {
     const int64_t top = row * tile_.height;
-    Sum(tile.plane, {top, std::min(top + tile_.height, pool_.input.height), tile.left, tile.right});
+    AddUp(tile.plane, {top, std::min(top + tile_.height, pool_.input.height), tile.left, tile.right});
     return 1;
   }
 
  private:
   // Adds all windows that reach into the cells.
-  void Sum(int64_t plane, const Cells& cells) {
-    float* const sums = sums_.Begin(plane, cells);
+  void AddUp(int64_t plane, const Cells& cells) {
+    Sum* const sums = sums_.Begin(plane, cells);
     const WindowRange rows = WindowsOver(cells.top, cells.bottom, pool_.kernel.height, pool_.stride.height,
                                          pool_.padding.height, pool_.output.height);
     const WindowRange columns = WindowsOver(cells.left, cells.right, pool_.kernel.width, pool_.stride.width,
@@ -65,7 +68,7 @@ class Planes {
     sums_.End(plane, cells);
   }
 
-  void Add(const Block& block, const Cells& cells, float* __restrict sums) {
+  void Add(const Block& block, const Cells& cells, Sum* __restrict sums) {
     const std::byte* __restrict const grad = grad_output_ + static_cast<size_t>(block.First(pool_)) * sizeof(T);
     const int32_t* __restrict const numbers = cells_.data();
     table_.Assign(block);
@@ -74,11 +77,11 @@ class Planes {
       const int64_t count = block.count();
       float* __restrict const grads = grads_.data();
       WidenRow<T>(grad, grads, count);
-      for (int64_t i = 0; i < count; ++i) sums[numbers[i]] += grads[i];
+      for (int64_t i = 0; i < count; ++i) sums[numbers[i]] += Sum{grads[i]};
     } else {
       layout_.ForChosenCells(block, [&](int64_t y, int64_t x, int64_t window) {
         if (!cells.Holds(y, x)) return;
-        sums[(y - cells.top) * cells.width() + x - cells.left] += WidenElement<T>(grad, window);
+        sums[(y - cells.top) * cells.width() + x - cells.left] += Sum{WidenElement<T>(grad, window)};
       });
     }
   }
@@ -94,7 +97,7 @@ class Planes {
 };
 
 // A worker that leases its memory for sums.
-template <typename T, typename Layout>
+template <typename T, typename Sum, typename Layout>
 class LeasingPlanes {
  public:
   LeasingPlanes(const MaxPool& pool, const Launch& launch, ScratchSlots& slots)
@@ -105,7 +108,7 @@ class LeasingPlanes {
 
  private:
   const ScratchSlots::Lease lease_;
-  Planes<T, Layout, TileSums<T>> planes_;
+  Planes<T, Layout, TileSums<T, Sum>> planes_;
 };
 
 // gradOutput and indices of the layout -> the gradient; the scratch has room for the sums of some threads.
@@ -117,15 +120,17 @@ void MakeGradient(const MaxPool& pool, int64_t slots, const Launch& launch) {
   const TileWork work = WorkOf(pool, sizeof(T));
   std::byte* const out = launch.outputs[0];
   if constexpr (std::is_same_v<T, float> && Layout::kEachWindowAdds) {
-    if (InPlace::Fits(pool, out)) {
+    if (MostWindowsOver(pool) <= kMostFloatAdditions && InPlace::Fits(pool, out)) {
       return ForTiles(launch.pool, TilesOf(pool, pool.input), work,
                       [&] { return Planes<T, Layout, InPlace>(pool, pool.input, launch, InPlace(out)); });
     }
   }
   std::byte* const scratch = launch.scratch[0];
-  ScratchSlots memory(scratch + (-reinterpret_cast<uintptr_t>(scratch)) % alignof(float), slots, TileBytes(pool));
-  ForTiles(launch.pool, TilesOf(pool, TileSize(pool)), work,
-           [&] { return LeasingPlanes<T, Layout>(pool, launch, memory); });
+  ScratchSlots memory(scratch + (-reinterpret_cast<uintptr_t>(scratch)) % alignof(double), slots, TileBytes(pool));
+  VisitSumType<T>(MostWindowsOver(pool), [&](auto tag) {
+    using Worker = LeasingPlanes<T, typename decltype(tag)::Type, Layout>;
+    ForTiles(launch.pool, TilesOf(pool, TileSize(pool)), work, [&] { return Worker(pool, launch, memory); });
+  });
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tensors/sums.h"
+
 namespace acl_host {
 
 Pair TileSize(const MaxPool& pool) {
@@ -18,9 +20,16 @@ Tiles TilesOf(const MaxPool& pool, const Pair& tile) {
   return {pool.planes(), (pool.input.height - 1) / tile.height + 1, pool.input.width, tile.width};
 }
 
+int64_t MostWindowsOver(const MaxPool& pool) {
+  const int64_t rows = std::min((pool.kernel.height - 1) / pool.stride.height + 1, pool.output.height);
+  return rows * std::min((pool.kernel.width - 1) / pool.stride.width + 1, pool.output.width);
+}
+
 uint64_t TileBytes(const MaxPool& pool) {
   const Pair tile = TileSize(pool);
-  return static_cast<uint64_t>(tile.height * tile.width + 1) * sizeof(float);
+  uint64_t bytes = 0;
+  VisitSumType<float>(MostWindowsOver(pool), [&](auto tag) { bytes = sizeof(typename decltype(tag)::Type); });
+  return static_cast<uint64_t>(tile.height * tile.width + 1) * bytes;
 }
 
 TileWork WorkOf(const MaxPool& pool, int64_t element_bytes) {

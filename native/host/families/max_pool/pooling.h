@@ -27,6 +27,9 @@ struct MaxPool {
 // One row of these tiles for each tile that is as high as that.
 [[nodiscard]] Tiles TilesOf(const MaxPool& pool, const Pair& tile);
 
+// The most windows over one cell.
+[[nodiscard]] int64_t MostWindowsOver(const MaxPool& pool);
+
 // The tile's sums, and one more for the windows that chose no cell of it.
 [[nodiscard]] uint64_t TileBytes(const MaxPool& pool);
 

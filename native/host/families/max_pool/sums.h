@@ -13,15 +13,17 @@ namespace acl_host {
 namespace {
 
 // Sums in memory of their own.
-template <typename T>
+template <typename T, typename AnySum>
 class TileSums {
  public:
+  using Sum = AnySum;
+
   TileSums(const MaxPool& pool, std::byte* memory, std::byte* out)
-      : pool_(pool), sums_(reinterpret_cast<float*>(memory)), out_(out) {}
+      : pool_(pool), sums_(reinterpret_cast<Sum*>(memory)), out_(out) {}
 
   // Returns the sums of these cells and one more, all 0.
-  [[nodiscard]] float* Begin(int64_t, const Cells& cells) const {
-    std::fill_n(sums_, cells.none() + 1, 0.0F);
+  [[nodiscard]] Sum* Begin(int64_t, const Cells& cells) const {
+    std::fill_n(sums_, cells.none() + 1, Sum{});
     return sums_;
   }
 
@@ -37,7 +39,7 @@ class TileSums {
 
  private:
   const MaxPool& pool_;
-  float* const sums_;
+  Sum* const sums_;
   std::byte* const out_;
 };
 
@@ -45,6 +47,8 @@ class TileSums {
 // which every added window has a cell.
 class InPlace {
  public:
+  using Sum = float;
+
   explicit InPlace(std::byte* out) : out_(reinterpret_cast<float*>(out)) {}
 
   // A larger plane would leave the cache between the filling with 0 and the additions.

@@ -1,8 +1,8 @@
 // Padding copied every cell to one or more places of its output; the gradient of a cell is the sum of gradOutput over
 // those places. Negative padding crops: cropped cells get 0.
 //
-// A cell with one copy is moved, bit by bit. Sums are in the data type itself; the 16-bit types are summed in float32
-// and rounded once. Depth comes before rows before columns, each in ascending order. Each row depends only on its
+// A cell with one copy is moved, bit by bit. Sums are in the data type or a longer one and rounded once. Depth comes
+// before rows before columns, each in ascending order. Each row depends only on its
 // position, so the result does not depend on the number of threads.
 #include "families/pad/computation.h"
 
@@ -17,16 +17,23 @@
 #include "plan/tiles.h"
 #include "tensors/elements.h"
 #include "tensors/rows.h"
+#include "tensors/sums.h"
 
 namespace acl_host {
 namespace {
 
 // A tile's columns, so that a few rows of sums stay in the first cache.
-template <typename T>
-constexpr int64_t kMostColumns = (16 << 10) / int64_t{sizeof(Wide<T>)};
+template <typename Sum>
+constexpr int64_t kMostColumns = (16 << 10) / int64_t{sizeof(Sum)};
 
-// Computes the tiles of one thread.
-template <typename T>
+// At most so many copies of one cell, along an axis.
+int64_t MostCopies(const PadRule rule, const PaddedAxis& axis) {
+  if (rule == PadRule::kReflection) return 3;
+  return 1 + std::max<int64_t>(axis.before, 0) + std::max<int64_t>(axis.padded - axis.size - axis.before, 0);
+}
+
+// Computes the tiles of one thread, with sums of the type Sum.
+template <typename T, typename Sum>
 class PadRows {
  public:
   PadRows(const Pad& pad, const Launch& launch)
@@ -39,7 +46,7 @@ class PadRows {
 
   // The sums that a thread keeps: of a row, or of each copy of a tile.
   static int64_t SumsOf(const Pad& pad) {
-    return pad.columns.padded <= kMostColumns<T> ? pad.columns.padded : 3 * kMostColumns<T>;
+    return pad.columns.padded <= kMostColumns<Sum> ? pad.columns.padded : 3 * kMostColumns<Sum>;
   }
 
   // The planes of the tile are the slices of all planes.
@@ -88,52 +95,54 @@ class PadRows {
                 static_cast<size_t>(own.size()) * sizeof(T));
     for (const Run& run : columns_) {
       if (run.copies > 3) {
-        Wide<T> sum{};
-        for (int64_t copy = 0; copy < run.copies; ++copy) sum += WidenElement<T>(grad, run.first[0] + copy);
-        RoundElement<T>(out, run.begin, sum);
+        Sum sum{};
+        for (int64_t copy = 0; copy < run.copies; ++copy) sum += Sum{WidenElement<T>(grad, run.first[0] + copy)};
+        Round(out, run.begin, sum);
       } else if (run.copies == 1) {
         for (int64_t i = 0; i < run.size(); ++i) {
           StoreElement(out, run.begin + i, LoadElement<T>(grad, run.first[0] + i * run.step[0]));
         }
       } else {
         Fold(run, out,
-             [&](size_t copy, int64_t i) { return WidenElement<T>(grad, run.first[copy] + i * run.step[copy]); });
+             [&](size_t copy, int64_t i) { return Sum{WidenElement<T>(grad, run.first[copy] + i * run.step[copy])}; });
       }
     }
   }
 
   // Computes the cells of a row from several rows of padded cells. Short rows are added up as a whole.
   void FoldSums(const Sources& sources, std::byte* out) {
-    const Wide<T>* const whole =
-        pad_.columns.padded <= kMostColumns<T> ? Sum(sources, 0, pad_.columns.padded, 0) : nullptr;
+    const Sum* const whole =
+        pad_.columns.padded <= kMostColumns<Sum> ? AddUp(sources, 0, pad_.columns.padded, 0) : nullptr;
     const auto sum = [&](int64_t first, int64_t count, size_t place) {
-      return whole != nullptr ? whole + first : Sum(sources, first, count, place);
+      return whole != nullptr ? whole + first : AddUp(sources, first, count, place);
     };
     const Range& own = columns_.own();
     RoundRow<T>(sum(columns_.OwnCopy(), own.size(), 0), out + own.begin * int64_t{sizeof(T)}, own.size());
     for (const Run& run : columns_) {
       if (run.copies > 3) {
-        Wide<T> all{};
-        for (int64_t begin = 0; begin < run.copies; begin += kMostColumns<T>) {
-          const int64_t count = std::min(run.copies - begin, kMostColumns<T>);
-          const Wide<T>* const sums = sum(run.first[0] + begin, count, 0);
+        Sum all{};
+        for (int64_t begin = 0; begin < run.copies; begin += kMostColumns<Sum>) {
+          const int64_t count = std::min(run.copies - begin, kMostColumns<Sum>);
+          const Sum* const sums = sum(run.first[0] + begin, count, 0);
           for (int64_t i = 0; i < count; ++i) all += sums[i];
         }
-        RoundElement<T>(out, run.begin, all);
+        Round(out, run.begin, all);
         continue;
       }
-      std::array<const Wide<T>*, 3> sums{};
+      std::array<const Sum*, 3> sums{};
       for (size_t copy = 0; copy < static_cast<size_t>(run.copies); ++copy) {
         const int64_t behind_first = std::min<int64_t>((run.size() - 1) * run.step[copy], 0);
         sums[copy] = sum(run.first[copy] + behind_first, run.size(), copy) - behind_first;
       }
       if (run.copies == 1) {
-        for (int64_t i = 0; i < run.size(); ++i) RoundElement<T>(out, run.begin + i, sums[0][i * run.step[0]]);
+        for (int64_t i = 0; i < run.size(); ++i) Round(out, run.begin + i, sums[0][i * run.step[0]]);
       } else {
         Fold(run, out, [sums, step = run.step](size_t copy, int64_t i) { return sums[copy][i * step[copy]]; });
       }
     }
   }
+
+  static void Round(std::byte* out, int64_t cell, Sum sum) { RoundElement<T>(out, cell, static_cast<Wide<T>>(sum)); }
 
   static void Clear(const Range& cells, std::byte* out) {
     std::memset(out + cells.begin * int64_t{sizeof(T)}, 0, static_cast<size_t>(cells.size()) * sizeof(T));
@@ -147,17 +156,17 @@ class PadRows {
     if (run.copies == 0) {
       Clear({run.begin, run.end}, out);
     } else if (run.copies == 2) {
-      for (int64_t i = 0; i < size; ++i) RoundElement<T>(target, i, value(0, i) + value(1, i));
+      for (int64_t i = 0; i < size; ++i) Round(target, i, value(0, i) + value(1, i));
     } else {
       for (int64_t i = 0; i < size; ++i) {
-        RoundElement<T>(target, i, Wide<T>{} + value(0, i) + value(1, i) + value(2, i));
+        Round(target, i, Sum{} + value(0, i) + value(1, i) + value(2, i));
       }
     }
   }
 
   // Adds up some columns of the rows; each place holds one result.
-  const Wide<T>* Sum(const Sources& sources, int64_t first, int64_t count, size_t place) {
-    Wide<T>* const sums = sums_.data() + static_cast<int64_t>(place) * kMostColumns<T>;
+  const Sum* AddUp(const Sources& sources, int64_t first, int64_t count, size_t place) {
+    Sum* const sums = sums_.data() + static_cast<int64_t>(place) * kMostColumns<Sum>;
     bool is_first = true;
     sources.slices.ForEach([&](int64_t slice) {
       sources.rows.ForEach([&](int64_t row) {
@@ -175,7 +184,7 @@ class PadRows {
   const Range moved_rows_;
   Columns columns_;
   std::optional<Copies> slices_;  // of the tile
-  Scratch<Wide<T>> sums_;
+  Scratch<Sum> sums_;
 };
 
 }  // namespace
@@ -184,12 +193,18 @@ template <>
 void PadBackward<VECTOR_LEVEL>::Run(const Pad& pad, aclDataType type, const Launch& launch) {
   const auto times = [](const PaddedAxis& axis) { return axis.padded / axis.size + 1; };
   const int64_t elements_per_row = (pad.columns.size + pad.columns.padded) * times(pad.rows) * times(pad.depth);
+  const int64_t additions =
+      MostCopies(pad.rule, pad.depth) * MostCopies(pad.rule, pad.rows) + MostCopies(pad.rule, pad.columns);
   VisitFloatOrComplexType(type, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    const Tiles tiles{pad.planes * pad.depth.size, pad.rows.size, pad.columns.size, kMostColumns<T>};
-    const TileWork work{tiles.planes * tiles.rows * elements_per_row, sizeof(T),
-                        PadRows<T>::SumsOf(pad) * int64_t{sizeof(Wide<T>)}};
-    ForTiles(launch.pool, tiles, work, [&] { return PadRows<T>(pad, launch); });
+    VisitSumType<T>(additions, [&](auto sum_tag) {
+      using Sum = typename decltype(sum_tag)::Type;
+      using Worker = PadRows<T, Sum>;
+      const Tiles tiles{pad.planes * pad.depth.size, pad.rows.size, pad.columns.size, kMostColumns<Sum>};
+      const TileWork work{tiles.planes * tiles.rows * elements_per_row, sizeof(T),
+                          Worker::SumsOf(pad) * int64_t{sizeof(Sum)}};
+      ForTiles(launch.pool, tiles, work, [&] { return Worker(pad, launch); });
+    });
   });
 }
 

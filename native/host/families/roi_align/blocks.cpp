@@ -44,7 +44,9 @@ RoiBlocks DivideIntoBlocks(const RoiAlign& roi, int64_t threads) {
 }
 
 uint64_t RoiSumBytes(const RoiBlocks& blocks) {
-  const auto bytes = static_cast<uint64_t>(blocks.rows * blocks.columns * blocks.lanes) * sizeof(float);
+  // Of a block, or in float64 of half a block or one cell.
+  const uint64_t cells = std::max<uint64_t>(static_cast<uint64_t>(blocks.rows * blocks.columns), 2);
+  const uint64_t bytes = cells * static_cast<uint64_t>(blocks.lanes) * sizeof(float);
   return (bytes + kRoiSumAlignment - 1) / kRoiSumAlignment * kRoiSumAlignment;
 }
 

@@ -14,6 +14,7 @@
 #include "tensors/elements.h"
 #include "tensors/lanes.h"
 #include "tensors/rows.h"
+#include "tensors/sums.h"
 
 namespace acl_host {
 
@@ -22,6 +23,11 @@ struct FloatOperand {
   size_t index;
   aclDataType type;
 };
+
+// The elements of a row are added up in parts, see SumsAlong: as many sums side by side, each of a part's elements.
+inline constexpr int64_t kSumsAlong = 32;
+inline constexpr int64_t kRowPart = 8192;
+static_assert(kRowPart / kSumsAlong <= kMostFloatAdditions);
 
 namespace {
 
@@ -60,7 +66,8 @@ class Floats {
   const Scratch<float> copy_;
 };
 
-inline void Round(const float* from, const Launch& launch, const FloatOperand& operand, int64_t first, int64_t count) {
+template <typename Sum>
+void Round(const Sum* from, const Launch& launch, const FloatOperand& operand, int64_t first, int64_t count) {
   VisitFloatType(operand.type, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     RoundRow<T>(from, launch.outputs[operand.index] + first * int64_t{sizeof(T)}, count);
@@ -87,28 +94,39 @@ class RoundedFloats {
   const Scratch<float> copy_;
 };
 
-// Adds up the elements of a row, in an order that depends on the count alone: term(i, lanes) has those from i on.
-template <typename Term>
-[[nodiscard]] float SumAlong(int64_t count, const Term& term) {
-  constexpr int64_t kSums = 32;
-  FloatLanes registers[kSums / kFloatLanes] = {};
+// Adds up several numbers of each element of a row of up to kRowPart elements, in an order that depends on the count
+// alone: terms(i, lanes) has an array of those from i on.
+template <size_t kNumbers, typename Terms>
+[[nodiscard]] std::array<float, kNumbers> SumsAlong(int64_t count, const Terms& terms) {
+  FloatLanes sums[kNumbers][kSumsAlong / kFloatLanes] = {};
+  const auto add = [&](int64_t place, const std::array<FloatLanes, kNumbers>& added) {
+    for (size_t number = 0; number < kNumbers; ++number) sums[number][place / kFloatLanes] += added[number];
+  };
   int64_t begin = 0;
-  for (; begin + kSums <= count; begin += kSums) {
-    for (int64_t i = 0; i < kSums; i += kFloatLanes) registers[i / kFloatLanes] += term(begin + i, AllLanes{});
+  for (; begin + kSumsAlong <= count; begin += kSumsAlong) {
+    for (int64_t i = 0; i < kSumsAlong; i += kFloatLanes) add(i, terms(begin + i, AllLanes{}));
   }
-  std::array<std::byte, sizeof(registers)> sums;
-  std::memcpy(sums.data(), registers, sizeof(registers));
-  ForLanes(count - begin, [&](int64_t i, auto lanes) {
-    StoreLanes<float>(LoadLanes<float>(sums.data(), i, AllLanes{}) + term(begin + i, lanes), sums.data(), i,
-                      AllLanes{});
-  });
-  float each[kSums];
-  std::memcpy(each, sums.data(), sizeof(each));
-  for (int64_t half = kSums / 2; half > 0; half /= 2) {
-    if (half >= count) continue;  // the rest is zeros
-    for (int64_t i = 0; i < half; ++i) each[i] += each[i + half];
+  for (int64_t i = 0; i < kSumsAlong; i += kFloatLanes) {
+    const int64_t left = count - begin - i;
+    if (left >= kFloatLanes) {
+      add(i, terms(begin + i, AllLanes{}));
+    } else if (left > 0) {
+      add(i, terms(begin + i, left));
+    }
   }
-  return each[0];
+  std::array<float, kNumbers> all;
+  for (size_t number = 0; number < kNumbers; ++number) {
+    for (int64_t half = kSumsAlong / kFloatLanes / 2; half > 0; half /= 2) {
+      for (int64_t i = 0; i < half; ++i) sums[number][i] += sums[number][i + half];
+    }
+    float each[kFloatLanes];
+    std::memcpy(each, sums[number], sizeof(each));
+    for (int64_t half = kFloatLanes / 2; half > 0; half /= 2) {
+      for (int64_t i = 0; i < half; ++i) each[i] += each[i + half];
+    }
+    all[number] = each[0];
+  }
+  return all;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "families/softmax/computation.h"
 
 #include <algorithm>
+#include <array>
 
 #include "families/softmax/formulas.h"
 
@@ -32,7 +33,8 @@ class Worker {
         grads_(launch.inputs[work.grad_output.index]),
         outputs_(launch.inputs[work.output.index]),
         gradients_(launch.outputs[work.gradient.index]),
-        sums_(most) {}
+        sums_(most),
+        run_sums_(most) {}
 
   // Rows one behind the other, each of one part.
   void MakeRows(int64_t row, int64_t rows) const {
@@ -52,13 +54,14 @@ class Worker {
   // Adds up the elements of each row.
   void Sum(const Block& block, std::byte* sums) const {
     if (work_.inner == 1) return StoreElement(sums, 0, SumRow(At(block, block.first), block.count));
-    for (int64_t i = 0; i < block.width; ++i) StoreElement(sums, i, 0.0F);
-    for (int64_t i = block.first; i < block.first + block.count; ++i) {
-      const int64_t at = At(block, i);
-      ForLanes(block.width, [&](int64_t column, auto lanes) {
-        const FloatLanes before = LoadLanes<float>(sums, column, lanes);
-        StoreLanes<float>(before + Term(at + column, lanes), sums, column, lanes);
-      });
+    Block run = block;
+    run.count = std::min(block.count, kMostFloatAdditions);
+    SumRun(run, sums);
+    std::byte* const run_sums = reinterpret_cast<std::byte*>(run_sums_.data());
+    while ((run.first += run.count) < block.first + block.count) {
+      run.count = std::min(block.first + block.count - run.first, kMostFloatAdditions);
+      SumRun(run, run_sums);
+      AddTo(sums, block.width, [&](int64_t column, auto lanes) { return LoadLanes<float>(run_sums, column, lanes); });
     }
   }
 
@@ -73,12 +76,29 @@ class Worker {
   }
 
  private:
+  void SumRun(const Block& run, std::byte* sums) const {
+    for (int64_t i = 0; i < run.width; ++i) StoreElement(sums, i, 0.0F);
+    for (int64_t i = run.first; i < run.first + run.count; ++i) {
+      const int64_t at = At(run, i);
+      AddTo(sums, run.width, [&](int64_t column, auto lanes) { return Term(at + column, lanes); });
+    }
+  }
+
+  template <typename Added>
+  static void AddTo(std::byte* sums, int64_t width, const Added& added) {
+    ForLanes(width, [&](int64_t column, auto lanes) {
+      const FloatLanes before = LoadLanes<float>(sums, column, lanes);
+      StoreLanes<float>(before + added(column, lanes), sums, column, lanes);
+    });
+  }
+
   [[nodiscard]] int64_t At(const Block& block, int64_t element) const {
     return (block.outer * work_.length + element) * work_.inner + block.left;
   }
 
   [[nodiscard]] float SumRow(int64_t first, int64_t count) const {
-    return SumAlong(count, [&](int64_t i, auto lanes) { return Term(first + i, lanes); });
+    const auto term = [&](int64_t i, auto lanes) { return std::array{Term(first + i, lanes)}; };
+    return SumsAlong<1>(count, term)[0];
   }
 
   void MakeRow(int64_t first, int64_t count, float sum) const {
@@ -101,6 +121,7 @@ class Worker {
   const std::byte* const outputs_;
   std::byte* const gradients_;
   const Scratch<float> sums_;
+  const Scratch<float> run_sums_;
 };
 
 // So many columns that a block's elements stay in the cache between the sum and the gradients.

@@ -11,11 +11,14 @@
 #include "computation.h"
 #include "tensors/elements.h"
 #include "tensors/rows.h"
+#include "tensors/sums.h"
 
 namespace acl_host {
 namespace {
 
 constexpr int kLanes = 16;
+// Of whole rows, and of channels side by side.
+static_assert(BatchNorm::kMostPart / kLanes <= kMostFloatAdditions && BatchNorm::kLeastPart <= kMostFloatAdditions);
 
 struct Part {
   double grad = 0;  // sum(gradOut)

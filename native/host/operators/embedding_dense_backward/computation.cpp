@@ -51,12 +51,6 @@ void CheckIndices(const Embedding& embedding, const std::byte* indices) {
   }
 }
 
-// Adds a row to the sums, or to zeros in their place.
-template <bool kToZeros>
-void AddTo(double* __restrict sums, const std::byte* __restrict row, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) sums[i] = (kToZeros ? 0.0 : sums[i]) + static_cast<double>(FloatAt(row, i));
-}
-
 // Blocks [first, last) that are made together, and the number of their indices.
 struct Batch {
   int64_t first;
@@ -165,7 +159,8 @@ class Worker {
       const int64_t row = index - first;
       const std::byte* const grads = grads_.Read(position * embedding_.columns + left, width);
       const bool is_first = counts_[static_cast<size_t>(row)]++ == 0;
-      (is_first ? AddTo<true> : AddTo<false>)(sums_.data() + row * width, grads, width);
+      double* const sums = sums_.data() + row * width;
+      is_first ? AddRow<float, true>(grads, width, sums) : AddRow<float>(grads, width, sums);
     });
     for (int64_t row = 0; row < rows; ++row) {
       const int64_t count = counts_[static_cast<size_t>(row)];

@@ -9,6 +9,7 @@
 #include "computation.h"
 
 #include <algorithm>
+#include <array>
 
 namespace acl_host {
 namespace {
@@ -122,11 +123,11 @@ class Worker {
     const int64_t count = CountOf(part);
     const int64_t at = PlaceOf(plane, part);
     const Normal normal = NormalOf(plane);
-    const auto grad = [&](int64_t i, auto lanes) { return LoadLanes<T>(grads_ + at, i, lanes); };
-    const auto product = [&](int64_t i, auto lanes) {
-      return grad(i, lanes) * ((LoadLanes<T>(inputs_ + at, i, lanes) - normal.mean) * normal.rstd);
-    };
-    return {SumAlong(count, grad), SumAlong(count, product)};
+    const auto [grad, product] = SumsAlong<2>(count, [&](int64_t i, auto lanes) {
+      const FloatLanes grads = LoadLanes<T>(grads_ + at, i, lanes);
+      return std::array{grads, grads * ((LoadLanes<T>(inputs_ + at, i, lanes) - normal.mean) * normal.rstd)};
+    });
+    return {grad, product};
   }
 
   void MakePart(int64_t plane, int64_t part, const Sums means) const {
@@ -141,11 +142,9 @@ class Worker {
   }
 
   [[nodiscard]] int64_t PlaceOf(int64_t plane, int64_t part) const {
-    return (plane * norm_.area + part * GroupNorm::kPart) * int64_t{sizeof(T)};
+    return (plane * norm_.area + part * kRowPart) * int64_t{sizeof(T)};
   }
-  [[nodiscard]] int64_t CountOf(int64_t part) const {
-    return std::min(GroupNorm::kPart, norm_.area - part * GroupNorm::kPart);
-  }
+  [[nodiscard]] int64_t CountOf(int64_t part) const { return std::min(kRowPart, norm_.area - part * kRowPart); }
   [[nodiscard]] int64_t GroupOf(int64_t plane) const { return plane / norm_.channels_of_group(); }
   [[nodiscard]] float GammaOf(int64_t plane) const {
     return FloatAt(gammas_.Read(norm_.gamma ? plane % norm_.channels : 0, 1), 0);
@@ -185,7 +184,7 @@ void MakeAll(const GroupNorm& norm, const Launch& launch) {
     return;
   }
   const int64_t parts = norm.parts();
-  const int64_t elements = std::min(norm.area, GroupNorm::kPart);
+  const int64_t elements = std::min(norm.area, kRowPart);
   if (norm.keeps_sums()) {
     ForUnits<T>(norm, launch, norm.planes() * parts, elements,
                 [&](const Worker<T>& worker, int64_t unit) { worker.SumPart(unit / parts, unit % parts); });

@@ -24,19 +24,16 @@ struct GroupNorm {
   std::optional<FloatOperand> grad_gamma;
   std::optional<FloatOperand> grad_beta;
 
-  static constexpr int64_t kPart = 8192;  // of a channel's elements
-
-  [[nodiscard]] int64_t parts() const { return (area - 1) / kPart + 1; }
+  [[nodiscard]] int64_t parts() const { return (area - 1) / kRowPart + 1; }
   [[nodiscard]] int64_t planes() const { return samples * channels; }
   // Groups that stay in the cache between the sums and the gradients are made one by one, in chunks of samples: few, so
-  // that their sums take little memory, but none so large that a float32 would be too short for its sums.
+  // that their sums take little memory.
   static constexpr int64_t kMostOfGroup = 65536;
   static constexpr int64_t kChunks = 32;
-  static constexpr int64_t kMostOfChunk = 1024;
 
   [[nodiscard]] int64_t channels_of_group() const { return channels / groups; }
   [[nodiscard]] bool has_small_groups() const { return parts() == 1 && channels_of_group() * area <= kMostOfGroup; }
-  [[nodiscard]] int64_t chunk_samples() const { return std::min((samples - 1) / kChunks + 1, kMostOfChunk); }
+  [[nodiscard]] int64_t chunk_samples() const { return std::min((samples - 1) / kChunks + 1, kMostFloatAdditions); }
   [[nodiscard]] int64_t chunks() const { return (samples - 1) / chunk_samples() + 1; }
 
   // The sums of shorter channels would take about as much memory as the channels: they are found again when needed.

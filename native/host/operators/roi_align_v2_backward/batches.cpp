@@ -11,6 +11,7 @@
 #include "errors/exceptions.h"
 #include "plan/scratch_slots.h"
 #include "tensors/elements.h"
+#include "tensors/sums.h"
 
 namespace acl_host {
 namespace {
@@ -177,10 +178,34 @@ class BoxAdder {
     });
   }
 
+  // Whether a cell may get too many additions from the batch, along either axis. The answer is one for all blocks,
+  // because their division depends on the number of threads.
+  [[nodiscard]] bool HasLongSums() const {
+    // The operator's tolerance is coarse, and hundreds of boxes are usual.
+    constexpr int64_t kMostAdditions = 4 * kMostFloatAdditions;
+    const auto bins = static_cast<int64_t>(weighted_.size()) * roi_.pooled_height;
+    if (roi_.pooled_width <= kMostAdditions && bins <= kMostAdditions) return false;
+    std::vector<int64_t> additions(static_cast<size_t>(roi_.height));  // to each row of an image
+    int64_t image = -1;
+    for (const RoiWeighted& box : weighted_) {
+      if (box.columns.end_bin() - box.columns.first_bin() > kMostAdditions) return true;
+      if (ImageOf(box.index) != image) std::fill(additions.begin(), additions.end(), 0);
+      image = ImageOf(box.index);
+      for (int64_t bin = box.rows.first_bin(); bin < box.rows.end_bin(); ++bin) {
+        for (const RoiWeights::Share& share : box.rows.OfBin(bin)) {
+          const auto row = static_cast<size_t>(box.rows.cells()[static_cast<size_t>(share.slot)]);
+          if (++additions[row] > kMostAdditions) return true;
+        }
+      }
+    }
+    return false;
+  }
+
   // Adds the boxes at the positions [begin, end). Images whose boxes begin at fresh_from or later have no values yet.
   void AddBatch(const RoiRegion& region, int64_t begin, int64_t end, int64_t fresh_from) {
     const RoiPlanes planes{roi_, launch_.inputs[0], launch_.outputs[0]};
     const int64_t images = region.end_image - region.first_image;
+    const bool long_sums = HasLongSums();
     const int64_t blocks = images * blocks_.CountIn(region);
     const int64_t elements = roi_.channels * ((region.bottom - region.top) * (region.right - region.left) * images +
                                               roi_.pooled_height * roi_.pooled_width * (end - begin));
@@ -192,7 +217,7 @@ class BoxAdder {
         const int64_t boxes_begin = std::clamp(image_begin, begin, end) - begin;
         const int64_t boxes_end = std::clamp(BeginOf(block.image + 1), begin, end) - begin;
         add_(planes, block, blocks_.lanes, sums.memory(), weighted_.data() + boxes_begin, weighted_.data() + boxes_end,
-             image_begin >= fresh_from);
+             long_sums, image_begin >= fresh_from);
       }
     });
   }

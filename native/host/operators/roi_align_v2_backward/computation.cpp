@@ -2,23 +2,26 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <type_traits>
 #include <vector>
 
 #include "tensors/elements.h"
+#include "tensors/sums.h"
 
 namespace acl_host {
 namespace {
 
 // One number for each channel of a group.
-template <int kLanes>
-struct alignas(kLanes * sizeof(float)) Lanes {
-  float values[kLanes];
+template <int kLanes, typename Sum>
+struct alignas(std::min<size_t>(kLanes * sizeof(Sum), kRoiSumAlignment)) Lanes {
+  Sum values[kLanes];
 };
 
-template <int kLanes>
-void AddScaled(Lanes<kLanes>& to, const Lanes<kLanes>& values, float weight) {
-  Lanes<kLanes> sum = to;
-  for (int lane = 0; lane < kLanes; ++lane) sum.values[lane] += weight * values.values[lane];
+template <typename AnyLanes, typename Sum>
+void AddScaled(AnyLanes& to, const AnyLanes& values, Sum weight) {
+  AnyLanes sum = to;
+  for (size_t lane = 0; lane < std::size(sum.values); ++lane) sum.values[lane] += weight * values.values[lane];
   to = sum;
 }
 
@@ -27,23 +30,26 @@ constexpr int kTileCells = 16;
 // Transposes some cells, so that each channel's numbers lie side by side; compilers use vector shuffles.
 template <int kLanes>
 struct Tile {
-  explicit Tile(const Lanes<kLanes>* sums) {
+  template <typename Sum>
+  explicit Tile(const Lanes<kLanes, Sum>* sums) {
     for (int cell = 0; cell < kTileCells; ++cell) {
-      for (int lane = 0; lane < kLanes; ++lane) values[lane][cell] = sums[cell].values[lane];
+      for (int lane = 0; lane < kLanes; ++lane) values[lane][cell] = static_cast<float>(sums[cell].values[lane]);
     }
   }
   alignas(64) float values[kLanes][kTileCells];
 };
 
-template <int kLanes>
+template <int kLanes, typename Sum>
 class BlockSum {
+  using Cell = Lanes<kLanes, Sum>;
+
  public:
   BlockSum(const RoiPlanes& planes, const RoiBlock& block, std::byte* sums, bool fresh)
       : roi_(planes.roi),
         planes_(planes),
         block_(block),
         fresh_(fresh),
-        sums_(reinterpret_cast<Lanes<kLanes>*>(sums)),
+        sums_(reinterpret_cast<Cell*>(sums)),
         touched_(static_cast<size_t>(block.rows)) {}
 
   // Adds each row of bins to the columns' sums first, and these to the rows.
@@ -59,7 +65,7 @@ class BlockSum {
         if (cell < block_.first_row || cell >= last_row) continue;
         if (!summed) SumColumns(box, bin_row);
         summed = true;
-        AddRow(cell - block_.first_row, box.columns.cells(), static_cast<float>(share.weight));
+        AddRow(cell - block_.first_row, box.columns.cells(), static_cast<Sum>(share.weight));
       }
     }
   }
@@ -88,16 +94,16 @@ class BlockSum {
     for (int64_t bin = box.columns.first_bin(); bin < box.columns.end_bin(); ++bin) {
       const RoiWeights::Shares shares = box.columns.OfBin(bin);
       if (shares.empty()) continue;
-      const Lanes<kLanes> grad = GradOf(box, bin_row * roi_.pooled_width + bin);
+      const Cell grad = GradOf(box, bin_row * roi_.pooled_width + bin);
       for (const RoiWeights::Share& share : shares) {
-        AddScaled(column_sums_[static_cast<size_t>(share.slot)], grad, static_cast<float>(share.weight));
+        AddScaled(column_sums_[static_cast<size_t>(share.slot)], grad, static_cast<Sum>(share.weight));
       }
     }
   }
 
   // Each channel's gradient of a bin, for one sample. A row of bins may need several tiles, and a tile has bins of
   // several rows.
-  const Lanes<kLanes>& GradOf(const RoiWeighted& box, int64_t bin) {
+  const Cell& GradOf(const RoiWeighted& box, int64_t bin) {
     const int64_t bins = roi_.pooled_height * roi_.pooled_width;
     // The last tile overlaps the one before, so that it is full.
     const int64_t first = std::min(bin / kTileCells * kTileCells, std::max<int64_t>(bins - kTileCells, 0));
@@ -126,11 +132,11 @@ class BlockSum {
     }
   }
 
-  void AddRow(int64_t row, const std::vector<int64_t>& cells, float weight) {
-    Lanes<kLanes>* const sums = sums_ + row * block_.columns;
+  void AddRow(int64_t row, const std::vector<int64_t>& cells, Sum weight) {
+    Cell* const sums = sums_ + row * block_.columns;
     if (touched_[static_cast<size_t>(row)] == 0) {
       touched_[static_cast<size_t>(row)] = 1;
-      BeginRow(row, sums);
+      std::memset(static_cast<void*>(sums), 0, static_cast<size_t>(block_.columns) * sizeof(*sums));
     }
     if (block_.columns == roi_.width) {
       for (size_t slot = 0; slot < cells.size(); ++slot) AddScaled(sums[cells[slot]], column_sums_[slot], weight);
@@ -142,26 +148,23 @@ class BlockSum {
     }
   }
 
-  void BeginRow(int64_t row, Lanes<kLanes>* sums) const {
-    std::memset(static_cast<void*>(sums), 0, static_cast<size_t>(block_.columns) * sizeof(*sums));
-    if (fresh_) return;
-    for (int lane = 0; lane < block_.channels; ++lane) {
-      const std::byte* const out = RowOf(row, lane);
-      for (int64_t x = 0; x < block_.columns; ++x) sums[x].values[lane] = LoadElement<float>(out, x);
-    }
-  }
-
   void WriteSums(int64_t row, int64_t cells) const {
-    const Lanes<kLanes>* const sums = sums_ + row * block_.columns;
+    const Cell* const sums = sums_ + row * block_.columns;
     int64_t cell = 0;
     for (; cell + kTileCells <= cells; cell += kTileCells) {
-      const Tile<kLanes> tile(sums + cell);
+      Tile<kLanes> tile(sums + cell);
       for (int lane = 0; lane < block_.channels; ++lane) {
-        std::memcpy(RowOf(row, lane) + cell * int64_t{sizeof(float)}, tile.values[lane], sizeof(tile.values[lane]));
+        std::byte* const out = RowOf(row, lane) + cell * int64_t{sizeof(float)};
+        for (int i = 0; !fresh_ && i < kTileCells; ++i) tile.values[lane][i] += LoadElement<float>(out, i);
+        std::memcpy(out, tile.values[lane], sizeof(tile.values[lane]));
       }
     }
     for (; cell < cells; ++cell) {
-      for (int lane = 0; lane < block_.channels; ++lane) StoreElement(RowOf(row, lane), cell, sums[cell].values[lane]);
+      for (int lane = 0; lane < block_.channels; ++lane) {
+        std::byte* const out = RowOf(row, lane);
+        const auto sum = static_cast<float>(sums[cell].values[lane]);
+        StoreElement(out, cell, fresh_ ? sum : LoadElement<float>(out, cell) + sum);
+      }
     }
   }
 
@@ -175,20 +178,38 @@ class BlockSum {
   const RoiPlanes& planes_;
   const RoiBlock& block_;
   const bool fresh_;
-  Lanes<kLanes>* const sums_;
-  std::vector<uint8_t> touched_;            // rows of the block that have sums
-  std::vector<Lanes<kLanes>> column_sums_;  // a row of bins, by slot of the box's columns
+  Cell* const sums_;
+  std::vector<uint8_t> touched_;   // rows of the block that have sums
+  std::vector<Cell> column_sums_;  // a row of bins, by slot of the box's columns
   int64_t tile_box_ = -1;
   int64_t tile_bin_ = -1;  // the first
-  Lanes<kLanes> tile_[kTileCells];
+  Cell tile_[kTileCells];
 };
 
-template <int kLanes>
+template <int kLanes, typename Sum>
 void Add(const RoiPlanes& planes, const RoiBlock& block, std::byte* sums, const RoiWeighted* boxes,
          const RoiWeighted* boxes_end, bool fresh) {
-  BlockSum<kLanes> sum(planes, block, sums, fresh);
+  BlockSum<kLanes, Sum> sum(planes, block, sums, fresh);
   for (; boxes != boxes_end; ++boxes) sum.Add(*boxes);
   sum.Write();
+}
+
+// Sums of the double size are made for half of the rows at a time, or of the columns of a single row.
+template <int kLanes>
+void AddLong(const RoiPlanes& planes, const RoiBlock& block, std::byte* sums, const RoiWeighted* boxes,
+             const RoiWeighted* boxes_end, bool fresh) {
+  const int64_t rows = std::max<int64_t>(block.rows / 2, 1);
+  const int64_t columns = block.rows > 1 ? block.columns : std::max<int64_t>(block.columns / 2, 1);
+  for (int64_t row = 0; row < block.rows; row += rows) {
+    for (int64_t column = 0; column < block.columns; column += columns) {
+      RoiBlock part = block;
+      part.first_row += row;
+      part.rows = std::min(rows, block.rows - row);
+      part.first_column += column;
+      part.columns = std::min(columns, block.columns - column);
+      Add<kLanes, LongSum<float>>(planes, part, sums, boxes, boxes_end, fresh);
+    }
+  }
 }
 
 }  // namespace
@@ -196,10 +217,14 @@ void Add(const RoiPlanes& planes, const RoiBlock& block, std::byte* sums, const 
 template <>
 void RoiAlignV2Backward<VECTOR_LEVEL>::Run(const RoiPlanes& planes, const RoiBlock& block, int64_t lanes,
                                            std::byte* sums, const RoiWeighted* boxes, const RoiWeighted* boxes_end,
-                                           bool fresh) {
-  if (lanes == 16) return Add<16>(planes, block, sums, boxes, boxes_end, fresh);
-  if (lanes == 4) return Add<4>(planes, block, sums, boxes, boxes_end, fresh);
-  Add<1>(planes, block, sums, boxes, boxes_end, fresh);
+                                           bool long_sums, bool fresh) {
+  const auto add = [&](auto count) {
+    constexpr int kLanes = decltype(count)::value;
+    (long_sums ? AddLong<kLanes> : Add<kLanes, float>)(planes, block, sums, boxes, boxes_end, fresh);
+  };
+  if (lanes == 16) return add(std::integral_constant<int, 16>{});
+  if (lanes == 4) return add(std::integral_constant<int, 4>{});
+  add(std::integral_constant<int, 1>{});
 }
 
 }  // namespace acl_host

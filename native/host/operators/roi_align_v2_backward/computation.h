@@ -20,12 +20,12 @@ struct RoiPlanes {
   std::byte* grad_input;
 };
 
-// sums has RoiSumBytes of memory. boxes are those of the block's image, in order. If fresh, overwrites the output;
-// otherwise adds to it.
+// sums has RoiSumBytes of memory. boxes are those of the block's image, in order. If long_sums, a cell has more
+// additions than a float32 may have. If fresh, overwrites the output; otherwise adds to it.
 template <VectorLevel>
 struct RoiAlignV2Backward {
   static void Run(const RoiPlanes& planes, const RoiBlock& block, int64_t lanes, std::byte* sums,
-                  const RoiWeighted* boxes, const RoiWeighted* boxes_end, bool fresh);
+                  const RoiWeighted* boxes, const RoiWeighted* boxes_end, bool long_sums, bool fresh);
 };
 
 }  // namespace acl_host

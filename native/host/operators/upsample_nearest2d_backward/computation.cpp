@@ -1,7 +1,7 @@
 // Every cell of the gradient is the sum of gradOutput over the copies that upsampling made of it: a rectangle, which
 // may be empty.
 //
-// Sums are in float32, rows before columns and both in ascending order, and are rounded once. Each row depends only on
+// Rows are added up before columns, both in ascending order, and are rounded once. Each row depends only on
 // its position, so the result does not depend on the number of threads.
 #include "computation.h"
 
@@ -14,6 +14,7 @@
 #include "plan/tiles.h"
 #include "tensors/elements.h"
 #include "tensors/rows.h"
+#include "tensors/sums.h"
 
 namespace acl_host {
 namespace {
@@ -50,6 +51,12 @@ class CopyBegins {
     return low;
   }
 
+  // Of one cell, or one or two more: the last cell has what the others leave.
+  [[nodiscard]] int64_t Most() const {
+    const float step = axis_.rule == NearestRule::kScale ? 1.0F / scale_ : step_;
+    return std::max(Clamp(1.0F / step) + 2, axis_.upsampled - Begin(axis_.size - 1));
+  }
+
   static void Fill(const UpsampledAxis& axis, int64_t first, int64_t count, int64_t* begins) {
     const CopyBegins copies(axis);
     for (int64_t i = 0; i < count; ++i) begins[i] = copies.Begin(first + i);
@@ -73,8 +80,8 @@ class CopyBegins {
   float step_;
 };
 
-// Computes the tiles of one thread.
-template <typename T>
+// Computes the tiles of one thread, with sums of the type Sum.
+template <typename T, typename Sum>
 class UpsampleRows {
  public:
   UpsampleRows(const Upsampling& upsampling, const Launch& launch)
@@ -114,7 +121,7 @@ class UpsampleRows {
 
  private:
   // Returns the sums of the copies of a row.
-  const float* Fold() {
+  const Sum* Fold() {
     const int64_t begin = begins_[0];
     switch (factor_) {
       case 1:
@@ -132,28 +139,28 @@ class UpsampleRows {
   }
 
   template <int64_t factor>
-  const float* FoldBy() {
+  const Sum* FoldBy() {
     AddRows(begins_[0], width_ * factor);
-    const float* __restrict const sums = sums_;
-    float* __restrict const folded = folded_;
+    const Sum* __restrict const sums = sums_;
+    Sum* __restrict const folded = folded_;
     const int64_t cells = width_;
     for (int64_t cell = 0; cell < cells; ++cell) {
-      float sum = sums[cell * factor];
+      Sum sum = sums[cell * factor];
       for (int64_t copy = 1; copy < factor; ++copy) sum += sums[cell * factor + copy];
       folded[cell] = sum;
     }
     return folded;
   }
 
-  const float* FoldUneven() {
+  const Sum* FoldUneven() {
     const auto width = static_cast<size_t>(width_);
-    std::fill_n(folded_, width, 0.0F);
+    std::fill_n(folded_, width, Sum{});
     size_t cell = 0;
     for (int64_t begin = begins_[0]; begin < begins_[width]; begin += kMostCopies) {
       const int64_t end = std::min(begin + kMostCopies, begins_[width]);
       AddRows(begin, end - begin);
       for (; cell < width && begins_[cell] < end; ++cell) {
-        float sum = folded_[cell];
+        Sum sum = folded_[cell];
         const int64_t last = std::min(begins_[cell + 1], end);
         for (int64_t copy = std::max(begins_[cell], begin); copy < last; ++copy) {
           sum += sums_[copy - begin];
@@ -182,8 +189,8 @@ class UpsampleRows {
   }
 
   void AddTwo(const std::byte* __restrict first, const std::byte* __restrict second, int64_t count) {
-    float* __restrict const sums = sums_;
-    for (int64_t i = 0; i < count; ++i) sums[i] = LoadWide<T>(first, i) + LoadWide<T>(second, i);
+    Sum* __restrict const sums = sums_;
+    for (int64_t i = 0; i < count; ++i) sums[i] = Sum{LoadWide<T>(first, i)} + Sum{LoadWide<T>(second, i)};
   }
 
   const Upsampling& upsampling_;
@@ -200,10 +207,10 @@ class UpsampleRows {
   // The copies of a row.
   int64_t first_row_ = 0;
   int64_t row_count_ = 0;
-  Scratch<float> sum_memory_;
-  Scratch<float> folded_memory_;
-  float* const sums_;
-  float* const folded_;
+  Scratch<Sum> sum_memory_;
+  Scratch<Sum> folded_memory_;
+  Sum* const sums_;
+  Sum* const folded_;
 };
 
 }  // namespace
@@ -215,12 +222,16 @@ void UpsampleNearest2dBackward<VECTOR_LEVEL>::Run(const Upsampling& upsampling, 
   const int64_t grad_rows_per_row = upsampling.rows.upsampled / upsampling.rows.size + 1;
   const int64_t elements_per_row = columns.size + columns.upsampled * grad_rows_per_row;
   const Tiles tiles{upsampling.planes, upsampling.rows.size, columns.size, kMostColumns};
-  const int64_t scratch_bytes =
-      std::min(kMostCopies, columns.upsampled) * int64_t{sizeof(float)} + std::min(kMostColumns, columns.size) * 12;
+  const int64_t sums = std::min(kMostCopies, columns.upsampled) + std::min(kMostColumns, columns.size);
+  const int64_t additions = CopyBegins(upsampling.rows).Most() + CopyBegins(columns).Most();
   VisitFloatType(type, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    const TileWork work{tiles.planes * tiles.rows * elements_per_row, sizeof(T), scratch_bytes};
-    ForTiles(launch.pool, tiles, work, [&] { return UpsampleRows<T>(upsampling, launch); });
+    VisitSumType<T>(additions, [&](auto sum_tag) {
+      using Sum = typename decltype(sum_tag)::Type;
+      const int64_t scratch_bytes = sums * int64_t{sizeof(Sum)} + std::min(kMostColumns, columns.size) * 8;
+      const TileWork work{tiles.planes * tiles.rows * elements_per_row, sizeof(T), scratch_bytes};
+      ForTiles(launch.pool, tiles, work, [&] { return UpsampleRows<T, Sum>(upsampling, launch); });
+    });
   });
 }
 

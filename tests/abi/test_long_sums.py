@@ -1,0 +1,226 @@
+"""Sums of millions of terms, in every operator that adds up: float32 would be too short for one after the other."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import isqrt, prod
+
+import numpy as np
+import pytest
+
+from aclgrad.operators.cases import TypedCase, arrays_of
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.samples import Arrays
+from tests.call_file import PRODUCT
+from tools.abi.acl import Library
+
+from .checks.elementwise import ORDERS
+from .programs_in_forks import call_of
+from .table_gradients import call, gradient_of
+
+GRAD = 0.01
+"""Of each term. Its multiples are rounded, in the same direction for a long way; no sum overflows float16."""
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A call with one number as `grad_output`. `outputs` has the terms of the sum in each, or None if it has no sum."""
+
+    operator: str
+    shapes: dict[str, tuple[int, ...]]
+    outputs: tuple[np.ndarray | int | None, ...]
+    attributes: dict[str, object] = field(default_factory=dict)
+    values: dict[str, object] = field(default_factory=dict)
+    """Of the other inputs: ones unless they are given."""
+    dtypes: dict[str, str] = field(default_factory=dict)
+    dtype: str = "float32"
+    grad: float = GRAD
+
+    def __str__(self) -> str:
+        return f"{self.operator} {self.shapes['grad_output']} {self.dtype}"
+
+    def typed(self) -> TypedCase:
+        return call(self.operator, self.dtype, fixed=self.dtypes, **self.shapes, **self.attributes)
+
+
+def layer_norm(rows: int, columns: int) -> Sum:
+    row, saved = (rows, columns), (rows, 1)
+    shapes = {"grad_output": row, "input": row, "mean": saved, "rstd": saved, "weight": (columns,), "bias": (columns,)}
+    return Sum("layer_norm_backward", shapes, (-1, rows, rows), {"normalized_shape": (columns,)}, {"mean": 0})
+
+
+def rms_norm(rows: int, columns: int, grad: float = GRAD) -> Sum:
+    row = (rows, columns)
+    shapes = {"grad_output": row, "input": row, "rstd": (rows, 1), "gamma": (columns,)}
+    return Sum("rms_norm_grad", shapes, (0, rows), grad=grad)
+
+
+def group_norm(samples: int, area: int) -> Sum:
+    row, saved = (samples, 1, area), (samples, 1)
+    shapes = {"grad_output": row, "input": row, "mean": saved, "rstd": saved, "gamma": (1,)}
+    sizes = {"n": samples, "c": 1, "hxw": area, "group": 1}
+    return Sum("group_norm_backward", shapes, (-1, samples * area, samples * area), sizes, {"mean": 0})
+
+
+def batch_norm(samples: int, area: int) -> Sum:
+    row = (samples, 1, area)
+    saved = dict.fromkeys(("weight", "save_mean", "save_invstd"), (1,))
+    shapes = {"grad_output": row, "input": row, **saved}
+    terms = (-1, samples * area, samples * area)
+    return Sum("batch_norm_backward", shapes, terms, {"training": True, "eps": 1e-5}, {"save_mean": 0})
+
+
+def softmax(name: str, output: int, *shape: int, dim: int) -> Sum:
+    return Sum(name, {"grad_output": shape, "output": shape}, (1 - shape[dim],), {"dim": dim}, {"output": output})
+
+
+def embedding(indices: int) -> Sum:
+    shapes = {"grad_output": (indices, 1), "indices": (indices,)}
+    attributes = {"num_weights": 2, "padding_idx": -1, "scale_grad_by_freq": False}
+    terms = np.array([[0], [indices]])
+    return Sum("embedding_dense_backward", shapes, (terms,), attributes, {}, {"indices": "int64"})
+
+
+def folded(name: str, *padded: int, **attributes: object) -> Sum:
+    """One cell, of which all others are copies."""
+    ones = (1,) * len(padded)
+    return Sum(name, {"grad_output": (1, 1, *padded), "self": (1, 1, *ones)}, (prod(padded),), attributes)
+
+
+def upsample(rows: int, columns: int) -> Sum:
+    attributes = {"output_size": (rows, columns), "input_size": (1, 1, 1, 1)}
+    shapes = {"grad_output": (1, 1, rows, columns)}
+    return Sum("upsample_nearest2d_backward", shapes, (rows * columns,), attributes)
+
+
+def grid_sampler(axes: int, points: int, dtype: str = "float32") -> Sum:
+    """All points lie in the middle of one cell."""
+    ones = (1,) * (axes - 1)
+    shapes = {"grad_output": (1, 1, *ones, points), "input": (1, 1, *ones, 1), "grid": (1, *ones, points, axes)}
+    return Sum(f"grid_sampler{axes}d_backward", shapes, (points, None), MODES, {"grid": 0}, dtype=dtype)
+
+
+def grid_of_channels(axes: int, channels: int) -> Sum:
+    """One point in the middle of the only two cells, whose values differ by 1 in each channel."""
+    ones = (1,) * (axes - 1)
+    shapes = {"grad_output": (1, channels, *ones, 1), "input": (1, channels, *ones, 2), "grid": (1, *ones, 1, axes)}
+    along = np.array([channels, 0, 0][:axes])
+    values = {"grid": 0, "input": np.array([0, 1])}
+    return Sum(f"grid_sampler{axes}d_backward", shapes, (None, along), MODES, values)
+
+
+MODES = {"interpolation_mode": 0, "padding_mode": 1, "align_corners": False}
+
+
+def max_pool(name: str, windows: int) -> Sum:
+    """Windows that all chose the one cell in which they overlap."""
+    shapes = {"grad_output": (1, 1, 1, windows), "self": (1, 1, 1, 2 * windows - 1), "indices": (1, 1, 1, windows)}
+    chosen = np.zeros(shapes["self"])
+    chosen[..., windows - 1] = windows
+    attributes = {
+        "kernel_size": (1, windows), "stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "ceil_mode": False
+    }  # fmt: skip
+    return Sum(name, shapes, (chosen,), attributes, {"indices": windows - 1}, {"indices": "int32"})
+
+
+def avg_pool(rows: int, columns: int) -> Sum:
+    """Windows of which each is over the one cell in the middle."""
+    shapes = {"grad_output": (1, 1, rows, columns), "self": (1, 1, 2 * rows - 1, 2 * columns - 1)}
+    over = [np.minimum(np.arange(1, 2 * each), np.arange(2 * each - 1, 0, -1)) for each in (rows, columns)]
+    shares = np.multiply.outer(*over)[None, None] / (rows * columns)
+    attributes = {"kernel_size": (rows, columns), "stride": (1, 1)}
+    return Sum("avg_pool2d_backward", shapes, (shares,), attributes, grad=1000.1)
+
+
+def roi_align(boxes: int, side: int) -> Sum:
+    """Boxes over one cell."""
+    attributes = {
+        "input_shape": (1, 1, 1, 1), "pooled_height": side, "pooled_width": side, "spatial_scale": 1.0,
+        "sampling_ratio": 1, "aligned": False,
+    }  # fmt: skip
+    shapes = {"grad_output": (boxes, 1, side, side), "boxes": (boxes, 5)}
+    corners = np.array([0, 0, 0, 1, 1])
+    return Sum("roi_align_v2_backward", shapes, (boxes * side * side,), attributes, {"boxes": corners})
+
+
+def sums(terms: int) -> tuple[Sum, ...]:
+    """Of so many terms, a power of 4; fewer where windows overlap, because the time is the square of their number."""
+    side = isqrt(terms)
+    return (
+        layer_norm(terms, 1), layer_norm(1, terms), layer_norm(side, side),
+        rms_norm(terms, 1), rms_norm(1, terms), rms_norm(side, side),
+        group_norm(terms, 1), group_norm(1, terms), batch_norm(terms, 1), batch_norm(1, terms),
+        softmax("softmax_backward", 1, 1, terms, dim=-1), softmax("softmax_backward", 1, terms, 2, dim=0),
+        softmax("log_softmax_backward", 0, 1, terms, dim=-1), softmax("log_softmax_backward", 0, terms, 2, dim=0),
+        embedding(terms),
+        folded("adaptive_avg_pool2d_backward", side, side),
+        folded("adaptive_avg_pool3d_backward", 16, side // 16, side),
+        avg_pool(1, 2 * side), avg_pool(32, side // 32),
+        upsample(side, side), upsample(1, terms), upsample(terms, 1),
+        folded("replication_pad1d_backward", terms, padding=(terms - 1, 0)),
+        folded("replication_pad2d_backward", side, side, padding=(0, side - 1, side - 1, 0)),
+        folded("replication_pad3d_backward", 16, side // 16, side, padding=(0, side - 1, 0, side // 16 - 1, 15, 0)),
+        max_pool("max_pool2d_with_indices_backward", terms // 16),
+        max_pool("max_pool2d_with_mask_backward", side),
+        grid_sampler(2, terms), grid_sampler(3, terms), grid_sampler(2, terms, "float16"),
+        grid_of_channels(2, terms), grid_of_channels(3, terms),
+        roi_align(1, side), roi_align(terms // 64, 8),
+    )  # fmt: skip
+
+
+LONG = sums(1 << 22)
+
+
+def arrays_for(typed: TypedCase, sum: Sum) -> Arrays:
+    types = typed.arguments.inputs
+    return {
+        name: np.broadcast_to(sum.values.get(name, 1), types[name].shape).astype(types[name].dtype.numpy, "C")
+        for name in sum.shapes
+    }
+
+
+@pytest.mark.parametrize("sum", [*LONG, rms_norm(40960, 1, grad=0.1)], ids=str)
+def test_sums_of_many_terms(acl: Library, sum: Sum) -> None:
+    typed = sum.typed()
+    arrays = arrays_for(typed, sum)
+    arrays["grad_output"] = np.full_like(arrays["grad_output"], sum.grad)
+    grad = float(arrays["grad_output"].flat[0])
+    tolerance = typed.spec.tolerance(PRODUCT, sum.dtype)
+    for found, terms in zip(arrays_of(gradient_of(acl, typed, **arrays)), sum.outputs, strict=True):
+        if terms is not None:
+            expected = np.broadcast_to(np.float64(terms) * grad, found.shape)
+            assert (np.abs(found - expected) <= tolerance.limit(expected)).all(), (found.flat[0], expected.flat[0])
+
+
+def test_every_operator_with_a_sum_has_one_here() -> None:
+    """The others compute or move elements alone, or add up at most 27 copies of a reflected cell."""
+    with_sum = {each.operator for each in LONG}
+    assert [name for name in OPERATORS if name not in {*with_sum, *ORDERS, "swi_glu_grad"}] == [
+        "max_unpool2d_backward", "max_unpool3d_backward",
+        "reflection_pad1d_backward", "reflection_pad2d_backward", "reflection_pad3d_backward",
+    ]  # fmt: skip
+
+
+def print_sums(acl: Library) -> None:
+    """Runs in a process of its own, because a process has one vector level and one number of threads."""
+    acl.call("aclInit", None)
+    acl.call("aclrtSetDevice", 0)
+    for sum in sums(1 << 16):
+        typed = sum.typed()
+        arrays = arrays_for(typed, sum)
+        grads = arrays["grad_output"]
+        arrays["grad_output"] = np.random.default_rng(0).standard_normal(grads.shape).astype(grads.dtype)
+        data = b"".join(each.tobytes() for each in arrays_of(gradient_of(acl, typed, **arrays)))
+        print(sum, hashlib.sha256(data).hexdigest())
+
+
+def test_long_sums_are_the_same_bits_at_every_level_and_with_any_number_of_threads(
+    vector_levels: list[str], run_program: Callable[..., list[str]]
+) -> None:
+    first, *others = [
+        run_program(call_of(print_sums), {"vector_level": level, "threads": threads})
+        for level, threads in ((vector_levels[0], 1), *((level, 3) for level in vector_levels[1:]))
+    ]
+    assert len(first) == len(LONG)
+    for other in others:
+        assert set(other) ^ set(first) == set()
