@@ -70,12 +70,13 @@ class BatchWork final : public SubmittedWork {
 std::shared_ptr<Cancellation> SubmitBatch(
     ServedDevice& served, py::object ticket,
     const std::vector<std::tuple<std::shared_ptr<CallPlan>, Contents, std::string>>& calls, double deadline,
-    const py::object& released_ticket, std::size_t stream_limit) {
+    const py::object& released_ticket, std::size_t stream_limit, const std::vector<std::size_t>& workspace_limits) {
   const std::shared_ptr<const TicketReturn> released = ReturnOf(served, released_ticket);
   std::vector<std::shared_ptr<HeldCall>> held;
   std::vector<ReplyBuffer::Section> sections;
   for (const auto& [plan, contents, prefix] : calls) {
-    held.push_back(MakeHeldCall(served, plan, contents, released));
+    const std::size_t workspace_limit = workspace_limits.empty() ? SIZE_MAX : workspace_limits.at(held.size());
+    held.push_back(MakeHeldCall(served, plan, contents, workspace_limit, released));
     sections.emplace_back(prefix, 0);
     for (const auto& [bytes, reply_prefix] : ReturnedOutputs(*held.back())) {
       sections.emplace_back(reply_prefix, bytes.size_bytes);
@@ -99,7 +100,8 @@ std::shared_ptr<Cancellation> SubmitBatch(
 
 void BindBatches(DeviceClass& device) {
   device.def("submit_batch", &SubmitBatch, py::arg("ticket"), py::arg("calls"), py::arg("deadline"),
-             py::arg("released_ticket") = py::none(), py::arg("stream_limit") = SIZE_MAX);
+             py::arg("released_ticket") = py::none(), py::arg("stream_limit") = SIZE_MAX,
+             py::arg("workspace_limits") = std::vector<std::size_t>{});
 }
 
 }  // namespace aclgrad

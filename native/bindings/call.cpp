@@ -2,6 +2,8 @@
 
 #include <pybind11/stl.h>
 
+#include <cstdint>
+
 #include "held_call.h"
 #include "meeting.h"
 #include "staged_copies.h"
@@ -66,9 +68,10 @@ void MakeReply(HeldCall& held) {
 
 std::shared_ptr<Cancellation> Submit(ServedDevice& served, py::object ticket, std::shared_ptr<const CallPlan> plan,
                                      const Contents& contents, double deadline, std::optional<double> wait_until,
-                                     const py::object& released_ticket, std::shared_ptr<Meeting> meeting) {
+                                     const py::object& released_ticket, std::shared_ptr<Meeting> meeting,
+                                     std::size_t workspace_limit) {
   const std::shared_ptr<HeldCall> held =
-      MakeHeldCall(served, std::move(plan), contents, ReturnOf(served, released_ticket));
+      MakeHeldCall(served, std::move(plan), contents, workspace_limit, ReturnOf(served, released_ticket));
   MakeReply(*held);
   auto work = std::make_unique<CallWork>(std::move(ticket), served.device, held, DeadlineOf(deadline),
                                          DeadlineOf(wait_until.value_or(deadline)));
@@ -80,9 +83,9 @@ std::shared_ptr<Cancellation> Submit(ServedDevice& served, py::object ticket, st
 
 // Keeps the GIL: another thread would take longer to get and give it back than the call takes.
 py::object RunShort(ServedDevice& served, std::shared_ptr<const CallPlan> plan, const Contents& contents,
-                    double deadline, const py::object& released_ticket) {
+                    double deadline, const py::object& released_ticket, std::size_t workspace_limit) {
   const auto released = std::make_shared<TicketReturn>(served.completions, released_ticket);
-  const std::shared_ptr<HeldCall> held = MakeHeldCall(served, std::move(plan), contents, released);
+  const std::shared_ptr<HeldCall> held = MakeHeldCall(served, std::move(plan), contents, workspace_limit, released);
   MakeReply(*held);
   if (Deadline::clock::now() >= DeadlineOf(deadline)) throw NotBegun("the call", "its deadline passed before it began");
   ApplyChecks(*held);
@@ -95,9 +98,9 @@ std::shared_ptr<Cancellation> SubmitInto(ServedDevice& served, py::object ticket
                                          const Contents& contents, const std::vector<StagedTensor>& targets,
                                          double deadline, std::optional<double> wait_until,
                                          const py::object& released_ticket, const std::vector<Write>& writes,
-                                         const std::vector<Read>& reads) {
+                                         const std::vector<Read>& reads, std::size_t workspace_limit) {
   const std::shared_ptr<HeldCall> held =
-      MakeHeldCall(served, std::move(plan), contents, ReturnOf(served, released_ticket));
+      MakeHeldCall(served, std::move(plan), contents, workspace_limit, ReturnOf(served, released_ticket));
   const std::vector<ReturnedOutput> outputs = ReturnedOutputs(*held);
   if (targets.size() != outputs.size()) {
     throw py::value_error("the call returns " + std::to_string(outputs.size()) + " outputs; " +
@@ -127,13 +130,14 @@ void BindCalls(py::module_& module, DeviceClass& device) {
   py::class_<Meeting, std::shared_ptr<Meeting>>(module, "Meeting").def(py::init<std::size_t>(), py::arg("count"));
   device
       .def("submit", &Submit, py::arg("ticket"), py::arg("plan").none(false), py::arg("contents"), py::arg("deadline"),
-           py::arg("wait_until") = std::nullopt, py::arg("released_ticket") = py::none(), py::arg("meeting") = nullptr)
+           py::arg("wait_until") = std::nullopt, py::arg("released_ticket") = py::none(), py::arg("meeting") = nullptr,
+           py::arg("workspace_limit") = SIZE_MAX)
       .def("run_short", &RunShort, py::arg("plan").none(false), py::arg("contents"), py::arg("deadline"),
-           py::arg("released_ticket"))
+           py::arg("released_ticket"), py::arg("workspace_limit") = SIZE_MAX)
       .def("submit_into", &SubmitInto, py::arg("ticket"), py::arg("plan").none(false), py::arg("contents"),
            py::arg("targets"), py::arg("deadline"), py::arg("wait_until") = std::nullopt,
            py::arg("released_ticket") = py::none(), py::arg("writes") = std::vector<Write>{},
-           py::arg("reads") = std::vector<Read>{});
+           py::arg("reads") = std::vector<Read>{}, py::arg("workspace_limit") = SIZE_MAX);
 }
 
 }  // namespace aclgrad

@@ -67,6 +67,7 @@ void BindCallPlan(py::module_& module) {
       .def(py::init(&MakePlan), py::arg("symbol"), py::arg("inputs"), py::arg("attributes"), py::arg("outputs"),
            py::arg("is_empty") = false, py::arg("is_spatial") = true, py::arg("is_planned_alone") = false,
            py::arg("untouched") = std::map<std::size_t, std::size_t>{})
+      .def_property_readonly("key", [](const CallPlan& plan) { return py::bytes(plan.call.form->key); })
       .def_property_readonly("is_short", [](const CallPlan& plan) { return plan.is_short.load(); });
 }
 

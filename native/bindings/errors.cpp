@@ -21,6 +21,7 @@ py::handle library_error_type;
 py::handle acl_error_type;
 py::handle out_of_memory_type;
 py::handle invalid_value_type;
+py::handle workspace_error_type;
 
 py::object FromAcl(const py::handle& type, const AclError& error) {
   py::object instance = type(TextOf(error.what()));
@@ -64,6 +65,10 @@ py::object ToPython(const std::exception_ptr& error) {
     instance.attr("work") = caught.work;
     instance.attr("limit") = caught.limit;
     return instance;
+  } catch (const WorkspaceTooLarge& caught) {
+    py::object instance = workspace_error_type(caught.what());
+    instance.attr("size_bytes") = caught.size_bytes;
+    return instance;
   } catch (const std::system_error& caught) {
     return py::handle(PyExc_OSError)(caught.code().value(), TextOf(caught.what()));
   } catch (const std::bad_alloc&) {
@@ -84,12 +89,15 @@ void BindErrors(py::module_& module) {
   acl_error_type = py::exception<AclError>(module, "AclError", PyExc_RuntimeError).release();
   out_of_memory_type = py::exception<OutOfMemory>(module, "OutOfMemoryError", acl_error_type).release();
   invalid_value_type = py::exception<InvalidInput>(module, "InvalidValueError", PyExc_ValueError).release();
+  workspace_error_type = py::exception<WorkspaceTooLarge>(module, "WorkspaceError", PyExc_RuntimeError).release();
   py::register_exception_translator([](std::exception_ptr pointer) {
     try {
       if (pointer) std::rethrow_exception(pointer);
     } catch (const AclError&) {
       SetError(ToPython(std::current_exception()));
     } catch (const LibraryError&) {
+      SetError(ToPython(std::current_exception()));
+    } catch (const WorkspaceTooLarge&) {
       SetError(ToPython(std::current_exception()));
     } catch (const InvalidInput&) {
       SetError(ToPython(std::current_exception()));

@@ -26,7 +26,8 @@ class CallDeletion final : public SubmittedWork {
 }  // namespace
 
 std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<const CallPlan> plan,
-                                       const Contents& contents, std::shared_ptr<const TicketReturn> released) {
+                                       const Contents& contents, std::size_t workspace_limit,
+                                       std::shared_ptr<const TicketReturn> released) {
   // A thread without the GIL is a device thread, and the completions outlive those.
   const auto delete_with_gil = [&completions = *served.completions](HeldCall* held) {
     // Once the interpreter has ended, PyGILState_Check alone returns true for every thread.
@@ -40,6 +41,7 @@ std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<con
   held->released = std::move(released);
   if (plan == nullptr) throw py::type_error("a call has no plan");
   held->call = plan->call;
+  held->call.workspace_limit = workspace_limit;
   held->plan = std::move(plan);
   if (contents.size() != held->call.inputs.size()) {
     throw py::value_error("the operator has " + std::to_string(held->call.inputs.size()) + " inputs; " +

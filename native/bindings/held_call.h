@@ -30,7 +30,7 @@ struct HeldCall {
 
 // Throws ValueError for contents that do not fit the plan. Use it with the GIL held.
 [[nodiscard]] std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<const CallPlan> plan,
-                                                     const Contents& contents,
+                                                     const Contents& contents, std::size_t workspace_limit,
                                                      std::shared_ptr<const TicketReturn> released);
 
 // Throws ValueError for a tensor that is closed, or that another device has. `what` names the tensor.

@@ -15,7 +15,6 @@ void BindPool(py::module_& module) {
       .def_readonly("peak_reserved_bytes", &PoolStatistics::peak_reserved_bytes)
       .def_readonly("limit_bytes", &PoolStatistics::limit_bytes)
       .def_readonly("largest_free_bytes", &PoolStatistics::largest_free_bytes)
-      .def_readonly("workspace_bytes", &PoolStatistics::workspace_bytes)
       .def_readonly("allocation_count", &PoolStatistics::allocation_count)
       .def_readonly("hit_count", &PoolStatistics::hit_count)
       .def_readonly("retry_count", &PoolStatistics::retry_count)

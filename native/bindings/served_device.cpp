@@ -18,7 +18,8 @@ std::unique_ptr<ServedDevice, CloseWithoutGil> Open(
     std::shared_ptr<AclLibrary> library, int index, const std::shared_ptr<Completions>& completions,
     std::optional<std::size_t> pool_limit_bytes, std::size_t stream_limit, std::size_t copy_threads,
     std::size_t copy_stream_limit, std::optional<std::size_t> pool_high_water_bytes, bool pool_pass_through,
-    std::size_t executor_limit, bool deterministic, int32_t hang_timeout_ms, std::size_t process_count) {
+    std::size_t executor_limit, bool deterministic, int32_t hang_timeout_ms, std::size_t process_count,
+    std::size_t pinned_limit_bytes) {
   const py::gil_scoped_release release;
   DeviceOptions options{pool_limit_bytes, pool_high_water_bytes, pool_pass_through, stream_limit,
                         executor_limit,   deterministic,         hang_timeout_ms};
@@ -26,6 +27,7 @@ std::unique_ptr<ServedDevice, CloseWithoutGil> Open(
   options.process_count = process_count;
   // Besides those of ServedDevice, that of the caller, who runs short calls.
   options.thread_count = stream_limit + copy_threads + kStagingThreads + 1;
+  options.pinned_limit_bytes = pinned_limit_bytes;
   return std::unique_ptr<ServedDevice, CloseWithoutGil>(
       new ServedDevice(std::move(library), index, options, copy_threads, completions));
 }
@@ -36,8 +38,8 @@ class ReturnedTicket final : public SubmittedWork {
   void Run() override {}
 };
 
-// Free and total bytes of the device, the pool's statistics, streams, streams in use, abandoned work, and the executor
-// caches' statistics.
+// Free and total bytes of the device, the pool's statistics, streams, streams in use, abandoned work, the executor
+// caches' statistics, and pinned memory.
 class StateWork final : public SubmittedWork {
  public:
   StateWork(py::object given_ticket, Device& device) : SubmittedWork(std::move(given_ticket)), device_(device) {}
@@ -49,10 +51,12 @@ class StateWork final : public SubmittedWork {
     leased_ = device_.leased_stream_count();
     abandoned_ = device_.abandoned_count();
     executors_ = device_.executor_statistics();
+    pinned_ = device_.pinned_bytes();
   }
 
   [[nodiscard]] py::object Result() override {
-    return py::make_tuple(memory_.free_bytes, memory_.total_bytes, pool_, streams_, leased_, abandoned_, executors_);
+    return py::make_tuple(memory_.free_bytes, memory_.total_bytes, pool_, streams_, leased_, abandoned_, executors_,
+                          pinned_);
   }
 
  private:
@@ -63,6 +67,7 @@ class StateWork final : public SubmittedWork {
   std::size_t leased_ = 0;
   std::size_t abandoned_ = 0;
   ExecutorStatistics executors_;
+  std::size_t pinned_ = 0;
 };
 
 template <typename Function>
@@ -121,7 +126,8 @@ DeviceClass BindDevice(py::module_& module) {
            py::kw_only(), py::arg("pool_limit_bytes"), py::arg("stream_limit"), py::arg("copy_threads") = 2,
            py::arg("copy_stream_limit") = 32, py::arg("pool_high_water_bytes") = std::nullopt,
            py::arg("pool_pass_through") = false, py::arg("executor_limit") = 0, py::arg("deterministic") = false,
-           py::arg("hang_timeout_ms") = 60'000, py::arg("process_count") = 1)
+           py::arg("hang_timeout_ms") = 60'000, py::arg("process_count") = 1,
+           py::arg("pinned_limit_bytes") = DeviceOptions().pinned_limit_bytes)
       .def(
           "release_finished",
           [](ServedDevice& served, py::object ticket) {

@@ -58,17 +58,21 @@ void BindValues(py::module_& module) {
       .value("BITS", MaskEncoding::kBits);
   py::class_<IndexCheck>(module, "IndexCheck")
       .def(py::init<int64_t, std::size_t>(), py::arg("bound"), py::arg("item_bytes") = sizeof(int64_t))
-      .def("apply", &ApplyTo, py::arg("data"));
+      .def("apply", &ApplyTo, py::arg("data"))
+      .def("encoded_bytes", &EncodedBytes, py::arg("size_bytes"));
   py::class_<ArgmaxCheck>(module, "ArgmaxCheck")
       .def(py::init<Pooling, std::size_t, int64_t, int64_t, MaskEncoding>(), py::arg("pooling"), py::arg("item_bytes"),
            py::arg("batch"), py::arg("channels"), py::arg("encoding"))
-      .def("apply", &ApplyTo, py::arg("data"));
+      .def("apply", &ApplyTo, py::arg("data"))
+      .def("encoded_bytes", &EncodedBytes, py::arg("size_bytes"));
   py::class_<BoxCheck>(module, "BoxCheck")
       .def(py::init<RoiAlign, double>(), py::arg("roi_align"), py::arg("max_work"))
-      .def("apply", &ApplyTo, py::arg("data"));
+      .def("apply", &ApplyTo, py::arg("data"))
+      .def("encoded_bytes", &EncodedBytes, py::arg("size_bytes"));
   py::class_<VarianceCheck>(module, "VarianceCheck")
       .def(py::init<double, double, bool>(), py::arg("eps"), py::arg("tolerance"), py::arg("is_converted"))
-      .def("apply", &ApplyTo, py::arg("data"));
+      .def("apply", &ApplyTo, py::arg("data"))
+      .def("encoded_bytes", &EncodedBytes, py::arg("size_bytes"));
 }
 
 }  // namespace aclgrad

@@ -11,8 +11,6 @@ namespace aclgrad {
 namespace {
 
 constexpr std::size_t kDefaultPoolTenths = 9;
-// Two halves for each copy, and as much again because the pool's segments are larger.
-constexpr std::size_t kPinnedBytesPerCopy = 4 * Staging::kHalfBytes;
 // The longest time that the destructor waits for all abandoned work.
 constexpr std::chrono::seconds kAbandonedWorkTimeout{5};
 
@@ -41,11 +39,7 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
   pool.spare_bytes = options.pool_limit_bytes ? 0 : tenth;
   pool.high_water_bytes = options.pool_high_water_bytes.value_or(pool.limit_bytes);
   pool.pass_through = options.pool_pass_through;
-  // What abandoned work held and idle workspaces are released before this call is refused.
-  pool.reclaim = [this](aclrtStream stream) {
-    ReleaseFinished();
-    streams_->Trim(stream);
-  };
+  pool.reclaim = [this] { ReleaseFinished(); };
   // The pool itself pads the blocks that it cuts.
   MemorySource source = Watched(DeviceMemorySource(acl, pool.pass_through));
   source.free_bytes = [this] {
@@ -53,20 +47,14 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
     return FreeMemory().free_bytes;
   };
   memory_ = std::make_unique<MemoryPool>(acl, source, pool);
-  pinned_ = std::make_unique<MemoryPool>(acl, Watched(PinnedMemorySource(acl)),
-                                         PoolOptions{options.copy_stream_limit * kPinnedBytesPerCopy});
-  // Blocks of one size that streams keep need not be cut from larger ones.
-  PoolOptions call_pinned{options.stream_limit * Stream::kPinnedBytes};
-  call_pinned.pass_through = true;
-  call_pinned_ = std::make_unique<MemoryPool>(acl, Watched(PinnedMemorySource(acl)), call_pinned);
-  copy_streams_ = std::make_unique<StreamPool>(acl, *memory_, *call_pinned_, steps_,
-                                               StreamPoolOptions{options.copy_stream_limit, 0});
+  pinned_ =
+      std::make_unique<MemoryPool>(acl, Watched(PinnedMemorySource(acl)), PoolOptions{options.pinned_limit_bytes});
+  copy_streams_ = std::make_unique<StreamPool>(acl, steps_, StreamPoolOptions{options.copy_stream_limit, 0});
   if (!acl.host_pointers()) {
     copy_path_.emplace(CopyPath{*copy_streams_, *pinned_, [this] { ReleaseFinished(); }});
     copy_streams_->MakeFirst();
   }
-  streams_ = std::make_unique<StreamPool>(acl, *memory_, *call_pinned_, steps_,
-                                          StreamPoolOptions{options.stream_limit, options.executor_limit});
+  streams_ = std::make_unique<StreamPool>(acl, steps_, StreamPoolOptions{options.stream_limit, options.executor_limit});
   streams_->MakeFirst();
 }
 
@@ -81,7 +69,6 @@ Device::~Device() {
   quarantine_.clear();
   copy_streams_.reset();
   streams_.reset();
-  call_pinned_.reset();
   pinned_.reset();
   memory_.reset();
 }
@@ -120,7 +107,8 @@ bool Device::ExecuteShort(std::shared_ptr<const OperatorCall> call, Deadline dea
 }
 
 bool Device::Run(StreamLease stream, std::shared_ptr<const OperatorCall> call, Deadline deadline, Deadline wait_until) {
-  auto execution = std::make_unique<Execution>(*library_, *memory_, steps_, loss_, std::move(stream), std::move(call));
+  auto execution =
+      std::make_unique<Execution>(*library_, *memory_, *pinned_, steps_, loss_, std::move(stream), std::move(call));
   RunStep(execution, [&](Execution& each) {
     each.Start(deadline);
     each.Finish(deadline, wait_until);
@@ -169,8 +157,8 @@ std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared
       throw_if_over();
       // Its place first: without memory for that, work that is under way would end.
       decltype(running) started;
-      started.emplace_back(
-          index, std::make_unique<Execution>(*library_, *memory_, steps_, loss_, std::move(stream), calls[index]));
+      started.emplace_back(index, std::make_unique<Execution>(*library_, *memory_, *pinned_, steps_, loss_,
+                                                              std::move(stream), calls[index]));
       RunStep(started.front().second, [&](Execution& each) { each.Start(deadline); });
       running.splice(running.end(), started);
     } catch (...) {
@@ -195,7 +183,6 @@ void StagingDeleter::operator()(Staging* staging) const {
 
 void Device::Trim() {
   ReleaseFinished();
-  streams_->Trim();
   memory_->Trim();
   pinned_->Trim();
 }
@@ -204,14 +191,6 @@ void Device::DropExecutors() noexcept {
   // Not MakeCurrent, for the reason that the destructor has.
   library_->Ignore((*library_)->aclrtSetCurrentContext(context_));
   streams_->DropExecutors();
-}
-
-PoolStatistics Device::pool_statistics() const {
-  PoolStatistics statistics = memory_->Statistics();
-  // Calls come and go between the two reads, so the first value may exceed the second.
-  statistics.workspace_bytes = std::min(streams_->idle_workspace_bytes(), statistics.allocated_bytes);
-  statistics.allocated_bytes -= statistics.workspace_bytes;
-  return statistics;
 }
 
 DeviceMemory Device::Memory() {

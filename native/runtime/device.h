@@ -41,6 +41,8 @@ struct DeviceOptions {
   std::size_t copy_stream_limit = 32;
   // Threads that use the device at once; the steps of more are not all watched.
   std::size_t thread_count = 64;
+  // Pinned memory of the host for all copies; what does not fit is copied from and to pageable memory.
+  std::size_t pinned_limit_bytes = std::size_t{128} << 20;
   // The processes that share the device, this one included.
   std::size_t process_count = 1;
 };
@@ -70,7 +72,8 @@ class Device {
 
   // Copies the inputs to the device, runs the operator and copies the output back. Blocks; any thread may call. A call
   // that has not begun by its deadline never begins; the kernel of another one is waited for until wait_until.
-  // Throws AclError (507046 if the kernel was not done in time), NotBegun, OutOfMemory, std::out_of_range for an
+  // Throws AclError (507046 if the kernel was not done in time), NotBegun, OutOfMemory, WorkspaceTooLarge if the
+  // operator needs a larger workspace than the call allows, of which nothing was begun, std::out_of_range for an
   // operator without a row, and std::invalid_argument for a call that does not fit the operator's parameters. After a
   // code of FaultClass::kDeviceLost, every later call fails with it at once.
   // Returns whether the library says that such a call is short: it takes less time than waking a thread.
@@ -116,7 +119,8 @@ class Device {
   [[nodiscard]] const std::string& soc_name() const noexcept { return soc_name_; }
   [[nodiscard]] bool is_deterministic() const noexcept { return deterministic_; }
   [[nodiscard]] std::size_t pool_limit_bytes() const noexcept { return memory_->limit_bytes(); }
-  [[nodiscard]] PoolStatistics pool_statistics() const;
+  [[nodiscard]] PoolStatistics pool_statistics() const { return memory_->Statistics(); }
+  [[nodiscard]] std::size_t pinned_bytes() const { return pinned_->Statistics().reserved_bytes; }
   [[nodiscard]] std::size_t stream_count() const { return streams_->stream_count(); }
   [[nodiscard]] std::size_t leased_stream_count() const { return streams_->leased_count(); }
   [[nodiscard]] ExecutorStatistics executor_statistics() const noexcept { return streams_->executor_statistics(); }
@@ -163,8 +167,7 @@ class Device {
   DeviceLoss loss_;
   StepWatch steps_;
   std::unique_ptr<MemoryPool> memory_;
-  std::unique_ptr<MemoryPool> pinned_;       // of copies
-  std::unique_ptr<MemoryPool> call_pinned_;  // of streams
+  std::unique_ptr<MemoryPool> pinned_;
   std::unique_ptr<StreamPool> streams_;
   std::unique_ptr<StreamPool> copy_streams_;
   std::optional<CopyPath> copy_path_;  // if the device does not take host addresses

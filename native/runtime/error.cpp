@@ -23,4 +23,9 @@ OutOfMemory::OutOfMemory(std::size_t size_bytes, std::size_t allocated_bytes, st
       allocated_bytes_(allocated_bytes),
       limit_bytes_(limit_bytes) {}
 
+WorkspaceTooLarge::WorkspaceTooLarge(std::size_t size)
+    : std::runtime_error("the operator needs a workspace of " + std::to_string(size) +
+                         " bytes, more than its call may have"),
+      size_bytes(size) {}
+
 }  // namespace aclgrad

@@ -58,4 +58,11 @@ class OutOfMemory : public AclError {
   std::size_t limit_bytes_;
 };
 
+// The operator needs a larger workspace than its call may have. Nothing of the call is under way.
+class WorkspaceTooLarge : public std::runtime_error {
+ public:
+  explicit WorkspaceTooLarge(std::size_t size);
+  const std::size_t size_bytes;
+};
+
 }  // namespace aclgrad

@@ -1,5 +1,6 @@
 #include "execution.h"
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -14,18 +15,26 @@ namespace {
 
 constexpr int32_t kUnwritten = 0xFF;  // each byte
 
+
+std::size_t Aligned(std::size_t size_bytes) {
+  return (size_bytes + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+}
+
 }  // namespace
 
-Execution::Execution(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, const DeviceLoss& loss,
-                     StreamLease stream, std::shared_ptr<const OperatorCall> call)
+Execution::Execution(const AclLibrary& library, MemoryPool& memory, MemoryPool& pinned_memory, StepWatch& steps,
+                     const DeviceLoss& loss, StreamLease stream, std::shared_ptr<const OperatorCall> call)
     : library_(library),
       memory_(memory),
+      pinned_memory_(pinned_memory),
       steps_(steps),
       loss_(loss),
       call_(std::move(call)),
       stream_(std::move(stream)) {}
 
 void Execution::Start(Deadline deadline) {
+  // A device that takes host addresses copies by itself at once. A stream would wake a thread for it.
+  if (!library_.host_pointers()) pinned_ = pinned_memory_.TryAllocate(PinnedBytes());
   outputs_ = PrepareOutputs();
   const std::vector<void*> inputs = PrepareInputs();
   // Blocking copies and allocations may take long. A kernel that begins late would look as if it hung.
@@ -111,8 +120,7 @@ bool Execution::IsInPlace(std::size_t output) const {
 }
 
 void Execution::CopyIn(const PoolBlock& block, const HostBytes& bytes) {
-  // A device that takes host addresses copies by itself at once. A stream would wake a thread for it.
-  std::byte* const pinned = library_.host_pointers() ? nullptr : TakePinned(bytes.size_bytes);
+  std::byte* const pinned = TakePinned(bytes.size_bytes);
   if (pinned != nullptr) {
     std::memcpy(pinned, bytes.data, bytes.size_bytes);
     copies_in_.push_back({pinned, block.address(), bytes.size_bytes});
@@ -122,12 +130,26 @@ void Execution::CopyIn(const PoolBlock& block, const HostBytes& bytes) {
   }
 }
 
+std::size_t Execution::PinnedBytes() const {
+  std::size_t inputs = 0;
+  std::size_t outputs = 0;
+  const auto add = [](std::size_t& sum, std::size_t size_bytes) {
+    if (size_bytes <= kMostPinnedBytes) sum += Aligned(size_bytes);
+  };
+  for (const InputBytes& input : call_->inputs) {
+    if (const auto* host = std::get_if<HostBytes>(&input)) add(inputs, host->size_bytes);
+  }
+  for (std::size_t i = 0; i < call_->outputs.size(); ++i) {
+    const OutputBytes& output = call_->outputs[i];
+    if (call_->form->outputs[i].is_returned() && !output.is_on_device) add(outputs, output.size_bytes);
+  }
+  return std::min(std::max(inputs, outputs), kMostPinnedBytes);
+}
+
 std::byte* Execution::TakePinned(std::size_t size_bytes) {
-  if (size_bytes == 0 || size_bytes > Stream::kPinnedBytes - pinned_bytes_) return nullptr;
-  std::byte* place = stream_->Pinned() + pinned_bytes_;
-  const std::size_t end = pinned_bytes_ + size_bytes;
-  pinned_bytes_ = (end + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
-  return place;
+  const std::size_t end = pinned_bytes_ + Aligned(size_bytes);
+  if (size_bytes == 0 || end > pinned_.capacity()) return nullptr;
+  return static_cast<std::byte*>(pinned_.address()) + std::exchange(pinned_bytes_, end);
 }
 
 void Execution::Launch(const std::vector<void*>& inputs) {
@@ -140,7 +162,7 @@ void Execution::Launch(const std::vector<void*>& inputs) {
     if (PlannedCall* kept = executors.Find(key)) {
       is_short_ = kept->is_short;
       SetAddresses(*kept, inputs);
-      return RunKept(op, key, *kept, stream_->Workspace(kept->workspace_bytes));
+      return RunKept(op, key, *kept, Workspace(kept->workspace_bytes));
     }
   }
   planned_ = Plan(op, inputs);
@@ -150,9 +172,14 @@ void Execution::Launch(const std::vector<void*>& inputs) {
   PlannedCall& planned = kept != nullptr ? *kept : planned_;
   is_short_ = planned.is_short = library_.IsShort(planned.executor.get());
   // Before phase 2, which always consumes the executor: until then we have to destroy it.
-  void* workspace = stream_->Workspace(workspace_bytes);
+  void* const workspace = Workspace(workspace_bytes);
   if (kept != nullptr) return RunKept(op, key, *kept, workspace);
   Queue(op, workspace, workspace_bytes, planned_.executor.release());
+}
+
+void* Execution::Workspace(std::size_t size_bytes) {
+  if (size_bytes > call_->workspace_limit) throw WorkspaceTooLarge(size_bytes);
+  return size_bytes == 0 ? nullptr : Allocate(size_bytes).address();
 }
 
 void Execution::RunKept(const Operator& op, const std::string& key, const PlannedCall& kept, void* workspace) {
@@ -252,7 +279,7 @@ void Execution::Copy(void* target, std::size_t capacity, const void* source, std
 }
 
 const PoolBlock& Execution::Allocate(std::size_t size_bytes) {
-  return blocks_.emplace_back(memory_.Allocate(size_bytes, stream_->get()));
+  return blocks_.emplace_back(memory_.Allocate(size_bytes));
 }
 
 }  // namespace aclgrad

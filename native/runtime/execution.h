@@ -1,8 +1,8 @@
 // One operator call in progress on a device, with the stream, the memory and the tensors that it holds.
 //
-// On a device that takes no host addresses, tensors pass through the pinned memory of the stream: copies in, kernel and
-// copies out are queued one after the other, and one wait ends them all. Tensors that do not fit into it are copied
-// from and to pageable memory, which blocks: their copies take so long that the way of starting them no longer matters.
+// On a device that takes no host addresses, tensors pass through a block of pinned memory: copies in, kernel and copies
+// out are queued one after the other, and one wait ends them all. Tensors that do not fit into it are copied from and
+// to pageable memory, which blocks: their copies take so long that the way of starting them no longer matters.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,11 @@ namespace aclgrad {
 
 class Execution final : public DeviceWork {
  public:
-  Execution(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, const DeviceLoss& loss, StreamLease stream,
-            std::shared_ptr<const OperatorCall> call);
+  // The inputs of most calls, and then their outputs. The copies of larger tensors take milliseconds.
+  static constexpr std::size_t kMostPinnedBytes = std::size_t{4} << 20;
+
+  Execution(const AclLibrary& library, MemoryPool& memory, MemoryPool& pinned_memory, StepWatch& steps,
+            const DeviceLoss& loss, StreamLease stream, std::shared_ptr<const OperatorCall> call);
 
   // Plans, and queues the call's work. Queues nothing after the deadline. Throws what Device::Execute throws.
   void Start(Deadline deadline);
@@ -52,9 +55,13 @@ class Execution final : public DeviceWork {
   // Whether there is nothing to copy of an output: nobody wants it, or its caller reads what the operator writes.
   [[nodiscard]] bool IsInPlace(std::size_t output) const;
   void CopyIn(const PoolBlock& block, const HostBytes& bytes);
-  // A part of the stream's pinned memory; null if the rest is too small.
+  // What the inputs take of pinned memory, or the outputs if that is more.
+  [[nodiscard]] std::size_t PinnedBytes() const;
+  // A part of the pinned memory; null if the rest is too small.
   [[nodiscard]] std::byte* TakePinned(std::size_t size_bytes);
   void Launch(const std::vector<void*>& inputs);
+  // Throws WorkspaceTooLarge. Null for size 0.
+  [[nodiscard]] void* Workspace(std::size_t size_bytes);
   // Runs an executor that the stream's cache keeps, and drops it from there if that fails.
   void RunKept(const Operator& op, const std::string& key, const PlannedCall& kept, void* workspace);
   void SetAddresses(PlannedCall& call, const std::vector<void*>& inputs) const;
@@ -69,10 +76,12 @@ class Execution final : public DeviceWork {
 
   const AclLibrary& library_;
   MemoryPool& memory_;
+  MemoryPool& pinned_memory_;
   StepWatch& steps_;
   const DeviceLoss& loss_;
   std::shared_ptr<const OperatorCall> call_;
   std::vector<PoolBlock> blocks_;
+  PoolBlock pinned_;  // empty if there is none to be had
   StreamLease stream_;
   PlannedCall planned_;         // unless the stream's cache keeps it
   std::vector<void*> outputs_;  // on the device

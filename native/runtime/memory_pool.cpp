@@ -47,10 +47,6 @@ PoolBlock::~PoolBlock() {
   if (block_ != nullptr) pool_->Release(block_);
 }
 
-bool PoolBlock::Holds(std::size_t size_bytes) const noexcept {
-  return block_ != nullptr && size_bytes <= block_->size - pool_->padding();
-}
-
 PoolBlock::PoolBlock(PoolBlock&& other) noexcept { *this = std::move(other); }
 
 PoolBlock& PoolBlock::operator=(PoolBlock&& other) noexcept {
@@ -75,11 +71,28 @@ MemoryPool::~MemoryPool() {
 
 std::size_t MemoryPool::padding() const noexcept { return options_.pass_through ? 0 : kPadding; }
 
-PoolBlock MemoryPool::Allocate(std::size_t size_bytes, aclrtStream stream) {
-  if (size_bytes == 0) return {};
+MemoryPool::Request MemoryPool::RequestOf(std::size_t size_bytes) const noexcept {
   const std::size_t size = options_.pass_through ? size_bytes : RoundUp(size_bytes + padding(), kGranule);
-  const bool is_small = size <= kSmallSize;
-  const std::size_t segment_size = options_.pass_through ? size : SegmentSize(size);
+  return {size, size <= kSmallSize, options_.pass_through ? size : SegmentSize(size)};
+}
+
+PoolBlock MemoryPool::TryAllocate(std::size_t size_bytes) {
+  if (size_bytes == 0 || size_bytes > options_.limit_bytes) return {};
+  const Request request = RequestOf(size_bytes);
+  {
+    const std::lock_guard lock(mutex_);
+    ++statistics_.allocation_count;
+    if (Block* block = TakeFree(request.size, request.is_small)) return Hand(block, request.size);
+  }
+  const std::lock_guard growth(growth_mutex_);
+  Lock lock(mutex_);
+  Block* block = Grow(lock, request);
+  return block == nullptr ? PoolBlock() : Hand(block, request.size);
+}
+
+PoolBlock MemoryPool::Allocate(std::size_t size_bytes) {
+  if (size_bytes == 0) return {};
+  const Request request = RequestOf(size_bytes);
   {
     const std::lock_guard lock(mutex_);
     ++statistics_.allocation_count;
@@ -87,27 +100,22 @@ PoolBlock MemoryPool::Allocate(std::size_t size_bytes, aclrtStream stream) {
       ++statistics_.out_of_memory_count;
       throw OutOfMemory(size_bytes, statistics_.allocated_bytes, options_.limit_bytes, "");
     }
-    if (Block* block = TakeFree(size, is_small)) return Hand(block, size);
+    if (Block* block = TakeFree(request.size, request.is_small)) return Hand(block, request.size);
   }
   const std::lock_guard growth(growth_mutex_);
   Lock lock(mutex_);
-  // What the last thread reserved may have room for this block too.
-  Block* block = TakeFree(size, is_small);
-  if (block == nullptr) {
-    if (!options_.pass_through && !is_small) MakeRoom(lock, segment_size);
-    block = Reserve(lock, segment_size, size, is_small);
-  }
+  Block* block = Grow(lock, request);
   if (block == nullptr) {
     // Without the lock, because it releases blocks.
     lock.unlock();
-    options_.reclaim(stream);
+    options_.reclaim();
     lock.lock();
     Trim(lock);
     for (;;) {
       refusal_.clear();
       const uint64_t ended = releases_ended_;
-      block = TakeFree(size, is_small);
-      if (block == nullptr) block = Reserve(lock, segment_size, size, is_small);
+      block = TakeFree(request.size, request.is_small);
+      if (block == nullptr) block = Reserve(lock, request);
       if (block != nullptr) break;
       if (ended == releases_ended_ && releases_begun_ == ended) {
         ++statistics_.out_of_memory_count;
@@ -118,7 +126,14 @@ PoolBlock MemoryPool::Allocate(std::size_t size_bytes, aclrtStream stream) {
     }
     ++statistics_.retry_count;
   }
-  return Hand(block, size);
+  return Hand(block, request.size);
+}
+
+Block* MemoryPool::Grow(Lock& lock, const Request& request) {
+  // What the last thread reserved may have room for this block too.
+  if (Block* block = TakeFree(request.size, request.is_small)) return block;
+  if (!options_.pass_through && !request.is_small) MakeRoom(lock, request.segment_size);
+  return Reserve(lock, request);
 }
 
 PoolBlock MemoryPool::Hand(Block* block, std::size_t size) {
@@ -153,7 +168,7 @@ Block* MemoryPool::TakeFree(std::size_t size, bool is_small) {
   return block;
 }
 
-Block* MemoryPool::Reserve(Lock& lock, std::size_t segment_size, std::size_t least_size, bool is_small) {
+Block* MemoryPool::Reserve(Lock& lock, const Request& request) {
   lock.unlock();
   // Asks again: the limit was set earlier, and other processes may have taken memory since.
   const std::size_t free_bytes = source_.free_bytes();
@@ -161,7 +176,7 @@ Block* MemoryPool::Reserve(Lock& lock, std::size_t segment_size, std::size_t lea
   const std::size_t others = free_bytes - std::min(free_bytes, options_.spare_bytes);
   const std::size_t room = std::min(options_.limit_bytes - statistics_.reserved_bytes, others);
   // Near the limit, use a segment of just the block's size.
-  if (source_.charge(segment_size) > room) segment_size = least_size;
+  const std::size_t segment_size = source_.charge(request.segment_size) > room ? request.size : request.segment_size;
   const std::size_t charge = source_.charge(segment_size);
   if (charge > room) {
     if (room == others) refusal_ = "the device has only " + std::to_string(free_bytes) + " bytes left";
@@ -187,7 +202,7 @@ Block* MemoryPool::Reserve(Lock& lock, std::size_t segment_size, std::size_t lea
   Block* block = NewBlock();
   block->address = static_cast<std::byte*>(address);
   block->size = segment_size;
-  block->is_small = is_small;
+  block->is_small = request.is_small;
   statistics_.reserved_bytes += charge;
   statistics_.peak_reserved_bytes = std::max(statistics_.peak_reserved_bytes, statistics_.reserved_bytes);
   return block;

@@ -23,7 +23,6 @@ struct PoolStatistics {
   std::size_t peak_reserved_bytes = 0;
   std::size_t limit_bytes = 0;
   std::size_t largest_free_bytes = 0;
-  std::size_t workspace_bytes = 0;  // kept by idle streams, and not in allocated_bytes
   uint64_t allocation_count = 0;
   uint64_t hit_count = 0;    // served without asking the source
   uint64_t retry_count = 0;  // succeeded only after a trim
@@ -38,8 +37,8 @@ struct PoolOptions {
   std::size_t spare_bytes = 0;
   // Makes every block an allocation of its own, so that the device library sees each of them.
   bool pass_through = false;
-  // Called before a request fails, with the stream of the request: releases blocks that are idle.
-  std::function<void(aclrtStream)> reclaim = [](aclrtStream) {};
+  // Called before a request fails: releases what abandoned work held.
+  std::function<void()> reclaim = [] {};
 };
 
 // The source of a pool's memory. Functions that return int return ACL codes.
@@ -70,8 +69,6 @@ class PoolBlock {
   [[nodiscard]] void* address() const noexcept { return block_ != nullptr ? block_->address : nullptr; }
   // At least the requested size.
   [[nodiscard]] std::size_t capacity() const noexcept { return block_ != nullptr ? block_->size : 0; }
-  // Whether a tensor of this size fits, with the pool's padding behind it.
-  [[nodiscard]] bool Holds(std::size_t size_bytes) const noexcept;
 
  private:
   MemoryPool* pool_ = nullptr;
@@ -87,28 +84,38 @@ class MemoryPool {
   MemoryPool(const MemoryPool&) = delete;
   MemoryPool& operator=(const MemoryPool&) = delete;
 
-  // Size 0 gives an empty block. The stream is the calling operator's, if there is one: see PoolOptions::reclaim.
-  // Throws OutOfMemory, or AclError if the source fails in another way.
-  [[nodiscard]] PoolBlock Allocate(std::size_t size_bytes, aclrtStream stream = nullptr);
+  // Size 0 gives an empty block. Throws OutOfMemory, or AclError if the source fails in another way.
+  [[nodiscard]] PoolBlock Allocate(std::size_t size_bytes);
+
+  // The same for memory that its user can do without: an empty block if there is no room, or the source refuses.
+  [[nodiscard]] PoolBlock TryAllocate(std::size_t size_bytes);
 
   // Returns every free segment to the source.
   void Trim();
 
   [[nodiscard]] PoolStatistics Statistics() const;
   [[nodiscard]] std::size_t limit_bytes() const noexcept { return options_.limit_bytes; }
-  [[nodiscard]] bool is_pass_through() const noexcept { return options_.pass_through; }
 
  private:
   friend class PoolBlock;
 
   using Lock = std::unique_lock<std::mutex>;
 
+  struct Request {
+    std::size_t size;  // of the block
+    bool is_small;
+    std::size_t segment_size;
+  };
+
   [[nodiscard]] std::size_t padding() const noexcept;
+  [[nodiscard]] Request RequestOf(std::size_t size_bytes) const noexcept;
   [[nodiscard]] FreeList& ListOf(const Block& block) noexcept { return free_[block.is_small]; }
   // A free block, or null. Requires the lock, as all functions below do; those that take it release it meanwhile.
   [[nodiscard]] Block* TakeFree(std::size_t size, bool is_small);
   // A new segment; null if there is no room for one. One thread at a time. Throws AclError.
-  [[nodiscard]] Block* Reserve(Lock& lock, std::size_t segment_size, std::size_t least_size, bool is_small);
+  [[nodiscard]] Block* Reserve(Lock& lock, const Request& request);
+  // A free block or a new segment, or null. One thread at a time. Throws AclError.
+  [[nodiscard]] Block* Grow(Lock& lock, const Request& request);
   [[nodiscard]] PoolBlock Hand(Block* block, std::size_t size);
   void SplitOff(Block* block, std::size_t size);
   // Called by destructors, so it allocates nothing.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -77,6 +78,7 @@ struct OperatorCall {
   std::shared_ptr<const CallForm> form;
   std::vector<InputBytes> inputs;
   std::vector<OutputBytes> outputs;
+  std::size_t workspace_limit = SIZE_MAX;  // bytes that the operator may have as workspace
 };
 
 // Calls with the same key differ only in addresses, so they can share an executor. Everything else in an executor

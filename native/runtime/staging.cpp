@@ -114,7 +114,7 @@ std::size_t Staging::Fill(std::size_t tensor, std::size_t offset, std::size_t si
     // to wait for one of two copies, so there is never more than one under way.
     Wait(deadline);
     const std::size_t head = std::min(count, (kCopyAlignment - misalignment) % kCopyAlignment);
-    if (head != 0) Copy(place, slot, head);
+    if (head != 0) Copy(place, slot, head, ACL_MEMCPY_HOST_TO_DEVICE);
     if (head != count) StartCopy(place + head, slot + head, count - head, ACL_MEMCPY_HOST_TO_DEVICE);
     place += count;
     done += count;
@@ -186,7 +186,7 @@ std::byte* Staging::Begin(std::size_t tensor, std::size_t offset, std::size_t si
 void Staging::Borrow(Deadline deadline) {
   MakeCurrent();
   if (ring_) return Wait(deadline);
-  ring_.emplace(Ring{path_->streams.Lease(deadline, path_->reclaim), {}});
+  ring_.emplace(Ring{path_->streams.Lease(deadline, path_->reclaim), {}, {}});
 }
 
 void Staging::End() {
@@ -208,12 +208,15 @@ DeviceWork::State Staging::Poll(int32_t timeout_ms) const noexcept {
 }
 
 std::byte* Staging::Half(std::size_t half) {
+  if (ring_->pageable[half] != nullptr) return ring_->pageable[half].get();
   PoolBlock& block = ring_->halves[half];
-  if (block.address() == nullptr) block = path_->pinned.Allocate(kHalfBytes);
-  return static_cast<std::byte*>(block.address());
+  if (block.address() == nullptr) block = path_->pinned.TryAllocate(kHalfBytes);
+  if (block.address() == nullptr) ring_->pageable[half].reset(new std::byte[kHalfBytes]);
+  return block.address() == nullptr ? ring_->pageable[half].get() : static_cast<std::byte*>(block.address());
 }
 
 void Staging::StartCopy(void* target, const void* source, std::size_t size_bytes, aclrtMemcpyKind kind) {
+  if (ring_->pageable[0] != nullptr || ring_->pageable[1] != nullptr) return Copy(target, source, size_bytes, kind);
   // Has the watch's limit instead of the deadline, because this only starts a copy.
   const StepWatch::Step step(steps_);
   ring_->is_busy = true;
@@ -221,9 +224,9 @@ void Staging::StartCopy(void* target, const void* source, std::size_t size_bytes
         "aclrtMemcpyAsync");
 }
 
-void Staging::Copy(std::byte* target, const std::byte* source, std::size_t size_bytes) const {
+void Staging::Copy(void* target, const void* source, std::size_t size_bytes, aclrtMemcpyKind kind) const {
   const StepWatch::Step step(steps_);
-  Check(library_->aclrtMemcpy(target, size_bytes, source, size_bytes, ACL_MEMCPY_HOST_TO_DEVICE), "aclrtMemcpy");
+  Check(library_->aclrtMemcpy(target, size_bytes, source, size_bytes, kind), "aclrtMemcpy");
 }
 
 void Staging::MakeCurrent() const {

@@ -83,7 +83,8 @@ class Staging final : public DeviceWork {
   struct Ring {
     StreamLease stream;
     std::array<PoolBlock, 2> halves;
-    bool is_busy = false;  // a copy may be under way
+    std::array<std::unique_ptr<std::byte[]>, 2> pageable;  // in the place of halves that are not to be had
+    bool is_busy = false;                                  // a copy may be under way
   };
 
   // Fills at most size_bytes and returns how many; fewer if the source ends.
@@ -102,8 +103,9 @@ class Staging final : public DeviceWork {
   void End();
   void Wait(Deadline deadline);
   [[nodiscard]] std::byte* Half(std::size_t half);
+  // Makes the copy at once if it has no pinned memory: an asynchronous copy would block as well.
   void StartCopy(void* target, const void* source, std::size_t size_bytes, aclrtMemcpyKind kind);
-  void Copy(std::byte* target, const std::byte* source, std::size_t size_bytes) const;
+  void Copy(void* target, const void* source, std::size_t size_bytes, aclrtMemcpyKind kind) const;
   void MakeCurrent() const;
   // Throws AclError if the code is not 0, after reporting it to the device.
   void Check(int code, const char* call) const;

@@ -19,13 +19,9 @@ constexpr int32_t kUnknownTimeoutMs = 1;
 
 }  // namespace
 
-Stream::Stream(const AclLibrary& library, MemoryPool& memory, MemoryPool& pinned, StepWatch& steps,
-               std::size_t executor_limit, ExecutorCounters& executor_counters)
-    : library_(library),
-      memory_(memory),
-      pinned_memory_(pinned),
-      steps_(steps),
-      executors_(library, executor_limit, executor_counters) {
+Stream::Stream(const AclLibrary& library, StepWatch& steps, std::size_t executor_limit,
+               ExecutorCounters& executor_counters)
+    : library_(library), steps_(steps), executors_(library, executor_limit, executor_counters) {
   const StepWatch::Step step(steps_);
   library_.Check(library_->aclrtCreateStream(&stream_), "aclrtCreateStream");
 }
@@ -34,21 +30,6 @@ Stream::~Stream() {
   // Destroying waits for the work, and a kernel that hangs never ends.
   library_.Ignore(IsDone().value_or(false) ? library_->aclrtDestroyStream(stream_)
                                            : library_->aclrtDestroyStreamForce(stream_));
-}
-
-void* Stream::Workspace(std::size_t size_bytes) {
-  // In pass-through mode each call gets a block of exactly its size, so that the library detects writes beyond its end.
-  const bool fits = workspace_.Holds(size_bytes) && !memory_.is_pass_through();
-  if (!fits) {
-    workspace_ = {};
-    workspace_ = memory_.Allocate(size_bytes, stream_);
-  }
-  return size_bytes == 0 ? nullptr : workspace_.address();
-}
-
-std::byte* Stream::Pinned() {
-  if (pinned_.address() == nullptr) pinned_ = pinned_memory_.Allocate(kPinnedBytes);
-  return static_cast<std::byte*>(pinned_.address());
 }
 
 std::optional<bool> Stream::IsDone() const noexcept {

@@ -25,9 +25,8 @@ StreamLease::~StreamLease() {
   if (stream_ != nullptr) pool_->Return(std::move(stream_));
 }
 
-StreamPool::StreamPool(const AclLibrary& library, MemoryPool& memory, MemoryPool& pinned, StepWatch& steps,
-                       const StreamPoolOptions& options)
-    : library_(library), memory_(memory), pinned_(pinned), steps_(steps), options_(options) {
+StreamPool::StreamPool(const AclLibrary& library, StepWatch& steps, const StreamPoolOptions& options)
+    : library_(library), steps_(steps), options_(options) {
   // So that returning a stream, which happens in destructors, never allocates.
   idle_.reserve(options.limit);
   made_.reserve(options.limit);
@@ -75,7 +74,7 @@ bool StreamPool::IsOneFree() const noexcept {
 
 bool StreamPool::Make() {
   try {
-    auto stream = std::make_unique<Stream>(library_, memory_, pinned_, steps_, options_.executor_limit, executors_);
+    auto stream = std::make_unique<Stream>(library_, steps_, options_.executor_limit, executors_);
     made_.push_back(stream.get());
     idle_.push_back(std::move(stream));
     return true;
@@ -88,20 +87,10 @@ bool StreamPool::Make() {
 
 std::optional<StreamLease> StreamPool::Take() {
   if (!IsOneFree() || (idle_.empty() && !Make())) return std::nullopt;
-  // The stream returned last: its workspace and executors are the warmest.
+  // The stream returned last: its executors are the warmest.
   std::unique_ptr<Stream> stream = std::move(idle_.back());
   idle_.pop_back();
   return StreamLease(this, std::move(stream));
-}
-
-void StreamPool::Trim(aclrtStream asking) {
-  // Returned without the lock: the driver may be slow to take memory back.
-  std::vector<PoolBlock> workspaces;
-  const std::lock_guard lock(mutex_);
-  for (const auto& stream : idle_) workspaces.push_back(stream->TakeWorkspace());
-  for (Stream* stream : made_) {
-    if (stream->get() == asking) workspaces.push_back(stream->TakeWorkspace());
-  }
 }
 
 void StreamPool::DropExecutors() noexcept {
@@ -117,13 +106,6 @@ std::size_t StreamPool::stream_count() const {
 std::size_t StreamPool::leased_count() const {
   const std::lock_guard lock(mutex_);
   return made_.size() - idle_.size();
-}
-
-std::size_t StreamPool::idle_workspace_bytes() const {
-  const std::lock_guard lock(mutex_);
-  std::size_t bytes = 0;
-  for (const auto& stream : idle_) bytes += stream->workspace_bytes();
-  return bytes;
 }
 
 void StreamPool::Return(std::unique_ptr<Stream> stream) noexcept {

@@ -44,8 +44,7 @@ struct StreamPoolOptions {
 // processes. The device's context must be current in every calling thread.
 class StreamPool {
  public:
-  StreamPool(const AclLibrary& library, MemoryPool& memory, MemoryPool& pinned, StepWatch& steps,
-             const StreamPoolOptions& options);
+  StreamPool(const AclLibrary& library, StepWatch& steps, const StreamPoolOptions& options);
 
   // Makes the first stream, so that calls never find the device without one. Throws AclError if it cannot be made.
   void MakeFirst();
@@ -57,16 +56,11 @@ class StreamPool {
   // Leases without waiting; nullopt if no stream is free or others are waiting.
   [[nodiscard]] std::optional<StreamLease> TryLease();
 
-  // Returns the workspaces of idle streams to the pool, and that of the given stream, whose holder asks for it.
-  void Trim(aclrtStream asking = nullptr);
-
   // Destroys the executors of idle streams.
   void DropExecutors() noexcept;
 
   [[nodiscard]] std::size_t stream_count() const;
   [[nodiscard]] std::size_t leased_count() const;
-  // The workspaces that idle streams keep.
-  [[nodiscard]] std::size_t idle_workspace_bytes() const;
   [[nodiscard]] ExecutorStatistics executor_statistics() const noexcept { return executors_.Statistics(); }
 
  private:
@@ -80,8 +74,6 @@ class StreamPool {
   void Return(std::unique_ptr<Stream> stream) noexcept;
 
   const AclLibrary& library_;
-  MemoryPool& memory_;
-  MemoryPool& pinned_;
   StepWatch& steps_;
   const StreamPoolOptions options_;
   ExecutorCounters executors_;  // of all streams, which end before it

@@ -48,6 +48,9 @@ class TooMuchWork : public std::runtime_error {
   const double limit;
 };
 
+// The bytes that Apply returns for an input of this size: 0 if the device reads the data as it is.
+[[nodiscard]] std::size_t EncodedBytes(const ValueCheck& check, std::size_t size_bytes);
+
 // Throws InvalidValue or TooMuchWork. Returns the encoded bytes if the device reads another encoding than the data's.
 [[nodiscard]] std::optional<std::vector<std::byte>> Apply(const ValueCheck& check, const void* data,
                                                           std::size_t size_bytes);

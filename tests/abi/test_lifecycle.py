@@ -226,6 +226,7 @@ BAD_CONFIGURATIONS = [
     ('{"host": {"memory_bytes": 18446744073709551615}}', "host.memory_bytes"),
     ('{"host": {"threads": "all"}}', "host.threads"),
     ('{"host": {"host_pointers": 1}}', "host.host_pointers must be true or false, not 1"),
+    ('{"host": {"workspace_percent": 101}}', "host.workspace_percent must be an integer from 0 to 100, not 101"),
     ('{"host": {"not_repeatable": "aclnnRoiAlignV2Backward"}}', "host.not_repeatable must be a list"),
     ('{"host": {"not_repeatable": ["aclnnRelu"]}}', "host.not_repeatable[0] must be one of aclnnAdaptive"),
     ('{"host": {"faults": {}}}', "host.faults must be a list"),

@@ -63,6 +63,7 @@ class State(NamedTuple):
     leased_stream_count: int
     abandoned_count: int
     executors: ExecutorStatistics
+    pinned_bytes: int
 
 
 class BlockingDevice:
@@ -86,9 +87,11 @@ class BlockingDevice:
         assert self.waiting.call(self.native.submit_into, plan, natives, [target.native], deadline(timeout_s)) == []
 
     def execute_all(
-        self, calls: Sequence[tuple[CallPlan, Sequence[Any], bytes]], timeout_s: float = TIMEOUT_S
+        self, calls: Sequence[tuple[CallPlan, Sequence[Any], bytes]], timeout_s: float = TIMEOUT_S, **options: Any
     ) -> tuple[bytes, list[Exception | None]]:
-        reply, errors = self.waiting.call(self.native.submit_batch, calls, deadline(timeout_s))
+        ticket = self.waiting.new_ticket()
+        self.native.submit_batch(ticket, calls, deadline(timeout_s), **options)
+        reply, errors = self.waiting.result(ticket)
         return reply, errors
 
     def stage(self, *sizes: int, on_host: bool = False, timeout_s: float = TIMEOUT_S) -> "list[BlockingTensor]":

@@ -99,7 +99,7 @@ def test_an_abandoned_call_keeps_its_pinned_memory(run_program: Callable[..., li
     """Its input is copied late and its output later; the next call has memory of its own, and strict mode sees both."""
     slow = [{"kind": "slow_copy", "at": 1, "duration_ms": 500}]
     lines = run_program(LATE, host_pointers=False, strict=True, faults=slow)
-    assert lines == ["timeout aclrtSynchronizeStream", "[2. 2. 2. 2.] 1 2", "0", "8.0 8.0", "0"]
+    assert lines == ["timeout aclrtSynchronizeStream", "[2. 2. 2. 2.] 1 1", "0", "8.0 8.0", "0"]
 
 
 UNTOUCHED = """

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import aclgrad_native
-from aclgrad_native import AclError, CallPlan, OutOfMemoryError
+from aclgrad_native import AclError, CallPlan, OutOfMemoryError, WorkspaceError
 from tools.strict import config_text, strict_library
 
-from .blocking import BlockingDevice
+from .blocking import BlockingDevice, deadline
 from .pooling import FLOAT32, pool, returned
 
 pytestmark = pytest.mark.once
@@ -100,8 +100,8 @@ def test_cache_makes_room_for_tensors_of_another_size(library: aclgrad_native.Ac
     assert device.state().pool.out_of_memory_count == 0
 
 
-def roi_align(device: BlockingDevice, count: int) -> list[Exception | None]:
-    """Runs so many calls of an operator that takes a workspace, on as many streams; returns their errors."""
+def roi_align_call() -> tuple[CallPlan, list[bytes]]:
+    """Returns a call of an operator that takes a workspace, and its inputs."""
     shape = (1, 8, 64, 64)
     boxes = np.array([[0, 0, 0, 60, 60]], np.float32)
     bins = np.ones((1, 8, 2, 2), np.float32)
@@ -113,35 +113,51 @@ def roi_align(device: BlockingDevice, count: int) -> list[Exception | None]:
         attributes,
         [returned(shape)],
     )
-    return device.execute_all([(plan, [bins.tobytes(), boxes.tobytes()], b"")] * count)[1]
+    return plan, [bins.tobytes(), boxes.tobytes()]
 
 
-def test_workspaces_that_nobody_needs_now_make_room(library: aclgrad_native.AclLibrary) -> None:
-    """That of the call's own stream as well as those of others."""
+def roi_align(device: BlockingDevice, count: int) -> list[Exception | None]:
+    """Runs so many calls on as many streams; returns their errors."""
+    return device.execute_all([(*roi_align_call(), b"")] * count)[1]
 
-    def make_device(limit_bytes: int) -> BlockingDevice:
-        return BlockingDevice(library, pool_limit_bytes=limit_bytes, pool_pass_through=True)
 
-    probe = make_device(64 * MEBIBYTE)
-    assert roi_align(probe, 2) == [None, None]
-    workspace_bytes = probe.state().pool.workspace_bytes // 2
-    both_bytes = probe.state().pool.peak_allocated_bytes
-    assert workspace_bytes > 0
-    # The device charges in steps of 32 bytes, and 32 more for each of the three tensors.
-    limit_bytes = 2 * 4 * 1024 * 1024 + 32 + 3 * 32
-    assert GRAD.nbytes <= 32
-    assert both_bytes < limit_bytes
-    device = make_device(limit_bytes)
+def test_a_workspace_is_that_of_its_call(library: aclgrad_native.AclLibrary) -> None:
+    """No stream keeps one."""
+    device = BlockingDevice(library, pool_pass_through=True)
     assert roi_align(device, 2) == [None, None]
-    assert device.state().pool.workspace_bytes == 2 * workspace_bytes
-    # Fits exactly if nothing else is allocated.
-    assert pool(device, GRAD, (1, 1024, 1024)).sum() == 4
     statistics = device.state().pool
-    assert (statistics.out_of_memory_count, statistics.retry_count, statistics.workspace_bytes) == (0, 1, 0)
-    assert roi_align(device, 2) == [None, None]
+    assert statistics.allocation_count == 2 * 4, "two inputs, the output, and the workspace"
+    assert (statistics.allocated_bytes, statistics.reserved_bytes) == (0, 0)
 
 
-def test_a_kept_workspace_has_padding_behind_it(library: aclgrad_native.AclLibrary) -> None:
+@pytest.mark.parametrize("executor_limit", [0, 8])
+def test_a_call_ends_before_its_kernel_if_its_workspace_is_too_small(
+    library: aclgrad_native.AclLibrary, executor_limit: int
+) -> None:
+    """Whether its executor was kept or not; the next attempt has what the library asked for."""
+    device = BlockingDevice(library, stream_limit=1, executor_limit=executor_limit)
+    plan, contents = roi_align_call()
+    with pytest.raises(WorkspaceError, match=r"of \d+ bytes, more than its call may have") as caught:
+        submit(device, plan, contents, 0)
+    needed = caught.value.size_bytes
+    assert needed > 0
+    with pytest.raises(WorkspaceError):
+        submit(device, plan, contents, needed - 1)
+    device.assert_idle()
+    assert submit(device, plan, contents, needed) == device.execute(plan, contents)
+    errors = device.execute_all([(plan, contents, b"")] * 3, workspace_limits=[needed, 0, needed])[1]
+    assert [getattr(error, "size_bytes", None) for error in errors] == [None, needed, None]
+    device.assert_idle()
+
+
+def submit(device: BlockingDevice, plan: CallPlan, contents: list[bytes], limit: int) -> bytes:
+    ticket = device.waiting.new_ticket()
+    device.native.submit(ticket, plan, contents, deadline(60), workspace_limit=limit)
+    reply: bytes = device.waiting.result(ticket)
+    return reply
+
+
+def test_a_workspace_has_padding_behind_it(library: aclgrad_native.AclLibrary) -> None:
     """The sizes grow by 4 bytes, so some fit in an earlier call's block only without the padding."""
     device = BlockingDevice(library, pool_limit_bytes=64 * MEBIBYTE, stream_limit=1)
     for width in range(1, 160):
@@ -212,3 +228,32 @@ def test_the_pool_grows_into_what_others_left(
 ) -> None:
     """By default it also leaves the tenth that was not its own when the device was opened."""
     assert run_program(CROWDED, limit) == lines
+
+
+PINNED = """
+device = open_device(steered=True, pinned_limit_bytes=arguments[0])
+if arguments[1]:
+    steer.Fail(b"aclrtMallocHost", 207001, -1)
+grad_output = np.arange(1 << 18, dtype=np.float32).reshape(1, 1, -1)
+print((pool(device, grad_output, (1, 2, 1 << 18)) == grad_output / 2).all(), steer.Calls(b"aclrtMemcpy"))
+(tensor,) = device.stage(5 << 20)
+data = bytes(range(256)) * (5 << 12)
+tensor.write(0, data)
+print(tensor.read(0, len(data)) == data, steer.Calls(b"aclrtMemcpyAsync") > 2)
+print(device.state().pinned_bytes <= arguments[0], device.state().pinned_bytes > 0)
+device.trim()
+print(device.state().pinned_bytes)
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "fails", "is_pinned"),
+    [(8 * MEBIBYTE, False, True), (MEBIBYTE >> 1, False, False), (8 * MEBIBYTE, True, False)],
+    ids=["enough", "none left", "refused"],
+)
+def test_what_has_no_pinned_memory_is_copied_without(
+    run_program: Callable[..., list[str]], limit: int, fails: bool, is_pinned: bool
+) -> None:
+    """Nobody is told that the device has too little memory; a trim gives back what is pinned."""
+    lines = run_program(PINNED, limit, fails, host_pointers=False, strict=True)
+    assert lines == [f"True {0 if is_pinned else 2}", f"True {is_pinned}", f"True {is_pinned}", "0"]

@@ -27,7 +27,9 @@ void CheckWorkspace(const void* workspace, uint64_t size_bytes, uint64_t needed_
 }  // namespace
 
 void PublishPlan(const char* phase_one, Plan plan, uint64_t& workspace_size, aclOpExecutor*& executor) {
-  (void)Runtime::Current()->CurrentContext();
+  const auto runtime = Runtime::Current();
+  (void)runtime->CurrentContext();
+  if (!plan.does_nothing()) plan.AddIdleWorkspace(runtime->config().workspace_percent);
   auto shared = std::make_shared<const Plan>(std::move(plan));
   workspace_size = shared->workspace_bytes();
   executor = std::make_unique<aclOpExecutor>(aclOpExecutor{std::move(shared), OperatorName(phase_one)}).release();

@@ -1,5 +1,7 @@
 #include "plan/plan.h"
 
+#include <cstring>
+
 #include "errors/exceptions.h"
 #include "tensors/strided_copy.h"
 
@@ -36,12 +38,18 @@ void Plan::Run(ThreadPool& pool, const Addresses& addresses, std::byte* workspac
   const auto first_output = address;
   for (const Operand& output : outputs_) launch.outputs.push_back(Locate(output, *address++, workspace));
   for (const uint64_t offset : scratch_offsets_) launch.scratch.push_back(workspace + offset);
+  if (idle_bytes_ != 0) std::memset(workspace + idle_offset_, 0, idle_bytes_);
   compute_(launch);
   address = first_output;
   for (const Operand& output : outputs_) {
     if (output.staged) CopyToView(pool, Locate(output, *address, workspace), output.tensor, *address);
     ++address;
   }
+}
+
+void Plan::AddIdleWorkspace(int32_t percent) {
+  idle_bytes_ = operand_bytes_ / 100 * static_cast<uint64_t>(percent);
+  if (idle_bytes_ != 0) idle_offset_ = Reserve(idle_bytes_);
 }
 
 Plan::Operand Plan::MakeOperand(const aclTensor& tensor) {

@@ -35,6 +35,9 @@ class Plan {
   // Device memory that only the computation uses.
   void AddScratch(uint64_t size_bytes) { scratch_offsets_.push_back(Reserve(size_bytes)); }
 
+  // Workspace of this part of the operands' bytes that a launch writes and nobody reads, as large as that of a card.
+  void AddIdleWorkspace(int32_t percent);
+
   // A plan without a computation is valid and does nothing, as CANN does for empty tensors.
   void SetCompute(Compute compute) { compute_ = std::move(compute); }
 
@@ -87,6 +90,8 @@ class Plan {
   std::vector<uint64_t> scratch_offsets_;
   uint64_t workspace_bytes_ = 0;
   uint64_t operand_bytes_ = 0;
+  uint64_t idle_offset_ = 0;
+  uint64_t idle_bytes_ = 0;
   bool time_of_bytes_ = false;
   Compute compute_;
 };

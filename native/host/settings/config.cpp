@@ -80,6 +80,10 @@ const std::map<std::string, Setter>& Setters() {
        }},
       {"host_pointers",
        [](Config& config, const std::string& key, const Json& value) { config.host_pointers = Boolean(key, value); }},
+      {"workspace_percent",
+       [](Config& config, const std::string& key, const Json& value) {
+         config.workspace_percent = static_cast<int32_t>(IntegerBetween(key, value, 0, 100));
+       }},
       {"not_repeatable", [](Config& config, const std::string& key,
                             const Json& value) { config.not_repeatable = ReadOperators(key, value); }},
       {"faults",

@@ -27,6 +27,7 @@ struct Config {
   std::optional<int32_t> default_device{};  // of threads that have set none
   std::vector<Fault> faults{};
   int64_t faults_after_launches = 0;
+  int32_t workspace_percent = 0;              // of the operands' bytes: what a launch writes of its workspace in vain
   std::vector<std::string> not_repeatable{};  // operators whose executors cannot be made repeatable
 };
 

@@ -19,6 +19,11 @@ class InvalidValueError(ValueError):
     work: float | None
     limit: float | None
 
+class WorkspaceError(RuntimeError):
+    """The operator needs a larger workspace than its call may have: nothing of the call was begun."""
+
+    size_bytes: int
+
 class MalformedMessageError(ValueError): ...
 class RestTooLargeError(ValueError): ...
 
@@ -51,8 +56,6 @@ class PoolStatistics:
     def allocated_bytes(self) -> int: ...
     @property
     def largest_free_bytes(self) -> int: ...
-    @property
-    def workspace_bytes(self) -> int: ...
     @property
     def reserved_bytes(self) -> int: ...
     @property
@@ -106,6 +109,7 @@ class MaskEncoding:
 class IndexCheck:
     def __init__(self, bound: int, item_bytes: int = 8) -> None: ...
     def apply(self, data: bytes | memoryview) -> bytes | None: ...
+    def encoded_bytes(self, size_bytes: int) -> int: ...
 
 @final
 class ArgmaxCheck:
@@ -113,16 +117,19 @@ class ArgmaxCheck:
         self, pooling: Pooling, item_bytes: int, batch: int, channels: int, encoding: MaskEncoding
     ) -> None: ...
     def apply(self, data: bytes | memoryview) -> bytes | None: ...
+    def encoded_bytes(self, size_bytes: int) -> int: ...
 
 @final
 class BoxCheck:
     def __init__(self, roi_align: RoiAlign, max_work: float) -> None: ...
     def apply(self, data: bytes | memoryview) -> bytes | None: ...
+    def encoded_bytes(self, size_bytes: int) -> int: ...
 
 @final
 class VarianceCheck:
     def __init__(self, eps: float, tolerance: float, is_converted: bool) -> None: ...
     def apply(self, data: bytes | memoryview) -> bytes | None: ...
+    def encoded_bytes(self, size_bytes: int) -> int: ...
 
 def extract_payloads(
     message: bytes | memoryview, path: Sequence[int], max_rest_bytes: int = ...
@@ -177,6 +184,9 @@ class CallPlan:
         """
 
     @property
+    def key(self) -> bytes:
+        """What calls of one form share: the operator, dtypes, shapes, attributes and which outputs are wanted."""
+    @property
     def is_short(self) -> bool:
         """Whether a call of this plan was run, and the library said that it takes less time than waking a thread."""
 
@@ -228,6 +238,7 @@ class Device:
         deterministic: bool = False,
         hang_timeout_ms: int = 60_000,
         process_count: int = 1,
+        pinned_limit_bytes: int = ...,
     ) -> None: ...
     def submit(
         self,
@@ -238,8 +249,11 @@ class Device:
         wait_until: float | None = None,
         released_ticket: object = None,
         meeting: Meeting | None = None,
+        workspace_limit: int = ...,
     ) -> Cancellation:
         """Begins no kernel after the deadline; waits for one that has begun until `wait_until`, if that is given.
+
+        Ends with a WorkspaceError if the operator needs a workspace of more than `workspace_limit` bytes.
 
         `released_ticket` is returned when the call holds nothing more: if it is abandoned, later than its ticket.
         """
@@ -249,6 +263,7 @@ class Device:
         contents: Sequence[bytes | memoryview | StagedTensor | None],
         deadline: float,
         released_ticket: object,
+        workspace_limit: int = ...,
     ) -> bytes | None:
         """Runs a call at once and returns its reply; None if it would have to wait, and then nothing is done.
 
@@ -265,6 +280,7 @@ class Device:
         released_ticket: object = None,
         writes: Sequence[_Write] = ...,
         reads: Sequence[_Read] = ...,
+        workspace_limit: int = ...,
     ) -> Cancellation:
         """Makes the writes before the call and the reads after it; returns a list of the messages that were read.
 
@@ -277,6 +293,7 @@ class Device:
         deadline: float,
         released_ticket: object = None,
         stream_limit: int = ...,
+        workspace_limits: Sequence[int] = ...,
     ) -> Cancellation:
         """Runs the calls on at most so many streams; by default on all. The bytes of each call have their own prefix.
 

@@ -63,7 +63,7 @@ async def test_status_of_the_device(client: AnyClient) -> None:
     pool = device.pool
     assert pool.allocated_bytes == 0
     assert 0 < pool.peak_allocated_bytes <= pool.peak_reserved_bytes <= pool.limit_bytes
-    assert pool.allocated_bytes + pool.workspace_bytes <= pool.reserved_bytes
+    assert pool.allocated_bytes <= pool.reserved_bytes
     assert pool.largest_free_bytes <= pool.reserved_bytes
     assert pool.reserved_bytes <= pool.peak_reserved_bytes
     assert pool.allocation_count > 0

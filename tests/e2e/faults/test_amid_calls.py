@@ -11,7 +11,7 @@ from tests.e2e.fault_plans import (
     CLIENTS,
     FaultyServer,
     Outcome,
-    assert_only_workspaces_are_held,
+    assert_nothing_is_held,
     assert_tells_nothing,
     call,
     call_together,
@@ -81,5 +81,5 @@ def test_a_fault_ends_the_call_that_meets_it_and_no_other(
             assert errors_among([call(client)]) == []
             held = holdings(client)
         assert (held["allocated_bytes"], held["leased"]) == (0, 0)
-        assert_only_workspaces_are_held(held)
+        assert_nothing_is_held(held)
         assert server.misuse == ""

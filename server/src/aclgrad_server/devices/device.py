@@ -18,7 +18,7 @@ from aclgrad_server.devices.completions import Completions, Ticket
 from aclgrad_server.devices.faults import error_of_fault, error_of_native
 from aclgrad_server.devices.planning import OperatorPlan
 from aclgrad_server.devices.staged import Read, StagedTensor, Write
-from aclgrad_server.limits import SMALL_BYTES, SMALL_POOL_BYTES
+from aclgrad_server.limits import PINNED_BYTES, SMALL_BYTES, SMALL_POOL_BYTES
 from aclgrad_server.settings import Settings, is_on
 
 EXECUTOR_LIMIT: Final = 64  # executors that each stream keeps
@@ -48,6 +48,7 @@ class DeviceSample:
     leased_streams: int
     abandoned_calls: int
     executors: native.ExecutorStatistics
+    pinned_bytes: int
 
 
 class Device:
@@ -82,6 +83,7 @@ class Device:
             deterministic=settings.deterministic,
             hang_timeout_ms=round(settings.hang_timeout_s * 1000),
             process_count=process_count,
+            pinned_limit_bytes=PINNED_BYTES,
         )
         # The host library keeps nothing of a call in its thread.
         self._cold_threads = 1 if library.is_host else streams

@@ -22,7 +22,7 @@ from aclgrad_server.status.problems import problems_of
 
 VERSION: Final = version("aclgrad-server")
 _PRESSURES: Final = (pb.MEMORY_PRESSURE_NONE, pb.MEMORY_PRESSURE_SOFT, pb.MEMORY_PRESSURE_HARD)
-_POOL: Final = tuple(pb.PoolStatus.DESCRIPTOR.fields_by_name)
+_POOL: Final = tuple(each.name for each in pb.PoolStatus.DESCRIPTOR.fields if not each.GetOptions().deprecated)
 
 
 def server_status(view: ServerView, with_private: bool) -> pb.GetServerStatusResponse:

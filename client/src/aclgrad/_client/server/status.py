@@ -28,7 +28,6 @@ class PoolStatus:
     retry_count: int
     out_of_memory_count: int
     largest_free_bytes: int
-    workspace_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
