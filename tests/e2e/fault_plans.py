@@ -2,7 +2,8 @@
 
 With one stream the calls take their turns, so the first of them, whoever makes it, meets the fault at a known stage.
 Where the device takes no host memory, RoiAlign allocates pinned memory, grad_input, grad_output, boxes and a
-workspace, copies the two inputs in, launches, and copies out.
+workspace, copies the two inputs in, launches, and copies out. The first call begins twice: the first time, its
+workspace is not known.
 """
 
 import re

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.open_calls import OpenCalls
 from aclgrad_server.calls.runner import Runner
 from aclgrad_server.devices.device import Content, OnEnd
+from aclgrad_server.devices.faults import WorkspaceShortageError
 from aclgrad_server.devices.planning import OperatorPlan, Planner, plan_call
 from aclgrad_server.devices.staged import Read, Write
 
@@ -122,6 +124,7 @@ class FakeDevice:
         self.executed: list[tuple[OperatorPlan, float]] = []
         self.contents: list[list[bytes | None]] = []
         self.staged: set[Staging] = set()
+        self.workspace_of: Callable[[OperatorPlan], int] = lambda plan: 0
         self.submitted: list[str] = []
         """The pieces of work of calls in chunks, by the names of their methods."""
         self._work: set[asyncio.Task[Any]] = set()
@@ -129,8 +132,15 @@ class FakeDevice:
     def close(self) -> None:
         self.is_closed = True
 
-    async def execute(self, plan: OperatorPlan, contents: Sequence[Content], deadline: float, on_end: OnEnd) -> bytes:
-        reply: bytes = await self._until_done(self._execute(plan, contents, deadline), on_end)
+    async def execute(
+        self,
+        plan: OperatorPlan,
+        contents: Sequence[Content],
+        deadline: float,
+        on_end: OnEnd,
+        workspace_limit: int = sys.maxsize,
+    ) -> bytes:
+        reply: bytes = await self._until_done(self._execute(plan, contents, deadline, workspace_limit), on_end)
         return behind_prefixes(plan, reply)
 
     async def execute_on_each_thread(
@@ -147,10 +157,11 @@ class FakeDevice:
         on_end: OnEnd,
         writes: Sequence[Write] = (),
         reads: Sequence[Read] = (),
+        workspace_limit: int = sys.maxsize,
     ) -> list[bytes]:
         async def execute() -> list[bytes]:
             await self._write(writes)
-            output = await self._execute(plan, contents, deadline)
+            output = await self._execute(plan, contents, deadline, workspace_limit)
             start = 0
             for target in targets:
                 target.content[:] = output[start : start + target.size_bytes]
@@ -167,14 +178,16 @@ class FakeDevice:
         deadline: float,
         streams: int,
         on_end: OnEnd,
+        workspace_limits: Sequence[int] = (),
     ) -> tuple[bytes, list[AclgradError | None]]:
         async def execute() -> tuple[bytes, list[AclgradError | None]]:
             reply, errors = b"", []
-            for plan, contents, prefix in calls:
+            limits = workspace_limits or [sys.maxsize] * len(calls)
+            for (plan, contents, prefix), limit in zip(calls, limits, strict=True):
                 error = None
                 output = b"\x55" * plan.output_bytes
                 try:
-                    output = await self._execute(plan, contents, deadline)
+                    output = await self._execute(plan, contents, deadline, limit)
                 except AclgradError as raised:
                     error = raised
                 reply += prefix + behind_prefixes(plan, output)
@@ -252,7 +265,12 @@ class FakeDevice:
             messages.append(prefix + content[offset : offset + size_bytes])
         return messages
 
-    async def _execute(self, plan: OperatorPlan, contents: Sequence[Content], deadline: float) -> bytes:
+    async def _execute(
+        self, plan: OperatorPlan, contents: Sequence[Content], deadline: float, workspace_limit: int
+    ) -> bytes:
+        if (needed := self.workspace_of(plan)) > workspace_limit:
+            plan.workspace.size_bytes = max(plan.workspace.size_bytes, needed)
+            raise WorkspaceShortageError(needed)
         self.executed.append((plan, deadline))
         self.contents.append([_bytes_of(each) for each in contents])
         await self.behaviour(plan)

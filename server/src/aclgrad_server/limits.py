@@ -29,8 +29,8 @@ REPLY_BYTES: Final = 256 * MIB
 messages contain; twice the largest message if that is more. Beyond: calls wait."""
 CHECKED_SHARE: Final = 0.25
 """Share of the process's memory for inputs, such as indices, that come in chunks or from shared memory and are checked
-before a card has them; the host library has them in its pool. Beyond: calls wait, or get LIMIT_EXCEEDED if one alone
-exceeds it."""
+before a card has them, and for masks made of indices; the host library has them in its pool. Beyond: calls wait, or get
+LIMIT_EXCEEDED if one alone exceeds it."""
 PINNED_BYTES: Final = 128 * MIB
 """Pinned memory of the process for copies to and from a card. Beyond: calls copy without it, which blocks."""
 RECEIVE_BYTES_PER_S: Final = 400e6

@@ -119,7 +119,8 @@ class Server:
         max_work = WORK_PER_S * settings.hang_timeout_s
         max_roi_work = settings.max_roi_work or min(MAX_ROI_WORK, round(max_work))
         limit_bytes, shape_only = settings.max_tensor_bytes, library.shape_only
-        planner = Planner(product, limit_bytes, shape_only, turned_off, max_work, max_roi_work)
+        limits_of_calls = limit_bytes, shape_only, turned_off, max_work, max_roi_work
+        planner = Planner(product, *limits_of_calls, host_pointers=library.host_pointers)
         runner = Runner(device, admission, planner, settings.max_message_bytes)
         self._grpc = grpc.aio.server(
             options=server_options(settings, connection_limit, shares_ports=view.place is not None)

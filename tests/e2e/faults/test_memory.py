@@ -31,7 +31,7 @@ STAGES = {
     "output": (2, SIZES[0], False),
     "input_1": (3, SIZES[1], False),
     "input_2": (4, SIZES[2], False),
-    "workspace": (5, None, False),
+    "workspace": (8, None, False),  # of the second attempt, which knows its size
     "workspace_alone": (1, None, True),
 }
 

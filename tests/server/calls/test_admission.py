@@ -105,9 +105,9 @@ async def test_call_of_more_bytes_than_the_device_has_never_waits() -> None:
 async def test_inputs_to_check_are_bounded_by_memory_of_the_process() -> None:
     """Who waits for it keeps nobody else from the device, and is told at once if it never gets it."""
     admission = Admission(8, 8, 100, checked_limit=50)
-    _, checked = await admission.staged(A, 60, 30, waits_for_client=True)
+    _, checked = await admission.tensors(A, 60, 30, waits_for_client=True)
     assert admission.occupancy() == Occupancy(0, 0, 60)
-    second = await begun(admission.staged(B, 10, 30, waits_for_client=True))
+    second = await begun(admission.tensors(B, 10, 30, waits_for_client=True))
     (await admission.memory(C, 40)).give_back()
     assert admission.occupancy() == Occupancy(0, 1, 60)
     assert checked is not None
@@ -117,7 +117,7 @@ async def test_inputs_to_check_are_bounded_by_memory_of_the_process() -> None:
     assert admission.occupancy() == Occupancy(0, 0, 70)
     told = r"has inputs of 51 bytes to check and the process may keep 50 at most; .*--memory-limit-bytes"
     with pytest.raises(LimitExceededError, match=told) as caught:
-        await admission.staged(A, 1, 51, waits_for_client=True)
+        await admission.tensors(A, 1, 51, waits_for_client=True)
     assert caught.value.metadata == {"size_bytes": "51", "limit": "50"}
 
 
@@ -125,30 +125,30 @@ async def test_inputs_to_check_are_bounded_by_memory_of_the_process() -> None:
 async def test_inputs_to_check_that_get_no_device_memory_leave_nothing(is_cancelled: bool) -> None:
     admission = Admission(8, 8, 100, checked_limit=50)
     await admission.memory(A, 60)
-    waiting = await begun(admission.staged(B, 60 if is_cancelled else 101, 50, waits_for_client=True))
+    waiting = await begun(admission.tensors(B, 60 if is_cancelled else 101, 50, waits_for_client=True))
     if is_cancelled:
         waiting.cancel()
     with pytest.raises(asyncio.CancelledError if is_cancelled else LimitExceededError):
         await waiting
-    await admission.staged(B, 10, 50, waits_for_client=True)
+    await admission.tensors(B, 10, 50, waits_for_client=True)
 
 
 async def test_inputs_to_check_are_no_more_than_their_identity_may_have() -> None:
     """A device may need less memory for them than the process."""
     admission = Admission(8, 8, 100, checked_limit=50, bounds=lambda caller: Bounds(size_bytes=20))
     with pytest.raises(LimitExceededError, match="takes 21 bytes and this identity may have 20 at most"):
-        await admission.staged(A, 10, 21, waits_for_client=True)
-    await admission.staged(A, 10, 20, waits_for_client=True)
+        await admission.tensors(A, 10, 21, waits_for_client=True)
+    await admission.tensors(A, 10, 20, waits_for_client=True)
     assert admission.occupancy() == Occupancy(0, 0, 10)
 
 
 async def test_inputs_to_check_count_as_tensors_where_the_device_is_the_process() -> None:
     admission = Admission(8, 8, 100)
     assert admission.split(60, 30) == (90, 0)
-    assert (await admission.staged(A, 60, 30, waits_for_client=True))[1] is None
+    assert (await admission.tensors(A, 60, 30, waits_for_client=True))[1] is None
     assert admission.occupancy() == Occupancy(0, 0, 90)
     with pytest.raises(LimitExceededError):
-        await admission.staged(A, 60, 41, waits_for_client=True)
+        await admission.tensors(A, 60, 41, waits_for_client=True)
 
 
 async def test_addresses_take_turns() -> None:
@@ -218,7 +218,7 @@ async def test_half_of_the_queue_is_kept_for_others_while_they_ask() -> None:
         await admission.slot(A)
     assert caught.value.metadata == {"limit": "3"}
     # The queue is not full.
-    assert admission.refusals == {"queue": 0, "share": 1}
+    assert admission.refusals == {"queue": 0, "share": 1, "workspace": 0}
     waiting += [await begun(admission.slot(B)) for _ in range(2)]
     assert admission.occupancy() == Occupancy(1, 4)
     with pytest.raises(ServerBusyError, match=r"the server has .* 5;"):

@@ -1,6 +1,7 @@
 """An operator with two outputs: each has its section of the reply, its memory and its chunks."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -37,8 +38,10 @@ SHAPES = (("grad", (2, 3), 6), ("self", (2, 3), 6), ("weight", (3,), 3))
 
 
 class Counting(FakeDevice):
-    async def _execute(self, plan: OperatorPlan, contents: list[Content], deadline: float) -> bytes:
-        await super()._execute(plan, contents, deadline)
+    async def _execute(
+        self, plan: OperatorPlan, contents: Sequence[Content], deadline: float, workspace_limit: int
+    ) -> bytes:
+        await super()._execute(plan, contents, deadline, workspace_limit)
         return DATA
 
 

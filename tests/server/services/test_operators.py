@@ -21,7 +21,7 @@ OWN = (
 
 async def host_of(place: Place | None) -> tuple[pb.Host, ServerView]:
     state = ServerView(Settings(), place)
-    library = Library("libacl_host.so", "1", None, True, {}, True)
+    library = Library("libacl_host.so", "1", None, True, {}, True, True)
     service = OperatorService(state, Product.ATLAS_A2, library, runner_of(FakeDevice()))
     return pb.ListOperatorsResponse.FromString(await service.list_operators(b"", new_call())).host, state
 

@@ -137,7 +137,8 @@ METRICS: Final = (
         ("cause",),
         (
             "aclgrad_refused_rpcs_total",
-            "RPCs refused before they ran: draining, memory, address, identity, share (of the caller), or queue (full)",
+            "RPCs refused before they ran: draining, memory, address, identity, share (of the caller), queue (full), "
+            "or workspace (no memory for it)",
         ),
     ),
     *_metrics(

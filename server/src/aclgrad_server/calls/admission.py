@@ -3,16 +3,20 @@
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from aclgrad.errors import AclgradError, LimitExceededError
 from aclgrad_server.calls.gate import Bounds, Callers, Claim, Gate, Pace, Room
+from aclgrad_server.devices.device import OnEnd
+from aclgrad_server.devices.faults import WorkspaceShortageError
 from aclgrad_server.devices.planning import check_size
 from aclgrad_server.limits import LONGEST_PAUSE_S, MAX_WAITING_SMALL_CALLS, RECEIVE_BYTES_PER_S, SMALL_BYTES
 
 _NO_BOUNDS: Final = Bounds()
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +71,20 @@ class Admission:
         self._receiving = Pace(RECEIVE_BYTES_PER_S, LONGEST_PAUSE_S, clock)
 
     def memory(
-        self, caller: str, size_bytes: int, waits_for_client: bool = False, is_small: bool = False
+        self,
+        caller: str,
+        size_bytes: int,
+        waits_for_client: bool = False,
+        is_small: bool = False,
+        workspace_bytes: int = 0,
     ) -> Awaitable[Claim]:
-        """Returns a claim on so much of the device's memory.
+        """Returns a claim on so much of the device's memory, this part of it as workspace.
 
         Raises LimitExceededError for more bytes than the device holds, and ServerBusyError if too many calls wait.
         """
         self.callers.ask(caller)
         memory = (self.small if is_small else self.large).memory
-        check_size(size_bytes, memory.limit)
+        check_size(size_bytes, memory.limit, workspace_bytes)
         if size_bytes > (limit := self.callers.bounds(caller).size_bytes):
             raise _too_large(size_bytes, limit)
         # The reply of a small call has no claim of its own, and its client decides when it is fetched.
@@ -85,26 +94,52 @@ class Admission:
         """Returns what tensors and checked inputs take of the device's memory, and of the process's."""
         return (tensor_bytes + checked_bytes, 0) if self._checked is None else (tensor_bytes, checked_bytes)
 
-    async def staged(
-        self, caller: str, tensor_bytes: int, checked_bytes: int, waits_for_client: bool
+    async def tensors(
+        self,
+        caller: str,
+        tensor_bytes: int,
+        checked_bytes: int,
+        waits_for_client: bool = False,
+        is_small: bool = False,
+        workspace_bytes: int = 0,
     ) -> tuple[Claim, Claim | None]:
-        """Returns claims on the device's memory, and on the process's for inputs that are checked.
+        """Returns claims on the device's memory, and on the process's for inputs that are checked or encoded.
 
-        Raises as `memory` does. Whoever waits for the process's memory keeps none of the device's from others.
+        Raises as `memory` does. Whoever waits for the process's memory keeps none of the device's from others. Those of
+        small calls count as tensors, so that these never wait for large ones.
         """
         of_device, of_process = self.split(tensor_bytes, checked_bytes)
+        if is_small:
+            of_device, of_process = of_device + of_process, 0
+        how = waits_for_client, is_small, workspace_bytes
         if self._checked is None or of_process == 0:
-            return await self.memory(caller, of_device, waits_for_client), None
+            return await self.memory(caller, of_device, *how), None
         if of_process > self._checked.limit:
             raise _too_much_to_check(of_process, self._checked.limit)
         if of_process > (limit := self.callers.bounds(caller).size_bytes):
             raise _too_large(of_process, limit)
         checked = await self._checked.take(caller, of_process, waits_for_client)
         try:
-            return await self.memory(caller, of_device, waits_for_client), checked
+            return await self.memory(caller, of_device, *how), checked
         except BaseException:
             checked.give_back()
             raise
+
+    def workspace(
+        self, caller: str, size_bytes: int, more_bytes: int, workspace_bytes: int, is_small: bool
+    ) -> Claim | None:
+        """Returns a claim on more of the device's memory for a call that has so much; None if others have it or wait.
+
+        Raises LimitExceededError for what no call may have.
+        """
+        size_bytes += more_bytes
+        check_size(size_bytes, self.large.memory.limit, workspace_bytes)
+        if size_bytes > (limit := self.callers.bounds(caller).size_bytes):
+            raise _too_large(size_bytes, limit)
+        room = self.small if is_small and size_bytes <= SMALL_BYTES else self.large
+        claim = room.memory.take_at_once(caller, more_bytes)
+        room.refusals["workspace"] += claim is None
+        return claim
 
     def reply(self, caller: str, size_bytes: int) -> Awaitable[Claim]:
         """Returns a claim on memory of the process; raises ServerBusyError if too many calls wait."""
@@ -156,6 +191,11 @@ class Admission:
         return Occupancy(sum(room.slots.used for room in rooms), sum(room.waiting_count for room in rooms), claimed)
 
     @property
+    def checked_bytes(self) -> int:
+        """What the process keeps of inputs that it checks or has encoded, unless they count as tensors."""
+        return 0 if self._checked is None else self._checked.used
+
+    @property
     def utilization(self) -> float:
         """Running and waiting calls per slot, in the room that is used most."""
         return max((room.slots.used + room.waiting_count) / room.running_limit for room in self.rooms.values())
@@ -167,6 +207,94 @@ class Admission:
         for room in self.rooms.values():
             found.update(room.refusals)
         return found
+
+
+class Attempts:
+    """Attempts at running what has claimed so much; `on_end` is called once, when the device is done with all of them.
+
+    Only the device library knows how large a workspace is, and only when a call is about to run. A call claims what the
+    library asked for calls of its form before. If that is too little, the rest is taken if it is free at once, and the
+    call begins again. Otherwise it ends as busy, because nobody waits who holds memory, and the next call of its form
+    claims as much from the beginning. Whoever makes an object has to run it, once.
+    """
+
+    def __init__(self, admission: Admission, caller: str, size_bytes: int, is_small: bool, on_end: OnEnd) -> None:
+        self._admission = admission
+        self._caller = caller
+        self._size_bytes = size_bytes
+        self._is_small = is_small
+        self._on_end = on_end
+        self._more: list[Claim] = []
+        self._open = 1
+
+    async def run(self, workspace_bytes: int, attempt: Callable[[int, OnEnd], Awaitable[Result]]) -> Result:
+        """Returns the result of an attempt that gets so much as workspace, or more."""
+        try:
+            while True:
+                try:
+                    return await attempt(workspace_bytes, self._begin())
+                except WorkspaceShortageError as shortage:
+                    needed_bytes = shortage.size_bytes
+                    if not self._widen(needed_bytes - workspace_bytes, needed_bytes):
+                        raise
+                workspace_bytes = needed_bytes
+        finally:
+            self._end()
+
+    async def run_all(
+        self,
+        workspaces: Sequence[int],
+        at_once: int,
+        attempt: Callable[[Sequence[int], OnEnd], Awaitable[tuple[bytes, list[AclgradError | None]]]],
+    ) -> tuple[bytes, list[AclgradError | None]]:
+        """Does the same for calls of a batch, of which so many run at once; all of them begin again together."""
+        try:
+            while True:
+                reply, errors = await attempt(workspaces, self._begin())
+                sizes = [each.size_bytes if isinstance(each, WorkspaceShortageError) else 0 for each in errors]
+                if not any(sizes):
+                    return reply, errors
+                larger = list(map(max, workspaces, sizes))
+                more_bytes = bytes_at_once(larger, at_once) - bytes_at_once(workspaces, at_once)
+                try:
+                    if not self._widen(more_bytes, max(sizes)):
+                        return reply, errors
+                except LimitExceededError as error:
+                    refusal = error.with_traceback(None)
+                    return reply, [refusal if size else each for size, each in zip(sizes, errors, strict=True)]
+                workspaces = larger
+                del reply, errors
+        finally:
+            self._end()
+
+    def _begin(self) -> OnEnd:
+        self._open += 1
+        return self._end
+
+    def _end(self) -> None:
+        self._open -= 1
+        if self._open:
+            return
+        for claim in self._more:
+            claim.give_back()
+        self._on_end()
+
+    def _widen(self, more_bytes: int, workspace_bytes: int) -> bool:
+        """Says whether there is so much more memory now, for a workspace of this size."""
+        if more_bytes == 0:
+            return True
+        sizes = self._size_bytes, more_bytes, workspace_bytes
+        claim = self._admission.workspace(self._caller, *sizes, self._is_small)
+        if claim is None:
+            return False
+        self._more.append(claim)
+        self._size_bytes += more_bytes
+        return True
+
+
+def bytes_at_once(workspaces: Sequence[int], count: int) -> int:
+    """Returns what the workspaces of so many calls take at most."""
+    return sum(sorted(workspaces)[-count:])
 
 
 def _too_much_to_check(size_bytes: int, limit: int) -> LimitExceededError:

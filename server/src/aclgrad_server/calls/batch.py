@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,10 +12,12 @@ from typing import Final
 
 from aclgrad.errors import AclgradError, InvalidFieldError, to_status
 from aclgrad.wire.messages import failed_result, result_prefix, split_batch
+from aclgrad_server.calls.admission import Attempts, bytes_at_once
 from aclgrad_server.calls.call import Call, deadline_passed
+from aclgrad_server.calls.gate import Claim
 from aclgrad_server.calls.runner import Runner
-from aclgrad_server.calls.unary import claim_reply, give_back
-from aclgrad_server.devices.device import PlannedCall
+from aclgrad_server.calls.unary import Held, claim_reply, give_back
+from aclgrad_server.devices.device import OnEnd, PlannedCall
 from aclgrad_server.devices.planning import check_reply_size, extract_payloads, is_small
 from aclgrad_server.limits import GROUP_S, SMALL_BYTES, WORK_PER_S
 from aclgrad_server.logs import fields, line_of
@@ -88,38 +90,58 @@ async def run_calls(runner: Runner, call: Call, calls: Sequence[PlannedCall]) ->
 
     A group has as many streams as it has slots, and others get these between groups.
     """
-    size_bytes, output_bytes, work = _needs(calls)
-    is_small_batch = is_small(size_bytes, work)
+    admission, streams = runner.admission, runner.admission.large.running_limit
+    groups = [_Group(group, [plan.workspace.size_bytes for plan, _, _ in group], streams) for group in _groups(calls)]
+    size_bytes, output_bytes, encoded_bytes = map(sum, zip(*(group.held for group in groups), strict=True))
+    tensor_bytes, work = sum(plan.size_bytes for plan, _, _ in calls), sum(plan.work for plan, _, _ in calls)
+    is_small_batch = is_small(tensor_bytes + encoded_bytes, work)
+    takes_little = is_small_batch and size_bytes + encoded_bytes <= SMALL_BYTES
     # Outputs may have to be joined, with those of other groups or with statuses.
     reply_bytes = output_bytes if len(calls) == 1 else 2 * output_bytes
     call.enter(WAIT)
-    memory = await runner.admission.memory(call.caller, size_bytes, is_small=is_small_batch)
-    ran, left_bytes = [], size_bytes
+    memory, encoded = await admission.tensors(
+        call.caller, size_bytes, encoded_bytes, is_small=takes_little, workspace_bytes=size_bytes - tensor_bytes
+    )
+    ran, left = [], deque(groups)
     try:
         if reply_bytes > SMALL_BYTES:
-            await claim_reply(runner.admission, call, reply_bytes)
-        for group in _groups(calls):
+            await claim_reply(admission, call, reply_bytes)
+        for group in groups:
             call.enter(WAIT)
             try:
                 async with asyncio.timeout_at(call.deadline):
-                    slot = await runner.admission.slot(call.caller, len(group), is_small_batch)
+                    slot = await admission.slot(call.caller, len(group.calls), is_small_batch)
             except TimeoutError:
-                ran.append(Ran(b"", [deadline_passed() for _ in group]))
+                ran.append(Ran(b"", [deadline_passed() for _ in group.calls]))
                 continue
             call.enter(RUN)
-            size_bytes, output_bytes, _ = _needs(group)
-            left_bytes -= size_bytes
-            end = partial(give_back, runner.admission, call, is_small_batch, slot, memory, size_bytes, output_bytes)
-            ran.append(Ran(*await runner.device.execute_all(group, call.deadline, slot.units, end)))
+            left.remove(group)
+            end = partial(give_back, admission, call, is_small_batch, slot, memory, encoded, group.held)
+            attempts = Attempts(admission, call.caller, size_bytes, takes_little, end)
+            run = partial(_run, runner, call, group, slot)
+            ran.append(Ran(*await attempts.run_all(group.workspaces, streams, run)))
     finally:
-        memory.give_back(left_bytes)
+        for group in left:
+            memory.give_back(group.held.size_bytes)
+            (encoded or memory).give_back(group.held.encoded_bytes)
     return ran
 
 
-def _needs(calls: Sequence[PlannedCall]) -> tuple[int, int, float]:
-    plans = [plan for plan, _, _ in calls]
-    size_bytes, output_bytes = sum(plan.size_bytes for plan in plans), sum(plan.output_bytes for plan in plans)
-    return size_bytes, output_bytes, sum(plan.work for plan in plans)
+async def _run(
+    runner: Runner, call: Call, group: "_Group", slot: Claim, workspaces: Sequence[int], on_end: OnEnd
+) -> tuple[bytes, list[AclgradError | None]]:
+    return await runner.device.execute_all(group.calls, call.deadline, slot.units, on_end, workspaces)
+
+
+class _Group:
+    """Calls that run together, so many at once, and what they hold."""
+
+    def __init__(self, calls: Sequence[PlannedCall], workspaces: Sequence[int], at_once: int) -> None:
+        self.calls, self.workspaces = calls, workspaces
+        plans = [plan for plan, _, _ in calls]
+        size_bytes = sum(plan.size_bytes for plan in plans) + bytes_at_once(workspaces, at_once)
+        output_bytes = sum(plan.output_bytes for plan in plans)
+        self.held = Held(size_bytes, output_bytes, sum(plan.encoded_bytes for plan in plans))
 
 
 def _groups(calls: Sequence[PlannedCall]) -> Iterator[Sequence[PlannedCall]]:

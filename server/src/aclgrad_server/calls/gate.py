@@ -77,8 +77,8 @@ class Room:
         self.callers = callers
         self.running_limit = running_limit
         self.waiting_count = 0
-        self.refusals = Counter(queue=0, share=0)
-        """How many calls found the queue full, and how many their caller's share of it."""
+        self.refusals = Counter(queue=0, share=0, workspace=0)
+        """How many calls found the queue full, or their caller's share of it, or no memory for their workspace."""
         self._waiting: Counter[str] = Counter()
         self._waiting_limit = waiting_limit
         self._is_paced = is_paced
@@ -191,6 +191,14 @@ class Gate:
                 # It may have been what the others waited behind.
                 self.serve()
             raise
+        return claim
+
+    def take_at_once(self, caller: str, units: int) -> Claim | None:
+        """Returns a claim without waiting; None if others wait, or if there is no room."""
+        claim = Claim(self, caller, units)
+        if not self._has_room(claim):
+            return None
+        self._grant(claim)
         return claim
 
     def widen(self, claim: Claim, most: int) -> None:

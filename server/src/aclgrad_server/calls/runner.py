@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from aclgrad.tensors import Announced
-from aclgrad_server.calls.admission import Admission
+from aclgrad_server.calls.admission import Admission, Attempts
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.gate import Claim
 from aclgrad_server.devices.device import Device
@@ -21,6 +21,8 @@ class Staged:
 
     inputs: dict[str, StagedTensor]
     outputs: Sequence[StagedTensor]
+    workspace_bytes: int
+    """What the call has claimed for it, together with the tensors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +39,12 @@ class Runner:
         self, call: Call, plan: OperatorPlan, source: Source, reply_bytes: int = 0
     ) -> AsyncIterator[Staged]:
         """Yields memory for inputs from the source and the outputs; `reply_bytes` stay admitted until the call ends."""
-        sizes_bytes, waits_for_client = (plan.size_bytes, plan.checked_bytes(source)), source is Announced
+        workspace_bytes, waits_for_client = plan.workspace.size_bytes, source is Announced
+        sizes_bytes = plan.size_bytes + workspace_bytes, plan.checked_bytes(source)
         call.enter(WAIT)
-        memory, checked = await self.admission.staged(call.caller, *sizes_bytes, waits_for_client)
+        memory, checked = await self.admission.tensors(
+            call.caller, *sizes_bytes, waits_for_client, workspace_bytes=workspace_bytes
+        )
         call.enter(RUN)
         inputs = plan.inputs_in(source)
         sizes = [(tensor.type.size_bytes, on_host) for tensor, on_host in inputs]
@@ -47,7 +52,7 @@ class Runner:
         tensors = await self.device.stage(sizes, call.deadline, partial(_end, call, memory, checked, reply_bytes))
         names = [tensor.name for tensor, _ in inputs]
         try:
-            yield Staged(dict(zip(names, tensors, strict=False)), tensors[len(names) :])
+            yield Staged(dict(zip(names, tensors, strict=False)), tensors[len(names) :], workspace_bytes)
         finally:
             # An error that is on its way out keeps its frames, and so whatever they refer to.
             for tensor in tensors:
@@ -70,8 +75,12 @@ class Runner:
         slot = await self.admission.slot(call.caller)
         call.enter(RUN)
         contents = plan.contents(payloads, staged.inputs)
-        outputs, deadline = staged.outputs, call.deadline
-        return await self.device.execute_into(plan, contents, outputs, deadline, slot.give_back, writes, reads)
+        given = plan, contents, staged.outputs, call.deadline
+        size_bytes, execute = plan.size_bytes + staged.workspace_bytes, self.device.execute_into
+        attempts = Attempts(self.admission, call.caller, size_bytes, False, slot.give_back)
+        return await attempts.run(
+            staged.workspace_bytes, lambda limit, on_end: execute(*given, on_end, writes, reads, limit)
+        )
 
 
 def _end(call: Call, memory: Claim, checked: Claim | None, size_bytes: int) -> None:

@@ -6,6 +6,7 @@ continues. In any case `on_end` is called once, on the event loop, when the work
 
 import asyncio
 import math
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -103,12 +104,24 @@ class Device:
         self.pool_limit_bytes = max(0, self._device.pool_limit_bytes - small_bytes)
         """What calls may claim that are not small."""
 
-    async def execute(self, plan: OperatorPlan, contents: Sequence[Content], deadline: float, on_end: OnEnd) -> bytes:
-        """Returns the plan's ExecuteOperatorResponse."""
-        if plan.native.is_short and (done := self._run_short(plan, contents, deadline, on_end)) is not None:
-            return done
+    async def execute(
+        self,
+        plan: OperatorPlan,
+        contents: Sequence[Content],
+        deadline: float,
+        on_end: OnEnd,
+        workspace_limit: int = sys.maxsize,
+    ) -> bytes:
+        """Returns the plan's ExecuteOperatorResponse.
+
+        Raises WorkspaceShortageError, as all methods do that run operators, if the library asks for a larger workspace.
+        """
+        if plan.native.is_short:
+            done = self._run_short(plan, contents, deadline, on_end, workspace_limit)
+            if done is not None:
+                return done
         hung_at = deadline + self._hang_timeout_s
-        work = plan.native, contents, deadline, hung_at, _released(on_end)
+        work = plan.native, contents, deadline, hung_at, _released(on_end), None, workspace_limit
         reply: bytes = await self._run(self._device.submit, *work, plan=plan, hung_at=hung_at)
         return reply
 
@@ -123,13 +136,13 @@ class Device:
         return replies
 
     def _run_short(
-        self, plan: OperatorPlan, contents: Sequence[Content], deadline: float, on_end: OnEnd
+        self, plan: OperatorPlan, contents: Sequence[Content], deadline: float, on_end: OnEnd, workspace_limit: int
     ) -> bytes | None:
         """Runs a call on the event loop that takes less time than waking a thread; None if it would have to wait."""
         released = _released(on_end)
         try:
-            reply = self._device.run_short(plan.native, contents, deadline, released)
-        except (native.AclError, native.InvalidValueError) as error:
+            reply = self._device.run_short(plan.native, contents, deadline, released, workspace_limit)
+        except (native.AclError, native.InvalidValueError, native.WorkspaceError) as error:
             self._look(deadline + self._hang_timeout_s, error)
             raise error_of_native(error, plan) from error
         if reply is not None:
@@ -145,22 +158,29 @@ class Device:
         on_end: OnEnd,
         writes: Sequence[Write] = (),
         reads: Sequence[Read] = (),
+        workspace_limit: int = sys.maxsize,
     ) -> list[bytes]:
         """Makes the writes, runs the operator, keeps its outputs on the device, and returns a message for each read."""
         natives = [each.native if isinstance(each, StagedTensor) else each for each in contents]
         hung_at = deadline + self._hang_timeout_s
         work = plan.native, natives, [each.native for each in targets], deadline, hung_at, _released(on_end)
-        copies = _native(writes), _native(reads)
-        messages: list[bytes] = await self._run(self._device.submit_into, *work, *copies, plan=plan, hung_at=hung_at)
+        more = _native(writes), _native(reads), workspace_limit
+        messages: list[bytes] = await self._run(self._device.submit_into, *work, *more, plan=plan, hung_at=hung_at)
         return messages
 
     async def execute_all(
-        self, calls: Sequence[PlannedCall], deadline: float, streams: int, on_end: OnEnd
+        self,
+        calls: Sequence[PlannedCall],
+        deadline: float,
+        streams: int,
+        on_end: OnEnd,
+        workspace_limits: Sequence[int] = (),
     ) -> tuple[bytes, list[AclgradError | None]]:
         """Runs many on so many streams; returns outputs behind their prefixes, and the error of each that failed."""
         natives = [(plan.native, contents, prefix) for plan, contents, prefix in calls]
         # Waits no longer than the deadline: a late call has its own status, and the other results are sent with it.
-        reply, errors = await self._run(self._device.submit_batch, natives, deadline, _released(on_end), streams)
+        work = natives, deadline, _released(on_end), streams, workspace_limits
+        reply, errors = await self._run(self._device.submit_batch, *work)
         translated: list[AclgradError | None] = []
         for number, ((plan, _, _), error) in enumerate(zip(calls, errors, strict=True), 1):
             translated.append(None if error is None else self._error_of(error, plan))
@@ -239,7 +259,7 @@ class Device:
             return await self._completions.run(
                 submit, *arguments, on_end=on_end, on_failure=partial(self._look, hung_at)
             )
-        except (native.AclError, native.InvalidValueError) as error:
+        except (native.AclError, native.InvalidValueError, native.WorkspaceError) as error:
             raise error_of_native(error, plan) from error
 
     def _look(self, hung_at: float, error: Exception) -> None:

@@ -64,6 +64,19 @@ class UnfitDeviceError(Exception):
         """The index of the device if it did not open."""
 
 
+class WorkspaceShortageError(ServerBusyError):
+    """The operator needs a workspace of `size_bytes`, and its call claimed less. Nothing of the call was begun."""
+
+    def __init__(self, size_bytes: int) -> None:
+        super().__init__(
+            f"the operator needs a workspace of {size_bytes} bytes, which other calls have now",
+            remedy=f"try again in {RETRY_AFTER_MEMORY_S} s",
+            retry_after_s=RETRY_AFTER_MEMORY_S,
+            metadata={"workspace_bytes": str(size_bytes)},
+        )
+        self.size_bytes = size_bytes
+
+
 def error_of_fault(fault: str, code: int | str) -> AclgradError:
     """Returns the error for an ACL code of this class (`native/runtime/fault_class.h`)."""
     kind, problem, remedy, retry_after_s = _FAULTS.get(fault, _FAULTS["internal"])
@@ -74,7 +87,10 @@ def error_of_fault(fault: str, code: int | str) -> AclgradError:
 def error_of_native(error: Exception, plan: OperatorPlan | None = None) -> AclgradError:
     """Returns our error for one of the native runtime, which the log names as its cause; re-raises any other."""
     ours: AclgradError
-    if isinstance(error, native.OutOfMemoryError):
+    if isinstance(error, native.WorkspaceError) and plan is not None:
+        plan.workspace.size_bytes = max(plan.workspace.size_bytes, error.size_bytes)
+        ours = WorkspaceShortageError(error.size_bytes)
+    elif isinstance(error, native.OutOfMemoryError):
         ours = _out_of_memory(error, plan.size_bytes if plan else 0)
     elif isinstance(error, native.AclError):
         ours = error_of_fault(error.fault, error.code)

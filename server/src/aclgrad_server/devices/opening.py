@@ -37,6 +37,8 @@ class Library:
     versions: Mapping[str, str]
     """Of the driver and of CANN's packages, by name."""
     computes_on_cpu: bool
+    host_pointers: bool
+    """Whether devices read the host's memory, so that calls need no copies."""
 
 
 async def open_device(
@@ -66,7 +68,8 @@ async def open_device(
     # The host library is known to read nothing else; for a card it depends on the product.
     shape_only = None if settings.shape_only == "auto" and not library.is_host else is_on(settings.shape_only, True)
     executor_cache = is_on(settings.executor_cache, library.is_host)
-    return Library(name, version, shape_only, executor_cache, versions, library.is_host), device
+    facts = shape_only, executor_cache, versions, library.is_host, library.host_pointers
+    return Library(name, version, *facts), device
 
 
 async def _opened(summary: str, limit_s: float, open: Callable[..., Opened], *arguments: Any) -> Opened:

@@ -5,7 +5,7 @@ A call of the same form as an earlier one is not parsed and checked again.
 
 import math
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
@@ -34,6 +34,7 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 _WORK_OF_AN_ELEMENT: Final = 16  # additions for each element that any operator may need
 _CALL_WORK: Final = 1500.0  # what a call takes besides its additions: some ten microseconds
 _MAX_PLANS: Final = 1024
+_MAX_WORKSPACES: Final = 8192
 _MAX_KEPT_BYTES: Final = 4096
 """Requests of more bytes, payloads not counted, have names or lists that nobody sends twice."""
 
@@ -46,6 +47,13 @@ class PlannedOutput:
     type: TensorType
     memory: SharedRange | None  # where it is to go, unless into the response
     reply_prefix: bytes  # what stands before its data in an ExecuteOperatorResponse
+
+
+@dataclass(slots=True)
+class Workspace:
+    """The largest workspace that the device library has asked for calls of one form."""
+
+    size_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -62,7 +70,9 @@ class OperatorPlan:
     is_empty: bool  # whether an input has no elements: operators leave the outputs untouched then
     uses_shared_memory: bool
     work: float  # about how many additions it takes
+    encoded_bytes: int  # of inputs that the process has in the form that the device reads, besides the device
     native: native.CallPlan  # the plan in the form that the device takes
+    workspace: Workspace = field(default_factory=Workspace, compare=False)
 
     def contents(self, payloads: Sequence[memoryview], staged: Mapping[str, Any] = _NOTHING) -> list[Any]:
         """Returns the bytes of each input: a staged tensor, a part of the call's message, or None."""
@@ -78,13 +88,14 @@ class OperatorPlan:
         ]
 
     def checked_bytes(self, source: Source) -> int:
-        """Returns the bytes of inputs from this source that the host has, besides the device, to check them."""
-        return sum(tensor.type.size_bytes for tensor, is_checked in self.inputs_in(source) if is_checked)
+        """Returns the bytes of inputs that the host has, besides the device: those to check, and encoded ones."""
+        checked = sum(tensor.type.size_bytes for tensor, is_checked in self.inputs_in(source) if is_checked)
+        return checked + self.encoded_bytes
 
     @cached_property
     def is_small(self) -> bool:
-        """Whether small calls may wait for it."""
-        return is_small(self.size_bytes, self.work)
+        """Whether small calls may wait for it; its workspace does not count."""
+        return is_small(self.size_bytes + self.encoded_bytes, self.work)
 
     @cached_property
     def reply_bytes(self) -> int:
@@ -116,10 +127,13 @@ class Planner:
         turned_off: Mapping[str, str] = _NOTHING,
         max_work: float = math.inf,
         max_roi_work: int = MAX_ROI_WORK,
+        host_pointers: bool = False,
     ) -> None:
         self._turned_off = turned_off
-        self._rules = product, max_tensor_bytes, shape_only, max_work, max_roi_work
+        self._rules = product, max_tensor_bytes, shape_only, max_work, max_roi_work, host_pointers
         self._kept_plan_of_form = lru_cache(_MAX_PLANS)(self._plan_of_form)
+        # Also for plans that are not kept, such as those of calls in chunks.
+        self._workspace_of = lru_cache(_MAX_WORKSPACES)(_new_workspace)
 
     def read(self, request: bytes | memoryview) -> tuple[OperatorPlan, list[memoryview]]:
         """Returns the plan of an ExecuteOperatorRequest, and its payloads; raises a RequestError."""
@@ -137,7 +151,8 @@ class Planner:
                     remedy="use a server on another card; the log of this one says more",
                     metadata={"operator": call.operator, "why": why},
                 )
-            return plan_call(call, *self._rules)
+            plan = plan_call(call, *self._rules)
+            return replace(plan, workspace=self._workspace_of(plan.native.key))
         except AclgradError as error:
             if call.operator in OPERATORS:
                 error.operator = call.operator
@@ -146,6 +161,10 @@ class Planner:
     def _plan_of_form(self, rest: bytes, lengths: tuple[int, ...]) -> OperatorPlan:
         """Returns a plan whose payloads are announced: it depends only on their lengths."""
         return self.plan(parse_request(rest, [Announced(index, length) for index, length in enumerate(lengths)]))
+
+
+def _new_workspace(key: bytes) -> Workspace:
+    return Workspace()
 
 
 def extract_payloads(message: bytes | memoryview, path: tuple[int, ...]) -> tuple[bytes, list[memoryview]]:
@@ -166,8 +185,11 @@ def plan_call(
     shape_only: bool | None = None,
     max_work: float = math.inf,
     max_roi_work: int = MAX_ROI_WORK,
+    host_pointers: bool = False,
 ) -> OperatorPlan:
     """Returns the plan of a call, or raises a RequestError; `shape_only` is that of `InputSpec.takes_shape`.
+
+    A device that takes host pointers reads encoded inputs where they are.
 
     Work in proportion to the tensors is never too much; `max_work` bounds additions beyond that. `max_roi_work` bounds
     those of boxes, whose values are checked when the call runs.
@@ -177,7 +199,7 @@ def plan_call(
     given = {tensor.name: tensor for tensor in call.inputs}
     inputs = tuple(given.get(each.name) for each in spec.inputs)
     rules = tuple(each.values(arguments, product) if each.name in given else None for each in spec.inputs)
-    size_bytes = 0
+    size_bytes = encoded_bytes = 0
     native_inputs: list[tuple[tuple[int, ...], int, bool, ValueCheck | None] | None] = []
     for tensor, rule in zip(inputs, rules, strict=True):
         if tensor is None:
@@ -188,6 +210,8 @@ def plan_call(
         check_tensor_size(f"inputs[{tensor.name}] on the device", on_device, max_tensor_bytes)
         size_bytes += on_device.size_bytes
         check, is_prefix = check_of(rule, tensor.type, max_roi_work)
+        if check is not None and (part := check.encoded_bytes(tensor.type.size_bytes)):
+            encoded_bytes += 0 if host_pointers and part == on_device.size_bytes else part
         native_inputs.append((on_device.shape, on_device.dtype.acl, is_prefix, check))
     types = {each.name: each.infer(arguments) for each in spec.outputs}
     for name, type in types.items():
@@ -241,6 +265,7 @@ def plan_call(
         is_empty,
         bool(memory) or any(isinstance(tensor.data, SharedRange) for tensor in call.inputs),
         _CALL_WORK + work,
+        encoded_bytes,
         native.CallPlan(
             spec.symbol,
             native_inputs,
@@ -272,10 +297,11 @@ def check_reply_size(field: str, size_bytes: int, limit_bytes: int) -> None:
         raise LimitExceededError.at(field, problem, remedy, metadata)
 
 
-def check_size(size_bytes: int, limit: int) -> None:
+def check_size(size_bytes: int, limit: int, workspace_bytes: int = 0) -> None:
     """Raises LimitExceededError for a call that no device's pool can hold."""
     if size_bytes > limit:
-        problem = f"takes {size_bytes} bytes and the memory pool of a device holds {limit} at most"
+        part = f", {workspace_bytes} of them as the operator's workspace," if workspace_bytes else ""
+        problem = f"takes {size_bytes} bytes{part} and the memory pool of a device holds {limit} at most"
         remedy = "send smaller tensors or fewer calls, or raise --pool-bytes (ACLGRAD_POOL_BYTES) of the server"
         metadata = {"size_bytes": str(size_bytes), "limit": str(limit)}
         raise LimitExceededError.at("call", problem, remedy, metadata)

@@ -1,0 +1,269 @@
+"""Every kind of call claims the workspace that the device library asks for, and nobody waits who holds memory."""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+import pytest
+
+from aclgrad.errors import LimitExceededError, ServerBusyError, from_status
+from aclgrad.products import Product
+from aclgrad.tensors import Announced, TensorView
+from aclgrad.wire.chunks import chunk_prefix, encode_header
+from aclgrad.wire.messages import OperatorCall, decode_batch, encode_batch, encode_request
+from aclgrad_server.calls.admission import Admission, Attempts, Occupancy
+from aclgrad_server.calls.batch import execute_batch
+from aclgrad_server.calls.chunked import execute_chunked
+from aclgrad_server.calls.gate import Bounds
+from aclgrad_server.calls.runner import Runner
+from aclgrad_server.calls.shared_memory import SharedMemory
+from aclgrad_server.calls.unary import execute_unary
+from aclgrad_server.devices.planning import Planner
+from tests.server.fakes import NO_LIMIT, FakeContext, FakeDevice, Gate, begun, new_call, pooling_call, settle, tensor
+
+SHAPE = 1, 128, 256
+"""Of a call that is not small: it takes 131,072 bytes, and 512 for its other input."""
+TENSORS = 4 * 128 * 256 + 4
+WORKSPACE = 50_000
+REQUEST = encode_request(pooling_call(*SHAPE))
+SHARED = SharedMemory(enabled=False, owners=())
+
+
+def runner_of(device: FakeDevice, bytes_limit: int, streams: int = 4, **options: Any) -> Runner:
+    admission = Admission(streams, 16, bytes_limit, **options)
+    return Runner(device, admission, Planner(Product.ATLAS_A2, NO_LIMIT), 2**24)
+
+
+def device_of(*workspaces: int) -> FakeDevice:
+    """Returns a device that asks for these workspaces, one after the other, and then for the last one."""
+    device, left = FakeDevice(), list(workspaces)
+    device.workspace_of = lambda plan: left.pop(0) if len(left) > 1 else left[0]
+    return device
+
+
+async def unary(runner: Runner) -> int:
+    context = FakeContext()
+    try:
+        return len(await execute_unary(runner, SHARED, REQUEST, new_call(context)))
+    finally:
+        context.end()
+        await settle()
+
+
+async def batch(runner: Runner) -> int:
+    context = FakeContext()
+    try:
+        reply = await execute_batch(runner, encode_batch([REQUEST]), new_call(context))
+    finally:
+        context.end()
+        await settle()
+    (result,) = decode_batch(reply)
+    if not isinstance(result, tuple):
+        raise from_status(result)
+    return len(reply)
+
+
+async def chunked(runner: Runner) -> int:
+    whole = pooling_call(*SHAPE)
+    grad = TensorView("grad_output", whole.inputs[0].type, Announced(0, 4))
+    header = encode_header(OperatorCall(whole.operator, (grad, whole.inputs[1]), {}), ("grad_output",), 2**20)
+    context = FakeContext([header, chunk_prefix(0, 0, 4) + bytes(4)])
+    try:
+        await execute_chunked(runner, 2**30, new_call(context))
+        return len(context.replies)
+    finally:
+        context.end()
+        await settle()
+
+
+Kind = Callable[[Runner], Coroutine[Any, Any, int]]
+KINDS = pytest.mark.parametrize("kind", [unary, batch, chunked])
+
+
+@KINDS
+async def test_a_workspace_is_claimed_at_once_and_from_the_beginning_by_the_next_call(kind: Kind) -> None:
+    device = device_of(WORKSPACE)
+    runner, used = runner_of(device, TENSORS + WORKSPACE), []
+
+    async def note(plan: object) -> None:
+        used.append(runner.admission.large.memory.used)
+
+    device.behaviour = note
+    for _ in range(2):
+        assert await kind(runner)
+        assert runner.admission.occupancy() == Occupancy(0, 0, 0)
+    assert used == [TENSORS + WORKSPACE] * 2
+    assert len(device.executed) == 2, "the second call has no second attempt"
+    assert runner.admission.refusals["workspace"] == 0
+
+
+@KINDS
+async def test_a_call_whose_workspace_is_not_free_is_busy_and_the_next_one_waits_for_it(kind: Kind) -> None:
+    device = device_of(WORKSPACE)
+    runner = runner_of(device, TENSORS + WORKSPACE)
+    other = await runner.admission.memory("another", 1)
+    with pytest.raises(
+        ServerBusyError, match=f"a workspace of {WORKSPACE} bytes, which other calls have now"
+    ) as caught:
+        await kind(runner)
+    assert caught.value.retry_after_s
+    assert caught.value.metadata == {"workspace_bytes": str(WORKSPACE)}
+    assert runner.admission.refusals["workspace"] == 1
+    assert runner.admission.occupancy() == Occupancy(0, 0, 1), "it holds nothing"
+    assert device.executed == []
+    waiting = await begun(kind(runner))
+    assert runner.admission.occupancy() == Occupancy(0, 1, 1), "it waits before it holds anything"
+    other.give_back()
+    assert await waiting
+    assert runner.admission.occupancy() == Occupancy(0, 0, 0)
+
+
+async def test_a_workspace_is_not_taken_from_those_who_wait() -> None:
+    admission = Admission(4, 4, 100)
+    held = await admission.memory("a", 60)
+    waiting = await begun(admission.memory("b", 60))
+    assert admission.workspace("a", 60, 10, 10, is_small=False) is None
+    held.give_back()
+    await settle()
+    (await waiting).give_back()
+    claim = admission.workspace("a", 60, 10, 10, is_small=False)
+    assert claim is not None
+    assert admission.occupancy() == Occupancy(0, 0, 10)
+
+
+@KINDS
+async def test_a_workspace_may_grow_again(kind: Kind) -> None:
+    device = device_of(10, 10, 30, 30, 20)
+    runner = runner_of(device, TENSORS + 30)
+    assert [bool(await kind(runner)) for _ in range(3)] == [True] * 3  # type: ignore[operator]
+    assert len(device.executed) == 3
+    assert runner.admission.occupancy() == Occupancy(0, 0, 0)
+
+
+@KINDS
+@pytest.mark.parametrize("bound", [False, True], ids=["pool", "identity"])
+async def test_a_workspace_that_no_call_may_have_is_a_limit(kind: Kind, bound: bool) -> None:
+    """Of the first call, and of the next, which knows it."""
+    options = {"bounds": lambda caller: Bounds(size_bytes=TENSORS + 10)} if bound else {}
+    runner = runner_of(device_of(11), 2**30 if bound else TENSORS + 10, **options)
+    told = "identity may have" if bound else "11 of them as the operator's workspace"
+    for _ in range(2):
+        with pytest.raises(LimitExceededError, match=told):
+            await kind(runner)
+        assert runner.admission.occupancy() == Occupancy(0, 0, 0)
+
+
+async def test_calls_of_a_batch_have_their_own_statuses_and_share_what_runs_at_once() -> None:
+    """On two streams: two workspaces at once, not five."""
+    device = FakeDevice()
+    device.workspace_of = lambda plan: WORKSPACE if plan.output_bytes > 4 else 0
+    small = encode_request(pooling_call(1, 1, 1))
+    runner = runner_of(device, 5 * (TENSORS + 8) + 2 * WORKSPACE, streams=2)
+    other = await runner.admission.memory("another", 1)
+    for is_free in (False, True):
+        context = FakeContext()
+        reply = await execute_batch(runner, encode_batch([REQUEST, small] * 5), new_call(context))
+        context.end()
+        await settle()
+        assert [isinstance(each, tuple) for each in decode_batch(reply)] == [is_free, True] * 5
+        other.give_back()
+    assert runner.admission.occupancy() == Occupancy(0, 0, 0)
+
+
+async def test_a_small_call_keeps_its_slots_and_takes_a_large_workspace_from_the_large_memory() -> None:
+    """Otherwise few such workspaces would take all memory of small calls."""
+    device, gate = device_of(2**20), Gate()
+    device.behaviour = gate
+    runner = runner_of(device, 2**30)
+    request = encode_request(pooling_call(1, 2, 2))
+    for known in (False, True):
+        gate.is_open.clear()
+        context = FakeContext()
+        call = await begun(execute_unary(runner, SHARED, request, new_call(context)))
+        rooms = runner.admission.rooms
+        assert (rooms["small"].slots.used, rooms["large"].slots.used) == (1, 0)
+        used = rooms["small"].memory.used, rooms["large"].memory.used
+        assert used == ((0, 20 + 2**20) if known else (20, 2**20))
+        gate.is_open.set()
+        await call
+        context.end()
+        await settle()
+        assert runner.admission.occupancy() == Occupancy(0, 0, 0)
+
+
+async def test_claims_end_at_nothing_after_many_calls_of_which_some_are_cancelled() -> None:
+    device, random_ = FakeDevice(), random.Random(7)
+    device.workspace_of = lambda plan: random_.randrange(WORKSPACE)
+
+    async def take_a_while(plan: object) -> None:
+        for _ in range(random_.randrange(4)):
+            await asyncio.sleep(0)
+
+    device.behaviour = take_a_while
+    runner = runner_of(device, 3 * (TENSORS + WORKSPACE))
+    outcomes = []
+    for _ in range(40):
+        tasks = [asyncio.ensure_future(random_.choice((unary, batch, chunked))(runner)) for _ in range(8)]
+        for _ in range(random_.randrange(12)):
+            await asyncio.sleep(0)
+        random_.choice(tasks).cancel()
+        outcomes += await asyncio.gather(*tasks, return_exceptions=True)
+    await settle()
+    assert runner.admission.occupancy() == Occupancy(0, 0, 0)
+    assert runner.admission.large.memory.held == {}
+    assert any(isinstance(each, int) for each in outcomes)
+    found = {type(each) for each in outcomes if isinstance(each, Exception)}
+    assert all(issubclass(each, ServerBusyError) for each in found), found
+
+
+async def test_attempts_end_once_whether_the_device_or_the_caller_is_last() -> None:
+    admission, ended = Admission(1, 1, 100), []
+    attempts = Attempts(admission, "a", 10, False, lambda: ended.append(True))
+    device_ends = []
+
+    async def attempt(limit: int, on_end: object) -> None:
+        device_ends.append(on_end)
+        await asyncio.get_running_loop().create_future()
+
+    running = await begun(attempts.run(0, attempt))  # type: ignore[arg-type]
+    running.cancel()
+    await settle()
+    assert ended == []
+    device_ends[0]()  # type: ignore[operator]
+    assert ended == [True]
+
+
+@pytest.mark.parametrize("size", [8, 256], ids=["small", "large"])
+@pytest.mark.parametrize("checked_limit", [None, 2**30], ids=["in the process", "on a card"])
+async def test_encoded_inputs_are_claimed_while_a_call_runs(size: int, checked_limit: int | None) -> None:
+    """The 910A reads a mask of bits, of 16 channels at least; small calls count it with their tensors."""
+    device, gate = FakeDevice(), Gate()
+    device.behaviour = gate
+    admission = Admission(1, 16, 2**40, checked_limit=checked_limit)
+    runner = Runner(device, admission, Planner(Product.ATLAS_TRAINING, NO_LIMIT), 2**24)  # type: ignore[arg-type]
+    shape = 1, 1, size, size
+    inputs = [tensor(name, *shape, data=bytes(4 * size * size)) for name in ("grad_output", "self")]
+    inputs.append(tensor("indices", *shape, dtype="int32", data=bytes(4 * size * size)))
+    windows = {"kernel_size": (1, 1), "stride": (1, 1), "padding": (0, 0)}
+    request = encode_request(OperatorCall("max_pool2d_with_mask_backward", tuple(inputs), windows))
+    mask_bytes = 2 * 16 * (size * size // 16 + 1)
+    tensor_bytes = 3 * 4 * size * size + mask_bytes
+    counts_as_tensors = size == 8 or checked_limit is None
+    for is_batch in (False, True):
+        context = FakeContext()
+        call = new_call(context)
+        gate.is_open.clear()
+        one, many = (
+            partial(execute_unary, runner, SHARED, request),
+            partial(execute_batch, runner, encode_batch([request])),
+        )
+        running = await begun((many if is_batch else one)(call))
+        assert admission.occupancy().running_bytes == tensor_bytes + (mask_bytes if counts_as_tensors else 0)
+        assert admission.checked_bytes == (0 if counts_as_tensors else mask_bytes)
+        gate.is_open.set()
+        await running
+        context.end()
+        await settle()
+        assert (admission.occupancy(), admission.checked_bytes) == (Occupancy(0, 0, 0), 0)
