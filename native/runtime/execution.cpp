@@ -15,7 +15,6 @@ namespace {
 
 constexpr int32_t kUnwritten = 0xFF;  // each byte
 
-
 std::size_t Aligned(std::size_t size_bytes) {
   return (size_bytes + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
 }
