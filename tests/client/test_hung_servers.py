@@ -97,8 +97,8 @@ async def test_call_that_is_only_slow_goes_once_to_each_server_and_stays_with_th
         await call(client, 4)
         for each in workers:
             each.calls.clear()
-            each.delay_s = 1.05
-        await call(client, timeout_s=3.0)
+            each.delay_s = 2.05
+        await call(client, timeout_s=6.0)
         assert sorted(len(each.calls) for each in workers) == [1, 2]
         for each in workers:
             each.calls.clear()

@@ -277,7 +277,9 @@ async def _opened_and_tested(settings: Settings, on_card: int) -> Finding:
         if product is None:
             return _bad(f"the SoC {device.soc_name!r} is not of a known product", "give another card")
         off = await self_test(device, product, settings.hang_timeout_s)
-    except (StartError, UnfitDeviceError) as error:
+    except StartError as error:
+        return Finding(Verdict.FAILED, str(error))
+    except UnfitDeviceError as error:
         return _bad(str(error), _SEE_CARD)
     if off:
         return _bad(f"it fails {', '.join(f'{name}: {why}' for name, why in off.items())}", "see `aclgrad check`")

@@ -193,6 +193,35 @@ async def test_a_small_call_keeps_its_slots_and_takes_a_large_workspace_from_the
         assert runner.admission.occupancy() == Occupancy(0, 0, 0)
 
 
+async def results_of(runner: Runner, *requests: bytes) -> list[type]:
+    """Returns what a batch of these calls gets: for each a tuple of outputs, or an error."""
+    context = FakeContext()
+    try:
+        reply = await execute_batch(runner, encode_batch(requests), new_call(context))
+    finally:
+        context.end()
+        await settle()
+    return [tuple if isinstance(each, tuple) else type(from_status(each)) for each in decode_batch(reply)]
+
+
+async def test_groups_of_a_batch_share_one_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group begins when the one before has ended, so a batch that was answered once is answered again."""
+    monkeypatch.setattr("aclgrad_server.calls.batch.GROUP_S", 0.0)
+    runner = runner_of(device_of(WORKSPACE), 3 * TENSORS + WORKSPACE)
+    for _ in range(3):
+        assert await results_of(runner, REQUEST, REQUEST, REQUEST) == [tuple, tuple, tuple]
+        assert runner.admission.occupancy() == Occupancy(0, 0, 0)
+
+
+async def test_a_workspace_that_no_call_may_have_fails_its_own_call_alone() -> None:
+    device, small = FakeDevice(), encode_request(pooling_call(*SHAPE[:-1], 128))
+    device.workspace_of = lambda plan: 8 if plan.size_bytes < TENSORS else 10**9
+    runner = runner_of(device, 10**8)
+    for _ in range(2):
+        assert await results_of(runner, REQUEST, small) == [LimitExceededError, tuple]
+        assert runner.admission.occupancy() == Occupancy(0, 0, 0)
+
+
 async def test_claims_end_at_nothing_after_many_calls_of_which_some_are_cancelled() -> None:
     device, random_ = FakeDevice(), random.Random(7)
     device.workspace_of = lambda plan: random_.randrange(WORKSPACE)
@@ -220,14 +249,17 @@ async def test_claims_end_at_nothing_after_many_calls_of_which_some_are_cancelle
 
 async def test_attempts_end_once_whether_the_device_or_the_caller_is_last() -> None:
     admission, ended = Admission(1, 1, 100), []
-    attempts = Attempts(admission, "a", 10, False, lambda: ended.append(True))
     device_ends = []
 
     async def attempt(limit: int, on_end: object) -> None:
         device_ends.append(on_end)
         await asyncio.get_running_loop().create_future()
 
-    running = await begun(attempts.run(0, attempt))  # type: ignore[arg-type]
+    async def run() -> None:
+        with Attempts(admission, "a", 10, 0, False, lambda: ended.append(True)) as attempts:
+            await attempts.run(attempt)  # type: ignore[arg-type]
+
+    running = await begun(run())
     running.cancel()
     await settle()
     assert ended == []

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, Self, TypeVar
 
 from aclgrad.errors import AclgradError, LimitExceededError
 from aclgrad_server.calls.gate import Bounds, Callers, Claim, Gate, Pace, Room
@@ -70,6 +70,12 @@ class Admission:
             self._gates.append(self._checked)
         self._receiving = Pace(RECEIVE_BYTES_PER_S, LONGEST_PAUSE_S, clock)
 
+    def check(self, caller: str, size_bytes: int, workspace_bytes: int = 0, is_small: bool = False) -> None:
+        """Raises LimitExceededError for more of the device's memory than the caller or any call may have."""
+        check_size(size_bytes, (self.small if is_small else self.large).memory.limit, workspace_bytes)
+        if size_bytes > (limit := self.callers.bounds(caller).size_bytes):
+            raise _too_large(size_bytes, limit)
+
     def memory(
         self,
         caller: str,
@@ -84,9 +90,7 @@ class Admission:
         """
         self.callers.ask(caller)
         memory = (self.small if is_small else self.large).memory
-        check_size(size_bytes, memory.limit, workspace_bytes)
-        if size_bytes > (limit := self.callers.bounds(caller).size_bytes):
-            raise _too_large(size_bytes, limit)
+        self.check(caller, size_bytes, workspace_bytes, is_small)
         # The reply of a small call has no claim of its own, and its client decides when it is fetched.
         return memory.take(caller, size_bytes, waits_for_client or is_small)
 
@@ -133,9 +137,7 @@ class Admission:
         Raises LimitExceededError for what no call may have.
         """
         size_bytes += more_bytes
-        check_size(size_bytes, self.large.memory.limit, workspace_bytes)
-        if size_bytes > (limit := self.callers.bounds(caller).size_bytes):
-            raise _too_large(size_bytes, limit)
+        self.check(caller, size_bytes, workspace_bytes)
         room = self.small if is_small and size_bytes <= SMALL_BYTES else self.large
         claim = room.memory.take_at_once(caller, more_bytes)
         room.refusals["workspace"] += claim is None
@@ -209,86 +211,120 @@ class Admission:
         return found
 
 
+class Ends:
+    """Calls `on_end` once, when all that began has ended; what makes one ends, too."""
+
+    def __init__(self, on_end: OnEnd) -> None:
+        self._on_end = on_end
+        self._open = 1
+
+    def begin(self) -> OnEnd:
+        self._open += 1
+        return self.end
+
+    def end(self) -> None:
+        self._open -= 1
+        if self._open == 0:
+            self._on_end()
+
+
 class Attempts:
-    """Attempts at running what has claimed so much; `on_end` is called once, when the device is done with all of them.
+    """Attempts at running what has claimed so much, and this part of it as workspace.
 
     Only the device library knows how large a workspace is, and only when a call is about to run. A call claims what the
     library asked for calls of its form before. If that is too little, the rest is taken if it is free at once, and the
     call begins again. Otherwise it ends as busy, because nobody waits who holds memory, and the next call of its form
-    claims as much from the beginning. Whoever makes an object has to run it, once.
+    claims as much from the beginning. `on_end` is called once, when the block has ended and the device is done with
+    all attempts.
     """
 
-    def __init__(self, admission: Admission, caller: str, size_bytes: int, is_small: bool, on_end: OnEnd) -> None:
+    def __init__(
+        self, admission: Admission, caller: str, size_bytes: int, workspace_bytes: int, is_small: bool, on_end: OnEnd
+    ) -> None:
         self._admission = admission
         self._caller = caller
         self._size_bytes = size_bytes
+        self._workspace_bytes = workspace_bytes
         self._is_small = is_small
         self._on_end = on_end
         self._more: list[Claim] = []
-        self._open = 1
+        self._ends = Ends(self._give_back)
 
-    async def run(self, workspace_bytes: int, attempt: Callable[[int, OnEnd], Awaitable[Result]]) -> Result:
-        """Returns the result of an attempt that gets so much as workspace, or more."""
-        try:
-            while True:
-                try:
-                    return await attempt(workspace_bytes, self._begin())
-                except WorkspaceShortageError as shortage:
-                    needed_bytes = shortage.size_bytes
-                    if not self._widen(needed_bytes - workspace_bytes, needed_bytes):
-                        raise
-                workspace_bytes = needed_bytes
-        finally:
-            self._end()
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ends.end()
+
+    async def run(self, attempt: Callable[[int, OnEnd], Awaitable[Result]]) -> Result:
+        """Returns the result of an attempt, which takes the size of its workspace."""
+        while True:
+            try:
+                return await attempt(self._workspace_bytes, self._ends.begin())
+            except WorkspaceShortageError as shortage:
+                if not self._widen(shortage.size_bytes, shortage.size_bytes):
+                    raise
 
     async def run_all(
         self,
+        tensors: Sequence[int],
         workspaces: Sequence[int],
         at_once: int,
         attempt: Callable[[Sequence[int], OnEnd], Awaitable[tuple[bytes, list[AclgradError | None]]]],
+        on_end: OnEnd,
     ) -> tuple[bytes, list[AclgradError | None]]:
-        """Does the same for calls of a batch, of which so many run at once; all of them begin again together."""
+        """Does the same for calls of so many bytes, of which so many run at once; all of them begin again together.
+
+        Groups that run one after the other share the workspaces. Each has its own `on_end`.
+        """
+        of_all = self._ends.begin()
+
+        def end() -> None:
+            on_end()
+            of_all()
+
+        ends, refusals = Ends(end), dict[int, AclgradError]()
         try:
             while True:
-                reply, errors = await attempt(workspaces, self._begin())
-                sizes = [each.size_bytes if isinstance(each, WorkspaceShortageError) else 0 for each in errors]
-                if not any(sizes):
-                    return reply, errors
-                larger = list(map(max, workspaces, sizes))
-                more_bytes = bytes_at_once(larger, at_once) - bytes_at_once(workspaces, at_once)
+                reply, errors = await attempt(workspaces, ends.begin())
+                needed: dict[int, int] = {}
+                for index, error in enumerate(errors):
+                    if not isinstance(error, WorkspaceShortageError) or index in refusals:
+                        continue
+                    try:
+                        self._admission.check(self._caller, tensors[index] + error.size_bytes, error.size_bytes)
+                        needed[index] = error.size_bytes
+                    except LimitExceededError as refusal:
+                        refusals[index] = refusal.with_traceback(None)
+                larger = [needed.get(index, each) for index, each in enumerate(workspaces)]
                 try:
-                    if not self._widen(more_bytes, max(sizes)):
-                        return reply, errors
-                except LimitExceededError as error:
-                    refusal = error.with_traceback(None)
-                    return reply, [refusal if size else each for size, each in zip(sizes, errors, strict=True)]
+                    begins_again = needed and self._widen(bytes_at_once(larger, at_once), max(needed.values()))
+                except LimitExceededError as refusal:
+                    refusals |= dict.fromkeys(needed, refusal.with_traceback(None))
+                    begins_again = False
+                if not begins_again:
+                    return reply, [refusals.get(index, each) for index, each in enumerate(errors)]
                 workspaces = larger
                 del reply, errors
         finally:
-            self._end()
+            ends.end()
 
-    def _begin(self) -> OnEnd:
-        self._open += 1
-        return self._end
-
-    def _end(self) -> None:
-        self._open -= 1
-        if self._open:
-            return
+    def _give_back(self) -> None:
         for claim in self._more:
             claim.give_back()
         self._on_end()
 
-    def _widen(self, more_bytes: int, workspace_bytes: int) -> bool:
-        """Says whether there is so much more memory now, for a workspace of this size."""
-        if more_bytes == 0:
+    def _widen(self, workspace_bytes: int, largest_bytes: int) -> bool:
+        """Says whether there is so much for workspaces now, the largest of this size."""
+        more_bytes = workspace_bytes - self._workspace_bytes
+        if more_bytes <= 0:
             return True
-        sizes = self._size_bytes, more_bytes, workspace_bytes
-        claim = self._admission.workspace(self._caller, *sizes, self._is_small)
+        claim = self._admission.workspace(self._caller, self._size_bytes, more_bytes, largest_bytes, self._is_small)
         if claim is None:
             return False
         self._more.append(claim)
         self._size_bytes += more_bytes
+        self._workspace_bytes = workspace_bytes
         return True
 
 

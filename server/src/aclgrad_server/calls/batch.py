@@ -59,6 +59,8 @@ async def execute_batch(runner: Runner, request: bytes, call: Call) -> bytes:
             plan, payloads = runner.planner.read(each)
             if plan.uses_shared_memory:
                 raise InvalidFieldError.at(f"calls[{index}]", "names shared memory", "send such a call by itself")
+            workspace_bytes = plan.workspace.size_bytes
+            runner.admission.check(call.caller, plan.size_bytes + workspace_bytes, workspace_bytes)
             planned[index] = plan, plan.contents(payloads), result_prefix(payload_bytes=plan.reply_bytes)
         except AclgradError as error:
             # Its traceback has this frame, which has the error: a cycle, which would keep the whole message.
@@ -91,39 +93,42 @@ async def run_calls(runner: Runner, call: Call, calls: Sequence[PlannedCall]) ->
     A group has as many streams as it has slots, and others get these between groups.
     """
     admission, streams = runner.admission, runner.admission.large.running_limit
-    groups = [_Group(group, [plan.workspace.size_bytes for plan, _, _ in group], streams) for group in _groups(calls)]
-    size_bytes, output_bytes, encoded_bytes = map(sum, zip(*(group.held for group in groups), strict=True))
-    tensor_bytes, work = sum(plan.size_bytes for plan, _, _ in calls), sum(plan.work for plan, _, _ in calls)
-    is_small_batch = is_small(tensor_bytes + encoded_bytes, work)
+    groups = [_Group(group) for group in _groups(calls)]
+    tensor_bytes, output_bytes, encoded_bytes = map(sum, zip(*(group.held for group in groups), strict=True))
+    # One for all: a group begins when the device is done with the one before, or never.
+    workspace_bytes = max(bytes_at_once(group.workspaces, streams) for group in groups)
+    size_bytes = tensor_bytes + workspace_bytes
+    is_small_batch = is_small(tensor_bytes + encoded_bytes, sum(plan.work for plan, _, _ in calls))
     takes_little = is_small_batch and size_bytes + encoded_bytes <= SMALL_BYTES
     # Outputs may have to be joined, with those of other groups or with statuses.
     reply_bytes = output_bytes if len(calls) == 1 else 2 * output_bytes
     call.enter(WAIT)
     memory, encoded = await admission.tensors(
-        call.caller, size_bytes, encoded_bytes, is_small=takes_little, workspace_bytes=size_bytes - tensor_bytes
+        call.caller, size_bytes, encoded_bytes, is_small=takes_little, workspace_bytes=workspace_bytes
     )
     ran, left = [], deque(groups)
-    try:
-        if reply_bytes > SMALL_BYTES:
-            await claim_reply(admission, call, reply_bytes)
-        for group in groups:
-            call.enter(WAIT)
-            try:
-                async with asyncio.timeout_at(call.deadline):
-                    slot = await admission.slot(call.caller, len(group.calls), is_small_batch)
-            except TimeoutError:
-                ran.append(Ran(b"", [deadline_passed() for _ in group.calls]))
-                continue
-            call.enter(RUN)
-            left.remove(group)
-            end = partial(give_back, admission, call, is_small_batch, slot, memory, encoded, group.held)
-            attempts = Attempts(admission, call.caller, size_bytes, takes_little, end)
-            run = partial(_run, runner, call, group, slot)
-            ran.append(Ran(*await attempts.run_all(group.workspaces, streams, run)))
-    finally:
-        for group in left:
-            memory.give_back(group.held.size_bytes)
-            (encoded or memory).give_back(group.held.encoded_bytes)
+    end_of_all = partial(memory.give_back, workspace_bytes)
+    with Attempts(admission, call.caller, size_bytes, workspace_bytes, takes_little, end_of_all) as attempts:
+        try:
+            if reply_bytes > SMALL_BYTES:
+                await claim_reply(admission, call, reply_bytes)
+            for group in groups:
+                call.enter(WAIT)
+                try:
+                    async with asyncio.timeout_at(call.deadline):
+                        slot = await admission.slot(call.caller, len(group.calls), is_small_batch)
+                except TimeoutError:
+                    ran.append(Ran(b"", [deadline_passed() for _ in group.calls]))
+                    continue
+                call.enter(RUN)
+                left.remove(group)
+                end = partial(give_back, admission, call, is_small_batch, slot, memory, encoded, group.held)
+                run = partial(_run, runner, call, group, slot)
+                ran.append(Ran(*await attempts.run_all(group.tensors, group.workspaces, streams, run, end)))
+        finally:
+            for group in left:
+                memory.give_back(group.held.size_bytes)
+                (encoded or memory).give_back(group.held.encoded_bytes)
     return ran
 
 
@@ -134,14 +139,15 @@ async def _run(
 
 
 class _Group:
-    """Calls that run together, so many at once, and what they hold."""
+    """Calls that run together, and what they hold besides workspaces."""
 
-    def __init__(self, calls: Sequence[PlannedCall], workspaces: Sequence[int], at_once: int) -> None:
-        self.calls, self.workspaces = calls, workspaces
+    def __init__(self, calls: Sequence[PlannedCall]) -> None:
+        self.calls = calls
         plans = [plan for plan, _, _ in calls]
-        size_bytes = sum(plan.size_bytes for plan in plans) + bytes_at_once(workspaces, at_once)
+        self.tensors = [plan.size_bytes for plan in plans]
+        self.workspaces = [plan.workspace.size_bytes for plan in plans]
         output_bytes = sum(plan.output_bytes for plan in plans)
-        self.held = Held(size_bytes, output_bytes, sum(plan.encoded_bytes for plan in plans))
+        self.held = Held(sum(self.tensors), output_bytes, sum(plan.encoded_bytes for plan in plans))
 
 
 def _groups(calls: Sequence[PlannedCall]) -> Iterator[Sequence[PlannedCall]]:

@@ -76,11 +76,12 @@ class Runner:
         call.enter(RUN)
         contents = plan.contents(payloads, staged.inputs)
         given = plan, contents, staged.outputs, call.deadline
-        size_bytes, execute = plan.size_bytes + staged.workspace_bytes, self.device.execute_into
-        attempts = Attempts(self.admission, call.caller, size_bytes, False, slot.give_back)
-        return await attempts.run(
-            staged.workspace_bytes, lambda limit, on_end: execute(*given, on_end, writes, reads, limit)
+        sizes_bytes, execute = (
+            (plan.size_bytes + staged.workspace_bytes, staged.workspace_bytes),
+            self.device.execute_into,
         )
+        with Attempts(self.admission, call.caller, *sizes_bytes, False, slot.give_back) as attempts:
+            return await attempts.run(lambda limit, on_end: execute(*given, on_end, writes, reads, limit))
 
 
 def _end(call: Call, memory: Claim, checked: Claim | None, size_bytes: int) -> None:

@@ -44,9 +44,9 @@ async def run_plan(runner: Runner, call: Call, plan: OperatorPlan, payloads: Seq
     call.enter(RUN)
     held = Held(size_bytes, plan.output_bytes, encoded_bytes)
     end = partial(give_back, admission, call, is_small, slot, memory, encoded, held)
-    attempts = Attempts(admission, call.caller, size_bytes, takes_little, end)
     contents, execute, deadline = plan.contents(payloads), runner.device.execute, call.deadline
-    return await attempts.run(workspace_bytes, lambda limit, on_end: execute(plan, contents, deadline, on_end, limit))
+    with Attempts(admission, call.caller, size_bytes, workspace_bytes, takes_little, end) as attempts:
+        return await attempts.run(lambda limit, on_end: execute(plan, contents, deadline, on_end, limit))
 
 
 async def claim_reply(admission: Admission, call: Call, size_bytes: int) -> None:
