@@ -87,6 +87,12 @@ PoolBlock MemoryPool::TryAllocate(std::size_t size_bytes) {
   const std::lock_guard growth(growth_mutex_);
   Lock lock(mutex_);
   Block* block = Grow(lock, request);
+  if (block == nullptr) {
+    // Free segments for requests of other sizes may take all of the limit.
+    const std::size_t reserved_bytes = statistics_.reserved_bytes;
+    Trim(lock);
+    if (statistics_.reserved_bytes < reserved_bytes) block = Grow(lock, request);
+  }
   return block == nullptr ? PoolBlock() : Hand(block, request.size);
 }
 

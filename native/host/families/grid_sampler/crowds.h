@@ -15,8 +15,8 @@
 namespace acl_host {
 namespace {
 
-// Counts points by the cell before them. Cells of a large image share counters, so the count of one is at most that of
-// its counter. All points of an image are counted, whatever the division of its cells: the sums must not depend on it.
+// Counts points by the cell before them. Cells of a large image may share counters, so the count of one is at most that
+// of its counter. All points of an image are counted, whatever the division of its cells: the sums must not depend on it.
 class Crowds {
  public:
   explicit Crowds(const GridSampling& sampling)
@@ -55,11 +55,12 @@ class Crowds {
  private:
   static_assert(kMostFloatAdditions / 4 + kPoints <= UINT8_MAX);  // in two dimensions
 
-  // A power of two.
-  static int64_t Counters(const GridSampling& sampling) {
-    constexpr int64_t kMostCounters = 65536;
+  // A power of two, and so many that points which are spread evenly fill a quarter of each.
+  int64_t Counters(const GridSampling& sampling) const {
+    constexpr int64_t kFewCounters = 65536;
+    const int64_t enough = std::max(kFewCounters, 4 * (sampling.points / most_));
     int64_t counters = 1;
-    while (counters < std::min(sampling.cells(), kMostCounters)) counters *= 2;
+    while (counters < std::min(sampling.cells(), enough)) counters *= 2;
     return counters;
   }
 
