@@ -257,3 +257,17 @@ def test_what_has_no_pinned_memory_is_copied_without(
     """Nobody is told that the device has too little memory; a trim gives back what is pinned."""
     lines = run_program(PINNED, limit, fails, host_pointers=False, strict=True)
     assert lines == [f"True {0 if is_pinned else 2}", f"True {is_pinned}", f"True {is_pinned}", "0"]
+
+
+ONE_SIZE_AFTER_ANOTHER = """
+device = open_device(steered=True, pinned_limit_bytes=arguments[0])
+for cells in (1 << 19, 1 << 10, 1 << 19):
+    pool(device, np.zeros((1, 1, cells), np.float32), (1, 2, cells))
+    print(steer.Calls(b"aclrtMemcpy"))
+"""
+
+
+def test_pinned_memory_of_one_size_gives_way_to_another(run_program: Callable[..., list[str]]) -> None:
+    """Without it, copies would block until the server is idle."""
+    lines = run_program(ONE_SIZE_AFTER_ANOTHER, 4 * MEBIBYTE + 4096, host_pointers=False, strict=True)
+    assert lines == ["0", "0", "0"]
