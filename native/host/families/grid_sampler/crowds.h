@@ -16,7 +16,8 @@ namespace acl_host {
 namespace {
 
 // Counts points by the cell before them. Cells of a large image may share counters, so the count of one is at most that
-// of its counter. All points of an image are counted, whatever the division of its cells: the sums must not depend on it.
+// of its counter. All points of an image are counted, whatever the division of its cells: the sums must not depend on
+// it.
 class Crowds {
  public:
   explicit Crowds(const GridSampling& sampling)
