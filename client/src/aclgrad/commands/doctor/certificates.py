@@ -88,6 +88,7 @@ def of_tls(route: Route, credentials: Credentials) -> Found:
 def _context(credentials: Credentials) -> ssl.SSLContext:
     """Returns what gRPC would check by; raises OSError or ValueError for files that cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols([_ALPN])
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     ca, key, certificate = checked_files(credentials)
