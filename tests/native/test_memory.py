@@ -254,7 +254,7 @@ print(device.state().pinned_bytes)
 def test_what_has_no_pinned_memory_is_copied_without(
     run_program: Callable[..., list[str]], limit: int, fails: bool, is_pinned: bool
 ) -> None:
-    """Nobody is told that the device has too little memory; a trim gives back what is pinned."""
+    """No call fails for lack of device memory; a trim gives back what is pinned."""
     lines = run_program(PINNED, limit, fails, host_pointers=False, strict=True)
     assert lines == [f"True {0 if is_pinned else 2}", f"True {is_pinned}", f"True {is_pinned}", "0"]
 

@@ -251,7 +251,7 @@ async def test_attempts_end_once_whether_the_device_or_the_caller_is_last() -> N
     admission, ended = Admission(1, 1, 100), []
     device_ends = []
 
-    async def attempt(limit: int, on_end: object) -> None:
+    async def attempt(on_end: object, limit: int) -> None:
         device_ends.append(on_end)
         await asyncio.get_running_loop().create_future()
 

@@ -212,7 +212,7 @@ class Admission:
 
 
 class Ends:
-    """Calls `on_end` once, when all that began has ended; what makes one ends, too."""
+    """Calls `on_end` once, when all work that began has ended and its maker has called `end`, too."""
 
     def __init__(self, on_end: OnEnd) -> None:
         self._on_end = on_end
@@ -256,11 +256,11 @@ class Attempts:
     def __exit__(self, *error: object) -> None:
         self._ends.end()
 
-    async def run(self, attempt: Callable[[int, OnEnd], Awaitable[Result]]) -> Result:
+    async def run(self, attempt: Callable[[OnEnd, int], Awaitable[Result]]) -> Result:
         """Returns the result of an attempt, which takes the size of its workspace."""
         while True:
             try:
-                return await attempt(self._workspace_bytes, self._ends.begin())
+                return await attempt(self._ends.begin(), self._workspace_bytes)
             except WorkspaceShortageError as shortage:
                 if not self._widen(shortage.size_bytes, shortage.size_bytes):
                     raise
@@ -270,7 +270,7 @@ class Attempts:
         tensors: Sequence[int],
         workspaces: Sequence[int],
         at_once: int,
-        attempt: Callable[[Sequence[int], OnEnd], Awaitable[tuple[bytes, list[AclgradError | None]]]],
+        attempt: Callable[[OnEnd, Sequence[int]], Awaitable[tuple[bytes, list[AclgradError | None]]]],
         on_end: OnEnd,
     ) -> tuple[bytes, list[AclgradError | None]]:
         """Does the same for calls of so many bytes, of which so many run at once; all of them begin again together.
@@ -286,7 +286,7 @@ class Attempts:
         ends, refusals = Ends(end), dict[int, AclgradError]()
         try:
             while True:
-                reply, errors = await attempt(workspaces, ends.begin())
+                reply, errors = await attempt(ends.begin(), workspaces)
                 needed: dict[int, int] = {}
                 for index, error in enumerate(errors):
                     if not isinstance(error, WorkspaceShortageError) or index in refusals:

@@ -14,10 +14,9 @@ from aclgrad.errors import AclgradError, InvalidFieldError, to_status
 from aclgrad.wire.messages import failed_result, result_prefix, split_batch
 from aclgrad_server.calls.admission import Attempts, bytes_at_once
 from aclgrad_server.calls.call import Call, deadline_passed
-from aclgrad_server.calls.gate import Claim
 from aclgrad_server.calls.runner import Runner
 from aclgrad_server.calls.unary import Held, claim_reply, give_back
-from aclgrad_server.devices.device import OnEnd, PlannedCall
+from aclgrad_server.devices.device import PlannedCall
 from aclgrad_server.devices.planning import check_reply_size, extract_payloads, is_small
 from aclgrad_server.limits import GROUP_S, SMALL_BYTES, WORK_PER_S
 from aclgrad_server.logs import fields, line_of
@@ -123,19 +122,13 @@ async def run_calls(runner: Runner, call: Call, calls: Sequence[PlannedCall]) ->
                 call.enter(RUN)
                 left.remove(group)
                 end = partial(give_back, admission, call, is_small_batch, slot, memory, encoded, group.held)
-                run = partial(_run, runner, call, group, slot)
+                run = partial(runner.device.execute_all, group.calls, call.deadline, slot.units)
                 ran.append(Ran(*await attempts.run_all(group.tensors, group.workspaces, streams, run, end)))
         finally:
             for group in left:
                 memory.give_back(group.held.size_bytes)
                 (encoded or memory).give_back(group.held.encoded_bytes)
     return ran
-
-
-async def _run(
-    runner: Runner, call: Call, group: "_Group", slot: Claim, workspaces: Sequence[int], on_end: OnEnd
-) -> tuple[bytes, list[AclgradError | None]]:
-    return await runner.device.execute_all(group.calls, call.deadline, slot.units, on_end, workspaces)
 
 
 class _Group:

@@ -75,13 +75,10 @@ class Runner:
         slot = await self.admission.slot(call.caller)
         call.enter(RUN)
         contents = plan.contents(payloads, staged.inputs)
-        given = plan, contents, staged.outputs, call.deadline
-        sizes_bytes, execute = (
-            (plan.size_bytes + staged.workspace_bytes, staged.workspace_bytes),
-            self.device.execute_into,
-        )
-        with Attempts(self.admission, call.caller, *sizes_bytes, False, slot.give_back) as attempts:
-            return await attempts.run(lambda limit, on_end: execute(*given, on_end, writes, reads, limit))
+        given, execute = (plan, contents, staged.outputs, call.deadline), self.device.execute_into
+        size_bytes, workspace_bytes = plan.size_bytes + staged.workspace_bytes, staged.workspace_bytes
+        with Attempts(self.admission, call.caller, size_bytes, workspace_bytes, False, slot.give_back) as attempts:
+            return await attempts.run(lambda on_end, limit: execute(*given, on_end, writes, reads, limit))
 
 
 def _end(call: Call, memory: Claim, checked: Claim | None, size_bytes: int) -> None:

@@ -46,7 +46,7 @@ async def run_plan(runner: Runner, call: Call, plan: OperatorPlan, payloads: Seq
     end = partial(give_back, admission, call, is_small, slot, memory, encoded, held)
     contents, execute, deadline = plan.contents(payloads), runner.device.execute, call.deadline
     with Attempts(admission, call.caller, size_bytes, workspace_bytes, takes_little, end) as attempts:
-        return await attempts.run(lambda limit, on_end: execute(plan, contents, deadline, on_end, limit))
+        return await attempts.run(partial(execute, plan, contents, deadline))
 
 
 async def claim_reply(admission: Admission, call: Call, size_bytes: int) -> None:

@@ -1,6 +1,6 @@
 """A program that prints what devices an ACL library shows: `python -m ...devices.count BACKEND CONFIG SECONDS`.
 
-Its last line is the number and the name of the SoC, or why there is none.
+Its last line is the number and the name of the SoC, or why the library shows no device.
 
 A process that ends asks, so that nothing of the runtime stays in the one that wants to know.
 """

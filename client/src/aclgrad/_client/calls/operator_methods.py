@@ -630,8 +630,8 @@ class OperatorMethods(ABC, Generic[Result]):
                 products).
             mean: The mean of each group, shape (N, group) or (N * group,): the dtype of input; on the 950 float32 will
                 do, too. bfloat16, float16, float32 (fewer on some products).
-            rstd: 1 / sqrt(variance + eps) of each group, shaped like mean, of its dtype. bfloat16, float16, float32
-                (fewer on some products).
+            rstd: 1 / sqrt(variance + eps) of each group, with a shape that mean may have and its dtype. bfloat16,
+                float16, float32 (fewer on some products).
             gamma: What the channels were multiplied by, shape (C,), with the dtype of mean. Left out: ones. bfloat16,
                 float16, float32 (fewer on some products).
             n: N of the shape of input.

@@ -97,7 +97,10 @@ SPEC = OperatorSpec(
             _ANY_RANKS,
         ),
         InputSpec(
-            "rstd", "1 / sqrt(variance + eps) of each group, shaped like mean, of its dtype.", _DTYPES, _ANY_RANKS
+            "rstd",
+            "1 / sqrt(variance + eps) of each group, with a shape that mean may have and its dtype.",
+            _DTYPES,
+            _ANY_RANKS,
         ),
         InputSpec(
             "gamma",
