@@ -1,0 +1,112 @@
+"""What follows from the rows of a judgement: how many calls were judged, which was wrong first, and where."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from aclgrad.judge.records import SERVER, TRAINING, CallRow, in_order
+from aclgrad.judgement.rows import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Unjudged:
+    """Calls of one API that were not judged, for one reason."""
+
+    api: str
+    count: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The calls of one API, with the verdict that the worst of them has."""
+
+    api: str
+    rows: tuple[CallRow, ...]
+
+    def count(self, verdict: Verdict) -> int:
+        return sum(row.verdict is verdict for row in self.rows)
+
+    @property
+    def verdict(self) -> Verdict:
+        found = {row.verdict for row in self.rows}
+        return next(each for each in (Verdict.FAILED, Verdict.NOTED, Verdict.PASSED, Verdict.SKIPPED) if each in found)
+
+    @property
+    def worst(self) -> CallRow:
+        """The call with the largest error of its limit, among those of the group's verdict."""
+        own = [row for row in self.rows if row.verdict is self.verdict]
+        return max(own, key=lambda row: row.worst[2].of_limit if row.worst else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The rows in the order of execution, and what is said of them all."""
+
+    rows: tuple[CallRow, ...]
+
+    @classmethod
+    def of(cls, rows: Sequence[CallRow]) -> Self:
+        """Marks the rows whose inputs are wrong results of earlier calls."""
+        marked, wrong, place = [], set[str](), None
+        for row in in_order(rows):
+            if row.place != place:
+                wrong, place = set(), row.place
+            inputs, results = row.digests
+            marked.append(replace(row, is_off=not wrong.isdisjoint(inputs)))
+            wrong.update(results)
+        return cls(tuple(marked))
+
+    def count(self, verdict: Verdict) -> int:
+        return sum(row.verdict is verdict for row in self.rows)
+
+    @property
+    def judged(self) -> int:
+        return len(self.rows) - self.count(Verdict.SKIPPED)
+
+    @property
+    def unjudged(self) -> list[Unjudged]:
+        """The calls that were not judged by API and reason, the most frequent first."""
+        counts = Counter((row.api, row.message) for row in self.rows if row.verdict is Verdict.SKIPPED)
+        return [Unjudged(api, count, reason) for (api, reason), count in counts.most_common()]
+
+    @property
+    def first_wrong(self) -> CallRow | None:
+        """The first call in the order of execution that failed."""
+        return next((row for row in self.rows if row.verdict is Verdict.FAILED), None)
+
+    @property
+    def has_server(self) -> bool:
+        """Whether a server has computed any of the calls."""
+        return any(SERVER in tensor.sides for row in self.rows for tensor in row.tensors)
+
+    def wrong_only(self, side: str) -> list[CallRow]:
+        """Returns the calls in which this side failed, and the other is right."""
+        other = SERVER if side == TRAINING else TRAINING
+        return [
+            row
+            for row in self.rows
+            if any(
+                side in tensor.sides
+                and tensor.sides[side].verdict is Verdict.FAILED
+                and other in tensor.sides
+                and tensor.sides[other].verdict is not Verdict.FAILED
+                for tensor in row.tensors
+            )
+        ]
+
+    @property
+    def groups(self) -> list[Group]:
+        """The APIs, the worst first; of equal verdicts the one with the largest error of its limit."""
+        by_api: dict[str, list[CallRow]] = {}
+        for row in self.rows:
+            by_api.setdefault(row.api, []).append(row)
+        ranks = {verdict: rank for rank, verdict in enumerate((Verdict.FAILED, Verdict.NOTED, Verdict.PASSED))}
+        groups = [Group(api, tuple(own)) for api, own in by_api.items()]
+
+        def rank(group: Group) -> tuple[int, float]:
+            worst = group.worst.worst
+            return ranks.get(group.verdict, len(ranks)), -(worst[2].of_limit if worst else 0.0)
+
+        return sorted(groups, key=rank)
