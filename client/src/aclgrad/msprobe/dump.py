@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
@@ -17,7 +17,6 @@ from aclgrad.tensors import DTYPES
 MAX_BYTES: Final = 256 * 2**20
 """The largest dump.json, about 300,000 calls; reading one takes up to six times its size."""
 _NAME: Final = "dump.json"
-_FOLDERS: Final = ("", "rank*/", "proc*/", "step*/", "step*/rank*/", "step*/proc*/")
 _FOLDER: Final = re.compile(r"[\w./\\-]*", re.ASCII)
 """Other names are none of msprobe's, and go into tables and on terminals."""
 _CALL: Final = re.compile(r"(?!.{255})(\w+(?:\.\w+){1,2}\.\d+)\.(forward|backward)", re.ASCII)
@@ -50,16 +49,15 @@ class Found(NamedTuple):
 
 
 def find_dumps(path: Path) -> list[Found]:
-    """Returns the dump that `path` names, or all of a folder's steps and ranks, step2 before step10.
+    """Returns the dump that `path` names, or all of a folder's steps, stages and ranks, step2 before step10.
 
-    Raises DumpError if there is none.
+    They may be at any depth: trainers keep a folder for each stage of a step. Raises DumpError if there is none.
     """
     if not path.is_dir():
         return [Found(path, Path())]
-    paths = {each for folder in _FOLDERS for each in path.glob(folder + _NAME)}
-    found = [Found(each, folder) for each in paths if _FOLDER.fullmatch(str(folder := each.parent.relative_to(path)))]
+    found = [Found(each, folder) for each in path.rglob(_NAME) if _FOLDER.fullmatch(str(folder := each.parent.relative_to(path)))]
     if not found:
-        places = f"neither {path / _NAME} nor step*/rank*/{_NAME} or step*/proc*/{_NAME} below it"
+        places = f"neither {path / _NAME} nor another {_NAME} below it"
         remedy = "name the dump_path of PrecisionDebugger, after its stop() and step()"
         raise DumpError(f"{path} holds no dump: there is {places}; {remedy}")
     return sorted(found, key=_natural)
@@ -161,6 +159,11 @@ class Entry:
         """What the backward pass was given; the first is the gradient of the first output."""
         return [] if self.backward is None else _member(self.backward, "input", [])
 
+    @property
+    def grad_inputs(self) -> list[Any]:
+        """What the backward pass of the function's last step returned, which is all of it for most functions."""
+        return [] if self.backward is None else _member(self.backward, "output", [])
+
 
 _Member = TypeVar("_Member", list[Any], dict[str, Any])
 
@@ -179,6 +182,10 @@ class Dump:
     path: Path
     entries: tuple[Entry, ...]
     """In the order of their forward passes, which is the file's."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """All that the file has, in the order of execution; names of calls end with ".forward" or ".backward"."""
+    level: str = ""
+    """msprobe's name for what is dumped: "L0" for modules, "L1" for functions, "mix" for both."""
 
     @property
     def tensor_folder(self) -> Path:
@@ -186,17 +193,20 @@ class Dump:
         return self.path.parent / "dump_tensor_data"
 
 
-def read_dump(path: Path, *, max_bytes: int = MAX_BYTES) -> Dump:
-    """Reads a dump.json; raises DumpError for one that holds nothing to replay, and OSError if it cannot be read."""
+def read_dump(path: Path, *, max_bytes: int = MAX_BYTES, is_forward_enough: bool = False) -> Dump:
+    """Reads a dump.json; raises DumpError for one that holds nothing to repeat, and OSError if it cannot be read.
+
+    `is_forward_enough` takes dumps without backward passes and those of modules alone.
+    """
     text = _bytes(path, max_bytes)
-    data = _parsed(path, text)
+    data, level = _parsed(path, text)
     calls: dict[str, dict[str, Any]] = {"forward": {}, "backward": {}}
     for key, value in data.items():
         if match := _CALL.fullmatch(key):
             calls[match[2]][match[1]] = value
     entries = tuple(Entry(name, forward, calls["backward"].get(name)) for name, forward in calls["forward"].items())
     faults: list[str] = []
-    if all(entry.backward is None for entry in entries):
+    if not data if is_forward_enough else all(entry.backward is None for entry in entries):
         faults.append(_held(bool(entries), bool(calls["backward"]), data))
     if data and b'"data_name"' not in text and b'"Max"' not in text:
         remedy = 'dump again with task="tensor", or with summary_mode "statistics" or "md5" instead of "xor"'
@@ -204,7 +214,7 @@ def read_dump(path: Path, *, max_bytes: int = MAX_BYTES) -> Dump:
     if faults:
         # All of them: the next dump may take hours.
         raise DumpError(f"{path} holds {'. It also holds '.join(faults)}.")
-    return Dump(path, entries)
+    return Dump(path, entries, data, level)
 
 
 def _held(has_forward: bool, has_backward: bool, data: Mapping[str, Any]) -> str:
@@ -232,8 +242,8 @@ def _bytes(path: Path, max_bytes: int) -> bytes:
     return path.read_bytes()
 
 
-def _parsed(path: Path, text: bytes) -> dict[str, Any]:
-    """Returns the member `data`, after checks of the others."""
+def _parsed(path: Path, text: bytes) -> tuple[dict[str, Any], str]:
+    """Returns the members `data` and `level`, after checks of the others."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -245,7 +255,7 @@ def _parsed(path: Path, text: bytes) -> dict[str, Any]:
     if (framework := content.get("framework", "pytorch")) != "pytorch":
         raise DumpError(f"{path} is of {str(framework)[:40]!r}; only calls of PyTorch can be replayed.")
     data: dict[str, Any] = content["data"]
-    return data
+    return data, str(content.get("level", ""))
 
 
 def _is_cut(error: json.JSONDecodeError) -> bool:

@@ -57,6 +57,13 @@ def read_values(
             yield entry, values
 
 
+def built_arguments(entry: Entry, load: Callable[[TensorInfo], Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Returns the arguments of a call, with the tensors that `load` returns; raises EntryError for a broken one."""
+    made = iter([load(info) for raw in (*entry.kwargs.values(), entry.args) for info in tensors(raw)])
+    kwargs = {name: _built(each, made) for name, each in entry.kwargs.items()}
+    return tuple(_built(each, made) for each in entry.args), kwargs
+
+
 def first_random(dump: Dump) -> Entry | None:
     """Returns the first call that draws random numbers itself: after it, acc_check's are others than those here."""
     return next((entry for entry in dump.entries if _RANDOM.fullmatch(entry.api.rstrip("_"))), None)
@@ -189,6 +196,10 @@ def _built(raw: Any, made: Iterator[Tensor]) -> Any:
         return [_built(each, made) for each in raw]
     if is_tensor(raw):
         return next(made)
+    if isinstance(raw, dict) and raw.get("type") == "torch.memory_format":
+        return getattr(torch, str(raw.get("format")), torch.contiguous_format)
+    if isinstance(raw, dict) and raw and "type" not in raw:
+        return {name: _built(each, made) for name, each in raw.items()}
     kind, value = (raw.get("type"), raw.get("value")) if isinstance(raw, dict) else (type(raw).__name__, None)
     build = _BUILDERS.get(str(kind).removeprefix("numpy."))
     try:
@@ -196,6 +207,8 @@ def _built(raw: Any, made: Iterator[Tensor]) -> Any:
             return build(value)
     except (KeyError, TypeError, ValueError) as error:
         raise EntryError(f"An argument of the type {kind} has the value {str(value)[:80]!r}.") from error
+    if kind is None:
+        raise EntryError("The dump does not tell what one of the arguments is.")
     raise EntryError(f"An argument has the type {str(kind)[:80]}, which cannot be replayed.")
 
 
@@ -213,6 +226,7 @@ _BUILDERS: Final[dict[str, Callable[[Any], Any]]] = {
     "torch.Size": torch.Size,
     "torch.dtype": lambda value: _DTYPES[str(value).removeprefix("torch.")],
     "torch.device": lambda _: torch.device("cpu"),
+    "torch.layout": lambda _: torch.strided,
     "slice": lambda value: slice(*value),
     "ellipsis": lambda _: ...,
 }

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from aclgrad._client.sync.client import Client
+from aclgrad.judge.others import OTHERS
 from aclgrad.torch import _elementwise, _functions, _sampling, _several
-from aclgrad.torch._roi_align import roi_align as pool_regions
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,40 +22,15 @@ class Api:
     remote: Callable[..., Any]
 
 
-def _roi_align(
-    input: Tensor,
-    boxes: Any,
-    output_size: Any,
-    spatial_scale: float = 1.0,
-    sampling_ratio: int = -1,
-    aligned: bool = False,
-) -> Tensor:
-    """Is torchvision's own, which need not be installed."""
-    if not isinstance(boxes, Tensor):
-        boxes = torch.cat([functional.pad(each, (1, 0), value=image) for image, each in enumerate(boxes)])
-    height, width = (output_size, output_size) if isinstance(output_size, int) else output_size
-    return pool_regions(input, boxes, height, width, spatial_scale, sampling_ratio, aligned)
-
-
-def _npu_swiglu(input: Tensor, dim: int = -1) -> Tensor:
-    a, b = input.chunk(2, dim)
-    return functional.silu(a) * b
-
-
-def _npu_rms_norm(input: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Tensor:
-    """Returns the first of torch_npu's outputs, which alone has a gradient."""
-    return functional.rms_norm(input, gamma.shape, gamma, epsilon)
-
-
 def _remote_npu_rms_norm(input: Tensor, gamma: Tensor, epsilon: float = 1e-6, *, client: Client) -> Tensor:
     return _several.rms_norm(input, gamma.shape, gamma, epsilon, client=client)
 
 
 _INTERPOLATE: Final = Api(functional.interpolate, _sampling.interpolate)
 _OTHERS: Final = {
-    "NPU.npu_rms_norm": Api(_npu_rms_norm, _remote_npu_rms_norm),
-    "NPU.npu_swiglu": Api(_npu_swiglu, _elementwise.swiglu),
-    "torchvision.ops.roi_align": Api(_roi_align, _sampling.roi_align),
+    "NPU.npu_rms_norm": Api(OTHERS["NPU.npu_rms_norm"], _remote_npu_rms_norm),
+    "NPU.npu_swiglu": Api(OTHERS["NPU.npu_swiglu"], _elementwise.swiglu),
+    "torchvision.ops.roi_align": Api(OTHERS["torchvision.ops.roi_align"], _sampling.roi_align),
     # Old names, of the same arguments.
     **dict.fromkeys(("Functional.upsample", "Functional.upsample_nearest"), _INTERPOLATE),
 }

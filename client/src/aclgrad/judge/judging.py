@@ -1,0 +1,251 @@
+"""From a recorded call to its rows: each recorded result is within the limits of what is right, or not."""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from aclgrad.judge.apis import Unjudgeable
+from aclgrad.judge.computed import Computed
+from aclgrad.judge.limits import Basis, largest_error, limit_of, tolerance_of
+from aclgrad.judge.lower_precision import SETTINGS
+from aclgrad.judge.matching import Place, placed
+from aclgrad.judge.recorded import Recorded, Result, tensors_of
+from aclgrad.judge.records import TRAINING, CallRow, Side, TensorRow
+from aclgrad.judge.runs import HALVES
+from aclgrad.judge.sides import exact_side, side_of
+from aclgrad.judge.terms import is_product
+from aclgrad.judge.ties import are_ties
+from aclgrad.judgement.rows import Verdict
+from aclgrad.msprobe.dump import Entry, EntryError
+
+PRECISIONS: Final = ("auto", "float32", "hf32", "float16")
+_LEAST_ELEMENTS: Final = 8
+"""Smaller tensors are often equal by chance."""
+_LONGEST_REASON: Final = 300
+"""In characters."""
+_SLOW: Final = 2**28
+"""The most operations of a run in float16, for which PyTorch's kernels on a CPU are some 200 times slower."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A call of a dump: its entry, and the names and places of its passes, the forward one first."""
+
+    entry: Entry
+    folder: Path
+    passes: tuple[tuple[int, str], ...]
+    place: str = ""
+    level: str = "L1"
+
+
+class _Found:
+    """What was found of one pass so far."""
+
+    def __init__(self, inputs: tuple[str, ...]) -> None:
+        self.tensors: list[TensorRow] = []
+        self.notes: list[str] = []
+        self._inputs = inputs
+        self._wrong: list[str] = []
+        self._missing: list[str] = []
+
+    @property
+    def has_failed(self) -> bool:
+        return any(each.sides[TRAINING].verdict is Verdict.FAILED for each in self.tensors)
+
+    def take(self, result: Result, judge: Callable[[Result], TensorRow]) -> None:
+        """Takes what `judge` finds of the result, or the reason why it finds nothing."""
+        try:
+            self.tensors.append(judge(result))
+        except EntryError as reason:
+            self._missing.append(f"{result.name} is not judged: {reason}")
+            return
+        if self.has_failed and self.tensors[-1].sides[TRAINING].verdict is Verdict.FAILED:
+            self._wrong += _digests([result.load()])
+
+    def fail(self, message: str) -> None:
+        """Makes the first tensor one that failed."""
+        first = self.tensors[0]
+        side = replace(first.sides[TRAINING], verdict=Verdict.FAILED, message=message)
+        self.tensors[0] = replace(first, sides={**first.sides, TRAINING: side})
+
+    def row(self, index: int, place: str, name: str) -> CallRow:
+        if not self.tensors:
+            raise Unjudgeable("; ".join(self._missing))
+        found = {each.sides[TRAINING].verdict for each in self.tensors} | ({Verdict.NOTED} if self._missing else set())
+        verdict = next(each for each in (Verdict.FAILED, Verdict.NOTED, Verdict.PASSED) if each in found)
+        message = line_of("; ".join((*self._missing, *self.notes)))
+        digests = (self._inputs, tuple(self._wrong))
+        return CallRow(index, place, name, verdict, message, tuple(self.tensors), digests=digests)
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Judges calls. `precision` is what the operands of float32 products may be rounded to."""
+
+    precision: str = "auto"
+
+    def rows(self, given: Given) -> Iterator[CallRow]:
+        """Yields a row for each pass of the call."""
+        begin = time.monotonic()
+        try:
+            computed: Computed | str = Computed(Recorded.of(given.entry, given.folder))
+        except (EntryError, Unjudgeable) as reason:
+            computed = str(reason)
+        for index, name in given.passes:
+            try:
+                if isinstance(computed, str):
+                    raise Unjudgeable(computed)
+                found = self._backward(computed, given.level) if name.endswith(".backward") else self._forward(computed)
+                row = found.row(index, given.place, name)
+            except (EntryError, Unjudgeable) as reason:
+                row = CallRow(index, given.place, name, Verdict.SKIPPED, line_of(str(reason)))
+            end = time.monotonic()
+            yield replace(row, seconds=end - begin)
+            begin = end
+
+    def _forward(self, computed: Computed) -> _Found:
+        call = computed.call
+        found = _Found(_digests(tensors_of((call.args, call.kwargs))))
+        for number, result in enumerate(call.outputs):
+            if result is not None:
+                found.take(result, lambda each, n=number: self._tensor(computed, each, Place(output=n)))
+        if computed.seen.is_random and (wrong := computed.wrong_share()):
+            found.fail(wrong)
+        if computed.api.is_in_place and found.has_failed and computed.is_overwritten:
+            raise Unjudgeable("its recorded input is its result: it was recorded after the call had changed it")
+        return found
+
+    def _backward(self, computed: Computed, level: str) -> _Found:
+        call = computed.call
+        if call.backward_fault:
+            raise Unjudgeable(call.backward_fault)
+        if (computed.seen.returns_argument and not computed.api.is_in_place) or not computed.wide.gradients:
+            raise Unjudgeable("it returns its argument as it is, so there is no step whose gradient could be judged")
+        if not any(each is not None for each in call.gradients):
+            raise Unjudgeable("the dump has no gradient that it returned")
+        given = [each for each in call.grad_outputs if each is not None]
+        inputs = _digests([*tensors_of((call.args, call.kwargs)), *given])
+        best: _Found | None = None
+        for pairs in placed(call.gradients, computed.wide):
+            found = _Found(inputs)
+            for result, place in pairs:
+                found.take(result, lambda each, at=place: self._tensor(computed, each, at))
+            if best is None or not found.has_failed:
+                best = found
+            if not best.has_failed:
+                break
+        if best is None:
+            return self._handed_on(computed, inputs)
+        if best.has_failed and computed.api.is_in_place and level == "mix":
+            raise Unjudgeable("in a dump of level mix, the last step of a call in place may be that of a module's hook")
+        if computed.is_last_step_alone:
+            best.notes.append("the dump has only the last step of this function's backward pass")
+        return best
+
+    def _handed_on(self, computed: Computed, inputs: tuple[str, ...]) -> _Found:
+        """Takes gradients that are those of the output in another shape, as a last step that only reshapes returns."""
+        results = [each for each in computed.call.gradients if each is not None]
+        given = {_digest(each) for each in computed.call.grad_outputs if each is not None}
+        if len(results) != 1 or _digest(results[0].load()) not in given:
+            raise Unjudgeable("the gradients in the dump have other shapes than a step of the function returns here")
+        found = _Found(inputs)
+        found.tensors.append(_row(results[0], None, Side(Verdict.PASSED)))
+        found.notes.append("the dump has only the last step of this function's backward pass")
+        return found
+
+    def _tensor(self, computed: Computed, result: Result, place: Place) -> TensorRow:
+        recorded = result.load()
+        truth, single = place.of(computed.wide), place.of(computed.single)
+        if truth is None or truth.shape != recorded.shape:
+            raise EntryError(f"{result.name} is not what the function returns here")
+        if single is None:  # a cast to float32 is no step in float32
+            single = truth
+        if not truth.is_floating_point() and not truth.is_complex():
+            side = exact_side(recorded, truth)
+            name = computed.api.name.rpartition(".")[2]
+            sources = [each.detach() for each in tensors_of(computed.call.args)][:1]
+            if side.verdict is Verdict.FAILED and sources and are_ties(name, sources[0], recorded, truth):
+                side = Side(Verdict.PASSED)
+            return _row(result, None, side)
+        error = largest_error(single, truth)
+        return _row(result, error, self._side(computed, recorded, place, truth, single))
+
+    def _side(self, computed: Computed, recorded: Tensor, place: Place, truth: Tensor, single: Tensor) -> Side:
+        """Returns the finding; what widens a limit and costs another run is computed where it decides."""
+        dtype = computed.rounded_dtype(recorded)
+        tolerance = tolerance_of(computed.api.operators, dtype) if place.output is None else None
+        basis = Basis(truth, single, None, computed.terms_of(truth), dtype, tolerance)
+        limit = limit_of(basis)
+        side = side_of(recorded, truth, limit, single)
+        if side.verdict is Verdict.FAILED and (terms := place.of(computed.terms) if computed.terms else None) is not None:
+            basis = replace(basis, terms=terms)
+            limit = limit_of(basis)
+            side = side_of(recorded, truth, limit, single)
+        if side.verdict is Verdict.FAILED and computed.has_halves:
+            side = self._beside_own(computed, recorded, place, truth, limit) or side
+        if side.verdict is Verdict.FAILED and dtype == torch.float32:
+            side = self._as_rounded(computed, recorded, place, basis) or side
+        return side
+
+    def _beside_own(
+        self, computed: Computed, recorded: Tensor, place: Place, truth: Tensor, limit: Tensor
+    ) -> Side | None:
+        """Judges with the largest excess of PyTorch's own run in 16 bits added to the limit."""
+        if recorded.dtype == torch.float16 and computed.seen.operations > _SLOW:
+            return None
+        try:
+            own = place.of(computed.own)
+        except Unjudgeable:  # PyTorch may have no kernel for 16 bits
+            return None
+        if own is None or own.shape != truth.shape:
+            return None
+        excess = largest_error(own, truth, limit)
+        side = side_of(recorded, truth, limit + excess, own)
+        if side.verdict is Verdict.FAILED or not excess:
+            return None
+        name = str(own.dtype).removeprefix("torch.")
+        return replace(side, message=f"PyTorch's own {name} run is up to {excess:.2g} outside the limit, which is added")
+
+    def _as_rounded(self, computed: Computed, recorded: Tensor, place: Place, basis: Basis) -> Side | None:
+        """Judges against the sums of rounded operands."""
+        if self.precision == "float32" or not is_product(computed.api.name.rpartition(".")[2]):
+            return None
+        for precision in ("hf32", "float16") if self.precision == "auto" else (self.precision,):
+            run = computed.rounded(precision)
+            at = place
+            if place.gradient is not None and (owner := computed.wide.owners[place.gradient]) is not None:
+                at = Place(argument=owner)
+            truth = at.of(run)
+            if truth is None or truth.shape != recorded.shape:
+                continue
+            rounded = replace(basis, truth=truth, error=largest_error(basis.single, basis.truth))
+            side = side_of(recorded, truth, limit_of(rounded), basis.single)
+            if side.verdict is Verdict.PASSED:
+                return replace(side, verdict=Verdict.NOTED, message=SETTINGS[precision])
+        return None
+
+
+def _row(result: Result, error: float | None, side: Side) -> TensorRow:
+    return TensorRow(result.name, result.info.dtype, result.info.shape, error, {TRAINING: side})
+
+
+def line_of(text: str) -> str:
+    """Returns one line of a terminal: a reason may quote whatever a dump has."""
+    line = " ".join(text.split())[:_LONGEST_REASON]
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)
+
+
+def _digests(tensors: Sequence[Tensor]) -> tuple[str, ...]:
+    return tuple(_digest(each) for each in tensors if each.numel() >= _LEAST_ELEMENTS)
+
+
+def _digest(tensor: Tensor) -> str:
+    """Returns what tells the elements from others, in whatever shape they are."""
+    elements = tensor.detach().contiguous().flatten().view(torch.uint8)
+    return hashlib.blake2b(memoryview(elements.numpy()), digest_size=8).hexdigest()

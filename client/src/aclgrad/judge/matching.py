@@ -1,0 +1,58 @@
+"""Which tensors of a run the recorded gradients of a backward pass are compared with.
+
+A dump names no autograd node. On the device that made it, the last step of a function may be another than here.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from aclgrad.judge.recorded import Result
+from aclgrad.judge.runs import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A tensor of a run: an output, or a gradient that its last step returns, or the gradient of an argument."""
+
+    output: int | None = None
+    gradient: int | None = None
+    argument: int | None = None
+    """Counting the arguments that need a gradient."""
+
+    def of(self, run: Run) -> Tensor | None:
+        """Returns the tensor, or None if the run has none there."""
+        if self.output is not None:
+            return _at(run.outputs, self.output)
+        if self.gradient is not None:
+            return _at(run.gradients, self.gradient)
+        return None if self.argument is None else _at(run.of_arguments, self.argument)
+
+
+def placed(recorded: tuple[Result | None, ...], run: Run) -> Iterator[list[tuple[Result, Place]]]:
+    """Yields the ways in which all recorded gradients have places of their shapes in the run."""
+    by_step = [Place(gradient=each) for each in range(len(run.gradients))]
+    if len(by_step) == len(recorded) and (found := _matched(recorded, by_step, run)) is not None:
+        yield found
+    results = [each for each in recorded if each is not None]
+    by_argument = [Place(argument=each) for each in range(len(run.of_arguments))]
+    if len(by_argument) == len(results) and (found := _matched(results, by_argument, run)) is not None:
+        yield found
+
+
+def _matched(recorded: Sequence[Result | None], places: Sequence[Place], run: Run) -> list[tuple[Result, Place]] | None:
+    """Returns the results with their places; None if a shape differs, or one side alone has a gradient."""
+    pairs = []
+    for result, place in zip(recorded, places, strict=True):
+        tensor = place.of(run)
+        if result is None and tensor is None:
+            continue
+        if result is None or tensor is None or result.info.shape != tuple(tensor.shape):
+            return None
+        pairs.append((result, place))
+    return pairs
+
+
+def _at(tensors: Sequence[Tensor | None], place: int) -> Tensor | None:
+    return tensors[place] if place < len(tensors) else None

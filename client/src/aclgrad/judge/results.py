@@ -1,0 +1,78 @@
+"""What a judgement leaves in its folder: all rows as JSON lines, and the report."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Self, TextIO
+
+from aclgrad.judge.records import CallRow
+from aclgrad.judgement.report import write_line
+
+ROWS: Final = "rows.jsonl"
+RUN: Final = "run.json"
+REPORT: Final = "report.html"
+
+
+class Results:
+    """The files of a run, and the rows of the runs that it resumes."""
+
+    def __init__(self, folder: Path, file: TextIO, earlier: Sequence[CallRow]) -> None:
+        self.folder = folder
+        self._file = file
+        self.earlier = earlier
+
+    @classmethod
+    @contextmanager
+    def open(cls, folder: Path, of: Mapping[str, Any], *, resume: bool) -> Iterator[Self]:
+        """Makes the folder; raises ValueError if it has rows of another run and this one does not resume it.
+
+        `of` is what all runs that resume each other have in common, as values of JSON.
+        """
+        path, run = folder / ROWS, folder / RUN
+        earlier = _whole_rows(path) if path.exists() and run.exists() else []
+        if earlier and not resume:
+            raise ValueError(f"{folder} has the rows of an earlier run; give another folder, or --resume to go on there")
+        if earlier and (before := json.loads(run.read_bytes())) != of:
+            other = ", ".join(key for key in of if before.get(key) != of[key])
+            raise ValueError(f"{folder} has the rows of a run with other {other}; give another folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        run.write_text(json.dumps(of), encoding="utf-8")
+        with path.open("a", encoding="utf-8") as file:
+            yield cls(folder, file, earlier)
+
+    def take(self, row: CallRow) -> None:
+        """Writes a row, at once."""
+        write_line(self._file, row.to_json())
+
+    def end(self, rows: Sequence[CallRow], summary: Mapping[str, Any]) -> None:
+        """Writes the rows anew, in the order of execution, and the summary as the first line."""
+        path = self.folder / ROWS
+        new = path.with_suffix(".new")
+        with new.open("w", encoding="utf-8") as file:
+            write_line(file, {"summary": summary})
+            for row in rows:
+                write_line(file, row.to_json())
+        new.replace(path)
+
+
+def read_rows(path: Path) -> list[CallRow]:
+    """Returns the rows of a file; raises ValueError for another file."""
+    rows = []
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                fields = json.loads(line)
+                if "summary" not in fields:
+                    rows.append(CallRow.from_json(fields))
+            except (ValueError, KeyError, TypeError) as error:
+                raise ValueError(f"line {number} of {path} is not a row: {error!r}; give another folder") from error
+    return rows
+
+
+def _whole_rows(path: Path) -> list[CallRow]:
+    """Returns the rows of a file whose last line a run may not have ended, and cuts that line off."""
+    text = path.read_bytes()
+    os.truncate(path, text.rfind(b"\n") + 1)
+    return read_rows(path)

@@ -1,0 +1,65 @@
+"""The sums of |terms| of functions that are sums of products: the same function of absolute values.
+
+The gradients of such a function are sums of products too, so its backward pass of absolute values gives theirs.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+_PRODUCTS: Final = (
+    *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "conv_tbc", "linear"),
+    *("convolution", "bilinear", "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "mv", "dot", "inner", "outer"),
+    *("ger", "vdot", "addmm", "addmv", "addbmm", "baddbmm", "addr", "einsum", "tensordot", "chain_matmul", "kron"),
+    *("multi_dot", "vecdot"),
+)
+_SUMS: Final = (
+    *("sum", "nansum", "mean", "nanmean", "cumsum", "trace", "embedding", "embedding_bag", "index_add", "index_put"),
+    *("scatter_add", "scatter_reduce", "gather", "index_select", "__getitem__", "take", "take_along_dim", "expand"),
+    *("expand_as", "repeat", "repeat_interleave", "tile", "avg_pool1d", "avg_pool2d", "avg_pool3d", "unfold", "fold"),
+    *("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "interpolate", "upsample", "pad"),
+    *("upsample_nearest", "upsample_bilinear", "grid_sample", "broadcast_to", "stack", "cat", "masked_select", "where"),
+    *("prod", "cumprod", "roi_align"),
+)
+_ARITHMETIC: Final = (
+    *("add", "mul", "div", "true_divide", "multiply", "divide", "neg", "negative", "square", "reciprocal", "addcmul"),
+    *("addcdiv", "__add__", "__radd__", "__iadd__", "__mul__", "__rmul__", "__imul__", "__truediv__", "__itruediv__"),
+    *("__rtruediv__", "__rdiv__", "__div__", "__idiv__", "__neg__", "float_power"),
+)
+_DIFFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
+    **dict.fromkeys(("sub", "subtract"), torch.add),
+    "__sub__": Tensor.__add__,
+    "__isub__": Tensor.__iadd__,
+    "__rsub__": lambda input, other: other + input,
+    "rsub": lambda input, other, alpha=1: other + alpha * input,
+}
+"""The function of the terms of a difference is a sum."""
+
+
+def function_of_terms(name: str, function: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Returns the function that gives the sums of |terms| of the one of this name, without its place; None if unknown."""
+    base = name if name.startswith("__") else name.rstrip("_")
+    if base in _DIFFERENCES:
+        return _DIFFERENCES[base]
+    return function if base in _KNOWN else None
+
+
+_KNOWN: Final = frozenset((*_PRODUCTS, *_SUMS, *_ARITHMETIC))
+
+
+def is_product(name: str) -> bool:
+    """Says whether a card may round the operands of this function: a convolution, a product or an attention."""
+    return name.rstrip("_") in _ROUNDED or name in _ROUNDED
+
+
+_ROUNDED: Final = frozenset(
+    (*_PRODUCTS, "scaled_dot_product_attention", "multi_head_attention_forward", "lstm", "gru", "rnn_tanh", "rnn_relu")
+)
+
+
+def absolute_number(name: str) -> Callable[[Any], Any]:
+    """Returns what becomes of the plain numbers among the arguments: those of arithmetic are terms too."""
+    base = name if name.startswith("__") else name.rstrip("_")
+    return abs if base in _ARITHMETIC or base in _DIFFERENCES else lambda number: number

@@ -1,0 +1,51 @@
+"""Integers that may differ rightly: indices of equal elements, of which a device may return any."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import torch
+from torch import Tensor
+
+_POOLS: Final = tuple(
+    f"{rule}max_pool{axes}d{more}" for rule in ("", "adaptive_") for axes in (1, 2, 3) for more in ("", "_with_indices")
+)
+_TIED: Final = frozenset(
+    (*_POOLS, "max", "min", "argmax", "argmin", "sort", "argsort", "topk", "kthvalue", "median", "nanmedian", "mode")
+    + ("cummax", "cummin")
+)
+
+
+def are_ties(name: str, source: Tensor, found: Tensor, truth: Tensor) -> bool:
+    """Says whether the indices `found` point at elements of the source that equal those at the indices `truth`."""
+    if name not in _TIED or found.dtype != torch.int64 or found.shape != truth.shape:
+        return False
+    for flat, axis in _views(name, source):
+        pair = [_elements(flat, indices, axis) for indices in (found, truth)]
+        if pair[0] is not None and pair[1] is not None and torch.equal(*pair):
+            return True
+    return False
+
+
+def _views(name: str, source: Tensor) -> Iterator[tuple[Tensor, int]]:
+    """Yields the ways in which indices may count the elements of the source: along an axis, or in planes, or in all."""
+    if name in _POOLS:
+        axes = int(name[name.index("d", name.index("pool")) - 1])
+        yield source.flatten(-axes), source.dim() - axes
+        return
+    yield source.flatten(), 0
+    for axis in range(source.dim()):
+        yield source, axis
+
+
+def _elements(source: Tensor, indices: Tensor, axis: int) -> Tensor | None:
+    """Returns the elements of the source at the indices; None if these do not count along the axis."""
+    try:
+        if source.dim() == 1:
+            return source[indices]
+        if indices.dim() < source.dim():
+            return source.gather(axis, indices.unsqueeze(axis))
+        if indices.dim() > source.dim():
+            return source.gather(axis, indices.flatten(axis))
+        return source.gather(axis, indices)
+    except (IndexError, RuntimeError):
+        return None
