@@ -2,16 +2,19 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import torch
 
 from aclgrad.judge.display import Display
-from aclgrad.judge.judging import Judge
+from aclgrad.judge.judging import Judge, line_of
+from aclgrad.judge.memory import within_memory
 from aclgrad.judge.records import CallRow
-from aclgrad.judge.report import Run, render
-from aclgrad.judge.results import REPORT, Results
+from aclgrad.judge.report import Run
+from aclgrad.judge.results import Results
 from aclgrad.judge.source import Source
 from aclgrad.judge.summary import Summary
 from aclgrad.judgement.command import end
@@ -32,3 +35,90 @@ class Options:
     require_all: bool
     resume: bool
     verbose: bool
+
+
+def judge(options: Options) -> None:
+    """Judges the dumps, shows and writes the rows, and exits."""
+    end("judge", lambda: _judge(options))
+
+
+def _judge(options: Options) -> Run:
+    dumps = find_dumps(options.dump)
+    sources = _sources(dumps, options.apis)
+    display = Display(new_console(), verbose=options.verbose)
+    of = {
+        "dumps": {found.folder.as_posix(): found.digest() for found in dumps},
+        "apis": sorted(options.apis),
+        "precision": options.precision,
+        "pytorch": torch.__version__,
+    }
+    run = Run("judge", str(options.dump), "", torch.__version__, options.precision)
+    begin = time.monotonic()
+    with ExitStack() as stack:
+        results = stack.enter_context(Results.open(options.out, of, resume=options.resume)) if options.out else None
+        rows = list(results.earlier) if results else []
+        stack.enter_context(within_memory())
+        try:
+            for row in _rows(sources, rows, Judge(options.precision), display):
+                rows.append(row)
+                if results:
+                    results.take(row)
+                display.take(row)
+        except KeyboardInterrupt:
+            resumed = "; --resume goes on where it ended" if results else ""
+            run.end, run.message = End.INTERRUPTED, f"interrupted after {len(rows)} calls{resumed}"
+        run.seconds = time.monotonic() - begin
+        summary = Summary.of(rows)
+        run.exit_code = exit_code(summary, run.end, require_all=options.require_all)
+        display.end(summary, run)
+        if results:
+            click.echo(f"report: {results.end(summary, run)}")
+    return run
+
+
+def exit_code(summary: Summary, ended: End, *, require_all: bool) -> int:
+    """Returns 0 if all judged calls passed, 1 if one failed or is missing, 2 if none was judged, 130 after Ctrl-C."""
+    if ended is End.INTERRUPTED:
+        return 130
+    if summary.count(Verdict.FAILED):
+        return 1
+    if not summary.judged:
+        return 2
+    return 1 if require_all and summary.judged < len(summary.rows) else 0
+
+
+def _sources(dumps: Sequence[Found], apis: tuple[str, ...]) -> list[Source | CallRow]:
+    """Returns the dumps, or a row for one that cannot be read; raises DumpError if none can be."""
+    sources: list[Source | CallRow] = []
+    errors = []
+    for found in dumps:
+        try:
+            sources.append(Source.of(found, apis))
+        except DumpError as error:
+            # The process of one rank may have died; the others are worth a look.
+            errors.append(error)
+            sources.append(CallRow(0, found.folder.as_posix(), found.path.name, Verdict.SKIPPED, line_of(str(error))))
+    if len(errors) == len(dumps):
+        raise errors[0] if len(errors) == 1 else DumpError(f"no dump of {len(errors)} can be judged; the first: {errors[0]}")
+    return sources
+
+
+def _rows(
+    sources: Sequence[Source | CallRow], earlier: Sequence[CallRow], judge: Judge, display: Display
+) -> Iterator[CallRow]:
+    """Yields the rows of all calls that have none yet."""
+    done: dict[str, set[str]] = {}
+    for row in earlier:
+        done.setdefault(row.place, set()).add(row.name)
+    for source in sources:
+        if isinstance(source, CallRow):
+            if source.name not in done.get(source.place, ()):
+                yield source
+            continue
+        own = done.get(source.place, set())
+        with display.of(sum(1 for name in source.names() if name not in own)):
+            for call in source.calls(own):
+                if isinstance(call, CallRow):
+                    yield call
+                else:
+                    yield from judge.rows(call)

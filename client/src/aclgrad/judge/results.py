@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any, Final, Self, TextIO
 
 from aclgrad.judge.records import CallRow
+from aclgrad.judge.report import Run, render
+from aclgrad.judge.summary import Summary
 from aclgrad.judgement.report import write_line
+from aclgrad.judgement.rows import Verdict
 
 ROWS: Final = "rows.jsonl"
 RUN: Final = "run.json"
@@ -19,7 +22,7 @@ class Results:
     """The files of a run, and the rows of the runs that it resumes."""
 
     def __init__(self, folder: Path, file: TextIO, earlier: Sequence[CallRow]) -> None:
-        self.folder = folder
+        self._folder = folder
         self._file = file
         self.earlier = earlier
 
@@ -46,15 +49,38 @@ class Results:
         """Writes a row, at once."""
         write_line(self._file, row.to_json())
 
-    def end(self, rows: Sequence[CallRow], summary: Mapping[str, Any]) -> None:
-        """Writes the rows anew, in the order of execution, and the summary as the first line."""
-        path = self.folder / ROWS
+    def end(self, summary: Summary, run: Run) -> Path:
+        """Writes the summary, the rows anew in the order of execution, and the report, whose path it returns."""
+        path = self._folder / ROWS
         new = path.with_suffix(".new")
         with new.open("w", encoding="utf-8") as file:
-            write_line(file, {"summary": summary})
-            for row in rows:
-                write_line(file, row.to_json())
+            write_line(file, {"summary": told(summary, run)})
+            file.writelines(json.dumps(row.to_json(), allow_nan=False) + "\n" for row in summary.rows)
         new.replace(path)
+        page = self._folder / REPORT
+        page.write_text(render(summary, run), encoding="utf-8")
+        return page
+
+
+def told(summary: Summary, run: Run) -> dict[str, Any]:
+    """Returns the content of the first line of a file of rows."""
+    first = summary.first_wrong
+    return {
+        "program": run.program,
+        "dump": run.dump,
+        "target": run.target,
+        "pytorch": run.pytorch,
+        "precision": run.precision,
+        "end": run.end,
+        "message": run.message,
+        "exit_code": run.exit_code,
+        "seconds": round(run.seconds, 1),
+        "calls": len(summary.rows),
+        "judged": summary.judged,
+        **{str(verdict): summary.count(verdict) for verdict in Verdict},
+        "not_judged": [{"api": each.api, "calls": each.count, "reason": each.reason} for each in summary.unjudged],
+        "first_wrong": None if first is None else {"place": first.place, "name": first.name},
+    }
 
 
 def read_rows(path: Path) -> list[CallRow]:

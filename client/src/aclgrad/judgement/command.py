@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NoReturn, Protocol
 
 import click
 
@@ -50,7 +50,18 @@ def judge_all(
     return report
 
 
-def end(program: str, command: Callable[[], Report]) -> NoReturn:
+class Ended(Protocol):
+    """A run that has ended: a report of rows, or what else says how."""
+
+    @property
+    def end(self) -> End: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def exit_code(self) -> int: ...
+
+
+def end(program: str, command: Callable[[], Ended]) -> NoReturn:
     """Exits by the report of the command, or with a line that says why there is none."""
     try:
         report = command()
