@@ -36,7 +36,8 @@ class Group:
     @property
     def worst(self) -> CallRow:
         """The call with the largest error of its limit, among those of the group's verdict."""
-        own = [row for row in self.rows if row.verdict is self.verdict]
+        verdict = self.verdict
+        own = [row for row in self.rows if row.verdict is verdict]
         return max(own, key=lambda row: row.worst[2].of_limit if row.worst else 0.0)
 
 
