@@ -14,7 +14,7 @@ PICTURE_SIDE: Final = 24
 """The most rows and columns of a picture."""
 
 Picture = tuple[str, ...]
-"""Rows of digits: the largest error of that part of the tensor, from 0 (none) through 5 (the limit) to 9 (1e4 of it)."""
+"""Rows of digits: the largest error of a part of the tensor, from 0 (exact) through 5 (the limit) to 9 (1e4 of it)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,85 @@
+"""How findings are put into words and figures, alike on a terminal and in the page."""
+
+import math
+from collections import Counter
+from typing import Final
+
+from aclgrad.judge.records import CallRow, Side, TensorRow
+from aclgrad.judge.summary import Group, Summary
+from aclgrad.judgement.rows import Verdict
+from aclgrad.units import counted
+
+NOT_JUDGED: Final = "not judged"
+WORDS: Final = {verdict: NOT_JUDGED if verdict is Verdict.SKIPPED else str(verdict) for verdict in Verdict}
+"""The verdicts as readers see them."""
+
+
+def figure(value: float | None) -> str:
+    """Returns an error, a limit or a share with two digits, for example "1.1e-6"; None is not finite."""
+    if value is None or math.isnan(value):
+        return "not finite"
+    if 10 <= value < 9999.5:
+        return f"{value:,.0f}"
+    if value == 0 or 0.01 <= value < 10 or math.isinf(value):
+        return f"{value:.2g}"
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def share_of(row: CallRow) -> str:
+    """Returns the largest error of a call as a share of its limit, or nothing if it was not judged."""
+    return figure(row.worst[2].of_limit) if row.worst else ""
+
+
+def shape_of(tensor: TensorRow) -> str:
+    """Returns the shape, for example "64x3x3"."""
+    return "x".join(map(str, tensor.shape)) or "scalar"
+
+
+def times_of(side: Side) -> str:
+    """Returns how large the error is, for example "error 1.1e-6, 18 times its limit 6.1e-8"."""
+    if not side.error:
+        return "" if side.error is not None else "error not finite"
+    times = (
+        f", {figure(side.of_limit)} times its limit {figure(side.limit)}" if side.limit else ", exact values expected"
+    )
+    return f"error {figure(side.error)}{times}"
+
+
+def finding_of(tensor: TensorRow, side: Side) -> str:
+    """Returns what is said of one computation of a tensor."""
+    parts = [f"{tensor.name}, {tensor.dtype} {shape_of(tensor)}"]
+    if said := times_of(side):
+        parts.append(said)
+    if side.outside:
+        parts.append(f"{side.outside:,} of {counted(tensor.elements, 'element')} outside")
+    return "; ".join([*parts, side.message] if side.message else parts)
+
+
+def coverage_of(summary: Summary) -> str:
+    """Returns how many calls there are, and how many of them were judged."""
+    rest = len(summary.rows) - summary.judged
+    return f"{counted(len(summary.rows), 'call')}: {summary.judged:,} judged, {rest:,} {NOT_JUDGED}"
+
+
+def counts_of(summary: Summary) -> str:
+    """Returns how many calls have each verdict."""
+    return ", ".join(f"{summary.count(verdict):,} {WORDS[verdict]}" for verdict in Verdict)
+
+
+def position_of(summary: Summary, row: CallRow) -> str:
+    """Returns where a call stands in its dump, for example "call 12 of 352, step0/rank1"."""
+    own = [each.index for each in summary.rows if each.place == row.place]
+    place = f", {row.place}" if row.place else ""
+    return f"call {own.index(row.index) + 1:,} of {len(own):,}{place}"
+
+
+def note_of(group: Group) -> str:
+    """Returns what was noted most often about the calls of an API."""
+    messages = Counter(
+        side.message or row.message
+        for row in group.rows
+        if row.verdict is Verdict.NOTED and row.worst
+        for side in [row.worst[2]]
+    )
+    return messages.most_common(1)[0][0] if messages else ""
