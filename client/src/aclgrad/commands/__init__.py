@@ -257,6 +257,35 @@ def compare_command(**given: Any) -> None:
     compare(Options(**given))
 
 
+@program.command("judge")
+@click.argument("dump", type=click.Path(exists=True, path_type=Path))
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="The folder of rows and report.")
+@click.option("--api", "apis", multiple=True, metavar="NAME", help="Judge this API alone: conv2d; repeatable.")
+@click.option(
+    "--precision",
+    type=click.Choice(("auto", "float32", "hf32", "float16")),
+    default="auto",
+    show_default=True,
+    help="What products of float32 may be rounded to; auto notes which one it was.",
+)
+@click.option("--require-all", is_flag=True, help="Exit with 1 also if a call could not be judged.")
+@click.option("--resume", is_flag=True, help="Go on where an earlier run with this --out ended.")
+@_verbose
+def judge_command(**given: Any) -> None:
+    """Says which result in an msprobe dump is wrong: the first one, and by API.
+
+    DUMP is a dump.json, or a folder: every one in it. PyTorch on this CPU computes each call again in float64 from the
+    inputs in the dump, and judges the results in the dump. There is no server, and no card.
+
+    Exits with 0 if every judged call is right, 1 if one is wrong, 2 if none could be judged, 130 if interrupted.
+    """
+    if given["resume"] and not given["out"]:
+        raise click.UsageError("--resume goes on in the folder of an earlier run; add --out DIR")
+    with _importing():
+        from aclgrad.judge.command import Options, judge
+    judge(Options(**given))
+
+
 @program.command("replay")
 @click.argument("dump", type=click.Path(exists=True, path_type=Path))
 @click.argument("target", envvar="ACLGRAD_TARGET", default=TARGET)

@@ -52,7 +52,7 @@ def _judge(options: Options) -> Run:
         "precision": options.precision,
         "pytorch": torch.__version__,
     }
-    run = Run("judge", str(options.dump), "", torch.__version__, options.precision)
+    ended, message = End.COMPLETE, ""
     begin = time.monotonic()
     with ExitStack() as stack:
         results = stack.enter_context(Results.open(options.out, of, resume=options.resume)) if options.out else None
@@ -66,10 +66,13 @@ def _judge(options: Options) -> Run:
                 display.take(row)
         except KeyboardInterrupt:
             resumed = "; --resume goes on where it ended" if results else ""
-            run.end, run.message = End.INTERRUPTED, f"interrupted after {len(rows)} calls{resumed}"
-        run.seconds = time.monotonic() - begin
+            ended, message = End.INTERRUPTED, f"interrupted after {len(rows)} calls{resumed}"
         summary = Summary.of(rows)
-        run.exit_code = exit_code(summary, run.end, require_all=options.require_all)
+        code = exit_code(summary, ended, require_all=options.require_all)
+        seconds = time.monotonic() - begin
+        run = Run(
+            "judge", str(options.dump), "", torch.__version__, options.precision, ended, message, code, seconds
+        )
         display.end(summary, run)
         if results:
             click.echo(f"report: {results.end(summary, run)}")

@@ -120,12 +120,14 @@ class CallRow:
 
     @property
     def api(self) -> str:
-        """The function: "Functional.conv2d"."""
+        """The function, "Functional.conv2d", or the class of a module, "Module.Conv2d"."""
+        if self.name.startswith("Module."):
+            return f"Module.{self.name.rsplit('.', 3)[1]}"
         return self.name.rsplit(".", 2)[0]
 
     @property
     def is_backward(self) -> bool:
-        return self.name.endswith(".backward")
+        return not is_forward(self.name)
 
     @property
     def worst(self) -> tuple[TensorRow, str, Side] | None:
@@ -166,6 +168,11 @@ class CallRow:
             (tuple(map(str, inputs)), tuple(map(str, wrong))),
             float(fields["seconds"]),
         )
+
+
+def is_forward(name: str) -> bool:
+    """Says whether an entry of a dump is a forward pass; the numbers of modules follow at the end."""
+    return name.endswith(".forward") or ".forward." in name
 
 
 def in_order(rows: Sequence[CallRow]) -> list[CallRow]:
