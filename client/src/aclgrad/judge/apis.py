@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from aclgrad.judge.modules import function_of_module
 from aclgrad.judge.others import OTHERS
 from aclgrad.torch._operations import OPERATIONS
 
@@ -60,18 +61,16 @@ _REASONS: Final = {
 _EMPTY: Final = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
 
 
-def find_api(name: str) -> Api:
-    """Returns the function of this name, for example "Functional.conv2d"; raises Unjudgeable if there is none."""
-    return find_apis(name)[0]
-
-
 def find_apis(name: str) -> list[Api]:
-    """Returns all functions of this name, at least one: msprobe writes torch.linalg.norm as Torch.norm, too."""
+    """Returns the functions of this name, for example "Functional.conv2d"; raises Unjudgeable if there is none.
+
+    There may be several: msprobe writes torch.linalg.norm as Torch.norm, too.
+    """
     place, _, function = name.rpartition(".")
     if function in _EMPTY:
         raise Unjudgeable("its result has no values of its own")
-    if name in OTHERS:
-        found = [OTHERS[name]]
+    if (own := OTHERS.get(name) or function_of_module(name)) is not None:
+        found = [own]
     elif (reason := _REASONS.get(place.split(".")[0])) is not None:
         raise Unjudgeable(reason)
     else:

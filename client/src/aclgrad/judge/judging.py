@@ -16,7 +16,7 @@ from aclgrad.judge.limits import Basis, largest_error, limit_of, tolerance_of
 from aclgrad.judge.lower_precision import SETTINGS
 from aclgrad.judge.matching import Place, placed
 from aclgrad.judge.recorded import Recorded, Result, tensors_of
-from aclgrad.judge.records import TRAINING, CallRow, Side, TensorRow
+from aclgrad.judge.records import TRAINING, CallRow, Side, TensorRow, is_forward
 from aclgrad.judge.runs import HALVES
 from aclgrad.judge.sides import exact_side, side_of
 from aclgrad.judge.terms import is_product
@@ -101,7 +101,7 @@ class Judge:
             try:
                 if isinstance(computed, str):
                     raise Unjudgeable(computed)
-                found = self._backward(computed, given.level) if name.endswith(".backward") else self._forward(computed)
+                found = self._forward(computed) if is_forward(name) else self._backward(computed, given.level)
                 row = found.row(index, given.place, name)
             except (EntryError, Unjudgeable) as reason:
                 row = CallRow(index, given.place, name, Verdict.SKIPPED, line_of(str(reason)))

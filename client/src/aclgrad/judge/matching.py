@@ -19,7 +19,7 @@ class Place:
     output: int | None = None
     gradient: int | None = None
     argument: int | None = None
-    """Counting the arguments that need a gradient."""
+    """Counting the tensors among the arguments."""
 
     def of(self, run: Run) -> Tensor | None:
         """Returns the tensor, or None if the run has none there."""
@@ -35,9 +35,12 @@ def placed(recorded: tuple[Result | None, ...], run: Run) -> Iterator[list[tuple
     by_step = [Place(gradient=each) for each in range(len(run.gradients))]
     if len(by_step) == len(recorded) and (found := _matched(recorded, by_step, run)) is not None:
         yield found
-    results = [each for each in recorded if each is not None]
     by_argument = [Place(argument=each) for each in range(len(run.of_arguments))]
-    if len(by_argument) == len(results) and (found := _matched(results, by_argument, run)) is not None:
+    wanted = [each for each in by_argument if each.of(run) is not None]
+    if len(by_argument) >= len(recorded) and (found := _matched(recorded, by_argument[: len(recorded)], run)) is not None:
+        yield found
+    results = [each for each in recorded if each is not None]
+    if len(wanted) == len(results) and (found := _matched(results, wanted, run)) is not None:
         yield found
 
 

@@ -34,10 +34,10 @@ class Run:
     gradients: tuple[Tensor | None, ...] = ()
     """What the last step returns, in the order of its own inputs."""
     owners: tuple[int | None, ...] = ()
-    """For each of them the argument that it is the gradient of, counting those that need one; None for a value within
+    """For each of them the place among the tensors of the arguments that it is the gradient of; None for a value within
     the function."""
     of_arguments: tuple[Tensor | None, ...] = ()
-    """The gradients of all arguments that need one."""
+    """The gradients of all tensors among the arguments; None for what needs none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +78,18 @@ def run(
     `within` makes the context of both passes, and `number` changes the arguments that are plain numbers.
     """
     leaves: list[Tensor] = []
+    places: list[int] = []
+    count = 0
 
     def argument(tensor: Tensor) -> Tensor:
+        nonlocal count
+        count += 1
         leaf = dtypes.tensor(tensor.detach())
         if wants and tensor.requires_grad and (leaf.is_floating_point() or leaf.is_complex()):
             # A new one, if the cast has returned its own argument.
             leaf = leaf.detach().requires_grad_()
             leaves.append(leaf)
+            places.append(count - 1)
         return leaf.clone() if api.is_in_place else leaf
 
     wants = call.has_backward and not call.backward_fault
@@ -93,8 +98,12 @@ def run(
         args, kwargs = _numbers(number, args), _numbers(number, kwargs)
         result = (function or api.function)(*args, **kwargs)
         outputs = tensors_of(args[0] if result is None and args else result)
-        backward = _backward(outputs, leaves, call.grad_outputs) if wants else ((), (), ())
-    return Run(tuple(each.detach() for each in outputs), *backward)
+        gradients, owners, found = _backward(outputs, leaves, call.grad_outputs) if wants else ((), (), ())
+    of_arguments: list[Tensor | None] = [None] * count
+    for place, gradient in zip(places, found, strict=False):
+        of_arguments[place] = gradient
+    owned = tuple(None if each is None else places[each] for each in owners)
+    return Run(tuple(each.detach() for each in outputs), gradients, owned, tuple(of_arguments))
 
 
 def _numbers(number: Callable[[Any], Any], value: Any) -> Any:

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from aclgrad.judge.apis import Unjudgeable, find_api
+from aclgrad.judge.apis import Unjudgeable, find_apis
 from aclgrad.judge.judging import Given
-from aclgrad.judge.records import CallRow
+from aclgrad.judge.modules import ModuleName, module_entry
+from aclgrad.judge.records import CallRow, is_forward
 from aclgrad.judgement.rows import Verdict
 from aclgrad.msprobe.dump import Dump, DumpError, Entry, Found, read_dump
 
-_PASSES = (".forward", ".backward")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,36 +39,60 @@ class Source:
         return source
 
     def names(self) -> Iterator[str]:
-        """Yields the names of the wanted entries."""
-        return (name for name in self.dump.data if not self.apis or _names(name) & self.apis)
+        """Yields the names of the wanted entries. Where functions are dumped, modules only repeat them."""
+        for name in self.dump.data:
+            is_repeated = self.dump.level == "mix" and name.startswith("Module.")
+            if not is_repeated and (not self.apis or _names(name) & self.apis):
+                yield name
 
     def calls(self, done: Collection[str] = ()) -> Iterator[Given | CallRow]:
         """Yields the wanted calls without those that are done, and a row for each entry that is no call."""
         entries = {entry.name: entry for entry in self.dump.entries}
         for name in self.names():
+            own, backward = _call_of(name), _backward_of(name)
+            entry = entries.get(own) or module_entry(self.dump, _forward_of(name))
             if name in done:
                 continue
-            own, is_backward = name.removesuffix(".backward").removesuffix(".forward"), name.endswith(".backward")
-            entry = entries.get(own)
-            if entry is None:
+            if entry is None or name not in (_forward_of(name), backward):
                 yield CallRow(self.indices[name], self.place, name, Verdict.SKIPPED, _reason(name, own))
-            elif not is_backward:
-                passes = [each for each in (name, f"{own}.backward") if each in self.indices and each not in done]
-                yield Given(entry, self.dump.tensor_folder, tuple((self.indices[each], each) for each in passes), self.place, self.dump.level)
-            elif f"{own}.forward" in done:
-                yield Given(entry, self.dump.tensor_folder, ((self.indices[name], name),), self.place, self.dump.level)
+            elif name == backward and _forward_of(name) not in done:
+                continue  # with its forward pass
+            else:
+                passes = [each for each in dict.fromkeys((name, backward)) if each in self.indices and each not in done]
+                indexed = tuple((self.indices[each], each) for each in passes)
+                yield Given(entry, self.dump.tensor_folder, indexed, self.place, self.dump.level)
 
 
 def _names(name: str) -> set[str]:
-    own = name.removesuffix(".backward").removesuffix(".forward")
-    api = own.rpartition(".")[0]
-    return {own, api, api.rpartition(".")[2]}
+    """Returns what an entry may be called by those who want it."""
+    api = CallRow(0, "", name, Verdict.SKIPPED, "").api
+    return {_call_of(name), api, api.rpartition(".")[2]}
+
+
+def _call_of(name: str) -> str:
+    """Returns the name of the call that an entry is a pass of."""
+    module = ModuleName.of(name)
+    if module:
+        return f"Module.{module.path}.{module.kind}.{module.number}"
+    return name.removesuffix(".backward").removesuffix(".forward")
+
+
+def _forward_of(name: str) -> str:
+    module = ModuleName.of(name)
+    return f"Module.{module.path}.{module.kind}.forward.{module.number}" if module else f"{_call_of(name)}.forward"
+
+
+def _backward_of(name: str) -> str:
+    module = ModuleName.of(name)
+    return f"Module.{module.path}.{module.kind}.backward.{module.number}" if module else f"{_call_of(name)}.backward"
 
 
 def _reason(name: str, own: str) -> str:
     """Returns why an entry is no call that can be judged."""
+    if (module := ModuleName.of(name)) is not None:
+        return module.reason
     try:
-        find_api(own.rpartition(".")[0])
+        find_apis(own.rpartition(".")[0])
     except Unjudgeable as reason:
         return str(reason)
-    return "the dump has no forward pass of this call" if name.endswith(".backward") else "no call of a function"
+    return "no call of a function" if is_forward(name) else "the dump has no forward pass of this call"
