@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import torch
 
+from aclgrad.judge.arriving import with_arriving
 from aclgrad.judge.display import Display
 from aclgrad.judge.judging import Judge, line_of
 from aclgrad.judge.memory import within_memory
@@ -64,15 +65,14 @@ def _judge(options: Options) -> Run:
                 if results:
                     results.take(row)
                 display.take(row)
+            rows = [row for source in sources for row in _completed(source, rows)]
         except KeyboardInterrupt:
             resumed = "; --resume goes on where it ended" if results else ""
             ended, message = End.INTERRUPTED, f"interrupted after {len(rows)} calls{resumed}"
         summary = Summary.of(rows)
         code = exit_code(summary, ended, require_all=options.require_all)
         seconds = time.monotonic() - begin
-        run = Run(
-            "judge", str(options.dump), "", torch.__version__, options.precision, ended, message, code, seconds
-        )
+        run = Run("judge", str(options.dump), "", torch.__version__, options.precision, ended, message, code, seconds)
         display.end(summary, run)
         if results:
             click.echo(f"report: {results.end(summary, run)}")
@@ -102,8 +102,18 @@ def _sources(dumps: Sequence[Found], apis: tuple[str, ...]) -> list[Source | Cal
             errors.append(error)
             sources.append(CallRow(0, found.folder.as_posix(), found.path.name, Verdict.SKIPPED, line_of(str(error))))
     if len(errors) == len(dumps):
-        raise errors[0] if len(errors) == 1 else DumpError(f"no dump of {len(errors)} can be judged; the first: {errors[0]}")
+        raise (
+            errors[0]
+            if len(errors) == 1
+            else DumpError(f"no dump of {len(errors)} can be judged; the first: {errors[0]}")
+        )
     return sources
+
+
+def _completed(source: Source | CallRow, rows: Sequence[CallRow]) -> Iterator[CallRow]:
+    """Yields the rows of a dump with the gradients of arguments that arrive at other calls."""
+    own = [row for row in rows if row.place == source.place]
+    yield from own if isinstance(source, CallRow) else with_arriving(source, own)
 
 
 def _rows(

@@ -1,7 +1,7 @@
 """What a recorded call gives by PyTorch: right in float64, and as PyTorch itself computes it."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -45,7 +45,9 @@ class Computed:
     @property
     def has_halves(self) -> bool:
         """Whether 16 bits are among the dtypes that the call computes in."""
-        return self._first in HALVES or any(each.dtype in HALVES for each in tensors_of((self.call.args, self.call.kwargs)))
+        return self._first in HALVES or any(
+            each.dtype in HALVES for each in tensors_of((self.call.args, self.call.kwargs))
+        )
 
     def terms_of(self, result: Tensor) -> float:
         """Returns how many terms an element of the result is the sum of, at most and on the average."""
@@ -57,7 +59,7 @@ class Computed:
     def is_overwritten(self) -> bool:
         """Whether the recorded argument that the call changes in place has the elements of the recorded result."""
         arguments, output = tensors_of(self.call.args), self.call.outputs[0]
-        return bool(arguments) and output is not None and torch.equal(arguments[0].detach(), output.load())
+        return bool(arguments) and output is not None and torch.equal(arguments[0].detach(), output.tensor)
 
     @property
     def is_last_step_alone(self) -> bool:
@@ -71,7 +73,7 @@ class Computed:
         output = self.call.outputs[0]
         assert output is not None
         probability = dropout.probability(*self.call.args, **self.call.kwargs)
-        return dropout.wrong_share(tensors_of(self.call.args)[0].detach(), output.load(), probability)
+        return dropout.wrong_share(tensors_of(self.call.args)[0].detach(), output.tensor, probability)
 
     @cached_property
     def wide(self) -> Run:
@@ -99,6 +101,18 @@ class Computed:
         call = replace(self.call, grad_outputs=gradients)
         absolute = Dtypes(WIDE, self._first, torch.abs)
         return run(self.api, call, absolute, function=function, number=absolute_number(name))
+
+    def layouts(self) -> Iterator["Computed"]:
+        """Yields the call itself, and the same with its first argument laid out in memory as a transposed tensor.
+
+        A dump has no strides, and PyTorch computes a linear layer of a transposed input in other steps.
+        """
+        yield self
+        if self.api.name.rpartition(".")[2] != "linear" or not self.call.args or self.call.args[0].dim() < 3:
+            return
+        input, *rest = self.call.args
+        placed = input.detach().transpose(0, 1).contiguous().transpose(0, 1).requires_grad_(input.requires_grad)
+        yield Computed(replace(self.call, args=(placed, *rest)))
 
     def rounded(self, precision: str) -> Run:
         """Returns the run in float64 of which the operands of products are rounded."""
@@ -170,7 +184,9 @@ def _seen(api: Api, call: Recorded) -> tuple[Seen, torch.dtype | None]:
     """
     recorded = next((each.info for each in call.outputs if each is not None), None)
     if recorded is None:
-        returns = "returns no tensor" if call.entry.outputs else "was computed again in a backward pass, or raised an error"
+        returns = (
+            "returns no tensor" if call.entry.outputs else "was computed again in a backward pass, or raised an error"
+        )
         raise Unjudgeable(f"the dump has no result of it: it {returns}")
     dtype = getattr(torch, recorded.dtype)
     seen, first = watch(api, call), None
@@ -200,7 +216,7 @@ def _repeatable(api: Api, call: Recorded) -> Api:
     input = tensors_of(call.args)[0].detach()
     gradients = [each for each in call.gradients if each is not None]
     try:
-        recorded, gradient = output.load(), gradients[0].load() if gradients else None
+        recorded, gradient = output.tensor, gradients[0].tensor if gradients else None
     except EntryError as error:
         raise Unjudgeable(f"it draws random numbers, and {error}") from error
     return replace(api, function=dropout.as_recorded(input, recorded, gradient))

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 NAMES: Final = frozenset(("dropout", "dropout_"))
+_PARTS: Final = 8
+"""A tail that is 0 drops everything in one of these parts."""
 _DEVIATIONS: Final = 6.0
 """How far, in standard deviations, the share of what is dropped may be from its probability."""
 
@@ -35,12 +37,14 @@ def probability(input: Tensor, p: float = 0.5, training: bool = True, inplace: b
 
 def wrong_share(input: Tensor, output: Tensor, probability: float) -> str:
     """Returns what is wrong with how much was dropped; empty if nothing is."""
-    judged = input != 0
-    count = int(judged.sum())
-    if not count:
-        return ""
-    share = float(((output == 0) & judged).sum()) / count
-    deviation = math.sqrt(probability * (1 - probability) / count)
-    if abs(share - probability) <= _DEVIATIONS * deviation + 1 / count:
-        return ""
-    return f"it drops {share:.1%} of the elements instead of {probability:.1%}"
+    judged = input.flatten() != 0
+    dropped = (output.flatten() == 0)[judged]
+    parts = [dropped, *dropped.tensor_split(_PARTS)] if dropped.numel() else []
+    for part in parts:
+        count = part.numel()
+        share = float(part.double().mean()) if count else probability
+        deviation = math.sqrt(probability * (1 - probability) / max(count, 1))
+        if abs(share - probability) > _DEVIATIONS * deviation + 1 / max(count, 1):
+            where = "" if part is dropped else f" in a part of {count}"
+            return f"it drops {share:.1%} of the elements{where} instead of {probability:.1%}"
+    return ""

@@ -16,7 +16,7 @@ from aclgrad.judge.limits import Basis, largest_error, limit_of, tolerance_of
 from aclgrad.judge.lower_precision import SETTINGS
 from aclgrad.judge.matching import Place, placed
 from aclgrad.judge.recorded import Recorded, Result, tensors_of
-from aclgrad.judge.records import TRAINING, CallRow, Side, TensorRow, is_forward
+from aclgrad.judge.records import TRAINING, CallRow, Digests, Side, TensorRow, is_forward
 from aclgrad.judge.runs import HALVES
 from aclgrad.judge.sides import exact_side, side_of
 from aclgrad.judge.terms import is_product
@@ -26,7 +26,7 @@ from aclgrad.msprobe.dump import Entry, EntryError
 
 PRECISIONS: Final = ("auto", "float32", "hf32", "float16")
 _LEAST_ELEMENTS: Final = 8
-"""Smaller tensors are often equal by chance."""
+LAST_STEP: Final = "the dump has only the last step of this function's backward pass"
 _LONGEST_REASON: Final = 300
 """In characters."""
 _SLOW: Final = 2**28
@@ -52,6 +52,7 @@ class _Found:
         self.notes: list[str] = []
         self._inputs = inputs
         self._wrong: list[str] = []
+        self._results: list[str] = []
         self._missing: list[str] = []
 
     @property
@@ -65,8 +66,9 @@ class _Found:
         except EntryError as reason:
             self._missing.append(f"{result.name} is not judged: {reason}")
             return
-        if self.has_failed and self.tensors[-1].sides[TRAINING].verdict is Verdict.FAILED:
-            self._wrong += _digests([result.load()])
+        self._results += _digests([result.tensor])
+        if self.tensors[-1].sides[TRAINING].verdict is Verdict.FAILED:
+            self._wrong.append(self._results[-1])
 
     def fail(self, message: str) -> None:
         """Makes the first tensor one that failed."""
@@ -80,7 +82,7 @@ class _Found:
         found = {each.sides[TRAINING].verdict for each in self.tensors} | ({Verdict.NOTED} if self._missing else set())
         verdict = next(each for each in (Verdict.FAILED, Verdict.NOTED, Verdict.PASSED) if each in found)
         message = line_of("; ".join((*self._missing, *self.notes)))
-        digests = (self._inputs, tuple(self._wrong))
+        digests = Digests(self._inputs, tuple(self._wrong), tuple(self._results) if is_forward(name) else ())
         return CallRow(index, place, name, verdict, message, tuple(self.tensors), digests=digests)
 
 
@@ -97,6 +99,8 @@ class Judge:
             computed: Computed | str = Computed(Recorded.of(given.entry, given.folder))
         except (EntryError, Unjudgeable) as reason:
             computed = str(reason)
+        except Exception as error:
+            computed = f"reading it raised {type(error).__name__}: {error}"
         for index, name in given.passes:
             try:
                 if isinstance(computed, str):
@@ -105,6 +109,9 @@ class Judge:
                 row = found.row(index, given.place, name)
             except (EntryError, Unjudgeable) as reason:
                 row = CallRow(index, given.place, name, Verdict.SKIPPED, line_of(str(reason)))
+            except Exception as error:  # one call must not end the others, whatever a dump makes PyTorch raise
+                reason = f"judging it raised {type(error).__name__}: {error}"
+                row = CallRow(index, given.place, name, Verdict.SKIPPED, line_of(reason))
             end = time.monotonic()
             yield replace(row, seconds=end - begin)
             begin = end
@@ -132,10 +139,10 @@ class Judge:
         given = [each for each in call.grad_outputs if each is not None]
         inputs = _digests([*tensors_of((call.args, call.kwargs)), *given])
         best: _Found | None = None
-        for pairs in placed(call.gradients, computed.wide):
+        for pairs, of in ((pairs, each) for each in computed.layouts() for pairs in placed(call.gradients, each.wide)):
             found = _Found(inputs)
             for result, place in pairs:
-                found.take(result, lambda each, at=place: self._tensor(computed, each, at))
+                found.take(result, lambda each, at=place, of=of: self._tensor(of, each, at))
             if best is None or not found.has_failed:
                 best = found
             if not best.has_failed:
@@ -145,22 +152,22 @@ class Judge:
         if best.has_failed and computed.api.is_in_place and level == "mix":
             raise Unjudgeable("in a dump of level mix, the last step of a call in place may be that of a module's hook")
         if computed.is_last_step_alone:
-            best.notes.append("the dump has only the last step of this function's backward pass")
+            best.notes.append(LAST_STEP)
         return best
 
     def _handed_on(self, computed: Computed, inputs: tuple[str, ...]) -> _Found:
         """Takes gradients that are those of the output in another shape, as a last step that only reshapes returns."""
         results = [each for each in computed.call.gradients if each is not None]
         given = {_digest(each) for each in computed.call.grad_outputs if each is not None}
-        if len(results) != 1 or _digest(results[0].load()) not in given:
+        if len(results) != 1 or _digest(results[0].tensor) not in given:
             raise Unjudgeable("the gradients in the dump have other shapes than a step of the function returns here")
         found = _Found(inputs)
         found.tensors.append(_row(results[0], None, Side(Verdict.PASSED)))
-        found.notes.append("the dump has only the last step of this function's backward pass")
+        found.notes.append(LAST_STEP)
         return found
 
     def _tensor(self, computed: Computed, result: Result, place: Place) -> TensorRow:
-        recorded = result.load()
+        recorded = result.tensor
         truth, single = place.of(computed.wide), place.of(computed.single)
         if truth is None or truth.shape != recorded.shape:
             raise EntryError(f"{result.name} is not what the function returns here")
@@ -183,7 +190,10 @@ class Judge:
         basis = Basis(truth, single, None, computed.terms_of(truth), dtype, tolerance)
         limit = limit_of(basis)
         side = side_of(recorded, truth, limit, single)
-        if side.verdict is Verdict.FAILED and (terms := place.of(computed.terms) if computed.terms else None) is not None:
+        if (
+            side.verdict is Verdict.FAILED
+            and (terms := place.of(computed.terms) if computed.terms else None) is not None
+        ):
             basis = replace(basis, terms=terms)
             limit = limit_of(basis)
             side = side_of(recorded, truth, limit, single)
@@ -199,18 +209,20 @@ class Judge:
         """Judges with the largest excess of PyTorch's own run in 16 bits added to the limit."""
         if recorded.dtype == torch.float16 and computed.seen.operations > _SLOW:
             return None
-        try:
-            own = place.of(computed.own)
-        except Unjudgeable:  # PyTorch may have no kernel for 16 bits
-            return None
-        if own is None or own.shape != truth.shape:
-            return None
-        excess = largest_error(own, truth, limit)
-        side = side_of(recorded, truth, limit + excess, own)
-        if side.verdict is Verdict.FAILED or not excess:
-            return None
-        name = str(own.dtype).removeprefix("torch.")
-        return replace(side, message=f"PyTorch's own {name} run is up to {excess:.2g} outside the limit, which is added")
+        for each in computed.layouts():
+            try:
+                own = place.of(each.own)
+            except Unjudgeable:  # PyTorch may have no kernel for 16 bits
+                continue
+            if own is None or own.shape != truth.shape:
+                continue
+            excess = largest_error(own, truth, limit)
+            side = side_of(recorded, truth, limit + excess, own)
+            if side.verdict is not Verdict.FAILED and excess:
+                name = str(own.dtype).removeprefix("torch.")
+                message = f"PyTorch's own {name} run is up to {excess:.2g} outside the limit, which is added"
+                return replace(side, message=message)
+        return None
 
     def _as_rounded(self, computed: Computed, recorded: Tensor, place: Place, basis: Basis) -> Side | None:
         """Judges against the sums of rounded operands."""
@@ -242,7 +254,8 @@ def line_of(text: str) -> str:
 
 
 def _digests(tensors: Sequence[Tensor]) -> tuple[str, ...]:
-    return tuple(_digest(each) for each in tensors if each.numel() >= _LEAST_ELEMENTS)
+    """Returns the digests; those of small tensors, which are often equal by chance, are empty."""
+    return tuple(_digest(each) if each.numel() >= _LEAST_ELEMENTS else "" for each in tensors)
 
 
 def _digest(tensor: Tensor) -> str:

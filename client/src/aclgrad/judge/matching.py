@@ -37,7 +37,10 @@ def placed(recorded: tuple[Result | None, ...], run: Run) -> Iterator[list[tuple
         yield found
     by_argument = [Place(argument=each) for each in range(len(run.of_arguments))]
     wanted = [each for each in by_argument if each.of(run) is not None]
-    if len(by_argument) >= len(recorded) and (found := _matched(recorded, by_argument[: len(recorded)], run)) is not None:
+    if (
+        len(by_argument) >= len(recorded)
+        and (found := _matched(recorded, by_argument[: len(recorded)], run)) is not None
+    ):
         yield found
     results = [each for each in recorded if each is not None]
     if len(wanted) == len(results) and (found := _matched(results, wanted, run)) is not None:

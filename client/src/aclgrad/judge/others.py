@@ -32,7 +32,9 @@ def _npu_swiglu(input: Tensor, dim: int = -1) -> Tensor:
 def _npu_rms_norm(input: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
     """Returns the result, and 1 / sqrt(mean square + epsilon) of each row."""
     axes = tuple(range(input.dim() - gamma.dim(), input.dim()))
-    rstd = (input.detach().to(torch.promote_types(input.dtype, torch.float32)).square().mean(axes, True) + epsilon).rsqrt()
+    rstd = (
+        input.detach().to(torch.promote_types(input.dtype, torch.float32)).square().mean(axes, True) + epsilon
+    ).rsqrt()
     return functional.rms_norm(input, gamma.shape, gamma, epsilon), rstd
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ MAX_BYTES = 2**30
 """What the tensors of one call may take together; its runs take about ten times as much."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Result:
     """A tensor that training recorded as a result; its file is read when it is judged."""
 
@@ -25,7 +26,8 @@ class Result:
     info: TensorInfo
     folder: Path
 
-    def load(self) -> Tensor:
+    @cached_property
+    def tensor(self) -> Tensor:
         """Raises EntryError for a file that is missing or not as the dump tells."""
         return _load(self.info, self.folder)
 
@@ -91,7 +93,9 @@ def _with_dtype(entry: Entry) -> Entry:
     if {} not in entry.args or not is_tensor(output):
         return entry
     dtype = {"type": "torch.dtype", "value": output["dtype"]}
-    return replace(entry, forward={**entry.forward, "input_args": [dtype if each == {} else each for each in entry.args]})
+    return replace(
+        entry, forward={**entry.forward, "input_args": [dtype if each == {} else each for each in entry.args]}
+    )
 
 
 def _results(raw: Sequence[Any], name: str, folder: Path) -> list[Result | None]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from aclgrad.judgement.rows import Element, Verdict
 
@@ -97,6 +97,17 @@ class TensorRow:
         return cls(str(fields["name"]), str(fields["dtype"]), tuple(fields["shape"]), fields["pytorch_error"], sides)
 
 
+class Digests(NamedTuple):
+    """What tells the values of tensors from others; empty for small tensors, which are often equal by chance."""
+
+    inputs: tuple[str, ...] = ()
+    """The tensors among the arguments and, of a backward pass, the gradients that it was given."""
+    wrong: tuple[str, ...] = ()
+    """The results that are wrong."""
+    outputs: tuple[str, ...] = ()
+    """The results of a forward pass."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallRow:
     """A forward or backward pass of one call, which is one entry of a dump."""
@@ -114,8 +125,7 @@ class CallRow:
     tensors: tuple[TensorRow, ...] = ()
     is_off: bool = False
     """Whether one of its inputs is a wrong result of an earlier call."""
-    digests: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
-    """What tells the values of its inputs, and those of its results that are wrong, from others."""
+    digests: Digests = Digests()
     seconds: float = 0.0
 
     @property
@@ -156,7 +166,6 @@ class CallRow:
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """Raises KeyError, TypeError or ValueError for an object that is not a row."""
-        inputs, wrong = fields["digests"]
         return cls(
             int(fields["index"]),
             str(fields["place"]),
@@ -165,7 +174,7 @@ class CallRow:
             str(fields["message"]),
             tuple(TensorRow.from_json(each) for each in fields["tensors"]),
             bool(fields["inputs_are_off"]),
-            (tuple(map(str, inputs)), tuple(map(str, wrong))),
+            Digests(*(tuple(map(str, each)) for each in fields["digests"])),
             float(fields["seconds"]),
         )
 

@@ -36,7 +36,9 @@ class Results:
         path, run = folder / ROWS, folder / RUN
         earlier = _whole_rows(path) if path.exists() and run.exists() else []
         if earlier and not resume:
-            raise ValueError(f"{folder} has the rows of an earlier run; give another folder, or --resume to go on there")
+            raise ValueError(
+                f"{folder} has the rows of an earlier run; give another folder, or --resume to go on there"
+            )
         if earlier and (before := json.loads(run.read_bytes())) != of:
             other = ", ".join(key for key in of if before.get(key) != of[key])
             raise ValueError(f"{folder} has the rows of a run with other {other}; give another folder")

@@ -48,11 +48,13 @@ class Dtypes:
     first: torch.dtype | None = None
     """What tensors are rounded to before, as autocast has done it."""
     after: Cast = lambda each: each
+    """What is done with floats at last."""
 
     def tensor(self, tensor: Tensor) -> Tensor:
         if self.first is not None and tensor.is_floating_point():
             tensor = tensor.to(self.first)
-        return self.after(tensor.to(self.of.get(tensor.dtype, tensor.dtype)))
+        cast = tensor.to(self.of.get(tensor.dtype, tensor.dtype))
+        return self.after(cast) if cast.is_floating_point() or cast.is_complex() else cast
 
     def argument(self, value: Any) -> Any:
         if isinstance(value, torch.dtype):

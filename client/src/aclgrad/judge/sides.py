@@ -14,6 +14,8 @@ _SHOWN: Final = 5
 _LIMIT: Final = 5
 """The digit of an error as large as its limit."""
 _HIGHEST: Final = 9
+_SCATTER: Final = 1e-4
+"""How far elements may be from a common factor, squared and beside their squares."""
 
 
 def side_of(found: Tensor, truth: Tensor, limit: Tensor, single: Tensor) -> Side:
@@ -28,7 +30,11 @@ def side_of(found: Tensor, truth: Tensor, limit: Tensor, single: Tensor) -> Side
     if not found.numel():
         return Side(Verdict.PASSED)
     error = errors_of(found, truth)
-    finite = found.isfinite() if found.is_floating_point() or found.is_complex() else torch.ones_like(error, dtype=torch.bool)
+    finite = (
+        found.isfinite()
+        if found.is_floating_point() or found.is_complex()
+        else torch.ones_like(error, dtype=torch.bool)
+    )
     overflows = ~single.isfinite() | (truth.abs() > _largest(found.dtype))
     error = torch.where(overflows & ~finite, 0.0, error)
     outside = ~(error <= limit)
@@ -44,8 +50,10 @@ def side_of(found: Tensor, truth: Tensor, limit: Tensor, single: Tensor) -> Side
     place = ", ".join(map(str, first.index))
     message = (
         f"{count} of {truth.numel()} elements are outside their limits: {first.computed:.9g} at ({place}) where "
-        f"{first.expected:.9g} is right{_factor(found, truth)}"
+        f"{first.expected:.9g} is right"
     )
+    if (factor := factor_of(found, truth)) is not None:
+        message += f"; all together are {factor:.5g} times what is right"
     return Side(Verdict.FAILED, message, told, figures[1], count, elements, _picture(share))
 
 
@@ -70,17 +78,15 @@ def _largest(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).max if dtype.is_floating_point or dtype.is_complex else math.inf
 
 
-def _factor(found: Tensor, truth: Tensor) -> str:
-    """Returns the factor that all elements have in common, if they have one other than 1."""
-    wide = found.to(truth.dtype).flatten()
-    right = truth.flatten()
+def factor_of(found: Tensor, truth: Tensor) -> float | None:
+    """Returns the factor other than 1 that all elements have in common, or None if they have none."""
+    wide, right = found.to(truth.dtype).flatten(), truth.flatten()
     square = float((right.abs() ** 2).sum())
     if not math.isfinite(square) or not square or not bool(wide.isfinite().all()):
-        return ""
-    factor = torch.vdot(right, wide).real.item() / square if truth.is_complex() else float(right @ wide) / square
+        return None
+    factor = float(torch.vdot(right, wide).real) / square
     rest = float((wide - factor * right).abs().square().sum())
-    is_common = rest < 1e-4 * factor**2 * square and abs(factor - 1) > 1e-4
-    return f"; all together are {factor:.5g} times what is right" if is_common else ""
+    return factor if rest < _SCATTER * factor**2 * square and abs(factor - 1) > _SCATTER else None
 
 
 def _worst(found: Tensor, truth: Tensor, share: Tensor, outside: Tensor) -> tuple[Element, ...]:
@@ -88,7 +94,9 @@ def _worst(found: Tensor, truth: Tensor, share: Tensor, outside: Tensor) -> tupl
     order = ranked.topk(min(_SHOWN, int(outside.sum()))).indices.tolist()
     elements = []
     for each in order:
-        index = tuple(int(place) for place in torch.unravel_index(torch.tensor(each), truth.shape)) if truth.dim() else ()
+        index = (
+            tuple(int(place) for place in torch.unravel_index(torch.tensor(each), truth.shape)) if truth.dim() else ()
+        )
         computed, expected = found.flatten()[each], truth.flatten()[each]
         elements.append(Element(index, _number(computed), _number(expected)))
     return tuple(elements)

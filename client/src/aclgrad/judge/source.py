@@ -8,10 +8,10 @@ from typing import Self
 from aclgrad.judge.apis import Unjudgeable, find_apis
 from aclgrad.judge.judging import Given
 from aclgrad.judge.modules import ModuleName, module_entry
+from aclgrad.judge.recorded import Recorded
 from aclgrad.judge.records import CallRow, is_forward
 from aclgrad.judgement.rows import Verdict
 from aclgrad.msprobe.dump import Dump, DumpError, Entry, Found, read_dump
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,11 @@ class Source:
             called = ", ".join(sorted({each.api for each in dump.entries})) or "none"
             raise DumpError(f"{found.path} has no call of {', '.join(apis)}; it has {called}")
         return source
+
+    def recorded(self, name: str) -> Recorded:
+        """Returns the call of this name, "Functional.linear.3"; raises EntryError for one that is broken."""
+        entry = next(each for each in self.dump.entries if each.name == name)
+        return Recorded.of(entry, self.dump.tensor_folder)
 
     def names(self) -> Iterator[str]:
         """Yields the names of the wanted entries. Where functions are dumped, modules only repeat them."""

@@ -54,9 +54,8 @@ class Summary:
         for row in in_order(rows):
             if row.place != place:
                 wrong, place = set(), row.place
-            inputs, results = row.digests
-            marked.append(replace(row, is_off=not wrong.isdisjoint(inputs)))
-            wrong.update(results)
+            marked.append(replace(row, is_off=not wrong.isdisjoint(row.digests.inputs)))
+            wrong.update(each for each in row.digests.wrong if each)
         return cls(tuple(marked))
 
     def count(self, verdict: Verdict) -> int:

@@ -29,7 +29,9 @@ class Watch(TorchDispatchMode):
         count = flop_registry.get(function.overloadpacket)
         if count is not None:
             self.operations += count(*args, **options, out_val=result)
-        self.is_random |= torch.Tag.nondeterministic_seeded in function.tags and not _has_no_dropout(function, args, options)
+        self.is_random |= torch.Tag.nondeterministic_seeded in function.tags and not _has_no_dropout(
+            function, args, options
+        )
         return result
 
 

@@ -55,7 +55,11 @@ def find_dumps(path: Path) -> list[Found]:
     """
     if not path.is_dir():
         return [Found(path, Path())]
-    found = [Found(each, folder) for each in path.rglob(_NAME) if _FOLDER.fullmatch(str(folder := each.parent.relative_to(path)))]
+    found = [
+        Found(each, folder)
+        for each in path.rglob(_NAME)
+        if _FOLDER.fullmatch(str(folder := each.parent.relative_to(path)))
+    ]
     if not found:
         places = f"neither {path / _NAME} nor another {_NAME} below it"
         remedy = "name the dump_path of PrecisionDebugger, after its stop() and step()"

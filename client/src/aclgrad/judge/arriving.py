@@ -1,0 +1,132 @@
+"""The gradients of arguments that a dump has only where they arrive: at the call that made the argument.
+
+msprobe records what the last step of a function returns. The last step of a linear layer over three axes, of some
+attention and of losses only reshapes or hands on, so the gradient of the argument is nowhere in the call's own entry.
+It is in the backward pass of the call that made the argument: that one was given the sum over all calls that used it.
+The calls are found by equal values. A use that is not in the dump makes the sum another one, so a sum that differs is
+noted, and failed only if it is the right one times a factor near 1, which no missing use explains.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from torch import Tensor
+
+from aclgrad.judge.apis import Unjudgeable
+from aclgrad.judge.computed import Computed
+from aclgrad.judge.judging import LAST_STEP
+from aclgrad.judge.limits import Basis, limit_of
+from aclgrad.judge.recorded import Recorded
+from aclgrad.judge.records import TRAINING, CallRow, Side, TensorRow
+from aclgrad.judge.runs import HALVES
+from aclgrad.judge.sides import factor_of, side_of
+from aclgrad.judge.source import Source
+from aclgrad.judgement.rows import Verdict
+from aclgrad.msprobe.dump import EntryError
+
+_NEAR: Final = 0.1
+_ROUNDING: Final = 2.0**-8
+"""Of each partial sum of 16 bits."""
+
+
+@dataclass(slots=True)
+class _Made:
+    """A tensor that a call has made, and the calls that used it."""
+
+    by: str
+    place: int
+    uses: list[tuple[str, int]] = field(default_factory=list)
+
+
+def with_arriving(source: Source, rows: Sequence[CallRow]) -> Iterator[CallRow]:
+    """Yields the rows of one dump again, those of last steps with the gradients of their arguments where they arrive."""
+    wanted = {_call(row.name): row for row in rows if LAST_STEP in row.message}
+    found: dict[str, list[TensorRow]] = {}
+    for made in _made(rows):
+        users = dict.fromkeys(name for name, _ in made.uses)
+        if not any(name in wanted for name in users):
+            continue
+        try:
+            side, info = _judged(source, made)
+        except (EntryError, Unjudgeable):
+            continue
+        row = TensorRow(f"gradient that arrives at {made.by}.backward", *info, None, {TRAINING: side})
+        for name in users:
+            found.setdefault(name, []).append(row)
+    for row in rows:
+        yield _with(row, found.get(_call(row.name), [])) if wanted.get(_call(row.name)) is row else row
+
+
+def _call(name: str) -> str:
+    return name.removesuffix(".backward").removesuffix(".forward")
+
+
+def _with(row: CallRow, arriving: list[TensorRow]) -> CallRow:
+    if not arriving:
+        return row
+    tensors = (*row.tensors, *arriving)
+    found = {side.verdict for each in tensors for side in each.sides.values()}
+    verdict = next(each for each in (Verdict.FAILED, Verdict.NOTED, Verdict.PASSED) if each in found)
+    noted = [each.sides[TRAINING].message for each in arriving if each.sides[TRAINING].verdict is Verdict.NOTED]
+    message = row.message.replace(LAST_STEP, "; ".join(dict.fromkeys(noted)))
+    return replace(row, tensors=tensors, verdict=verdict, message=message.strip("; "))
+
+
+def _made(rows: Sequence[CallRow]) -> Iterator[_Made]:
+    """Yields the tensors that calls with a backward pass have made, with their uses by later calls."""
+    backward = {_call(row.name) for row in rows if row.is_backward}
+    latest: dict[str, _Made] = {}
+    for row in sorted(rows, key=lambda each: each.index):
+        if row.is_backward:
+            continue
+        name = _call(row.name)
+        for place, digest in enumerate(row.digests.inputs):
+            if digest in latest:
+                latest[digest].uses.append((name, place))
+        for place, digest in enumerate(row.digests.outputs):
+            if digest:
+                if made := latest.pop(digest, None):
+                    yield made
+                if name in backward:
+                    latest[digest] = _Made(name, place)
+    yield from latest.values()
+
+
+def _judged(source: Source, made: _Made) -> tuple[Side, tuple[str, tuple[int, ...]]]:
+    """Returns what was found of the gradient that arrives, and its dtype and shape."""
+    recorded = source.recorded(made.by)
+    arrived = recorded.grad_outputs[made.place] if made.place < len(recorded.grad_outputs) else None
+    if arrived is None:
+        raise Unjudgeable("no gradient arrives there")
+    truth: Tensor | None = None
+    for name, place in made.uses:
+        computed = Computed(source.recorded(name))
+        gradients = [run.of_arguments[place] for run in (computed.wide, computed.single) if run.of_arguments]
+        if len(gradients) != 2 or gradients[0] is None or gradients[1] is None:
+            continue
+        wide, single = (each.reshape(arrived.shape) for each in gradients if each is not None)
+        terms = computed.terms.of_arguments[place] if computed.terms else None
+        basis = Basis(
+            wide, single, None if terms is None else terms.reshape(wide.shape), computed.terms_of(wide), arrived.dtype
+        )
+        limit = limit_of(basis)
+        if truth is None:
+            truth, limits, total, in_single = wide, limit, wide.abs(), single.double()
+        else:
+            truth, limits, total = truth + wide, limits + limit, total + wide.abs()
+            in_single = in_single + single
+    if truth is None:
+        raise Unjudgeable("no use of it has a gradient")
+    if arrived.dtype in HALVES:
+        limits = limits + _ROUNDING * len(made.uses) * total
+    side = side_of(arrived, truth, limits, in_single)
+    if side.verdict is Verdict.FAILED:
+        factor = factor_of(arrived, truth)
+        uses = ", ".join(dict.fromkeys(name for name, _ in made.uses))
+        if factor is None or abs(factor - 1) > _NEAR:
+            message = (
+                f"what arrives at {made.by}.backward is not what {uses} give it; one is wrong, or a use is missing"
+            )
+            side = replace(side, verdict=Verdict.NOTED, message=message)
+    return side, (str(arrived.dtype).removeprefix("torch."), tuple(arrived.shape))
