@@ -157,7 +157,7 @@ test-node: $(BUILT) $(GOOGLEAPIS) examples/node/node_modules ## Test the client 
 chromium: ## Install Chromium and its driver from Debian if they are missing
 	@$(call debian,chromedriver,chromium chromium-driver)
 
-test-browser: $(BUILT) $(BIN)/.setup-browser chromium ## Look at the status page in headless Chromium (installs it); pictures go to build/browser
+test-browser: $(BUILT) $(BIN)/.setup-browser chromium ## Look at the status page and the page of a judgement in headless Chromium (installs it); pictures go to build/browser
 	$(BIN)/python -m pytest tests/browser
 
 examples/node/node_modules: examples/node/package-lock.json

@@ -82,5 +82,9 @@ def test_a_terminal_of_80_columns_needs_no_more(case: str) -> None:
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
 
 
+def test_calls_that_follow_from_wrong_ones_are_counted() -> None:
+    assert "the inputs of 9 are results of earlier wrong calls" in shown("followers")
+
+
 def test_markup_in_names_is_text() -> None:
     assert HOSTILE in shown("hostile")

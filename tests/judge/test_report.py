@@ -16,7 +16,7 @@ from aclgrad.judge.texts import figure
 from aclgrad.judgement.report import End
 from aclgrad.judgement.rows import Verdict
 
-from .summaries import CASES, HF32, HOSTILE, TARGET, run_of, step, wrong
+from .summaries import CASES, HF32, HOSTILE, TARGET, noted, run_of, step, wrong
 
 MOST_BYTES = 5_000_000
 
@@ -119,10 +119,12 @@ def test_failures_of_one_api_are_one_line_and_the_worst_come_first() -> None:
 
 def test_each_call_has_a_cell_in_the_order_of_execution() -> None:
     summary = Summary.of(CASES["followers"]())
-    calls = Page(render(summary, run_of(summary))).calls
+    page = Page(render(summary, run_of(summary)))
+    calls = page.calls
     letters = {Verdict.PASSED: "p", Verdict.NOTED: "n", Verdict.FAILED: "f", Verdict.SKIPPED: "s"}
     assert calls["verdict"] == "".join(letters[row.verdict] for row in summary.rows)
     assert calls["off"].count("1") == 9
+    assert "The inputs of 9 are results of earlier wrong calls." in page.text
     assert calls["first"] == calls["verdict"].index("f")
     names = zip(calls["api"], calls["call"], strict=True)
     assert [f"{calls['texts'][api]}.{calls['texts'][call]}" for api, call in names] == [
@@ -148,6 +150,13 @@ def test_details_have_both_sides_pytorch_the_limit_worst_elements_and_a_picture(
     assert in_order(
         page.text, "Training is wrong and the server right in 1 call", "The server is wrong and training right"
     )
+
+
+def test_a_result_that_failed_is_before_one_that_was_noted() -> None:
+    (bad,), (note,) = wrong(step(1)[0], factor=2).tensors, noted(step(1)[1]).tensors
+    row = replace(step(1)[0], verdict=Verdict.FAILED, tensors=(note, replace(bad, name="gradient of weight")))
+    calls = Page(render(Summary.of([row]), run_of(Summary.of([row])))).calls
+    assert [calls["texts"][tensor[0]] for tensor in calls["details"]["0"][2]] == ["gradient of weight", note.name]
 
 
 def test_the_address_of_the_server_is_shown_once() -> None:
@@ -222,6 +231,8 @@ def test_many_apis_and_reasons_have_a_limited_number_of_lines() -> None:
     rest = len(step(60)) - 300
     assert rest > 0
     assert f"{rest} further APIs of this kind." in page.text
+    assert len(page.apis()) == 300
+    assert len(re.findall(r" reason \d+", page.text)) == 300
     assert f"{rest} further calls with other reasons" in page.text
 
 

@@ -12,7 +12,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from aclgrad.judge.records import SERVER, CallRow
 from aclgrad.judge.report import Run, headline_of, is_clean, wrong_alone
 from aclgrad.judge.summary import Summary
-from aclgrad.judge.texts import WORDS, counts_of, coverage_of, figure, finding_of, note_of, position_of, share_of
+from aclgrad.judge.texts import (
+    WORDS,
+    counts_of,
+    coverage_of,
+    figure,
+    finding_of,
+    followers_of,
+    note_of,
+    position_of,
+    share_of,
+)
 from aclgrad.judgement.console import STYLES, element_of
 from aclgrad.judgement.report import End
 from aclgrad.judgement.rows import Verdict
@@ -89,6 +99,8 @@ class Display:
             self._print(escape(line), _INDENT)
         for each in row.worst[2].worst if row.worst else ():
             self._print(escape(element_of(each)), _INDENT * 2)
+        if followers := followers_of(summary):
+            self._print(f"of all that failed, {followers}")
         for what, rows in wrong_alone(summary):
             self._print(escape(f"{what} in {counted(len(rows), 'call')}, first {rows[0].name}"))
 

@@ -77,8 +77,14 @@ def _by_importance(summary: Summary) -> Iterator[int]:
 
 
 def _detail(row: CallRow, texts: Texts) -> list[Any]:
-    """Returns the message and the tensors, the worst first."""
-    tensors = sorted(row.tensors, key=lambda tensor: -max((each.of_limit for each in tensor.sides.values()), default=0))
+    """Returns the message and the tensors: those that failed first, each kind with the worst first."""
+
+    def rank(tensor: TensorRow) -> tuple[int, float]:
+        return min(
+            ((_IMPORTANCE.index(each.verdict), -each.of_limit) for each in tensor.sides.values()), default=(9, 0.0)
+        )
+
+    tensors = sorted(row.tensors, key=rank)
     return [texts.number(row.message), len(tensors), [_tensor(each, texts) for each in tensors[:_MOST_TENSORS]]]
 
 

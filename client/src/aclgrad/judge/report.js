@@ -254,7 +254,7 @@ function unfold(details) {
   const more = element("button", { onclick: () => label(own.splice(0, MORE)) });
   const label = (next) => {
     made.tBodies[0].append(...next.map((at) => cells("td", line(at))));
-    more.textContent = own.length > MORE ? `${MORE} more of ${own.length.toLocaleString("en")}` : `the other ${own.length}`;
+    more.textContent = own.length > MORE ? `Show ${MORE} more of ${own.length.toLocaleString("en")}` : `Show the other ${own.length}`;
     more.hidden = !own.length;
   };
   label([]);

@@ -12,7 +12,7 @@ import aclgrad
 from aclgrad.judge.embedded import Texts, embed
 from aclgrad.judge.records import SERVER, TRAINING, CallRow
 from aclgrad.judge.summary import Summary
-from aclgrad.judge.texts import WORDS, coverage_of, figure, note_of, position_of, share_of, times_of
+from aclgrad.judge.texts import WORDS, coverage_of, figure, followers_of, note_of, position_of, share_of, times_of
 from aclgrad.judgement.report import End
 from aclgrad.judgement.rows import Verdict
 from aclgrad.units import counted, span
@@ -42,9 +42,8 @@ class Run:
 
 
 def is_clean(summary: Summary, run: Run) -> bool:
-    """Whether all is well: a complete run, and no call that failed or was not judged."""
-    is_whole = bool(summary.rows) and summary.judged == len(summary.rows)
-    return is_whole and not run.exit_code and run.end is End.COMPLETE and not summary.count(Verdict.FAILED)
+    """Whether all is well, so that it may be green: a run without an error, and no call that was not judged."""
+    return run.exit_code == 0 and 0 < len(summary.rows) == summary.judged
 
 
 def headline_of(summary: Summary) -> str:
@@ -77,6 +76,7 @@ def render(summary: Summary, run: Run) -> str:
         "summary": summary,
         "sections": sections,
         "first": _place(summary, summary.first_wrong),
+        "followers": followers_of(summary),
         "alone": [(what, len(rows), _place(summary, rows[0])) for what, rows in wrong_alone(summary)],
         "places": _places(summary),
         "unjudged": summary.unjudged,

@@ -67,6 +67,12 @@ def counts_of(summary: Summary) -> str:
     return ", ".join(f"{summary.count(verdict):,} {WORDS[verdict]}" for verdict in Verdict)
 
 
+def followers_of(summary: Summary) -> str:
+    """Returns how many of the calls that failed had wrong inputs, or nothing if no call had."""
+    count = sum(row.is_off and row.verdict is Verdict.FAILED for row in summary.rows)
+    return f"the inputs of {count:,} are results of earlier wrong calls" if count else ""
+
+
 def position_of(summary: Summary, row: CallRow) -> str:
     """Returns where a call stands in its dump, for example "call 12 of 352, step0/rank1"."""
     own = [each.index for each in summary.rows if each.place == row.place]
