@@ -222,6 +222,16 @@ def test_fifty_thousand_calls_are_less_than_five_megabytes(*, is_wrong: bool) ->
         assert all(str(at) in page.calls["details"] for at, each in enumerate(page.calls["verdict"]) if each == "f")
 
 
+def test_messages_that_a_page_has_to_escape_count_as_what_they_become() -> None:
+    calls = step(30)
+    rows = [
+        replace(calls[at % len(calls)], index=at, verdict=Verdict.SKIPPED, message=f"{at}{'<' * 390}", tensors=())
+        for at in range(5000)
+    ]
+    summary = Summary.of(rows)
+    assert len(render(summary, run_of(summary)).encode()) < MOST_BYTES
+
+
 def test_many_apis_and_reasons_have_a_limited_number_of_lines() -> None:
     rows = [replace(row, name=f"Functional.f{row.index}.0.forward") for row in step(60)]
     half = [replace(row, verdict=Verdict.SKIPPED, message=f"reason {row.index}", tensors=()) for row in rows[:]]

@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
+from jinja2.utils import htmlsafe_json_dumps
+
 from aclgrad.judge.records import SERVER, TRAINING, CallRow, Side, TensorRow
 from aclgrad.judge.summary import Summary
 from aclgrad.judge.texts import figure, shape_of, share_of
 from aclgrad.judgement.rows import Element, Verdict
 
 MOST_DETAIL: Final = 2_500_000
-"""The most characters of details: with the columns of 50,000 calls, a page stays below 5 MB."""
+"""The most bytes of details: with the columns of 50,000 calls, a page stays below 5 MB."""
 MOST_TEXT: Final = 400
 """The most characters of a message or a name."""
 _MOST_TENSORS: Final = 40
@@ -27,6 +29,7 @@ class Texts:
         self._target = target
         self._numbers: dict[str, int] = {}
         self.length = 0
+        """How many bytes all of them have in a page, at most."""
 
     def clean(self, text: str) -> str:
         """Returns the text as the page shows it."""
@@ -39,7 +42,7 @@ class Texts:
         cleaned = self.clean(text)
         if cleaned not in self._numbers:
             self._numbers[cleaned] = len(self._numbers)
-            self.length += len(cleaned)
+            self.length += len(htmlsafe_json_dumps(cleaned))
         return self._numbers[cleaned]
 
     def all(self) -> list[str]:
