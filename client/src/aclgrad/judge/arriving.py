@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import torch
 from torch import Tensor
 
 from aclgrad.judge.apis import Unjudgeable
@@ -99,28 +100,16 @@ def _judged(source: Source, made: _Made) -> tuple[Side, tuple[str, tuple[int, ..
     arrived = recorded.grad_outputs[made.place] if made.place < len(recorded.grad_outputs) else None
     if arrived is None:
         raise Unjudgeable("no gradient arrives there")
-    truth: Tensor | None = None
+    truth, limit, single = (torch.zeros(arrived.shape, dtype=torch.float64) for _ in range(3))
     for name, place in made.uses:
         computed = Computed(source.recorded(name))
-        gradients = [run.of_arguments[place] for run in (computed.wide, computed.single) if run.of_arguments]
-        if len(gradients) != 2 or gradients[0] is None or gradients[1] is None:
-            continue
-        wide, single = (each.reshape(arrived.shape) for each in gradients if each is not None)
-        terms = computed.terms.of_arguments[place] if computed.terms else None
-        basis = Basis(
-            wide, single, None if terms is None else terms.reshape(wide.shape), computed.terms_of(wide), arrived.dtype
-        )
-        limit = limit_of(basis)
-        if truth is None:
-            truth, limits, total, in_single = wide, limit, wide.abs(), single.double()
-        else:
-            truth, limits, total = truth + wide, limits + limit, total + wide.abs()
-            in_single = in_single + single
-    if truth is None:
-        raise Unjudgeable("no use of it has a gradient")
-    if arrived.dtype in HALVES:
-        limits = limits + _ROUNDING * len(made.uses) * total
-    side = side_of(arrived, truth, limits, in_single)
+        basis = _basis(computed, place, arrived)
+        if basis is not None:
+            truth, single = truth + basis.truth, single + basis.single
+            limit += limit_of(basis)
+            if basis.dtype in HALVES:
+                limit += _ROUNDING * len(made.uses) * basis.truth.abs()
+    side = side_of(arrived, truth, limit, single)
     if side.verdict is Verdict.FAILED:
         factor = factor_of(arrived, truth)
         uses = ", ".join(dict.fromkeys(name for name, _ in made.uses))
@@ -130,3 +119,13 @@ def _judged(source: Source, made: _Made) -> tuple[Side, tuple[str, tuple[int, ..
             )
             side = replace(side, verdict=Verdict.NOTED, message=message)
     return side, (str(arrived.dtype).removeprefix("torch."), tuple(arrived.shape))
+
+
+def _basis(computed: Computed, place: int, arrived: Tensor) -> Basis | None:
+    """Returns what the limits of the gradient of one argument follow from; None if it has no gradient."""
+    runs = [computed.wide, computed.single, *([computed.terms] if computed.terms else [])]
+    gradients = [None if not run.of_arguments else run.of_arguments[place] for run in runs]
+    wide, single, terms = (None if each is None else each.reshape(arrived.shape) for each in (*gradients, None)[:3])
+    if wide is None or single is None:
+        return None
+    return Basis(wide, single, terms, computed.terms_of(wide), computed.rounded_dtype(arrived))

@@ -1,6 +1,7 @@
 """Compares a result with what is right, element by element."""
 
 import math
+import sys
 from typing import Final
 
 import torch
@@ -40,7 +41,7 @@ def side_of(found: Tensor, truth: Tensor, limit: Tensor, single: Tensor) -> Side
     outside = ~(error <= limit)
     share = torch.where(error == 0, 0.0, error / limit).nan_to_num(nan=math.inf, posinf=math.inf)
     worst = int(share.flatten().argmax())
-    figures = float(error.flatten()[worst]), float(limit.flatten()[worst])
+    figures = float(error.flatten()[worst]), min(float(limit.flatten()[worst]), sys.float_info.max)
     count = int(outside.sum())
     told = figures[0] if math.isfinite(figures[0]) else None
     if not count:
