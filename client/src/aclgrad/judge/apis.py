@@ -19,7 +19,7 @@ from aclgrad.judge.others import OTHERS
 from aclgrad.torch._operations import OPERATIONS
 
 
-class Unjudgeable(Exception):
+class NotJudgedError(Exception):
     """A call that cannot be judged; the text says why."""
 
 
@@ -62,17 +62,17 @@ _EMPTY: Final = frozenset({"empty", "empty_like", "empty_strided", "new_empty", 
 
 
 def find_apis(name: str) -> list[Api]:
-    """Returns the functions of this name, for example "Functional.conv2d"; raises Unjudgeable if there is none.
+    """Returns the functions of this name, for example "Functional.conv2d"; raises NotJudgedError if there is none.
 
     There may be several: msprobe writes torch.linalg.norm as Torch.norm, too.
     """
     place, _, function = name.rpartition(".")
     if function in _EMPTY:
-        raise Unjudgeable("its result has no values of its own")
+        raise NotJudgedError("its result has no values of its own")
     if (own := OTHERS.get(name) or function_of_module(name)) is not None:
         found = [own]
     elif (reason := _REASONS.get(place.split(".")[0])) is not None:
-        raise Unjudgeable(reason)
+        raise NotJudgedError(reason)
     else:
         found = [_of_torchvision(function)] if place == "torchvision.ops" else _of_pytorch(place, function)
     in_place = (function.endswith("_") and not function.endswith("__")) or (
@@ -91,16 +91,16 @@ _OPERATORS: Final = frozenset(f"__{prefix}{name}__" for prefix in ("", "i", "r")
 
 def _of_pytorch(place: str, function: str) -> list[Callable[..., Any]]:
     if place not in _PLACES:
-        raise Unjudgeable(f"no function of PyTorch: {place or function}")
+        raise NotJudgedError(f"no function of PyTorch: {place or function}")
     found = [getattr(each, function, None) for each in _PLACES[place] if function.isidentifier()]
     functions = [each for each in found if callable(each)]
     if not functions:
-        raise Unjudgeable(f"PyTorch {torch.__version__} has no such function")
+        raise NotJudgedError(f"PyTorch {torch.__version__} has no such function")
     if place == "Aten":
         if function == "from_file":
-            raise Unjudgeable("it reads a file")
+            raise NotJudgedError("it reads a file")
     elif not (function in _overridable() or function.rstrip("_") in _overridable() or function in _MORE):
-        raise Unjudgeable("it does not compute with tensors alone")
+        raise NotJudgedError("it does not compute with tensors alone")
     return functions
 
 
@@ -108,10 +108,10 @@ def _of_torchvision(function: str) -> Callable[..., Any]:
     try:
         operations = importlib.import_module("torchvision.ops")
     except (ImportError, RuntimeError) as error:  # one built for another PyTorch raises the latter
-        raise Unjudgeable("torchvision is not installed, or does not fit this PyTorch") from error
+        raise NotJudgedError("torchvision is not installed, or does not fit this PyTorch") from error
     found = getattr(operations, function, None) if function in operations.__all__ else None
     if not callable(found) or isinstance(found, type):
-        raise Unjudgeable("torchvision has no such function")
+        raise NotJudgedError("torchvision has no such function")
     return found  # type: ignore[no-any-return]
 
 

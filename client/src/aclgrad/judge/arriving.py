@@ -14,12 +14,10 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from aclgrad.judge.apis import Unjudgeable
+from aclgrad.judge.apis import NotJudgedError
 from aclgrad.judge.computed import Computed
-from aclgrad.judge.judging import LAST_STEP
 from aclgrad.judge.limits import Basis, limit_of
-from aclgrad.judge.recorded import Recorded
-from aclgrad.judge.records import TRAINING, CallRow, Side, TensorRow
+from aclgrad.judge.records import LAST_STEP, TRAINING, CallRow, Side, TensorRow
 from aclgrad.judge.runs import HALVES
 from aclgrad.judge.sides import factor_of, side_of
 from aclgrad.judge.source import Source
@@ -41,7 +39,7 @@ class _Made:
 
 
 def with_arriving(source: Source, rows: Sequence[CallRow]) -> Iterator[CallRow]:
-    """Yields the rows of one dump again, those of last steps with the gradients of their arguments where they arrive."""
+    """Yields the rows of one dump again, those of last steps with the gradients that arrive at other calls."""
     wanted = {_call(row.name): row for row in rows if LAST_STEP in row.message}
     found: dict[str, list[TensorRow]] = {}
     for made in _made(rows):
@@ -50,11 +48,11 @@ def with_arriving(source: Source, rows: Sequence[CallRow]) -> Iterator[CallRow]:
             continue
         try:
             side, info = _judged(source, made)
-        except (EntryError, Unjudgeable):
+        except (EntryError, NotJudgedError):
             continue
-        row = TensorRow(f"gradient that arrives at {made.by}.backward", *info, None, {TRAINING: side})
+        tensor = TensorRow(f"gradient that arrives at {made.by}.backward", *info, None, {TRAINING: side})
         for name in users:
-            found.setdefault(name, []).append(row)
+            found.setdefault(name, []).append(tensor)
     for row in rows:
         yield _with(row, found.get(_call(row.name), [])) if wanted.get(_call(row.name)) is row else row
 
@@ -99,7 +97,7 @@ def _judged(source: Source, made: _Made) -> tuple[Side, tuple[str, tuple[int, ..
     recorded = source.recorded(made.by)
     arrived = recorded.grad_outputs[made.place] if made.place < len(recorded.grad_outputs) else None
     if arrived is None:
-        raise Unjudgeable("no gradient arrives there")
+        raise NotJudgedError("no gradient arrives there")
     truth, limit, single = (torch.zeros(arrived.shape, dtype=torch.float64) for _ in range(3))
     for name, place in made.uses:
         computed = Computed(source.recorded(name))

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from aclgrad.judge import dropout
-from aclgrad.judge.apis import Api, Unjudgeable, find_apis
+from aclgrad.judge.apis import Api, NotJudgedError, find_apis
 from aclgrad.judge.lower_precision import ROUNDINGS, RoundedProducts
 from aclgrad.judge.recorded import Recorded, tensors_of
 from aclgrad.judge.runs import HALVES, SINGLE, WIDE, Dtypes, Run, run
@@ -27,7 +27,7 @@ _DATA_DEPENDENT: Final = ("meta", "Meta", "data-independent", "data-dependent")
 class Computed:
     """The runs of one call; each is made when it is asked for first, and kept.
 
-    Raises Unjudgeable, when it is made, for a call that cannot be repeated.
+    Raises NotJudgedError, when it is made, for a call that cannot be repeated.
     """
 
     def __init__(self, call: Recorded) -> None:
@@ -52,8 +52,8 @@ class Computed:
     def terms_of(self, result: Tensor) -> float:
         """Returns how many terms an element of the result is the sum of, at most and on the average."""
         sizes = [each.numel() for each in (*tensors_of((self.call.args, self.call.kwargs)), *self.wide.outputs)]
-        terms = max(self.seen.operations / 2, *sizes, 1)
-        return max(terms / max(result.numel(), 1), 1.0)
+        terms = float(max(self.seen.operations / 2, *sizes, 1))
+        return max(terms / max(int(result.numel()), 1), 1.0)
 
     @property
     def is_overwritten(self) -> bool:
@@ -126,7 +126,7 @@ class Computed:
         try:
             return run(self.api, self.call, dtypes)
         except Exception as error:  # PyTorch has many for arguments, and a dump may have any
-            raise Unjudgeable(f"PyTorch refuses the call: {error}") from error
+            raise NotJudgedError(f"PyTorch refuses the call: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,18 +148,18 @@ class _Both:
 def _chosen(call: Recorded) -> tuple[Api, Seen, torch.dtype | None]:
     """Returns the first function of the call's name that gives what the dump has, and what it does.
 
-    Raises Unjudgeable if there is none.
+    Raises NotJudgedError if there is none.
     """
     reasons = []
     for api in find_apis(call.entry.name.rpartition(".")[0]):
         try:
             seen, first = _seen(api, call)
-        except Unjudgeable as reason:
+        except NotJudgedError as reason:
             reasons.append(reason)
             continue
         if seen.outputs is not None or not seen.problem or _needs_numbers(seen):
             return api, seen, first
-        reasons.append(Unjudgeable(f"PyTorch refuses the call: {seen.problem}"))
+        reasons.append(NotJudgedError(f"PyTorch refuses the call: {seen.problem}"))
     raise reasons[0]
 
 
@@ -180,14 +180,14 @@ def _seen(api: Api, call: Recorded) -> tuple[Seen, torch.dtype | None]:
     """Returns what the call does, and the dtype that autocast has cast its arguments to.
 
     A dump has the arguments from before, so autocast shows in results of another dtype than the function has for them.
-    Raises Unjudgeable if the function gives something else for these arguments.
+    Raises NotJudgedError if the function gives something else for these arguments.
     """
     recorded = next((each.info for each in call.outputs if each is not None), None)
     if recorded is None:
         returns = (
             "returns no tensor" if call.entry.outputs else "was computed again in a backward pass, or raised an error"
         )
-        raise Unjudgeable(f"the dump has no result of it: it {returns}")
+        raise NotJudgedError(f"the dump has no result of it: it {returns}")
     dtype = getattr(torch, recorded.dtype)
     seen, first = watch(api, call), None
     natural = seen.outputs[0][0] if seen.outputs else None
@@ -203,20 +203,20 @@ def _seen(api: Api, call: Recorded) -> tuple[Seen, torch.dtype | None]:
         given, shape = seen.outputs[0]
         name = str(given).removeprefix("torch.")
         have = f"{recorded.dtype} {recorded.shape}"
-        raise Unjudgeable(f"its arguments give {name} {shape} and the dump has {have}; something changed them")
+        raise NotJudgedError(f"its arguments give {name} {shape} and the dump has {have}; something changed them")
     return seen, first
 
 
 def _repeatable(api: Api, call: Recorded) -> Api:
-    """Returns the function that does what the random one has done; raises Unjudgeable if that is not in the dump."""
+    """Returns the function that does what the random one has done; raises NotJudgedError if that is not in the dump."""
     name = api.name.rpartition(".")[2]
     output = call.outputs[0]
     if name not in dropout.NAMES or output is None or not tensors_of(call.args):
-        raise Unjudgeable("it draws random numbers")
+        raise NotJudgedError("it draws random numbers")
     input = tensors_of(call.args)[0].detach()
     gradients = [each for each in call.gradients if each is not None]
     try:
         recorded, gradient = output.tensor, gradients[0].tensor if gradients else None
     except EntryError as error:
-        raise Unjudgeable(f"it draws random numbers, and {error}") from error
+        raise NotJudgedError(f"it draws random numbers, and {error}") from error
     return replace(api, function=dropout.as_recorded(input, recorded, gradient))

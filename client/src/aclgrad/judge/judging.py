@@ -4,21 +4,21 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import torch
 from torch import Tensor
 
-from aclgrad.judge.apis import Unjudgeable
+from aclgrad.judge.apis import NotJudgedError
 from aclgrad.judge.computed import Computed
-from aclgrad.judge.limits import Basis, largest_error, limit_of, tolerance_of
+from aclgrad.judge.limits import Basis, largest_error, limit_of, limit_of_cards, tolerance_of
 from aclgrad.judge.lower_precision import SETTINGS
 from aclgrad.judge.matching import Place, placed
 from aclgrad.judge.recorded import Recorded, Result, tensors_of
-from aclgrad.judge.records import TRAINING, CallRow, Digests, Side, TensorRow, is_forward
-from aclgrad.judge.runs import HALVES
-from aclgrad.judge.sides import exact_side, side_of
+from aclgrad.judge.records import LAST_STEP, TRAINING, CallRow, Digests, Side, TensorRow, is_forward
+from aclgrad.judge.sides import exact_side, factor_of, side_of
 from aclgrad.judge.terms import is_product
 from aclgrad.judge.ties import are_ties
 from aclgrad.judgement.rows import Verdict
@@ -26,7 +26,6 @@ from aclgrad.msprobe.dump import Entry, EntryError
 
 PRECISIONS: Final = ("auto", "float32", "hf32", "float16")
 _LEAST_ELEMENTS: Final = 8
-LAST_STEP: Final = "the dump has only the last step of this function's backward pass"
 _LONGEST_REASON: Final = 300
 """In characters."""
 _SLOW: Final = 2**28
@@ -78,7 +77,7 @@ class _Found:
 
     def row(self, index: int, place: str, name: str) -> CallRow:
         if not self.tensors:
-            raise Unjudgeable("; ".join(self._missing))
+            raise NotJudgedError("; ".join(self._missing))
         found = {each.sides[TRAINING].verdict for each in self.tensors} | ({Verdict.NOTED} if self._missing else set())
         verdict = next(each for each in (Verdict.FAILED, Verdict.NOTED, Verdict.PASSED) if each in found)
         message = line_of("; ".join((*self._missing, *self.notes)))
@@ -97,21 +96,21 @@ class Judge:
         begin = time.monotonic()
         try:
             computed: Computed | str = Computed(Recorded.of(given.entry, given.folder))
-        except (EntryError, Unjudgeable) as reason:
+        except (EntryError, NotJudgedError) as reason:
             computed = str(reason)
         except Exception as error:
             computed = f"reading it raised {type(error).__name__}: {error}"
         for index, name in given.passes:
             try:
                 if isinstance(computed, str):
-                    raise Unjudgeable(computed)
+                    raise NotJudgedError(computed)
                 found = self._forward(computed) if is_forward(name) else self._backward(computed, given.level)
                 row = found.row(index, given.place, name)
-            except (EntryError, Unjudgeable) as reason:
+            except (EntryError, NotJudgedError) as reason:
                 row = CallRow(index, given.place, name, Verdict.SKIPPED, line_of(str(reason)))
             except Exception as error:  # one call must not end the others, whatever a dump makes PyTorch raise
-                reason = f"judging it raised {type(error).__name__}: {error}"
-                row = CallRow(index, given.place, name, Verdict.SKIPPED, line_of(reason))
+                message = f"judging it raised {type(error).__name__}: {error}"
+                row = CallRow(index, given.place, name, Verdict.SKIPPED, line_of(message))
             end = time.monotonic()
             yield replace(row, seconds=end - begin)
             begin = end
@@ -121,28 +120,28 @@ class Judge:
         found = _Found(_digests(tensors_of((call.args, call.kwargs))))
         for number, result in enumerate(call.outputs):
             if result is not None:
-                found.take(result, lambda each, n=number: self._tensor(computed, each, Place(output=n)))
+                found.take(result, partial(self._tensor, computed, place=Place(output=number)))
         if computed.seen.is_random and (wrong := computed.wrong_share()):
             found.fail(wrong)
         if computed.api.is_in_place and found.has_failed and computed.is_overwritten:
-            raise Unjudgeable("its recorded input is its result: it was recorded after the call had changed it")
+            raise NotJudgedError("its recorded input is its result: it was recorded after the call had changed it")
         return found
 
     def _backward(self, computed: Computed, level: str) -> _Found:
         call = computed.call
         if call.backward_fault:
-            raise Unjudgeable(call.backward_fault)
+            raise NotJudgedError(call.backward_fault)
         if (computed.seen.returns_argument and not computed.api.is_in_place) or not computed.wide.gradients:
-            raise Unjudgeable("it returns its argument as it is, so there is no step whose gradient could be judged")
+            raise NotJudgedError("it returns its argument as it is, so there is no step whose gradient could be judged")
         if not any(each is not None for each in call.gradients):
-            raise Unjudgeable("the dump has no gradient that it returned")
+            raise NotJudgedError("the dump has no gradient that it returned")
         given = [each for each in call.grad_outputs if each is not None]
         inputs = _digests([*tensors_of((call.args, call.kwargs)), *given])
         best: _Found | None = None
         for pairs, of in ((pairs, each) for each in computed.layouts() for pairs in placed(call.gradients, each.wide)):
             found = _Found(inputs)
             for result, place in pairs:
-                found.take(result, lambda each, at=place, of=of: self._tensor(of, each, at))
+                found.take(result, partial(self._tensor, of, place=place))
             if best is None or not found.has_failed:
                 best = found
             if not best.has_failed:
@@ -150,7 +149,9 @@ class Judge:
         if best is None:
             return self._handed_on(computed, inputs)
         if best.has_failed and computed.api.is_in_place and level == "mix":
-            raise Unjudgeable("in a dump of level mix, the last step of a call in place may be that of a module's hook")
+            raise NotJudgedError(
+                "in a dump of level mix, the last step of a call in place may be that of a module's hook"
+            )
         if computed.is_last_step_alone:
             best.notes.append(LAST_STEP)
         return best
@@ -160,7 +161,7 @@ class Judge:
         results = [each for each in computed.call.gradients if each is not None]
         given = {_digest(each) for each in computed.call.grad_outputs if each is not None}
         if len(results) != 1 or _digest(results[0].tensor) not in given:
-            raise Unjudgeable("the gradients in the dump have other shapes than a step of the function returns here")
+            raise NotJudgedError("the gradients in the dump have other shapes than a step of the function returns here")
         found = _Found(inputs)
         found.tensors.append(_row(results[0], None, Side(Verdict.PASSED)))
         found.notes.append(LAST_STEP)
@@ -186,8 +187,7 @@ class Judge:
     def _side(self, computed: Computed, recorded: Tensor, place: Place, truth: Tensor, single: Tensor) -> Side:
         """Returns the finding; what widens a limit and costs another run is computed where it decides."""
         dtype = computed.rounded_dtype(recorded)
-        tolerance = tolerance_of(computed.api.operators, dtype) if place.output is None else None
-        basis = Basis(truth, single, None, computed.terms_of(truth), dtype, tolerance)
+        basis = Basis(truth, single, None, computed.terms_of(truth), dtype)
         limit = limit_of(basis)
         side = side_of(recorded, truth, limit, single)
         if (
@@ -201,6 +201,8 @@ class Judge:
             side = self._beside_own(computed, recorded, place, truth, limit) or side
         if side.verdict is Verdict.FAILED and dtype == torch.float32:
             side = self._as_rounded(computed, recorded, place, basis) or side
+        if side.verdict is Verdict.FAILED and place.output is None:
+            side = _as_on_cards(computed, recorded, truth, single, limit) or side
         return side
 
     def _beside_own(
@@ -212,7 +214,7 @@ class Judge:
         for each in computed.layouts():
             try:
                 own = place.of(each.own)
-            except Unjudgeable:  # PyTorch may have no kernel for 16 bits
+            except NotJudgedError:  # PyTorch may have no kernel for 16 bits
                 continue
             if own is None or own.shape != truth.shape:
                 continue
@@ -241,6 +243,20 @@ class Judge:
             if side.verdict is Verdict.PASSED:
                 return replace(side, verdict=Verdict.NOTED, message=SETTINGS[precision])
         return None
+
+
+def _as_on_cards(computed: Computed, recorded: Tensor, truth: Tensor, single: Tensor, limit: Tensor) -> Side | None:
+    """Judges with the tolerance of the operator of this gradient; a factor in all elements is no rounding."""
+    tolerance = tolerance_of(computed.api.operators, computed.rounded_dtype(recorded))
+    if tolerance is None:
+        return None
+    side = side_of(recorded, truth, torch.maximum(limit, limit_of_cards(truth, tolerance)), single)
+    factor = factor_of(recorded, truth)
+    if side.verdict is Verdict.FAILED or (factor is not None and abs(factor - 1) > tolerance.relative / 4):
+        return None
+    names = ", ".join(computed.api.operators)
+    message = f"outside of PyTorch's own errors, within the tolerance that {names} has for the kernels of cards"
+    return replace(side, verdict=Verdict.NOTED, message=message)
 
 
 def _row(result: Result, error: float | None, side: Side) -> TensorRow:

@@ -37,8 +37,6 @@ class Basis:
     """The number of terms of each sum."""
     dtype: torch.dtype
     """The dtype that the result is rounded to."""
-    tolerance: Tolerance | None = None
-    """That of the operator which computes the gradient, if there is one."""
     error: float | None = None
     """The largest error of `single`, if it is not that beside `truth`."""
 
@@ -54,10 +52,6 @@ def limit_of(basis: Basis) -> Tensor:
     if basis.dtype in _ROUNDINGS:
         relative, least = _ROUNDINGS[basis.dtype]
         limit += relative * magnitude + least
-    if basis.tolerance is not None:
-        largest = float(_finite(magnitude).max()) if magnitude.numel() else 0.0
-        own = basis.tolerance.relative * magnitude + basis.tolerance.absolute * largest
-        limit = torch.maximum(limit, own)
     return torch.where(limit.isnan(), math.inf, limit)
 
 
@@ -72,6 +66,13 @@ def largest_error(found: Tensor, truth: Tensor, limit: Tensor | float = 0.0) -> 
     """Returns the largest error beyond a limit, among the elements that are finite on both sides; 0 at least."""
     beyond = _finite(errors_of(found, truth) - limit).clamp(min=0.0)
     return float(beyond.max()) if beyond.numel() else 0.0
+
+
+def limit_of_cards(truth: Tensor, tolerance: Tolerance) -> Tensor:
+    """Returns the limit by what the kernels of cards are known to do: the tolerance of an operator here."""
+    magnitude = truth.abs()
+    largest = float(_finite(magnitude).max()) if magnitude.numel() else 0.0
+    return tolerance.relative * magnitude + tolerance.absolute * largest
 
 
 def tolerance_of(operators: tuple[str, ...], dtype: torch.dtype) -> Tolerance | None:

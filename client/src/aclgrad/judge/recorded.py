@@ -89,8 +89,8 @@ def mapped(change: Callable[[Tensor], Tensor], value: Any) -> Any:
 
 def _with_dtype(entry: Entry) -> Entry:
     """Returns a cast with its dtype, which msprobe leaves out where it is no keyword."""
-    output = next(iter(entry.outputs), None)
-    if {} not in entry.args or not is_tensor(output):
+    output = entry.outputs[0] if entry.outputs else None
+    if {} not in entry.args or not isinstance(output, dict) or not is_tensor(output):
         return entry
     dtype = {"type": "torch.dtype", "value": output["dtype"]}
     return replace(

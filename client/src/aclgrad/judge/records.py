@@ -10,6 +10,7 @@ TRAINING: Final = "training"
 """What the dump has recorded."""
 SERVER: Final = "server"
 """What a server computes now from the same inputs."""
+LAST_STEP: Final = "the dump has only the last step of this function's backward pass"
 PICTURE_SIDE: Final = 24
 """The most rows and columns of a picture."""
 
@@ -108,6 +109,9 @@ class Digests(NamedTuple):
     """The results of a forward pass."""
 
 
+_NO_DIGESTS: Final = Digests()
+
+
 @dataclass(frozen=True, slots=True)
 class CallRow:
     """A forward or backward pass of one call, which is one entry of a dump."""
@@ -125,7 +129,7 @@ class CallRow:
     tensors: tuple[TensorRow, ...] = ()
     is_off: bool = False
     """Whether one of its inputs is a wrong result of an earlier call."""
-    digests: Digests = Digests()
+    digests: Digests = _NO_DIGESTS
     seconds: float = 0.0
 
     @property

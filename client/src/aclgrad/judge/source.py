@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from aclgrad.judge.apis import Unjudgeable, find_apis
+from aclgrad.judge.apis import NotJudgedError, find_apis
 from aclgrad.judge.judging import Given
 from aclgrad.judge.modules import ModuleName, module_entry
 from aclgrad.judge.recorded import Recorded
 from aclgrad.judge.records import CallRow, is_forward
 from aclgrad.judgement.rows import Verdict
-from aclgrad.msprobe.dump import Dump, DumpError, Entry, Found, read_dump
+from aclgrad.msprobe.dump import Dump, DumpError, Found, read_dump
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,6 @@ def _reason(name: str, own: str) -> str:
         return module.reason
     try:
         find_apis(own.rpartition(".")[0])
-    except Unjudgeable as reason:
+    except NotJudgedError as reason:
         return str(reason)
     return "no call of a function" if is_forward(name) else "the dump has no forward pass of this call"

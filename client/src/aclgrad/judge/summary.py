@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from aclgrad.judge.records import SERVER, TRAINING, CallRow, in_order
+from aclgrad.judge.records import LAST_STEP, SERVER, TRAINING, CallRow, in_order
 from aclgrad.judgement.rows import Verdict
 
 
@@ -64,6 +64,11 @@ class Summary:
     @property
     def judged(self) -> int:
         return len(self.rows) - self.count(Verdict.SKIPPED)
+
+    @property
+    def last_steps(self) -> int:
+        """How many backward passes were judged by their last step, as the dump has no more of them."""
+        return sum(LAST_STEP in row.message for row in self.rows)
 
     @property
     def unjudged(self) -> list[Unjudged]:

@@ -39,7 +39,7 @@ _DIFFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
 
 
 def function_of_terms(name: str, function: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Returns the function that gives the sums of |terms| of the one of this name, without its place; None if unknown."""
+    """Returns the function that gives the sums of |terms| of the one of this name; None if it is unknown."""
     base = name if name.startswith("__") else name.rstrip("_")
     if base in _DIFFERENCES:
         return _DIFFERENCES[base]

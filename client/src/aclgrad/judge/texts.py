@@ -59,7 +59,9 @@ def finding_of(tensor: TensorRow, side: Side) -> str:
 def coverage_of(summary: Summary) -> str:
     """Returns how many calls there are, and how many of them were judged."""
     rest = len(summary.rows) - summary.judged
-    return f"{counted(len(summary.rows), 'call')}: {summary.judged:,} judged, {rest:,} {NOT_JUDGED}"
+    steps = summary.last_steps
+    partly = f"; of {steps:,} of the backward passes the dump has the last step alone" if steps else ""
+    return f"{counted(len(summary.rows), 'call')}: {summary.judged:,} judged, {rest:,} {NOT_JUDGED}{partly}"
 
 
 def counts_of(summary: Summary) -> str:

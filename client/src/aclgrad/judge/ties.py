@@ -10,8 +10,11 @@ _POOLS: Final = tuple(
     f"{rule}max_pool{axes}d{more}" for rule in ("", "adaptive_") for axes in (1, 2, 3) for more in ("", "_with_indices")
 )
 _TIED: Final = frozenset(
-    (*_POOLS, "max", "min", "argmax", "argmin", "sort", "argsort", "topk", "kthvalue", "median", "nanmedian", "mode")
-    + ("cummax", "cummin")
+    (
+        *_POOLS,
+        *("max", "min", "argmax", "argmin", "sort", "argsort", "topk", "kthvalue", "median", "nanmedian", "mode"),
+        *("cummax", "cummin"),
+    )
 )
 
 
