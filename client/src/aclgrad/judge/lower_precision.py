@@ -32,8 +32,9 @@ def to_float16(tensor: Tensor) -> Tensor:
 
 ROUNDINGS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {"hf32": to_hf32, "float16": to_float16}
 SETTINGS: Final[Mapping[str, str]] = {
-    "hf32": "as in HF32; torch.npu.conv.allow_hf32 = False and torch.npu.matmul.allow_hf32 = False change it",
-    "float16": "as in float16 products; the 310P and the 910A have no others, and cubeMathType 2 asks for them",
+    "hf32": "as in HF32; torch.npu.conv.allow_hf32 = False and torch.npu.matmul.allow_hf32 = False change it, "
+    "but not on the 310P and the 910A, whose products are float16",
+    "float16": "as in float16: the 310P and the 910A have no other products",
 }
 _OPERANDS: Final[Mapping[Any, tuple[int, ...]]] = {
     aten.mm.default: (0, 1),

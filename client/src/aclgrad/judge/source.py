@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from aclgrad.judge.apis import NotJudgedError, find_apis
-from aclgrad.judge.judging import Given
+from aclgrad.judge.judging import Given, line_of
 from aclgrad.judge.modules import ModuleName, module_entry
 from aclgrad.judge.recorded import Recorded
 from aclgrad.judge.records import CallRow, is_forward
@@ -56,10 +56,10 @@ class Source:
         for name in self.names():
             own, backward = _call_of(name), _backward_of(name)
             entry = entries.get(own) or module_entry(self.dump, _forward_of(name))
-            if name in done:
+            if (shown := line_of(name)) in done:
                 continue
             if entry is None or name not in (_forward_of(name), backward):
-                yield CallRow(self.indices[name], self.place, name, Verdict.SKIPPED, _reason(name, own))
+                yield CallRow(self.indices[name], self.place, shown, Verdict.SKIPPED, line_of(_reason(name, own)))
             elif name == backward and _forward_of(name) not in done:
                 continue  # with its forward pass
             else:

@@ -1,0 +1,93 @@
+"""Dumps of real calls with what they returned and the gradients of their backward passes, as msprobe makes them.
+
+msprobe's hook is on the autograd node of the first output: a backward entry holds that node's gradients, which are not
+always those of the call's arguments.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+_MODULES: Final = {"Functional": torch.nn.functional, "Tensor": torch.Tensor, "Torch": torch}
+
+
+class Recording:
+    """A dump of one rank, to which every `call` adds its entries at once, and its backward pass when that runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "dump.json"
+        self._data = folder / "dump_tensor_data"
+        self._data.mkdir(parents=True, exist_ok=True)
+        self._entries: dict[str, Any] = {}
+        self._counts: Counter[str] = Counter()
+
+    def call(self, api: str, *args: Any, **kwargs: Any) -> Any:
+        """Calls a function by msprobe's name for it, for example "Functional.linear"."""
+        name = f"{api}.{self._counts[api]}"
+        self._counts[api] += 1
+        forward = self._entries[f"{name}.forward"] = {
+            "input_args": [self._value(each, f"{name}.forward.input.{n}") for n, each in enumerate(args)],
+            "input_kwargs": {key: self._value(each, f"{name}.forward.kwargs.{key}") for key, each in kwargs.items()},
+        }
+        outputs = function_of(api)(*args, **kwargs)
+        listed = outputs if isinstance(outputs, tuple | list) else [outputs]
+        forward["output"] = self._values(listed, f"{name}.forward.output")
+        node = next(tensors(outputs)).grad_fn
+        if node is not None:
+            node.register_hook(lambda *found: self._add_backward(f"{name}.backward", *found))
+        return outputs
+
+    def write(self) -> Path:
+        fields = {"task": "tensor", "level": "L1", "framework": "pytorch", "dump_data_dir": str(self._data)}
+        self.path.write_text(json.dumps(fields | {"data": self._entries}))
+        return self.path
+
+    def _add_backward(self, name: str, grad_inputs: tuple[Any, ...], grad_outputs: tuple[Any, ...]) -> None:
+        found = {"input": self._values(grad_outputs, f"{name}.input")}
+        self._entries[name] = found | {"output": self._values(grad_inputs, f"{name}.output")}
+
+    def _values(self, values: Any, name: str) -> list[Any]:
+        return [self._value(each, f"{name}.{number}") for number, each in enumerate(values)]
+
+    def _value(self, value: Any, name: str) -> Any:
+        if value is None:
+            return None
+        if isinstance(value, torch.Size):
+            return {"type": "torch.Size", "value": list(value)}
+        if isinstance(value, list | tuple):
+            return self._values(value, name)
+        if isinstance(value, slice):
+            return {"type": "slice", "value": [value.start, value.stop, value.step]}
+        if isinstance(value, torch.dtype):
+            return {"type": "torch.dtype", "value": str(value)}
+        if not isinstance(value, Tensor):
+            return {"type": type(value).__name__, "value": "..." if value is ... else value}
+        info = {
+            "type": "torch.Tensor",
+            "dtype": str(value.dtype),
+            "shape": list(value.shape),
+            "requires_grad": value.requires_grad,
+        }
+        if not value.numel():
+            return info  # msprobe writes no file of an empty tensor
+        torch.save(value.detach().contiguous().clone(), self._data / f"{name}.pt")
+        return info | {"data_name": f"{name}.pt"}
+
+
+def function_of(api: str) -> Callable[..., Any]:
+    module, _, name = api.partition(".")
+    found: Callable[..., Any] = getattr(_MODULES[module], name)
+    return found
+
+
+def tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from tensors(each)

@@ -1,0 +1,163 @@
+"""`aclgrad judge`: what it says, what it leaves in its folder, and how it exits."""
+
+import errno
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from aclgrad.judge import results
+from aclgrad.judge.judging import Given, Judge
+from aclgrad.judge.records import CallRow
+from tests.torch.judge.judged import judge, plant, sample
+from tests.torch.judge.recording import Recording
+
+
+def test_a_right_dump_is_judged_whole(tmp_path: Path) -> None:
+    found = judge(sample(tmp_path / "dump"), tmp_path / "out")
+    assert found.exit_code == 0, found.output
+    assert found.output.splitlines()[0] == "10 calls: 10 judged, 0 not judged"
+    assert set(found.verdicts.values()) == {"passed"}
+    assert (tmp_path / "out" / "report.html").exists()
+    assert [row["index"] for row in found.rows] == sorted(row["index"] for row in found.rows)
+
+
+def test_the_first_wrong_call_in_the_order_of_execution_is_the_headline(tmp_path: Path) -> None:
+    dump = sample(tmp_path / "dump")
+    # The backward pass of the layer before runs later, though its forward pass is the first.
+    for tensor in ("linear.0.forward.output.0", "conv2d.0.backward.output.1"):
+        plant(tmp_path / "dump", f"Functional.{tensor}", 1.01)
+    found = judge(dump, tmp_path / "out")
+    assert found.exit_code == 1
+    assert "first wrong call: Functional.linear.0.forward, call 4 of 10" in found.output
+    assert "all together are 1.01 times what is right" in found.output
+    assert found.summary["first_wrong"] == {"place": "", "name": "Functional.linear.0.forward"}
+    failed = {name for name, verdict in found.verdicts.items() if verdict == "failed"}
+    assert failed == {"Functional.linear.0.forward", "Functional.conv2d.0.backward"}
+
+
+def test_later_errors_of_wrong_inputs_are_marked(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    recording = Recording(tmp_path / "dump")
+    x = torch.randn(40)
+    wrong = recording.call("Functional.silu", x) * 1.01
+    recording.call("Torch.exp", wrong)
+    recording.call("Torch.exp", x)
+    dump = recording.write()
+    plant(tmp_path / "dump", "Functional.silu.0.forward.output.0", 1.01)
+    plant(tmp_path / "dump", "Torch.exp.0.forward.output.0", 2.0)
+    plant(tmp_path / "dump", "Torch.exp.1.forward.output.0", 2.0)
+    rows = judge(dump, tmp_path / "out").rows
+    assert [(row["verdict"], row["inputs_are_off"]) for row in rows] == [
+        ("failed", False),
+        ("failed", True),
+        ("failed", False),
+    ]
+
+
+def test_a_call_that_is_not_judged_is_a_failure_if_all_are_required(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "dump")
+    recording.call("Functional.relu", torch.randn(8))
+    recording.call("Torch.bernoulli", torch.rand(8))
+    dump = recording.write()
+    found = judge(dump, tmp_path / "out")
+    assert found.exit_code == 0
+    assert "2 calls: 1 judged, 1 not judged" in found.output
+    assert "Every call is right" not in found.output
+    assert found.reasons == {"Torch.bernoulli.0.forward": "it draws random numbers"}
+    assert judge(dump, tmp_path / "other", "--require-all").exit_code == 1
+
+
+def test_a_dump_without_elements_is_of_no_use(tmp_path: Path) -> None:
+    dump = sample(tmp_path / "dump")
+    content = json.loads(dump.read_text())
+    dump.write_text(json.dumps(content).replace("data_name", "no_name"))
+    found = judge(dump, tmp_path / "out")
+    assert found.exit_code == 2
+    assert 'task="tensor"' in found.output
+
+
+def test_one_api_is_judged_alone(tmp_path: Path) -> None:
+    dump = sample(tmp_path / "dump")
+    found = judge(dump, tmp_path / "out", "--api", "linear")
+    assert list(found.verdicts) == ["Functional.linear.0.forward", "Functional.linear.0.backward"]
+    nothing = judge(dump, tmp_path / "other", "--api", "conv3d")
+    assert nothing.exit_code == 2
+    assert "has no call of conv3d; it has adaptive_avg_pool2d, conv2d" in nothing.output
+
+
+def test_folders_of_steps_and_stages_are_found_at_any_depth(tmp_path: Path) -> None:
+    places = ("step_1/actor_update/step0/rank0", "step_1/actor_update/step0/rank1", "step_2/rollout/step0/rank0")
+    for place in places:
+        sample(tmp_path / "dump" / place)
+    plant(tmp_path / "dump" / places[1], "Functional.relu.0.forward.output.0", 1.01)
+    found = judge(tmp_path / "dump", tmp_path / "out")
+    assert sorted({row["place"] for row in found.rows}) == sorted(places)
+    assert found.summary["first_wrong"] == {"place": places[1], "name": "Functional.relu.0.forward"}
+
+
+def test_a_dump_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
+    sample(tmp_path / "dump" / "step0" / "rank0")
+    broken = tmp_path / "dump" / "step0" / "rank1"
+    broken.mkdir(parents=True)
+    (broken / "dump.json").write_text('{"data": {"Functional.relu.0.forward": {')
+    found = judge(tmp_path / "dump", tmp_path / "out")
+    assert found.exit_code == 0
+    assert found.summary["calls"] == 11
+    assert "cut off" in found.reasons["dump.json"]
+
+
+def interrupted(judge_rows: Any, after: int) -> Any:
+    count = 0
+
+    def rows(self: Judge, given: Given) -> Iterator[CallRow]:
+        nonlocal count
+        for row in judge_rows(self, given):
+            if count == after:
+                raise KeyboardInterrupt
+            count += 1
+            yield row
+
+    return rows
+
+
+@pytest.mark.parametrize("after", [0, 1, 4, 9])
+def test_an_interrupted_run_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    dump = sample(tmp_path / "dump")
+    plant(tmp_path / "dump", "Functional.conv2d.0.backward.output.1", 1.01)
+    whole = judge(dump, tmp_path / "whole")
+    monkeypatch.setattr(Judge, "rows", interrupted(Judge.rows, after))
+    part = judge(dump, tmp_path / "out")
+    assert part.exit_code == 130
+    assert f"interrupted after {after} calls; --resume goes on where it ended" in part.output
+    monkeypatch.undo()
+    with (tmp_path / "out" / "rows.jsonl").open("a") as file:
+        file.write('{"index": 99, "na')
+    resumed = judge(dump, tmp_path / "out", "--resume")
+    assert resumed.exit_code == whole.exit_code == 1
+    assert resumed.verdicts == whole.verdicts
+    assert judge(dump, tmp_path / "out").exit_code == 2
+    assert "other precision" in judge(dump, tmp_path / "out", "--resume", "--precision", "hf32").output
+
+
+def test_a_full_disk_leaves_the_rows_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dump, written = sample(tmp_path / "dump"), 0
+
+    def write_line(file: Any, fields: object, write: Any = results.write_line) -> None:
+        nonlocal written
+        if written == 3:
+            raise OSError(errno.ENOSPC, "No space left on device", "rows.jsonl")
+        written += 1
+        write(file, fields)
+
+    monkeypatch.setattr(results, "write_line", write_line)
+    found = judge(dump, tmp_path / "out")
+    assert found.exit_code == 2
+    assert "No space left on device" in found.output
+    monkeypatch.undo()
+    resumed = judge(dump, tmp_path / "out", "--resume")
+    assert resumed.exit_code == 0
+    assert len(resumed.rows) == 10
