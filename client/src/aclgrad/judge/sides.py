@@ -49,10 +49,7 @@ def side_of(found: Tensor, truth: Tensor, limit: Tensor, single: Tensor) -> Side
     elements = _worst(found, truth, share, outside)
     first = elements[0]
     place = ", ".join(map(str, first.index))
-    message = (
-        f"{count} of {truth.numel()} elements are outside their limits: {first.computed:.9g} at ({place}) where "
-        f"{first.expected:.9g} is right"
-    )
+    message = f"{first.computed:.9g} at ({place}) where {first.expected:.9g} is right"
     if (factor := factor_of(found, truth)) is not None:
         message += f"; all together are {factor:.5g} times what is right"
     return Side(Verdict.FAILED, message, told, figures[1], count, elements, _picture(share))
@@ -69,8 +66,7 @@ def exact_side(found: Tensor, truth: Tensor) -> Side:
     share = torch.where(wrong, (found.double() - truth.double()).abs().clamp(min=1.0), 0.0)
     elements = _worst(found, truth, share, wrong)
     place = ", ".join(map(str, elements[0].index))
-    message = f"{count} of {truth.numel()} elements are wrong: {elements[0].computed:.0f} at ({place}) where "
-    message += f"{elements[0].expected:.0f} is right"
+    message = f"{elements[0].computed:.0f} at ({place}) where {elements[0].expected:.0f} is right"
     return Side(Verdict.FAILED, message, float(share.max()), 0.0, count, elements, _picture(share * 1e3))
 
 
