@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from aclgrad.errors import Violation
+from aclgrad.operators.batch_axes import BatchAxes, along_the_first
 from aclgrad.operators.values import ValueRule
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType
@@ -212,7 +213,8 @@ class OperatorSpec:
     with less precision than the dtype has. `work` estimates the additions of a legal call, and is infinite if they
     depend on values; by default there is one for each element of the inputs. The tensors of a spatial operator have a
     batch, channels and spatial axes, which their format tells a device. Of an operator that is planned alone, phase 1
-    keeps something of the call for the whole process, so a process runs one at a time.
+    keeps something of the call for the whole process, so a process runs one at a time. `batch_axes` says along which
+    axes calls of this form join into one, and returns None if they do not.
     """
 
     name: str
@@ -228,6 +230,7 @@ class OperatorSpec:
     work: Callable[[Arguments], float] = _cells
     is_spatial: bool = True
     is_planned_alone: bool = False
+    batch_axes: Callable[[Arguments], BatchAxes | None] = along_the_first
 
     def __post_init__(self) -> None:
         """Raises ValueError if the parts do not fit together, so that no other code has to check."""

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from aclgrad.errors import Violation
+from aclgrad.operators.batch_axes import BatchAxes
 from aclgrad.operators.rules import equal_sizes, first_problem, same_dtype
 from aclgrad.operators.spec import (
     Arguments,
@@ -100,6 +101,10 @@ def _grad_input(arguments: Arguments) -> TensorType:
 
 def _grad_of_channels(arguments: Arguments) -> TensorType:
     return TensorType(DTYPES["float32"], arguments.inputs["input"].shape[1:2])
+
+
+_CHANNELS: Final = BatchAxes(1, dict.fromkeys((*_OF_CHANNELS, "grad_weight", "grad_bias"), 0), item="channel")
+"""Statistics and sums go over all other axes."""
 
 
 SPEC = OperatorSpec(
@@ -191,4 +196,5 @@ SPEC = OperatorSpec(
         "float16": Tolerance(relative=1e-3, absolute=1e-3),
         "bfloat16": Tolerance(relative=8e-3, absolute=8e-3),
     },
+    batch_axes=lambda _: _CHANNELS,
 )

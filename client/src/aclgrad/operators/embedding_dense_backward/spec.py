@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from aclgrad.errors import Violation
+from aclgrad.operators.batch_axes import BatchAxes
 from aclgrad.operators.spec import (
     Arguments,
     AttributeKind,
@@ -52,6 +53,13 @@ def _check(arguments: Arguments, product: Product) -> Iterator[Violation]:
 def _weight(arguments: Arguments) -> TensorType:
     type = arguments.inputs["grad_output"]
     return TensorType(type.dtype, (arguments.int("num_weights"), type.shape[-1]))
+
+
+def _batch_axes(arguments: Arguments) -> BatchAxes | None:
+    """Rows of the weight with their look-ups; joined tables have only one row of padding."""
+    if arguments.int("padding_idx") >= 0:
+        return None
+    return BatchAxes(counts=("num_weights",), numbers={"indices": ...}, item="weights with their look-ups")
 
 
 SPEC = OperatorSpec(
@@ -101,4 +109,5 @@ SPEC = OperatorSpec(
         "bfloat16": Tolerance(relative=8e-3, absolute=8e-3),
     },
     is_spatial=False,
+    batch_axes=_batch_axes,
 )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from aclgrad.errors import Violation
+from aclgrad.operators.batch_axes import BatchAxes
 from aclgrad.operators.rules import equal_sizes, first_problem, one_value_each, same_dtype
 from aclgrad.operators.spec import (
     Arguments,
@@ -140,4 +141,5 @@ SPEC = OperatorSpec(
     # It goes by way of batch normalisation in the tensor's dtype, and takes the variance back from rstd with eps 1e-5.
     coarse={(Product.ATLAS_TRAINING, "float16"): Tolerance(relative=2e-2, absolute=2e-2)},
     is_spatial=False,
+    batch_axes=lambda _: BatchAxes(others=dict.fromkeys(("gamma", "grad_gamma", "grad_beta")), counts=("n",)),
 )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from aclgrad.errors import Violation
+from aclgrad.operators.batch_axes import BatchAxes
 from aclgrad.operators.rules import equal_sizes, first_problem, one_value_each, same_dtype
 from aclgrad.operators.spec import (
     Arguments,
@@ -68,6 +69,11 @@ def _check_shapes(arguments: Arguments) -> Iterator[Violation]:
 
 def _parameter(arguments: Arguments) -> TensorType:
     return TensorType(DTYPES["float32"], arguments.ints("normalized_shape"))
+
+
+def _batch_axes(arguments: Arguments) -> BatchAxes | None:
+    rows = len(arguments.inputs["input"].shape) - len(arguments.ints("normalized_shape"))
+    return BatchAxes(others=dict.fromkeys(("weight", "bias", "grad_weight", "grad_bias"))) if rows else None
 
 
 SPEC = OperatorSpec(
@@ -142,4 +148,5 @@ SPEC = OperatorSpec(
         "bfloat16": Tolerance(relative=8e-3, absolute=8e-3),
     },
     is_spatial=False,
+    batch_axes=_batch_axes,
 )

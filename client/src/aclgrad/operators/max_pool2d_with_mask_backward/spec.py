@@ -19,6 +19,7 @@ from aclgrad.operators._families.pooling2d.spec import (
     pooled_input,
     pooling_of,
 )
+from aclgrad.operators.batch_axes import BatchAxes
 from aclgrad.operators.rules import equal_sizes, first_problem, same_dtype
 from aclgrad.operators.spec import Arguments, AttributeKind, AttributeSpec, InputSpec, OperatorSpec, same_on
 from aclgrad.operators.values import ArgmaxRule
@@ -58,6 +59,11 @@ def _has_one_cell_windows(arguments: Arguments) -> bool:
     return pair(arguments.ints("kernel_size")) == (1, 1)
 
 
+def _batch_axes(arguments: Arguments) -> BatchAxes | None:
+    """A mask has the places of all planes first, so masks do not join."""
+    return None if arguments.inputs["indices"].dtype.name == MASK else BatchAxes()
+
+
 SPEC = OperatorSpec(
     name="max_pool2d_with_mask_backward",
     symbol="aclnnMaxPool2dWithMaskBackward",
@@ -83,6 +89,7 @@ SPEC = OperatorSpec(
     outputs=(GRAD_INPUT,),
     check=_check,
     tolerances=TOLERANCES,
+    batch_axes=_batch_axes,
     # The chip casts to half for the whole computation.
     coarse={(Product.ATLAS_TRAINING, "float32"): TOLERANCES["float16"]},
 )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from aclgrad.errors import Violation
+from aclgrad.operators.batch_axes import BatchAxes
 from aclgrad.operators.rules import equal_sizes, first_problem, one_value_each, same_dtype
 from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec, OutputSpec, Tolerance
 from aclgrad.products import Product
@@ -61,6 +62,11 @@ def _grad_gamma(arguments: Arguments) -> TensorType:
     return TensorType(DTYPES["float32"], arguments.inputs["gamma"].shape)
 
 
+def _batch_axes(arguments: Arguments) -> BatchAxes | None:
+    rows = len(arguments.inputs["input"].shape) - len(arguments.inputs["gamma"].shape)
+    return BatchAxes(others={"gamma": None, "dgamma": None}) if rows else None
+
+
 SPEC = OperatorSpec(
     name="rms_norm_grad",
     symbol="aclnnRmsNormGrad",
@@ -105,4 +111,5 @@ SPEC = OperatorSpec(
         "bfloat16": Tolerance(relative=1.6e-2, absolute=1.6e-2),
     },
     is_spatial=False,
+    batch_axes=_batch_axes,
 )

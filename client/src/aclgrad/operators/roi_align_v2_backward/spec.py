@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from aclgrad.errors import Violation
+from aclgrad.operators.batch_axes import BatchAxes
 from aclgrad.operators.rules import equal_sizes
 from aclgrad.operators.spec import (
     Arguments,
@@ -70,6 +71,11 @@ def _grad_input(arguments: Arguments) -> TensorType:
     return TensorType(arguments.inputs["grad_output"].dtype, arguments.ints("input_shape"))
 
 
+_IMAGES: Final = BatchAxes(
+    counts=("input_shape",), numbers={"boxes": np.index_exp[:, 0]}, item="images with their boxes"
+)
+
+
 SPEC = OperatorSpec(
     name="roi_align_v2_backward",
     symbol="aclnnRoiAlignV2Backward",
@@ -128,4 +134,5 @@ SPEC = OperatorSpec(
     check=_check,
     tolerances={"float32": Tolerance(relative=1e-3, absolute=1e-4)},
     work=_work,
+    batch_axes=lambda _: _IMAGES,
 )

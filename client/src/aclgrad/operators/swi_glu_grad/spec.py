@@ -8,6 +8,7 @@ from typing import Final
 
 from aclgrad.errors import Violation
 from aclgrad.operators._families.elementwise.spec import floats, tolerances_of
+from aclgrad.operators.batch_axes import beside
 from aclgrad.operators.rules import equal_sizes, same_dtype
 from aclgrad.operators.spec import Arguments, AttributeKind, AttributeSpec, InputSpec, OperatorSpec, OutputSpec
 from aclgrad.products import Product
@@ -56,4 +57,5 @@ SPEC = OperatorSpec(
     check=_check,
     tolerances=tolerances_of(_DTYPES),
     is_spatial=False,
+    batch_axes=beside("dim"),
 )

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from aclgrad.errors import Violation
+from aclgrad.operators.batch_axes import BatchAxes
 from aclgrad.operators.rules import equal_sizes
 from aclgrad.operators.spec import (
     Arguments,
@@ -107,4 +108,5 @@ SPEC = OperatorSpec(
         "float16": Tolerance(relative=1e-3, absolute=1e-3),
         "bfloat16": Tolerance(relative=8e-3, absolute=8e-3),
     },
+    batch_axes=lambda _: BatchAxes(counts=("input_size",)),
 )

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from aclgrad.errors import Violation
+from aclgrad.operators.batch_axes import beside
 from aclgrad.operators.rules import axis_in_range, equal_sizes, same_dtype
 from aclgrad.operators.spec import (
     Arguments,
@@ -61,6 +62,7 @@ def softmax_spec(name: str, symbol: str, function: str, formula: str) -> Operato
             "bfloat16": Tolerance(relative=8e-3, absolute=1e-5),
         },
         is_spatial=False,
+        batch_axes=beside("dim"),
     )
 
 

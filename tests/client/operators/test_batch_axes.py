@@ -1,0 +1,57 @@
+"""The axes along which calls join, checked against the definitions: each call keeps its own gradient."""
+
+import numpy as np
+import pytest
+
+from aclgrad import reference
+from aclgrad.operators.cases import arrays_of, typed_cases
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.items import Items
+from aclgrad.products import Product
+
+COUNT = 3
+
+
+def items_of(name: str) -> list[Items]:
+    """Returns the items of the operator's samples that join, with its first dtype."""
+    dtype = OPERATORS[name].inputs[0].dtypes[Product.ATLAS_A2][0]
+    cases = [each for each in typed_cases(Product.ATLAS_A2) if (each.spec.name, each.dtype) == (name, dtype)]
+    return [items for each in cases if (items := Items.of(each))]
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_each_keeps_the_gradient_of_its_definition(name: str) -> None:
+    joined = items_of(name)
+    assert joined
+    for items in joined:
+        order, arrays = [2, 0, 1], items.draw(COUNT)
+        batch = items.batch(COUNT)
+        assert not list(batch.spec.check(batch.arguments, Product.ATLAS_A2)), batch
+        together = items.split(
+            reference.define(name, items.join([arrays[number] for number in order]), batch.attributes), COUNT
+        )
+        for number, found in zip(order, together, strict=True):
+            alone = items.split(reference.define(name, arrays[number], items.typed.attributes), 1)[0]
+            for one, other in zip(alone, found, strict=True):
+                np.testing.assert_allclose(other, one, rtol=1e-12, atol=1e-12, err_msg=str(batch))
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_outputs_that_are_not_compared_sum_over_the_batch(name: str) -> None:
+    for items in items_of(name):
+        batch, arrays = items.batch(COUNT), items.draw(COUNT)
+        together = reference.define(name, items.join(arrays), batch.attributes)
+        alone = [reference.define(name, each, items.typed.attributes) for each in arrays]
+        for place, output in enumerate(batch.outputs):
+            if output not in items.compared:
+                total = sum(arrays_of(each)[place] for each in alone)
+                np.testing.assert_allclose(arrays_of(together)[place], total, rtol=1e-9, atol=1e-9)
+
+
+def test_an_item_is_the_smallest_part_of_a_sample() -> None:
+    def sizes(name: str) -> set[tuple[int, ...]]:
+        return {next(iter(each.typed.outputs.values())).shape for each in items_of(name)}
+
+    assert {shape[0] for shape in sizes("layer_norm_backward")} == {1}
+    assert {shape[0] for shape in sizes("replication_pad2d_backward")} == {1}
+    assert {shape[1] for shape in sizes("batch_norm_backward")} == {1}
