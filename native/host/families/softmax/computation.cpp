@@ -1,5 +1,7 @@
 // All is computed in float32 and rounded once. The sums of a row are those of its parts, which begin at the same
-// elements whatever the processor and the number of threads. A row of one part is read from memory once.
+// elements whatever the processor and the number of threads, and are added in the order of SumsAlong also if the rows
+// lie beside each other: so a row has the same bits alone. A row of one part is read from memory once, unless those
+// beside it fill the cache.
 #include "families/softmax/computation.h"
 
 #include <algorithm>
@@ -14,6 +16,8 @@ namespace {
 constexpr int64_t kGrain = 32768;
 // The elements of a block of rows beside each other.
 constexpr int64_t kBlock = 32768;
+// So many columns are added up at a time that their sums stay near the processor.
+constexpr int64_t kStrip = 64;
 
 // Elements [first, first + count) of some rows that lie beside each other: from column `left` on, `width` of them.
 struct Block {
@@ -34,7 +38,7 @@ class Worker {
         outputs_(launch.inputs[work.output.index]),
         gradients_(launch.outputs[work.gradient.index]),
         sums_(most),
-        run_sums_(most) {}
+        strip_sums_(most == 0 ? 0 : kSumsAlong * kStrip) {}
 
   // Rows one behind the other, each of one part.
   void MakeRows(int64_t row, int64_t rows) const {
@@ -54,14 +58,12 @@ class Worker {
   // Adds up the elements of each row.
   void Sum(const Block& block, std::byte* sums) const {
     if (work_.inner == 1) return StoreElement(sums, 0, SumRow(At(block, block.first), block.count));
-    Block run = block;
-    run.count = std::min(block.count, kMostFloatAdditions);
-    SumRun(run, sums);
-    std::byte* const run_sums = reinterpret_cast<std::byte*>(run_sums_.data());
-    while ((run.first += run.count) < block.first + block.count) {
-      run.count = std::min(block.first + block.count - run.first, kMostFloatAdditions);
-      SumRun(run, run_sums);
-      AddTo(sums, block.width, [&](int64_t column, auto lanes) { return LoadLanes<float>(run_sums, column, lanes); });
+    if (block.count <= kSumsAlong) return SumShort(block, sums);
+    for (int64_t column = 0; column < block.width; column += kStrip) {
+      Block strip = block;
+      strip.left += column;
+      strip.width = std::min(block.width - column, kStrip);
+      SumStrip(strip, sums + column * kFloatBytes);
     }
   }
 
@@ -76,20 +78,43 @@ class Worker {
   }
 
  private:
-  void SumRun(const Block& run, std::byte* sums) const {
-    for (int64_t i = 0; i < run.width; ++i) StoreElement(sums, i, 0.0F);
-    for (int64_t i = run.first; i < run.first + run.count; ++i) {
-      const int64_t at = At(run, i);
-      AddTo(sums, run.width, [&](int64_t column, auto lanes) { return Term(at + column, lanes); });
-    }
+  // Adds up as SumsAlong does: as many sums side by side, and then these by halves. Rows of fewer elements have one
+  // element in each.
+  void SumShort(const Block& block, std::byte* sums) const {
+    ForLanes(block.width, [&](int64_t column, auto lanes) {
+      const auto term = [&](int64_t i) { return Filled(0) + Term(At(block, block.first + i) + column, lanes); };
+      StoreLanes<float>(Folded<1>(term, block.count, 0), sums, column, lanes);
+    });
   }
 
-  template <typename Added>
-  static void AddTo(std::byte* sums, int64_t width, const Added& added) {
-    ForLanes(width, [&](int64_t column, auto lanes) {
-      const FloatLanes before = LoadLanes<float>(sums, column, lanes);
-      StoreLanes<float>(before + added(column, lanes), sums, column, lanes);
+  void SumStrip(const Block& strip, std::byte* sums) const {
+    std::byte* const side_by_side = reinterpret_cast<std::byte*>(strip_sums_.data());
+    const auto sum = [&](int64_t place) { return side_by_side + place * kStrip * kFloatBytes; };
+    std::fill_n(strip_sums_.data(), kSumsAlong * kStrip, 0.0F);
+    for (int64_t i = 0; i < strip.count; ++i) {
+      const int64_t at = At(strip, strip.first + i);
+      std::byte* const to = sum(i % kSumsAlong);
+      ForLanes(strip.width, [&](int64_t column, auto lanes) {
+        const FloatLanes before = LoadLanes<float>(to, column, lanes);
+        StoreLanes<float>(before + Term(at + column, lanes), to, column, lanes);
+      });
+    }
+    ForLanes(strip.width, [&](int64_t column, auto lanes) {
+      const auto each = [&](int64_t place) { return LoadLanes<float>(sum(place), column, lanes); };
+      StoreLanes<float>(Folded<1>(each, kSumsAlong, 0), sums, column, lanes);
     });
+  }
+
+  // The sum of element(place), element(place + step), ... below count, by halves.
+  template <int64_t kStep, typename Element>
+  [[nodiscard]] static FloatLanes Folded(const Element& element, int64_t count, int64_t place) {
+    if constexpr (kStep == kSumsAlong) {
+      return element(place);
+    } else {
+      const FloatLanes first = Folded<2 * kStep>(element, count, place);
+      if (place + kStep >= count) return first;
+      return first + Folded<2 * kStep>(element, count, place + kStep);
+    }
   }
 
   [[nodiscard]] int64_t At(const Block& block, int64_t element) const {
@@ -121,7 +146,7 @@ class Worker {
   const std::byte* const outputs_;
   std::byte* const gradients_;
   const Scratch<float> sums_;
-  const Scratch<float> run_sums_;
+  const Scratch<float> strip_sums_;
 };
 
 // So many columns that a block's elements stay in the cache between the sum and the gradients.

@@ -21,7 +21,7 @@ struct RowGradient {
   FloatOperand gradient;
 
   // How many of the elements of a row are added up in one go, and how many such parts a row has.
-  [[nodiscard]] int64_t part_length() const { return inner == 1 ? kRowPart : 4 * kMostFloatAdditions; }
+  static constexpr int64_t part_length() { return kRowPart; }
   [[nodiscard]] int64_t parts() const { return (length - 1) / part_length() + 1; }
   // Of the memory for the sums of the parts; 0 if rows have one part.
   [[nodiscard]] uint64_t sums_bytes() const {

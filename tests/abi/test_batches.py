@@ -1,0 +1,56 @@
+"""A row, plane or image has the same bits alone and in a batch, at any place in it."""
+
+import numpy as np
+import pytest
+
+from aclgrad.operators.cases import TypedCase
+from aclgrad.operators.items import Items
+from tests.call_file import PRODUCT
+from tools.abi.acl import Library
+
+from .table_gradients import call, gradient_of
+
+ITEMS = 5
+SIZES = (1, 2, 3, 7, 64, 257)
+MOST_OF_LARGE = 2**23
+
+
+def assert_invariant(acl: Library, typed: TypedCase, most: int) -> bool:
+    """Returns whether a batch of several was legal."""
+    items = Items.of(typed)
+    if items is None:
+        return False
+    drawn = items.draw(ITEMS)
+    alone = [items.split(gradient_of(acl, items.typed, **arrays), 1)[0] for arrays in drawn]
+    largest = 0
+    for size in SIZES:
+        batch = items.batch(size)
+        tensors = (*batch.arguments.inputs.values(), *batch.outputs.values())
+        if max(each.element_count for each in tensors) > most or list(batch.spec.check(batch.arguments, PRODUCT)):
+            continue
+        largest = size
+        chosen = [(size + place) % ITEMS for place in range(size)]
+        parts = items.split(gradient_of(acl, batch, **items.join([drawn[number] for number in chosen])), size)
+        for place, (number, part) in enumerate(zip(chosen, parts, strict=True)):
+            for one, other in zip(alone[number], part, strict=True):
+                assert one.tobytes() == other.tobytes(), f"{typed}: {items.name} {place} of {size}"
+    return largest > 1
+
+
+@pytest.mark.parametrize("length", [1, 31, 33, 65, 257, 1025, 8193, 20_000])
+@pytest.mark.parametrize("name", ["softmax_backward", "log_softmax_backward"])
+def test_rows_beside_each_other(acl: Library, name: str, length: int) -> None:
+    """Short and long ones, and those of several parts."""
+    typed = call(name, grad_output=(length, 2), output=(length, 2), dim=0)
+    assert assert_invariant(acl, typed, MOST_OF_LARGE)
+
+
+def test_a_row_has_the_same_bits_along_every_axis(acl: Library) -> None:
+    generator = np.random.default_rng(1)
+    for length in (7, 100, 9000):
+        grad, output = generator.random((2, length, 5), np.float32)
+        across = call("softmax_backward", grad_output=(length, 5), output=(length, 5), dim=0)
+        along = call("softmax_backward", grad_output=(5, length), output=(5, length), dim=1)
+        beside = gradient_of(acl, across, grad_output=grad, output=output)
+        behind = gradient_of(acl, along, grad_output=grad.T.copy(), output=output.T.copy())
+        assert beside.T.tobytes() == behind.tobytes()
