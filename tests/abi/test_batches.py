@@ -3,15 +3,18 @@
 import numpy as np
 import pytest
 
-from aclgrad.operators.cases import TypedCase
+from aclgrad.operators.cases import TypedCase, typed_cases
+from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.items import Items
+from aclgrad.operators.samples import samples_of
 from tests.call_file import PRODUCT
 from tools.abi.acl import Library
 
-from .table_gradients import call, gradient_of
+from .table_gradients import LARGE, call, gradient_of
 
 ITEMS = 5
 SIZES = (1, 2, 3, 7, 64, 257)
+MOST_ELEMENTS = 2**16
 MOST_OF_LARGE = 2**23
 
 
@@ -37,6 +40,20 @@ def assert_invariant(acl: Library, typed: TypedCase, most: int) -> bool:
     return largest > 1
 
 
+@pytest.mark.parametrize("name", OPERATORS)
+def test_every_sample(acl: Library, name: str) -> None:
+    cases = [typed for typed in typed_cases(PRODUCT) if typed.spec.name == name]
+    joined = {typed.dtype for typed in cases if assert_invariant(acl, typed, MOST_ELEMENTS)}
+    assert joined == {typed.dtype for typed in cases}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_large_calls(acl: Library, name: str) -> None:
+    spec = OPERATORS[name]
+    typed = TypedCase(spec, samples_of(name).timed[LARGE], spec.inputs[0].dtypes[PRODUCT][0])
+    assert assert_invariant(acl, typed, MOST_OF_LARGE)
+
+
 @pytest.mark.parametrize("length", [1, 31, 33, 65, 257, 1025, 8193, 20_000])
 @pytest.mark.parametrize("name", ["softmax_backward", "log_softmax_backward"])
 def test_rows_beside_each_other(acl: Library, name: str, length: int) -> None:
@@ -54,3 +71,18 @@ def test_a_row_has_the_same_bits_along_every_axis(acl: Library) -> None:
         beside = gradient_of(acl, across, grad_output=grad, output=output)
         behind = gradient_of(acl, along, grad_output=grad.T.copy(), output=output.T.copy())
         assert beside.T.tobytes() == behind.tobytes()
+
+
+@pytest.mark.parametrize("boxes", [40, 150, 400, 1000])
+def test_images_with_many_boxes(acl: Library, boxes: int) -> None:
+    """Fewer and more than have their weights in memory at a time, and than are added up in float32."""
+    typed = call(
+        "roi_align_v2_backward",
+        grad_output=(boxes, 2, 8, 8),
+        boxes=(boxes, 5),
+        input_shape=(1, 2, 9, 11),
+        pooled_height=8,
+        pooled_width=8,
+        sampling_ratio=2,
+    )
+    assert assert_invariant(acl, typed, MOST_OF_LARGE)

@@ -109,10 +109,11 @@ class RoiWeights {
   int64_t cells_end_ = 0;
 };
 
-// A box of some image, with its weights.
+// A box of some image, with its weights. The first of an image's boxes says whether the image has long sums.
 struct RoiWeighted {
   int64_t index;
   float divisor;
+  bool long_sums;
   RoiWeights rows;
   RoiWeights columns;
 };

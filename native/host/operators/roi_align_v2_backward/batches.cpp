@@ -23,13 +23,18 @@ constexpr int64_t kCoordinates = 5;
 // With more samples a device would exceed its time limit, and a processor would take minutes.
 constexpr int64_t kMostSamples = int64_t{1} << 31;
 
-// The weights that are in memory at a time: so many bytes, and this part of the tensors' bytes.
+// The weights that are in memory at a time: so many bytes, and this part of the tensors' bytes; of one image, this part
+// of the image's bytes.
 constexpr int64_t kWeightBytes = int64_t{1} << 20;
 constexpr int64_t kPartOfTensors = 16;
 // What they take about: for each box, for each bin, and for each share with its cell, while their arrays grow.
 constexpr int64_t kBytesOfBox = 512;
 constexpr int64_t kBytesOfBin = 8;
 constexpr int64_t kBytesOfShare = 48;
+
+int64_t ImageBytes(const RoiAlign& roi) {
+  return roi.channels * roi.height * roi.width * static_cast<int64_t>(sizeof(float));
+}
 
 class BoxAdder {
  public:
@@ -40,6 +45,7 @@ class BoxAdder {
         launch_(launch),
         order_(scratch.order),
         weight_bytes_(kWeightBytes + roi.tensor_bytes() / kPartOfTensors),
+        weight_bytes_of_image_(kWeightBytes + ImageBytes(roi) / kPartOfTensors),
         slots_(scratch.sums, slots, RoiSumBytes(blocks)),
         add_(add) {}
 
@@ -124,15 +130,23 @@ class BoxAdder {
     return kBytesOfBox + kBytesOfBin * (roi_.pooled_height + roi_.pooled_width) + kBytesOfShare * shares;
   }
 
+  // Where an image is divided depends on its own boxes alone, and so do its sums: they are the same in any batch.
   [[nodiscard]] int64_t EndOfBatch(int64_t begin) const {
     int64_t bytes = 0;
-    int64_t end = begin;
-    while (end < count_) {
-      bytes += WeightBytes(Box(order_[end]));
-      if (bytes > weight_bytes_) break;
-      ++end;
+    int64_t bytes_of_image = 0;
+    int64_t image_begin = begin;
+    for (int64_t end = begin; end < count_; ++end) {
+      if (ImageOf(order_[end]) != ImageOf(order_[image_begin])) {
+        image_begin = end;
+        bytes_of_image = 0;
+      }
+      const int64_t added = WeightBytes(Box(order_[end]));
+      bytes += added;
+      bytes_of_image += added;
+      if (bytes_of_image > weight_bytes_of_image_) return end;
+      if (bytes > weight_bytes_) return image_begin;
     }
-    return end;
+    return count_;
   }
 
   void Weigh(int64_t begin, int64_t end) {
@@ -156,7 +170,7 @@ class BoxAdder {
   void AddInParts(int64_t position) {
     const int64_t index = order_[position];
     const RoiBox box = Box(index);
-    const int64_t shares = weight_bytes_ / (2 * (kBytesOfShare + kBytesOfBin));
+    const int64_t shares = weight_bytes_of_image_ / (2 * (kBytesOfShare + kBytesOfBin));
     weighted_.resize(1);
     RoiWeighted& weighted = weighted_[0];
     weighted.index = index;
@@ -178,22 +192,19 @@ class BoxAdder {
     });
   }
 
-  // Whether a cell may get too many additions from the batch, along either axis. The answer is one for all blocks,
-  // because their division depends on the number of threads.
-  [[nodiscard]] bool HasLongSums() const {
+  // Whether a cell may get too many additions from these boxes of one image, along either axis. The answer is one for
+  // all blocks of the image, because their division depends on the number of threads.
+  [[nodiscard]] bool HasLongSums(const RoiWeighted* first, const RoiWeighted* last) const {
     // The operator's tolerance is coarse, and hundreds of boxes are usual.
     constexpr int64_t kMostAdditions = 4 * kMostFloatAdditions;
-    const auto bins = static_cast<int64_t>(weighted_.size()) * roi_.pooled_height;
+    const int64_t bins = (last - first) * roi_.pooled_height;
     if (roi_.pooled_width <= kMostAdditions && bins <= kMostAdditions) return false;
-    std::vector<int64_t> additions(static_cast<size_t>(roi_.height));  // to each row of an image
-    int64_t image = -1;
-    for (const RoiWeighted& box : weighted_) {
-      if (box.columns.end_bin() - box.columns.first_bin() > kMostAdditions) return true;
-      if (ImageOf(box.index) != image) std::fill(additions.begin(), additions.end(), 0);
-      image = ImageOf(box.index);
-      for (int64_t bin = box.rows.first_bin(); bin < box.rows.end_bin(); ++bin) {
-        for (const RoiWeights::Share& share : box.rows.OfBin(bin)) {
-          const auto row = static_cast<size_t>(box.rows.cells()[static_cast<size_t>(share.slot)]);
+    std::vector<int64_t> additions(static_cast<size_t>(roi_.height));  // to each row
+    for (const RoiWeighted* box = first; box != last; ++box) {
+      if (box->columns.end_bin() - box->columns.first_bin() > kMostAdditions) return true;
+      for (int64_t bin = box->rows.first_bin(); bin < box->rows.end_bin(); ++bin) {
+        for (const RoiWeights::Share& share : box->rows.OfBin(bin)) {
+          const auto row = static_cast<size_t>(box->rows.cells()[static_cast<size_t>(share.slot)]);
           if (++additions[row] > kMostAdditions) return true;
         }
       }
@@ -201,11 +212,21 @@ class BoxAdder {
     return false;
   }
 
+  void FindLongSums() {
+    RoiWeighted* const end = weighted_.data() + weighted_.size();
+    for (RoiWeighted* first = weighted_.data(); first != end;) {
+      RoiWeighted* last = first;
+      while (last != end && ImageOf(last->index) == ImageOf(first->index)) ++last;
+      first->long_sums = HasLongSums(first, last);
+      first = last;
+    }
+  }
+
   // Adds the boxes at the positions [begin, end). Images whose boxes begin at fresh_from or later have no values yet.
   void AddBatch(const RoiRegion& region, int64_t begin, int64_t end, int64_t fresh_from) {
     const RoiPlanes planes{roi_, launch_.inputs[0], launch_.outputs[0]};
     const int64_t images = region.end_image - region.first_image;
-    const bool long_sums = HasLongSums();
+    FindLongSums();
     const int64_t blocks = images * blocks_.CountIn(region);
     const int64_t elements = roi_.channels * ((region.bottom - region.top) * (region.right - region.left) * images +
                                               roi_.pooled_height * roi_.pooled_width * (end - begin));
@@ -216,8 +237,10 @@ class BoxAdder {
         const int64_t image_begin = BeginOf(block.image);
         const int64_t boxes_begin = std::clamp(image_begin, begin, end) - begin;
         const int64_t boxes_end = std::clamp(BeginOf(block.image + 1), begin, end) - begin;
-        add_(planes, block, blocks_.lanes, sums.memory(), weighted_.data() + boxes_begin, weighted_.data() + boxes_end,
-             long_sums, image_begin >= fresh_from);
+        const RoiWeighted* const boxes = weighted_.data() + boxes_begin;
+        const bool long_sums = boxes_begin < boxes_end && boxes->long_sums;
+        add_(planes, block, blocks_.lanes, sums.memory(), boxes, weighted_.data() + boxes_end, long_sums,
+             image_begin >= fresh_from);
       }
     });
   }
@@ -228,6 +251,7 @@ class BoxAdder {
   int32_t* const order_;
   int64_t count_ = 0;  // boxes that contribute something
   const int64_t weight_bytes_;
+  const int64_t weight_bytes_of_image_;
   ScratchSlots slots_;
   const RoiAdd add_;
   std::vector<RoiWeighted> weighted_;
