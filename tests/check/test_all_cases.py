@@ -44,8 +44,9 @@ def test_every_product_passes(product: Product, tmp_path: Path) -> None:
     config.write_text(json.dumps({"host": {"product": product}}))
     with Server("--acl-config", str(config)) as server:
         checked = check(tmp_path, server.address)
-    assert checked.exit_code == 0, checked.output
-    assert {row["verdict"] for row in checked.rows} == {"passed"}
+        invariant = check(tmp_path, server.address, "--invariance")
+    assert (checked.exit_code, invariant.exit_code) == (0, 0), checked.output + invariant.output
+    assert {row["verdict"] for row in (*checked.rows, *invariant.rows)} == {"passed"}
     served = {spec.name for spec in OPERATORS.values() if product in spec.products}
     assert {row["operator"] for row in checked.rows} - {""} == served
     if product is Product.ATLAS_TRAINING:

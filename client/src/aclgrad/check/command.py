@@ -31,6 +31,7 @@ class Options:
     quick: bool
     verbose: bool
     only: tuple[str, ...]
+    invariance: bool
     json: Path | None
     html: Path | None
     compare: Path | None
@@ -56,7 +57,8 @@ def _check(options: Options) -> Report:
     worst = WorstCall()
     with ExitStack() as stack:
         servers = [stack.enter_context(open_target(each, options.timeout_s)) for each in targets_of(options.target)]
-        tasks = [task for server in servers for task in plan(server, options.only, is_quick=options.quick)]
+        only = (*options.only, *(["invariance"] if options.invariance else []))
+        tasks = [task for server in servers for task in plan(server, only, is_quick=options.quick)]
         selections = [Selection(each, options.quick) for each in servers]
         exports = Exports(options.msprobe, selections) if options.msprobe else None
 
@@ -68,7 +70,7 @@ def _check(options: Options) -> Report:
             if exports:
                 exports.take(row, call)
 
-        display = Display(new_console(), verbose=options.verbose)
+        display = Display(new_console(), verbose=options.verbose, is_by_operator=options.invariance)
         report = judge_all(tasks, display, options.json, conclude, keep)
     if options.html:
         options.html.write_text(render(report, compared, str(options.compare)), encoding="utf-8")

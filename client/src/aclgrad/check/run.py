@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 from aclgrad.check.gradients import accuracy, fills, layouts
+from aclgrad.check.invariance import invariance
 from aclgrad.check.repetition import determinism, shape_only
 from aclgrad.check.selection import Selection
 from aclgrad.check.service import latency, listing, memory
@@ -13,16 +14,19 @@ from aclgrad.judgement.rows import Task
 Check = Callable[[Selection], Iterator[Task]]
 
 CHECKS: Final[dict[str, Check]] = {
-    check.__name__: check for check in (listing, accuracy, layouts, fills, determinism, shape_only, latency, memory)
+    check.__name__: check
+    for check in (listing, accuracy, layouts, fills, determinism, shape_only, invariance, latency, memory)
 }
 """In the order in which they run; memory is last, because it looks at what the others left behind."""
+_ON_REQUEST: Final = {invariance.__name__}
+"""No card promises it, and most programs do not need it."""
 
 
 def plan(target: Target, only: Collection[str] = (), *, is_quick: bool) -> list[Task]:
     """Returns the tasks on a server.
 
-    `only` names the checks to make; all of them by default. What is served is listed in any case.
+    `only` names the checks to make; by default all but those on request. What is served is listed in any case.
     """
     selection = Selection(target, is_quick)
-    chosen = {listing.__name__, *only} if only else CHECKS.keys()
+    chosen = {listing.__name__, *only} if only else CHECKS.keys() - _ON_REQUEST
     return [task for name, check in CHECKS.items() if name in chosen for task in check(selection)]

@@ -29,7 +29,7 @@ def _shape_only(rows: Sequence[Row], *, is_complete: bool) -> SwitchFinding:
     if not is_complete:
         return SwitchFinding(_SWITCH, NOT_COMPARED, "the run did not come to its end")
     if not rows:
-        return SwitchFinding(_SWITCH, NOT_COMPARED, "no input may go without values")
+        return SwitchFinding(_SWITCH, NOT_COMPARED, "no call without values was made")
     if not unsent:
         why = "the values are not read, but no call went without them; check a server with --shape-only on"
         return SwitchFinding(_SWITCH, NOT_COMPARED, why)

@@ -15,7 +15,17 @@ import click
 from aclgrad import operators as folders
 
 TARGET: Final = "127.0.0.1:50051"
-CHECKS: Final = ("listing", "accuracy", "layouts", "fills", "determinism", "shape_only", "latency", "memory")
+CHECKS: Final = (
+    "listing",
+    "accuracy",
+    "layouts",
+    "fills",
+    "determinism",
+    "shape_only",
+    "invariance",
+    "latency",
+    "memory",
+)
 SIZES: Final = ("16 KB", "6 MB", "100 MB")
 _WATCHED_S: Final = 2.0
 _LONGEST_SENTENCE: Final = 1000  # in characters
@@ -192,6 +202,7 @@ def serve_command(arguments: tuple[str, ...]) -> None:
 @click.argument("target", envvar="ACLGRAD_TARGET")
 @click.option("--quick", is_flag=True, help="Fewer cases and no large ones: seconds.")
 @click.option("--only", type=click.Choice(CHECKS), multiple=True, help="A check to make; repeatable.")
+@click.option("--invariance", is_flag=True, help="Has a row of a batch the bits that it has alone? By operator.")
 @click.option("--json", type=_FILE, help="Write a JSON line for each row, and a last one with the summary.")
 @click.option("--html", type=_FILE, help="Write a report with plots.")
 @click.option("--compare", type=_OLD_FILE, help="Show the rows of an earlier --json file beside this run's.")
