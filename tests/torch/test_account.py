@@ -48,15 +48,18 @@ def test_calls_are_counted_by_function_layer_and_reason(client: RecordingClient)
     assert remote.account.calls == {
         Place("pad", "Net", "there is no operator for constant pads"): 2,
         Place("interpolate", "Net.stem", SCALE): 2,
+        Place("conv2d", "Net.blocks.0.layers.0", "there is no operator for conv2d"): 2,
         Place("max_pool2d", "Net.blocks.0.layers.1", None): 2,
         Place("avg_pool2d", "Net.blocks.0", None): 2,
         Place("pad", "Net.blocks.1", None): 2,
         Place("max_pool2d", "", "no gradient is recorded"): 1,
     }
     lines = str(remote).splitlines()
-    assert lines[0].split() == ["calls", "gradient", "function", "layer", "because"]
+    assert lines[0].split() == ["calls", "gradient", "FLOPs", "function", "layer", "because"]
     assert any(line.split()[:4] == ["2", "local", "interpolate", "Net.stem"] and SCALE in line for line in lines)
-    assert lines[-1] == "6 of 10 gradients come from the server; none is recorded for 1 more"
+    assert any(line.split() == ["2", "local", "plain", "arithmetic"] for line in lines)
+    assert lines[-2] == "6 of 14 backward calls are the server's; no gradient is recorded for 1 more"
+    assert lines[-1].startswith("0.0% of ")
     assert len(client.called) == 6
 
 
@@ -65,7 +68,7 @@ def test_what_stays_local_is_logged_once(client: RecordingClient, caplog: pytest
     input = INPUT.double().requires_grad_()
     with aclgrad.torch.remote_backward(client):
         for _ in range(3):
-            functional.max_pool2d(input, 2, dilation=2)
+            functional.max_pool2d(input, 2, dilation=2).sum().backward()
     assert caplog.messages == ["max_pool2d stays local: the operator has no dilation"]
 
 
@@ -104,7 +107,8 @@ def test_a_block_decorates_a_function(client: RecordingClient) -> None:
 def test_exchanged_parts_are_found_by_their_new_names(client: RecordingClient) -> None:
     net = nn.Sequential(nn.MaxPool2d(2))
     with aclgrad.torch.remote_backward(client) as remote:
-        net(INPUT.clone().requires_grad_())
+        first = net(INPUT.clone().requires_grad_())
         net.append(nn.AvgPool2d(2))
-        net(INPUT.clone().requires_grad_())
+        second = net(INPUT.clone().requires_grad_())
+    assert first.shape != second.shape
     assert {place.layer for place in remote.account.calls} == {"Sequential.0", "Sequential.1"}

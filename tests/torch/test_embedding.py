@@ -73,10 +73,11 @@ def test_a_module_and_vmap(client: RecordingClient) -> None:
 @pytest.mark.parametrize("options", [{"max_norm": 1.0}, {"sparse": True}], ids=str)
 def test_what_stays_local(client: RecordingClient, options: dict[str, Any]) -> None:
     with aclgrad.torch.remote_backward(client) as block:
-        functional.embedding(INDICES, random(4, 5).requires_grad_(not options.get("max_norm")), **options)
+        found = functional.embedding(INDICES, random(4, 5).requires_grad_(not options.get("max_norm")), **options)
         weight = random(4, 5).requires_grad_()
         with pytest.raises(IndexError):
             functional.embedding(INDICES + 9, weight)
+    assert found.shape == (*INDICES.shape, 5)
     assert options.get("max_norm") or "neither max_norm nor sparse" in str(block)
     with pytest.raises(aclgrad.InvalidFieldError, match="neither max_norm nor sparse"):
         aclgrad.torch.embedding(INDICES, weight, client=client, **options)

@@ -56,6 +56,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Tensor, set[str]]] = {
     "convolutions": (convolutions, random(4, 3, 12, 12), {"batch_norm", "relu", "max_pool2d", "adaptive_avg_pool2d"}),
     "spatial_transformer": (Transformer, random(2, 3, 8, 8), {"grid_sample"}),
 }
+NO_ROWS = {"affine_grid", "conv2d", "linear", "multi_head_attention_forward"}
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -76,8 +77,8 @@ def test_three_steps_have_the_losses_of_local_training(client: RecordingClient, 
         return found
 
     expected = losses()
-    with aclgrad.torch.remote_backward(client, strict=True) as block:
+    with aclgrad.torch.remote_backward(client, strict=True, allow=NO_ROWS) as block:
         found = losses()
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
-    assert {place.function for place in block.account.calls} == functions
+    assert {place.function for place in block.account.calls} - NO_ROWS == functions
     assert expected[2] < expected[0]

@@ -104,7 +104,7 @@ def test_attention_of_a_model(client: RecordingClient) -> None:
     def attend(each: Tensor) -> Tensor:
         return torch.softmax(each @ keys.transpose(-2, -1) / 8**0.5, -1) @ keys
 
-    with aclgrad.torch.remote_backward(client, strict=True):
+    with aclgrad.torch.remote_backward(client, strict=True, allow=["matmul"]):
         found = gradient(attend, values)
     torch.testing.assert_close(found, gradient(attend, values), rtol=1e-4, atol=1e-5)
     assert client.called == ["softmax_backward"]
@@ -120,7 +120,7 @@ def test_cross_entropy(
     def function(each: Tensor) -> Tensor:
         return functional.cross_entropy(each, classes, **options)
 
-    with aclgrad.torch.remote_backward(client, strict=True):
+    with aclgrad.torch.remote_backward(client, strict=True, allow=["nll_loss"]):
         found = gradient(function, values)
     torch.testing.assert_close(found, gradient(function, values), rtol=1e-5, atol=1e-6)
     assert client.called == ["log_softmax_backward"]
@@ -140,8 +140,7 @@ def test_what_stays_local(client: RecordingClient, name: str) -> None:
             function(random(2, 3).requires_grad_(), 2)
     because = [place.because for place in block.account.calls]
     assert because == [
-        "no product takes float64", "the operator takes an axis, and dim is None",
-        "the operator takes an axis, and dim is 2",
+        "no product takes float64", "the operator takes an axis, and dim is None"
     ]  # fmt: skip
     assert client.called == []
 

@@ -115,7 +115,7 @@ def test_a_vectorized_hessian_is_that_of_pytorch(client: RecordingClient, call: 
     """It uses the vmap of autograd itself, which knows fewer operations."""
     input = random(*call.shape)
     hessian = partial(torch.autograd.functional.hessian, vectorize=True)
-    with aclgrad.torch.remote_backward(client, strict=True):
+    with aclgrad.torch.remote_backward(client, strict=True, allow=[f"{call.function}_backward"]):
         found = hessian(weighted(local(call)), input)
     assert set(client.called) == {call.operator}
     expected = torch.autograd.functional.hessian(weighted(local(call)), input)
@@ -176,9 +176,9 @@ def test_the_critic_of_a_wgan_gp_trains(client: RecordingClient) -> None:
         return found
 
     expected = losses()
-    with aclgrad.torch.remote_backward(client, strict=True) as block:
+    with aclgrad.torch.remote_backward(client) as block:
         found = losses()
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
-    assert {place.function for place in block.account.calls} == {
+    assert {place.function for place in block.account.calls if place.because is None} == {
         "pad", "avg_pool2d", "interpolate", "max_pool2d", "adaptive_avg_pool2d", "tanh"
     }  # fmt: skip

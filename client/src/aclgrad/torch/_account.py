@@ -1,16 +1,17 @@
 """Whose gradients were the server's: what a block rerouted and what stayed local, by function and layer."""
 
 import logging
-import sys
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import Final
 from weakref import WeakKeyDictionary
 
 from torch import nn
+
+from aclgrad.errors import InvalidFieldError
 
 log = logging.getLogger("aclgrad.torch")
 
@@ -19,6 +20,7 @@ _NAMES: Final[WeakKeyDictionary[nn.Module, dict[int, str]]] = WeakKeyDictionary(
 _LOCK: Final = threading.Lock()
 
 UNRECORDED: Final = "no gradient is recorded"
+ARITHMETIC: Final = "plain arithmetic"
 
 
 class LocalError(Exception):
@@ -51,32 +53,94 @@ def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 class Account:
-    """Counts the calls in the forward pass. A function that stays local for a new reason is logged once, as INFO."""
+    """Counts the backward calls. A function that stays local for a new reason is logged once, as INFO.
 
-    def __init__(self) -> None:
+    With `allow`, the names of functions, all others that stay local are kept for `raise_refused`.
+    """
+
+    def __init__(self, allow: Collection[str] | None = None) -> None:
         self.calls: Counter[Place] = Counter()
+        """The backward calls but for plain arithmetic, and the calls that record no gradient."""
+        self.arithmetic = 0
+        """The backward calls of plain arithmetic, such as sums and products of elements."""
+        self.flops: Counter[Place] = Counter()
+        """The floating-point operations of convolutions, products and attention."""
+        self._allow = allow
+        self._refused: list[tuple[Place, str]] = []
+        self._logged: set[tuple[str, str | None]] = set()
 
-    def note(self, function: str, because: str | None) -> Place:
-        place = Place(function, layer_of(sys._getframe(1)), because)  # noqa: SLF001 - the only way to know the layer
+    def note(self, place: Place, node: str = "", flops: int = 0) -> None:
+        """Counts a backward call; `node` is the name of autograd's node."""
+        reason = place.function, place.because
         with _LOCK:
-            is_new = place not in self.calls
             self.calls[place] += 1
-        if is_new and place.whose == "local":
-            log.info("%s stays local: %s", place, because)
-        return place
+            self.flops[place] += flops
+            is_new = place.whose == "local" and reason not in self._logged
+            if is_new:
+                self._logged.add(reason)
+            if self.refuses(place):
+                self._refused.append((place, node))
+        if is_new:
+            log.info("%s stays local: %s", place, place.because)
+
+    def note_arithmetic(self) -> None:
+        with _LOCK:
+            self.arithmetic += 1
+
+    def refuses(self, place: Place) -> bool:
+        return self._allow is not None and place.whose == "local" and place.function not in self._allow
+
+    def raise_refused(self) -> None:
+        """Raises InvalidFieldError if calls were refused since it was called before."""
+        with _LOCK:
+            refused, self._refused = self._refused, []
+        if refused:
+            place, node = refused[0]
+            count = sum(each.function == place.function for each, _ in refused)
+            raise refusal(place, f" ({node}, {count} of the backward calls)", {each.function for each, _ in refused})
 
     def table(self) -> str:
-        """Returns a line for each function, layer and reason, and a last one with the sums."""
+        """Returns a line for each function and reason with its layers, and last ones with the sums."""
         with _LOCK:
-            calls = sorted(self.calls.items(), key=lambda item: (item[0].layer, item[0].function))
-        rows = [("calls", "gradient", "function", "layer", "because")]
-        sums = Counter({"remote": 0, "local": 0})
-        for place, count in calls:
-            rows.append((str(count), place.whose, place.function, place.layer, place.because or ""))
-            sums[place.whose] += count
-        more = f"; none is recorded for {sums['none']} more" if sums["none"] else ""
-        last = f"{sums['remote']} of {sums['remote'] + sums['local']} gradients come from the server{more}"
-        return "\n".join([*aligned(rows), last])
+            calls, flops, arithmetic = self.calls.copy(), self.flops.copy(), self.arithmetic
+        rows = [("calls", "gradient", "FLOPs", "function", "layer", "because")]
+        for (place, layers, count), (_, _, some) in zip(grouped(calls), grouped(flops), strict=True):
+            share = f"{some / flops.total():.1%}" if some else ""
+            rows.append((str(count), place.whose, share, place.function, layers, place.because or ""))
+        if arithmetic:
+            rows.append((str(arithmetic), "local", "", ARITHMETIC, "", ""))
+        return "\n".join([*aligned(rows), *_sums(calls, flops, arithmetic)])
+
+
+def refusal(place: Place, detail: str = "", functions: Iterable[str] = ()) -> InvalidFieldError:
+    """Returns the error of a strict block in which these functions stay local, of which the place has the first."""
+    where = f"of {place.layer} " if place.layer else ""
+    names = ", ".join(f'"{each}"' for each in sorted({place.function, *functions}))
+    remedy = f"call it outside of the block, give allow=[{names}], or leave strict out"
+    return InvalidFieldError.at(place.function, f"{where}would stay local: {place.because}{detail}", remedy)
+
+
+def grouped(counts: Mapping[Place, int]) -> Iterator[tuple[Place, str, int]]:
+    """Yields a place, the layers and the sum for each function and reason."""
+    groups: dict[tuple[str, str | None], list[Place]] = {}
+    for place in sorted(counts, key=lambda each: (each.layer, each.function)):
+        groups.setdefault((place.function, place.because), []).append(place)
+    for places in groups.values():
+        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+        yield places[0], places[0].layer + more, sum(counts[place] for place in places)
+
+
+def _sums(calls: Counter[Place], flops: Counter[Place], arithmetic: int) -> list[str]:
+    sums = Counter({"remote": 0, "local": arithmetic, "none": 0})
+    for place, count in calls.items():
+        sums[place.whose] += count
+    more = f"; no gradient is recorded for {sums['none']} more" if sums["none"] else ""
+    lines = [f"{sums['remote']} of {sums['remote'] + sums['local']} backward calls are the server's{more}"]
+    if flops.total():
+        remote = sum(count for place, count in flops.items() if place.whose == "remote")
+        share = f"{remote / flops.total():.1%} of {flops.total():.3g}"
+        lines.append(f"{share} floating-point operations of convolutions, products and attention are the server's")
+    return lines
 
 
 def layer_of(frame: FrameType | None) -> str:

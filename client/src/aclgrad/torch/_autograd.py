@@ -13,6 +13,7 @@ from torch import Tensor
 
 from aclgrad.errors import AclgradError, InvalidFieldError
 from aclgrad.torch._account import Place, layer_of
+from aclgrad.torch._blocks import counted_by_node
 from aclgrad.torch._gradients import GRADIENTS
 from aclgrad.torch._operations import FORWARD, OPERATIONS
 from aclgrad.torch._rows.row import Operation
@@ -34,7 +35,10 @@ def _differentiable(row: Operation) -> type[torch.autograd.Function]:
     class Forward(torch.autograd.Function):
         @staticmethod
         def forward(*values: Any) -> Any:
-            return forward_op(*values)
+            if torch.compiler.is_compiling():
+                return forward_op(*values)
+            with counted_by_node():
+                return forward_op(*values)
 
         @staticmethod
         def setup_context(ctx: Any, inputs: Values, output: Any) -> None:
@@ -92,6 +96,8 @@ def _gradient(row: Operation, taken: tuple[str, ...], forward: Any) -> Any:
     again, local = row.again or forward, row.local
     # What the function that is `again` takes after the gradient of the input.
     taken_again = row.names[1:] if row.again is None else ("indices",)
+    reason = "the forward pass, which runs here" if is_linear else "only in part a call"
+    place = Place(f"{function}_backward", "", f"its own gradient is {reason}")
 
     class Gradient(torch.autograd.Function):
         @staticmethod
@@ -100,6 +106,7 @@ def _gradient(row: Operation, taken: tuple[str, ...], forward: Any) -> Any:
 
         @staticmethod
         def setup_context(ctx: Any, inputs: Values, output: Any) -> None:
+            ctx.place = place
             if local is not None:
                 ctx.save_for_backward(*inputs[:2])
                 ctx.rest = inputs[2:]

@@ -1,73 +1,158 @@
-"""What autograd's graph tells of local gradients that no block has seen being made, as those of TorchScript."""
+"""The backward passes of a block, from autograd's graph: each node counts once, for the block that saw it being made.
 
-from collections.abc import Iterable, Iterator
+While the block is open, calls of functions leave labels at the nodes that they have made: the function, its layer, and
+why its gradient is not the server's. When the graph is walked, each label is noted in its block's account. Nodes
+without a label, such as those of TorchScript, are named by themselves.
+"""
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from types import FrameType
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
+import torch
 from torch import Tensor
+from torch.autograd.function import FunctionCtx
 from torch.autograd.graph import Node
+from torch.nn import functional
 
-_NODES: Final = {
-    **{f"AdaptiveAvgPool{axes}DBackward": f"adaptive_avg_pool{axes}d" for axes in (2, 3)},
-    **{f"MaxUnpool{axes}DBackward": f"max_unpool{axes}d" for axes in (2, 3)},
-    **{f"{rule}Pad{axes}DBackward": "pad" for rule in ("Reflection", "Replication") for axes in (1, 2, 3)},
-    "AvgPool2DBackward": "avg_pool2d",
-    **{f"{kernel}BatchNormBackward": "batch_norm" for kernel in ("Native", "Cudnn", "Miopen")},
-    "EmbeddingBackward": "embedding",
-    **{f"GridSampler{axes}DBackward": "grid_sample" for axes in (2, 3)},
-    "NativeGroupNormBackward": "group_norm",
-    "NativeLayerNormBackward": "layer_norm",
-    "GeluBackward": "gelu",
-    "HardswishBackward": "hardswish",
-    "LeakyReluBackward": "leaky_relu",
-    "ReluBackward": "relu",
-    "SigmoidBackward": "sigmoid",
-    "SiluBackward": "silu",
-    "TanhBackward": "tanh",
-    "ThresholdBackward": "threshold",
-    "LogSoftmaxBackward": "log_softmax",
-    "MaxPool2DWithIndicesBackward": "max_pool2d",
-    "SoftmaxBackward": "softmax",
-    **{f"Upsample{rule}Backward": "interpolate" for rule in ("Linear1D", "Trilinear3D")},
-    **{f"Upsample{rule}2D{aa}Backward": "interpolate" for rule in ("Bilinear", "Bicubic") for aa in ("", "Aa")},
-    **{f"Upsample{rule}{axes}DBackward": "interpolate" for rule in ("Nearest", "NearestExact") for axes in (1, 2, 3)},
-}
-"""The functions by the nodes of PyTorch; a mean over one window is not told from other means."""
-_NOTED: Final = "aclgrad"
+from aclgrad.torch._account import Account, Place, layer_of
+from aclgrad.torch._flops import flops_of
+from aclgrad.torch._nodes import Kind, base_of, kernel_of, kind_of
+
+BACKWARD: Final = (Tensor.backward, torch.autograd.backward, torch.autograd.grad)
+UNSEEN: Final = "TorchScript, or code outside of the block, has called it"
+_RECURRENT: Final = {f"{rule}{cell}" for rule in ("lstm", "gru", "rnn_tanh", "rnn_relu") for cell in ("", "_cell")}
+_NAMED: Final = {name for name, each in vars(functional).items() if callable(each)} | _RECURRENT
+"""Functions whose names say more than those of the kernels that they are made of."""
+_LABEL: Final = "aclgrad"
+_WALKED: Final = ()
+_LEAF: Final = 2**64 - 1
+_LOCK: Final = threading.Lock()
 
 
-def nodes_of(tensors: Iterable[Any]) -> set[Node]:
-    """Returns the nodes that have computed these tensors."""
-    return {each.grad_fn for each in tensors if isinstance(each, Tensor) and each.grad_fn is not None}
+def nodes_made() -> int:
+    """Returns how many nodes this thread has made."""
+    count: int = torch._C._autograd._get_sequence_nr()  # noqa: SLF001 - PyTorch has no other count
+    return count
 
 
-def mark(result: Any, inputs: set[Node]) -> None:
-    """Marks what a local function has added to the graph as noted, from its result back to the nodes of its inputs.
+def missing(function: str) -> str:
+    """Returns the reason of a function that has no row."""
+    return f"there is no operator for {function}"
 
-    They may be those of other functions in `_NODES`: interpolate with "area" pools, and cross_entropy has a softmax.
+
+def own_place(node: Node) -> Place | None:
+    """Returns where the function was called if the node is one of aclgrad's."""
+    place = getattr(node, "place", None) if isinstance(node, FunctionCtx) else None
+    return place if isinstance(place, Place) else None
+
+
+class Graph:
+    """What a block knows of the graphs of its results.
+
+    `rows` are the names of the functions that the block replaces. `opaque` has the reasons why nodes whose backward
+    pass consists of those of other nodes count as calls, by name.
     """
-    for node in _behind(nodes_of(result if isinstance(result, tuple) else (result,)), inputs):
-        node.metadata[_NOTED] = True
+
+    def __init__(self, account: Account, rows: Iterable[str], opaque: Mapping[str, str] | None = None) -> None:
+        self.account = account
+        self._rows = frozenset(rows)
+        self._opaque = opaque or {}
+        # Apart from those that nobody keeps, so that the block keeps no graph alive.
+        self._results: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
+
+    def label(
+        self, result: Any, since: int, function: str, frame: FrameType, because: str | None = None, *, is_row: bool
+    ) -> list[Place]:
+        """Labels what a call has added to the graph, and returns the labels.
+
+        `since` are the nodes that were made before it, and `because` why a row of the block stayed local.
+        """
+        results = list(_flat(result))
+        for each in results:
+            self._results[id(each)] = each
+        nodes = _made(results, since)
+        kinds = {node: kind_of(node) for node in nodes}
+        labelled = [node for node in nodes if self._is_call(node, kinds[node])]
+        function = function.strip("_")
+        is_one = because is not None or (function in _NAMED and not is_row)
+        if is_one and not labelled:
+            labelled = [node for node in nodes if kinds[node] is Kind.ARITHMETIC]
+        if because is not None and not labelled:
+            labelled = nodes[:1]  # a pad that is made of copies
+        layer = layer_of(frame) if labelled else ""
+        places = []
+        for node in labelled:
+            if is_one:
+                place = own_place(node) or Place(function, layer, because or missing(function))
+            else:
+                place = self._place(node, layer)
+            node.metadata[_LABEL] = (self.account, place)
+            places.append(place)
+        return places
+
+    def walk(self, tensors: Any = None) -> None:
+        """Notes the backward passes of these tensors, by default of the results that are still alive."""
+        if tensors is None:
+            tensors = [each for reference in self._results.valuerefs() if (each := reference()) is not None]
+        with _LOCK:
+            for node in _behind(_flat(tensors)):
+                self._note(node)
+
+    def _note(self, node: Node) -> None:
+        account, place = node.metadata.get(_LABEL) or (self.account, None)
+        node.metadata[_LABEL] = _WALKED
+        kind = kind_of(node)
+        if place is not None or self._is_call(node, kind):
+            account.note(place or self._place(node), node.name(), flops_of(node))
+        elif kind is Kind.ARITHMETIC:
+            account.note_arithmetic()
+
+    def _is_call(self, node: Node, kind: Kind) -> bool:
+        return kind is Kind.KERNEL or (kind is Kind.CONTAINER and base_of(node) in self._opaque)
+
+    def _place(self, node: Node, layer: str = "") -> Place:
+        if kind_of(node) is Kind.CONTAINER:
+            return Place(base_of(node), layer, self._opaque[base_of(node)])
+        name = kernel_of(node)
+        return own_place(node) or Place(name, layer, UNSEEN if name in self._rows else missing(name))
 
 
-def _function_of(node: Node) -> str | None:
-    return _NODES.get(node.name().rstrip("0123456789"))
+def _flat(values: Any) -> Iterator[Tensor]:
+    if isinstance(values, Tensor):
+        if values.requires_grad:
+            yield values
+    elif isinstance(values, tuple | list):
+        for each in values:
+            yield from _flat(each)
 
 
-def unnoted(tensors: Any) -> Iterator[str]:
-    """Yields the functions whose gradients PyTorch computes in the graph of these tensors, each node once for ever."""
-    for node in _behind(nodes_of(tensors if isinstance(tensors, list | tuple) else (tensors,)), set()):
-        function = _function_of(node)
-        if function is not None and _NOTED not in node.metadata:
-            node.metadata[_NOTED] = True
-            yield function
+def _made(results: list[Tensor], since: int) -> list[Node]:
+    """Returns the nodes that the results follow from and that this thread has made since then."""
+    nodes = [each.grad_fn for each in results if each.grad_fn is not None]
+    if nodes_made() == since + 1:
+        return nodes[:1]  # at once, as for most calls
+    made = dict.fromkeys(nodes)
+    waiting = list(made)
+    while waiting:
+        for following, _ in waiting.pop().next_functions:
+            # A leaf has the largest number.
+            if following is not None and since <= following._sequence_nr() < _LEAF and following not in made:  # noqa: SLF001
+                made[following] = None
+                waiting.append(following)
+    return list(made)
 
 
-def _behind(first: set[Node], seen: set[Node]) -> Iterator[Node]:
-    """Yields these nodes and all that they follow from, but for those that were seen before."""
-    waiting = list(first - seen)
-    seen |= first
+def _behind(tensors: Iterable[Tensor]) -> Iterator[Node]:
+    """Yields the nodes that the tensors follow from, but for those that were walked before."""
+    seen = {each.grad_fn for each in tensors if each.grad_fn is not None}
+    waiting = list(seen)
     while waiting:
         node = waiting.pop()
+        if node.metadata.get(_LABEL) == _WALKED:
+            continue
         yield node
         for following, _ in node.next_functions:
             if following is not None and following not in seen:

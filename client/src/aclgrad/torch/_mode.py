@@ -1,27 +1,28 @@
 """Reroutes an unmodified model."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ContextDecorator
+from types import FrameType
 from typing import Any, Final, Self
-from weakref import WeakValueDictionary
 
 import torch
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from aclgrad._client.sync.client import Client
-from aclgrad.errors import InvalidFieldError
-from aclgrad.torch._account import UNRECORDED, Account, LocalError
+from aclgrad.errors import InvalidSettingError
+from aclgrad.torch._account import UNRECORDED, Account, LocalError, Place, layer_of, refusal
 from aclgrad.torch._blocks import OPEN
 from aclgrad.torch._clients import number_of
 from aclgrad.torch._functions import rerouted
-from aclgrad.torch._graph import mark, nodes_of, unnoted
+from aclgrad.torch._graph import BACKWARD, Graph, missing, nodes_made
+from aclgrad.torch._nodes import may_be_kernel
 from aclgrad.torch._unseen import Unseen, is_checkpointed
 
 _COMPILED: Final = "functional.pad stays local in what torch.compile has compiled, unseen; call aclgrad.torch.pad"
 _COMPILED_CHECKPOINT: Final = "torch.compile shows the block nothing of a checkpoint; checkpoint the compiled module"
 _COMPILED_LOCAL: Final = "_compiled_local_"
-_BACKWARD: Final = (torch.Tensor.backward, torch.autograd.grad)
 
 
 class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as torch.no_grad
@@ -32,8 +33,10 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
     loss.backward()
     print(remote)
 
-    It also decorates a function. `account.calls` counts the calls by function, layer and reason to stay local; printed,
-    it is a table. With `strict`, a call that wants a gradient and would stay local raises InvalidFieldError.
+    It also decorates a function. Printed, it is a table of the backward calls of its graphs; `account.calls` has them
+    by function, layer and reason to stay local. With `strict`, a function that would stay local raises
+    InvalidFieldError: at the call if aclgrad.torch has a function of that name, else when backward() runs or the block
+    ends. Plain arithmetic and the functions that `allow` names may stay local.
     """
 
     # A function mode sees the call that a model or module makes, above autograd: it can replace the function with one
@@ -41,18 +44,24 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
     # dispatch mode sees what autograd makes of the call, so it would have to be active in backward() too, and several
     # gradients never reach it under a name of their own: PyTorch pools to 1x1 by a mean and unpools back by a gather.
 
-    def __init__(self, client: Client, *, strict: bool = False) -> None:
+    def __init__(self, client: Client, *, strict: bool = False, allow: Collection[str] = ()) -> None:
         super().__init__()
-        self.account = Account()
+        if isinstance(allow, str) or not all(isinstance(each, str) for each in allow):
+            remedy = 'give the names that print(remote) shows, such as allow=["conv2d"]'
+            raise InvalidSettingError("allow is no list of names", field="allow", remedy=remedy)
         self.number = number_of(client)
-        self._strict = strict
         self._client = client
         self._process = os.getpid()
         self._has_compiled = False
-        # Apart from those that nobody keeps, so that the block keeps no graph alive.
-        self._results: WeakValueDictionary[int, torch.Tensor] = WeakValueDictionary()
         self._rerouted = rerouted()
+        self.graph = Graph(Account(frozenset(allow) if strict else None), (each.__name__ for each in self._rerouted))
         self._unseen = Unseen(self)
+
+    @property
+    def account(self) -> Account:
+        """The backward calls of the graphs that backward() was called for, and of results that are still alive."""
+        self._look_through()
+        return self.graph.account
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -71,7 +80,8 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
         for mode in reversed(inner):
             _push_mode(mode)
         if error[0] is None:
-            self._look_through([each for reference in self._results.valuerefs() if (each := reference()) is not None])
+            self._look_through()
+            self.graph.account.raise_refused()
 
     def __torch_function__(
         self,
@@ -83,19 +93,14 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
         options = kwargs or {}
         if torch.compiler.is_compiling():
             return self._trace(function, args, options)
-        if function in _BACKWARD:
-            self._look_through(args[0] if args else next(iter(options.values())))
-        result = self.call(function, args, options, is_here=True)
-        for each in result if isinstance(result, tuple | list) else (result,):
-            if isinstance(each, torch.Tensor) and each.requires_grad:
-                self._results[id(each)] = each
-        return result
+        return self.call(function, args, options, is_here=True)
 
     def _trace(self, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
         """Is `call` for torch.compile, which cannot look into an account: the operation itself counts when it runs."""
         self._has_compiled = True
         if function is torch.ops.higher_order.tag_activation_checkpoint:
             setattr(self, _COMPILED_LOCAL + "checkpoint", _COMPILED_CHECKPOINT)
+            return function(*args, **options)
         reroute = self._rerouted.get(function)
         wants = any(isinstance(each, torch.Tensor) and each.requires_grad for each in (*args, *options.values()))
         if reroute is not None and torch.is_grad_enabled() and wants:
@@ -104,7 +109,12 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
             except LocalError as reason:
                 # An attribute for each function: a graph that only assigns it is not compiled again for its value.
                 setattr(self, _COMPILED_LOCAL + function.__name__, str(reason))
-        return function(*args, **options)
+        result = function(*args, **options)
+        if reroute is None and torch.is_grad_enabled() and wants and may_be_kernel(name := function.__name__):
+            first = result[0] if isinstance(result, tuple) else result
+            if isinstance(first, torch.Tensor) and first.requires_grad:
+                setattr(self, _COMPILED_LOCAL + name, missing(name))
+        return result
 
     def call(
         self, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any], *, is_here: bool
@@ -113,41 +123,56 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
 
         `is_here` says that the block is open in this thread, and not only in the one that began it.
         """
-        reroute = self._rerouted.get(function)
-        if reroute is None:
-            return function(*args, **options)
-        try:
-            if not torch.is_grad_enabled():
-                if not is_checkpointed(self):
-                    self.account.note(function.__name__, UNRECORDED)
-            elif not any(map(_wants_gradient, (*args, *options.values()))):
-                self.account.note(function.__name__, UNRECORDED)
-            else:
-                if os.getpid() != self._process:
-                    raise LocalError("this process was forked off the one that has the client")
-                return reroute(*args, **options, client=self._client if is_here else None)
-        except LocalError as reason:
-            self._stay_local(str(reason), function.__name__)
-            # Before the call, which may be one in place.
-            inputs = nodes_of((*args, *options.values()))
-            result = function(*args, **options)
-            mark(result, inputs)
-            return result
+        if function in BACKWARD:
+            self._look_through(args[0] if args else next(iter(options.values())))
+            self.graph.account.raise_refused()
+        frame = sys._getframe(1)  # noqa: SLF001 - the only way to know the layer
+        since, reroute, because = nodes_made(), self._rerouted.get(function), None
+        if reroute is not None:
+            try:
+                found = self._remote(function, reroute, args, options, frame, is_here=is_here)
+            except LocalError as reason:
+                because = str(reason)
+                place = Place(function.__name__.strip("_"), layer_of(frame), because)
+                if self.graph.account.refuses(place):
+                    raise refusal(place) from None
+                if not torch.is_grad_enabled():  # a checkpoint, which makes no node
+                    self.graph.account.note(place)
+        result = function(*args, **options) if reroute is None or because else found
+        if nodes_made() != since:
+            is_row = reroute is not None and because is None
+            self.graph.label(result, since, getattr(function, "__name__", ""), frame, because, is_row=is_row)
+        return result
+
+    def _remote(
+        self,
+        function: Callable[..., Any],
+        reroute: Callable[..., Any],
+        args: tuple[Any, ...],
+        options: Mapping[str, Any],
+        frame: FrameType,
+        *,
+        is_here: bool,
+    ) -> Any:
+        """Returns the function's result with a gradient from the server; raises LocalError if it has none."""
+        if not torch.is_grad_enabled():
+            is_recorded = is_checkpointed(self)
+        elif any(map(_wants_gradient, (*args, *options.values()))):
+            if os.getpid() != self._process:
+                raise LocalError("this process was forked off the one that has the client")
+            return reroute(*args, **options, client=self._client if is_here else None)
+        else:
+            is_recorded = False
+        if not is_recorded:
+            self.graph.account.note(Place(function.__name__.strip("_"), layer_of(frame), UNRECORDED))
         return function(*args, **options)
 
-    def _look_through(self, tensors: Any) -> None:
-        """Notes the local gradients of a graph that this block has not seen being made."""
+    def _look_through(self, tensors: Any = None) -> None:
+        """Notes the backward calls of these tensors, by default of the results that are still alive."""
         for name in [name for name in vars(self) if name.startswith(_COMPILED_LOCAL)]:
-            self._stay_local(self.__dict__.pop(name), name.removeprefix(_COMPILED_LOCAL))
-        self._stay_local("TorchScript, or code outside of the block, has called it", *unnoted(tensors))
-
-    def _stay_local(self, because: str, *functions: str) -> None:
-        """Notes whose gradients are not the server's; raises InvalidFieldError in a strict block."""
-        places = [self.account.note(each, because) for each in functions]
-        if self._strict and places:
-            where = f"of {places[0].layer} " if places[0].layer else ""
-            remedy = "call it outside of the block, or leave strict out"
-            raise InvalidFieldError.at(places[0].function, f"{where}would stay local: {because}", remedy)
+            function = name.removeprefix(_COMPILED_LOCAL)
+            self.graph.account.note(Place(function, "", self.__dict__.pop(name)), "torch.compile")
+        self.graph.walk(tensors)
 
     def __str__(self) -> str:
         return "\n".join([self.account.table(), *([_COMPILED] if self._has_compiled else [])])

@@ -14,7 +14,7 @@ import torch
 from aclgrad._client.served import REFUSALS, served_by
 from aclgrad.errors import AclgradError
 from aclgrad.torch._account import Place, layer_of
-from aclgrad.torch._blocks import note_remote
+from aclgrad.torch._blocks import note_compiled
 from aclgrad.torch._clients import client_of
 from aclgrad.torch._rows import activations, normalisation, pooling, sampling
 from aclgrad.torch._rows.row import Operation
@@ -54,7 +54,7 @@ def _registered(row: Operation) -> Any:
         with _without_autocast(values[0].device.type):
             output = row.forward(*values[:-1])
         _check(row, values, output)
-        note_remote(row.function, values[-1])
+        note_compiled(row.function, values[-1])
         return output
 
     def infer(*values: Any) -> Any:

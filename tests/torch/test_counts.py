@@ -1,0 +1,116 @@
+"""The account against a count of what autograd runs: its engine's events, and the operators that each node calls."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.autograd.profiler import profile
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count
+
+import aclgrad.torch
+
+from .conftest import RecordingClient
+from .networks import NETWORKS, Step
+
+MOVING: Final = {
+    "_reshape_alias", "_unsafe_view", "add", "add_", "alias", "as_strided", "cat", "clone", "copy_", "detach",
+    "empty_like", "expand", "new_empty_strided", "new_zeros", "ones_like", "permute", "select", "select_backward",
+    "slice", "slice_backward", "split", "squeeze", "stack", "t", "transpose", "unsqueeze", "view", "zeros",
+    "zeros_like",
+}  # fmt: skip
+"""Operators that compute nothing; autograd itself adds the gradients of a tensor that is used twice."""
+HANDED_ON: Final = frozenset({"AddBackward0", "SubBackward0", "SumBackward0", "SumBackward1"})
+"""Arithmetic whose gradient may be the gradient that it gets."""
+SUMS: Final = frozenset({"torch::autograd::AccumulateGrad", "ExpandBackward0"})
+"""Nodes that add, and that are leaves and views all the same."""
+ON_CPU: Final = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward  # noqa: SLF001 - its only name
+ATTENTION: Final = {ON_CPU: lambda grad_out, *inputs, **_: sdpa_backward_flop_count(grad_out, *inputs[:3])}
+"""PyTorch's own formula, which it does not apply on the CPU."""
+
+
+class Operators(TorchDispatchMode):
+    """Notes which operators are called by the nodes of each name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.called: dict[str, set[str]] = defaultdict(set)
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        node = torch._C._current_autograd_node()  # noqa: SLF001 - nothing else tells
+        if node is not None:
+            self.called[node.name()].add(function.overloadpacket.__name__)
+        return function(*args, **(kwargs or {}))
+
+
+def counted(loss: Tensor) -> int:
+    """Returns how many nodes of the loss compute something in backward()."""
+    with Operators() as operators, profile() as events:
+        loss.backward()
+    ran = Counter(
+        event.name.removeprefix("autograd::engine::evaluate_function: ")
+        for event in events.function_events
+        if event.name.startswith("autograd::engine::evaluate_function: ")
+    )
+    computing = {name for name, called in operators.called.items() if called - MOVING} - SUMS
+    return sum(count for name, count in ran.items() if name in computing | HANDED_ON)
+
+
+def step_of(name: str) -> Step:
+    torch.manual_seed(3)
+    return NETWORKS[name]()
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_remote_and_local_calls_are_all_that_autograd_runs(client: RecordingClient, name: str) -> None:
+    step = step_of(name)
+    with aclgrad.torch.remote_backward(client) as remote:
+        loss = step()
+        loss.backward()
+    sums = Counter(place.whose for place in remote.account.calls.elements())
+    assert sums["remote"] == len(client.called)
+    assert sums["remote"] + sums["local"] + remote.account.arithmetic == counted(step_of(name)())
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_floating_point_operations_are_those_of_pytorch(client: RecordingClient, name: str) -> None:
+    with FlopCounterMode(display=False, custom_mapping=ATTENTION) as counter:
+        loss = step_of(name)()
+        forward = counter.get_total_flops()
+        loss.backward()
+    with aclgrad.torch.remote_backward(client) as remote:
+        loss = step_of(name)()
+    assert remote.account.flops.total() == counter.get_total_flops() - forward
+
+
+def test_a_checkpoint_is_not_computed_again_for_the_account(client: RecordingClient) -> None:
+    calls, layer = [], nn.Conv2d(3, 4, 3)
+    layer.requires_grad_(requires_grad=False)
+
+    def run(input: Tensor) -> Tensor:
+        calls.append(1)
+        return layer(input).square()
+
+    with aclgrad.torch.remote_backward(client) as remote:
+        loss = checkpoint(run, torch.randn(2, 3, 8, 8, requires_grad=True), use_reentrant=False).sum()
+    assert "0 of 3 backward calls" in str(remote)
+    assert len(calls) == 1
+    loss.backward()
+    assert len(calls) == 2
+    assert remote.account.calls.total() == 1
+
+
+def test_a_llama_is_nearly_all_local(client: RecordingClient) -> None:
+    with aclgrad.torch.remote_backward(client) as remote:
+        step_of("llama")().backward()
+    calls: Counter[str] = Counter()
+    for place, count in remote.account.calls.items():
+        calls[place.function] += count
+    assert calls == {"silu": 2, "linear": 14, "scaled_dot_product_attention": 2, "smooth_l1_loss": 1}
+    assert "\n2 of 60 backward calls are the server's\n0.0% of " in str(remote)

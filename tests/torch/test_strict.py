@@ -1,0 +1,204 @@
+"""Strict blocks refuse every function that stays local, and `allow` takes the names that the account prints."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+import aclgrad
+import aclgrad.torch
+from aclgrad.torch._account import Place
+from aclgrad.torch._graph import UNSEEN
+from aclgrad.torch._nodes import Kind, _kind_of
+
+from .conftest import RecordingClient
+
+IMAGES, ROWS = torch.randn(2, 3, 8, 8), torch.randn(4, 5)
+CLASSES = torch.tensor([1, 0, 2, 4])
+LOCAL: dict[str, tuple[nn.Module | Callable[[Tensor], Tensor], Tensor, str]] = {
+    "conv1d": (nn.Conv1d(3, 4, 3), IMAGES[..., 0], "conv1d"),
+    "conv2d": (nn.Conv2d(3, 4, 3), IMAGES, "conv2d"),
+    "conv3d": (nn.Conv3d(3, 4, 3), IMAGES[:, :, :, None].expand(-1, -1, 8, 8, 8), "conv3d"),
+    "conv_transpose2d": (nn.ConvTranspose2d(3, 4, 3), IMAGES, "conv_transpose2d"),
+    "linear": (nn.Linear(5, 4), ROWS, "linear"),
+    "linear without bias": (nn.Linear(8, 4, bias=False), IMAGES, "linear"),
+    "matmul": (lambda each: each @ each.mT, IMAGES, "matmul"),
+    "attention": (lambda each: functional.scaled_dot_product_attention(each, each, each), IMAGES,
+                  "scaled_dot_product_attention"),
+    "dropout": (nn.Dropout(0.5), ROWS, "dropout"),
+    "mse_loss": (lambda each: functional.mse_loss(each, ROWS + 1), ROWS, "mse_loss"),
+    "l1_loss": (lambda each: functional.l1_loss(each, ROWS + 1), ROWS, "l1_loss"),
+    "cross_entropy": (lambda each: functional.cross_entropy(each, CLASSES), ROWS, "nll_loss"),
+    "cross_entropy of probabilities": (lambda each: functional.cross_entropy(each, ROWS.softmax(1)), ROWS,
+                                       "cross_entropy"),
+    "lstm": (lambda each: nn.LSTM(5, 4)(each[:, None])[0], ROWS, "lstm"),
+    "gru": (lambda each: nn.GRU(5, 4)(each[:, None])[0], ROWS, "gru"),
+    "multi_head_attention": (lambda each: nn.MultiheadAttention(8, 2)(each[0], each[0], each[0])[0], IMAGES,
+                             "multi_head_attention_forward"),
+    "max_pool1d": (nn.MaxPool1d(2), IMAGES[0], "max_pool1d"),
+    "max_pool3d": (nn.MaxPool3d(2), IMAGES[:, :2, None].expand(-1, -1, 2, 8, 8), "max_pool3d"),
+    "avg_pool3d": (nn.AvgPool3d(2), IMAGES[:, :2, None].expand(-1, -1, 2, 8, 8), "avg_pool3d"),
+    "adaptive_max_pool2d": (nn.AdaptiveMaxPool2d(2), IMAGES, "adaptive_max_pool2d"),
+    "instance_norm": (nn.InstanceNorm2d(3), IMAGES, "instance_norm"),
+    "softmin": (nn.Softmin(1), ROWS, "softmin"),
+    "gumbel_softmax": (functional.gumbel_softmax, ROWS, "gumbel_softmax"),
+    "threshold": (nn.Threshold(0.1, 0), ROWS.double(), "threshold"),
+    "hardsigmoid": (nn.Hardsigmoid(), ROWS, "hardsigmoid"),
+    "bilinear": (nn.Upsample(scale_factor=2, mode="bilinear"), IMAGES, "interpolate"),
+    "bicubic": (nn.Upsample(scale_factor=2, mode="bicubic"), IMAGES, "interpolate"),
+    "nearest-exact": (nn.Upsample(scale_factor=2, mode="nearest-exact"), IMAGES, "interpolate"),
+    "area": (lambda each: functional.interpolate(each, 4, mode="area"), IMAGES, "interpolate"),
+    "constant pad": (nn.ZeroPad2d(1), IMAGES, "pad"),
+    "circular pad": (nn.CircularPad2d(1), IMAGES, "pad"),
+    "index": (lambda each: each[CLASSES % 4], ROWS, "index"),
+}  # fmt: skip
+
+
+class Wrapped(nn.Module):
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self.function(input)
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_what_stays_local_is_named_with_its_layer_refused_and_allowed(client: RecordingClient, name: str) -> None:
+    function, input, expected = LOCAL[name]
+    network = nn.Sequential(nn.Identity(), Wrapped(function))
+
+    def step() -> None:
+        network(input.clone().requires_grad_()).sum().backward()
+
+    with aclgrad.torch.remote_backward(client) as remote:
+        step()
+    (place,) = (each for each in remote.account.calls if each.whose == "local")
+    assert place.function == expected
+    assert place.layer.startswith("Sequential.1")
+    assert place.because != UNSEEN
+    with (
+        aclgrad.torch.remote_backward(client, strict=True),
+        pytest.raises(aclgrad.InvalidFieldError, match=rf'^.*{expected}.* of Sequential\.1.* allow=\["{expected}"\]'),
+    ):
+        step()
+    with aclgrad.torch.remote_backward(client, strict=True, allow=(expected,)):
+        step()
+
+
+def test_plain_arithmetic_is_no_reason_to_refuse(client: RecordingClient) -> None:
+    with aclgrad.torch.remote_backward(client, strict=True) as remote:
+        leaf = (ROWS.abs() + 1).requires_grad_()
+        mixed = (leaf * 2 - 1 / leaf + leaf.sqrt()).exp().log().clamp(0, 3).float().double().cumsum(0)
+        torch.where(mixed > 1, mixed, -mixed).pow(2).mean(0).norm().backward()
+    assert not remote.account.calls
+    assert remote.account.arithmetic == 16
+    assert str(remote).endswith("0 of 16 backward calls are the server's")
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor", "ignore:.*should not be inst:DeprecationWarning")
+def test_a_compiled_graph_is_refused_for_its_kernels_alone(client: RecordingClient) -> None:
+    def plain(each: Tensor) -> Tensor:
+        each = (each.contiguous().flatten()[None] * 2 - 1 / 3).clip(0).reshape(5, 4).mT.float().square()
+        each += torch.cat([each[:1], each[1:]]).multiply(2) / 3
+        return functional.relu(-each).sum(0, keepdim=True).to(torch.float32).expand(2, 5)
+
+    def kernels(each: Tensor) -> Tensor:
+        return functional.celu(plain(each)) @ ROWS.t()
+
+    for function, allow in ((plain, ()), (kernels, ("celu", "matmul"))):
+        compiled = torch.compile(function, backend="aot_eager")
+        with aclgrad.torch.remote_backward(client, strict=True, allow=allow):
+            compiled(ROWS.clone().requires_grad_()).sum().backward()
+    with (
+        pytest.raises(aclgrad.InvalidFieldError, match=r'celu would stay.*allow=\["celu", "matmul"\]'),
+        aclgrad.torch.remote_backward(client, strict=True),
+    ):
+        compiled(ROWS.clone().requires_grad_()).sum().backward()
+
+
+def test_an_error_counts_and_names_all_functions(client: RecordingClient) -> None:
+    network = nn.Sequential(
+        nn.Conv2d(3, 3, 3), nn.ReLU(), nn.Conv2d(3, 3, 3), nn.Dropout(), nn.Flatten(), nn.Linear(48, 2)
+    )
+    with pytest.raises(aclgrad.InvalidFieldError) as caught, aclgrad.torch.remote_backward(client, strict=True):
+        loss = network(IMAGES).sum()
+    assert 'allow=["conv2d", "dropout", "linear"]' in str(caught.value)
+    with aclgrad.torch.remote_backward(client, strict=True, allow={"dropout", "linear"}):
+        loss = network(IMAGES).sum()
+        with pytest.raises(aclgrad.InvalidFieldError, match=r"\(ConvolutionBackward0, 2 of the backward calls\)"):
+            loss.backward()
+
+
+@pytest.mark.parametrize("allow", ["conv2d", [1]])
+def test_allow_takes_names(client: RecordingClient, allow: object) -> None:
+    with pytest.raises(aclgrad.InvalidSettingError, match=r"allow is no list of names.*print\(remote\)"):
+        aclgrad.torch.remote_backward(client, allow=allow)  # type: ignore[arg-type]
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: object, input: Tensor) -> Tensor:
+        return input * 2
+
+    @staticmethod
+    def backward(ctx: object, grad_output: Tensor) -> Tensor:
+        return grad_output * 2
+
+
+class Mul(Doubled):
+    """Has the name of arithmetic."""
+
+
+@pytest.mark.parametrize("function", [Doubled, Mul])
+def test_a_function_of_a_user_is_a_kernel(client: RecordingClient, function: type[Doubled]) -> None:
+    with aclgrad.torch.remote_backward(client) as remote:
+        function.apply(ROWS.clone().requires_grad_()).sum().backward()
+    name = function.__name__
+    assert remote.account.calls == {Place(name, "", f"there is no operator for {name}"): 1}
+
+
+def test_a_node_counts_once_however_often_backward_runs(client: RecordingClient) -> None:
+    leaf = IMAGES.clone().requires_grad_()
+    with aclgrad.torch.remote_backward(client) as remote:
+        pooled = functional.max_pool2d(leaf, 2)
+        first, second = pooled.square().sum(), pooled.exp().sum()
+        first.backward(retain_graph=True)
+        first.backward(retain_graph=True)
+        torch.autograd.grad(second, leaf, retain_graph=True)
+        torch.autograd.backward([first, second])
+        functional.avg_pool2d(leaf, 2)  # nobody wants its gradient
+    assert remote.account.calls == {Place("max_pool2d", "", None): 1}
+    assert remote.account.arithmetic == 4
+
+
+def test_a_graph_counts_for_the_block_that_saw_it_being_made(client: RecordingClient) -> None:
+    leaf = IMAGES.clone().requires_grad_()
+    with aclgrad.torch.remote_backward(client) as first:
+        hidden = nn.Conv2d(3, 3, 3)(leaf)
+        with aclgrad.torch.remote_backward(client) as second:
+            functional.max_pool2d(hidden, 2).sum().backward()
+    assert first.account.calls == {Place("conv2d", "Conv2d", "there is no operator for conv2d"): 1}
+    assert second.account.calls == {Place("max_pool2d", "", None): 1}
+
+
+@pytest.mark.parametrize("is_reentrant", [True, False])
+def test_a_checkpoint_counts_once(client: RecordingClient, *, is_reentrant: bool) -> None:
+    network = nn.Sequential(nn.Conv2d(3, 3, 3), nn.MaxPool2d(2))
+    with aclgrad.torch.remote_backward(client) as remote:
+        checkpoint(network, IMAGES.clone().requires_grad_(), use_reentrant=is_reentrant).sum().backward()
+    assert remote.account.calls == {
+        Place("conv2d", "Sequential.0", "there is no operator for conv2d"): 1,
+        Place("max_pool2d", "Sequential.1", None): 1,
+    }
+    assert remote.account.arithmetic == 1
+
+
+def test_views_of_pytorch_are_no_calls() -> None:
+    """PyTorch has a second node for each function that returns a view, for the form of it that copies."""
+    views = [name for name in dir(torch._C._functions) if name.endswith("_copy") and not name.startswith("Test")]  # noqa: SLF001
+    assert len(views) > 20
+    assert {_kind_of(name, False) for name in views} == {Kind.MOVE}
