@@ -13,6 +13,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 import aclgrad
 import aclgrad.torch
@@ -84,6 +85,13 @@ def test_a_step_keeps_its_own_gradients_and_state_bit_by_bit(client: RecordingCl
     }
     assert not found.failed
     assert str(found).endswith("9 passed, 0 failed, 0 noted, 0 skipped")
+    lines = [" ".join(line.split()) for line in str(found).splitlines()]
+    assert lines[:4] == [
+        "5 of 8 backward calls of the step were compared",
+        "calls not compared layer because",
+        "1 conv2d Net.stem.0 there is no operator for conv2d",
+        "2 plain arithmetic",
+    ]
 
 
 @pytest.mark.parametrize(("factor", "index"), [(1.01, ...), (-1.0, ...), (np.nan, (1, 2, 3, 4)), (1.5, (1, 2, 3, 4))])
@@ -197,3 +205,45 @@ def test_a_server_that_goes_away_does_not_end_the_step() -> None:
         output.backward()
     assert network.stem[0].weight.grad is not None
     assert {row.verdict for row in found.rows} == {"skipped"}
+
+
+def test_what_was_not_compared_comes_first_with_its_reason(client: RecordingClient) -> None:
+    images = INPUT.clone().requires_grad_()
+    attention = nn.MultiheadAttention(8, 2)
+    with compare_backward(client) as found:
+        hidden = functional.max_pool2d(nn.Conv2d(3, 3, 1)(images), 3, 1, 1)
+        dilated = functional.max_pool2d(hidden, 2, dilation=2)
+        mixed = attention(hidden[0], hidden[0], hidden[0])[0]
+        unused = functional.silu(hidden)
+        loss = functional.cross_entropy(mixed.flatten(1), torch.tensor([1, 0, 2])) + dilated.exp().mean()
+        loss.backward(retain_graph=True)
+        loss.backward()
+    assert unused.requires_grad
+    calls = {(place.function, place.layer, place.because) for place in found.calls()}
+    assert calls == {
+        ("conv2d", "Conv2d", "there is no operator for conv2d"),
+        ("max_pool2d", "", None),
+        ("max_pool2d", "", "the operator has no dilation"),
+        ("multi_head_attention_forward", "MultiheadAttention", "there is no operator for multi_head_attention_forward"),
+        ("silu", "", "backward() has brought no gradient to it"),
+        ("cross_entropy", "", None),
+    }
+    # cross_entropy has two parts.
+    assert sum(count for place, count in found.calls().items() if place.because is None) == 3
+    head, titles, *lines = str(found).splitlines()
+    assert head.endswith(" backward calls of the step were compared")
+    assert titles.split() == ["calls", "not", "compared", "layer", "because"]
+    assert lines.index("") < next(number for number, line in enumerate(lines) if line.startswith("passed"))
+
+
+def test_checkpoints_and_compiled_graphs_are_reported_as_not_compared(client: RecordingClient) -> None:
+    pool = nn.MaxPool2d(2)
+    with compare_backward(client) as found:
+        checkpoint(pool, INPUT.clone().requires_grad_(), use_reentrant=True).sum().backward()
+        torch.compile(pool, backend="aot_eager")(INPUT.clone().requires_grad_()).sum().backward()
+        checkpoint(pool, INPUT.clone().requires_grad_(), use_reentrant=False).sum().backward()
+    reasons = {place.function: place.because for place in found.calls()}
+    assert "give it use_reentrant=False" in reasons["CheckpointFunction"]
+    assert "compare the model that is not compiled" in reasons["CompiledFunction"]
+    assert reasons["max_pool2d"] is None
+    assert str(found).startswith("1 of 6 backward calls of the step were compared")

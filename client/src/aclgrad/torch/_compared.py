@@ -4,11 +4,11 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ContextDecorator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -17,10 +17,17 @@ from torch.overrides import TorchFunctionMode
 from aclgrad._client.sync.client import Client
 from aclgrad.judgement.report import worst_first
 from aclgrad.judgement.rows import Finding, Origin, Row, Task, Verdict
-from aclgrad.torch._account import LocalError, aligned, layer_of
+from aclgrad.torch._account import ARITHMETIC, Account, LocalError, Place, aligned, grouped
 from aclgrad.torch._clients import number_of
 from aclgrad.torch._functions import rerouted
+from aclgrad.torch._graph import BACKWARD, Graph, nodes_made
 from aclgrad.torch._recorded import Expected, RecordedCall, Served
+
+_NOT_ARRIVED: Final = "backward() has brought no gradient to it"
+_OPAQUE: Final = {
+    "CheckpointFunction": "a reentrant checkpoint is computed again unseen; give it use_reentrant=False",
+    "CompiledFunction": "graphs of torch.compile are not seen; compare the model that is not compiled",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,8 @@ class compare_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as 
     backward() may also follow the block. When the gradient of an output arrives, the call is repeated in float64, by
     PyTorch in its own dtype, and by the server; the step goes on with its own gradient. `rows` has a row for each
     gradient: failed if the server's error is one that PyTorch could not have made. The graph keeps the arguments alive.
-    Calls in graphs of torch.compile, TorchScript and torch.func are not seen.
+    Calls in graphs of torch.compile, TorchScript and torch.func are not compared. Printed, it begins with the backward
+    calls that were not compared, by function, layer and reason, which `calls()` counts.
     """
 
     def __init__(self, client: Client) -> None:
@@ -52,6 +60,8 @@ class compare_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as 
         self.rows: list[Row] = []
         self._client = client
         self._functions = rerouted()
+        self._graph = Graph(Account(), (each.__name__ for each in self._functions), _OPAQUE)
+        self._outcomes: Counter[tuple[Place, str | None]] = Counter()
         self._worst: _Kept | None = None
         self._lock = threading.Lock()
         status = client.server_status()
@@ -65,29 +75,53 @@ class compare_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as 
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         options = dict(kwargs or {})
+        if torch.compiler.is_compiling():
+            return function(*args, **options)
+        if function in BACKWARD:
+            self._graph.walk(args[0] if args else next(iter(options.values())))
+        since, is_row = nodes_made(), function in self._functions
         result = function(*args, **options)
-        if function in self._functions and not torch.compiler.is_compiling():
+        if nodes_made() != since:
+            because = _NOT_ARRIVED if is_row else None
+            name = getattr(function, "__name__", "")
+            frame = sys._getframe(1)  # noqa: SLF001 - the only way to know the layer
+            places = self._graph.label(result, since, name, frame, because, is_row=is_row)
             first = result[0] if isinstance(result, tuple | list) else result
-            if isinstance(first, Tensor) and first.requires_grad:
-                self._watch(first, function, args, options)
+            if is_row and places and isinstance(first, Tensor) and first.requires_grad:
+                self._watch(first, function, args, options, places)
         return result
 
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        self._graph.walk()
+
     def _watch(
-        self, output: Tensor, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any]
+        self,
+        output: Tensor,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        options: Mapping[str, Any],
+        places: Sequence[Place],
     ) -> None:
-        layer = layer_of(sys._getframe(1))  # noqa: SLF001 - the only way to know the layer
         kind = output.device.type
         is_on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
         autocast = torch.get_autocast_dtype(kind) if is_on else None
         versions = _versions(args, options)
+        is_first = True
 
         def arrived(grad_output: Tensor) -> None:
+            nonlocal is_first
             call = RecordedCall(function, self._functions[function], args, options, grad_output, autocast)
-            self._compare(call, layer, is_changed=versions != _versions(args, options))
+            because = self._compare(call, places[0].layer, is_changed=versions != _versions(args, options))
+            if is_first:
+                is_first = False
+                with self._lock:
+                    self._outcomes.update((place, because) for place in places)
 
         output.register_hook(arrived)
 
-    def _compare(self, call: RecordedCall, layer: str, *, is_changed: bool) -> None:
+    def _compare(self, call: RecordedCall, layer: str, *, is_changed: bool) -> str | None:
+        """Takes a row for each gradient of the call; returns why it was not compared, or None."""
         begin = time.monotonic()
         names = call.names()
         try:
@@ -97,11 +131,13 @@ class compare_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as 
             found = {name: served.judge(name, expected, self._client) for name in served.gradients}
         except Exception as reason:  # the step is the user's: what goes wrong beside it is told in a row
             self._take(self._row(call, layer, "", Finding(Verdict.SKIPPED, str(reason)), begin))
-            return
+            return str(reason)
         kept = call.detached()
         for name, finding in found.items():
             row = self._row(call, layer, names[name], finding, begin)
             self._take(row, _Kept(row, kept, served, expected))
+        skipped = [finding.message for finding in found.values() if finding.verdict is Verdict.SKIPPED]
+        return skipped[0] if len(skipped) == len(found) else None
 
     def _row(self, call: RecordedCall, layer: str, name: str, finding: Finding, begin: float) -> Row:
         shape = tuple(call.grad_output.shape)
@@ -156,8 +192,32 @@ class compare_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as 
         }
         save_file({name: each.detach().cpu().contiguous().clone() for name, each in tensors.items()}, path, metadata)
 
+    def calls(self) -> Counter[Place]:
+        """Returns the backward calls of the step but for plain arithmetic; those that were compared have no reason."""
+        self._graph.walk()
+        calls = self._graph.account.calls.copy()
+        with self._lock:
+            outcomes = self._outcomes.copy()
+        for (place, because), count in outcomes.items():
+            count = min(count, calls[place])
+            calls[place] -= count
+            calls[replace(place, because=because)] += count
+        return +calls
+
+    def _coverage(self) -> list[str]:
+        """Returns how many calls of the step were compared, and a line for each function that was not."""
+        calls, arithmetic = self.calls(), self._graph.account.arithmetic
+        compared = sum(count for place, count in calls.items() if place.because is None)
+        lines = [("calls", "not compared", "layer", "because")]
+        for place, layers, count in grouped({place: count for place, count in calls.items() if place.because}):
+            lines.append((str(count), place.function, layers, place.because or ""))
+        if arithmetic:
+            lines.append((str(arithmetic), ARITHMETIC, "", ""))
+        head = f"{compared} of {calls.total() + arithmetic} backward calls of the step were compared"
+        return [head, *(aligned(lines) if len(lines) > 1 else []), ""]
+
     def __str__(self) -> str:
-        """Returns a line for each function and layer, the worst first, and a last one with the sums."""
+        """Returns what was compared, a line for each function and layer, the worst first, and one with the sums."""
         lines = [("verdict", "gradients", "of limit", "function", "gradient of", "because")]
         groups: dict[tuple[str, str, Verdict], list[Row]] = {}
         for row in worst_first(self.rows):
@@ -168,7 +228,7 @@ class compare_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as 
             lines.append((verdict, str(len(rows)), error, function, case, rows[0].message))
         counts = Counter(row.verdict for row in self.rows)
         sums = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
-        return "\n".join([*aligned(lines), sums])
+        return "\n".join([*self._coverage(), *aligned(lines), sums])
 
 
 def _versions(args: tuple[Any, ...], options: Mapping[str, Any]) -> list[int]:
