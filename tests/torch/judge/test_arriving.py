@@ -69,6 +69,19 @@ def test_a_use_that_the_dump_lacks_is_noted_and_no_failure(tmp_path: Path) -> No
     assert "a use is missing" in rows[LAYERS[0]].message
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_pytorch_s_own_errors_in_16_bits_are_no_failure(tmp_path: Path, seed: int) -> None:
+    torch.manual_seed(seed)
+    recording = Recording(tmp_path)
+    x, w = (torch.randn(shape).bfloat16().requires_grad_() for shape in ((8, 12), (10, 12)))
+    scores = recording.call("Functional.linear", x, w)
+    recording.call("Functional.cross_entropy", scores, torch.randint(10, (8,))).backward()
+    recording.write()
+    assert {row.verdict for row in judged(tmp_path).values()} == {Verdict.PASSED}
+    scale(tmp_path, "Functional.linear.0.backward.input.0", 1.05)
+    assert judged(tmp_path)["Functional.cross_entropy.0.backward"].verdict is Verdict.FAILED
+
+
 def test_without_the_call_that_made_the_argument_only_the_last_step_is_judged(tmp_path: Path) -> None:
     torch.manual_seed(0)
     recording = Recording(tmp_path)
