@@ -37,9 +37,9 @@ class Recording:
         outputs = function_of(api)(*args, **kwargs)
         listed = outputs if isinstance(outputs, tuple | list) else [outputs]
         forward["output"] = self._values(listed, f"{name}.forward.output")
-        node = next(tensors(outputs)).grad_fn
-        if node is not None:
-            node.register_hook(lambda *found: self._add_backward(f"{name}.backward", *found))
+        first = next(tensors(outputs), None)
+        if first is not None and first.grad_fn is not None:
+            first.grad_fn.register_hook(lambda *found: self._add_backward(f"{name}.backward", *found))
         return outputs
 
     def write(self) -> Path:
