@@ -22,9 +22,9 @@ from aclgrad.judge.runs import HALVES
 from aclgrad.judge.sides import factor_of, side_of
 from aclgrad.judge.source import Source
 from aclgrad.judgement.rows import Verdict
-from aclgrad.msprobe.dump import EntryError
 
 _NEAR: Final = 0.1
+_SHOWN: Final = 4
 _ROUNDING: Final = 2.0**-8
 """Of each partial sum of 16 bits."""
 
@@ -48,7 +48,7 @@ def with_arriving(source: Source, rows: Sequence[CallRow]) -> Iterator[CallRow]:
             continue
         try:
             side, info = _judged(source, made)
-        except (EntryError, NotJudgedError):
+        except Exception:  # one call must not end the others: its row stays as it is
             continue
         tensor = TensorRow(f"gradient that arrives at {made.by}.backward", *info, None, {TRAINING: side})
         for name in users:
@@ -114,7 +114,8 @@ def _judged(source: Source, made: _Made) -> tuple[Side, tuple[str, tuple[int, ..
         side = side if side.verdict is Verdict.FAILED else replace(side, message=message)
     if side.verdict is Verdict.FAILED:
         factor = factor_of(arrived, truth)
-        uses = ", ".join(dict.fromkeys(name for name, _ in made.uses))
+        users = list(dict.fromkeys(name for name, _ in made.uses))
+        uses = ", ".join(users[:_SHOWN]) + (f" and {len(users) - _SHOWN} others" if len(users) > _SHOWN else "")
         if factor is None or abs(factor - 1) > _NEAR:
             message = (
                 f"what arrives at {made.by}.backward is not what {uses} give it; one is wrong, or a use is missing"

@@ -11,7 +11,7 @@ from aclgrad.judge.modules import ModuleName, module_entry
 from aclgrad.judge.recorded import Recorded
 from aclgrad.judge.records import CallRow, is_forward
 from aclgrad.judgement.rows import Verdict
-from aclgrad.msprobe.dump import Dump, DumpError, Found, read_dump
+from aclgrad.msprobe.dump import Dump, DumpError, Entry, Found, read_dump
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class Source:
     apis: frozenset[str]
     indices: dict[str, int]
     """The places of all entries, by their names."""
+    entries: dict[str, Entry]
+    """The calls of functions, by their names without a pass."""
 
     @classmethod
     def of(cls, found: Found, apis: Collection[str] = ()) -> Self:
@@ -32,7 +34,8 @@ class Source:
         """
         dump = read_dump(found.path, is_forward_enough=True)
         place = "" if found.folder == Path() else found.folder.as_posix()
-        source = cls(dump, place, frozenset(apis), {name: index for index, name in enumerate(dump.data)})
+        indices = {name: index for index, name in enumerate(dump.data)}
+        source = cls(dump, place, frozenset(apis), indices, {entry.name: entry for entry in dump.entries})
         if not any(True for _ in source.names()):
             called = ", ".join(sorted({each.api for each in dump.entries})) or "none"
             raise DumpError(f"{found.path} has no call of {', '.join(apis)}; it has {called}")
@@ -40,8 +43,7 @@ class Source:
 
     def recorded(self, name: str) -> Recorded:
         """Returns the call of this name, "Functional.linear.3"; raises EntryError for one that is broken."""
-        entry = next(each for each in self.dump.entries if each.name == name)
-        return Recorded.of(entry, self.dump.tensor_folder)
+        return Recorded.of(self.entries[name], self.dump.tensor_folder)
 
     def names(self) -> Iterator[str]:
         """Yields the names of the wanted entries. Where functions are dumped, modules only repeat them."""
@@ -52,10 +54,9 @@ class Source:
 
     def calls(self, done: Collection[str] = ()) -> Iterator[Given | CallRow]:
         """Yields the wanted calls without those that are done, and a row for each entry that is no call."""
-        entries = {entry.name: entry for entry in self.dump.entries}
         for name in self.names():
             own, backward = _call_of(name), _backward_of(name)
-            entry = entries.get(own) or module_entry(self.dump, _forward_of(name))
+            entry = self.entries.get(own) or module_entry(self.dump, _forward_of(name))
             if (shown := line_of(name)) in done:
                 continue
             if entry is None or name not in (_forward_of(name), backward):

@@ -1,0 +1,42 @@
+"""`aclgrad judge` of dumps that the real msprobe makes on a CPU, whose results are right."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.frameworks.replaying import dump_steps
+from tests.torch.judge.judged import Judged, judge
+
+CONFIG = {"task": "tensor", "tensor": {"scope": [], "list": [], "data_mode": ["all"]}}
+PLANTED = "Functional.layer_norm.0.backward"
+
+
+@pytest.fixture(scope="module")
+def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a dump of three steps, in float32 and both halves."""
+    folder = tmp_path_factory.mktemp("judged") / "dump"
+    dump_steps(folder, CONFIG)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(dump: Path, tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    return judge(dump, tmp_path_factory.mktemp("judged") / "out")
+
+
+def test_no_right_result_is_wrong(found: Judged) -> None:
+    assert found.exit_code == 0, found.output
+    assert found.summary["failed"] == 0
+    assert found.summary["judged"] >= 0.95 * found.summary["calls"]
+
+
+def test_a_gradient_that_was_changed_is_the_first_wrong_call(dump: Path, tmp_path: Path) -> None:
+    (path,) = dump.glob(f"step0/*/dump_tensor_data/{PLANTED}.output.0.pt")
+    right = torch.load(path, weights_only=True)
+    torch.save(right * 1.01, path)
+    found = judge(dump, tmp_path / "out")
+    torch.save(right, path)
+    assert found.exit_code == 1
+    assert found.summary["first_wrong"]["name"] == PLANTED
+    assert found.summary["failed"] == 1
