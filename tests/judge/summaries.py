@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from random import Random
 
-from aclgrad.judge.records import SERVER, TRAINING, CallRow, Side, TensorRow
+from aclgrad.judge.records import NOT_RECORDED, SERVER, TRAINING, CallRow, Digests, Side, TensorRow
 from aclgrad.judge.report import Run
 from aclgrad.judge.summary import Summary
 from aclgrad.judgement.report import End
@@ -127,9 +127,9 @@ def with_rest(rows: list[CallRow]) -> list[CallRow]:
 def first_and_followers(rows: list[CallRow], at: int = -120, followers: int = 3) -> list[CallRow]:
     """Returns the rows with one wrong call, and calls that have taken its results as inputs."""
     rows = list(rows)
-    rows[at] = replace(wrong(rows[at]), digests=((), ("bad",)))
+    rows[at] = replace(wrong(rows[at]), digests=Digests(wrong=("bad",)))
     for each in range(at + 1, at + 1 + followers):
-        rows[each] = replace(wrong(rows[each], factor=20), digests=(("bad",), ("bad",)))
+        rows[each] = replace(wrong(rows[each], factor=20), digests=Digests(("bad",), ("bad",)))
     return rows
 
 
@@ -202,6 +202,23 @@ def two_sides() -> list[CallRow]:
     return where(rows, lambda row: skipped(row, f"the server {TARGET} refuses the call: too large"), "linear")
 
 
+def served() -> list[CallRow]:
+    """Returns a right step, of which a server has computed the backward passes of one API, one of them alone."""
+    rows = step(3)
+    own = [row for row in rows if row.is_backward and row.api == "Functional.relu"]
+    for row in own:
+        (tensor,) = row.tensors
+        rows[row.index] = replace(row, tensors=(replace(tensor, sides=tensor.sides | {SERVER: Side(Verdict.PASSED)}),))
+    for row in rows:
+        if row.is_backward and not row.has(SERVER):
+            reason = "the server refuses the call" if row.api.endswith("linear") else "no operator computes it"
+            rows[row.index] = replace(row, unserved=reason)
+    (tensor,) = rows[own[0].index].tensors
+    alone = replace(tensor, sides={SERVER: Side(Verdict.PASSED)})
+    rows[own[0].index] = replace(own[0], tensors=(alone,), message=f"{NOT_RECORDED}: a file is missing")
+    return rows
+
+
 def ranks() -> list[CallRow]:
     first = with_rest(step(40, place="step0/rank0"))
     second = [replace(row, place="step0/rank1") for row in first_and_followers(with_rest(step(40, seed=2)))]
@@ -216,6 +233,7 @@ CASES: dict[str, Callable[[], list[CallRow]]] = {
     "eighteen": lambda: where(where(with_rest(step()), wrong, "batch_norm", "backward", 18), noted, "linear"),
     "followers": lambda: with_rest(first_and_followers(step(), followers=9)),
     "sides": two_sides,
+    "served": served,
     "ranks": ranks,
     "many": many,
     "broken": broken,

@@ -61,6 +61,20 @@ def test_both_sides_are_named() -> None:
     assert "The server is wrong and training right in 1 call, first Functional.relu.19.backward" in text
 
 
+def test_what_the_server_has_not_computed_is_counted_by_reason_before_the_verdict() -> None:
+    text = " ".join(shown("served").split())
+    assert in_order(
+        text,
+        "26 calls: 26 judged, 0 not judged",
+        "server: 3 of 13 backward calls",
+        "not computed: Functional.batch_norm 3, Functional.conv2d 3, ",
+        ": no operator computes it",
+        "not computed: Functional.linear 1: the server refuses the call",
+        "1 call judged on the server alone: training is not judged: a file is missing",
+        "No judged call is wrong: 26 passed",
+    )
+
+
 @pytest.mark.parametrize(
     ("case", "changed", "is_green"),
     [
@@ -69,6 +83,7 @@ def test_both_sides_are_named() -> None:
         ("unjudged", {}, False),
         ("empty", {}, False),
         ("one", {}, False),
+        ("served", {}, False),
         ("clean", {"end": End.INTERRUPTED, "message": "interrupted", "exit_code": 130}, False),
     ],
 )

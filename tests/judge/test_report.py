@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from aclgrad.judge.embedded import MOST_TEXT
-from aclgrad.judge.records import SERVER, TRAINING, Side
+from aclgrad.judge.records import SERVER, TRAINING, CallRow, Side
 from aclgrad.judge.report import render
+from aclgrad.judge.results import told
 from aclgrad.judge.summary import Summary
 from aclgrad.judge.texts import figure
 from aclgrad.judgement.report import End
@@ -157,6 +158,22 @@ def test_a_result_that_failed_is_before_one_that_was_noted() -> None:
     row = replace(step(1)[0], verdict=Verdict.FAILED, tensors=(note, replace(bad, name="gradient of weight")))
     calls = Page(render(Summary.of([row]), run_of(Summary.of([row])))).calls
     assert [calls["texts"][tensor[0]] for tensor in calls["details"]["0"][2]] == ["gradient of weight", note.name]
+
+
+def test_what_the_server_has_not_computed_is_in_the_page_and_in_the_rows() -> None:
+    summary = Summary.of(CASES["served"]())
+    run = run_of(summary)
+    page = Page(render(summary, run))
+    assert in_order(
+        page.text, "server: 3 of 13 backward calls.", ": no operator computes it.", "No judged call is wrong"
+    )
+    assert page.kind("verdict") == "card notice"
+    fields = told(summary, run)
+    assert (fields["served"], fields["on_the_server_alone"]) == (3, 1)
+    assert sum(each["calls"] for each in fields["not_served"]) == 10
+    assert [CallRow.from_json(json.loads(json.dumps(row.to_json()))) for row in summary.rows] == [
+        replace(row, seconds=round(row.seconds, 4)) for row in summary.rows
+    ]
 
 
 def test_the_address_of_the_server_is_shown_once() -> None:

@@ -1,6 +1,7 @@
 """The terminal of a judgement: failed calls as they come, then coverage, the first wrong call, and APIs."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -9,9 +10,9 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from aclgrad.judge.records import SERVER, CallRow
+from aclgrad.judge.records import SERVER, TRAINING, CallRow
 from aclgrad.judge.report import Run, headline_of, is_clean, wrong_alone
-from aclgrad.judge.summary import Summary
+from aclgrad.judge.summary import Summary, Unjudged
 from aclgrad.judge.texts import (
     WORDS,
     counts_of,
@@ -19,9 +20,11 @@ from aclgrad.judge.texts import (
     figure,
     finding_of,
     followers_of,
+    listed,
     note_of,
     position_of,
     share_of,
+    sides_of,
 )
 from aclgrad.judgement.console import STYLES, element_of
 from aclgrad.judgement.report import End
@@ -79,8 +82,15 @@ class Display:
     def _coverage(self, summary: Summary) -> None:
         self._print(coverage_of(summary))
         unjudged = summary.unjudged
-        if not unjudged:
-            return
+        if len(unjudged) > 1 and len({each.reason for each in unjudged}) == 1:
+            apis = Counter({each.api: each.count for each in unjudged})
+            self._print(escape(f"{listed(apis)}: {unjudged[0].reason}"), _INDENT)
+        elif unjudged:
+            self._reasons(unjudged)
+        for line in sides_of(summary):
+            self._print(escape(line))
+
+    def _reasons(self, unjudged: Sequence[Unjudged]) -> None:
         reasons = table("API", "calls")
         reasons.add_column("reason", overflow="fold")
         for each in unjudged[:_MOST_REASONS]:
@@ -109,13 +119,15 @@ class Display:
         if not groups:
             return
         verdicts = [each for each in (Verdict.FAILED, Verdict.NOTED) if summary.count(each)]
-        lines = table("API", "calls", *verdicts, "error", "limit", "x limit")
+        # In 80 columns there is room for all sides, or for these two.
+        more = () if summary.has_server else ("calls", "x limit")
+        sides = ("training", "server", "PyTorch") if summary.has_server else ("error",)
+        lines = table("API", *more[:1], *verdicts, *sides, "limit", *more[1:])
         for group in groups:
             counts = [f"[{STYLES[each]}]{group.count(each):,}[/]" if group.count(each) else "" for each in verdicts]
-            figures = ["", ""]
-            if worst := group.worst.worst:
-                figures = [figure(worst[2].error), figure(worst[2].limit)]
-            lines.add_row(escape(group.api), f"{len(group.rows):,}", *counts, *figures, share_of(group.worst))
+            figures = _figures(group.worst, has_server=summary.has_server)
+            others = [f"{len(group.rows):,}", share_of(group.worst)] if more else []
+            lines.add_row(escape(group.api), *others[:1], *counts, *figures, *others[1:])
         self._console.print(lines, highlight=False)
         notes: dict[str, list[str]] = {}
         for group in groups:
@@ -130,6 +142,17 @@ class Display:
             self._console.print(Padding.indent(markup, indent), highlight=False)
         else:
             self._console.print(" " * indent + markup, soft_wrap=True, highlight=False)
+
+
+def _figures(row: CallRow, *, has_server: bool) -> list[str]:
+    """Returns the errors of the worst result and its limit: those of training, server and PyTorch, or the only one."""
+    if row.worst is None:
+        return [""] * (4 if has_server else 2)
+    tensor, _, worst = row.worst
+    if not has_server:
+        return [figure(worst.error), figure(worst.limit)]
+    sides = [figure(tensor.sides[each].error) if each in tensor.sides else "" for each in (TRAINING, SERVER)]
+    return [*sides, "" if tensor.pytorch_error is None else figure(tensor.pytorch_error), figure(worst.limit)]
 
 
 def _findings(row: CallRow) -> Iterator[str]:

@@ -141,7 +141,7 @@ class Judge:
         for pairs, of in ((pairs, each) for each in computed.layouts() for pairs in placed(call.gradients, each.wide)):
             found = _Found(inputs)
             for result, place in pairs:
-                found.take(result, partial(self._tensor, of, place=place))
+                found.take(result, partial(self._gradient, of, place=place))
             if best is None or not found.has_failed:
                 best = found
             if not best.has_failed:
@@ -166,6 +166,9 @@ class Judge:
         found.tensors.append(_row(results[0], None, Side(Verdict.PASSED)))
         found.notes.append(LAST_STEP)
         return found
+
+    def _gradient(self, computed: Computed, result: Result, place: Place) -> TensorRow:
+        return replace(self._tensor(computed, result, place), argument=place.owner(computed.wide))
 
     def _tensor(self, computed: Computed, result: Result, place: Place) -> TensorRow:
         recorded = result.tensor

@@ -6,6 +6,7 @@ A dump names no autograd node. On the device that made it, the last step of a fu
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from aclgrad.judge.recorded import Result
@@ -28,6 +29,14 @@ class Place:
         if self.gradient is not None:
             return _at(run.gradients, self.gradient)
         return None if self.argument is None else _at(run.of_arguments, self.argument)
+
+    def owner(self, run: Run) -> int | None:
+        """Returns the tensor of the arguments whose gradient this is, or None if it is a part of one, or of none."""
+        if self.gradient is None:
+            return self.argument
+        owner, own = run.owners[self.gradient], self.of(run)
+        whole = None if owner is None else run.of_arguments[owner]
+        return owner if own is not None and whole is not None and torch.equal(own, whole) else None
 
 
 def placed(recorded: tuple[Result | None, ...], run: Run) -> Iterator[list[tuple[Result, Place]]]:

@@ -11,6 +11,7 @@ TRAINING: Final = "training"
 SERVER: Final = "server"
 """What a server computes now from the same inputs."""
 LAST_STEP: Final = "the dump has only the last step of this function's backward pass"
+NOT_RECORDED: Final = "training is not judged"
 PICTURE_SIDE: Final = 24
 """The most rows and columns of a picture."""
 
@@ -79,6 +80,8 @@ class TensorRow:
     pytorch_error: float | None
     """The largest error of PyTorch's own run in the call's dtype; None without one."""
     sides: Mapping[str, Side]
+    argument: int | None = None
+    """Of a gradient: the place of its tensor among the tensors of the arguments, if it is that of one."""
 
     @property
     def elements(self) -> int:
@@ -90,12 +93,13 @@ class TensorRow:
     def to_json(self) -> dict[str, Any]:
         sides = {name: side.to_json() for name, side in self.sides.items()}
         fields = {"name": self.name, "dtype": self.dtype, "shape": self.shape, "pytorch_error": self.pytorch_error}
-        return {**fields, "sides": sides}
+        return {**fields, "sides": sides} | ({} if self.argument is None else {"argument": self.argument})
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         sides = {str(name): Side.from_json(each) for name, each in fields["sides"].items()}
-        return cls(str(fields["name"]), str(fields["dtype"]), tuple(fields["shape"]), fields["pytorch_error"], sides)
+        shape, argument = tuple(fields["shape"]), fields.get("argument")
+        return cls(str(fields["name"]), str(fields["dtype"]), shape, fields["pytorch_error"], sides, argument)
 
 
 class Digests(NamedTuple):
@@ -129,6 +133,8 @@ class CallRow:
     tensors: tuple[TensorRow, ...] = ()
     is_off: bool = False
     """Whether one of its inputs is a wrong result of an earlier call."""
+    unserved: str = ""
+    """Why a server has not computed this backward pass; empty if it has, or if no server was asked."""
     digests: Digests = _NO_DIGESTS
     seconds: float = 0.0
 
@@ -142,6 +148,10 @@ class CallRow:
     @property
     def is_backward(self) -> bool:
         return not is_forward(self.name)
+
+    def has(self, side: str) -> bool:
+        """Says whether this side of one of its tensors was judged."""
+        return any(side in each.sides for each in self.tensors)
 
     @property
     def worst(self) -> tuple[TensorRow, str, Side] | None:
@@ -163,6 +173,7 @@ class CallRow:
             "message": self.message,
             "tensors": [each.to_json() for each in self.tensors],
             "inputs_are_off": self.is_off,
+            "unserved": self.unserved,
             "digests": self.digests,
             "seconds": round(self.seconds, 4),
         }
@@ -178,6 +189,7 @@ class CallRow:
             str(fields["message"]),
             tuple(TensorRow.from_json(each) for each in fields["tensors"]),
             bool(fields["inputs_are_off"]),
+            str(fields["unserved"]),
             Digests(*(tuple(map(str, each)) for each in fields["digests"])),
             float(fields["seconds"]),
         )

@@ -12,7 +12,17 @@ import aclgrad
 from aclgrad.judge.embedded import Texts, embed
 from aclgrad.judge.records import SERVER, TRAINING, CallRow
 from aclgrad.judge.summary import Summary
-from aclgrad.judge.texts import WORDS, coverage_of, figure, followers_of, note_of, position_of, share_of, times_of
+from aclgrad.judge.texts import (
+    WORDS,
+    coverage_of,
+    figure,
+    followers_of,
+    note_of,
+    position_of,
+    share_of,
+    sides_of,
+    times_of,
+)
 from aclgrad.judgement.report import End
 from aclgrad.judgement.rows import Verdict
 from aclgrad.units import counted, span
@@ -43,7 +53,7 @@ class Run:
 
 def is_clean(summary: Summary, run: Run) -> bool:
     """Whether all is well, so that it may be green: a run without an error, and no call that was not judged."""
-    return run.exit_code == 0 and 0 < len(summary.rows) == summary.judged
+    return run.exit_code == 0 and summary.is_covered
 
 
 def headline_of(summary: Summary) -> str:
@@ -53,7 +63,7 @@ def headline_of(summary: Summary) -> str:
         return "No call was judged"
     if failed:
         return f"{failed:,} of {counted(judged, 'judged call')} {'is' if failed == 1 else 'are'} wrong"
-    return "Every call is right" if judged == len(summary.rows) else "No judged call is wrong"
+    return "Every call is right" if summary.is_covered else "No judged call is wrong"
 
 
 def render(summary: Summary, run: Run) -> str:
@@ -82,6 +92,7 @@ def render(summary: Summary, run: Run) -> str:
         "unjudged": summary.unjudged,
         "most": _MOST_LINES,
         "coverage": coverage_of(summary),
+        "by_side": sides_of(summary),
         "headline": headline_of(summary),
         "is_clean": is_clean(summary, run),
         "version": aclgrad.__version__,

@@ -81,7 +81,19 @@ def told(summary: Summary, run: Run) -> dict[str, Any]:
         "judged": summary.judged,
         **{str(verdict): summary.count(verdict) for verdict in Verdict},
         "not_judged": [{"api": each.api, "calls": each.count, "reason": each.reason} for each in summary.unjudged],
+        **(_told_of_server(summary) if run.target else {}),
         "first_wrong": None if first is None else {"place": first.place, "name": first.name},
+    }
+
+
+def _told_of_server(summary: Summary) -> dict[str, Any]:
+    reasons = summary.unserved.items()
+    return {
+        "served": summary.served,
+        "not_served": [
+            {"api": api, "calls": count, "reason": reason} for reason, apis in reasons for api, count in apis.items()
+        ],
+        "on_the_server_alone": summary.of_server_alone.total(),
     }
 
 

@@ -137,9 +137,17 @@ def _backward(outputs: Sequence[Tensor], leaves: Sequence[Tensor], grad_outputs:
     finally:
         handle.remove()
     places = {id(leaf): place for place, leaf in enumerate(leaves)}
-    owners = tuple(places.get(id(getattr(step, "variable", None))) for step, _ in node.next_functions)
+    owners = tuple(places.get(id(_variable(step))) for step, _ in node.next_functions)
     gradients = returned[0] if returned else ()
     return tuple(None if each is None else each.detach() for each in gradients), owners, tuple(found)
+
+
+def _variable(step: Any) -> Tensor | None:
+    """Returns the leaf that a step gives its gradient to, or None if it is no leaf's."""
+    # A call in place changes a copy of its argument.
+    if type(step).__name__ == "CloneBackward0":
+        ((step, _),) = step.next_functions
+    return getattr(step, "variable", None)
 
 
 def _given(output: Tensor, grad_outputs: Sequence[Tensor | None]) -> Tensor | None:

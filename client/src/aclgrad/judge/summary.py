@@ -83,8 +83,33 @@ class Summary:
 
     @property
     def has_server(self) -> bool:
-        """Whether a server has computed any of the calls."""
-        return any(SERVER in tensor.sides for row in self.rows for tensor in row.tensors)
+        """Whether a server was asked for any of the calls."""
+        return any(row.unserved or row.has(SERVER) for row in self.rows)
+
+    @property
+    def served(self) -> int:
+        """The backward passes that the server has computed."""
+        return sum(row.has(SERVER) for row in self.rows)
+
+    @property
+    def unserved(self) -> dict[str, Counter[str]]:
+        """The backward passes that the server has not computed, by reason and API, the most frequent reason first."""
+        reasons: dict[str, Counter[str]] = {}
+        for row in self.rows:
+            if row.unserved:
+                reasons.setdefault(row.unserved, Counter())[row.api] += 1
+        return dict(sorted(reasons.items(), key=lambda each: -each[1].total()))
+
+    @property
+    def of_server_alone(self) -> Counter[str]:
+        """The calls of which nothing recorded was judged, but what the server computes, by reason."""
+        return Counter(row.message for row in self.rows if row.has(SERVER) and not row.has(TRAINING))
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether each call was judged: what is recorded and, if a server was asked, each backward pass of it."""
+        is_whole = bool(self.rows) and self.judged == len(self.rows)
+        return is_whole and not self.unserved and not self.of_server_alone
 
     def wrong_only(self, side: str) -> list[CallRow]:
         """Returns the calls in which this side failed, and the other is right."""

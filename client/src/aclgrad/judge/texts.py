@@ -4,11 +4,13 @@ import math
 from collections import Counter
 from typing import Final
 
-from aclgrad.judge.records import CallRow, Side, TensorRow
+from aclgrad.judge.records import NOT_RECORDED, CallRow, Side, TensorRow
 from aclgrad.judge.summary import Group, Summary
 from aclgrad.judgement.rows import Verdict
 from aclgrad.units import counted
 
+_MOST_APIS: Final = 12
+_MOST_LINES: Final = 20
 NOT_JUDGED: Final = "not judged"
 WORDS: Final = {verdict: NOT_JUDGED if verdict is Verdict.SKIPPED else str(verdict) for verdict in Verdict}
 """The verdicts as readers see them."""
@@ -62,6 +64,27 @@ def coverage_of(summary: Summary) -> str:
     steps = summary.last_steps
     partly = f"; of {steps:,} of the backward passes the dump has the last step alone" if steps else ""
     return f"{counted(len(summary.rows), 'call')}: {summary.judged:,} judged, {rest:,} {NOT_JUDGED}{partly}"
+
+
+def sides_of(summary: Summary) -> list[str]:
+    """Returns what the server has computed and what it has not, and which calls it alone was judged of."""
+    if not summary.has_server:
+        return []
+    unserved = summary.unserved
+    asked = summary.served + sum(each.total() for each in unserved.values())
+    lines = [f"server: {summary.served:,} of {counted(asked, 'backward call')}"]
+    for reason, apis in unserved.items():
+        lines.append(f"not computed: {listed(apis)}: {reason}")
+    told = {f"{NOT_RECORDED}: {each.reason}" for each in summary.unjudged}
+    for why, count in summary.of_server_alone.items():
+        lines.append(f"{counted(count, 'call')} judged on the server alone" + ("" if why in told else f": {why}"))
+    return lines[:_MOST_LINES]
+
+
+def listed(apis: Counter[str]) -> str:
+    """Returns how many calls each API has, the most frequent first."""
+    most = ", ".join(f"{api} {count:,}" for api, count in apis.most_common(_MOST_APIS))
+    return f"{most} and {counted(len(apis) - _MOST_APIS, 'further API')}" if len(apis) > _MOST_APIS else most
 
 
 def counts_of(summary: Summary) -> str:
