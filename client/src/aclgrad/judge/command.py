@@ -1,28 +1,33 @@
 """The command line of a judgement: flags to a run, and a run to an exit code."""
 
 import time
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import torch
 
+from aclgrad.errors import DeadlinePassedError
 from aclgrad.judge.arriving import with_arriving
 from aclgrad.judge.display import Display
-from aclgrad.judge.judging import Judge, line_of
+from aclgrad.judge.judging import Given, Judge, line_of
 from aclgrad.judge.memory import within_memory
-from aclgrad.judge.records import CallRow
+from aclgrad.judge.records import TRAINING, CallRow
 from aclgrad.judge.report import Run
 from aclgrad.judge.results import Results
 from aclgrad.judge.source import Source
 from aclgrad.judge.summary import Summary
 from aclgrad.judgement.command import end
-from aclgrad.judgement.report import End
+from aclgrad.judgement.report import GONE, End
 from aclgrad.judgement.rows import Verdict
 from aclgrad.msprobe.dump import DumpError, Found, find_dumps
 from aclgrad.tables import new_console
+
+Calls = Iterator[Given | CallRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,52 +50,89 @@ def judge(options: Options) -> None:
 
 def _judge(options: Options) -> Run:
     dumps = find_dumps(options.dump)
-    sources = _sources(dumps, options.apis)
+    sources, own = readable(dumps, options.apis), Judge(options.precision)
+
+    def rows(_: Source, calls: Calls) -> Iterator[CallRow]:
+        for call in calls:
+            yield from [call] if isinstance(call, CallRow) else own.rows(call)
+
+    return run("judge", options, dumps, sources, rows)
+
+
+def run(
+    program: str,
+    options: Options,
+    dumps: Sequence[Found],
+    sources: Sequence[Source | CallRow],
+    rows: Callable[[Source, Calls], Iterator[CallRow]],
+    *,
+    target: str = "",
+    of: Mapping[str, Any] | None = None,
+) -> Run:
+    """Shows and writes the rows of the dumps' calls, which `rows` makes of those that an earlier run has not.
+
+    `of` is what else runs that resume each other have in common.
+    """
     display = Display(new_console(), verbose=options.verbose)
-    of = {
+    common = {
         "dumps": {found.folder.as_posix(): found.digest() for found in dumps},
         "apis": sorted(options.apis),
         "precision": options.precision,
         "pytorch": torch.__version__,
+        **(of or {}),
     }
     ended, message = End.COMPLETE, ""
     begin = time.monotonic()
     with ExitStack() as stack:
-        results = stack.enter_context(Results.open(options.out, of, resume=options.resume)) if options.out else None
-        rows = list(results.earlier) if results else []
+        results = stack.enter_context(Results.open(options.out, common, resume=options.resume)) if options.out else None
+        taken = list(results.earlier) if results else []
         stack.enter_context(within_memory())
+        stack.enter_context(warnings.catch_warnings())
+        # PyTorch warns of calls of the training, of which nothing can be changed here.
+        warnings.simplefilter("ignore", UserWarning)
+        resumed = "; --resume goes on where it ended" if results else ""
         try:
-            for row in _rows(sources, rows, Judge(options.precision), display):
-                rows.append(row)
+            for row in _rows(sources, taken, rows, display):
+                taken.append(row)
                 if results:
                     results.take(row)
                 display.take(row)
-            rows = [row for source in sources for row in _completed(source, rows)]
+            taken = [row for source in sources for row in _completed(source, taken)]
         except KeyboardInterrupt:
-            resumed = "; --resume goes on where it ended" if results else ""
-            ended, message = End.INTERRUPTED, f"interrupted after {len(rows)} calls{resumed}"
-        summary = Summary.of(rows)
-        code = exit_code(summary, ended, require_all=options.require_all)
+            ended, message = End.INTERRUPTED, f"interrupted after {len(taken)} calls{resumed}"
+        except (*GONE, DeadlinePassedError) as error:
+            ended, message = End.SERVER_GONE, f"the server went away: {error}{resumed}"
+        summary = Summary.of(taken)
+        if target and ended is End.COMPLETE and not summary.served:
+            message = "the server has computed no call; `aclgrad judge` judges a dump without one"
+        code = exit_code(summary, ended, require_all=options.require_all, is_served=bool(target))
         seconds = time.monotonic() - begin
-        run = Run("judge", str(options.dump), "", torch.__version__, options.precision, ended, message, code, seconds)
-        display.end(summary, run)
+        pytorch, precision = torch.__version__, options.precision
+        found = Run(program, str(options.dump), target, pytorch, precision, ended, message, code, seconds)
+        display.end(summary, found)
         if results:
-            click.echo(f"report: {results.end(summary, run)}")
-    return run
+            click.echo(f"report: {results.end(summary, found)}")
+    return found
 
 
-def exit_code(summary: Summary, ended: End, *, require_all: bool) -> int:
-    """Returns 0 if all judged calls passed, 1 if one failed or is missing, 2 if none was judged, 130 after Ctrl-C."""
+def exit_code(summary: Summary, ended: End, *, require_all: bool, is_served: bool = False) -> int:
+    """Returns 0 if all judged calls passed, 1 if one failed or is missing, 2 if none was judged, 130 after Ctrl-C.
+
+    It is also 2 if the server went away, or if there is one that computed nothing. What is missing is the judgement of
+    what is recorded: operators are for some functions only.
+    """
     if ended is End.INTERRUPTED:
         return 130
+    if ended is End.SERVER_GONE:
+        return 2
     if summary.count(Verdict.FAILED):
         return 1
-    if not summary.judged:
+    if not summary.judged or (is_served and not summary.served):
         return 2
-    return 1 if require_all and summary.judged < len(summary.rows) else 0
+    return 1 if require_all and not all(row.has(TRAINING) for row in summary.rows) else 0
 
 
-def _sources(dumps: Sequence[Found], apis: tuple[str, ...]) -> list[Source | CallRow]:
+def readable(dumps: Sequence[Found], apis: tuple[str, ...]) -> list[Source | CallRow]:
     """Returns the dumps, or a row for one that cannot be read; raises DumpError if none can be."""
     sources: list[Source | CallRow] = []
     errors = []
@@ -117,7 +159,10 @@ def _completed(source: Source | CallRow, rows: Sequence[CallRow]) -> Iterator[Ca
 
 
 def _rows(
-    sources: Sequence[Source | CallRow], earlier: Sequence[CallRow], judge: Judge, display: Display
+    sources: Sequence[Source | CallRow],
+    earlier: Sequence[CallRow],
+    rows: Callable[[Source, Calls], Iterator[CallRow]],
+    display: Display,
 ) -> Iterator[CallRow]:
     """Yields the rows of all calls that have none yet."""
     done: dict[str, set[str]] = {}
@@ -130,8 +175,4 @@ def _rows(
             continue
         own = done.get(source.place, set())
         with display.of(sum(1 for name in source.names() if name not in own)):
-            for call in source.calls(own):
-                if isinstance(call, CallRow):
-                    yield call
-                else:
-                    yield from judge.rows(call)
+            yield from rows(source, source.calls(own))
