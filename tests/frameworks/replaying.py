@@ -1,18 +1,24 @@
 """Dumps of the real msprobe, replays of them, and what its own check says of them."""
 
 import csv
+import importlib
 import json
 import os
 import subprocess
 import sys
+import tempfile
+import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import torch
 from click.testing import CliRunner
 
 from aclgrad.commands import program
+from tools.benchmarks import torchvision_kernel
 from tools.serving import Server
 
+_LOADING: Final = threading.Lock()
 Details = dict[str, dict[str, str]]
 
 
@@ -20,6 +26,15 @@ def dump_steps(folder: Path, config: dict[str, Any], *flags: str, **variables: s
     """Has msprobe write a dump; see `tests.frameworks.dumping`."""
     command = [sys.executable, "-m", "tests.frameworks.dumping", str(folder), json.dumps(config), *flags]
     subprocess.run(command, check=True, capture_output=True, timeout=200, env=os.environ | variables)
+    _load_torchvision()
+
+
+def _load_torchvision() -> None:
+    """The dumps' RoI align is torchvision's, so the error of PyTorch's own run in 16 bits has to be its error."""
+    with _LOADING, tempfile.TemporaryDirectory() as stubs:
+        if not hasattr(torch.ops.torchvision, "roi_align"):
+            torchvision_kernel.load(Path(stubs))
+            importlib.import_module("torchvision")
 
 
 def replay(server: Server, dump: Path, out: Path, exit_code: int = 0) -> Path:
@@ -27,6 +42,12 @@ def replay(server: Server, dump: Path, out: Path, exit_code: int = 0) -> Path:
     done = CliRunner().invoke(program, arguments, catch_exceptions=False)
     assert done.exit_code == exit_code, done.output[-3000:]
     return out
+
+
+def judged_rows(folder: Path) -> list[dict[str, Any]]:
+    """Returns the rows of a run, without its summary."""
+    lines = map(json.loads, (folder / "rows.jsonl").read_text().splitlines())
+    return [line for line in lines if "summary" not in line]
 
 
 def details_of(folder: Path, step: str = "") -> Path:

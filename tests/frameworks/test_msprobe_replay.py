@@ -1,6 +1,5 @@
 """`aclgrad replay` of dumps that the real msprobe makes, beside its own acc_check and its comparison of two sides."""
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 import aclgrad
 from aclgrad.replay import command
 from tests.frameworks.msprobe_oracle import ask
-from tests.frameworks.replaying import acc_check, details_of, dump_steps, judged, replay, rows_of
+from tests.frameworks.replaying import acc_check, details_of, dump_steps, judged, judged_rows, replay, rows_of
 from tools.serving import Server
 
 CONFIGS = {"tensor": {"task": "tensor", "tensor": {"scope": [], "list": [], "data_mode": ["all"]}}}
@@ -78,8 +77,8 @@ def test_every_served_function_is_compared(replayed: Path) -> None:
         *("adaptive_avg_pool2d", "adaptive_avg_pool3d", "avg_pool2d", "batch_norm", "grid_sample", "interpolate"),
         *("layer_norm", "max_pool2d", "max_pool2d_with_indices", "max_unpool2d", "max_unpool3d", "pad"),
     }
-    rows = [json.loads(line) for line in (replayed / "rows.jsonl").read_text().splitlines()]
-    assert not [row for row in rows if row.get("verdict") == "failed"]
+    rows = judged_rows(replayed)
+    assert not [row for row in rows if row["verdict"] == "failed"]
 
 
 def test_the_local_tables_are_the_other_side(replayed: Path, tmp_path: Path) -> None:
@@ -102,6 +101,7 @@ def test_one_percent_is_an_error_to_both(
     wrong = {name for name in judged(rows_of(ours)) if ".avg_pool2d." in name}
     assert wrong
     assert {name for name, verdict in verdicts.items() if verdict == "error"} == wrong
-    rows = [json.loads(line) for line in (tmp_path / "out" / "rows.jsonl").read_text().splitlines()]
-    failed = {row["operator"] for row in rows if row.get("verdict") == "failed"}
-    assert failed == {"Functional.avg_pool2d"}
+    failed = [row for row in judged_rows(tmp_path / "out") if row["verdict"] == "failed"]
+    assert {row["name"].split(".")[1] for row in failed} == {"avg_pool2d"}
+    verdicts = [{side: each["verdict"] for side, each in row["tensors"][0]["sides"].items()} for row in failed]
+    assert all(each["server"] == "failed" and each.get("training", "passed") == "passed" for each in verdicts)

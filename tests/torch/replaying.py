@@ -26,12 +26,12 @@ def sample(folder: Path, dtype: torch.dtype = torch.float32, task: str = "tensor
     for number in range(copies):
         x = drawn(2, 3, 8, 8, dtype=dtype, grad=True)
         gradient = drawn(2, 3, 4, 4, dtype=dtype) * 1e-4
-        dump.add(f"Functional.max_pool2d.{number}", [x, 2], gradient, {"return_indices": True}, outputs=2)
-        dump.add(f"Functional.pad.{number}", [x, [1, 1]], drawn(2, 3, 8, 10, dtype=dtype), {"mode": "constant"})
-        dump.add(f"Functional.avg_pool2d.{number}", [x, 2, 2], gradient)
-        dump.add(f"Functional.celu.{number}", [x], drawn(2, 3, 8, 8, dtype=dtype))
+        dump.record(f"Functional.max_pool2d.{number}", [x, 2], gradient, {"return_indices": True})
+        dump.record(f"Functional.pad.{number}", [x, [1, 1]], drawn(2, 3, 8, 10, dtype=dtype), {"mode": "constant"})
+        dump.record(f"Functional.avg_pool2d.{number}", [x, 2, 2], gradient)
+        dump.record(f"Functional.celu.{number}", [x], drawn(2, 3, 8, 8, dtype=dtype))
         weight, bias = drawn(8, dtype=dtype, grad=True), drawn(8, dtype=dtype, grad=True)
-        dump.add(f"Functional.layer_norm.{number}", [x, [8], weight, bias, 1e-5], drawn(2, 3, 8, 8, dtype=dtype))
+        dump.record(f"Functional.layer_norm.{number}", [x, [8], weight, bias, 1e-5], drawn(2, 3, 8, 8, dtype=dtype))
     return dump.write()
 
 
@@ -40,6 +40,20 @@ class Replayed:
     exit_code: int
     output: str
     folder: Path
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        summary: dict[str, Any] = json.loads((self.folder / "rows.jsonl").read_text().splitlines()[0])["summary"]
+        return summary
+
+    def sides(self, side: str) -> dict[str, str]:
+        """Returns the verdicts on one side, by calls and tensors: "avg_pool2d.0 gradient of input"."""
+        return {
+            f"{row['name'].split('.', 1)[1].removesuffix('.backward')} {tensor['name']}": own["verdict"]
+            for row in self.rows
+            for tensor in row["tensors"]
+            if (own := tensor["sides"].get(side))
+        }
 
     @property
     def rows(self) -> list[dict[str, Any]]:

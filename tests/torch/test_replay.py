@@ -2,19 +2,27 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from torch.nn import functional
 
-import aclgrad
 from aclgrad.commands import program
-from aclgrad.replay import command
+from aclgrad.judge.matching import Place
+from aclgrad.judge.others import OTHERS
+from aclgrad.judge.runs import Run
 from tests.torch.dumps import Dump
 from tests.torch.replaying import drawn, replay, sample
+from tests.wrong_servers import changed, of_gradients
 from tools.serving import Server
+
+SERVED = (
+    "max_pool2d.0 gradient of input",
+    "avg_pool2d.0 gradient of input",
+    *(f"layer_norm.0 gradient of {name}" for name in ("input", "weight", "bias")),
+)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
@@ -24,15 +32,13 @@ def test_served_calls_pass_and_others_are_counted(
 ) -> None:
     found = replay(sample(tmp_path / "dump", dtype, task), server, tmp_path / "out", "--local", "cpu")
     assert found.exit_code == 0, found.output
-    cases = {row["case"]: row["verdict"] for row in found.rows}
-    assert cases.pop("Functional.pad.0") == "skipped"
-    assert set(cases) == {
-        "Functional.max_pool2d.0 input",
-        "Functional.avg_pool2d.0 input",
-        *(f"Functional.layer_norm.0 {name}" for name in ("input", "weight", "bias")),
-    }
-    assert set(cases.values()) <= {"passed", "noted"}
-    assert "left out: 1 call of" in found.output
+    sides = found.sides("server")
+    assert set(sides) == set(SERVED)
+    assert set(sides.values()) <= {"passed", "noted"}
+    assert "server: 3 of 5 backward calls\n" in found.output
+    assert "not computed: Functional.celu 1: no operator computes this gradient\n" in found.output
+    assert "not computed: Functional.pad 1: there is no operator for constant pads\n" in found.output
+    assert found.summary["served"] == 3
     statuses = {row[0]: row[2] for row in found.table("result")}
     # acc_check judges halves by relative errors alone, which rounding makes large where a gradient is near 0.
     assert statuses.pop("Functional.layer_norm.0") == "pass" or dtype is not torch.float32
@@ -44,18 +50,27 @@ def test_served_calls_pass_and_others_are_counted(
     names = [row[0] for row in found.table("details")]
     assert names == [row[0] for row in found.table("details", "local")]
     assert names[-3:] == [f"Functional.layer_norm.0.backward.output.{number}" for number in range(3)]
-    assert "<h1>aclgrad replay</h1>" in (tmp_path / "out" / "report.html").read_text()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "<h1>aclgrad replay" in page
+    assert page.index("server: 3 of 5 backward calls") < page.index("No judged call is wrong</p>")
 
 
-class WrongClient(aclgrad.Client):
-    """Plants an error in the gradients of one operator."""
+def test_both_sides_of_a_gradient_are_one_tensor_and_all_passes_are_judged(server: Server, tmp_path: Path) -> None:
+    found = replay(sample(tmp_path / "dump"), server, tmp_path / "out")
+    assert "10 calls: 10 judged, 0 not judged\n" in found.output
+    training = found.sides("training")
+    assert set(training.values()) == {"passed"}
+    assert set(SERVED) < set(training)
+    assert len(training) == len(SERVED) + 2 + 6, "gradients that only training has, and results of forward passes"
 
-    operator = "avg_pool2d_backward"
-    plant = staticmethod(lambda gradient: gradient)
 
-    def execute(self, name: str, *args: Any, **options: Any) -> Any:
-        found = super().execute(name, *args, **options)
-        return self.plant(found) if name == self.operator else found
+def test_without_tensors_the_server_is_the_only_side(server: Server, tmp_path: Path) -> None:
+    found = replay(sample(tmp_path / "dump", task="statistics"), server, tmp_path / "out")
+    assert found.sides("training") == {}
+    assert found.output.count("the dump has no elements of its tensors") == 1
+    assert "10 calls: 3 judged, 7 not judged\n" in found.output
+    assert "3 calls judged on the server alone\n" in found.output
+    assert found.summary["on_the_server_alone"] == 3
 
 
 def one_percent(gradient: np.ndarray) -> np.ndarray:
@@ -82,27 +97,132 @@ PLANTED = {"1 % off": one_percent, "one element": one_element, "sign": np.negati
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("plant", PLANTED)
-def test_a_planted_error_is_found_named_and_located(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, plant: str
+def test_a_planted_error_of_the_server_is_found_named_and_located(
+    server: Server, tmp_path: Path, dtype: torch.dtype, plant: str
 ) -> None:
     """The gradients are about 1e-4, where acc_check itself lets everything pass."""
-    monkeypatch.setattr(command, "Client", WrongClient)
-    monkeypatch.setattr(WrongClient, "plant", staticmethod(PLANTED[plant]))
-    bundle = tmp_path / "wrong.zip"
-    found = replay(sample(tmp_path / "dump", dtype), server, tmp_path / "out", "--bundle", str(bundle))
+    bundle, dump = tmp_path / "wrong.zip", sample(tmp_path / "dump", dtype)
+    change = of_gradients("avg_pool2d_backward", lambda each: PLANTED[plant](each.copy()))
+    with changed(server.address, change) as wrong:
+        found = replay(dump, wrong, tmp_path / "out", "--bundle", str(bundle))
     assert found.exit_code == 1, found.output
     (row,) = [row for row in found.rows if row["verdict"] == "failed"]
-    assert (row["operator"], row["case"]) == ("Functional.avg_pool2d", "Functional.avg_pool2d.0 input")
+    (tensor,) = row["tensors"]
+    assert (row["name"], tensor["name"]) == ("Functional.avg_pool2d.0.backward", "gradient of input")
+    assert {name: side["verdict"] for name, side in tensor["sides"].items()} == {
+        "training": "passed",
+        "server": "failed",
+    }
+    assert "The server is wrong and training right in 1 call, first Functional.avg_pool2d.0.backward" in found.output
+    worst = [index for index, *_ in tensor["sides"]["server"]["worst"]]
     if plant in ("one element", "NaN"):
-        assert row["worst"][0]["index"] == [1, 2, 3, 4]
+        assert worst[0] == [1, 2, 3, 4]
     if plant == "tail":
-        assert all(each["index"][:3] == [1, 2, 3] and each["index"][3] >= 4 for each in row["worst"])
+        assert all(index[:3] == [1, 2, 3] and index[3] >= 4 for index in worst)
     again = CliRunner().invoke(program, ["call", "--bundle", str(bundle), "--target", server.address])
     assert again.exit_code == 0, again.output
     assert "passed   avg_pool2d_backward" in again.output
     assert "not those of the bundle" in again.output
-    # The worst is what a reader sees first.
-    assert (tmp_path / "out" / "report.html").read_text().index("avg_pool2d.0 input") < 4000
+
+
+def dump_of_pool(folder: Path, factor: float, dtype: torch.dtype = torch.float32) -> Path:
+    """Returns a dump of one call, whose recorded gradient is so many times what is right."""
+    dump = Dump(folder)
+    x = drawn(2, 3, 8, 8, dtype=dtype, grad=True)
+    dump.record("Functional.avg_pool2d.0", [x, 2], drawn(2, 3, 4, 4, dtype=dtype), change=lambda each: each * factor)
+    return dump.write()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("recorded", "computed"), [(5, 1), (1, 5), (5, 5), (1, 1)])
+def test_each_side_has_its_verdict(
+    server: Server, tmp_path: Path, dtype: torch.dtype, recorded: float, computed: float
+) -> None:
+    dump = dump_of_pool(tmp_path / "dump", recorded, dtype)
+    with changed(server.address, of_gradients("avg_pool2d_backward", lambda each: each * computed)) as target:
+        found = replay(dump, target, tmp_path / "out")
+    verdicts = {
+        side: "passed" if factor == 1 else "failed" for side, factor in (("training", recorded), ("server", computed))
+    }
+    name = "avg_pool2d.0 gradient of input"
+    assert {side: found.sides(side)[name] for side in verdicts} == verdicts
+    assert found.exit_code == (0 if recorded == computed == 1 else 1)
+    assert ("Training is wrong and the server right" in found.output) is (recorded > computed)
+    assert ("The server is wrong and training right" in found.output) is (recorded < computed)
+    assert ("Every call is right: 2 passed" in found.output) is (recorded == computed == 1)
+    if recorded == 5:
+        assert "training: gradient of input" in found.output
+        assert "all together are " in found.output
+        assert found.summary["first_wrong"] == {"place": "", "name": "Functional.avg_pool2d.0.backward"}
+
+
+def test_figures_are_those_of_float64_and_of_pytorch_in_the_dtype(server: Server, tmp_path: Path) -> None:
+    dump = Dump(tmp_path / "dump")
+    x, gradient = drawn(4, 64, dtype=torch.bfloat16, grad=True), drawn(4, 64, dtype=torch.bfloat16)
+    dump.record("Functional.softmax.0", [x, -1], gradient)
+    (_, row) = replay(dump.write(), server, tmp_path / "out").rows
+    (own,) = torch.autograd.grad(functional.softmax(x, -1), x, gradient)
+    wide = x.detach().double().requires_grad_()
+    (truth,) = torch.autograd.grad(functional.softmax(wide, -1), wide, gradient.double())
+    (tensor,) = row["tensors"]
+    assert tensor["pytorch_error"] == pytest.approx((own - truth).abs().max().item(), rel=1e-6)
+    assert tensor["sides"]["server"]["error"] <= (own - truth).abs().max().item()
+    assert tensor["argument"] == 0
+
+
+@pytest.mark.parametrize("factor", [1, 5])
+def test_a_gradient_that_the_dump_has_not_is_a_tensor_of_its_own(server: Server, tmp_path: Path, factor: float) -> None:
+    """The last step of cross entropy returns the gradient of log_softmax's result."""
+    dump = Dump(tmp_path / "dump")
+    arguments = [drawn(3, 8, grad=True), torch.tensor([1, 7, 0])]
+    dump.record("Functional.cross_entropy.0", arguments, torch.tensor(1.0))
+    with changed(server.address, of_gradients("log_softmax_backward", lambda each: each * factor)) as target:
+        found = replay(dump.write(), target, tmp_path / "out")
+    assert found.exit_code == (0 if factor == 1 else 1), found.output
+    assert found.sides("server") == {"cross_entropy.0 gradient of input": "passed" if factor == 1 else "failed"}
+    assert found.sides("training") == {
+        "cross_entropy.0.forward output.0": "passed",
+        "cross_entropy.0 gradient.0": "passed",
+    }
+
+
+def test_a_function_in_place_has_both_sides(server: Server, tmp_path: Path) -> None:
+    dump = Dump(tmp_path / "dump")
+    dump.record("Functional.relu.0", [drawn(2, 3, 8, grad=True)], drawn(2, 3, 8), {"inplace": True})
+    found = replay(dump.write(), server, tmp_path / "out")
+    name = "relu.0 gradient of input"
+    assert (found.sides("training")[name], found.sides("server")[name]) == ("passed", "passed"), found.output
+
+
+def test_a_part_of_a_gradient_is_not_the_gradient() -> None:
+    """The last step of x * f(x) gives its argument one of two parts."""
+    parts = torch.ones(3), torch.ones(3) * 2
+    run = Run((), parts, owners=(0, 0), of_arguments=(parts[0] + parts[1],))
+    assert [Place(gradient=each).owner(run) for each in (0, 1)] == [None, None]
+    whole = Run((), parts, owners=(1, None), of_arguments=(None, parts[0].clone()))
+    assert [Place(gradient=each).owner(whole) for each in (0, 1)] == [1, None]
+    assert Place(argument=1).owner(whole) == 1
+
+
+def test_what_the_server_has_not_computed_has_its_reason(server: Server, tmp_path: Path) -> None:
+    path = sample(tmp_path / "dump")
+    told = json.loads(path.read_text())
+    del told["data"]["Functional.layer_norm.0.forward"]
+    argument = told["data"]["Functional.celu.0.forward"]["input_args"][0]
+    gradient = told["data"]["Functional.celu.0.backward"]["input"][0]
+    told["data"] |= {
+        "Module.act.ReLU.forward.0": {"input_args": [argument], "input_kwargs": {}, "output": [gradient]},
+        "Module.act.ReLU.backward.0": {"input": [gradient], "output": [gradient]},
+    }
+    path.write_text(json.dumps(told))
+    found = replay(path, server, tmp_path / "out")
+    reasons = {row["name"].split(".")[1]: row["unserved"] for row in found.rows if row["unserved"]}
+    assert reasons == {
+        "layer_norm": "the dump has no forward pass of this call",
+        "act": "a module; a dump of level L1 has the functions in it",
+        "celu": "no operator computes this gradient",
+        "pad": "there is no operator for constant pads",
+    }
 
 
 def test_calls_are_chosen_by_api(server: Server, tmp_path: Path) -> None:
@@ -111,13 +231,11 @@ def test_calls_are_chosen_by_api(server: Server, tmp_path: Path) -> None:
         (
             (["--api", "avg_pool2d"], ["Functional.avg_pool2d.0", "Functional.avg_pool2d.1"]),
             (["--api", "Functional.avg_pool2d.1"], ["Functional.avg_pool2d.1"]),
-            (["--api", "Functional.celu", "--all"], ["Functional.celu.0", "Functional.celu.1"]),
         )
     ):
         found = replay(dump, server, tmp_path / str(number), *flags)
         assert [row[0] for row in found.table("result")] == expected
-    assert found.exit_code == 2
-    assert "no operator computes" in found.output
+        assert sorted({row["name"].rpartition(".")[0] for row in found.rows}) == expected
 
 
 def test_the_numbers_of_a_statistics_dump_do_not_depend_on_what_is_chosen(server: Server, tmp_path: Path) -> None:
@@ -144,30 +262,34 @@ def test_every_rank_and_step_has_tables_of_its_own(server: Server, tmp_path: Pat
     (tmp_path / "dump" / "step0" / "rank1" / "dump.json").write_text("{")
     found = replay(tmp_path / "dump", server, tmp_path / "out")
     assert found.exit_code == 0
-    (row,) = [row for row in found.rows if row["case"] == ranks[1]]
+    (row,) = [row for row in found.rows if row["place"] == ranks[1]]
     assert row["verdict"] == "skipped"
     assert "rank1/dump.json is cut off" in row["message"]
-    assert row["message"] in found.output
+    assert "".join(row["message"].split()) in "".join(found.output.split()), "a terminal breaks the line"
     for rank in (ranks[0], ranks[2]):
         assert len(found.table("result", rank)) == 4
-        assert f"{rank} Functional.avg_pool2d.0 input" in {row["case"] for row in found.rows}
+        assert sum(row["place"] == rank for row in found.rows) == 10
+    assert replay(tmp_path / "dump", server, tmp_path / "again", "--require-all").exit_code == 1
 
 
-def test_a_run_that_compares_nothing_says_why(server: Server, tmp_path: Path) -> None:
+def test_all_that_is_recorded_may_be_required(server: Server, tmp_path: Path) -> None:
+    assert replay(sample(tmp_path / "dump"), server, tmp_path / "out", "--require-all").exit_code == 0
+    statistics = sample(tmp_path / "statistics", task="statistics")
+    assert replay(statistics, server, tmp_path / "other", "--require-all").exit_code == 1
+
+
+def test_a_run_in_which_the_server_computes_nothing_says_so(server: Server, tmp_path: Path) -> None:
     dump = Dump(tmp_path / "celu")
-    dump.add("Functional.celu.0", [drawn(2, 3, grad=True)], drawn(2, 3))
+    dump.record("Functional.celu.0", [drawn(2, 3, grad=True)], drawn(2, 3))
     dump.write()
     for rank in ("rank0", "rank1"):
-        path = sample(tmp_path / "ranks" / rank)
-        told = json.loads(path.read_text())
-        told["data"] = {key: value for key, value in told["data"].items() if key.endswith("backward")}
-        path.write_text(json.dumps(told))
-    why = "nothing was compared: "
+        (tmp_path / "ranks" / rank).mkdir(parents=True)
+        (tmp_path / "ranks" / rank / "dump.json").write_text(json.dumps({"data": {}}))
     for name, dumped, flags, expected in (
-        ("served", tmp_path / "celu", [], f"{why}no operator computes a call with a backward pass"),
-        ("all", tmp_path / "celu", ["--all"], f"{why}no operator computes the gradient of this API"),
-        ("ranks", tmp_path / "ranks", [], "no dump of 2 can be replayed; the first: "),
-        ("one", tmp_path / "ranks" / "rank0", [], "dump.json holds backward passes only; dump again with data_mode"),
+        ("celu", tmp_path / "celu", [], "the server has computed no call; `aclgrad judge` judges a dump without one"),
+        ("others", sample(tmp_path / "sample"), ["--api", "celu"], "server: 0 of 1 backward call\n"),
+        ("ranks", tmp_path / "ranks", [], "no dump of 2 can be judged; the first: "),
+        ("one", tmp_path / "ranks" / "rank0", [], "dump.json holds no call; dump again with level"),
     ):
         found = replay(dumped, server, tmp_path / "out" / name, *flags)
         assert (found.exit_code, expected in found.output) == (2, True), found.output
@@ -175,17 +297,15 @@ def test_a_run_that_compares_nothing_says_why(server: Server, tmp_path: Path) ->
 
 def test_rows_that_did_not_fail_are_shown_if_asked_for(server: Server, tmp_path: Path) -> None:
     dump = sample(tmp_path / "dump")
-    found = replay(dump, server, tmp_path / "out")
-    assert "passed   " not in found.output
-    assert "complete: " in found.output
-    assert "passed   replay Functional.avg_pool2d" in replay(dump, server, tmp_path / "all", "-v").output
+    assert "passed Functional" not in replay(dump, server, tmp_path / "out").output
+    assert "passed Functional.avg_pool2d.0.backward\n" in replay(dump, server, tmp_path / "all", "-v").output
 
 
 def test_regions_are_pooled_from_tensors(server: Server, tmp_path: Path) -> None:
-    dump = Dump(tmp_path / "dump")
+    dump, api = Dump(tmp_path / "dump"), "torchvision.ops.roi_align"
     x, boxes = drawn(2, 3, 8, 8, grad=True), torch.tensor([[0, 0, 0, 7, 7], [1, 1, 1, 6, 6.0]])
     options = {"spatial_scale": 1.0, "sampling_ratio": 2, "aligned": True}
-    dump.add("torchvision.ops.roi_align.0", [x, boxes, [4, 4]], drawn(2, 3, 4, 4), options)
+    dump.record(f"{api}.0", [x, boxes, [4, 4]], drawn(2, 3, 4, 4), options, function=OTHERS[api])
     found = replay(dump.write(), server, tmp_path / "out")
     assert found.exit_code == 0, found.output
-    assert [row["verdict"] for row in found.rows] == ["passed"]
+    assert list(found.sides("server").values()) == ["passed"]

@@ -127,7 +127,8 @@ def test_every_operator_and_every_spelling_is_replayed(
     dump = Dump(tmp_path / "dump")
     named = {**{f"{api}.0": each for api, each in CALLS.items()}, **PADS, **VOLUMES}
     for name, (args, grad_output, options) in named.items():
-        dump.add(name, args, grad_output, options)
+        function = None if name in PADS else served_apis()[name.rpartition(".")[0]].function
+        dump.record(name, args, grad_output, options, function=function)
     called: list[str] = []
 
     class Recording(RecordingClient):
@@ -138,9 +139,12 @@ def test_every_operator_and_every_spelling_is_replayed(
     monkeypatch.setattr(command, "Client", Recording)
     found = replay(dump.write(), server, tmp_path / "out")
     assert found.exit_code == 0, found.output
-    told = {row["case"]: row for row in found.rows}
-    assert {case: row["message"] for case, row in told.items() if row["verdict"] not in ("passed", "noted")} == {}
-    assert {case.rpartition(" ")[0] for case in told} == named.keys()
+    told = {row["name"]: row for row in found.rows}
+    assert {name: row["message"] for name, row in told.items() if row["verdict"] not in ("passed", "noted")} == {}
+    assert {name: row["unserved"] for name, row in told.items() if row["unserved"]} == {}
+    assert told.keys() == {f"{name}.{each}" for name in named for each in ("forward", "backward")}
+    assert found.summary["served"] == len(named)
+    assert found.summary["on_the_server_alone"] == 0
     assert set(called) == OPERATORS.keys() - ELSEWHERE
 
 

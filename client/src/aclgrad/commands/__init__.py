@@ -52,6 +52,13 @@ def _target_option(help: str, default: str | None = TARGET) -> Callable[..., Any
 
 _target: Final = _target_option("The server: host:port or unix:path; several with commas.")
 _json: Final = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+_precision: Final = click.option(
+    "--precision",
+    type=click.Choice(("auto", "float32", "hf32", "float16")),
+    default="auto",
+    show_default=True,
+    help="What products of float32 may be rounded to; auto notes which one it was.",
+)
 _verbose: Final = click.option("-v", "--verbose", is_flag=True, help="Show all rows, not only those that failed.")
 
 
@@ -272,14 +279,8 @@ def compare_command(**given: Any) -> None:
 @click.argument("dump", type=click.Path(exists=True, path_type=Path))
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="The folder of rows and report.")
 @click.option("--api", "apis", multiple=True, metavar="NAME", help="Judge this API alone: conv2d; repeatable.")
-@click.option(
-    "--precision",
-    type=click.Choice(("auto", "float32", "hf32", "float16")),
-    default="auto",
-    show_default=True,
-    help="What products of float32 may be rounded to; auto notes which one it was.",
-)
-@click.option("--require-all", is_flag=True, help="Exit with 1 also if a call could not be judged.")
+@_precision
+@click.option("--require-all", is_flag=True, help="Exit with 1 also if a recorded call could not be judged.")
 @click.option("--resume", is_flag=True, help="Go on where an earlier run with this --out ended.")
 @_verbose
 def judge_command(**given: Any) -> None:
@@ -305,20 +306,22 @@ def judge_command(**given: Any) -> None:
 )
 @click.option("--api", "apis", multiple=True, metavar="NAME", help="Replay this API alone: max_pool2d; repeatable.")
 @click.option("--local", type=click.Choice(("cpu", "cuda")), help="Also write the tables of PyTorch here.")
-@click.option("--all", "every", is_flag=True, help="Also list the calls that no operator computes.")
+@_precision
+@click.option("--require-all", is_flag=True, help="Exit with 1 also if a recorded call could not be judged.")
 @click.option("--resume", is_flag=True, help="Go on where an earlier run with this --out ended.")
-@click.option("--bundle", type=_FILE, help="Write the call of the worst gradient that failed, to repeat it.")
+@click.option("--bundle", type=_FILE, help="Write the server's worst call that failed, to repeat it.")
 @click.option("--force", is_flag=True, help="Replace the bundle if the file exists.")
 @click.option("--timeout-s", type=_SECONDS, default=120.0, show_default=True, help="Time limit of one call.")
 @_verbose
 def replay_command(**given: Any) -> None:
-    """Compares the gradients of an msprobe dump with float64 and PyTorch.
+    """Says what is wrong in an msprobe dump, and what a server computes wrong of it.
 
-    DUMP is a dump.json, or a folder: every step and rank in it. The server at TARGET computes its backward calls. The
-    tables are those that
+    DUMP is a dump.json, or a folder: every one in it. Results in the dump are judged as by `aclgrad judge`. Beside
+    them, the server at TARGET computes the backward calls for which there is an operator. The tables are those that
     `msprobe api_precision_compare` reads.
 
-    Exits with 0 if no gradient is wrong, 1 if one is, 2 if nothing could be compared, 130 if interrupted.
+    Exits with 0 if every judged call is right on both sides, 1 if one is wrong, 2 if none could be judged or the server
+    computed none, 130 if interrupted.
     """
     with _importing():
         from aclgrad.replay.command import Options, replay

@@ -10,12 +10,12 @@ from aclgrad.check.repetition import repeated
 from aclgrad.check.target import Target
 from aclgrad.compare.calls import AT_ONCE, Answer, Call, NotComparedError
 from aclgrad.errors import RequestError
+from aclgrad.judge.source import Source
 from aclgrad.judgement import comparison
 from aclgrad.judgement.rows import Finding
-from aclgrad.msprobe.dump import Entry, EntryError, Found, find_dumps, tensors
+from aclgrad.msprobe.dump import DumpError, Entry, EntryError, Found, find_dumps, tensors
 from aclgrad.operators.cases import arrays_of
-from aclgrad.replay.engine import Job
-from aclgrad.replay.source import Source
+from aclgrad.replay.source import Job, read_jobs, served_entries
 from aclgrad.torch._account import LocalError
 from aclgrad.torch._recorded import Expected, RecordedCall, Served
 
@@ -65,19 +65,25 @@ def dump_calls(dump: Path, only: Collection[str]) -> Iterator[Call]:
 
     Their questions have to be asked in this order, each once: random inputs depend on those before.
     """
+    is_empty = True
     for found in find_dumps(dump):
-        yield from _calls_of(found, only)
+        for call in _calls_of(found, only):
+            yield call
+            is_empty = False
+    if is_empty:
+        remedy = "dump again with data_mode all, and call backward() before stop()"
+        raise DumpError(f"{dump} has no backward pass of a function that an operator differentiates; {remedy}")
 
 
 def _calls_of(found: Found, only: Collection[str]) -> Iterator[Call]:
-    source = Source.of(found, only, every=False)
-    place = "" if found.folder == Path() else f"{found.folder.as_posix()} "
-    jobs = source.jobs(set(source.names))
-    wanted = set(source.names)
-    for entry in source.dump.entries:
-        if entry.name in wanted:
-            dtype, shape = _output_of(entry)
-            yield Call(f"{entry.prefix}.{entry.api}", dtype, shape, place + entry.name, partial(DumpQuestion.of, jobs))
+    source = Source.of(found, only)
+    place = f"{source.place} " if source.place else ""
+    entries = served_entries(source)
+    names = {entry.name for entry in entries}
+    jobs = read_jobs(source.dump, lambda entry: entry.name in names)
+    for entry in entries:
+        dtype, shape = _output_of(entry)
+        yield Call(f"{entry.prefix}.{entry.api}", dtype, shape, place + entry.name, partial(DumpQuestion.of, jobs))
 
 
 def _output_of(entry: Entry) -> tuple[str, tuple[int, ...]]:

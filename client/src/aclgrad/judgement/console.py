@@ -42,10 +42,10 @@ class Display:
             yield
         self._progress = None
 
-    def take(self, row: Row, *, ends: bool = True) -> None:
-        """Shows one row, if readers want it; `ends` says whether it ends what the bar counts."""
+    def take(self, row: Row) -> None:
+        """Shows one row, if readers want it."""
         if self._progress is not None:
-            self._progress.update(self._bar, advance=int(ends), description=escape(f"{row.check} {row.operator}"))
+            self._progress.update(self._bar, advance=1, description=escape(f"{row.check} {row.operator}"))
         if not self._verbose and row.verdict is not Verdict.FAILED:
             return
         style = STYLES[row.verdict]

@@ -1,57 +1,45 @@
-"""The calls of one dump: which of them are replayed, and each as a call that can be repeated."""
+"""The calls of a dump whose gradients operators compute, each as a call that can be repeated."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Self
 
 from torch import Tensor
 
-from aclgrad.msprobe.dump import Dump, DumpError, Entry, EntryError, Found, read_dump
-from aclgrad.msprobe.values import Values, first_random, read_values
+from aclgrad.judge.source import Source
+from aclgrad.msprobe.dump import Dump, Entry, EntryError
+from aclgrad.msprobe.values import Values, read_values
 from aclgrad.replay.apis import Api, served_apis
-from aclgrad.replay.engine import Job
 from aclgrad.torch._recorded import RecordedCall
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A dump, and the names of the calls that are wanted of it."""
+class Job:
+    """One API of a dump, "Functional.pad.0", and its call, or why there is none."""
 
-    dump: Dump
-    names: tuple[str, ...]
-    left_out: int
-    """The calls with a backward pass that no operator computes, if they are not wanted."""
-    shifted_by: str
-    """The first call that draws random numbers itself: later ones do not get those of acc_check. Empty if none does."""
+    name: str
+    call: RecordedCall | None
+    reason: str = ""
 
-    @classmethod
-    def of(cls, found: Found, apis: Collection[str], *, every: bool) -> Self:
-        """Chooses the calls with a backward pass of these APIs, or of all that are served; `every` adds the others.
+    @property
+    def api(self) -> str:
+        """The API without the number of the call."""
+        return self.name.rpartition(".")[0]
 
-        An API may be named as "max_pool2d", "Functional.max_pool2d" or, a single call, "Functional.max_pool2d.0".
-        Raises DumpError if the dump cannot be replayed.
-        """
-        dump = read_dump(found.path)
-        served = served_apis()
-        if apis and not any(_names(each) & set(apis) for each in dump.entries):
-            called = ", ".join(sorted({each.api for each in dump.entries if _api(each) in served})) or "none"
-            raise DumpError(f"{found.path} has no call of {', '.join(apis)}; of those that are served it has {called}")
-        asked = [each for each in dump.entries if each.backward is not None and (not apis or _names(each) & set(apis))]
-        names = tuple(each.name for each in asked if every or _api(each) in served)
-        random = None if dump.tensor_folder.is_dir() else first_random(dump)
-        return cls(dump, names, len(asked) - len(names), random.name if random else "")
 
-    def jobs(self, names: Collection[str]) -> Iterator[Job]:
-        """Yields the calls of these names with their tensors, or with the reason why one cannot be repeated."""
-        served = served_apis()
-        for entry, values in read_values(self.dump, lambda each: each.name in names):
-            api = served.get(_api(entry))
-            if api is None:
-                yield Job(entry.name, None, "no operator computes the gradient of this API")
-            elif isinstance(values, EntryError):
-                yield Job(entry.name, None, str(values))
-            else:
-                yield _job(entry, values, api)
+def served_entries(source: Source) -> list[Entry]:
+    """Returns the wanted calls with a backward pass of those APIs that operators differentiate."""
+    served, wanted = served_apis(), set(source.names())
+    return [each for each in source.dump.entries if f"{each.name}.backward" in wanted and _api(each) in served]
+
+
+def read_jobs(dump: Dump, wanted: Callable[[Entry], bool]) -> Iterator[Job]:
+    """Yields those of the `served_entries` that are wanted, with tensors or with the reason why there are none."""
+    served = served_apis()
+    for entry, values in read_values(dump, wanted):
+        if isinstance(values, EntryError):
+            yield Job(entry.name, None, str(values))
+        else:
+            yield _job(entry, values, served[_api(entry)])
 
 
 def _job(entry: Entry, values: Values, api: Api) -> Job:
@@ -65,7 +53,3 @@ def _job(entry: Entry, values: Values, api: Api) -> Job:
 
 def _api(entry: Entry) -> str:
     return f"{entry.prefix}.{entry.api}"
-
-
-def _names(entry: Entry) -> set[str]:
-    return {entry.api, _api(entry), entry.name}
