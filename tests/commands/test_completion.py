@@ -36,7 +36,18 @@ def test_operators_are_completed(command: str) -> None:
 
 
 def test_commands_and_flags_are_completed() -> None:
-    assert completed("") == ["bench", "call", "check", "compare", "doctor", "judge", "operators", "replay", "serve", "status"]
+    assert completed("") == [
+        "bench",
+        "call",
+        "check",
+        "compare",
+        "doctor",
+        "judge",
+        "operators",
+        "replay",
+        "serve",
+        "status",
+    ]
     assert completed("status --w") == ["--watch"]
     assert completed("check --only la") == ["layouts", "latency"]
 
