@@ -14,7 +14,7 @@ from aclgrad.judge import dropout
 from aclgrad.judge.apis import Api, NotJudgedError, find_apis
 from aclgrad.judge.lower_precision import ROUNDINGS, RoundedProducts
 from aclgrad.judge.recorded import Recorded, tensors_of
-from aclgrad.judge.runs import HALVES, SINGLE, WIDE, Dtypes, Run, run
+from aclgrad.judge.runs import HALVES, NARROW, SINGLE, WIDE, Dtypes, Run, run
 from aclgrad.judge.terms import absolute_number, function_of_terms, is_product
 from aclgrad.judge.watching import Seen, watch
 from aclgrad.msprobe.dump import EntryError
@@ -48,6 +48,10 @@ class Computed:
         return self._first in HALVES or any(
             each.dtype in HALVES for each in tensors_of((self.call.args, self.call.kwargs))
         )
+
+    def is_pointwise(self, result: Tensor) -> bool:
+        """Says whether each element of a result follows from one element of each argument."""
+        return self.seen.is_pointwise and result.shape == self.wide.outputs[0].shape
 
     def terms_of(self, result: Tensor) -> float:
         """Returns how many terms an element of the result is the sum of, at most and on the average."""
@@ -89,6 +93,11 @@ class Computed:
     def own(self) -> Run:
         """The run in the dtype of the arguments, as autocast has cast them."""
         return self._run(Dtypes(_SAME, self._first))
+
+    @cached_property
+    def narrow(self) -> Run:
+        """The run in float32 of a call in float64: its errors are those of float64, but for their size."""
+        return self._run(Dtypes(NARROW, self._first))
 
     @cached_property
     def terms(self) -> Run | None:

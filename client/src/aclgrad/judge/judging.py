@@ -28,6 +28,8 @@ PRECISIONS: Final = ("auto", "float32", "hf32", "float16")
 _LEAST_ELEMENTS: Final = 8
 _LONGEST_REASON: Final = 300
 """In characters."""
+_DOUBLE_OF_SINGLE: Final = 2.0**-29
+"""The unit of float64 beside that of float32."""
 _SLOW: Final = 2**28
 """The most operations of a run in float16, for which PyTorch's kernels on a CPU are some 200 times slower."""
 
@@ -190,9 +192,15 @@ class Judge:
     def _side(self, computed: Computed, recorded: Tensor, place: Place, truth: Tensor, single: Tensor) -> Side:
         """Returns the finding; what widens a limit and costs another run is computed where it decides."""
         dtype = computed.rounded_dtype(recorded)
-        basis = Basis(truth, single, None, computed.terms_of(truth), dtype)
+        basis = Basis(truth, single, None, computed.terms_of(truth), dtype, is_pointwise=computed.is_pointwise(truth))
         limit = limit_of(basis)
         side = side_of(recorded, truth, limit, single)
+        if side.verdict is Verdict.FAILED and truth.dtype == recorded.dtype:
+            narrow = place.of(computed.narrow)
+            if narrow is not None and narrow.shape == truth.shape:
+                basis = replace(basis, error=largest_error(narrow, truth) * _DOUBLE_OF_SINGLE)
+                limit = limit_of(basis)
+                side = side_of(recorded, truth, limit, single)
         if (
             side.verdict is Verdict.FAILED
             and (terms := place.of(computed.terms) if computed.terms else None) is not None
@@ -273,8 +281,15 @@ def line_of(text: str) -> str:
 
 
 def _digests(tensors: Sequence[Tensor]) -> tuple[str, ...]:
-    """Returns the digests; those of small tensors, which are often equal by chance, are empty."""
-    return tuple(_digest(each) if each.numel() >= _LEAST_ELEMENTS else "" for each in tensors)
+    """Returns the digests; those of small and constant tensors, which are often equal by chance, are empty."""
+    return tuple(
+        _digest(each) if each.numel() >= _LEAST_ELEMENTS and not _is_constant(each) else "" for each in tensors
+    )
+
+
+def _is_constant(tensor: Tensor) -> bool:
+    elements = tensor.detach().reshape(-1)
+    return bool((elements == elements[0]).all())
 
 
 def _digest(tensor: Tensor) -> str:

@@ -20,6 +20,8 @@ _UNITS: Final = 4.0
 _ROUNDINGS: Final = {torch.bfloat16: (2.0**-8, 2.0**-134), torch.float16: (2.0**-11, 2.0**-25)}
 """One rounding of a result, and of one that is nearly 0."""
 _DOUBLE: Final = (torch.float64, torch.complex128)
+_NORMAL: Final = 1e-30
+"""Smaller numbers have fewer bits in float32."""
 _FLUSHED: Final = torch.finfo(torch.float32).tiny
 """Cards take numbers below for 0."""
 
@@ -39,20 +41,33 @@ class Basis:
     """The dtype that the result is rounded to."""
     error: float | None = None
     """The largest error of `single`, if it is not that beside `truth`."""
+    is_pointwise: bool = False
+    """Whether an element follows from one element of each argument alone, so that its error has its own size."""
 
 
 def limit_of(basis: Basis) -> Tensor:
-    """Returns the limit of each element in float64; it may be infinite, and is never NaN."""
-    magnitude = basis.truth.abs()
-    terms = magnitude if basis.terms is None else torch.maximum(basis.terms.abs().to(magnitude.dtype), magnitude)
+    """Returns the limit of each element in float64, which is finite."""
+    # What is infinite has to be so, and has no limit.
+    magnitude = _finite(basis.truth.abs())
+    terms = (
+        magnitude if basis.terms is None else torch.maximum(_finite(basis.terms.abs()).to(magnitude.dtype), magnitude)
+    )
     unit = 2.0**-53 if basis.dtype in _DOUBLE else 2.0**-24
     of_sums = unit * max(2 * _UNITS, math.sqrt(basis.count)) * terms
-    error = largest_error(basis.single, basis.truth) if basis.error is None else basis.error
-    limit = of_sums + _OF_PYTORCH * error + _FLUSHED
+    limit = of_sums + _OF_PYTORCH * _error_of(basis, magnitude) + _FLUSHED
     if basis.dtype in _ROUNDINGS:
         relative, least = _ROUNDINGS[basis.dtype]
         limit += relative * magnitude + least
-    return torch.where(limit.isnan(), math.inf, limit)
+    return limit
+
+
+def _error_of(basis: Basis, magnitude: Tensor) -> Tensor | float:
+    """Returns the largest error of PyTorch's run; of a pointwise function, for each element not more than its share."""
+    largest = largest_error(basis.single, basis.truth) if basis.error is None else basis.error
+    if not basis.is_pointwise or basis.error is not None:
+        return largest
+    shares = torch.where(magnitude > _NORMAL, _finite(errors_of(basis.single, basis.truth) / magnitude), 0.0)
+    return torch.clamp(float(shares.max()) * magnitude, max=largest) if shares.numel() else largest
 
 
 def errors_of(found: Tensor, truth: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ WIDE: Final = {
     torch.complex32: torch.complex64,
 }
 HALVES: Final = (torch.float16, torch.bfloat16)
+NARROW: Final = {torch.float64: torch.float32, torch.complex128: torch.complex64}
 SINGLE: Final = dict.fromkeys(HALVES, torch.float32)
 
 

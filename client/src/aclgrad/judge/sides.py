@@ -22,8 +22,8 @@ _SCATTER: Final = 1e-4
 def side_of(found: Tensor, truth: Tensor, limit: Tensor, single: Tensor) -> Side:
     """Returns the finding about a result of any dtype: passed if each element is within its limit.
 
-    Where the limit is infinite nothing is judged. What is infinite, or not a number, in PyTorch's own run (`single`)
-    may be either: it overflows in another order.
+    What overflows in the dtype of the result, or in PyTorch's own run (`single`), may be infinite, with its own sign,
+    and what is no number in that run may be none.
     """
     if found.shape != truth.shape:
         shapes = f"{tuple(found.shape)} instead of {tuple(truth.shape)}"
@@ -31,13 +31,7 @@ def side_of(found: Tensor, truth: Tensor, limit: Tensor, single: Tensor) -> Side
     if not found.numel():
         return Side(Verdict.PASSED)
     error = errors_of(found, truth)
-    finite = (
-        found.isfinite()
-        if found.is_floating_point() or found.is_complex()
-        else torch.ones_like(error, dtype=torch.bool)
-    )
-    overflows = ~single.isfinite() | (truth.abs() > _largest(found.dtype))
-    error = torch.where(overflows & ~finite, 0.0, error)
+    error = torch.where(_may_overflow(found, truth, single), 0.0, error)
     outside = ~(error <= limit)
     share = torch.where(error == 0, 0.0, error / limit).nan_to_num(nan=math.inf, posinf=math.inf)
     worst = int(share.flatten().argmax())
@@ -49,7 +43,8 @@ def side_of(found: Tensor, truth: Tensor, limit: Tensor, single: Tensor) -> Side
     elements = _worst(found, truth, share, outside)
     first = elements[0]
     place = ", ".join(map(str, first.index))
-    message = f"{first.computed:.9g} at ({place}) where {first.expected:.9g} is right"
+    values = (each[first.index].item() for each in (found, truth))
+    message = f"{next(values):.9g} at ({place}) where {next(values):.9g} is right"
     if (factor := factor_of(found, truth)) is not None:
         message += f"; all together are {factor:.5g} times what is right"
     return Side(Verdict.FAILED, message, told, figures[1], count, elements, _picture(share))
@@ -73,6 +68,15 @@ def exact_side(found: Tensor, truth: Tensor) -> Side:
 def _largest(dtype: torch.dtype) -> float:
     """Returns what is infinite when rounded to the dtype."""
     return torch.finfo(dtype).max if dtype.is_floating_point or dtype.is_complex else math.inf
+
+
+def _may_overflow(found: Tensor, truth: Tensor, single: Tensor) -> Tensor:
+    """Returns which elements are rightly infinite, or no number, where the truth is finite."""
+    overflows = ~single.isfinite() | (truth.abs() > _largest(found.dtype))
+    if found.is_complex():
+        return overflows & ~found.isfinite() & truth.isfinite()
+    is_signed = found.isinf() & (found.sign() == truth.sign()) & truth.isfinite()
+    return (overflows & is_signed) | (single.isnan() & ~found.isfinite())
 
 
 def factor_of(found: Tensor, truth: Tensor) -> float | None:

@@ -20,6 +20,7 @@ class Watch(TorchDispatchMode):
         super().__init__()
         self.operations = 0
         self.is_random = False
+        self.is_pointwise = True
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -29,6 +30,7 @@ class Watch(TorchDispatchMode):
         count = flop_registry.get(function.overloadpacket)
         if count is not None:
             self.operations += count(*args, **options, out_val=result)
+        self.is_pointwise &= torch.Tag.pointwise in function.tags or function.is_view
         self.is_random |= torch.Tag.nondeterministic_seeded in function.tags and not _has_no_dropout(
             function, args, options
         )
@@ -53,6 +55,7 @@ class Seen:
     """The types of its results; None if they follow from numbers."""
     operations: int = 0
     is_random: bool = False
+    is_pointwise: bool = False
     returns_argument: bool = False
     """Whether the result is an argument as it is, so that nothing is computed."""
     problem: str = ""
@@ -78,4 +81,4 @@ def watch(api: Api, call: Recorded, dtype: torch.dtype | None = None) -> Seen:
     outputs = tensors_of(args[0] if result is None and args else result)
     is_argument = any(outputs[0] is each for each in tensors_of((args, kwargs))) if outputs else False
     types = tuple((each.dtype, tuple(each.shape)) for each in outputs)
-    return Seen(types, mode.operations, mode.is_random, is_argument)
+    return Seen(types, mode.operations, mode.is_random, mode.is_pointwise, is_argument)
