@@ -15,11 +15,13 @@ from aclgrad.judge.apis import Api, NotJudgedError, find_apis
 from aclgrad.judge.lower_precision import ROUNDINGS, RoundedProducts
 from aclgrad.judge.recorded import Recorded, tensors_of
 from aclgrad.judge.runs import HALVES, NARROW, SINGLE, WIDE, Dtypes, Run, run
-from aclgrad.judge.terms import absolute_number, function_of_terms, is_product
+from aclgrad.judge.terms import TERMS_OF_OUTPUTS, absolute_number, function_of_terms, is_product
 from aclgrad.judge.watching import Seen, watch
 from aclgrad.msprobe.dump import EntryError
 
 _SAME: Final[dict[torch.dtype, torch.dtype]] = {}
+_SHARES: Final = ("softmax", "softmin")
+"""Functions whose results are shares of a sum, each with an error of its own size."""
 _DATA_DEPENDENT: Final = ("meta", "Meta", "data-independent", "data-dependent")
 """Words of PyTorch's messages where a function needs the numbers of its arguments."""
 
@@ -49,8 +51,10 @@ class Computed:
             each.dtype in HALVES for each in tensors_of((self.call.args, self.call.kwargs))
         )
 
-    def is_pointwise(self, result: Tensor) -> bool:
-        """Says whether each element of a result follows from one element of each argument."""
+    def has_own_sizes(self, result: Tensor, *, is_output: bool) -> bool:
+        """Says whether the error of each element of a result has the element's size: no sum has made it small."""
+        if is_output and self.api.name.rpartition(".")[2] in _SHARES:
+            return True
         return self.seen.is_pointwise and result.shape == self.wide.outputs[0].shape
 
     def terms_of(self, result: Tensor) -> float:
@@ -103,6 +107,9 @@ class Computed:
     def terms(self) -> Run | None:
         """The sums of |terms| of all results, or None if they are unknown."""
         name = self.api.name.rpartition(".")[2]
+        if (of_loss := TERMS_OF_OUTPUTS.get(name)) is not None:
+            forward = replace(self.call, entry=replace(self.call.entry, backward=None))
+            return run(self.api, forward, Dtypes(WIDE, self._first), function=of_loss)
         function = function_of_terms(name, self.api.function)
         if function is None:
             return None

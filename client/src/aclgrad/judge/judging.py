@@ -192,7 +192,8 @@ class Judge:
     def _side(self, computed: Computed, recorded: Tensor, place: Place, truth: Tensor, single: Tensor) -> Side:
         """Returns the finding; what widens a limit and costs another run is computed where it decides."""
         dtype = computed.rounded_dtype(recorded)
-        basis = Basis(truth, single, None, computed.terms_of(truth), dtype, is_pointwise=computed.is_pointwise(truth))
+        own_sizes = computed.has_own_sizes(truth, is_output=place.output is not None)
+        basis = Basis(truth, single, None, computed.terms_of(truth), dtype, is_pointwise=own_sizes)
         limit = limit_of(basis)
         side = side_of(recorded, truth, limit, single)
         if side.verdict is Verdict.FAILED and truth.dtype == recorded.dtype:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 _PRODUCTS: Final = (
     *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "conv_tbc", "linear"),
@@ -36,6 +37,46 @@ _DIFFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
     "rsub": lambda input, other, alpha=1: other + alpha * input,
 }
 """The function of the terms of a difference is a sum."""
+
+
+def _of_rows(input: Tensor, axis: int) -> Tensor:
+    """Returns what a logarithm of a share is the difference of: the element, and the largest of its row."""
+    return input.abs() + input.abs().amax(axis, keepdim=True) if input.numel() else input.abs()
+
+
+def _log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    return _of_rows(input, -1 if dim is None else dim)
+
+
+def _logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
+    return 2 * input.abs().amax(dim, keepdim=keepdim)
+
+
+def _cross_entropy(input: Tensor, target: Tensor, *args: Any, **options: Any) -> Tensor:
+    """Returns twice the largest logit, for each loss, or for the sum of all."""
+    loss = functional.cross_entropy(input, target, *args, **options)
+    reduction = next((each for each in (*args, options.get("reduction")) if isinstance(each, str)), "mean")
+    count = input.numel() / input.shape[min(1, input.dim() - 1)] if reduction == "sum" and input.numel() else 1
+    return torch.full_like(loss, 2 * float(input.abs().max()) * count) if input.numel() else loss
+
+
+def _kl_div(input: Tensor, target: Tensor, *args: Any, **options: Any) -> Tensor:
+    log_target = options.get("log_target", False)
+    weights = target.exp() if log_target else target
+    logarithms = target if log_target else target.clamp(min=1e-300).log()
+    # A divergence of 0 from e^-x is x: so the loss function itself adds up the terms.
+    terms = weights * (input.abs() + logarithms.abs())
+    reduced = {name: each for name, each in options.items() if name != "log_target"}
+    return functional.kl_div(-terms, torch.ones_like(terms), *args, **reduced)
+
+
+TERMS_OF_OUTPUTS: Final[Mapping[str, Callable[..., Any]]] = {
+    "log_softmax": _log_softmax,
+    "logsumexp": _logsumexp,
+    "cross_entropy": _cross_entropy,
+    "kl_div": _kl_div,
+}
+"""Functions whose results are small differences of larger terms, with these."""
 
 
 def function_of_terms(name: str, function: Callable[..., Any]) -> Callable[..., Any] | None:
