@@ -14,7 +14,7 @@ from aclgrad.msprobe.dump import find_dumps
 from tests.torch.judge.recording import Recording
 
 
-def recorded(folder: Path, *, is_all_recorded: bool = True) -> Path:
+def recorded(folder: Path, *, is_all_recorded: bool = True, losses: int = 1) -> Path:
     """Records an activation whose result two linear layers use, and perhaps a third one that the dump lacks."""
     torch.manual_seed(0)
     recording = Recording(folder)
@@ -22,7 +22,8 @@ def recorded(folder: Path, *, is_all_recorded: bool = True) -> Path:
     b = torch.randn(6, requires_grad=True)
     hidden = recording.call("Functional.silu", x)
     outputs = [recording.call("Functional.linear", hidden, each, b) for each in (w, v)]
-    result = recording.call("Tensor.__mul__", *outputs).sum()
+    product = recording.call("Tensor.__mul__", *outputs)
+    result = sum(recording.call("Tensor.sum", product) for _ in range(losses))
     if not is_all_recorded:
         result = result + hidden[:, 0].square().sum()
     result.backward()
@@ -61,6 +62,28 @@ def test_a_factor_near_one_has_failed(tmp_path: Path, factor: float) -> None:
     worst = rows[LAYERS[0]].worst
     assert worst is not None
     assert f"all together are {factor}" in worst[2].message
+
+
+@pytest.mark.parametrize("factor", [0.0, float("nan")])
+def test_what_no_missing_use_explains_has_failed(tmp_path: Path, factor: float) -> None:
+    scale(recorded(tmp_path), "Functional.silu.0.backward.input.0", factor)
+    rows = judged(tmp_path)
+    assert [rows[layer].verdict for layer in LAYERS] == [Verdict.FAILED] * 2
+
+
+def test_a_factor_is_noted_where_another_backward_pass_may_explain_it(tmp_path: Path) -> None:
+    scale(recorded(tmp_path, losses=2), "Functional.silu.0.backward.input.0", 1.01)
+    rows = judged(tmp_path)
+    assert [rows[layer].verdict for layer in LAYERS] == [Verdict.NOTED] * 2
+
+
+def test_one_wrong_element_is_noted(tmp_path: Path) -> None:
+    path = recorded(tmp_path) / "dump_tensor_data" / "Functional.silu.0.backward.input.0.pt"
+    gradient = torch.load(path, weights_only=True)
+    gradient[0, 0, 0] += 1
+    torch.save(gradient, path)
+    rows = judged(tmp_path)
+    assert [rows[layer].verdict for layer in LAYERS] == [Verdict.NOTED] * 2
 
 
 def test_a_use_that_the_dump_lacks_is_noted_and_no_failure(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ TRAINING: Final = "training"
 """What the dump has recorded."""
 SERVER: Final = "server"
 """What a server computes now from the same inputs."""
+ARRIVES_OTHERWISE: Final = "another gradient arrives"
 LAST_STEP: Final = "the dump has only the last step of this function's backward pass"
 NOT_RECORDED: Final = "training is not judged"
 PICTURE_SIDE: Final = 24

@@ -53,7 +53,7 @@ class Run:
 
 def is_clean(summary: Summary, run: Run) -> bool:
     """Whether all is well, so that it may be green: a run without an error, and no call that was not judged."""
-    return run.exit_code == 0 and summary.is_covered
+    return run.exit_code == 0 and summary.is_covered and not summary.unexplained
 
 
 def headline_of(summary: Summary) -> str:
@@ -63,6 +63,8 @@ def headline_of(summary: Summary) -> str:
         return "No call was judged"
     if failed:
         return f"{failed:,} of {counted(judged, 'judged call')} {'is' if failed == 1 else 'are'} wrong"
+    if summary.unexplained:
+        return f"No call failed, and {counted(summary.unexplained, 'gradient')} may be wrong"
     return "Every call is right" if summary.is_covered else "No judged call is wrong"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from aclgrad.judge.records import LAST_STEP, SERVER, TRAINING, CallRow, in_order
+from aclgrad.judge.records import ARRIVES_OTHERWISE, LAST_STEP, SERVER, TRAINING, CallRow, in_order
 from aclgrad.judgement.rows import Verdict
 
 
@@ -64,6 +64,11 @@ class Summary:
     @property
     def judged(self) -> int:
         return len(self.rows) - self.count(Verdict.SKIPPED)
+
+    @property
+    def unexplained(self) -> int:
+        """How many calls were given another gradient than their uses add up to, for a reason that the dump lacks."""
+        return sum(ARRIVES_OTHERWISE in row.message for row in self.rows)
 
     @property
     def last_steps(self) -> int:
