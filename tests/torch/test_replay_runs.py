@@ -1,5 +1,6 @@
 """Runs of `aclgrad replay` that end early or cannot begin, and those that go on with them."""
 
+import json
 import signal
 import time
 from itertools import count
@@ -53,16 +54,35 @@ def test_an_interrupted_run_is_resumed(server: Server, tmp_path: Path, monkeypat
 def test_a_folder_is_resumed_by_runs_of_the_same_dump_alone(server: Server, tmp_path: Path) -> None:
     """Calls of two dumps have the same names: what is right in the one must not pass for the other."""
     dump, other, out = sample(tmp_path / "dump", copies=2), sample(tmp_path / "other", copies=2), tmp_path / "out"
-    first = replay(dump, server, out)
+    rows = replay(dump, server, out).rows
     for again, flags, differs in ((other, [], "dumps"), (dump, ["--local", "cpu"], "local")):
         found = replay(again, server, out, "--resume", *flags)
         assert found.exit_code == 2
         assert f"has the rows of a run with other {differs}" in found.output
-        assert found.rows == first.rows
+        assert found.rows == rows
     found = replay(dump, server, out, "--resume")
     assert found.exit_code == 0
     assert "20 calls: 20 judged" in found.output
-    assert found.rows == first.rows
+    assert found.rows == rows
+
+
+@pytest.mark.parametrize("task", ["tensor", "statistics"])
+def test_a_pass_that_an_earlier_run_lacks_is_judged(server: Server, tmp_path: Path, task: str) -> None:
+    """A process may end between the rows of a call. As in a training, all backward passes follow the forward ones."""
+    dump, out = sample(tmp_path / "dump", task=task), tmp_path / "out"
+    told = json.loads(dump.read_text())
+    told["data"] = dict(sorted(told["data"].items(), key=lambda each: each[0].endswith(".backward")))
+    dump.write_text(json.dumps(told))
+    first = replay(dump, server, out)
+    before = first.sides("server"), first.table("details")
+    missing = ("max_pool2d.0.backward", "avg_pool2d.0.forward", "avg_pool2d.0.backward")
+    kept = [row for row in first.rows if not row["name"].endswith(missing)]
+    assert len(kept) == 7
+    (out / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept))
+    found = replay(dump, server, out, "--resume")
+    assert found.exit_code == 0, found.output
+    assert len(found.rows) == 10
+    assert (found.sides("server"), found.table("details")) == before
 
 
 def test_a_run_that_judged_nothing_leaves_its_folder_to_the_next(server: Server, tmp_path: Path) -> None:
