@@ -58,6 +58,9 @@ _REASONS: Final = {
     "Module": "a module, whose settings are not in the dump; dump with level L1 for its functions",
 }
 """By the first part of a name."""
+_NOT_UNIQUE: Final = frozenset(
+    {"svd", "eig", "eigh", "qr", "linalg_svd", "linalg_eig", "linalg_eigh", "lobpcg", "symeig"}
+)
 _EMPTY: Final = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
 
 
@@ -67,6 +70,8 @@ def find_apis(name: str) -> list[Api]:
     There may be several: msprobe writes torch.linalg.norm as Torch.norm, too.
     """
     place, _, function = name.rpartition(".")
+    if function in _NOT_UNIQUE:
+        raise NotJudgedError("its vectors are right with either sign, and within a space of equal values")
     if function in _EMPTY:
         raise NotJudgedError("its result has no values of its own")
     if (own := OTHERS.get(name) or function_of_module(name)) is not None:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from aclgrad.judge.apis import NotJudgedError
 from aclgrad.judge.computed import Computed
+from aclgrad.judge.judging import SLOW
 from aclgrad.judge.limits import Basis, largest_error, limit_of
 from aclgrad.judge.records import ARRIVES_OTHERWISE, LAST_STEP, TRAINING, CallRow, Side, TensorRow
 from aclgrad.judge.runs import HALVES
@@ -148,7 +149,7 @@ def _own_excess(source: Source, arrived: Tensor, name: str, place: int) -> float
     """Returns how far the gradient is outside its limits in PyTorch's own run of a use in 16 bits."""
     computed = Computed(source.recorded(name))
     basis = _basis(computed, place, arrived)
-    if basis is None or basis.dtype not in HALVES:
+    if basis is None or basis.dtype not in HALVES or (basis.dtype == torch.float16 and computed.seen.operations > SLOW):
         return 0.0
     try:
         own = computed.own.of_arguments[place]

@@ -20,7 +20,7 @@ from aclgrad.judge.recorded import Recorded, Result, tensors_of
 from aclgrad.judge.records import LAST_STEP, TRAINING, CallRow, Digests, Side, TensorRow, is_forward
 from aclgrad.judge.sides import exact_side, factor_of, side_of
 from aclgrad.judge.terms import is_product
-from aclgrad.judge.ties import are_ties
+from aclgrad.judge.ties import are_ties, sums_of_ties
 from aclgrad.judgement.rows import Verdict
 from aclgrad.msprobe.dump import Entry, EntryError
 
@@ -30,7 +30,7 @@ _LONGEST_REASON: Final = 300
 """In characters."""
 _DOUBLE_OF_SINGLE: Final = 2.0**-29
 """The unit of float64 beside that of float32."""
-_SLOW: Final = 2**28
+SLOW: Final = 2**28
 """The most operations of a run in float16, for which PyTorch's kernels on a CPU are some 200 times slower."""
 
 
@@ -209,6 +209,8 @@ class Judge:
             basis = replace(basis, terms=terms)
             limit = limit_of(basis)
             side = side_of(recorded, truth, limit, single)
+        if side.verdict is Verdict.FAILED and place.output is None:
+            side = _among_ties(computed, recorded, truth, limit) or side
         if side.verdict is Verdict.FAILED and computed.has_halves:
             side = self._beside_own(computed, recorded, place, truth, limit) or side
         if side.verdict is Verdict.FAILED and dtype == torch.float32:
@@ -221,7 +223,7 @@ class Judge:
         self, computed: Computed, recorded: Tensor, place: Place, truth: Tensor, limit: Tensor
     ) -> Side | None:
         """Judges with the largest excess of PyTorch's own run in 16 bits added to the limit."""
-        if recorded.dtype == torch.float16 and computed.seen.operations > _SLOW:
+        if recorded.dtype == torch.float16 and computed.seen.operations > SLOW:
             return None
         for each in computed.layouts():
             try:
@@ -255,6 +257,16 @@ class Judge:
             if side.verdict is Verdict.PASSED:
                 return replace(side, verdict=Verdict.NOTED, message=SETTINGS[precision])
         return None
+
+
+def _among_ties(computed: Computed, recorded: Tensor, truth: Tensor, limit: Tensor) -> Side | None:
+    """Judges the gradient of a maximum by its sums over equal elements, of which a device may choose any."""
+    name, source = computed.api.name.rpartition(".")[2], tensors_of(computed.call.args)[0].detach()
+    sums = [sums_of_ties(name, source, each) for each in (recorded, truth, limit)]
+    if sums[0] is None or sums[1] is None or sums[2] is None:
+        return None
+    side = side_of(sums[0], sums[1], sums[2], sums[1])
+    return None if side.verdict is Verdict.FAILED else side
 
 
 def _as_on_cards(computed: Computed, recorded: Tensor, truth: Tensor, single: Tensor, limit: Tensor) -> Side | None:

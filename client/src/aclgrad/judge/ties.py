@@ -29,10 +29,30 @@ def are_ties(name: str, source: Tensor, found: Tensor, truth: Tensor) -> bool:
     return False
 
 
+def sums_of_ties(name: str, source: Tensor, gradient: Tensor) -> Tensor | None:
+    """Returns the sums of a gradient over equal elements of the source: in a plane for pools, or in all of it.
+
+    Which of equal elements is the maximum, and gets the gradient, is for the device to say. None for other functions.
+    """
+    if name not in _TIED or source.shape != gradient.shape or not source.numel():
+        return None
+    values = source.double().unique(return_inverse=True)[1]
+    planes = source.shape[: -_axes(name)].numel() if name in _POOLS else 1
+    places = torch.arange(planes).repeat_interleave(source.numel() // planes).reshape(source.shape)
+    keys = (places * (int(values.max()) + 1) + values).flatten()
+    groups = keys.unique(return_inverse=True)[1]
+    return torch.zeros(int(groups.max()) + 1, dtype=torch.float64).index_add_(0, groups, gradient.double().flatten())
+
+
+def _axes(pool: str) -> int:
+    """Returns how many axes a pool has."""
+    return int(pool[pool.index("d", pool.index("pool")) - 1])
+
+
 def _views(name: str, source: Tensor) -> Iterator[tuple[Tensor, int]]:
     """Yields the ways in which indices may count the elements of the source: along an axis, or in planes, or in all."""
     if name in _POOLS:
-        axes = int(name[name.index("d", name.index("pool")) - 1])
+        axes = _axes(name)
         yield source.flatten(-axes), source.dim() - axes
         return
     yield source.flatten(), 0
