@@ -16,13 +16,19 @@ _TIED: Final = frozenset(
         *("cummax", "cummin"),
     )
 )
+_ORDERED: Final = frozenset(("sort", "argsort", "topk"))
+"""What returns the index of each element once."""
+_OF_ALL: Final = frozenset(("argmax", "argmin"))
+"""What counts in all elements, if it is given no axis."""
 
 
 def are_ties(name: str, source: Tensor, found: Tensor, truth: Tensor) -> bool:
     """Says whether the indices `found` point at elements of the source that equal those at the indices `truth`."""
     if name not in _TIED or found.dtype != torch.int64 or found.shape != truth.shape:
         return False
-    for flat, axis in _views(name, source):
+    for flat, axis in _views(name, source, truth):
+        if not all(_are_possible(name, indices, flat.shape[axis], axis) for indices in (found, truth)):
+            continue
         pair = [_elements(flat, indices, axis) for indices in (found, truth)]
         if pair[0] is not None and pair[1] is not None and torch.equal(*pair):
             return True
@@ -49,13 +55,27 @@ def _axes(pool: str) -> int:
     return int(pool[pool.index("d", pool.index("pool")) - 1])
 
 
-def _views(name: str, source: Tensor) -> Iterator[tuple[Tensor, int]]:
+def _are_possible(name: str, indices: Tensor, size: int, axis: int) -> bool:
+    """Says whether the indices are within the axis and, where each element has one, none is there twice."""
+    if not indices.numel():
+        return True
+    if indices.min() < 0 or indices.max() >= size:
+        return False
+    if name not in _ORDERED or indices.numel() == 1:
+        return True
+    return bool((indices.sort(axis).values.diff(dim=axis) > 0).all())
+
+
+def _views(name: str, source: Tensor, truth: Tensor) -> Iterator[tuple[Tensor, int]]:
     """Yields the ways in which indices may count the elements of the source: along an axis, or in planes, or in all."""
     if name in _POOLS:
         axes = _axes(name)
         yield source.flatten(-axes), source.dim() - axes
         return
-    yield source.flatten(), 0
+    if source.dim() < 2 or (name in _OF_ALL and truth.numel() == 1):
+        yield source.flatten(), 0
+        if source.dim() < 2:
+            return
     for axis in range(source.dim()):
         yield source, axis
 
