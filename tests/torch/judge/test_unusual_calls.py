@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -173,3 +174,62 @@ def test_a_linear_layer_of_a_transposed_input_rounds_before_its_bias(
     x, w, b = (drawn(*shape).to(dtype) for shape in ((9, 3, 16), (12, 16), (12,)))
     recording.call("Functional.linear", x.transpose(0, 1), w, b).square().sum().backward()
     assert set(verdicts(recording, tmp_path).values()) == {"passed"}
+
+
+@pytest.mark.filterwarnings("ignore:_aminmax is deprecated")
+@pytest.mark.parametrize(
+    ("api", "call"),
+    [
+        ("Functional.logsigmoid", lambda call: call(drawn(6, 8))),
+        ("Tensor.new_zeros", lambda call: call(drawn(6, 8), (2, 3))),
+        ("Tensor.new_ones", lambda call: call(drawn(6, 8), (2, 3), dtype=torch.int64)),
+        ("Tensor.new_full", lambda call: call(drawn(6, 8), (2, 3), 0.5)),
+        ("Torch._aminmax", lambda call: call(torch.randn(6, 8))),
+        (
+            "Torch._convolution",
+            lambda call: call(
+                *(drawn(*shape) for shape in ((2, 3, 8, 8), (4, 3, 3, 3), (4,))),
+                *([1, 1], [1, 1], [1, 1], False, [0, 0], 1, False, False, True, True),
+            ),
+        ),
+        (
+            "Torch._batch_norm_impl_index",
+            lambda call: call(
+                *(drawn(*shape) for shape in ((6, 8, 4), (8,), (8,))),
+                *(torch.zeros(8), torch.ones(8), True, 0.1, 1e-5, False),
+            ),
+        ),
+    ],
+)
+def test_calls_below_public_functions_are_judged(
+    recording: Recording, tmp_path: Path, api: str, call: Callable[[Callable[..., Any]], Any]
+) -> None:
+    result = call(partial(recording.call, api))
+    first = result[0] if isinstance(result, tuple) else result
+    if first.requires_grad:
+        first.square().sum().backward()
+    found = verdicts(recording, tmp_path)
+    assert found == dict.fromkeys(found, "passed")
+    assert len(found) == 1 + first.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda output: [None, output[1]], "the dump lacks gradient.0, of shape 6x8"),
+        (lambda output: [output[0], None], "the dump lacks gradient.1, of shape 8x5"),
+        (lambda output: output[1:], "it lacks a gradient of shape 6x8"),
+        (lambda output: [*output, output[0]], "it has one of shape 6x8 more"),
+        (lambda output: output[::-1], "gradient.0 has shape 8x5 instead of 6x8"),
+    ],
+)
+def test_gradients_that_do_not_fit_are_named(
+    recording: Recording, tmp_path: Path, change: Callable[[list[Any]], list[Any]], reason: str
+) -> None:
+    recording.call("Torch.mm", drawn(6, 8), drawn(8, 5)).square().sum().backward()
+    path = recording.write()
+    dump = json.loads(path.read_text())
+    entry = dump["data"]["Torch.mm.0.backward"]
+    entry["output"] = change(entry["output"])
+    path.write_text(json.dumps(dump))
+    assert reason in judge(path, tmp_path / "out").reasons["Torch.mm.0.backward"]

@@ -46,6 +46,7 @@ _MORE: Final = frozenset(
     | {"arange", "eye", "full", "linspace", "logspace", "ones", "zeros", "tril_indices", "triu_indices", "vander"}
     | {"bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window", "scalar_tensor"}
     | {"_softmax_backward_data", "_adaptive_avg_pool2d", "range", "ones_like", "zeros_like", "full_like"}
+    | {"logsigmoid", "new_full", "new_ones", "new_zeros", "_aminmax", "_batch_norm_impl_index", "_convolution"}
     | {"lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell"}
 )
 """What computes and is no function that PyTorch lets others override."""

@@ -15,7 +15,7 @@ from aclgrad.judge.apis import NotJudgedError
 from aclgrad.judge.computed import Computed
 from aclgrad.judge.limits import Basis, largest_error, limit_of, limit_of_cards, tolerance_of
 from aclgrad.judge.lower_precision import SETTINGS
-from aclgrad.judge.matching import Place, placed
+from aclgrad.judge.matching import Place, placed, unplaced
 from aclgrad.judge.recorded import Recorded, Result, tensors_of
 from aclgrad.judge.records import LAST_STEP, TRAINING, CallRow, Digests, Side, TensorRow, is_forward
 from aclgrad.judge.sides import exact_side, factor_of, side_of
@@ -163,7 +163,7 @@ class Judge:
         results = [each for each in computed.call.gradients if each is not None]
         given = {_digest(each) for each in computed.call.grad_outputs if each is not None}
         if len(results) != 1 or _digest(results[0].tensor) not in given:
-            raise NotJudgedError("the gradients in the dump have other shapes than a step of the function returns here")
+            raise NotJudgedError(unplaced(computed.call.gradients, computed.wide))
         found = _Found(inputs)
         found.tensors.append(_row(results[0], None, Side(Verdict.PASSED)))
         found.notes.append(LAST_STEP)

@@ -3,6 +3,7 @@
 A dump names no autograd node. On the device that made it, the last step of a function may be another than here.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -54,6 +55,37 @@ def placed(recorded: tuple[Result | None, ...], run: Run) -> Iterator[list[tuple
     results = [each for each in recorded if each is not None]
     if len(wanted) == len(results) and (found := _matched(results, wanted, run)) is not None:
         yield found
+
+
+def unplaced(recorded: Sequence[Result | None], run: Run) -> str:
+    """Returns why recorded gradients have no places in the run: which the dump lacks, or which shapes differ."""
+    by = [each for each in (run.gradients, run.of_arguments) if len(each) == len(recorded)]
+    expected = by[0] if by else run.gradients
+    if by:
+        parts = [
+            part for number, pair in enumerate(zip(recorded, expected, strict=True)) for part in _apart(number, *pair)
+        ]
+    else:
+        own = Counter(_shown(each.info.shape) for each in recorded if each is not None)
+        due = Counter(_shown(each.shape) for each in expected if each is not None)
+        parts = [f"it lacks a gradient of shape {each}" for each in (due - own).elements()]
+        parts += [f"it has one of shape {each} more" for each in (own - due).elements()]
+    told = "; ".join(parts) or "their order is another"
+    return f"the gradients in the dump are not those that a step of the function returns here: {told}"
+
+
+def _apart(number: int, result: Result | None, tensor: Tensor | None) -> Iterator[str]:
+    """Yields what differs between a recorded gradient and that of the same place in a run."""
+    if result is None and tensor is not None:
+        yield f"the dump lacks gradient.{number}, of shape {_shown(tensor.shape)}"
+    elif result is not None and tensor is None:
+        yield f"there is no {result.name} here"
+    elif result is not None and tensor is not None and result.info.shape != tuple(tensor.shape):
+        yield f"{result.name} has shape {_shown(result.info.shape)} instead of {_shown(tensor.shape)}"
+
+
+def _shown(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape)) or "scalar"
 
 
 def _matched(recorded: Sequence[Result | None], places: Sequence[Place], run: Run) -> list[tuple[Result, Place]] | None:
