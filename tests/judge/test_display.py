@@ -17,9 +17,15 @@ GREEN = "\x1b[32m"
 
 
 def shown(
-    case: str, *, terminal: bool = False, verbose: bool = False, only_end: bool = False, **changed: object
+    case: str,
+    *,
+    terminal: bool = False,
+    verbose: bool = False,
+    only_end: bool = False,
+    planned: int = 0,
+    **changed: object,
 ) -> str:
-    summary, file = Summary.of(CASES[case]()), StringIO()
+    summary, file = Summary.of(CASES[case](), planned), StringIO()
     display = Display(Console(file=file, width=80, emoji=False, force_terminal=terminal), verbose=verbose)
     if not only_end:
         with display.of(len(summary.rows)):
@@ -95,6 +101,25 @@ def test_nothing_is_green_over_a_rest(case: str, changed: dict[str, object], *, 
 def test_a_terminal_of_80_columns_needs_no_more(case: str) -> None:
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown(case, terminal=True))
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
+
+
+def test_calls_that_were_not_reached_are_counted() -> None:
+    text = shown("clean", planned=1600, end=End.INTERRUPTED, message="interrupted", exit_code=130)
+    assert in_order(
+        text,
+        "1,600 calls: 372 judged, 1,228 not reached\n",
+        "No call so far is wrong: 372 passed, 0 failed, 0 noted, 0 not judged, 1,228 not reached; interrupted",
+    )
+    text = shown("rest", planned=1600, end=End.INTERRUPTED, message="interrupted", exit_code=130)
+    assert "1,600 calls: 361 judged, 11 not judged, 1,228 not reached\n" in text
+
+
+def test_work_that_shows_no_calls_has_a_bar() -> None:
+    file = StringIO()
+    display = Display(Console(file=file, width=80, force_terminal=True))
+    assert list(display.each("abc", "other work")) == ["a", "b", "c"]
+    assert "3/3" in file.getvalue()
+    assert "other work" in file.getvalue()
 
 
 def test_calls_that_follow_from_wrong_ones_are_counted() -> None:

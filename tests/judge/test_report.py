@@ -95,7 +95,7 @@ def test_coverage_is_before_the_verdict_and_the_rest_is_named_with_reasons() -> 
             "clean",
             {"end": End.INTERRUPTED, "message": "interrupted", "exit_code": 130},
             "notice",
-            "Every call is right",
+            "No call so far is wrong",
         ),
         ("rest", {"exit_code": 1}, "notice", "Exit code 1."),
         ("unjudged", {}, "notice", "No call was judged"),
@@ -109,6 +109,22 @@ def test_only_a_complete_run_that_judged_every_call_is_green(
     page = page_of(case, **changed)
     assert page.kind("verdict") == f"card {kind}"
     assert headline in page.text
+
+
+def test_a_run_that_was_interrupted_counts_the_calls_that_it_has_not_reached() -> None:
+    summary = Summary.of(step()[:200], 372)
+    run = run_of(summary, end=End.INTERRUPTED, message="interrupted", exit_code=130)
+    page = Page(render(summary, run))
+    assert in_order(
+        page.text, "372 calls: 200 judged, 172 not reached", "No call so far is wrong", "The run is partial"
+    )
+    assert page.kind("verdict") == "card notice"
+    assert 'class="rest" style="flex: 172"' in page.source
+    fields = told(summary, run)
+    assert (fields["calls"], fields["judged"], fields["not_reached"]) == (372, 200, 172)
+    assert told(Summary.of(step()), run)["not_reached"] == 0
+    failed = Summary.of([*step()[:9], wrong(step()[9])], 372)
+    assert "call 10 of 10 reached" in Page(render(failed, run)).text
 
 
 def test_failures_of_one_api_are_one_line_and_the_worst_come_first() -> None:

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from aclgrad.judge import results
+from aclgrad.judge import arriving, results
+from aclgrad.judge.display import Display
 from aclgrad.judge.judging import Given, Judge
 from aclgrad.judge.records import CallRow
 from tests.torch.judge.judged import judge, plant, sample
@@ -133,6 +135,9 @@ def test_an_interrupted_run_is_resumed(tmp_path: Path, monkeypatch: pytest.Monke
     part = judge(dump, tmp_path / "out")
     assert part.exit_code == 130
     assert f"interrupted after {after} calls; --resume goes on where it ended" in part.output
+    assert f"10 calls: {after} judged, {10 - after} not reached" in part.output
+    assert "Every call is right" not in part.output + (tmp_path / "out" / "report.html").read_text()
+    assert (part.summary["calls"], part.summary["judged"], part.summary["not_reached"]) == (10, after, 10 - after)
     monkeypatch.undo()
     with (tmp_path / "out" / "rows.jsonl").open("a") as file:
         file.write('{"index": 99, "na')
@@ -161,3 +166,82 @@ def test_a_full_disk_leaves_the_rows_so_far(tmp_path: Path, monkeypatch: pytest.
     resumed = judge(dump, tmp_path / "out", "--resume")
     assert resumed.exit_code == 0
     assert len(resumed.rows) == 10
+
+
+def test_gradients_that_were_not_judged_after_an_interrupt_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dump = layers(tmp_path / "dump")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(arriving, "_judged", interrupt)
+    found = judge(dump, tmp_path / "out")
+    assert found.exit_code == 130
+    assert "4 calls: 4 judged, 0 not judged" in found.output
+    said = "interrupted after 4 calls, before the gradients that arrive at other calls: these are not judged"
+    assert f"{said}; --resume goes on where it ended" in found.output
+    assert "No call so far is wrong" in found.output
+    assert said in found.summary["message"]
+    assert "No call so far is wrong" in (tmp_path / "out" / "report.html").read_text()
+    monkeypatch.undo()
+    assert judge(dump, tmp_path / "out", "--resume").exit_code == 0
+
+
+def test_gradients_that_arrive_have_a_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+
+    def each(self: Display, items: Any, description: str, shown: Any = Display.each) -> Any:
+        counts.append(len(items))
+        assert description == "gradients that arrive at other calls"
+        return shown(self, items, description)
+
+    monkeypatch.setattr(Display, "each", each)
+    assert judge(layers(tmp_path / "dump"), tmp_path / "out").exit_code == 0
+    assert counts == [1]
+
+
+def layers(folder: Path) -> Path:
+    """Records a linear layer whose gradient of the input is only where it arrives."""
+    torch.manual_seed(0)
+    recording = Recording(folder)
+    x, w, b = (torch.randn(shape, requires_grad=True) for shape in ((2, 5, 8), (6, 8), (6,)))
+    recording.call("Functional.linear", recording.call("Functional.silu", x), w, b).sum().backward()
+    return recording.write()
+
+
+def test_an_interrupt_waits_for_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def render(*args: Any, real: Any = results.render) -> str:
+        signal.raise_signal(signal.SIGINT)
+        page: str = real(*args)
+        return page
+
+    monkeypatch.setattr(results, "render", render)
+    found = judge(sample(tmp_path / "dump"), tmp_path / "out")
+    assert found.exit_code == 130
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["report.html", "rows.jsonl", "run.json"]
+    assert "Every call is right" in (tmp_path / "out" / "report.html").read_text()
+    assert found.summary["end"] == "complete"
+
+
+@pytest.mark.parametrize("content", ["[]", '{"dumps": {', "", "7", "[" * 100_000, "\0"])
+def test_a_broken_file_of_the_run_is_named(tmp_path: Path, content: str) -> None:
+    dump = sample(tmp_path / "dump")
+    judge(dump, tmp_path / "out")
+    (tmp_path / "out" / "run.json").write_text(content)
+    found = judge(dump, tmp_path / "out", "--resume")
+    assert found.exit_code == 2
+    (line,) = found.output.splitlines()
+    assert line.startswith(f"aclgrad judge: {tmp_path / 'out' / 'run.json'} is not ")
+    assert line.endswith("; give another folder")
+
+
+@pytest.mark.parametrize("line", ["[]", '{"index": Infinity}', "[" * 100_000, '{"index": 1, "place": "", "name": "a"}'])
+def test_a_broken_row_is_named(tmp_path: Path, line: str) -> None:
+    dump = sample(tmp_path / "dump")
+    judge(dump, tmp_path / "out")
+    (tmp_path / "out" / "rows.jsonl").write_text(f"{line}\n")
+    found = judge(dump, tmp_path / "out", "--resume")
+    assert found.exit_code == 2
+    assert f"line 1 of {tmp_path / 'out' / 'rows.jsonl'} is not a row" in found.output

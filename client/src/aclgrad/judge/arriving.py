@@ -8,7 +8,7 @@ noted. It has failed only if it is no number, or nothing at all, or the right on
 of one backward pass: no missing use explains these. A hook that scales a gradient would.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -41,15 +41,18 @@ class _Made:
     uses: list[tuple[str, int]] = field(default_factory=list)
 
 
-def with_arriving(source: Source, rows: Sequence[CallRow]) -> Iterator[CallRow]:
-    """Yields the rows of one dump again, those of last steps with the gradients that arrive at other calls."""
+def with_arriving(
+    source: Source, rows: Sequence[CallRow], watched: Callable[[Sequence[_Made]], Iterable[_Made]] = iter
+) -> Iterator[CallRow]:
+    """Yields the rows of one dump again, those of last steps with the gradients that arrive at other calls.
+
+    `watched` yields the tensors that it is given, and may show how many of them are done.
+    """
     wanted = {_call(row.name): row for row in rows if LAST_STEP in row.message}
     found: dict[str, list[TensorRow]] = {}
     is_one_pass = _losses(source) < 2
-    for made in _made(rows):
+    for made in watched([each for each in _made(rows) if any(name in wanted for name, _ in each.uses)]):
         users = dict.fromkeys(name for name, _ in made.uses)
-        if not any(name in wanted for name in users):
-            continue
         try:
             side, info = _judged(source, made, is_one_pass=is_one_pass)
         except Exception:  # one call must not end the others: its row stays as it is

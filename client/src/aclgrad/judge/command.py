@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from aclgrad.judge.summary import Summary
 from aclgrad.judgement.command import end
 from aclgrad.judgement.report import GONE, End
 from aclgrad.judgement.rows import Verdict
+from aclgrad.judgement.run import whole
 from aclgrad.msprobe.dump import DumpError, Found, find_dumps
 from aclgrad.tables import new_console
 
@@ -82,6 +84,7 @@ def run(
         **(of or {}),
     }
     ended, message = End.COMPLETE, ""
+    planned = sum(1 if isinstance(each, CallRow) else sum(1 for _ in each.names()) for each in sources)
     begin = time.monotonic()
     with ExitStack() as stack:
         results = stack.enter_context(Results.open(options.out, common, resume=options.resume)) if options.out else None
@@ -91,27 +94,31 @@ def run(
         # PyTorch warns of calls of the training, of which nothing can be changed here.
         warnings.simplefilter("ignore", UserWarning)
         resumed = "; --resume goes on where it ended" if results else ""
+        has_rows = False
         try:
             for row in _rows(sources, taken, rows, display):
                 taken.append(row)
                 if results:
                     results.take(row)
                 display.take(row)
-            taken = [row for source in sources for row in _completed(source, taken)]
+            has_rows = True
+            taken = [row for source in sources for row in _completed(source, taken, display)]
         except KeyboardInterrupt:
-            ended, message = End.INTERRUPTED, f"interrupted after {len(taken)} calls{resumed}"
+            rest = ", before the gradients that arrive at other calls: these are not judged" if has_rows else ""
+            ended, message = End.INTERRUPTED, f"interrupted after {len(taken)} calls{rest}{resumed}"
         except (*GONE, DeadlinePassedError) as error:
             ended, message = End.SERVER_GONE, f"the server went away: {error}{resumed}"
-        summary = Summary.of(taken)
-        if target and ended is End.COMPLETE and not summary.served:
-            message = "the server has computed no call; `aclgrad judge` judges a dump without one"
-        code = exit_code(summary, ended, require_all=options.require_all, is_served=bool(target))
-        seconds = time.monotonic() - begin
-        pytorch, precision = torch.__version__, options.precision
-        found = Run(program, str(options.dump), target, pytorch, precision, ended, message, code, seconds)
-        display.end(summary, found)
-        if results:
-            click.echo(f"report: {results.end(summary, found)}")
+        with whole():
+            summary = Summary.of(taken, planned)
+            if target and ended is End.COMPLETE and not summary.served:
+                message = "the server has computed no call; `aclgrad judge` judges a dump without one"
+            code = exit_code(summary, ended, require_all=options.require_all, is_served=bool(target))
+            seconds = time.monotonic() - begin
+            pytorch, precision = torch.__version__, options.precision
+            found = Run(program, str(options.dump), target, pytorch, precision, ended, message, code, seconds)
+            display.end(summary, found)
+            if results:
+                click.echo(f"report: {results.end(summary, found)}")
     return found
 
 
@@ -152,10 +159,11 @@ def readable(dumps: Sequence[Found], apis: tuple[str, ...]) -> list[Source | Cal
     return sources
 
 
-def _completed(source: Source | CallRow, rows: Sequence[CallRow]) -> Iterator[CallRow]:
+def _completed(source: Source | CallRow, rows: Sequence[CallRow], display: Display) -> Iterator[CallRow]:
     """Yields the rows of a dump with the gradients of arguments that arrive at other calls."""
     own = [row for row in rows if row.place == source.place]
-    yield from own if isinstance(source, CallRow) else with_arriving(source, own)
+    watched = partial(display.each, description="gradients that arrive at other calls")
+    yield from own if isinstance(source, CallRow) else with_arriving(source, own, watched)
 
 
 def _rows(

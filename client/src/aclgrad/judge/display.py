@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 from rich.console import Console
 from rich.markup import escape
@@ -34,6 +34,7 @@ from aclgrad.units import counted, span
 
 _MOST_REASONS: Final = 20
 _INDENT: Final = 2
+_Item = TypeVar("_Item")
 
 
 class Display:
@@ -53,19 +54,32 @@ class Display:
         columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
         with Progress(*columns, console=self._console, transient=True) as self._progress:
             self._bar = self._progress.add_task("", total=planned)
-            yield
-        self._progress = None
+            try:
+                yield
+            finally:
+                self._progress = None
+
+    def each(self, items: Sequence[_Item], description: str) -> Iterator[_Item]:
+        """Yields the items, and shows with a bar how many of them are done."""
+        with self.of(len(items)):
+            self._advance(description, 0)
+            for item in items:
+                yield item
+                self._advance(description)
 
     def take(self, row: CallRow) -> None:
         """Shows one call, if readers want it."""
-        if self._progress is not None:
-            self._progress.update(self._bar, advance=1, description=escape(row.api))
+        self._advance(row.api)
         if not self._verbose and row.verdict is not Verdict.FAILED:
             return
         place = f" {row.place}" if row.place else ""
         self._print(f"[{STYLES[row.verdict]}]{WORDS[row.verdict]}[/] {escape(row.name + place)}")
         for line in _findings(row):
             self._print(escape(line), _INDENT)
+
+    def _advance(self, description: str, by: int = 1) -> None:
+        if self._progress is not None:
+            self._progress.update(self._bar, advance=by, description=escape(description))
 
     def end(self, summary: Summary, run: Run) -> None:
         """Shows coverage, the first wrong call, the APIs that failed or were noted, and the verdict."""
@@ -77,7 +91,7 @@ class Display:
         failed = summary.count(Verdict.FAILED)
         style = "bold red" if failed else "green" if is_clean(summary, run) else "bold"
         ending = "" if run.end is End.COMPLETE else f"{run.end}, "
-        self._print(f"[{style}]{headline_of(summary)}[/]: {counts_of(summary)}; {ending}{span(run.seconds)}")
+        self._print(f"[{style}]{headline_of(summary, run)}[/]: {counts_of(summary)}; {ending}{span(run.seconds)}")
 
     def _coverage(self, summary: Summary) -> None:
         self._print(coverage_of(summary))

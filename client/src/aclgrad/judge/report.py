@@ -56,13 +56,15 @@ def is_clean(summary: Summary, run: Run) -> bool:
     return run.exit_code == 0 and summary.is_covered and not summary.unexplained
 
 
-def headline_of(summary: Summary) -> str:
+def headline_of(summary: Summary, run: Run) -> str:
     """Returns the verdict in a few words."""
     failed, judged = summary.count(Verdict.FAILED), summary.judged
     if not judged:
         return "No call was judged"
     if failed:
         return f"{failed:,} of {counted(judged, 'judged call')} {'is' if failed == 1 else 'are'} wrong"
+    if run.end is not End.COMPLETE or summary.unreached:
+        return "No call so far is wrong"
     if summary.unexplained:
         return f"No call failed, and {counted(summary.unexplained, 'gradient')} may be wrong"
     return "Every call is right" if summary.is_covered else "No judged call is wrong"
@@ -95,7 +97,7 @@ def render(summary: Summary, run: Run) -> str:
         "most": _MOST_LINES,
         "coverage": coverage_of(summary),
         "by_side": sides_of(summary),
-        "headline": headline_of(summary),
+        "headline": headline_of(summary, run),
         "is_clean": is_clean(summary, run),
         "version": aclgrad.__version__,
         "verdicts": {verdict.name: verdict for verdict in Verdict},

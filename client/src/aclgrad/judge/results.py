@@ -39,11 +39,12 @@ class Results:
             raise ValueError(
                 f"{folder} has the rows of an earlier run; give another folder, or --resume to go on there"
             )
-        if earlier and (before := json.loads(run.read_bytes())) != of:
+        if earlier and (before := _read_run(run)) != of:
             other = ", ".join(key for key in of if before.get(key) != of[key])
             raise ValueError(f"{folder} has the rows of a run with other {other}; give another folder")
         folder.mkdir(parents=True, exist_ok=True)
-        run.write_text(json.dumps(of), encoding="utf-8")
+        if not earlier:
+            run.write_text(json.dumps(of), encoding="utf-8")
         with path.open("a", encoding="utf-8") as file:
             yield cls(folder, file, earlier)
 
@@ -77,7 +78,8 @@ def told(summary: Summary, run: Run) -> dict[str, Any]:
         "message": run.message,
         "exit_code": run.exit_code,
         "seconds": round(run.seconds, 1),
-        "calls": len(summary.rows),
+        "calls": summary.planned,
+        "not_reached": summary.unreached,
         "judged": summary.judged,
         **{str(verdict): summary.count(verdict) for verdict in Verdict},
         "not_judged": [{"api": each.api, "calls": each.count, "reason": each.reason} for each in summary.unjudged],
@@ -106,9 +108,20 @@ def read_rows(path: Path) -> list[CallRow]:
                 fields = json.loads(line)
                 if "summary" not in fields:
                     rows.append(CallRow.from_json(fields))
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
                 raise ValueError(f"line {number} of {path} is not a row: {error!r}; give another folder") from error
     return rows
+
+
+def _read_run(path: Path) -> dict[str, Any]:
+    """Returns what all runs of a folder have in common; raises ValueError for a file that tells nothing of it."""
+    try:
+        before = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not whole: {error}; give another folder") from error
+    if not isinstance(before, dict):
+        raise ValueError(f"{path} is not what a run has written: no object; give another folder")
+    return before
 
 
 def _whole_rows(path: Path) -> list[CallRow]:

@@ -46,17 +46,19 @@ class Summary:
     """The rows in the order of execution, and what is said of them all."""
 
     rows: tuple[CallRow, ...]
+    planned: int
+    """The calls that were to be judged, those that a run has not reached among them."""
 
     @classmethod
-    def of(cls, rows: Sequence[CallRow]) -> Self:
-        """Marks the rows whose inputs are wrong results of earlier calls."""
+    def of(cls, rows: Sequence[CallRow], planned: int = 0) -> Self:
+        """Marks the rows whose inputs are wrong results of earlier calls. `planned` may be left out if that is all."""
         marked, wrong, place = [], set[str](), None
         for row in in_order(rows):
             if row.place != place:
                 wrong, place = set(), row.place
             marked.append(replace(row, is_off=not wrong.isdisjoint(row.digests.inputs)))
             wrong.update(each for each in row.digests.wrong if each)
-        return cls(tuple(marked))
+        return cls(tuple(marked), max(planned, len(marked)))
 
     def count(self, verdict: Verdict) -> int:
         return sum(row.verdict is verdict for row in self.rows)
@@ -69,6 +71,10 @@ class Summary:
     def unexplained(self) -> int:
         """How many calls were given another gradient than their uses add up to, for a reason that the dump lacks."""
         return sum(ARRIVES_OTHERWISE in row.message for row in self.rows)
+
+    @property
+    def unreached(self) -> int:
+        return self.planned - len(self.rows)
 
     @property
     def last_steps(self) -> int:
@@ -113,7 +119,7 @@ class Summary:
     @property
     def is_covered(self) -> bool:
         """Whether each call was judged: what is recorded and, if a server was asked, each backward pass of it."""
-        is_whole = bool(self.rows) and self.judged == len(self.rows)
+        is_whole = bool(self.rows) and self.judged == self.planned
         return is_whole and not self.unserved and not self.of_server_alone
 
     def wrong_only(self, side: str) -> list[CallRow]:

@@ -63,7 +63,14 @@ def coverage_of(summary: Summary) -> str:
     rest = len(summary.rows) - summary.judged
     steps = summary.last_steps
     partly = f"; of {steps:,} of the backward passes the dump has the last step alone" if steps else ""
-    return f"{counted(len(summary.rows), 'call')}: {summary.judged:,} judged, {rest:,} {NOT_JUDGED}{partly}"
+    others = [f"{rest:,} {NOT_JUDGED}"] if rest or not summary.unreached else []
+    others += unreached_of(summary)
+    return f"{counted(summary.planned, 'call')}: {', '.join([f'{summary.judged:,} judged', *others])}{partly}"
+
+
+def unreached_of(summary: Summary) -> list[str]:
+    """Returns how many calls the run has not reached, if it has not reached all."""
+    return [f"{summary.unreached:,} not reached"] if summary.unreached else []
 
 
 def sides_of(summary: Summary) -> list[str]:
@@ -89,7 +96,8 @@ def listed(apis: Counter[str]) -> str:
 
 def counts_of(summary: Summary) -> str:
     """Returns how many calls have each verdict."""
-    return ", ".join(f"{summary.count(verdict):,} {WORDS[verdict]}" for verdict in Verdict)
+    counts = [f"{summary.count(verdict):,} {WORDS[verdict]}" for verdict in Verdict]
+    return ", ".join([*counts, *unreached_of(summary)])
 
 
 def followers_of(summary: Summary) -> str:
@@ -102,7 +110,8 @@ def position_of(summary: Summary, row: CallRow) -> str:
     """Returns where a call stands in its dump, for example "call 12 of 352, step0/rank1"."""
     own = [each.index for each in summary.rows if each.place == row.place]
     place = f", {row.place}" if row.place else ""
-    return f"call {own.index(row.index) + 1:,} of {len(own):,}{place}"
+    reached = " reached" if summary.unreached else ""
+    return f"call {own.index(row.index) + 1:,} of {len(own):,}{reached}{place}"
 
 
 def note_of(group: Group) -> str:

@@ -24,7 +24,7 @@ def run(tasks: Sequence[Task], take: Callable[[Row, JudgedCall | None], None], r
             begin = time.monotonic()
             finding = _judged(task)
             row = Row.of(task, finding, time.monotonic() - begin)
-            with _whole():
+            with whole():
                 report.rows.append(row)
                 take(row, finding.call)
     except KeyboardInterrupt:
@@ -43,8 +43,8 @@ def finding_of(error: AclgradError) -> Finding:
 
 
 @contextmanager
-def _whole() -> Iterator[None]:
-    """Lets Ctrl-C wait for the end of the block, so that a row is counted, written and shown, or none of it."""
+def whole() -> Iterator[None]:
+    """Lets Ctrl-C wait for the end of the block, so that all of it is done: a row is counted, written and shown."""
     handler = signal.getsignal(signal.SIGINT)
     if handler is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
         yield
