@@ -245,3 +245,11 @@ def test_a_broken_row_is_named(tmp_path: Path, line: str) -> None:
     found = judge(dump, tmp_path / "out", "--resume")
     assert found.exit_code == 2
     assert f"line 1 of {tmp_path / 'out' / 'rows.jsonl'} is not a row" in found.output
+
+
+def test_a_dump_of_empty_tensors_is_judged(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "dump")
+    recording.call("Functional.relu", torch.empty(0, 4))
+    found = judge(recording.write(), tmp_path / "out")
+    assert found.exit_code == 0, found.output
+    assert found.verdicts == {"Functional.relu.0.forward": "passed"}
