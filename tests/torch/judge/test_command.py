@@ -173,7 +173,7 @@ def test_gradients_that_were_not_judged_after_an_interrupt_are_named(
 ) -> None:
     dump = layers(tmp_path / "dump")
 
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(arriving, "_judged", interrupt)
