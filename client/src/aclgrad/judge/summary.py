@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 from aclgrad.judge.records import ARRIVES_OTHERWISE, LAST_STEP, SERVER, TRAINING, CallRow, in_order
@@ -41,7 +42,7 @@ class Group:
         return max(own, key=lambda row: row.worst[2].of_limit if row.worst else 0.0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Summary:
     """The rows in the order of execution, and what is said of them all."""
 
@@ -63,46 +64,46 @@ class Summary:
     def count(self, verdict: Verdict) -> int:
         return sum(row.verdict is verdict for row in self.rows)
 
-    @property
+    @cached_property
     def judged(self) -> int:
         return len(self.rows) - self.count(Verdict.SKIPPED)
 
-    @property
+    @cached_property
     def unexplained(self) -> int:
         """How many calls were given another gradient than their uses add up to, for a reason that the dump lacks."""
         return sum(ARRIVES_OTHERWISE in row.message for row in self.rows)
 
-    @property
+    @cached_property
     def unreached(self) -> int:
         return self.planned - len(self.rows)
 
-    @property
+    @cached_property
     def last_steps(self) -> int:
         """How many backward passes were judged by their last step, as the dump has no more of them."""
         return sum(LAST_STEP in row.message for row in self.rows)
 
-    @property
+    @cached_property
     def unjudged(self) -> list[Unjudged]:
         """The calls that were not judged by API and reason, the most frequent first."""
         counts = Counter((row.api, row.message) for row in self.rows if row.verdict is Verdict.SKIPPED)
         return [Unjudged(api, count, reason) for (api, reason), count in counts.most_common()]
 
-    @property
+    @cached_property
     def first_wrong(self) -> CallRow | None:
         """The first call in the order of execution that failed."""
         return next((row for row in self.rows if row.verdict is Verdict.FAILED), None)
 
-    @property
+    @cached_property
     def has_server(self) -> bool:
         """Whether a server was asked for any of the calls."""
         return any(row.unserved or row.has(SERVER) for row in self.rows)
 
-    @property
+    @cached_property
     def served(self) -> int:
         """The backward passes that the server has computed."""
         return sum(row.has(SERVER) for row in self.rows)
 
-    @property
+    @cached_property
     def unserved(self) -> dict[str, Counter[str]]:
         """The backward passes that the server has not computed, by reason and API, the most frequent reason first."""
         reasons: dict[str, Counter[str]] = {}
@@ -111,12 +112,12 @@ class Summary:
                 reasons.setdefault(row.unserved, Counter())[row.api] += 1
         return dict(sorted(reasons.items(), key=lambda each: -each[1].total()))
 
-    @property
+    @cached_property
     def of_server_alone(self) -> Counter[str]:
         """The calls of which nothing recorded was judged, but what the server computes, by reason."""
         return Counter(row.message for row in self.rows if row.has(SERVER) and not row.has(TRAINING))
 
-    @property
+    @cached_property
     def is_covered(self) -> bool:
         """Whether each call was judged: what is recorded and, if a server was asked, each backward pass of it."""
         is_whole = bool(self.rows) and self.judged == self.planned
@@ -137,7 +138,7 @@ class Summary:
             )
         ]
 
-    @property
+    @cached_property
     def groups(self) -> list[Group]:
         """The APIs, the worst first; of equal verdicts the one with the largest error of its limit."""
         by_api: dict[str, list[CallRow]] = {}
