@@ -153,6 +153,18 @@ def test_arguments_that_ask_for_any_memory_are_the_problem_of_their_calls(tmp_pa
     assert resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY
 
 
+def test_a_gradient_that_the_dump_has_lost_is_no_reason_to_pass(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "dump")
+    x, w = torch.randn(3, 5, requires_grad=True), torch.randn(5, 3, requires_grad=True)
+    recording.call("Torch.mm", x, w).sum().backward()
+
+    def change(data: dict[str, Any]) -> None:
+        del data["Torch.mm.0.backward"]["output"][1]
+
+    found = judge(changed(recording.write(), change), tmp_path / "out")
+    assert "lacks a gradient of shape 5x3" in found.reasons["Torch.mm.0.backward"]
+
+
 def test_what_a_dump_says_is_printed_as_one_line_of_text(tmp_path: Path) -> None:
     evil = "\x1b[2J\x9b1m\ud800\nrow"
 

@@ -140,7 +140,11 @@ class Judge:
         given = [each for each in call.grad_outputs if each is not None]
         inputs = _digests([*tensors_of((call.args, call.kwargs)), *given])
         best: _Found | None = None
-        for pairs, of in ((pairs, each) for each in computed.layouts() for pairs in placed(call.gradients, each.wide)):
+        is_module = computed.api.name.startswith("Module.")
+        ways = (
+            (pairs, of) for of in computed.layouts() for pairs in placed(call.gradients, of.wide, is_module=is_module)
+        )
+        for pairs, of in ways:
             found = _Found(inputs)
             for result, place in pairs:
                 found.take(result, partial(self._gradient, of, place=place))

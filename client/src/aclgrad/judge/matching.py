@@ -40,17 +40,20 @@ class Place:
         return owner if own is not None and whole is not None and torch.equal(own, whole) else None
 
 
-def placed(recorded: tuple[Result | None, ...], run: Run) -> Iterator[list[tuple[Result, Place]]]:
-    """Yields the ways in which all recorded gradients have places of their shapes in the run."""
+def placed(
+    recorded: tuple[Result | None, ...], run: Run, *, is_module: bool = False
+) -> Iterator[list[tuple[Result, Place]]]:
+    """Yields the ways in which all recorded gradients have places of their shapes in the run.
+
+    Of a module, they are those of its inputs alone, and the parameters are further arguments.
+    """
     by_step = [Place(gradient=each) for each in range(len(run.gradients))]
     if len(by_step) == len(recorded) and (found := _matched(recorded, by_step, run)) is not None:
         yield found
     by_argument = [Place(argument=each) for each in range(len(run.of_arguments))]
     wanted = [each for each in by_argument if each.of(run) is not None]
-    if (
-        len(by_argument) >= len(recorded)
-        and (found := _matched(recorded, by_argument[: len(recorded)], run)) is not None
-    ):
+    inputs = by_argument[: len(recorded)] if is_module else by_argument
+    if len(inputs) == len(recorded) and (found := _matched(recorded, inputs, run)) is not None:
         yield found
     results = [each for each in recorded if each is not None]
     if len(wanted) == len(results) and (found := _matched(results, wanted, run)) is not None:
