@@ -208,7 +208,7 @@ def _built(raw: Any, made: Iterator[Tensor]) -> Any:
     except (KeyError, TypeError, ValueError) as error:
         raise EntryError(f"An argument of the type {kind} has the value {str(value)[:80]!r}.") from error
     if kind is None:
-        raise EntryError("The dump does not tell what one of the arguments is.")
+        raise EntryError("An argument is nothing that msprobe describes.")
     raise EntryError(f"An argument has the type {str(kind)[:80]}, which cannot be replayed.")
 
 
