@@ -106,20 +106,6 @@ def test_data_is_beside_the_dump_wherever_it_was_written() -> None:
         ('{"data": []}', "has no data"),
         ('{"data": {}}', 'holds no call; dump again with level="L1"'),
         (json.dumps({"framework": "mindspore", "data": CALL}), "is of 'mindspore'; only calls of PyTorch"),
-        (
-            json.dumps({"data": {"Module.pool.MaxPool2d.forward.0": TENSOR}}),
-            'holds only modules; dump again with level="L1"',
-        ),
-        (json.dumps({"data": {"a\x1b.0.debug": TENSOR}}), "holds no API of PyTorch, but 'a\\x1b.0.debug'; dump again"),
-        (json.dumps({"data": dict([*CALL.items()][:1])}), 'forward passes only; dump again with data_mode ["all"]'),
-        (
-            json.dumps({"data": dict([*CALL.items()][1:])}),
-            'backward passes only; dump again with data_mode ["all"], and start() before the forward pass',
-        ),
-        (
-            json.dumps({"data": {key.replace("0.b", "1.b"): value for key, value in CALL.items()}}),
-            "forward and backward passes of different calls; dump again with start() before the forward pass",
-        ),
     ],
 )
 def test_what_is_no_dump_tells_how_to_make_one(tmp_path: Path, content: str, message: str) -> None:
@@ -132,16 +118,6 @@ def test_what_is_no_dump_tells_how_to_make_one(tmp_path: Path, content: str, mes
 def test_a_dump_of_checksums_alone_tells_what_to_set() -> None:
     with pytest.raises(DumpError, match='summary_mode "statistics" or "md5" instead of "xor"'):
         read_dump(DUMPS / "xor" / "dump.json")
-
-
-def test_all_that_a_dump_lacks_is_said_at_once(tmp_path: Path) -> None:
-    backward = {"Functional.relu.0.backward": {"input": [{"type": "torch.Tensor", "dtype": "torch.float32"}]}}
-    with pytest.raises(DumpError) as raised:
-        read_dump(written(tmp_path, backward))
-    assert "holds backward passes only; dump again with" in str(raised.value)
-    assert 'It also holds neither data nor statistics of its tensors; dump again with task="tensor"' in str(
-        raised.value
-    )
 
 
 def test_every_cut_of_a_dump_is_told_as_one(tmp_path: Path) -> None:
@@ -176,7 +152,6 @@ HOSTILE = [
     '{"data": ' + "[" * 10**6,
     '{"data": ' + '{"a":' * 10**6,
     '{"data": {"a": ' + "9" * 10**6 + "}}",
-    '{"data": {"\\ud800.relu.0.forward": {}, "a.relu.0.backward": {}, "Max": 0}}',
     '{"data": ' + "[" * 900 + "]" * 900 + "}",
 ]
 

@@ -150,7 +150,7 @@ def test_arguments_that_ask_for_any_memory_are_the_problem_of_their_calls(tmp_pa
     assert found.verdicts["Functional.relu.0.forward"] == "passed"
     assert set(found.reasons) == set(found.verdicts) - {"Functional.relu.0.forward"}
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**18, "KiB"
-    assert resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY
+    assert resource.getrlimit(resource.RLIMIT_DATA)[0] == resource.RLIM_INFINITY
 
 
 def test_a_gradient_that_the_dump_has_lost_is_no_reason_to_pass(tmp_path: Path) -> None:

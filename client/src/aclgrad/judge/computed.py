@@ -2,7 +2,8 @@
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -133,8 +134,10 @@ class Computed:
     def rounded(self, precision: str) -> Run:
         """Returns the run in float64 of which the operands of products are rounded."""
 
-        def within() -> Any:
-            return _Both(sdpa_kernel(SDPBackend.MATH), RoundedProducts(ROUNDINGS[precision]))
+        @contextmanager
+        def within() -> Iterator[None]:
+            with sdpa_kernel(SDPBackend.MATH), RoundedProducts(ROUNDINGS[precision]):
+                yield
 
         return run(self.api, self.call, Dtypes(WIDE, self._first), within=within)
 
@@ -143,22 +146,6 @@ class Computed:
             return run(self.api, self.call, dtypes)
         except Exception as error:  # PyTorch has many for arguments, and a dump may have any
             raise NotJudgedError(f"PyTorch refuses the call: {error}") from error
-
-
-@dataclass(frozen=True, slots=True)
-class _Both:
-    """Two contexts as one."""
-
-    first: Any
-    second: Any
-
-    def __enter__(self) -> None:
-        self.first.__enter__()
-        self.second.__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        self.second.__exit__(*error)
-        self.first.__exit__(*error)
 
 
 def _chosen(call: Recorded) -> tuple[Api, Seen, torch.dtype | None]:

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress
 
 from aclgrad.judge.records import SERVER, TRAINING, CallRow
 from aclgrad.judge.report import Run, headline_of, is_clean, wrong_alone
@@ -26,7 +26,7 @@ from aclgrad.judge.texts import (
     share_of,
     sides_of,
 )
-from aclgrad.judgement.console import STYLES, element_of
+from aclgrad.judgement.console import STYLES, element_of, new_progress
 from aclgrad.judgement.report import End
 from aclgrad.judgement.rows import Verdict
 from aclgrad.tables import table
@@ -51,8 +51,7 @@ class Display:
         if not self._console.is_terminal:
             yield
             return
-        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-        with Progress(*columns, console=self._console, transient=True) as self._progress:
+        with new_progress(self._console) as self._progress:
             self._bar = self._progress.add_task("", total=planned)
             try:
                 yield

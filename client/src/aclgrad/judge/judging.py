@@ -24,7 +24,6 @@ from aclgrad.judge.ties import are_ties, sums_of_ties
 from aclgrad.judgement.rows import Verdict
 from aclgrad.msprobe.dump import Entry, EntryError
 
-PRECISIONS: Final = ("auto", "float32", "hf32", "float16")
 _LEAST_ELEMENTS: Final = 8
 _LONGEST_REASON: Final = 300
 """In characters."""

@@ -32,7 +32,7 @@ class Source:
 
         Raises DumpError if the dump holds no call, or none of these.
         """
-        dump = read_dump(found.path, is_forward_enough=True)
+        dump = read_dump(found.path)
         place = "" if found.folder == Path() else found.folder.as_posix()
         indices = {name: index for index, name in enumerate(dump.data)}
         source = cls(dump, place, frozenset(apis), indices, {entry.name: entry for entry in dump.entries})

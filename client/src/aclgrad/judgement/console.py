@@ -20,6 +20,12 @@ STYLES = {Verdict.PASSED: "green", Verdict.FAILED: "bold red", Verdict.NOTED: "y
 Key = TypeVar("Key")
 
 
+def new_progress(console: Console) -> Progress:
+    """Returns a bar that is gone when it ends."""
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    return Progress(*columns, console=console, transient=True)
+
+
 class Display:
     """Shows rows that failed as they arrive, or with `verbose` all rows, and at the end `tables`."""
 
@@ -36,8 +42,7 @@ class Display:
         if not self._console.is_terminal:
             yield
             return
-        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-        with Progress(*columns, console=self._console, transient=True) as self._progress:
+        with new_progress(self._console) as self._progress:
             self._bar = self._progress.add_task("", total=planned)
             yield
         self._progress = None

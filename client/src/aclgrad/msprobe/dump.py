@@ -197,11 +197,8 @@ class Dump:
         return self.path.parent / "dump_tensor_data"
 
 
-def read_dump(path: Path, *, max_bytes: int = MAX_BYTES, is_forward_enough: bool = False) -> Dump:
-    """Reads a dump.json; raises DumpError for one that holds nothing to repeat, and OSError if it cannot be read.
-
-    `is_forward_enough` takes dumps without backward passes, those of modules alone, and those of empty tensors alone.
-    """
+def read_dump(path: Path, *, max_bytes: int = MAX_BYTES) -> Dump:
+    """Reads a dump.json; raises DumpError for one that holds nothing to repeat, and OSError if it cannot be read."""
     text = _bytes(path, max_bytes)
     data, level = _parsed(path, text)
     calls: dict[str, dict[str, Any]] = {"forward": {}, "backward": {}}
@@ -209,21 +206,17 @@ def read_dump(path: Path, *, max_bytes: int = MAX_BYTES, is_forward_enough: bool
         if match := _CALL.fullmatch(key):
             calls[match[2]][match[1]] = value
     entries = tuple(Entry(name, forward, calls["backward"].get(name)) for name, forward in calls["forward"].items())
-    faults: list[str] = []
-    if not data if is_forward_enough else all(entry.backward is None for entry in entries):
-        faults.append(_held(bool(entries), bool(calls["backward"]), data))
-    has_none = b'"data_name"' not in text and b'"Max"' not in text
-    if data and has_none and not (is_forward_enough and _are_empty(data)):
+    if not data:
+        remedy = 'dump again with level="L1", and start() before the forward pass'
+        raise DumpError(f"{path} holds no call; {remedy}.")
+    if b'"data_name"' not in text and b'"Max"' not in text and not _are_empty(data):
         remedy = 'dump again with task="tensor", or with summary_mode "statistics" or "md5" instead of "xor"'
-        faults.append(f"neither data nor statistics of its tensors; {remedy}")
-    if faults:
-        # All of them: the next dump may take hours.
-        raise DumpError(f"{path} holds {'. It also holds '.join(faults)}.")
+        raise DumpError(f"{path} holds neither data nor statistics of its tensors; {remedy}.")
     return Dump(path, entries, data, level)
 
 
 def _are_empty(data: Mapping[str, Any]) -> bool:
-    """Returns whether no tensor has an element, so that there is none to dump."""
+    """Returns whether all tensors are empty: msprobe writes neither data nor statistics of such."""
     rest: list[Any] = [data]
     while rest:
         each = rest.pop()
@@ -234,22 +227,6 @@ def _are_empty(data: Mapping[str, Any]) -> bool:
         elif isinstance(each, dict | list):
             rest += each.values() if isinstance(each, dict) else each
     return True
-
-
-def _held(has_forward: bool, has_backward: bool, data: Mapping[str, Any]) -> str:
-    """Returns what a dump has that has no whole call, and how to make one that has."""
-    start, end = "start() before the forward pass", "call backward() before stop()"
-    if has_forward and has_backward:
-        return f"forward and backward passes of different calls; dump again with {start}, and {end}"
-    if has_forward:
-        return f'forward passes only; dump again with data_mode ["all"], and {end}'
-    if has_backward:
-        return f'backward passes only; dump again with data_mode ["all"], and {start}'
-    if not data:
-        return f'no call; dump again with level="L1", and {start}'
-    others = [key for key in data if not key.startswith("Module.")]
-    held = f"no API of PyTorch, but {others[0][:40]!r}" if others else "only modules"
-    return f'{held}; dump again with level="L1", and {start}'
 
 
 def _bytes(path: Path, max_bytes: int) -> bytes:
