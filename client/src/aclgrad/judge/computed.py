@@ -30,7 +30,7 @@ _DATA_DEPENDENT: Final = ("meta", "Meta", "data-independent", "data-dependent")
 class Computed:
     """The runs of one call; each is made when it is asked for first, and kept.
 
-    Raises NotJudgedError, when it is made, for a call that cannot be repeated.
+    Making one raises NotJudgedError for a call that cannot be repeated.
     """
 
     def __init__(self, call: Recorded) -> None:
@@ -151,7 +151,7 @@ class Computed:
 def _chosen(call: Recorded) -> tuple[Api, Seen, torch.dtype | None]:
     """Returns the first function of the call's name that gives what the dump has, and what it does.
 
-    Raises NotJudgedError if there is none.
+    Raises NotJudgedError if no function does.
     """
     reasons = []
     for api in find_apis(call.entry.name.rpartition(".")[0]):

@@ -1,4 +1,4 @@
-"""The calls of a dump in the order of execution, and its entries that are none."""
+"""The calls of a dump in the order of execution, and the entries that are not calls."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass

@@ -70,7 +70,7 @@ class Summary:
 
     @cached_property
     def unexplained(self) -> int:
-        """How many calls were given another gradient than their uses add up to, for a reason that the dump lacks."""
+        """How many calls were given a gradient that is not the sum over the uses in the dump."""
         return sum(ARRIVES_OTHERWISE in row.message for row in self.rows)
 
     @cached_property
