@@ -66,7 +66,7 @@ _EMPTY: Final = frozenset({"empty", "empty_like", "empty_strided", "new_empty", 
 
 
 def find_apis(name: str) -> list[Api]:
-    """Returns the functions of this name, for example "Functional.conv2d"; raises NotJudgedError for another name.
+    """Returns the functions of a name, "Functional.conv2d"; raises NotJudgedError for a name of another kind.
 
     There may be several: msprobe writes torch.linalg.norm as Torch.norm, too.
     """

@@ -51,7 +51,7 @@ class Found(NamedTuple):
 def find_dumps(path: Path) -> list[Found]:
     """Returns the dump that `path` names, or all of a folder's steps, stages and ranks, step2 before step10.
 
-    They may be at any depth: trainers keep a folder for each stage of a step. Raises DumpError for a folder without a dump.
+    They may be at any depth: trainers keep a folder for each stage of a step. Raises DumpError without any.
     """
     if not path.is_dir():
         return [Found(path, Path())]
