@@ -29,6 +29,7 @@ CHANGES = "TEST_SERVER"
 """The variable that `tools.changed_server` reads."""
 
 _WORKER = "worker "
+_OF_TESTS = {"ACLGRAD_ADMIN": "127.0.0.1:0", "ACLGRAD_LOG_FORMAT": "text", "ACLGRAD_PROBE_IN_CHILD": "off"}
 
 
 def command(*flags: str, module: str = "aclgrad_server", changes: str = "") -> list[str]:
@@ -49,7 +50,7 @@ def clean_environment(changes: str = "", **variables: str) -> dict[str, str]:
     variables[CHANGES] = f"{MODE.get(CHANGES, '')} {changes}"
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("ACLGRAD_", "ACL_HOST_CONFIG"))}
     # Servers of tests that run at once must not ask for the same port; people read what failed.
-    return kept | {"ACLGRAD_ADMIN": "127.0.0.1:0", "ACLGRAD_LOG_FORMAT": "text"} | MODE | variables
+    return kept | _OF_TESTS | MODE | variables
 
 
 def write_host_config(folder: Path, **host: Any) -> str:

@@ -83,10 +83,10 @@ def test_problems_have_the_name_of_their_worker_unless_all_have_them() -> None:
 
 def test_turned_off_operators_have_the_name_of_their_worker_unless_all_have_them() -> None:
     wrong = pb.TurnedOffOperator(name="b", reason="it is missing")
-    own = pb.TurnedOffOperator(name="a", reason="device 0 computes float16 wrongly")
+    own = pb.TurnedOffOperator(name="a", reason="device 0 computes float16 wrongly", data_types=[2, 3])
     host = merge(answers(status_with(turned_off_operators=[wrong]), status_with(turned_off_operators=[own, wrong])))
-    found = [(each.name, each.reason) for each in host.turned_off_operators]
-    assert found == [("a", "worker 1: device 0 computes float16 wrongly"), ("b", "it is missing")]
+    found = [(each.name, each.reason, list(each.data_types)) for each in host.turned_off_operators]
+    assert found == [("a", "worker 1: device 0 computes float16 wrongly", [2, 3]), ("b", "it is missing", [])]
 
 
 @pytest.mark.parametrize(

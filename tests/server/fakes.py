@@ -106,6 +106,9 @@ class FakeDevice:
     deterministic = True
     pool_limit_bytes = 2**40
 
+    def __str__(self) -> str:
+        return f"device {self.index} ({self.soc_name})"
+
     def __init__(self, index: int = 0, behaviour: Behaviour = answer) -> None:
         self.index = index
         self.behaviour = behaviour

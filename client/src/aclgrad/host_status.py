@@ -130,9 +130,13 @@ def _join(host: Status, answered: Sequence[tuple[int, Status]]) -> None:
     for name, choose in (("uptime", max), ("start_time", min), ("certificate_remaining", min)):
         if times := _those_with(name, statuses):
             getattr(host, name).CopyFrom(choose(times, key=_time))
-    off = [(index, (each.name, each.reason)) for index, status in answered for each in status.turned_off_operators]
-    turned_off = [pb.TurnedOffOperator(name=told[0], reason=who + told[1]) for who, told in _named(off, len(answered))]
-    host.turned_off_operators.extend(sorted(turned_off, key=lambda each: each.name))
+    off = [
+        (index, (each.name, each.reason, tuple(each.data_types)))
+        for index, status in answered
+        for each in status.turned_off_operators
+    ]
+    for who, (name, reason, dtypes) in sorted(_named(off, len(answered)), key=lambda each: each[1][0]):
+        host.turned_off_operators.add(name=name, reason=who + reason, data_types=dtypes)
 
 
 def _opened(answered: Sequence[tuple[int, Status]]) -> Sequence[tuple[int, Status]]:

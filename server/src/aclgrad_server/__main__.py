@@ -32,12 +32,12 @@ def main() -> None:
     # gRPC's core reads this on import. Otherwise it would write to standard error itself, and block on a slow reader.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     if sys.argv[1:2] == ["worker"]:
-        from aclgrad_server.serving import serve_as_worker
+        from aclgrad_server.serving import serve_as_worker as run
+    else:
+        from aclgrad_server.cli import run
+    from aclgrad_server.exits import leave
 
-        sys.exit(serve_as_worker())
-    from aclgrad_server.cli import run
-
-    run()
+    leave(run())
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any, Final, Literal, NoReturn, get_args, get_origin
 
 import click
@@ -20,7 +21,7 @@ from aclgrad_server.settings import (
     unknown_variables,
     variable_of,
 )
-from aclgrad_server.supervisor.cards import workers_of
+from aclgrad_server.supervisor.cards import ask_runtime, probes_in_child, workers_of
 
 log = logging.getLogger(__name__)
 
@@ -91,8 +92,10 @@ def main(**flags: Any) -> None:
     for name in unknown_variables(os.environ):
         log.warning("%s is not a setting of the server; see --help", name)
     try:
-        cards = workers_of(settings)
-        code = _serve(settings, cards[0]) if len(cards) == 1 else _supervise(settings, cards, flags)
+        runtime = cache(partial(ask_runtime, settings))
+        cards = workers_of(settings, runtime)
+        probes = probes_in_child(settings, runtime)
+        code = _serve(settings, cards[0], probes) if len(cards) == 1 else _supervise(settings, cards, probes, flags)
     except StartError as error:
         _fail(form, EXIT_START, str(error))
     except ImportError as error:
@@ -102,34 +105,41 @@ def main(**flags: Any) -> None:
     sys.exit(code)
 
 
-def _serve(settings: Settings, card: int) -> int:
+def _serve(settings: Settings, card: int, probes: bool) -> int:
     # gRPC is loaded only in processes that serve.
     from aclgrad_server.serving import serve
 
-    return serve(settings.model_copy(update={"device": (card,)}) if settings.device else settings)
+    return serve(settings.model_copy(update={"device": (card,)}) if settings.device else settings, probes=probes)
 
 
-def _supervise(settings: Settings, cards: Sequence[int], flags: Mapping[str, Any]) -> int:
+def _supervise(settings: Settings, cards: Sequence[int], probes: bool, flags: Mapping[str, Any]) -> int:
     from aclgrad_server.supervisor.supervisor import Supervisor
 
     async def run() -> int:
-        return await Supervisor(settings, cards, lambda: read_settings(flags)).run()
+        return await Supervisor(settings, cards, lambda: read_settings(flags), probes).run()
 
     return asyncio.run(run())
 
 
-def run() -> None:
-    """Runs the command of this process. Wrong flags are in the log's format, too, unless that is text."""
+def run() -> int:
+    """Runs the command of this process, and returns its exit code.
+
+    Wrong flags are in the log's format, too, unless that is text.
+    """
     try:
         main(prog_name="aclgrad-server", standalone_mode=False)
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else EXIT_START
     except click.UsageError as error:
         form = _form_before_settings({})
         if isinstance(form, JsonForm):
-            _fail(form, EXIT_USAGE, error.format_message())
-        error.show()
-        sys.exit(EXIT_USAGE)
+            logs.last_words(form, error.format_message())
+        else:
+            error.show()
+        return EXIT_USAGE
     except click.Abort:
-        sys.exit(EXIT_START)
+        return EXIT_START
+    return 0  # --help and --version
 
 
 def _form_before_settings(flags: Mapping[str, Any]) -> Form:

@@ -16,7 +16,6 @@ from typing import Any, Final
 import click
 
 from aclgrad.judgement.rows import Finding, Origin, Row, Verdict
-from aclgrad.products import product_of_soc
 from aclgrad.units import counted
 from aclgrad_server.access.identities import read_identities
 from aclgrad_server.admin.listener import check_address
@@ -24,7 +23,8 @@ from aclgrad_server.cli import main as server_command
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.devices.library import runtime_file
-from aclgrad_server.devices.opening import check_streams, open_device
+from aclgrad_server.devices.opening import check_streams, open_device, product_of
+from aclgrad_server.devices.probing import probe
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.visible import VISIBLE, visible_cards
 from aclgrad_server.edge.connections import check_socket
@@ -45,7 +45,7 @@ from aclgrad_server.settings import (
     unknown_variables,
 )
 from aclgrad_server.supervisor.addresses import hold
-from aclgrad_server.supervisor.cards import ask_runtime, number_of, soc_of, workers_of
+from aclgrad_server.supervisor.cards import Runtime, ask_runtime, probes_in_child, workers_of
 
 Found = Iterable[tuple[str, Finding]]
 """Names of things, and what was found of each."""
@@ -136,11 +136,11 @@ def _examinations(given: Mapping[str, Any], with_device: bool) -> Iterator[tuple
         return
     yield _SETTINGS, of_settings(settings, given, os.environ)
     # Once: a library that hangs takes its whole limit.
-    told = ask_runtime(settings)
-    cards = workers_of(settings, lambda _: number_of(told))
-    yield "start", of_start(settings, len(cards), told)
+    runtime = ask_runtime(settings)
+    cards = workers_of(settings, lambda: runtime)
+    yield "start", of_start(settings, len(cards), runtime)
     if with_device:
-        yield "device", _of_devices(settings, cards)
+        yield "device", _of_devices(settings, cards, probes_in_child(settings, lambda: runtime))
 
 
 def of_settings(settings: Settings, given: Mapping[str, Any], environment: Mapping[str, str]) -> Found:
@@ -152,24 +152,21 @@ def of_settings(settings: Settings, given: Mapping[str, Any], environment: Mappi
         yield name, _fine(f"{as_text(value) or 'none'} ({source_of(name, given, environment) or in_file})")
 
 
-def of_start(settings: Settings, worker_count: int, told: str) -> Found:
-    """Yields what a start would refuse or warn of: back end, memory, the files of TLS and identities, and listeners.
+def of_start(settings: Settings, worker_count: int, runtime: Runtime) -> Found:
+    """Yields what a start would refuse or warn of: back end, memory, the files of TLS and identities, and listeners."""
 
-    `told` is what the runtime says of its cards.
-    """
-
-    count = number_of(told)
+    count = runtime.count
 
     def backend() -> str:
         if count is None:
-            raise StartError(told)
+            raise StartError(runtime.problem)
         if missing := [index for index in settings.device or (0,) if not 0 <= index < count]:
             raise StartError(f"there is no device {missing[0]}: the runtime shows {count}; see --device and {VISIBLE}")
         return f"{runtime_file(settings.backend)} shows {counted(count, 'device')}"
 
     def streams() -> str:
         on_card = -(-worker_count // len(settings.device or range(count or 1)))
-        return check_streams(soc_of(told), share_of(settings.streams, on_card), on_card)
+        return check_streams(runtime.soc_name, share_of(settings.streams, on_card), on_card)
 
     def listeners() -> str:
         hold(settings.listen, worker_count if worker_count > 1 else 0).close()
@@ -241,14 +238,14 @@ def of_start(settings: Settings, worker_count: int, told: str) -> Found:
         yield "network", Finding(Verdict.NOTED, danger)
 
 
-def _of_devices(settings: Settings, cards: Sequence[int]) -> Found:
+def _of_devices(settings: Settings, cards: Sequence[int], probes: bool) -> Found:
     """Yields of each device whether it opens and passes the self-test, in a process of its own: a driver may hang."""
     # Each process sees one device; a fork would have our threads' locks.
     context = multiprocessing.get_context("spawn")
     for index, on_card in Counter(cards).items():
         receiver, sender = context.Pipe(duplex=False)
         own = settings.model_copy(update={"device": (index,), "streams": share_of(settings.streams, on_card)})
-        process = context.Process(target=_examine, args=(own, on_card, sender))
+        process = context.Process(target=_examine, args=(own, on_card, probes, sender))
         process.start()
         sender.close()
         try:
@@ -260,29 +257,27 @@ def _of_devices(settings: Settings, cards: Sequence[int]) -> Found:
             process.kill()
 
 
-def _examine(settings: Settings, on_card: int, sender: Connection) -> None:
+def _examine(settings: Settings, on_card: int, probes: bool, sender: Connection) -> None:
     logging.getLogger().addHandler(logging.NullHandler())
 
     async def examine() -> None:
         # Sent before the loop ends: that would wait for a thread that a driver keeps.
-        sender.send(await _opened_and_tested(settings, on_card))
+        sender.send(await _opened_and_tested(settings, on_card, probes))
 
     asyncio.run(examine())
 
 
-async def _opened_and_tested(settings: Settings, on_card: int) -> Finding:
+async def _opened_and_tested(settings: Settings, on_card: int, probes: bool) -> Finding:
     try:
+        probed = await probe(settings, on_card) if probes else None
         _, device = await open_device(settings, Completions(), lambda *_: None, on_card)
-        product = product_of_soc(device.soc_name)
-        if product is None:
-            return _bad(f"the SoC {device.soc_name!r} is not of a known product", "give another card")
-        off = await self_test(device, product, settings.hang_timeout_s)
+        off = await self_test(device, product_of(device.soc_name), settings.hang_timeout_s, probed)
     except StartError as error:
         return Finding(Verdict.FAILED, str(error))
     except UnfitDeviceError as error:
         return _bad(str(error), _SEE_CARD)
-    if off:
-        return _bad(f"it fails {', '.join(f'{name}: {why}' for name, why in off.items())}", "see `aclgrad check`")
+    if failed := [f"{each.name}: {each.reason}" for each in off.messages()]:
+        return _bad(f"it fails {', '.join(failed)}", "see `aclgrad check`")
     return _fine(f"{device.soc_name} opens and passes the self-test")
 
 

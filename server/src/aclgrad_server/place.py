@@ -37,6 +37,8 @@ class Orders:
 
     settings: Settings
     place: Place
+    probes: bool = False
+    """Whether a child process makes its first calls."""
 
     def packed(self) -> bytes:
         # Not JSON: settings would be validated again, and look for their file and the environment's variables.

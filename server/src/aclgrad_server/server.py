@@ -13,8 +13,6 @@ import grpc.aio
 
 from aclgrad.allocator import tune_allocator
 from aclgrad.errors import DeviceLostError
-from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.products import Product, product_of_soc
 from aclgrad_server.access.access import Access
 from aclgrad_server.access.identities import read_identities
 from aclgrad_server.calls.admission import Admission
@@ -22,8 +20,9 @@ from aclgrad_server.calls.runner import Runner
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.faults import UnfitDeviceError, error_of_fault
-from aclgrad_server.devices.opening import open_device
+from aclgrad_server.devices.opening import open_device, product_of
 from aclgrad_server.devices.planning import Planner
+from aclgrad_server.devices.probing import probe
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.watch import trim_memory, watch_device
 from aclgrad_server.edge.connections import bind, server_options
@@ -68,10 +67,14 @@ def prepare_process(settings: Settings) -> None:
 class Server:
     """Owns the device and the listeners from `start` to `stop`, on the event loop on which it was made."""
 
-    def __init__(self, view: ServerView, on_device_lost: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, view: ServerView, on_device_lost: Callable[[], None] = lambda: None, probes: bool = False
+    ) -> None:
+        """Takes whether a child process makes the first call of each operator."""
         self._settings = settings = view.settings
         self._view = view
         self._on_device_lost = on_device_lost
+        self._probes = probes
         self._completions = Completions()
         self._health = Health(settings.client_timeout_s, view.host_id)
         self._grpc: grpc.aio.Server | None = None
@@ -97,15 +100,16 @@ class Server:
         await self._open_files()
         access = view.access
         connection_limit = ensure_open_files(MAX_CONNECTIONS)
+        on_card = 1 if view.place is None else view.place.on_card
         try:
-            on_card = 1 if view.place is None else view.place.on_card
+            probed = await probe(settings, on_card) if self._probes else None
             library, device = await open_device(settings, self._completions, self._lose_device, on_card)
         except UnfitDeviceError as error:
             view.unopened_device = error.index
             raise
         view.library, view.device = library, device
-        view.product = product = _product_of(device.soc_name)
-        view.turned_off = turned_off = await self_test(device, product, settings.hang_timeout_s)
+        view.product = product = product_of(device.soc_name)
+        view.turned_off = turned_off = await self_test(device, product, settings.hang_timeout_s, probed)
         # A failed device may hang, so it is not closed before the process ends.
         self._device = device
         limits = settings.streams, settings.max_waiting_calls, device.pool_limit_bytes
@@ -128,7 +132,7 @@ class Server:
         mode = settings.unix_socket_mode
         permissions = None if mode is None else int(mode, 8), settings.unix_socket_group
         view.addresses = bind(self._grpc, settings.listen, view.certificates, *permissions)
-        service = OperatorService(view, product, library, runner)
+        service = OperatorService(view, turned_off, library, runner)
         self._load_report = report = LoadReport(view)
         name = name_of(view.addresses if view.place is None else view.place.endpoints[view.place.index])
         handlers = Handlers(
@@ -286,12 +290,3 @@ class Server:
         """Whether the device still works for a client that has gone: its thread would keep the process from ending."""
         admission = self._view.admission
         return admission is not None and admission.occupancy().running > 0
-
-
-def _product_of(soc_name: str) -> Product:
-    product = product_of_soc(soc_name)
-    if product is None:
-        raise StartError(f"the SoC {soc_name!r} is not of a known product; this version serves {', '.join(Product)}")
-    if not any(product in spec.products for spec in OPERATORS.values()):
-        raise StartError(f"product {product} ({soc_name}) has none of the operators {', '.join(OPERATORS)}")
-    return product

@@ -2,7 +2,6 @@
 
 import secrets
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.open_calls import OpenCalls
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.opening import Library
+from aclgrad_server.devices.turned_off import TurnedOff
 from aclgrad_server.edge.connections import close_connections
 from aclgrad_server.edge.memory import MemoryWatch
 from aclgrad_server.edge.tls import Certificates
@@ -55,8 +55,8 @@ class ServerView:
     """The device, from when it is open; calls are not welcome before the self-test."""
     unopened_device: int | None = None
     """The index of the device if it did not open."""
-    turned_off: Mapping[str, str] = field(default_factory=dict)
-    """Operators that failed the self-test, and how."""
+    turned_off: TurnedOff | None = None
+    """Operators and dtypes that failed the self-test, and how."""
     addresses: tuple[str, ...] = ()
     """Where the server listens."""
     ready_at: float | None = None

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def serve(settings: Settings, place: Place | None = None) -> int:
+def serve(settings: Settings, place: Place | None = None, probes: bool = False) -> int:
     """Serves until the process is asked to stop, and returns the exit code; raises StartError.
 
-    Ends the process itself if a thread may keep the interpreter from ending.
+    With `probes` a child process makes the first calls. Ends the process itself if a thread may keep it from ending.
     """
-    return asyncio.run(_serve(settings, place))
+    return asyncio.run(_serve(settings, place, probes))
 
 
 def serve_as_worker() -> int:
@@ -48,13 +48,13 @@ def serve_as_worker() -> int:
     with suppress(ValueError):  # the server says why there is no such card
         bind_to_card(visible_card(os.environ, settings.device[0]))
     try:
-        return serve(settings, place)
+        return serve(settings, place, orders.probes)
     except StartError as error:
         logs.last_words(form, str(error))
         return EXIT_START
 
 
-async def _serve(settings: Settings, place: Place | None) -> int:
+async def _serve(settings: Settings, place: Place | None, probes: bool) -> int:
     prepare_process(settings)
     stop = _StopRequest(settings.drain_timeout_s + EXIT_LIMIT_S, may_cut=place is None)
     if place is not None:
@@ -65,7 +65,7 @@ async def _serve(settings: Settings, place: Place | None) -> int:
         address = admin.start()
         if place is None:
             print(f"admin: {address}", flush=True)
-    server = Server(view, on_device_lost=stop.make)
+    server = Server(view, stop.make, probes)
     start, requested = asyncio.ensure_future(server.start()), asyncio.ensure_future(stop.requested.wait())
     await asyncio.wait((start, requested), return_when=asyncio.FIRST_COMPLETED)
     is_fit = True

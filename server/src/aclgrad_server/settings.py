@@ -153,6 +153,9 @@ class Settings(BaseSettings):
     """Reuse executors; auto: if the library is known to rerun them correctly."""
     shape_only: Switch = "auto"
     """Accept shape-only tensors for inputs that the operator does not read; auto: if the device is known not to."""
+    probe_in_child: Switch = "auto"
+    """Make the first call of each operator and dtype in a child process, so that one that crashes or hangs there is
+    turned off; auto: unless devices read the host's memory."""
     deterministic: bool = False
     """Make the device return the same bits for the same call."""
     shared_memory: bool = False

@@ -3,11 +3,13 @@
 import pytest
 
 from aclgrad.errors import InvalidFieldError, LimitExceededError, MalformedRequestError, OperatorTurnedOffError
+from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
 from aclgrad.tensors import Announced, TensorView
 from aclgrad.wire.limits import MAX_BATCH_CALLS, MAX_REST_BYTES
 from aclgrad.wire.messages import OperatorCall, encode_batch, encode_request, split_batch
 from aclgrad_server.devices.planning import Planner, extract_payloads, plan_call
+from aclgrad_server.devices.turned_off import TurnedOff
 from tests.server.fakes import NO_LIMIT, pooling_call, tensor
 
 
@@ -93,7 +95,12 @@ def test_batch_is_split_into_its_requests_up_to_their_limit() -> None:
 
 def test_operator_that_is_turned_off_is_refused_with_the_reason() -> None:
     name = "adaptive_avg_pool2d_backward"
-    planner = Planner(Product.ATLAS_A2, NO_LIMIT, turned_off={name: "device 3 computes it wrongly"})
-    with pytest.raises(OperatorTurnedOffError, match="device 3 computes it wrongly; use a server") as caught:
+    off, spec = TurnedOff(Product.ATLAS_A2), OPERATORS[name]
+    off.add(spec, "device 3 refuses it", "float16")
+    planner = Planner(Product.ATLAS_A2, NO_LIMIT, turned_off=off)
+    planner.read(request())
+    off.add(spec, "device 3 computes it wrongly", "float32")
+    planner = Planner(Product.ATLAS_A2, NO_LIMIT, turned_off=off)
+    with pytest.raises(OperatorTurnedOffError, match="device 3 computes it wrongly; use another server") as caught:
         planner.read(request())
     assert caught.value.metadata == {"operator": name, "why": "device 3 computes it wrongly"}

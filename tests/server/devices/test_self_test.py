@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import aclgrad_native as native
 from aclgrad import reference
 from aclgrad.errors import (
     AclgradError,
@@ -21,17 +22,20 @@ from aclgrad.errors import (
 from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
-from aclgrad.tensors import TensorType
+from aclgrad.tensors import TensorType, dtype_of_wire
+from aclgrad_server.devices import known_cases
 from aclgrad_server.devices import self_test as module
 from aclgrad_server.devices.device import Content, OnEnd
 from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.devices.planning import OperatorPlan
 from aclgrad_server.devices.self_test import self_test
+from aclgrad_server.devices.turned_off import TurnedOff
 from aclgrad_server.exits import StartError
 from tests.server.fakes import FakeDevice
 
 WRONG, OTHER, THIRD = "max_unpool3d_backward", "roi_align_v2_backward", "upsample_nearest2d_backward"
 SYMBOL = OPERATORS[WRONG].symbol
+MISSING = "install CANN's operator package for this card, or set ASCEND_CUSTOM_OPP_PATH before the start"
 TIMEOUT_S = 1000
 OTHERS = sorted(set(Product) - {Product.ATLAS_A2, Product.ATLAS_200I_A2})
 FEW_PRODUCTS = [Product.ATLAS_A2, *(pytest.param(each, marks=pytest.mark.slow) for each in OTHERS)]
@@ -101,10 +105,33 @@ def caused(error: AclgradError, cause: str) -> AclgradError:
     return error
 
 
+def refused(code: int) -> AclgradError:
+    """The error of a library that lacks an operator or a dtype."""
+    cause = native.AclError(f"phase 1 returned {code}: secret")
+    cause.code, cause.fault = code, "refused"
+    error = ServerFaultError(f"the device library answered ACL error {code}")
+    error.__cause__ = cause
+    return error
+
+
+def reasons(off: TurnedOff) -> dict[str, tuple[tuple[str, ...], str]]:
+    """Returns the dtypes and the reason of each operator, which must have one reason; no dtypes stand for all."""
+    found: dict[str, tuple[tuple[str, ...], str]] = {}
+    for each in off.messages():
+        assert each.name not in found
+        dtypes = (dtype_of_wire(number) for number in each.data_types)
+        found[each.name] = tuple(dtype.name for dtype in dtypes if dtype is not None), each.reason
+    return found
+
+
+def dtypes_of(name: str) -> tuple[str, ...]:
+    return tuple(OPERATORS[name].inputs[0].dtypes[Product.ATLAS_A2])
+
+
 @pytest.mark.parametrize("product", FEW_PRODUCTS)
 async def test_every_dtype_of_every_operator_is_run_once_within_the_time_limit(product: Product) -> None:
     device = HonestDevice()
-    assert await self_test(device, product, TIMEOUT_S) == {}
+    assert reasons(await self_test(device, product, TIMEOUT_S)) == {}
     run = [(plan.spec.name, plan.inputs[0].type.dtype.name) for plan, _ in device.executed]
     expected = {(name, dtype) for name, spec in OPERATORS.items() for dtype in spec.inputs[0].dtypes.get(product, ())}
     assert sorted(run) == sorted(expected)
@@ -117,8 +144,10 @@ async def test_one_wrong_element_of_one_dtype_turns_the_operator_off(
     value: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     device = HonestDevice(3, {WRONG: one_element(value)}, only="float64")
-    assert await self_test(device, Product.ATLAS_A2, TIMEOUT_S) == {WRONG: "device 3 computes float64 wrongly"}
-    told = f"device 3 (Ascend910B1) fails the self-test of {SYMBOL} (float64), which is turned off: 1 of "
+    off = await self_test(device, Product.ATLAS_A2, TIMEOUT_S)
+    assert reasons(off) == {WRONG: ((), "device 3 computes float64 wrongly")}
+    told = f"(Ascend910B1) fails the self-test of {SYMBOL} (float64), which is turned off: device 3 computes float64"
+    assert f"{told} wrongly; 1 of " in caplog.text
     assert caplog.text.count("which is turned off") == caplog.text.count(told) == 1
 
 
@@ -132,14 +161,35 @@ async def test_an_error_turns_the_operator_off_and_only_the_log_has_the_librarys
         OTHER: LimitExceededError("an allocation of 2**62 bytes does not fit"),
         THIRD: ValueError("the library has no data type 0"),
     }
-    assert await self_test(HonestDevice(changes=changes), Product.ATLAS_A2, TIMEOUT_S) == {
-        WRONG: "device 0 fails with float32: the device library answered ACL error 561103",
-        OTHER: "device 0 fails with float32: an allocation of 2**62 bytes does not fit",
-        THIRD: "device 0 fails with float32",
+    assert reasons(await self_test(HonestDevice(changes=changes), Product.ATLAS_A2, TIMEOUT_S)) == {
+        WRONG: ((), "device 0 fails with float32: the device library answered ACL error 561103"),
+        OTHER: ((), "device 0 fails with float32: an allocation of 2**62 bytes does not fit"),
+        THIRD: ((), "device 0 fails with float32"),
     }
-    told = f"fails the self-test of {SYMBOL} (float32), which is turned off: phase 1 returned 561103: secret"
-    assert told in caplog.text
-    assert "which is turned off: ValueError('the library has no data type 0')" in caplog.text
+    assert f"fails the self-test of {SYMBOL} (float32), which is turned off: device 0 fails" in caplog.text
+    assert "ACL error 561103; phase 1 returned 561103: secret" in caplog.text
+    assert "fails with float32; ValueError('the library has no data type 0')" in caplog.text
+
+
+@pytest.mark.parametrize("code", [161001, 161002])
+async def test_a_refused_dtype_is_turned_off_alone_with_the_remedy(code: int, caplog: pytest.LogCaptureFixture) -> None:
+    device = HonestDevice(changes={WRONG: refused(code)}, only="float64")
+    off = await self_test(device, Product.ATLAS_A2, TIMEOUT_S)
+    assert reasons(off) == {WRONG: (("float64",), f"device 0 refuses float64 ({code}); {MISSING}")}
+    assert off.served_dtypes(OPERATORS[WRONG]) == tuple(each for each in dtypes_of(WRONG) if each != "float64")
+    assert f"{MISSING}; phase 1 returned {code}: secret" in caplog.text
+
+
+async def test_what_is_off_already_is_not_asked_for() -> None:
+    off = TurnedOff(Product.ATLAS_A2)
+    off.add(OPERATORS[WRONG], "it crashes", "float32")
+    off.add(OPERATORS[OTHER], "it hangs")
+    device = HonestDevice()
+    assert await self_test(device, Product.ATLAS_A2, TIMEOUT_S, off) is off
+    run = {(plan.spec.name, plan.inputs[0].type.dtype.name) for plan, _ in device.executed}
+    assert {dtype for name, dtype in run if name == WRONG} == set(dtypes_of(WRONG)) - {"float32"}
+    assert OTHER not in {name for name, _ in run}
+    assert reasons(off) == {WRONG: (("float32",), "it crashes"), OTHER: ((), "it hangs")}
 
 
 async def test_a_server_without_any_right_operator_is_unfit() -> None:
@@ -163,7 +213,7 @@ async def test_a_driver_that_hangs_makes_its_device_unfit(monkeypatch: pytest.Mo
         async def execute(self, *arguments: Any) -> bytes:
             return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
 
-    monkeypatch.setattr(module, "_DRIVER_GRACE_S", 0.0)
+    monkeypatch.setattr(known_cases, "_DRIVER_GRACE_S", 0.0)
     with pytest.raises(UnfitDeviceError, match=r"device 0 .* its driver does not return"):
         await self_test(HungDevice(), Product.ATLAS_A2, 0.05)
 

@@ -5,6 +5,7 @@ import pytest
 from aclgrad.products import Product
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.devices.opening import Library
+from aclgrad_server.devices.turned_off import TurnedOff
 from aclgrad_server.place import Place
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.services.operators import OperatorService
@@ -22,7 +23,7 @@ OWN = (
 async def host_of(place: Place | None) -> tuple[pb.Host, ServerView]:
     state = ServerView(Settings(), place)
     library = Library("libacl_host.so", "1", None, True, {}, True, True)
-    service = OperatorService(state, Product.ATLAS_A2, library, runner_of(FakeDevice()))
+    service = OperatorService(state, TurnedOff(Product.ATLAS_A2), library, runner_of(FakeDevice()))
     return pb.ListOperatorsResponse.FromString(await service.list_operators(b"", new_call())).host, state
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from aclgrad_server.settings import Settings
 from aclgrad_server.supervisor import cards
-from aclgrad_server.supervisor.cards import count_cards, workers_of
+from aclgrad_server.supervisor.cards import Runtime, ask_runtime, probes_in_child, workers_of
 
 WORKERS: dict[str, tuple[tuple[int, ...], int | None, int | None, list[int]]] = {
     "each_card": ((), None, 3, [0, 1, 2]),
@@ -33,18 +33,29 @@ WORKERS: dict[str, tuple[tuple[int, ...], int | None, int | None, list[int]]] = 
 
 @pytest.mark.parametrize(("device", "workers", "told", "expected"), WORKERS.values(), ids=WORKERS)
 def test_card_of_each_worker(
-    monkeypatch: pytest.MonkeyPatch,
-    device: tuple[int, ...],
-    workers: int | None,
-    told: int | None,
-    expected: list[int],
+    device: tuple[int, ...], workers: int | None, told: int | None, expected: list[int]
 ) -> None:
-    def answer(settings: Settings) -> int | None:
+    def answer() -> Runtime:
         assert told != -1
-        return told
+        return Runtime(told)
 
-    monkeypatch.setattr(cards, "count_cards", answer)
-    assert workers_of(Settings(device=device, workers=workers)) == expected
+    assert workers_of(Settings(device=device, workers=workers), answer) == expected
+
+
+@pytest.mark.parametrize(
+    ("setting", "host_pointers", "expected"),
+    [("auto", False, True), ("auto", True, False), ("on", None, True), ("off", None, False)],
+)
+def test_a_child_makes_the_first_calls_of_what_may_be_a_card(
+    setting: str, host_pointers: bool | None, expected: bool
+) -> None:
+    """None: nobody asks the runtime."""
+
+    def answer() -> Runtime:
+        assert host_pointers is not None
+        return Runtime(1, host_pointers=host_pointers)
+
+    assert probes_in_child(Settings(probe_in_child=setting), answer) is expected
 
 
 @pytest.mark.parametrize(("visible", "number"), [(None, 3), ("0,2", 2), ("9", 0)], ids=["all", "some", "none"])
@@ -54,25 +65,28 @@ def test_host_library_is_asked_in_a_process_of_its_own(
     if visible is not None:
         monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", visible)
     config = tmp_path / "acl.json"
-    config.write_text(json.dumps({"host": {"devices": 3}}))
-    assert count_cards(Settings(backend="host", acl_config=config)) == number
+    config.write_text(json.dumps({"host": {"devices": 3, "product": "910A", "host_pointers": number == 3}}))
+    assert ask_runtime(Settings(backend="host", acl_config=config)) == Runtime(number, "Ascend910A", number == 3)
 
 
 @pytest.mark.parametrize("backend", ["/nowhere/libacl.so", "libm.so.6"])
 def test_library_that_does_not_tell(backend: str) -> None:
-    assert count_cards(Settings(backend=backend)) is None
+    told = ask_runtime(Settings(backend=backend))
+    assert told.count is None
+    assert f"backend {backend!r}" in told.problem
 
 
+EIGHT = '{"count": 8}'
 PROGRAMS: dict[str, tuple[str, int | None]] = {
-    "number": ("print(8)", 8),
-    "words_before": ("print('[WARNING] a driver', '7', '8', sep='\\n')", 8),
+    "number": (f"print('{EIGHT}')", 8),
+    "words_before": (f"print('[WARNING] a driver', '7', '{EIGHT}', sep='\\n')", 8),
     "words_alone": ("print('no device')", None),
-    "words_after": ("print('8\\nbye')", None),
+    "words_after": (f"print('{EIGHT}\\nbye')", None),
     "nothing": ("", None),
-    "negative": ("print(-1)", None),
-    "other_digits": ("print('\u0663 \u00b2')", None),
-    "no_text": ("import sys; sys.stdout.buffer.write(b'\\xff\\xfe\\n2')", 2),
-    "failure": ("print(2, flush=True); raise SystemExit(3)", 2),
+    "another_word": ("print('2')", None),
+    "another_field": ('print(\'{"count": 2, "cards": 2}\')', None),
+    "no_text": (f"import sys; sys.stdout.buffer.write(b'\\xff\\xfe\\n{EIGHT}')", 8),
+    "failure": (f"print('{EIGHT}', flush=True); raise SystemExit(3)", 8),
     "crash": ("import os; os.abort()", None),
 }
 
@@ -87,7 +101,7 @@ def run_instead(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
 @pytest.mark.parametrize(("program", "number"), PROGRAMS.values(), ids=PROGRAMS)
 def test_what_a_child_may_print(monkeypatch: pytest.MonkeyPatch, program: str, number: int | None) -> None:
     run_instead(monkeypatch, program)
-    assert count_cards(Settings()) == number
+    assert ask_runtime(Settings()).count == number
 
 
 def test_child_that_hangs_is_ended(
@@ -95,8 +109,10 @@ def test_child_that_hangs_is_ended(
 ) -> None:
     record = tmp_path / "pid"
     run_instead(monkeypatch, f"import os, time; open({str(record)!r}, 'w').write(str(os.getpid())); time.sleep(600)")
-    assert count_cards(Settings(hang_timeout_s=0.5)) is None
-    assert "the runtime has not told its number of cards within 0.5 s" in caplog.text
+    told = ask_runtime(Settings(hang_timeout_s=0.5))
+    assert told.count is None
+    assert "the runtime has not told its number of cards within 0.5 s" in told.problem
+    assert told.problem in caplog.text
     with pytest.raises(ProcessLookupError):
         os.kill(int(record.read_text()), 0)
 

@@ -43,13 +43,19 @@ def listing(selection: Selection) -> Iterator[Task]:
 def _listed(target: Target, name: str) -> tuple[Verdict, str]:
     """Returns whether the server serves an operator of its product, and if not, why."""
     if name in target.described:
-        missing = ", ".join(target.missing_dtypes(name))
-        return (Verdict.FAILED, f"the server does not list {missing}") if missing else (Verdict.PASSED, "")
-    if why := target.turned_off.get(name):
+        missing = target.missing_dtypes(name)
+        told = [f"the server {_why_missing(target, name, dtype)}" for dtype in missing]
+        return (Verdict.FAILED, "; ".join(told)) if told else (Verdict.PASSED, "")
+    if why := target.why_off(name):
         return Verdict.FAILED, f"the server has turned the operator off: {why}; its log says more"
     if target.status.version != aclgrad.__version__:
         return Verdict.SKIPPED, f"aclgrad {target.status.version} of the server does not have the operator"
     return Verdict.FAILED, f"the server does not list the operator, which product {target.product} has"
+
+
+def _why_missing(target: Target, name: str, dtype: str) -> str:
+    why = target.why_off(name, dtype)
+    return f"has turned {dtype} off: {why}" if why else f"does not list {dtype}"
 
 
 def latency(selection: Selection) -> Iterator[Task]:

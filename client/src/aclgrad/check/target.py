@@ -54,9 +54,23 @@ class Target:
         return sorted(name for name, spec in OPERATORS.items() if self.product in spec.products)
 
     @property
-    def turned_off(self) -> dict[str, str]:
-        """The operators that failed the server's self-test, with the reason."""
-        return {each.name: each.reason for each in self.status.turned_off_operators}
+    def turned_off(self) -> list[str]:
+        """The operators that failed the server's self-test, each with the dtypes that are refused unless all are."""
+        return [
+            f"{each.name} ({', '.join(each.data_types)})" if each.data_types else each.name
+            for each in self.status.turned_off_operators
+        ]
+
+    def why_off(self, operator: str, dtype: str | None = None) -> str:
+        """Returns why the server refuses an operator of its product, with this dtype or at all; empty if it does not.
+
+        It then lists neither.
+        """
+        return "; ".join(
+            each.reason
+            for each in self.status.turned_off_operators
+            if each.name == operator and (dtype is None or not each.data_types or dtype in each.data_types)
+        )
 
     def cases(self) -> Iterator[TypedCase]:
         """Yields the sample calls that the server takes, in the same order at every run."""

@@ -67,7 +67,8 @@ def _protection(found: ServerStatus) -> Iterator[Line]:
     yield "cut", _counts([("slow clients", process.slow_client_count), ("memory", process.memory_cut_count)])
     yield "log lines dropped", _counts([("", process.dropped_log_line_count)])
     for each in found.turned_off_operators:
-        yield "turned off", f"{each.name}: {each.reason}"
+        dtypes = f" ({', '.join(each.data_types)})" if each.data_types else ""
+        yield "turned off", f"{each.name}{dtypes}: {each.reason}"
 
 
 def _counts(counts: Iterable[tuple[str, int]]) -> str:

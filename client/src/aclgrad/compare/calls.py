@@ -112,7 +112,7 @@ def table_calls(a: Target, b: Target, only: Collection[str], *, is_quick: bool) 
 def _refusal(target: Target, typed: TypedCase) -> str:
     """Returns why the server does not take the call; empty if it does."""
     name, product = typed.spec.name, target.product
-    if why := target.turned_off.get(name):
+    if not target.serves(typed) and (why := target.why_off(name, typed.dtype)):
         return f"has turned the operator off: {why}"
     if product not in typed.spec.products:
         return f"is on product {product}, which does not have the operator"

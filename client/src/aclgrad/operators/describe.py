@@ -1,5 +1,7 @@
 """The operator table as the messages of ListOperators."""
 
+from collections.abc import Collection
+
 from aclgrad.operators.spec import AttributeSpec, InputSpec, OperatorSpec
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES
@@ -7,13 +9,21 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import attribute_message
 
 
-def describe_operator(spec: OperatorSpec, product: Product, shape_only: bool | None = None) -> pb.OperatorDescription:
-    """Returns the description of an operator as the product serves it; `shape_only` as in `InputSpec.takes_shape`."""
+def describe_operator(
+    spec: OperatorSpec, product: Product, shape_only: bool | None = None, dtypes: Collection[str] | None = None
+) -> pb.OperatorDescription:
+    """Returns the description of an operator as the product serves it; `shape_only` as in `InputSpec.takes_shape`.
+
+    Of the dtypes of the first input only these are left, if any are given.
+    """
+    first, *others = (_describe_input(each, product, shape_only) for each in spec.inputs)
+    if dtypes is not None:
+        first.data_types[:] = [DTYPES[name].wire for name in dtypes]
     return pb.OperatorDescription(
         name=spec.name,
         symbol=spec.symbol,
         summary=spec.summary,
-        inputs=[_describe_input(each, product, shape_only) for each in spec.inputs],
+        inputs=[first, *others],
         attributes=[_describe_attribute(each) for each in spec.attributes],
         outputs=[pb.OutputDescription(name=each.name, summary=each.rule) for each in spec.outputs],
     )

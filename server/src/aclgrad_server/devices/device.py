@@ -104,6 +104,9 @@ class Device:
         self.pool_limit_bytes = max(0, self._device.pool_limit_bytes - small_bytes)
         """What calls may claim that are not small."""
 
+    def __str__(self) -> str:
+        return f"device {self.index} ({self.soc_name})"
+
     async def execute(
         self,
         plan: OperatorPlan,

@@ -59,7 +59,7 @@ class UnfitDeviceError(Exception):
 
     def __init__(self, summary: str, problem: str) -> None:
         super().__init__(f"{summary}: {problem}")
-        self.summary = summary
+        self.summary, self.problem = summary, problem
         self.index: int | None = None
         """The index of the device if it did not open."""
 

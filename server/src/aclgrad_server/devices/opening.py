@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import aclgrad_native as native
-from aclgrad.products import STREAM_LIMITS, product_of_soc
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.products import STREAM_LIMITS, Product, product_of_soc
 from aclgrad.units import counted
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import OTHER_STREAMS, STREAMS_PER_SLOT, Device, OnLost
@@ -95,6 +96,16 @@ def _make_device(library: native.AclLibrary, index: int, *arguments: Any) -> Dev
         limit = "streams" if product is None else f"{STREAM_LIMITS[product]} streams"
         remedy = "run fewer processes on it, or give them a smaller --streams"
         raise StartError(f"device {index} has none of its {limit} left for this process; {remedy}") from error
+
+
+def product_of(soc_name: str) -> Product:
+    """Returns the product of a SoC; raises StartError for one that this version does not serve."""
+    product = product_of_soc(soc_name)
+    if product is None:
+        raise StartError(f"the SoC {soc_name!r} is not of a known product; this version serves {', '.join(Product)}")
+    if not any(product in spec.products for spec in OPERATORS.values()):
+        raise StartError(f"product {product} ({soc_name}) has none of the operators {', '.join(OPERATORS)}")
+    return product
 
 
 def check_streams(soc_name: str, slots: int, process_count: int) -> str:

@@ -25,6 +25,7 @@ from aclgrad.tensors import Announced, SharedRange, TensorType, TensorView
 from aclgrad.wire.limits import MAX_REST_BYTES
 from aclgrad.wire.messages import REQUEST_PAYLOADS, AttributeValue, OperatorCall, parse_request, response_prefix
 from aclgrad_server.devices.plan_checks import check_presence, check_tensor_size, check_work, output_memory
+from aclgrad_server.devices.turned_off import TurnedOff
 from aclgrad_server.devices.value_checks import ValueCheck, check_of
 from aclgrad_server.limits import MAX_ROI_WORK, SMALL_BYTES, SMALL_S, WORK_PER_S
 
@@ -117,19 +118,19 @@ def _content(tensor: TensorView, payloads: Sequence[memoryview], staged: Mapping
 
 
 class Planner:
-    """Reads requests for one product; `turned_off` has the operators that are refused, each with the reason."""
+    """Reads requests for one product; `turned_off` has what is refused although the product has it."""
 
     def __init__(
         self,
         product: Product,
         max_tensor_bytes: int,
         shape_only: bool | None = None,
-        turned_off: Mapping[str, str] = _NOTHING,
+        turned_off: TurnedOff | None = None,
         max_work: float = math.inf,
         max_roi_work: int = MAX_ROI_WORK,
         host_pointers: bool = False,
     ) -> None:
-        self._turned_off = turned_off
+        self._turned_off = turned_off or TurnedOff(product)
         self._rules = product, max_tensor_bytes, shape_only, max_work, max_roi_work, host_pointers
         self._kept_plan_of_form = lru_cache(_MAX_PLANS)(self._plan_of_form)
         # Also for plans that are not kept, such as those of calls in chunks.
@@ -144,11 +145,11 @@ class Planner:
     def plan(self, call: OperatorCall) -> OperatorPlan:
         """Returns the plan of a call; raises a RequestError, which has the operator if there is one of that name."""
         try:
-            if why := self._turned_off.get(call.operator):
+            if why := self._turned_off.reason_for(call):
                 raise OperatorTurnedOffError(
                     f"operator {call.operator} is turned off because it failed the server's self-test: {why}",
                     field="operator",
-                    remedy="use a server on another card; the log of this one says more",
+                    remedy="use another server, or another dtype that this one lists; the log of this one says more",
                     metadata={"operator": call.operator, "why": why},
                 )
             plan = plan_call(call, *self._rules)

@@ -7,7 +7,6 @@ import grpc
 
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.describe import describe_operator
-from aclgrad.products import Product
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import parse_message
 from aclgrad_server.calls.batch import execute_batch
@@ -17,6 +16,7 @@ from aclgrad_server.calls.runner import Runner
 from aclgrad_server.calls.shared_memory import SharedMemory
 from aclgrad_server.calls.unary import execute_unary
 from aclgrad_server.devices.opening import Library
+from aclgrad_server.devices.turned_off import TurnedOff
 from aclgrad_server.devices.watch import refresh
 from aclgrad_server.listen_addresses import UNIX
 from aclgrad_server.server_view import ServerView
@@ -29,12 +29,13 @@ SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
 class OperatorService:
     """Answers the calls of the service; requests and replies are bytes, so that no tensor is copied by protobuf."""
 
-    def __init__(self, view: ServerView, product: Product, library: Library, runner: Runner) -> None:
-        turned_off = view.turned_off
+    def __init__(self, view: ServerView, turned_off: TurnedOff, library: Library, runner: Runner) -> None:
         self._view = view
-        self._product = product
-        self._served = [spec for spec in OPERATORS.values() if product in spec.products and spec.name not in turned_off]
-        self._shape_only = library.shape_only
+        self._product = product = turned_off.product
+        served = [(spec, turned_off.served_dtypes(spec)) for spec in OPERATORS.values()]
+        self._described = [
+            describe_operator(spec, product, library.shape_only, dtypes) for spec, dtypes in served if dtypes
+        ]
         self._runner = runner
 
     def handler(self, handlers: Handlers) -> grpc.GenericRpcHandler:
@@ -55,8 +56,7 @@ class OperatorService:
 
     async def list_operators(self, request: bytes, call: Call) -> bytes:
         parse_message(pb.ListOperatorsRequest, request)
-        described = [describe_operator(spec, self._product, self._shape_only) for spec in self._served]
-        return pb.ListOperatorsResponse(operators=described, host=_host(self._view)).SerializeToString()
+        return pb.ListOperatorsResponse(operators=self._described, host=_host(self._view)).SerializeToString()
 
     async def get_server_status(self, request: bytes, call: Call) -> bytes:
         parse_message(pb.GetServerStatusRequest, request)

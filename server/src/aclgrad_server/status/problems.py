@@ -8,6 +8,7 @@ from typing import Final
 
 from google.protobuf.duration_pb2 import Duration
 
+from aclgrad.tensors import DTYPES
 from aclgrad.units import counted, size, span
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.statistics import NONE
@@ -195,7 +196,9 @@ def _certificate(status: Status) -> Iterator[pb.Problem]:
 def _turned_off(status: Status) -> Iterator[pb.Problem]:
     for each in status.turned_off_operators:
         remedy = "see aclgrad check; other operators are served"
-        yield _problem(f"{each.name} is turned off: {each.reason}", remedy, serious=False)
+        dtypes = ", ".join(dtype.name for dtype in DTYPES.values() if dtype.wire in each.data_types)
+        told = f"{each.name} is turned off{dtypes and f' for {dtypes}'}: {each.reason}"
+        yield _problem(told, remedy, serious=False)
 
 
 _RULES: Final[tuple[Rule, ...]] = (

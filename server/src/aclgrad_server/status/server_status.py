@@ -42,7 +42,7 @@ def server_status(view: ServerView, with_private: bool) -> pb.GetServerStatusRes
         recent_failures=_failures(view),
         process=_process(view),
         changed_settings=changed_settings(settings, with_private),
-        turned_off_operators=[pb.TurnedOffOperator(name=name, reason=why) for name, why in view.turned_off.items()],
+        turned_off_operators=() if view.turned_off is None else view.turned_off.messages(),
         worker=None if view.place is None else _worker(view.place, with_private),
         start_time=None if view.ready_at is None else _timestamp(view.ready_at),
         uptime=None if view.ready_since is None else _duration(time.monotonic() - view.ready_since),

@@ -1,44 +1,46 @@
-"""The cards of the host: how many there are, and which of them each worker has."""
+"""The cards of the host: how many there are, which of them each worker has, and what their runtime says of them."""
 
+import json
 import logging
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from aclgrad_server.settings import Settings
+from aclgrad_server.settings import Settings, is_on
 
 log = logging.getLogger(__name__)
 
 
-def workers_of(settings: Settings, count: Callable[[Settings], int | None] | None = None) -> list[int]:
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What a device library says of its cards, or why it says nothing."""
+
+    count: int | None = None
+    soc_name: str = ""
+    host_pointers: bool = False
+    """Whether devices read the host's memory."""
+    problem: str = ""
+
+
+def workers_of(settings: Settings, runtime: Callable[[], Runtime]) -> list[int]:
     """Returns the index of each worker's card; of a single one, it may be unknown whether the card exists.
 
-    `count` is asked how many cards there are, if that matters: the runtime by default.
+    The runtime is asked if it matters. If it does not tell, a server that opens it knows better why.
     """
     if settings.workers == 1 or (settings.workers is None and len(settings.device) == 1):
         return [*settings.device, 0][:1]
-    cards: Sequence[int] = settings.device or range((count or count_cards)(settings) or 1)
+    cards: Sequence[int] = settings.device or range(runtime().count or 1)
     return [cards[number % len(cards)] for number in range(settings.workers or len(cards))]
 
 
-def count_cards(settings: Settings) -> int | None:
-    """Returns how many cards the runtime shows; None if it does not tell: a server that opens it knows better why."""
-    return number_of(ask_runtime(settings))
+def probes_in_child(settings: Settings, runtime: Callable[[], Runtime]) -> bool:
+    """Says whether a child process is to make the first calls. A device that reads the host's memory is no card."""
+    return is_on(settings.probe_in_child, settings.probe_in_child == "auto" and not runtime().host_pointers)
 
 
-def number_of(told: str) -> int | None:
-    """Returns the number of cards that the runtime told, or None."""
-    number = told.partition(" ")[0]
-    return int(number) if number.isascii() and number.isdigit() else None
-
-
-def soc_of(told: str) -> str:
-    """Returns the name of the SoC that the runtime told beside a number."""
-    return told.partition(" ")[2]
-
-
-def ask_runtime(settings: Settings) -> str:
-    """Returns the number of cards that the runtime shows and the name of their SoC, or why it shows none.
+def ask_runtime(settings: Settings) -> Runtime:
+    """Returns what the runtime says of its cards.
 
     A process of its own asks: the supervisor itself never loads a runtime, whose threads and contexts would be in it.
     """
@@ -56,9 +58,12 @@ def ask_runtime(settings: Settings) -> str:
             errors="replace",
         )
     except subprocess.TimeoutExpired:
-        told = f"the runtime has not told its number of cards within {limit_s:g} s (--hang-timeout-s)"
-        log.warning(told)
-        return told
+        problem = f"the runtime has not told its number of cards within {limit_s:g} s (--hang-timeout-s)"
+        log.warning(problem)
+        return Runtime(problem=problem)
     # The last line, because libraries print, too.
     told = finished.stdout.strip().rpartition("\n")[2]
-    return told or f"the process that asked the runtime ended with {finished.returncode}"
+    try:
+        return Runtime(**json.loads(told))
+    except (ValueError, TypeError):
+        return Runtime(problem=f"the process that asked the runtime ended with {finished.returncode}")

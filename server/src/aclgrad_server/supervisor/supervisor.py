@@ -30,15 +30,20 @@ log = logging.getLogger(__name__)
 _STDOUT: Final = 1
 _MAX_SOCKET_PATH: Final = 107  # bytes that the kernel takes
 UNREADY_LIMIT_S: Final = 300.0
-_FIXED: Final = ("listen", "admin", "device", "workers")
+_FIXED: Final = ("listen", "admin", "device", "workers", "probe_in_child")
 """Settings of the supervisor itself, which a renewal does not change."""
 
 
 class Supervisor:
     """Runs a worker for each entry of `cards`, the index of its card."""
 
-    def __init__(self, settings: Settings, cards: Sequence[int], reread: Callable[[], Settings]) -> None:
-        """Takes what reads the settings anew; raises StartError if it could not run such workers."""
+    def __init__(
+        self, settings: Settings, cards: Sequence[int], reread: Callable[[], Settings], probes: bool = False
+    ) -> None:
+        """Takes what reads the settings anew, and whether children of the workers make their first calls.
+
+        Raises StartError if it could not run such workers.
+        """
         check_memory(settings.memory_limit_bytes, len(cards))
         check_open_files(FILES_OF_WORKER * len(cards))
         ensure_open_files(FILES_OF_WORKER * len(cards))
@@ -46,6 +51,7 @@ class Supervisor:
         self._settings = settings
         self._cards = cards
         self._reread = reread
+        self._probes = probes
         self._id = secrets.token_hex(16)
         self._addresses = hold(settings.listen, len(cards))
         try:
@@ -179,7 +185,7 @@ class Supervisor:
             "streams": share_of(settings.streams, on_card),
         }
         place = Place(number, count, on_card, self._addresses.own, host_id=self._id, shared=self._addresses.shared)
-        return Orders(settings.model_copy(update=changed), place)
+        return Orders(settings.model_copy(update=changed), place, self._probes)
 
     def _socket(self, number: int) -> Path:
         return Path(self._folder.name) / f"{number}.sock"

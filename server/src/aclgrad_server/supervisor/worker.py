@@ -167,7 +167,7 @@ class Worker:
         """Gives the process its orders. Its input stays open: when that ends, the supervisor has."""
         assert process.stdin is not None
         place = replace(orders.place, restart_count=self.restarts)
-        process.stdin.write(Orders(orders.settings, place).packed())
+        process.stdin.write(replace(orders, place=place).packed())
         with suppress(ConnectionError):  # it has ended, or closed its input and will
             await process.stdin.drain()
 

@@ -93,10 +93,14 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class TurnedOffOperator:
-    """An operator of the product that the server does not serve because it failed the self-test, and how it failed."""
+    """An operator of the product that failed the self-test, how it failed, and the dtypes that are refused for it.
+
+    `data_types` has those of the first input, and is empty if the operator is not served at all.
+    """
 
     name: str
     reason: str
+    data_types: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +272,10 @@ def _value(message: Message, name: str, annotation: object) -> object:
     if field.has_presence and type(None) in get_args(annotation) and not message.HasField(name):
         return None
     if field.enum_type is not None:
-        return _name_of(field.enum_type.values_by_number, value)
+        values = field.enum_type.values_by_number
+        if isinstance(value, int):
+            return _name_of(values, value)
+        return tuple(known for each in value if (known := _name_of(values, each)) is not None)
     if field.message_type is None:
         return value if isinstance(value, str | bool | int | float) else tuple(value)
     if field.message_type.GetOptions().map_entry:

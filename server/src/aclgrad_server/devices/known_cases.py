@@ -1,0 +1,119 @@
+"""Calls of known answer: one of each operator with each dtype, and what is wrong with what a device makes of them."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+import aclgrad_native as native
+from aclgrad import reference
+from aclgrad.errors import AclgradError, DeviceLostError, DeviceMemoryError, LimitExceededError
+from aclgrad.operators.cases import TypedCase, arrays_of, first_cases
+from aclgrad.operators.validation import MAX_INT64
+from aclgrad.products import Product
+from aclgrad.tensors import array_of_view, view_of_array
+from aclgrad.wire.messages import OperatorCall, decode_response
+from aclgrad_server.devices.device import Device
+from aclgrad_server.devices.faults import UnfitDeviceError
+from aclgrad_server.devices.planning import OperatorPlan, check_size, plan_call
+from aclgrad_server.exits import StartError
+
+_OF_THE_CARD: Final = (DeviceLostError, DeviceMemoryError, TimeoutError)
+"""Errors after which a device is not asked for another operator. DeadlinePassedError is a TimeoutError."""
+_DRIVER_GRACE_S: Final = 1.0
+_REFUSED: Final = "refused"  # the class of the codes of a library that lacks an operator or a dtype
+_MISSING: Final = "install CANN's operator package for this card, or set ASCEND_CUSTOM_OPP_PATH before the start"
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with an operator on a device: in words for clients, and for the log, with the library's own.
+
+    A call that the library refuses says nothing of other dtypes; any other fault makes them suspicious, too.
+    """
+
+    reason: str
+    logged: str
+    is_of_dtype: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCase:
+    """A call with a known answer."""
+
+    typed: TypedCase
+    plan: OperatorPlan
+    truths: tuple[Array, ...]
+    """One for each output."""
+
+    @classmethod
+    def of(cls, typed: TypedCase, product: Product) -> "KnownCase":
+        arrays = typed.arrays()
+        views = tuple(view_of_array(name, array) for name, array in arrays.items())
+        plan = plan_call(OperatorCall(typed.spec.name, views, typed.case.attributes), product, MAX_INT64)
+        return cls(typed, plan, arrays_of(reference.define(typed.spec.name, arrays, typed.case.attributes)))
+
+    def __str__(self) -> str:
+        return f"{self.typed.spec.symbol} ({self.typed.dtype})"
+
+    async def fault_of(self, device: Device, product: Product, timeout_s: float) -> Fault | None:
+        """Runs the call on each thread of the device, and returns what is wrong.
+
+        Raises UnfitDeviceError if the device does not answer in time or is lost, and StartError if its pool is small.
+        """
+        try:
+            check_size(self.plan.size_bytes, device.pool_limit_bytes)
+        except LimitExceededError as error:
+            raise StartError(f"{device} has no room for {self.typed.spec.symbol}: {error}") from error
+        name, dtype = f"device {device.index}", self.typed.dtype
+        try:
+            # The device itself ends the wait for a kernel at the deadline, but a driver that hangs never returns.
+            async with asyncio.timeout(timeout_s + _DRIVER_GRACE_S):
+                contents, deadline = self.plan.contents(()), time.monotonic() + timeout_s
+                replies = await device.execute_on_each_thread(self.plan, contents, deadline)
+        except _OF_THE_CARD as error:
+            raise unfit(device, f"it does not answer {self}: {text_of(error)}") from error
+        except native.LibraryError as error:
+            return Fault(f"the server's device library lacks it; {_MISSING}", str(error))
+        except AclgradError as error:
+            if isinstance(error.__cause__, native.AclError) and error.__cause__.fault == _REFUSED:
+                return Fault(f"{name} refuses {dtype} ({error.__cause__.code}); {_MISSING}", text_of(error), True)
+            return Fault(f"{name} fails with {dtype}: {error.message}", text_of(error))
+        except Exception as error:
+            # Of the runtime: a library that makes no tensor, or does not know the dtype.
+            return Fault(f"{name} fails with {dtype}", repr(error))
+        problem = next(filter(None, (self._problem_of(reply, product) for reply in set(replies))), None)
+        return None if problem is None else Fault(f"{name} computes {dtype} wrongly", problem)
+
+    def _problem_of(self, reply: bytes, product: Product) -> str | None:
+        """Returns what is wrong with a reply, or None if every element is within the operator's tolerance."""
+        tolerance = self.typed.spec.tolerance(product, self.typed.dtype)
+        for view, truth in zip(decode_response(reply), self.truths, strict=True):
+            gradient = array_of_view(view)
+            with np.errstate(invalid="ignore"):
+                # Written so that a NaN is out of tolerance.
+                outside = ~(np.abs(gradient.astype(truth.dtype) - truth) <= tolerance.limit(truth))
+            if outside.any():
+                cell = tuple(map(int, np.argwhere(outside)[0]))
+                values = f"{gradient[cell]} at {cell} instead of {truth[cell]:.6g}"
+                of = f" of {view.name}" if len(self.truths) > 1 else ""
+                return f"{int(outside.sum())} of {outside.size} elements{of} are wrong, the first is {values}"
+        return None
+
+
+def known_cases(product: Product) -> list[KnownCase]:
+    """Returns the first case of every operator of the product, with every dtype. Definitions are slow."""
+    return [KnownCase.of(typed, product) for typed in first_cases(product, every_dtype=True)]
+
+
+def unfit(device: Device, problem: str) -> UnfitDeviceError:
+    return UnfitDeviceError(f"{device} failed the self-test", problem)
+
+
+def text_of(error: Exception) -> str:
+    """Returns the log's text for an error: the library's own words, if there are any, which no client sees."""
+    return str(error.__cause__ or error) or "its driver does not return"
