@@ -22,6 +22,7 @@ from tests.e2e.workers.hosts import (
     wait_for_end,
     worker_of,
 )
+from tests.native import shims
 from tools.calling import calls_in, wait_until
 from tools.serving import Server, announced
 
@@ -61,6 +62,15 @@ def test_sigterm_lets_calls_end(tmp_path: Path) -> None:
         assert end_of(host, processes) == 0
         assert host.log.count("draining for at most") == 2
         assert "SIGHUP is ignored" in host.log
+
+
+def test_destructors_that_crash_after_a_clean_stop_change_no_exit_code(tmp_path: Path) -> None:
+    """As those of CANN's libraries do."""
+    crashing = "#include <cstdlib>\nstruct AtExit { ~AtExit() { std::abort(); } } at_exit;"
+    with Host("--backend", str(shims.build(tmp_path, crashing, whole=True))) as host:
+        host.ask_to_stop()
+        assert host.exit_code() == 0
+        assert "Aborted" not in host.log
 
 
 @pytest.mark.long
