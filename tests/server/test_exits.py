@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.sanitizers import COMPILER, RUNTIMES
+from tests.sanitizers import RUNTIMES, runtime_of
 
 ENDING = """
 import atexit, logging, sys
@@ -35,8 +35,5 @@ def test_what_is_written_arrives_and_nothing_runs_afterwards(code: int) -> None:
 
 @pytest.mark.parametrize("sanitizer", ["address", "thread"])
 def test_with_a_sanitizer_the_end_is_an_ordinary_one(sanitizer: str) -> None:
-    found = subprocess.run(
-        [COMPILER, f"-print-file-name={RUNTIMES[sanitizer]}"], capture_output=True, text=True, check=True
-    )
-    preloaded = {"LD_PRELOAD": found.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
+    preloaded = {"LD_PRELOAD": runtime_of(RUNTIMES[sanitizer]), "ASAN_OPTIONS": "detect_leaks=0"}
     assert end_with(0, **preloaded) == (0, "half a lineat the end\n")
