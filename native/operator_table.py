@@ -26,7 +26,7 @@ _PARAMETER = re.compile(r"(.+?)(\w+)")
 _PLAN = re.compile(r"^Plan Plan(\w+)\(", re.MULTILINE)
 _ENTRY_POINTS = """
 aclnnStatus {symbol}GetWorkspaceSize({parameters}) {{
-  return acl_host::PlanOperator(__func__, workspaceSize, executor,
+  return acl_host::PlanOperator(__func__, {first}, workspaceSize, executor,
                                 [&] {{ return acl_host::Plan{name}({{{arguments}}}); }});
 }}
 
@@ -93,6 +93,7 @@ def entry_points(operators: dict[str, Path]) -> Iterator[str]:
             name=symbol.removeprefix("aclnn"),
             parameters=", ".join(f"{kind} {name}" for kind, name in declared),
             arguments=", ".join(name for _, name in parameters),
+            first=next((name for kind, name in parameters if kind == "const aclTensor*"), "nullptr"),
         )
 
 

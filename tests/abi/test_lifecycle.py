@@ -231,7 +231,7 @@ BAD_CONFIGURATIONS = [
     ('{"host": {"not_repeatable": ["aclnnRelu"]}}', "host.not_repeatable[0] must be one of aclnnAdaptive"),
     ('{"host": {"faults": {}}}', "host.faults must be a list"),
     ('{"host": {"faults": [1]}}', "host.faults[0] must be an object, not 1"),
-    ('{"host": {"faults": [{"at": 1}]}}', "host.faults[0].kind must be one of out_of_memory, launch_error"),
+    ('{"host": {"faults": [{"at": 1}]}}', "host.faults[0].kind must be one of out_of_memory, out_of_pinned_memory"),
     ('{"host": {"faults": [{"kind": "hang", "at": 1}, {"kind": "fire", "at": 1}]}}', "host.faults[1].kind"),
     ('{"host": {"faults": [{"kind": "hang"}]}}', "host.faults[0].at must be an integer"),
     ('{"host": {"faults": [{"kind": "hang", "at": 0}]}}', "host.faults[0].at must be an integer from 1"),
@@ -240,6 +240,18 @@ BAD_CONFIGURATIONS = [
     ('{"host": {"faults": [{"kind": "slow_copy", "at": 1}]}}', "host.faults[0].duration_ms"),
     ('{"host": {"faults": [{"kind": "launch_error", "at": 1, "code": 0}]}}', "host.faults[0].code"),
     ('{"host": {"faults": [{"kind": "hang_copy", "at": 1, "code": 507015}]}}', "unknown key host.faults[0].code"),
+    (
+        '{"host": {"faults": [{"kind": "hang", "at": 1, "operator": "Relu"}]}}',
+        "faults[0].operator must be one of aclnnAd",
+    ),
+    (
+        '{"host": {"faults": [{"kind": "hang", "at": 1, "data_type": "fp16"}]}}',
+        "data_type must be one of FLOAT, FLOAT16",
+    ),
+    (
+        '{"host": {"faults": [{"kind": "slow_copy", "at": 1, "operator": "aclnnSiluBackward"}]}}',
+        "unknown key host.faults[0].op",
+    ),
     ('{"host": {"failure_mode": "go on"}}', "host.failure_mode must be one of stop, continue"),
 ]
 """Texts, and what the message has to name."""

@@ -40,8 +40,8 @@ aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
     aclOpExecutor& target = Given(executor, "executor");
     const auto runtime = Runtime::Current();
     const auto& excluded = runtime->config().not_repeatable;
-    if (std::find(excluded.begin(), excluded.end(), target.operator_name) != excluded.end()) {
-      throw OperatorError(ACLNN_ERR_INNER, "executors of " + std::string(target.operator_name) + " are not repeatable");
+    if (std::find(excluded.begin(), excluded.end(), target.called.name) != excluded.end()) {
+      throw OperatorError(ACLNN_ERR_INNER, "executors of " + std::string(target.called.name) + " are not repeatable");
     }
     target.repeatable = true;
   });

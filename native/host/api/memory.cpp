@@ -43,9 +43,9 @@ void CheckCopy(const void* dst, size_t dst_bytes, const void* src, size_t count,
   }
 }
 
-void CountAllocation(Runtime& runtime, size_t size) {
+void CountAllocation(Runtime& runtime, Site site, size_t size) {
   if (size == 0) return;  // refused elsewhere and not counted
-  const Occurrence occurrence = runtime.faults().Next(Site::kAllocation);
+  const Occurrence occurrence = runtime.faults().Next(site);
   if (occurrence.Has(FaultKind::kOutOfMemory)) {
     throw Error(ACL_ERROR_RT_MEMORY_ALLOCATION,
                 "out of memory: allocation " + std::to_string(occurrence.number) + " fails by the fault plan");
@@ -72,7 +72,7 @@ void Copy(HostDevice& device, const Occurrence& occurrence, void* dst, const voi
 void* Allocate(size_t size, aclrtMemMallocPolicy policy, bool padded) {
   const auto runtime = Runtime::Current();
   const auto context = runtime->UsableContext();
-  CountAllocation(*runtime, size);
+  CountAllocation(*runtime, Site::kAllocation, size);
   const bool is_huge = policy == ACL_MEM_MALLOC_HUGE1G_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P;
   const size_t padding_bytes = padded && !is_huge ? runtime->product().allocation_padding_bytes : 0;
   const bool is_normal = policy == ACL_MEM_MALLOC_NORMAL_ONLY || policy == ACL_MEM_MALLOC_NORMAL_ONLY_P2P;
@@ -105,7 +105,8 @@ aclError aclrtMallocHost(void** hostPtr, size_t size) {
     void*& address = Required(hostPtr, "hostPtr");
     const auto runtime = Runtime::Current();
     (void)runtime->UsableContext();
-    CountAllocation(*runtime, size);
+    CountAllocation(*runtime, Site::kAllocation, size);
+    CountAllocation(*runtime, Site::kPinnedAllocation, size);
     address = runtime->memory().AllocatePinned(size);
   });
 }

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "acl/acl_rt.h"
+#include "aclnn/aclnn_status.h"
 #include "errors/exceptions.h"
 #include "settings/values.h"
+#include "tensors/data_type.h"
 
 namespace acl_host {
 namespace {
@@ -17,9 +19,10 @@ constexpr int64_t kHighestCode = 999999;
 // The keys "code" and "duration_ms" of a kind.
 enum class Key { kNone, kOptional, kRequired };
 
-// A kind of fault. All kinds have the keys "kind", "at" and "count". "unwritten_output" is a launch that succeeds and
-// does nothing. "hang" is a kernel that does not end, or that the device ends with the code; the other hangs are calls
-// that do not return.
+// A kind of fault. All kinds have the keys "kind", "at" and "count", and those of plans and launches the keys
+// "operator" and "data_type". "phase2_error" is a launch that is refused, and "launch_error" one that fails on the
+// device. "unwritten_output" is a launch that succeeds and does nothing. "hang" is a kernel that does not end, or that
+// the device ends with the code; the other hangs are calls that do not return.
 struct Row {
   const char* name;
   FaultKind kind;
@@ -31,18 +34,24 @@ struct Row {
 
 // clang-format off
 constexpr Row kRows[] = {
-    {"out_of_memory",       FaultKind::kOutOfMemory, Site::kAllocation,    Key::kNone,     0,                             Key::kNone},
-    {"launch_error",        FaultKind::kLaunchError, Site::kLaunch,        Key::kOptional, ACL_ERROR_RT_AICORE_EXCEPTION, Key::kNone},
-    {"unwritten_output",    FaultKind::kUnwrittenOutput, Site::kLaunch,    Key::kNone,     0,                             Key::kNone},
-    {"hang",                FaultKind::kHang,        Site::kLaunch,        Key::kOptional, 0,                             Key::kOptional},
-    {"slow_copy",           FaultKind::kSlowCopy,    Site::kCopy,          Key::kNone,     0,                             Key::kRequired},
-    {"copy_error",          FaultKind::kCopyError,   Site::kCopy,          Key::kOptional, ACL_ERROR_RT_SYSTEM_DMA_ERROR, Key::kNone},
-    {"set_device_error",    FaultKind::kSetDeviceError, Site::kSetDevice,  Key::kOptional, ACL_ERROR_RT_DEV_SETUP_ERROR,  Key::kNone},
-    {"hang_allocation",     FaultKind::kHangingCall, Site::kAllocation,    Key::kNone,     0,                             Key::kOptional},
-    {"hang_launch",         FaultKind::kHangingCall, Site::kLaunch,        Key::kNone,     0,                             Key::kOptional},
-    {"hang_copy",           FaultKind::kHangingCall, Site::kCopy,          Key::kNone,     0,                             Key::kOptional},
-    {"hang_set_device",     FaultKind::kHangingCall, Site::kSetDevice,     Key::kNone,     0,                             Key::kOptional},
-    {"hang_destroy_stream", FaultKind::kHangingCall, Site::kDestroyStream, Key::kNone,     0,                             Key::kOptional},
+    {"out_of_memory",        FaultKind::kOutOfMemory,     Site::kAllocation,       Key::kNone,     0,                             Key::kNone},
+    {"out_of_pinned_memory", FaultKind::kOutOfMemory,     Site::kPinnedAllocation, Key::kNone,     0,                             Key::kNone},
+    {"phase1_error",         FaultKind::kPhase1Error,     Site::kPlan,             Key::kOptional, ACLNN_ERR_PARAM_INVALID,       Key::kNone},
+    {"phase2_error",         FaultKind::kPhase2Error,     Site::kLaunch,           Key::kOptional, ACLNN_ERR_INNER_NULLPTR,       Key::kNone},
+    {"crash",                FaultKind::kCrash,           Site::kLaunch,           Key::kNone,     0,                             Key::kNone},
+    {"launch_error",         FaultKind::kLaunchError,     Site::kLaunch,           Key::kOptional, ACL_ERROR_RT_AICORE_EXCEPTION, Key::kNone},
+    {"unwritten_output",     FaultKind::kUnwrittenOutput, Site::kLaunch,           Key::kNone,     0,                             Key::kNone},
+    {"half_output",          FaultKind::kHalfOutput,      Site::kLaunch,           Key::kNone,     0,                             Key::kNone},
+    {"nan_output",           FaultKind::kNanOutput,       Site::kLaunch,           Key::kNone,     0,                             Key::kNone},
+    {"hang",                 FaultKind::kHang,            Site::kLaunch,           Key::kOptional, 0,                             Key::kOptional},
+    {"slow_copy",            FaultKind::kSlowCopy,        Site::kCopy,             Key::kNone,     0,                             Key::kRequired},
+    {"copy_error",           FaultKind::kCopyError,       Site::kCopy,             Key::kOptional, ACL_ERROR_RT_SYSTEM_DMA_ERROR, Key::kNone},
+    {"set_device_error",     FaultKind::kSetDeviceError,  Site::kSetDevice,        Key::kOptional, ACL_ERROR_RT_DEV_SETUP_ERROR,  Key::kNone},
+    {"hang_allocation",      FaultKind::kHangingCall,     Site::kAllocation,       Key::kNone,     0,                             Key::kOptional},
+    {"hang_launch",          FaultKind::kHangingCall,     Site::kLaunch,           Key::kNone,     0,                             Key::kOptional},
+    {"hang_copy",            FaultKind::kHangingCall,     Site::kCopy,             Key::kNone,     0,                             Key::kOptional},
+    {"hang_set_device",      FaultKind::kHangingCall,     Site::kSetDevice,        Key::kNone,     0,                             Key::kOptional},
+    {"hang_destroy_stream",  FaultKind::kHangingCall,     Site::kDestroyStream,    Key::kNone,     0,                             Key::kOptional},
 };
 // clang-format on
 
@@ -55,6 +64,7 @@ const Row& ReadKind(const std::string& key, const Json& fault) {
 
 void CheckKeys(const std::string& key, const Json& fault, const Row& row) {
   std::vector<std::string> known = {"kind", "at", "count"};
+  if (row.site == Site::kPlan || row.site == Site::kLaunch) known.insert(known.end(), {"operator", "data_type"});
   if (row.code != Key::kNone) known.emplace_back("code");
   if (row.duration != Key::kNone) known.emplace_back("duration_ms");
   for (const auto& [name, value] : fault.items()) {
@@ -76,6 +86,12 @@ Fault ReadFault(const std::string& key, const Json& value) {
   if (value.contains("code")) fault.code = static_cast<aclError>(integer("code", Json(), 1, kHighestCode));
   if (row.duration == Key::kRequired || value.contains("duration_ms")) {
     fault.duration = std::chrono::milliseconds(integer("duration_ms", Json(), 0, kLongestMs));
+  }
+  if (const auto name = value.find("operator"); name != value.end()) {
+    fault.operator_name = OneOf(key + ".operator", *name, OperatorNames());
+  }
+  if (const auto name = value.find("data_type"); name != value.end()) {
+    fault.data_type = FindDataType(OneOf(key + ".data_type", *name, DataTypeNames()));
   }
   return fault;
 }

@@ -13,7 +13,6 @@
 
 #include "errors/exceptions.h"
 #include "faults/fault_settings.h"
-#include "operator_table.h"
 #include "settings/cpus.h"
 #include "settings/usable_memory.h"
 #include "settings/values.h"
@@ -26,18 +25,11 @@ using Json = nlohmann::json;
 
 constexpr uint64_t kNotSet = 0;
 
-const std::vector<std::string>& Operators() {
-#define NAME(symbol) #symbol,
-  static const std::vector<std::string> operators = {ACLNN_OPERATORS(NAME)};
-#undef NAME
-  return operators;
-}
-
 std::vector<std::string> ReadOperators(const std::string& key, const Json& value) {
   if (!value.is_array()) FailSetting(key, "a list of operators", value);
   std::vector<std::string> names;
   for (const Json& name : value) {
-    names.push_back(OneOf(key + "[" + std::to_string(names.size()) + "]", name, Operators()));
+    names.push_back(OneOf(key + "[" + std::to_string(names.size()) + "]", name, OperatorNames()));
   }
   return names;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "errors/exceptions.h"
+#include "operator_table.h"
 
 namespace acl_host {
 
@@ -29,6 +30,13 @@ bool Boolean(const std::string& key, const Json& value) {
 std::string String(const std::string& key, const Json& value) {
   if (!value.is_string()) FailSetting(key, "a string", value);
   return value.get<std::string>();
+}
+
+const std::vector<std::string>& OperatorNames() {
+#define NAME(symbol) #symbol,
+  static const std::vector<std::string> names = {ACLNN_OPERATORS(NAME)};
+#undef NAME
+  return names;
 }
 
 std::string OneOf(const std::string& key, const Json& value, const std::vector<std::string>& allowed) {

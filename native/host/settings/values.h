@@ -14,6 +14,8 @@ namespace acl_host {
 [[nodiscard]] int64_t IntegerBetween(const std::string& key, const nlohmann::json& value, int64_t low, int64_t high);
 [[nodiscard]] bool Boolean(const std::string& key, const nlohmann::json& value);
 [[nodiscard]] std::string String(const std::string& key, const nlohmann::json& value);
+// The second phases of all operators.
+[[nodiscard]] const std::vector<std::string>& OperatorNames();
 [[nodiscard]] std::string OneOf(const std::string& key, const nlohmann::json& value,
                                 const std::vector<std::string>& allowed);
 

@@ -89,6 +89,18 @@ std::string DataTypeName(aclDataType type) {
   return row ? row->name : "data type " + std::to_string(static_cast<int>(type));
 }
 
+std::vector<std::string> DataTypeNames() {
+  std::vector<std::string> names;
+  for (const DataTypeRow& row : kDataTypes) names.emplace_back(row.name);
+  return names;
+}
+
+aclDataType FindDataType(const std::string& name) {
+  const auto* const row = std::find_if(std::begin(kDataTypes), std::end(kDataTypes),
+                                       [&](const DataTypeRow& candidate) { return name == candidate.name; });
+  return row == std::end(kDataTypes) ? ACL_DT_UNDEFINED : row->type;
+}
+
 std::string FormatName(aclFormat format) {
   const FormatRow* const row = FindRow(format);
   return row ? row->name : "format " + std::to_string(static_cast<int>(format));

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "acl/acl_base.h"
 
@@ -10,6 +11,10 @@ namespace acl_host {
 
 // "FLOAT16"; for values outside the enum "data type 99".
 [[nodiscard]] std::string DataTypeName(aclDataType type);
+
+// The names of all data types, and the data type of one of them.
+[[nodiscard]] std::vector<std::string> DataTypeNames();
+[[nodiscard]] aclDataType FindDataType(const std::string& name);
 
 // "NCHW"; for values outside the enum "format 99".
 [[nodiscard]] std::string FormatName(aclFormat format);
