@@ -109,7 +109,7 @@ void NoteEnd() {
   for (const auto& text : session.memory.Live()) Report("leak", text);
   session.objects.Clear();
   session.memory.Clear();
-  session.work.EndIf([](const StreamName&) { return true; });
+  session.work.DropIf([](const StreamName&) { return true; });
   session.starts = session.allocations = session.copies = session.launches = 0;
   const std::lock_guard<std::mutex> lock(session.mutex);
   session.devices.clear();

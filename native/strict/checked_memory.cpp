@@ -110,6 +110,11 @@ bool IsPageable(const void* side) {
   return !block || block->is_freed;
 }
 
+bool IsPinned(const void* side) {
+  const auto block = TheSession().memory.Find(side);
+  return block && !block->is_freed && !block->is_on_device();
+}
+
 void CheckAsynchronous(const void* side) {
   const int32_t release = TheSession().release;
   if (IsPageable(side) && release < kPageableCopies) {
@@ -122,8 +127,10 @@ void CheckAsynchronous(const void* side) {
 }
 
 aclError Queue(aclError code, aclrtStream stream, const std::vector<Access>& accesses, const char* what,
-               uint64_t number) {
-  if (code == ACL_SUCCESS && !accesses.empty()) TheSession().work.Begin(NameOf(stream), accesses, what, number);
+               uint64_t number, Snapshot snapshot = {}) {
+  if (code == ACL_SUCCESS && !accesses.empty()) {
+    TheSession().work.Begin(NameOf(stream), accesses, what, number, snapshot);
+  }
   return code;
 }
 
@@ -164,7 +171,16 @@ aclError checked::aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, s
   }
   const uint64_t number = ++TheSession().copies;
   if (ends_at_once) return Real().aclrtMemcpyAsync(dst, destMax, src, count, kind, stream);
-  return Queue(Real().aclrtMemcpyAsync(dst, destMax, src, count, kind, stream), stream, accesses, "copy", number);
+  Snapshot snapshot;
+  for (const Access& access : accesses) {
+    if (access.writes) TheSession().work.CheckSources(access);
+    // HOST_TO_BUF_TO_DEVICE has read the source when it returns.
+    if (!access.writes && IsPinned(src) && kind != ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE) {
+      snapshot = TakeSnapshot(src, count);
+    }
+  }
+  return Queue(Real().aclrtMemcpyAsync(dst, destMax, src, count, kind, stream), stream, accesses, "copy", number,
+               snapshot);
 }
 
 aclError checked::aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count) {

@@ -2,8 +2,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
 
 #include "accesses.h"
 #include "aclnn/aclnn_status.h"
@@ -11,6 +14,7 @@
 #include "real.h"
 #include "report.h"
 #include "session.h"
+#include "silent_faults.h"
 
 namespace acl_strict {
 namespace {
@@ -29,6 +33,14 @@ struct Executor {
   std::vector<std::shared_ptr<Tensor>> tensors;  // of the operands; null for an unknown one
   std::atomic<bool> is_repeatable{false};
   std::atomic<bool> is_running{false};
+  std::mutex mutex;  // of what follows
+  // By operand: what a setter named in its place. The executor does not know that tensor.
+  std::map<size_t, std::shared_ptr<Tensor>> rebound;
+};
+
+struct Launch {
+  std::vector<Access> accesses;
+  Result result = Result::kRight;
 };
 
 // CANN keeps the executor of a thread's last phase 1. Null once the thread has called anything else.
@@ -99,20 +111,34 @@ void CheckOperand(const void* data, const Access& operand, const std::vector<Acc
                                Origin::Here().Text());
 }
 
+// The operand that a setter means: indices of inputs and of outputs count these alone. Past the last if there is none.
+size_t OperandOf(const Executor& executor, std::string_view setter, size_t index) {
+  const bool is_of_inputs = setter.find("Input") != std::string_view::npos;
+  const bool is_of_outputs = setter.find("Output") != std::string_view::npos;
+  for (size_t at = 0; at < executor.operands.size(); ++at) {
+    if (executor.operands[at].is_output ? is_of_inputs : is_of_outputs) continue;
+    if (index-- == 0) return at;
+  }
+  return executor.operands.size();
+}
+
 // Inputs without an address are shapes alone.
-std::vector<Access> CheckLaunch(const Executor& executor, void* workspace, uint64_t workspace_bytes) {
+Launch CheckLaunch(Executor& executor, void* workspace, uint64_t workspace_bytes, aclrtStream stream) {
   Session& session = TheSession();
   if (workspace_bytes < executor.workspace_bytes) {
     Refuse("workspace too small", std::to_string(workspace_bytes) + " bytes, but " +
                                       std::to_string(executor.workspace_bytes) + " are needed; given in " +
                                       Origin::Here().Text());
   }
+  const std::lock_guard<std::mutex> lock(executor.mutex);
   std::vector<const void*> data;
   std::vector<Access> accesses;
   for (size_t index = 0; index < executor.operands.size(); ++index) {
     const Operand& operand = executor.operands[index];
     session.objects.CheckAlive(operand.tensor);
-    const Tensor* const tensor = executor.tensors[index].get();
+    const auto rebound = executor.rebound.find(index);
+    const Tensor* const tensor =
+        rebound == executor.rebound.end() ? executor.tensors[index].get() : rebound->second.get();
     void* const address = tensor == nullptr ? nullptr : tensor->address.load();
     if (address == nullptr || tensor->size_bytes == 0) continue;
     data.push_back(address);
@@ -122,18 +148,13 @@ std::vector<Access> CheckLaunch(const Executor& executor, void* workspace, uint6
     data.push_back(workspace);
     accesses.push_back({workspace, executor.workspace_bytes, true});
   }
-  const int32_t device = session.host_pointers ? kPinned : CurrentDevice();
-  for (const Access& access : accesses) {
-    const auto block = session.memory.Find(access.address);
-    if (!session.host_pointers && !(block && block->device == device)) {
-      RefuseOutside(access.writes ? "an output or a workspace" : "an input", access);
-    }
-  }
+  Result result = CheckDevice(accesses, stream);
+  if (!executor.rebound.empty()) result = Result::kWrongBytes;
   CheckReachable(accesses);
   if (!session.host_pointers) {
     for (size_t index = 0; index < accesses.size(); ++index) CheckOperand(data[index], accesses[index], accesses);
   }
-  return accesses;
+  return {accesses, result};
 }
 
 template <typename Object>
@@ -149,7 +170,22 @@ aclnnStatus SetAddress(SetAddressFunction* real, aclOpExecutor* executor, size_t
                        void* address) {
   // The tensor gets its address even if the call then fails.
   if (const auto facts = TheSession().objects.FactsOf<Tensor>(tensor)) facts->address = address;
-  return real(executor, index, tensor, address);
+  const aclnnStatus status = real(executor, index, tensor, address);
+  const auto target = status == OK ? TheSession().objects.FactsOf<Executor>(executor) : nullptr;
+  if (target == nullptr) return status;
+  const std::lock_guard<std::mutex> lock(target->mutex);
+  bool is_own = false;
+  for (size_t at = 0; at < target->operands.size(); ++at) {
+    if (target->operands[at].tensor != tensor) continue;
+    is_own = true;
+    target->rebound.erase(at);
+  }
+  if (is_own) return status;
+  target->rebound[OperandOf(*target, CurrentFunction(), index)] = TheSession().objects.FactsOf<Tensor>(tensor);
+  Report("rebound to another tensor",
+         "an executor, to a tensor that its phase 1 did not get; set the address of one that it got; in " +
+             Origin::Here().Text());
+  return status;
 }
 
 void ForgetPlanned() noexcept { last_planned = nullptr; }
@@ -160,7 +196,7 @@ void NoteExecutor(aclOpExecutor* executor, uint64_t workspace_bytes, const std::
   facts->operands = operands;
   for (const Operand& operand : operands)
     facts->tensors.push_back(TheSession().objects.FactsOf<Tensor>(operand.tensor));
-  TheSession().objects.Add("an executor", executor, std::move(facts));
+  TheSession().objects.Add(kExecutor, executor, std::move(facts));
   last_planned = executor;
 }
 
@@ -172,18 +208,23 @@ aclnnStatus PhaseTwo(PhaseTwoFunction* real, void* workspace, uint64_t workspace
   const Running running(*facts);
   const bool is_consumed = !facts->is_repeatable;
   if (is_consumed) (void)session.objects.Retire(executor, ObjectLedger::End::kLaunched);
-  std::vector<Access> accesses;
+  Launch launch;
   try {
     CheckStream(stream);
-    accesses = CheckLaunch(*facts, workspace, workspace_bytes);
+    launch = CheckLaunch(*facts, workspace, workspace_bytes, stream);
   } catch (const Offence&) {
     // A refused launch consumes its executor as well.
     if (is_consumed) (void)Real().aclDestroyAclOpExecutor(executor);
     throw;
   }
   const uint64_t number = ++session.launches;
-  const aclnnStatus status = real(workspace, workspace_bytes, executor, stream);
-  if (status == OK && !accesses.empty()) session.work.Begin(NameOf(stream), std::move(accesses), "launch", number);
+  const bool is_right = launch.result == Result::kRight;
+  const aclnnStatus status = is_right ? real(workspace, workspace_bytes, executor, stream)
+                                      : WriteWrong(launch.result, launch.accesses, stream);
+  if (!is_right && is_consumed) (void)Real().aclDestroyAclOpExecutor(executor);
+  if (status == OK && !launch.accesses.empty()) {
+    session.work.Begin(NameOf(stream), std::move(launch.accesses), "launch", number);
+  }
   return status;
 }
 

@@ -100,6 +100,7 @@ void ObjectLedger::Check(const void* object, int code) const {
   const bool launched = found->second.end == End::kLaunched && Launches(function);
   const std::string text =
       Text(found->second) + (launched || Destroys(function) ? "; again in " : "; used in ") + Origin::Here().Text();
+  if (Destroys(function) && found->second.kind == kExecutor) is_executor_destroyed_twice_ = true;
   lock.unlock();
   Refuse(launched             ? "executor launched twice"
          : Destroys(function) ? "double destroy"

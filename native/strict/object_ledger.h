@@ -1,6 +1,7 @@
 // Tensors, integer arrays, executors, streams and events, live and ended.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -14,6 +15,8 @@
 #include "origin.h"
 
 namespace acl_strict {
+
+inline constexpr const char* kExecutor = "an executor";
 
 class ObjectLedger {
  public:
@@ -31,6 +34,9 @@ class ObjectLedger {
   void CheckHandle(const void* handle) const;
 
   [[nodiscard]] bool HasEnded(const void* object) const;
+
+  // Stays so until the process ends.
+  [[nodiscard]] bool is_executor_destroyed_twice() const { return is_executor_destroyed_twice_; }
 
   enum class End { kDestroyed, kLaunched };
 
@@ -78,6 +84,7 @@ class ObjectLedger {
   std::unordered_map<const void*, Record> records_;
   std::deque<Ended> ended_;  // the oldest first
   uint64_t added_ = 0;
+  mutable std::atomic<bool> is_executor_destroyed_twice_{false};
 };
 
 }  // namespace acl_strict

@@ -10,6 +10,7 @@
 
 #include "acl/acl_rt.h"
 #include "aclnn/acl_meta.h"
+#include "silent_faults.h"
 
 namespace acl_strict {
 
@@ -38,6 +39,7 @@ void AddOperand([[maybe_unused]] std::vector<Operand>& operands, [[maybe_unused]
 
 template <typename... Arguments>
 aclnnStatus PhaseOne(aclnnStatus (*real)(Arguments...), Arguments... arguments) {
+  CheckNoDoubleDestroy();
   const aclnnStatus status = real(arguments...);
   if (status != OK) return status;
   std::vector<Operand> operands;

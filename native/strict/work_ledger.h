@@ -1,6 +1,7 @@
 // Copies, fills and launches that were queued, and may still use memory.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -21,6 +22,15 @@ struct Access {
 };
 
 [[nodiscard]] bool Overlap(const Access& first, const Access& second);
+
+// The source of a copy as it was when the copy was queued. Empty if the device does not read it from the host.
+struct Snapshot {
+  const void* address = nullptr;
+  uint64_t size_bytes = 0;
+  size_t digest = 0;
+};
+
+[[nodiscard]] Snapshot TakeSnapshot(const void* address, uint64_t size_bytes);
 
 // A stream, or the default stream of its context.
 struct StreamName {
@@ -44,7 +54,12 @@ struct Mark {
 
 class WorkLedger {
  public:
-  void Begin(const StreamName& name, std::vector<Access> accesses, const char* what, uint64_t number);
+  void Begin(const StreamName& name, std::vector<Access> accesses, const char* what, uint64_t number,
+             Snapshot snapshot = {});
+
+  // Reports the sources that have changed which this is going to overwrite, and looks at them no more. Ask before the
+  // library is, since the work may run at once.
+  void CheckSources(const Access& access);
 
   // The stream waits for an event: once it has ended this, so has what the event was recorded after.
   void BeginWait(const StreamName& name, const Mark& awaited);
@@ -52,7 +67,8 @@ class WorkLedger {
   // The number of the work that began last. Ask before the library is, since other threads may begin more meanwhile.
   [[nodiscard]] uint64_t begun() const;
 
-  // The work up to this number has ended: of a stream, or of all streams for which a predicate holds.
+  // The work up to this number has ended: of a stream, or of all streams for which a predicate holds. Reports sources
+  // that have changed meanwhile: the device may have read them so.
   void End(const StreamName& name, uint64_t number);
   template <typename Predicate>
   void EndIf(const Predicate& is_meant, uint64_t number = UINT64_MAX) {
@@ -76,9 +92,11 @@ class WorkLedger {
     uint64_t number;
     std::vector<Access> accesses;
     Origin origin;
+    Snapshot source{};
     Mark awaited{};
   };
 
+  static void CheckSource(const Work& work);
   void Remove(const std::function<bool(const Work&)>& has_ended);
   [[nodiscard]] const Work* Find(const Access& access) const;
 

@@ -16,6 +16,7 @@ from tools.strict import config_text, strict_library
 
 from .programs_in_forks import Forks
 from .quirks import ABILITIES, TestedLibrary
+from .strict_programs import MORE, PRELUDE
 
 ACL_ERROR_REPEAT_INITIALIZE = 100002
 
@@ -100,6 +101,19 @@ def run_program(
             tested, environment["ACL_STRICT_LIBRARIES"] = strict, library_path
         opening = f"acl = TestedLibrary({tested!r})\n"
         return forks.run(preamble + opening + program, {**os.environ, **environment}).splitlines()
+
+    return run
+
+
+@pytest.fixture
+def run(run_program: Callable[..., list[str]], tmp_path: Path) -> Callable[..., tuple[list[str], list[str]]]:
+    """Runs a program with these settings; returns its output and the reported offences."""
+
+    def run(program: str, **settings: object) -> tuple[list[str], list[str]]:
+        report = tmp_path / "report"
+        settings = {"strict": True, "strict_report": str(report), "host_pointers": False, **settings}
+        lines = run_program(PRELUDE + MORE + program, settings)
+        return lines, [line.split(": ")[1] for line in report.read_text().splitlines()]
 
     return run
 

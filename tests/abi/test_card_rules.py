@@ -6,25 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from .test_strict import PRELUDE
+from .strict_programs import HANG
 
 Run = Callable[..., list[str]]
 ROOT = Path(__file__).resolve().parents[2]
 
-MORE = """
-import os, time
-out = ctypes.c_void_p()
-pinned = acl.create('aclrtMallocHost', 256).value
-
-def copy(dst, src, kind=1):
-    return acl.aclrtMemcpyAsync(dst, 64, src, 64, kind, None)
-
-def repeatable():
-    grad, out, executor = plan(malloc(16), malloc(64))
-    acl.call('aclSetAclOpExecutorRepeatable', executor)
-    return grad, executor
-"""
-HANG = {"kind": "hang", "at": 1, "duration_ms": 800}
 HANGING_LAUNCH = {"kind": "hang_launch", "at": 1, "duration_ms": 800}
 
 # The program, its output, the reported offences, and a fault that it needs.
@@ -121,19 +107,6 @@ def test_every_report_is_listed() -> None:
     assert len(reports) > 15
     page = (ROOT / "docs/card-rules.md").read_text()
     assert {report for report in reports if f"`{report}`" not in page} == set()
-
-
-@pytest.fixture
-def run(run_program: Run, tmp_path: Path) -> Callable[..., tuple[list[str], list[str]]]:
-    """Runs a program with these settings; returns its output and the reported offences."""
-
-    def run(program: str, **settings: object) -> tuple[list[str], list[str]]:
-        report = tmp_path / "report"
-        settings = {"strict": True, "strict_report": str(report), "host_pointers": False, **settings}
-        lines = run_program(PRELUDE + MORE + program, settings)
-        return lines, [line.split(": ")[1] for line in report.read_text().splitlines()]
-
-    return run
 
 
 @pytest.mark.parametrize("case", CASES)
