@@ -1,0 +1,187 @@
+"""The format and the index type of each tensor that a card gets, against a table of what cards and CANN's checks want.
+
+Formats follow the rank, as torch_npu gives them (op-plugin, op_api_common.h): NCL, NCHW or NCDHW for tensors with a
+batch, channels and spatial axes, otherwise ND. Some operators refuse other formats, or ignore them at their peril.
+"""
+
+import ctypes
+import gc
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from aclgrad.operators.cases import TypedCase, served_dtypes
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.samples import samples_of
+from aclgrad.products import Product
+from aclgrad.tensors import view_of_array
+from aclgrad.wire.messages import OperatorCall
+from aclgrad_server.devices.planning import plan_call
+from tests.native.blocking import BlockingDevice
+from tests.native.shims import build, host_library, open_with
+from tests.server.fakes import NO_LIMIT
+from tools.abi.acl import DataType, Format
+
+# Keeps rank, data type and format of each tensor.
+RECORDING = """
+#include <mutex>
+#include <vector>
+std::mutex mutex;
+std::vector<int64_t> kept;
+extern "C" {
+void* aclCreateTensor(const int64_t* dims, uint64_t rank, int type, const int64_t* strides, int64_t offset, int format,
+                      const int64_t* storage, uint64_t storage_rank, void* data) {
+  static const auto real = Real<void*(const int64_t*, uint64_t, int, const int64_t*, int64_t, int, const int64_t*,
+                                      uint64_t, void*)>("aclCreateTensor");
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    kept.insert(kept.end(), {static_cast<int64_t>(rank), type, format});
+  }
+  return real(dims, rank, type, strides, offset, format, storage, storage_rank, data);
+}
+// The kept numbers, which are forgotten.
+uint64_t TakeTensors(int64_t* numbers) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  const uint64_t count = kept.size();
+  for (uint64_t i = 0; i < count; ++i) numbers[i] = kept[i];
+  kept.clear();
+  return count;
+}
+}
+"""
+
+NCL, NCHW, NCDHW, ND = Format.NCL, Format.NCHW, Format.NCDHW, Format.ND
+PLANES = {3: NCL, 4: NCHW}
+VOLUMES = {4: NCHW, 5: NCDHW}
+ROWS = dict.fromkeys(range(9), ND)
+
+# By rank. CANN's checks and tests are those of its repositories ops-nn, ops-math and ops-cv, Torch-FL's an A3's.
+FORMATS: dict[str, Mapping[int, Format]] = {
+    # CANN's check takes ND as well; the forward operator of an A3 refused it with 161002 (Torch-FL).
+    "adaptive_avg_pool2d_backward": PLANES,
+    "adaptive_avg_pool3d_backward": VOLUMES,
+    # CANN's check refuses ND, as an A3 did with 161002 (Torch-FL).
+    "avg_pool2d_backward": PLANES,
+    # CANN's tests use no ND; on an A3, ND of rank 4 was 561103 (Torch-FL). Statistics and weight have rank 1.
+    "batch_norm_backward": {1: ND, 2: ND, **PLANES, 5: NCDHW, 6: ND, 8: ND},
+    "embedding_dense_backward": ROWS,
+    "gelu_backward": ROWS,
+    "gelu_backward_v2": ROWS,
+    "grid_sampler2d_backward": {4: NCHW},
+    # With ND, the last axis would count as channels where CANN chooses between AI Core and AI CPU.
+    "grid_sampler3d_backward": {5: NCDHW},
+    "group_norm_backward": ROWS,
+    "hardswish_backward": ROWS,
+    "layer_norm_backward": ROWS,
+    "leaky_relu_backward": ROWS,
+    "log_softmax_backward": ROWS,
+    # CANN's check only compares formats; an A3 wanted NCHW (Torch-FL).
+    "max_pool2d_with_indices_backward": PLANES,
+    "max_pool2d_with_mask_backward": PLANES,
+    "max_unpool2d_backward": PLANES,
+    "max_unpool3d_backward": VOLUMES,
+    # CANN's check of the pads: the formats of all three tensors are equal.
+    "reflection_pad1d_backward": {2: ND, 3: NCL},
+    "reflection_pad2d_backward": PLANES,
+    "reflection_pad3d_backward": VOLUMES,
+    "replication_pad1d_backward": {2: ND, 3: NCL},
+    "replication_pad2d_backward": PLANES,
+    "replication_pad3d_backward": VOLUMES,
+    "rms_norm_grad": ROWS,
+    # CANN's check refuses all others, also ND for the gradients; the boxes have rank 2.
+    "roi_align_v2_backward": {2: ND, 4: NCHW},
+    "sigmoid_backward": ROWS,
+    "silu_backward": ROWS,
+    "softmax_backward": ROWS,
+    "swi_glu_grad": ROWS,
+    "tanh_backward": ROWS,
+    "threshold_backward": ROWS,
+    # CANN's check refuses ND.
+    "upsample_nearest2d_backward": {4: NCHW},
+}
+
+INT32, INT64 = DataType.INT32, DataType.INT64
+# What a device reads as `indices`, whatever the wire has.
+INDEX_TYPES: dict[str, Callable[[Product], set[DataType]]] = {
+    # CANN's check, and cast there to INT32.
+    "embedding_dense_backward": lambda _: {INT32, INT64},
+    # On Atlas A2 and A3 CANN's documents have INT32 alone; on an A3, INT64 was 161002 (Torch-FL).
+    "max_pool2d_with_indices_backward": lambda product: {INT32, INT64} if product is Product.ASCEND_950 else {INT32},
+    # The mask.
+    "max_pool2d_with_mask_backward": lambda _: {DataType.INT8},
+    "max_unpool2d_backward": lambda _: {INT32, INT64},
+    "max_unpool3d_backward": lambda _: {INT64},
+}
+
+SERVED = [product for product in Product if any(product in spec.products for spec in OPERATORS.values())]
+
+
+class Recorder:
+    """A device that keeps what it is told of tensors."""
+
+    def __init__(self, folder: Path, product: Product) -> None:
+        config, shim = folder / "acl.json", build(folder, RECORDING)
+        config.write_text(json.dumps({"host": {"product": str(product)}}))
+        self.product = product
+        self._take = ctypes.CDLL(str(shim)).TakeTensors
+        self._numbers = (ctypes.c_int64 * 64)()
+        self._device = BlockingDevice(open_with(str(shim), host_library(), str(config)))
+
+    def tensors(self, typed: TypedCase) -> dict[str, tuple[int, DataType, Format]]:
+        """Runs a call; returns rank, data type and format of its tensors by name. A call of nothing reaches no card."""
+        self._take(self._numbers)
+        views = tuple(view_of_array(name, array) for name, array in typed.arrays().items())
+        call = OperatorCall(typed.spec.name, views, typed.case.attributes)
+        plan = plan_call(call, self.product, NO_LIMIT)
+        self._device.execute(plan.native, plan.contents(()))
+        count = self._take(self._numbers)
+        if plan.is_empty:
+            assert count == 0
+            return {}
+        given = {each.name for each in views}
+        names = [each.name for each in typed.spec.inputs if each.name in given]
+        names += [each.name for each in typed.spec.outputs]
+        numbers = iter(self._numbers[:count])
+        return {
+            name: (rank, DataType(type), Format(format_))
+            for name, (rank, type, format_) in zip(names, zip(numbers, numbers, numbers, strict=True), strict=True)
+        }
+
+
+@pytest.fixture(scope="module", params=SERVED, ids=str)
+def recorder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
+    yield Recorder(tmp_path_factory.mktemp("recorder"), request.param)
+    # The library takes its product when nothing of an earlier one is left.
+    gc.collect()
+
+
+def test_the_table_has_every_operator_and_every_operator_with_indices() -> None:
+    assert set(FORMATS) == set(OPERATORS)
+    assert set(INDEX_TYPES) == {
+        name for name, spec in OPERATORS.items() if any(each.name == "indices" for each in spec.inputs)
+    }
+
+
+@pytest.mark.parametrize("name", [name for name, formats in FORMATS.items() if formats is not ROWS])
+def test_the_samples_have_every_rank(name: str) -> None:
+    spec, ranks = OPERATORS[name], set()
+    for case in samples_of(name).cases:
+        dtypes = {dtype for product in spec.products for dtype in served_dtypes(spec, case, product)}
+        for typed in [TypedCase(spec, case, dtype) for dtype in sorted(dtypes)[:1]]:
+            ranks |= {each.rank for each in (*typed.arguments.inputs.values(), *typed.outputs.values())}
+    assert ranks == set(FORMATS[name])
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_formats_and_index_types(recorder: Recorder, name: str) -> None:
+    spec, product = OPERATORS[name], recorder.product
+    if product not in spec.products:
+        pytest.skip(f"{product} has no such operator")
+    for case in samples_of(name).cases:
+        for dtype in served_dtypes(spec, case, product)[:1]:
+            tensors = recorder.tensors(TypedCase(spec, case, dtype))
+            for tensor, (rank, type, format_) in tensors.items():
+                assert format_ is FORMATS[name][rank], (case.name, tensor, rank)
+                assert tensor != "indices" or type in INDEX_TYPES[name](product), case.name
