@@ -14,6 +14,7 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import samples_of
 from aclgrad.operators.spec import OperatorSpec
 from aclgrad.products import Product
+from aclgrad.tensors import TensorType
 from tests.bounds import assert_defined
 from tests.call_file import PRODUCT, device_array
 from tools.abi.acl import DeviceTensor, Library
@@ -25,7 +26,7 @@ LENGTHS = (*range(1, 10), 15, 16, 17, 31, 32, 33, 65)
 """Lengths of rows: up to and around the vectors of each type, and twice the longest."""
 DRAWS = 20
 FILL = 7
-"""In memory that a call has to write, or must not."""
+"""In memory that a call must not write, and in integers that it has to."""
 LARGE = "6 MB"
 """Several pieces of a parallel loop."""
 
@@ -48,6 +49,12 @@ def _calls_of(spec: OperatorSpec, product: Product) -> Iterator[TypedCase]:
         named = replace(case, name=f"{case.name}_{number}")
         yield from (TypedCase(spec, named, dtype) for dtype in case.only or dtypes if dtype in dtypes)
     yield from (TypedCase(spec, samples.timed[LARGE], dtype) for dtype in dtypes[:1])
+
+
+def unwritten(type: TensorType) -> np.ndarray:
+    """Returns what an output holds before a call: no tolerance of a floating-point gradient reaches its elements."""
+    dtype = type.dtype.numpy
+    return np.full(type.shape, FILL if dtype.kind in "iu" else 2.0**15, dtype)
 
 
 def placed(array: np.ndarray, offset: int) -> np.ndarray:
@@ -84,9 +91,7 @@ def result_of(outputs: Mapping[str, np.ndarray]) -> Any:
 def gradient(acl: Library, typed: TypedCase, offset: int = 0, product: Product = PRODUCT) -> Any:
     """Runs the call on host memory as it is, every operand and the workspace at that offset."""
     names = abi_names(typed.spec)
-    outputs = {
-        names[name]: placed(np.full(type.shape, FILL, type.dtype.numpy), offset) for name, type in typed.outputs.items()
-    }
+    outputs = {names[name]: placed(unwritten(type), offset) for name, type in typed.outputs.items()}
     memory = dict(outputs)
     for name, array in typed.arrays().items():
         memory[names[name]] = placed(device_array(typed, name, array, product), offset)
@@ -103,7 +108,7 @@ def device_arrays(typed: TypedCase, given: Mapping[str, np.ndarray] = MappingPro
     names = abi_names(typed.spec)
     inputs = dict(given) if given.keys() == typed.case.shapes.keys() else typed.arrays() | dict(given)
     arrays = {names[name]: device_array(typed, name, array) for name, array in inputs.items()}
-    return arrays | {names[name]: np.full(type.shape, FILL, type.dtype.numpy) for name, type in typed.outputs.items()}
+    return arrays | {names[name]: unwritten(type) for name, type in typed.outputs.items()}
 
 
 def run(acl: Library, typed: TypedCase, tensors: Mapping[str, DeviceTensor], **changed: object) -> None:

@@ -12,7 +12,7 @@ from aclgrad.products import Product
 from tools.abi.acl import Library
 
 from .programs_in_forks import call_of
-from .table_gradients import FILL, call, described, placed
+from .table_gradients import call, described, placed, unwritten
 
 Array = np.ndarray[Any, Any]
 
@@ -69,7 +69,7 @@ def expected_gradient(pooling: Pooling, grad: Array, indices: Array) -> Array:
 def computed(acl: Library, typed: TypedCase, product: Product, grad: Array, indices: Array) -> Array:
     """Runs the call on memory that begins at any byte."""
     (type,) = typed.outputs.values()
-    out = placed(np.full(type.shape, FILL, type.dtype.numpy), 1)
+    out = placed(unwritten(type), 1)
     memory = {"gradOutput": placed(grad, 3), "self": out, "indices": placed(indices, 5), "gradInput": out}
     with described(acl, typed, memory, product) as given:
         size, executor = acl.plan(typed.spec.symbol, *given)
