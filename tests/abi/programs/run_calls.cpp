@@ -51,6 +51,9 @@ class DeviceTensor {
     const aclFormat format = shape.size() == 2 || !is_spatial ? ACL_FORMAT_ND : ACL_FORMAT_NCHW;
     if (!data.empty()) {
       Check(aclrtMemcpy(memory_.address(), data.size(), data.data(), data.size(), ACL_MEMCPY_HOST_TO_DEVICE), "copy");
+    } else if (size_bytes_ > 0) {
+      // NaN, which shows an element that the operator reads and should not, or does not write.
+      Check(aclrtMemset(memory_.address(), size_bytes_, 0xFF, size_bytes_), "fill");
     }
     handle_ = aclCreateTensor(shape.data(), shape.size(), static_cast<aclDataType>(tensor.dtype), nullptr, 0, format,
                               shape.data(), shape.size(), memory_.address());
