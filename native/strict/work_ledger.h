@@ -57,8 +57,7 @@ class WorkLedger {
   void Begin(const StreamName& name, std::vector<Access> accesses, const char* what, uint64_t number,
              Snapshot snapshot = {});
 
-  // Reports the sources that have changed which this is going to overwrite, and looks at them no more. Ask before the
-  // library is, since the work may run at once.
+  // Work is about to be queued that overwrites sources: reports those that have changed, and forgets them all.
   void CheckSources(const Access& access);
 
   // The stream waits for an event: once it has ended this, so has what the event was recorded after.
