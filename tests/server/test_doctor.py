@@ -114,10 +114,11 @@ def test_streams_that_a_device_does_not_have(workers: int, streams: int, told: s
         assert re.match(told, found.message)
 
 
-def test_visible_devices_that_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", "0, 1")
-    told = of_start()["ASCEND_RT_VISIBLE_DEVICES"].message
-    assert told == "is '0, 1', of which CANN takes 0; give ascending indices with commas and without spaces"
+def test_a_long_text_of_a_card_is_told_from_its_beginning(tmp_path: Path) -> None:
+    found = of_start(backend=f"{tmp_path}/libcause.so{'/a core' * 1000}")["--backend"]
+    assert found.message.startswith(f"backend '{tmp_path}/libcause.so/a core")
+    assert found.message.endswith(" ...; the server would not start")
+    assert len(found.message) < 1600
 
 
 def test_sockets_that_could_not_be_made(tmp_path: Path) -> None:

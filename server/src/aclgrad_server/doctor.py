@@ -19,14 +19,16 @@ from aclgrad.judgement.rows import Finding, Origin, Row, Verdict
 from aclgrad.units import counted
 from aclgrad_server.access.identities import read_identities
 from aclgrad_server.admin.listener import check_address
+from aclgrad_server.cann_environment import examine
 from aclgrad_server.cli import main as server_command
 from aclgrad_server.devices.completions import Completions
+from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.devices.library import runtime_file
 from aclgrad_server.devices.opening import check_streams, open_device, product_of
 from aclgrad_server.devices.probing import probe
 from aclgrad_server.devices.self_test import self_test
-from aclgrad_server.devices.visible import VISIBLE, visible_cards
+from aclgrad_server.devices.visible import VISIBLE
 from aclgrad_server.edge.connections import check_socket
 from aclgrad_server.edge.process import FILES_OF_WORKER, check_memory, check_open_files, memory_limit
 from aclgrad_server.edge.tls import open_certificates
@@ -56,6 +58,8 @@ _INTERRUPTED: Final = 130
 _COLOURS: Final = {Verdict.PASSED: "green", Verdict.FAILED: "red", Verdict.NOTED: "yellow"}
 _DEFAULT: Final = "default"
 _SEE_CARD: Final = "see npu-smi info, CANN's log and the file of --acl-config"
+_NORMAL: Final = "on an idle Atlas A2 or A3 2.8 to 3.4 of 64"
+_TEXT: Final = 1500
 
 
 @click.command(context_settings={"max_content_width": 120})
@@ -141,6 +145,8 @@ def _examinations(given: Mapping[str, Any], with_device: bool) -> Iterator[tuple
     yield "start", of_start(settings, len(cards), runtime)
     if with_device:
         yield "device", _of_devices(settings, cards, probes_in_child(settings, lambda: runtime))
+    # Last, because its log may say why the library or a device failed.
+    yield "CANN", examine(os.environ, runtime.host_pointers)
 
 
 def of_settings(settings: Settings, given: Mapping[str, Any], environment: Mapping[str, str]) -> Found:
@@ -230,10 +236,6 @@ def of_start(settings: Settings, worker_count: int, runtime: Runtime) -> Found:
             yield name, _fine(check())
         except (StartError, UnusableFileError) as error:
             yield name, _bad(str(error), "the server would not start")
-    visible = os.environ.get(VISIBLE, "")
-    if (taken := ",".join(visible_cards(visible))) != visible:
-        told = f"is {visible!r}, of which CANN takes {taken or 'nothing'}"
-        yield VISIBLE, Finding(Verdict.NOTED, f"{told}; give ascending indices with commas and without spaces")
     for danger in dangers(settings.listen, *map(bool, (settings.tls_key, settings.tls_client_ca, settings.identities))):
         yield "network", Finding(Verdict.NOTED, danger)
 
@@ -278,7 +280,14 @@ async def _opened_and_tested(settings: Settings, on_card: int, probes: bool) -> 
         return _bad(str(error), _SEE_CARD)
     if failed := [f"{each.name}: {each.reason}" for each in off.messages()]:
         return _bad(f"it fails {', '.join(failed)}", "see `aclgrad check`")
-    return _fine(f"{device.soc_name} opens and passes the self-test")
+    return _fine(f"{device.soc_name} opens and passes the self-test; {await _memory_of(device)}")
+
+
+async def _memory_of(device: Device) -> str:
+    """Says how much of the device's memory is in use, apart from our pool."""
+    sample = await device.take_sample()
+    used = max(0, sample.total_bytes - sample.free_bytes - sample.pool.reserved_bytes)
+    return f"without its own pool {used / 2**30:.1f} of {sample.total_bytes / 2**30:.1f} GiB are in use ({_NORMAL})"
 
 
 def _fine(message: str) -> Finding:
@@ -286,4 +295,6 @@ def _fine(message: str) -> Finding:
 
 
 def _bad(problem: str, remedy: str) -> Finding:
-    return Finding(Verdict.FAILED, f"{problem}; {remedy}")
+    # The first text of a card names the cause, and a block for each of its cores may follow.
+    short = problem if len(problem) <= _TEXT else f"{problem[:_TEXT]} ..."
+    return Finding(Verdict.FAILED, f"{short}; {remedy}")

@@ -34,11 +34,12 @@ def test_a_sound_machine(tmp_path: Path) -> None:
     assert failed(rows) == []
     assert summary["exit_code"] == 0
     assert summary["rows"] == len(rows)
-    assert {row.verdict for row in rows} == {Verdict.PASSED}
+    # What this machine gives CANN is its own affair, and stops no start.
+    assert {row.verdict for row in rows if row.check != "CANN"} == {Verdict.PASSED}
     # The report can be compared as that of a check.
     (tmp_path / "doctor.jsonl").write_text(done.stdout)
     assert read_rows(tmp_path / "doctor.jsonl") == rows
-    assert {row.check for row in rows} == {"settings", "start"}
+    assert {row.check for row in rows} == {"settings", "start", "CANN"}
 
 
 def test_defaults_are_shown_if_asked_for() -> None:
@@ -49,19 +50,23 @@ def test_defaults_are_shown_if_asked_for() -> None:
     assert not any("(default)" in line for line in few)
     hidden = [line for line in all_ if "(default)" in line]
     assert [line for line in all_[:-1] if line not in hidden] == few[:-1]
-    assert few[-1] == f"{len(all_) - 1} passed; --verbose shows {len(hidden)} settings that have their default"
+    noted = sum(line.startswith("noted ") for line in all_)
+    told = f"{len(all_) - 1 - noted} passed{f', {noted} noted' if noted else ''}"
+    assert few[-1] == f"{told}; --verbose shows {len(hidden)} settings that have their default"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("host", [{}, {"devices": 2, "product": "310P"}], ids=["one", "two"])
 def test_sound_devices_open_and_pass_the_self_test(tmp_path: Path, host: dict[str, Any]) -> None:
-    config = write_config(tmp_path, strict=False, **host)
+    memory = {"memory_bytes": 8 * 2**30, "memory_elsewhere_bytes": 3 * 2**30}
+    config = write_config(tmp_path, strict=False, **memory, **host)
     done, rows, _ = doctor("--backend", "host", "--acl-config", config, *FREE, device=True)
     assert failed(rows) == []
     assert done.returncode == 0
     own = [row for row in rows if row.check == "device"]
     assert [row.case for row in own] == [f"device {index}" for index in range(host.get("devices", 1))]
-    assert all(row.message.endswith(" opens and passes the self-test") for row in own)
+    told = " opens and passes the self-test; without its own pool 3.0 of 8.0 GiB are in use "
+    assert all(told in row.message for row in own)
 
 
 def test_a_device_that_fails_is_a_finding(tmp_path: Path) -> None:
