@@ -36,6 +36,7 @@ NAVIGATION: Final[Mapping[str, Mapping[str, str]]] = {
         "docs/right-gradients.md": "Is my gradient right?",
         "docs/check.md": "Check of a server",
         "docs/card-rules.md": "Rules of a card",
+        "docs/cards-seen.md": "Seen on cards",
         "docs/torch-npu.md": "torch_npu",
         "SECURITY.md": "Security",
     },

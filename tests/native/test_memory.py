@@ -259,6 +259,25 @@ def test_what_has_no_pinned_memory_is_copied_without(
     assert lines == [f"True {0 if is_pinned else 2}", f"True {is_pinned}", f"True {is_pinned}", "0"]
 
 
+NOT_FREED = """
+device = open_device(steered=True)
+cells = np.arange(1 << 18, dtype=np.float32).reshape(1, 1, -1)
+right = lambda: (pool(device, cells, (1, 2, 1 << 18)) == cells / 2).all()
+held = lambda: (device.state().pool.reserved_bytes, device.state().pinned_bytes)
+print(right())
+before = held()
+for name in (b"aclrtFree", b"aclrtFreeHost"):
+    steer.Fail(name, 507899, -1)
+device.trim()
+print(min(before) > 0, held() == before, right())
+"""
+
+
+def test_what_cannot_be_freed_stays_counted(run_program: Callable[..., list[str]]) -> None:
+    """The memory is still taken, and calls go on in other memory."""
+    assert run_program(NOT_FREED, host_pointers=False) == ["True", "True True True"]
+
+
 ONE_SIZE_AFTER_ANOTHER = """
 device = open_device(steered=True, pinned_limit_bytes=arguments[0])
 for cells in (1 << 19, 1 << 10, 1 << 19):

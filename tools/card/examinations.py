@@ -79,16 +79,26 @@ def _timed_out_wait(card: Card) -> Finding:
 
 
 def bandwidth(card: Card) -> Iterator[Found]:
-    """The speed of blocking copies, from pinned and from pageable memory."""
+    """The speed of copies: blocking ones from pinned and pageable memory, and asynchronous ones with their wait."""
     pageable = ctypes.create_string_buffer(_LARGE_BYTES)
-    with card.memory(_LARGE_BYTES) as device, card.pinned(_LARGE_BYTES) as pinned:
-        for name, host in (("pinned", pinned), ("pageable", ctypes.addressof(pageable))):
+    with card.memory(_LARGE_BYTES) as device, card.pinned(_LARGE_BYTES) as pinned, card.stream_of(0) as stream:
+
+        def copy_asynchronously(target: int, source: int, size_bytes: int, kind: int) -> None:
+            card.call("aclrtMemcpyAsync", target, size_bytes, source, size_bytes, kind, stream)
+            card.wait(stream)
+
+        kinds = {
+            "pinned memory": (card.copy, pinned),
+            "pageable memory": (card.copy, ctypes.addressof(pageable)),
+            "pinned memory, asynchronous": (copy_asynchronously, pinned),
+        }
+        for name, (copy, host) in kinds.items():
             to_device, to_host = (
-                _LARGE_BYTES / _median_us(lambda: card.copy(*arguments), repeats=5) / 1e3  # noqa: B023
+                _LARGE_BYTES / _median_us(lambda: copy(*arguments), repeats=5) / 1e3  # noqa: B023
                 for arguments in ((device, host, _LARGE_BYTES, H2D), (host, device, _LARGE_BYTES, D2H))
             )
             figures = {"to_device_gb_per_s": to_device, "to_host_gb_per_s": to_host}
-            yield f"{name} memory", fine(f"{to_device:.1f} GB/s in, {to_host:.1f} GB/s out", **figures)
+            yield name, fine(f"{to_device:.1f} GB/s in, {to_host:.1f} GB/s out", **figures)
 
 
 def refusals(card: Card) -> Iterator[Found]:

@@ -199,6 +199,7 @@ int aclFinalizeReference(uint64_t* left) { return Call("aclFinalizeReference", l
 int aclrtCreateStream(void** stream) { return Call("aclrtCreateStream", stream); }
 int aclrtCtxSetSysParamOpt(int option, int64_t value) { return Call("aclrtCtxSetSysParamOpt", option, value); }
 int aclrtFree(void* address) { return Call("aclrtFree", address); }
+int aclrtFreeHost(void* address) { return Call("aclrtFreeHost", address); }
 int aclrtGetLastError(int level) { return Call("aclrtGetLastError", level); }
 int aclrtMalloc(void** address, std::size_t size, int policy) { return Call("aclrtMalloc", address, size, policy); }
 int aclrtMallocHost(void** address, std::size_t size) { return Call("aclrtMallocHost", address, size); }
