@@ -45,6 +45,8 @@ RUN getent group "${GID}" || echo "aclgrad:x:${GID}:" >> /etc/group; \
 COPY --from=builder /opt/aclgrad /opt/aclgrad
 ENV PATH=/opt/aclgrad/bin:${PATH} \
     HOME=/tmp
+# CANN's compiler writes to the working directory, which is the root by default.
+WORKDIR /tmp
 USER ${UID}:${GID}
 # `make image` gives these; it adds base.digest if BASE has one.
 ARG BASE

@@ -93,3 +93,22 @@ def test_log_of_cann_has_room_and_a_cap() -> None:
     spec = patch["spec"]["template"]["spec"]
     (volume,) = (each["name"] for each in spec["volumes"] if each.get("emptyDir") == {"sizeLimit": "1Gi"})
     assert {"name": volume, "mountPath": folder} in spec["containers"][0]["volumeMounts"]
+
+
+def test_a_container_with_a_card_may_pin_memory_and_writes_to_its_working_directory() -> None:
+    assert SERVICES["ascend"]["ulimits"] == {"memlock": -1}
+    runtime = DOCKERFILE.partition(" AS runtime")[2].partition("\nFROM ")[0]
+    (folder,) = re.findall(r"^WORKDIR (\S+)$", runtime, re.MULTILINE)
+    for service in SERVICES.values():
+        assert "working_dir" not in service
+        assert any(each.startswith(f"{folder}:") for each in service["tmpfs"])
+    base = yaml.safe_load((ROOT / "deploy/kubernetes/base/deployment.yaml").read_text())["spec"]["template"]["spec"]
+    assert "workingDir" not in base["containers"][0]
+    assert folder in [each["mountPath"] for each in base["containers"][0]["volumeMounts"]]
+
+
+def test_no_deployment_sets_what_cann_is_to_have_unset() -> None:
+    files = [ROOT / "Dockerfile", *(each for each in (ROOT / "deploy").rglob("*") if each.suffix != ".md")]
+    texts = "".join(each.read_text() for each in files if each.is_file())
+    assert "ASCEND_PROCESS_LOG_PATH" in texts
+    assert not re.search("ASCEND_LAUNCH_BLOCKING|ACL_OP_INIT_MODE", texts)

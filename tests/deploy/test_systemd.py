@@ -69,6 +69,10 @@ def test_what_the_server_writes_to_is_writable() -> None:
     assert value(SERVICE, "ExecStart") == PROGRAM
 
 
+def test_a_server_on_a_card_may_pin_memory() -> None:
+    assert value(ASCEND, "LimitMEMLOCK") == "infinity"
+
+
 def test_the_nodes_of_a_card_are_those_of_the_container() -> None:
     allowed = {each.removesuffix(" rw") for name, each in assignments(ASCEND) if name == "DeviceAllow"}
     assert set(SERVICES["ascend"]["devices"]) <= allowed
