@@ -9,6 +9,7 @@ from aclgrad.operators.cases import TypedCase, arrays_of
 from aclgrad.operators.samples import Arrays, samples_of
 from aclgrad.operators.spec import Tolerance
 from aclgrad.products import Product
+from aclgrad.tolerances import tolerance_of
 
 
 def assert_defined(typed: TypedCase, gradients: Any, product: Product, arrays: Arrays | None = None) -> None:
@@ -21,7 +22,7 @@ def assert_defined(typed: TypedCase, gradients: Any, product: Product, arrays: A
     """
     given = typed.arrays() if arrays is None else arrays
     truths = arrays_of(_define(typed, given))
-    tolerance = typed.spec.tolerance(product, typed.dtype)
+    tolerance = tolerance_of(typed.spec.name, product, given, typed.attributes)
     for position, (gradient, truth) in enumerate(zip(arrays_of(gradients), truths, strict=True)):
         if gradient is None:
             continue
@@ -38,7 +39,7 @@ def assert_defined(typed: TypedCase, gradients: Any, product: Product, arrays: A
 
 def assert_near(typed: TypedCase, gradients: Any, product: Product) -> None:
     """The same for each element alone, and for its type; bits are equal where nothing is computed."""
-    tolerance = typed.spec.tolerance(product, typed.dtype)
+    tolerance = tolerance_of(typed.spec.name, product, typed.arrays(), typed.attributes)
     truths = arrays_of(_define(typed, typed.arrays()))
     for gradient, truth, (name, type) in zip(arrays_of(gradients), truths, typed.outputs.items(), strict=True):
         assert (gradient.dtype, gradient.shape) == (type.dtype.numpy, truth.shape), f"{typed} {name}"

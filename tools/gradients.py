@@ -10,9 +10,9 @@ import numpy as np
 
 from aclgrad import reference
 from aclgrad.operators.cases import TypedCase, arrays_of, typed_cases
-from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Tolerance
 from aclgrad.products import Product
+from aclgrad.tolerances import tolerance_of
 from tools.benchmarks.loads import gradient
 from tools.benchmarks.sizes import OPERATOR, SIZES
 
@@ -52,13 +52,13 @@ class Known:
     tolerance: Tolerance
 
     @classmethod
-    def of(cls, operator: str, inputs: Mapping[str, Any], attributes: Mapping[str, Any], dtype: str) -> Self:
+    def of(cls, operator: str, inputs: Mapping[str, Any], attributes: Mapping[str, Any]) -> Self:
         truths = arrays_of(reference.define(operator, inputs, attributes))
-        return cls(operator, inputs, attributes, truths, OPERATORS[operator].tolerance(PRODUCT, dtype))
+        return cls(operator, inputs, attributes, truths, tolerance_of(operator, PRODUCT, inputs, attributes))
 
     @classmethod
     def of_case(cls, typed: TypedCase) -> Self:
-        return cls.of(typed.spec.name, typed.arrays(), dict(typed.case.attributes), typed.dtype)
+        return cls.of(typed.spec.name, typed.arrays(), dict(typed.case.attributes))
 
     def compare(self, reply: Any) -> None:
         """Raises WrongGradientError unless each element is as near to the definition as the operator promises."""
@@ -80,7 +80,7 @@ class Known:
 @cache
 def of_size(name: str) -> Known:
     """Returns the call of the benchmarks with a gradient of this size."""
-    return Known.of(OPERATOR, {"grad_output": gradient(SIZES[name]), "self": SIZES[name].shape}, {}, "float32")
+    return Known.of(OPERATOR, {"grad_output": gradient(SIZES[name]), "self": SIZES[name].shape}, {})
 
 
 @cache

@@ -185,7 +185,7 @@ def test_sums_of_many_terms(acl: Library, sum: Sum) -> None:
     arrays = arrays_for(typed, sum)
     arrays["grad_output"] = np.full_like(arrays["grad_output"], sum.grad)
     grad = float(arrays["grad_output"].flat[0])
-    tolerance = typed.spec.tolerance(PRODUCT, sum.dtype)
+    tolerance = typed.spec.tolerance(PRODUCT, typed.arguments)
     for found, terms in zip(arrays_of(gradient_of(acl, typed, **arrays)), sum.outputs, strict=True):
         if terms is not None:
             expected = np.broadcast_to(np.float64(terms) * grad, found.shape)

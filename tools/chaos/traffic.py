@@ -26,7 +26,7 @@ BRIDGE_DEADLINE_S = 30.0
 @cache
 def _of_shape(shape: tuple[int, ...], seed: int) -> Known:
     grad_output = np.random.default_rng(seed).standard_normal((*shape[:2], 7, 5)).astype(np.float32)
-    return Known.of(OPERATOR, {"grad_output": grad_output, "self": np.zeros(shape, np.float32)}, {}, DTYPE)
+    return Known.of(OPERATOR, {"grad_output": grad_output, "self": np.zeros(shape, np.float32)}, {})
 
 
 @dataclass(frozen=True, slots=True)

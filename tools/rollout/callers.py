@@ -32,7 +32,7 @@ def write_questions(path: Path, operators: set[str]) -> None:
     small = [each for each in cases if max(map(np.prod, each.case.shapes.values())) <= SMALL_ELEMENTS]
     few = [Known.of_case(each) for each in random.Random(0).sample(small, min(len(small), CASES))]
     grad_output = np.random.default_rng(0).standard_normal((*HUGE[:2], 7, 5)).astype(np.float32)
-    huge = Known.of(OPERATOR, {"grad_output": grad_output, "self": HUGE}, {}, DTYPE)
+    huge = Known.of(OPERATOR, {"grad_output": grad_output, "self": HUGE}, {})
     asked = {"unary": few, "batch": few, "large": [of_size("1 MB")], "chunked": [huge]}
     path.write_bytes(pickle.dumps({method: [_packed(each) for each in known] for method, known in asked.items()}))
 

@@ -9,6 +9,7 @@ from typing import Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 import aclgrad
+from aclgrad.operators.cases import served_dtypes
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.definitions import Array
 from aclgrad.operators.samples import samples_of
@@ -49,11 +50,24 @@ def page(spec: OperatorSpec) -> str:
         example=example(spec),
         signature=signature(spec),
         definition=definition(spec),
+        routes=routes(spec),
         arguments=arguments,
         mistakes=list(mistakes(typed)),
         product=product_of(spec),
         products=list(Product),
     )
+
+
+def routes(spec: OperatorSpec) -> list[tuple[str, str, str, float]]:
+    """Returns dtypes, products, precision and largest error of the routes that the sample calls take."""
+    found: dict[tuple[str, str], tuple[set[Product], float]] = {}
+    for product in spec.products:
+        for case in samples_of(spec.name).cases:
+            for dtype in served_dtypes(spec, case, product):
+                if route := spec.route(case.arguments(spec, dtype), product):
+                    products, most = found.get((dtype, route.precision.name), (set(), 0.0))
+                    found[dtype, route.precision.name] = products | {product}, max(most, route.relative)
+    return [(dtype, ", ".join(sorted(on)), precision, most) for (dtype, precision), (on, most) in sorted(found.items())]
 
 
 def drawn(spec: OperatorSpec) -> str:

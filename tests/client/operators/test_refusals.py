@@ -82,6 +82,12 @@ REFUSED = {
     "one padded window over all of a plane": (
         average(12, 1, 12, padding=(3,), stride=(20,)), A2, "attributes[padding]",
     ),
+    "one half of more cells than float16 counts": (
+        average(256, 1, 256, "float16"), P950, "inputs[self].shape",
+    ),
+    "one such window that is computed in float16": (
+        average(256, 1, 256, cube_math_type=2), A2, "inputs[self].shape",
+    ),
     "more windows on a cell than are worth it": (average(600, 401, 1000, stride=(1,)), A2, "attributes[kernel_size]"),
     "float32 of a convolution": (average(3, 3, 9), P310, "attributes[cube_math_type]"),
     "HFLOAT32 of a convolution": (
@@ -130,6 +136,12 @@ TAKEN = {
     "float32 cropped along a line": (pad("replication_pad1d_backward", (-1, 2), "float32"), A2),
     "bfloat16 reflected as far as it may be": (pad("reflection_pad1d_backward", (3000, 0)), A2),
     "one window without padding": (average(12, 1, 12), A2),
+    "one window of as many cells as float16 counts": (
+        Call("avg_pool2d_backward", (1, 1, 1, 1), (1, 1, 178, 368), {"kernel_size": (178, 368)}, "float16"),
+        A2,
+    ),
+    "one large window in float32": (average(256, 1, 256), A2),
+    "one large half with a divisor": (average(256, 1, 256, "float16", divisor_override=255), A2),
     "one padded window with a divisor": (average(12, 1, 12, padding=(3,), stride=(20,), divisor_override=144), A2),
     "one padded window over a small plane": (average(8, 1, 8, padding=(3,), stride=(20,)), A2),
     "float32 elsewhere": (average(3, 3, 9), P950),

@@ -15,6 +15,7 @@ from aclgrad.judgement.rows import Finding, Task, Verdict
 from aclgrad.masks import mask_of_argmax
 from aclgrad.operators.cases import TypedCase, arrays_of
 from aclgrad.operators.values import ArgmaxRule
+from aclgrad.tolerances import tolerance_of
 
 
 def accuracy(selection: Selection) -> Iterator[Task]:
@@ -43,7 +44,8 @@ def fills(selection: Selection) -> Iterator[Task]:
 
 
 def _accuracy(target: Target, typed: TypedCase) -> Finding:
-    inputs, outputs, tolerance = typed.arrays(), typed.outputs, typed.spec.tolerance(target.product, typed.dtype)
+    inputs, outputs = typed.arrays(), typed.outputs
+    tolerance = tolerance_of(typed.spec.name, target.product, inputs, typed.case.attributes)
     gradients = target.client.execute(typed.spec.name, inputs, typed.case.attributes)
     truth = reference.define(typed.spec.name, inputs, typed.case.attributes)
     judge = partial(comparison.against_truth, tolerance=tolerance)

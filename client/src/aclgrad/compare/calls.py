@@ -15,6 +15,7 @@ from aclgrad.judgement import comparison
 from aclgrad.judgement.rows import Finding
 from aclgrad.operators.cases import TypedCase, arrays_of, served_dtypes
 from aclgrad.operators.samples import Arrays
+from aclgrad.tolerances import tolerance_of
 
 Array = np.ndarray[Any, Any]
 
@@ -85,7 +86,9 @@ class TableQuestion:
         gradients = tuple(answer.gradients.values())
         if wrong := comparison.wrong_type(gradients, self.typed.outputs):
             return wrong
-        judge = partial(comparison.against_truth, tolerance=self.typed.spec.tolerance(target.product, self.typed.dtype))
+        spec, attributes = self.typed.spec, self.typed.case.attributes
+        tolerance = tolerance_of(spec.name, target.product, self.inputs, attributes)
+        judge = partial(comparison.against_truth, tolerance=tolerance)
         return comparison.each_output(judge, self.typed.outputs, gradients, self.truth)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from aclgrad.errors import Violation
 from aclgrad.operators.batch_axes import BatchAxes, along_the_first
+from aclgrad.operators.routes import Route
 from aclgrad.operators.values import ValueRule
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType
@@ -204,17 +205,22 @@ def _cells(arguments: Arguments) -> float:
     return sum(each.element_count for each in arguments.inputs.values())
 
 
+def _in_full(arguments: Arguments, product: Product) -> Route | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorSpec:
     """One operator.
 
     `check` yields the problems that the table cannot express: inputs and attributes that do not fit each other, and
-    calls that a product cannot compute or would compute wrongly. `coarse` has the tolerances of products that compute
-    with less precision than the dtype has. `work` estimates the additions of a legal call, and is infinite if they
-    depend on values; by default there is one for each element of the inputs. The tensors of a spatial operator have a
-    batch, channels and spatial axes, which their format tells a device. Of an operator that is planned alone, phase 1
-    keeps something of the call for the whole process, so a process runs one at a time. `batch_axes` says along which
-    axes calls of this form join into one, and returns None if they do not.
+    calls that a product cannot compute or would compute wrongly. `coarse` has the tolerances of products whose vector
+    kernels compute with less precision than the dtype has. `route` returns the route of a legal call through a unit
+    that rounds its operands, or None; the weights of such an operator have one sign. `work` estimates the additions of
+    a legal call, and is infinite if they depend on values; by default there is one for each element of the inputs. The
+    tensors of a spatial operator have a batch, channels and spatial axes, which their format tells a device. Of an
+    operator that is planned alone, phase 1 keeps something of the call for the whole process, so a process runs one at
+    a time. `batch_axes` says along which axes calls of this form join into one, and returns None if they do not.
     """
 
     name: str
@@ -227,6 +233,7 @@ class OperatorSpec:
     check: Callable[[Arguments, Product], Iterator[Violation]]
     tolerances: Mapping[str, Tolerance]
     coarse: Mapping[tuple[Product, str], Tolerance] = field(default_factory=dict)
+    route: Callable[[Arguments, Product], Route | None] = _in_full
     work: Callable[[Arguments], float] = _cells
     is_spatial: bool = True
     is_planned_alone: bool = False
@@ -267,9 +274,18 @@ class OperatorSpec:
         """The attributes that a caller may leave out, with their default values."""
         return {each.name: each.default for each in self.attributes if each.default is not None}
 
-    def tolerance(self, product: Product, dtype: str) -> Tolerance:
-        """Returns how far the product's result may be from the definition."""
-        return self.coarse.get((product, dtype), self.tolerances[dtype])
+    def tolerance(self, product: Product, arguments: Arguments, cancelled: float = 1.0) -> Tolerance:
+        """Returns how far the product's result may be from the definition.
+
+        `cancelled` is the largest difference between the sum of an element's |terms| and its absolute value.
+        """
+        dtype = arguments.inputs[self.inputs[0].name].dtype.name
+        plain = self.coarse.get((product, dtype), self.tolerances[dtype])
+        route = self.route(arguments, product)
+        if route is None:
+            return plain
+        absolute = route.relative * cancelled + route.absolute
+        return Tolerance(max(plain.relative, route.relative), max(plain.absolute, absolute))
 
 
 def same_on(products: tuple[Product, ...], dtypes: tuple[str, ...]) -> dict[Product, tuple[str, ...]]:

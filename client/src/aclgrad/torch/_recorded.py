@@ -15,8 +15,9 @@ from torch import Tensor
 from aclgrad._client.served import served_by
 from aclgrad._client.sync.client import Client
 from aclgrad.judgement import comparison
-from aclgrad.judgement.rows import Finding
+from aclgrad.judgement.rows import Finding, Verdict
 from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.tolerances import arguments_of
 from aclgrad.torch._account import LocalError
 from aclgrad.torch._gradients import SentCall, record_sent_calls
 from aclgrad.torch._tensors import Array, array_of, dtype_name
@@ -160,11 +161,20 @@ class Served:
         return cls(_arrays(gradients), tuple(sent))
 
     def judge(self, name: str, expected: Expected, client: Client) -> Finding:
-        """Compares one gradient with what it should be, by the operator's tolerance on the server's product."""
-        operator = OPERATORS[self.sent[0].operator]
+        """Compares one gradient with what it should be, by the operator's tolerance on the server's product.
+
+        Gradients that the product's route cannot hold are noted: they are infinite there.
+        """
+        sent = self.sent[0]
+        operator = OPERATORS[sent.operator]
         product = served_by(client).product or min(operator.products)
-        dtype = self.sent[0].inputs[operator.inputs[0].name].dtype.name
-        tolerance = operator.tolerance(product, dtype)
+        arguments = arguments_of(sent.operator, sent.inputs, sent.attributes)
+        first = operator.inputs[0].name
+        if (route := operator.route(arguments, product)) and route.is_exceeded_by(sent.inputs[first]):
+            precision = route.precision
+            values = f"{first} has values above {precision.largest:g}"
+            return Finding(Verdict.NOTED, f"{values}, and product {product} computes in {precision.name}")
+        tolerance = operator.tolerance(product, arguments)
         return comparison.against_benchmark(
             self.gradients[name],
             expected.truths[name],

@@ -11,9 +11,11 @@ import aclgrad_native as native
 from aclgrad import reference
 from aclgrad.errors import AclgradError, DeviceLostError, DeviceMemoryError, LimitExceededError
 from aclgrad.operators.cases import TypedCase, arrays_of, first_cases
+from aclgrad.operators.spec import Tolerance
 from aclgrad.operators.validation import MAX_INT64
 from aclgrad.products import Product
 from aclgrad.tensors import array_of_view, view_of_array
+from aclgrad.tolerances import tolerance_of
 from aclgrad.wire.messages import OperatorCall, decode_response
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.faults import UnfitDeviceError
@@ -49,18 +51,20 @@ class KnownCase:
     plan: OperatorPlan
     truths: tuple[Array, ...]
     """One for each output."""
+    tolerance: Tolerance
 
     @classmethod
     def of(cls, typed: TypedCase, product: Product) -> "KnownCase":
         arrays = typed.arrays()
         views = tuple(view_of_array(name, array) for name, array in arrays.items())
         plan = plan_call(OperatorCall(typed.spec.name, views, typed.case.attributes), product, MAX_INT64)
-        return cls(typed, plan, arrays_of(reference.define(typed.spec.name, arrays, typed.case.attributes)))
+        truths = arrays_of(reference.define(typed.spec.name, arrays, typed.case.attributes))
+        return cls(typed, plan, truths, tolerance_of(typed.spec.name, product, arrays, typed.case.attributes))
 
     def __str__(self) -> str:
         return f"{self.typed.spec.symbol} ({self.typed.dtype})"
 
-    async def fault_of(self, device: Device, product: Product, timeout_s: float) -> Fault | None:
+    async def fault_of(self, device: Device, timeout_s: float) -> Fault | None:
         """Runs the call on each thread of the device, and returns what is wrong.
 
         Raises UnfitDeviceError if the device does not answer in time or is lost, and StartError if its pool is small.
@@ -86,17 +90,16 @@ class KnownCase:
         except Exception as error:
             # Of the runtime: a library that makes no tensor, or does not know the dtype.
             return Fault(f"{name} fails with {dtype}", repr(error))
-        problem = next(filter(None, (self._problem_of(reply, product) for reply in set(replies))), None)
+        problem = next(filter(None, map(self._problem_of, set(replies))), None)
         return None if problem is None else Fault(f"{name} computes {dtype} wrongly", problem)
 
-    def _problem_of(self, reply: bytes, product: Product) -> str | None:
+    def _problem_of(self, reply: bytes) -> str | None:
         """Returns what is wrong with a reply, or None if every element is within the operator's tolerance."""
-        tolerance = self.typed.spec.tolerance(product, self.typed.dtype)
         for view, truth in zip(decode_response(reply), self.truths, strict=True):
             gradient = array_of_view(view)
             with np.errstate(invalid="ignore"):
                 # Written so that a NaN is out of tolerance.
-                outside = ~(np.abs(gradient.astype(truth.dtype) - truth) <= tolerance.limit(truth))
+                outside = ~(np.abs(gradient.astype(truth.dtype) - truth) <= self.tolerance.limit(truth))
             if outside.any():
                 cell = tuple(map(int, np.argwhere(outside)[0]))
                 values = f"{gradient[cell]} at {cell} instead of {truth[cell]:.6g}"

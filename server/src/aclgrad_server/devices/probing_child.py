@@ -47,7 +47,7 @@ async def _answer_all(questions: BinaryIO, answers: _Answers) -> None:
     cases = {(each.spec.name, each.dtype): each for each in first_cases(product, every_dtype=True)}
     while (case := _next(questions)) is not None:
         signal.setitimer(signal.ITIMER_REAL, limit_of_a_case_s(limit_s))
-        fault = await KnownCase.of(cases[case], product).fault_of(device, product, limit_s)
+        fault = await KnownCase.of(cases[case], product).fault_of(device, limit_s)
         answers.write(fault=None if fault is None else dataclasses.asdict(fault))
     device.close()
 

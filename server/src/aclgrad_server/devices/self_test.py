@@ -71,7 +71,7 @@ async def _test(device: Device, cases: Sequence[KnownCase], timeout_s: float, of
         spec, dtype = case.typed.spec, case.typed.dtype
         if off.has(spec.name, dtype):
             continue
-        fault = await case.fault_of(device, off.product, timeout_s)
+        fault = await case.fault_of(device, timeout_s)
         if fault is None:
             passed += 1
         else:

@@ -1,8 +1,14 @@
-"""aclnnAdaptiveAvgPool2dBackward: the gradient of adaptive average pooling over the last two dimensions."""
+"""aclnnAdaptiveAvgPool2dBackward: the gradient of adaptive average pooling over the last two dimensions.
 
+Atlas training and inference products multiply by a matrix for each axis, in the cube unit with cubeMathType 1, so in
+FLOAT16 whatever the dtype is. One window over all of a plane is a product of the vector unit in the dtype.
+"""
+
+import math
 from collections.abc import Iterator
 
 from aclgrad.errors import Violation
+from aclgrad.operators.routes import FLOAT16, Route
 from aclgrad.operators.rules import adaptive_work, same_dtype, same_leading_sizes
 from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec, OutputSpec, Tolerance, same_on
 from aclgrad.products import Product
@@ -24,9 +30,19 @@ def _out(arguments: Arguments) -> TensorType:
     return arguments.inputs["self"]
 
 
-# These chips multiply by weights and matrices in float16, whatever the dtype is, and round after each step.
-_HALF = Tolerance(relative=2**-9, absolute=1e-3)
-_IN_HALF = (Product.ATLAS_TRAINING, Product.ATLAS_INFERENCE)
+def _route(arguments: Arguments, product: Product) -> Route | None:
+    """The product with the weight, both sums, and of float16 the weight itself are rounded."""
+    grad_output, self = arguments.inputs["grad_output"], arguments.inputs["self"]
+    is_empty = not grad_output.element_count or not self.element_count
+    if product not in _BY_MATRICES or is_empty or grad_output.shape[-2:] == (1, 1):
+        return None
+    axes = tuple(zip(self.shape[-2:], grad_output.shape[-2:], strict=True))
+    cells = math.prod(-(-size // count) + 1 for size, count in axes)
+    windows = math.prod(-(-count // size) + 1 for size, count in axes)
+    return Route(FLOAT16, 4 if grad_output.dtype.name == "float16" else 3, windows, 1 / cells)
+
+
+_BY_MATRICES = (Product.ATLAS_TRAINING, Product.ATLAS_INFERENCE)
 
 SPEC = OperatorSpec(
     name="adaptive_avg_pool2d_backward",
@@ -60,6 +76,6 @@ SPEC = OperatorSpec(
         "float16": Tolerance(relative=1e-3, absolute=1e-4),
         "bfloat16": Tolerance(relative=8e-3, absolute=1e-4),
     },
-    coarse={(product, dtype): _HALF for product in _IN_HALF for dtype in ("float32", "float16")},
+    route=_route,
     work=lambda arguments: adaptive_work(arguments, axes=2),
 )

@@ -7,7 +7,10 @@ Devices do not compare the pooled size, so it is checked before. What some of th
   2; they divide a window that reaches beyond the padding by the whole kernel's size, ignore a `divisor_override` of 255
   or -255 without `count_include_pad`, and refuse larger ones.
 
-Atlas A2 and A3 compute in FLOAT16 if `cube_math_type` is 1 or 2, and most of their kernels ignore it.
+Atlas A2 and A3 compute as a convolution if `_is_convolved_on_a2` says so: in FLOAT16 if `cube_math_type` is 1 or 2, in
+HFLOAT32 if it is 3. Their other kernels ignore it. For one window over all of a large plane, every product divides by
+the number of cells, in FLOAT16 for float16 and if `cube_math_type` is 1 or 2. More than 65504 cells are infinite there,
+and all gradients 0, so such a call is refused.
 """
 
 import math
@@ -27,18 +30,21 @@ from aclgrad.operators._families.pooling2d.spec import (
     pooled_input,
     pooling_of,
 )
+from aclgrad.operators.routes import FLOAT16, HFLOAT32, Route
 from aclgrad.operators.rules import first_problem, same_dtype
-from aclgrad.operators.spec import Arguments, AttributeKind, AttributeSpec, OperatorSpec, Tolerance, same_on
+from aclgrad.operators.spec import Arguments, AttributeKind, AttributeSpec, OperatorSpec, same_on
 from aclgrad.products import Product
 
 CONVOLVING = (Product.ATLAS_INFERENCE, Product.ATLAS_TRAINING)
 """The products that compute as a convolution in FLOAT16."""
+_PARTLY_CONVOLVING: Final = (Product.ATLAS_A2, Product.ATLAS_A3)
 _DTYPES = {
     **same_on(CONVOLVING, ("float32", "float16")),
     **same_on((Product.ATLAS_A2, Product.ATLAS_A3, Product.ASCEND_950), ("float32", "float16", "bfloat16")),
 }
 _MAX_DIVISOR: Final = 2**31 - 1
 _MAX_CONVOLVED_DIVISOR: Final = 255
+_CONVOLVED_CHANNELS: Final = 65536
 _MAX_OVERLAP: Final = 64
 """Windows that may cover one cell along an axis, because each costs time: few bytes must not keep a device busy."""
 _LARGE: Final = 10
@@ -54,6 +60,10 @@ def _check(arguments: Arguments, product: Product) -> Iterator[Violation]:
     if not arguments.int("divisor_override") and any(pooling.padding) and _has_one_window(pooling):
         remedy = "send a padding of 0, or the number of cells as divisor_override"
         yield Violation("attributes[padding]", f"is {pooling.padding}, which devices ignore for one window", remedy)
+    if _is_divided_in_half(arguments, pooling) and (cells := math.prod(pooling.kernel_size)) > FLOAT16.largest:
+        problem = f"has one window of {cells} cells, a number that is infinite in FLOAT16"
+        remedy = f"send at most {FLOAT16.largest:.0f} cells, or a divisor_override"
+        yield Violation("inputs[self].shape", problem, remedy)
     if product in CONVOLVING:
         yield from _check_convolved(arguments, pooling, product)
 
@@ -107,7 +117,47 @@ def _reaches_beyond(pooling: Pooling) -> bool:
     )
 
 
-_HALF = Tolerance(relative=4e-3, absolute=1e-3)
+def _route(arguments: Arguments, product: Product) -> Route | None:
+    """A convolution rounds gradients, weights and sums; of float16, gradients are rounded already.
+
+    Products with a divisor for each window multiply gradients by the reciprocals first, and have weights of 1. Sums in
+    HFLOAT32 are those of FLOAT32.
+    """
+    pooling, divisor = pooling_of(arguments), arguments.int("divisor_override")
+    if not all(each.element_count for each in arguments.inputs.values()):
+        return None
+    is_half, is_float16 = _is_half(arguments), arguments.inputs["grad_output"].dtype.name == "float16"
+    if _is_divided_in_half(arguments, pooling):
+        return Route(FLOAT16, 2 if is_float16 else 3, 1, 1.0)
+    if not divisor and _has_one_window(pooling):
+        return None
+    if product not in CONVOLVING and not (product in _PARTLY_CONVOLVING and _is_convolved_on_a2(arguments, pooling)):
+        return None
+    windows = math.prod(-(-kernel // step) for kernel, step in zip(pooling.kernel_size, pooling.stride, strict=True))
+    weight = 1 / (abs(divisor) or math.prod(pooling.kernel_size))
+    if is_half:
+        is_multiplied = not divisor and not arguments.attributes["count_include_pad"]
+        return Route(FLOAT16, 3 if is_multiplied == is_float16 else 2, windows, weight)
+    return Route(HFLOAT32, 2, windows, weight) if arguments.int("cube_math_type") == 3 else None
+
+
+def _is_divided_in_half(arguments: Arguments, pooling: Pooling) -> bool:
+    return not arguments.int("divisor_override") and _has_one_window(pooling) and _is_half(arguments)
+
+
+def _is_half(arguments: Arguments) -> bool:
+    return arguments.inputs["grad_output"].dtype.name == "float16" or arguments.int("cube_math_type") in (1, 2)
+
+
+def _is_convolved_on_a2(arguments: Arguments, pooling: Pooling) -> bool:
+    (height, width), (rows, columns) = pooling.input_size, pooling.kernel_size
+    is_long = width // height >= 2 or height // width >= 2
+    is_small = max(rows, columns) <= 255 and (rows * columns <= 255 or max(rows, columns) <= 20)
+    counts_all = arguments.attributes["count_include_pad"] and not arguments.attributes["ceil_mode"]
+    channels = arguments.inputs["grad_output"].shape[-3]
+    has_divisor = abs(arguments.int("divisor_override")) <= _MAX_CONVOLVED_DIVISOR
+    return bool(counts_all) and is_small and not is_long and has_divisor and channels < _CONVOLVED_CHANNELS
+
 
 SPEC = OperatorSpec(
     name="avg_pool2d_backward",
@@ -145,7 +195,6 @@ SPEC = OperatorSpec(
     outputs=(GRAD_INPUT,),
     check=_check,
     tolerances=TOLERANCES,
-    # A convolution in FLOAT16, with a divisor that is rounded to it.
-    coarse={(product, dtype): _HALF for product in CONVOLVING for dtype in ("float32", "float16")},
+    route=_route,
     work=_work,
 )
