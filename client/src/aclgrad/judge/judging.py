@@ -14,7 +14,7 @@ from torch import Tensor
 from aclgrad.judge.apis import NotJudgedError
 from aclgrad.judge.computed import Computed
 from aclgrad.judge.limits import Basis, largest_error, limit_of, limit_of_cards, tolerance_of
-from aclgrad.judge.lower_precision import SETTINGS
+from aclgrad.judge.lower_precision import OF_TERMS, POOLED, SETTINGS
 from aclgrad.judge.matching import Place, placed, unplaced
 from aclgrad.judge.recorded import Recorded, Result, tensors_of
 from aclgrad.judge.records import LAST_STEP, TRAINING, CallRow, Digests, Side, TensorRow, is_forward
@@ -219,6 +219,8 @@ class Judge:
         if side.verdict is Verdict.FAILED and dtype == torch.float32:
             side = self._as_rounded(computed, recorded, place, basis) or side
         if side.verdict is Verdict.FAILED and place.output is None:
+            side = self._as_pooled(computed, recorded, basis, limit) or side
+        if side.verdict is Verdict.FAILED and place.output is None:
             side = _as_on_cards(computed, recorded, truth, single, limit) or side
         return side
 
@@ -260,6 +262,18 @@ class Judge:
             if side.verdict is Verdict.PASSED:
                 return replace(side, verdict=Verdict.NOTED, message=SETTINGS[precision])
         return None
+
+    def _as_pooled(self, computed: Computed, recorded: Tensor, basis: Basis, limit: Tensor) -> Side | None:
+        """Judges the gradient of averages by the roundings of products in float16; a larger factor is no rounding."""
+        name, is_taken = computed.api.name.rpartition(".")[2], self.precision in ("auto", "float16")
+        if not is_taken or name not in POOLED or basis.dtype != torch.float32 or basis.terms is None:
+            return None
+        rounded = OF_TERMS * basis.terms.abs().to(limit.dtype)
+        side = side_of(recorded, basis.truth, torch.maximum(limit, rounded), basis.single)
+        factor = factor_of(recorded, basis.truth)
+        if side.verdict is Verdict.FAILED or (factor is not None and abs(factor - 1) > OF_TERMS / 2):
+            return None
+        return replace(side, verdict=Verdict.NOTED, message=SETTINGS["float16"])
 
 
 def _among_ties(computed: Computed, recorded: Tensor, truth: Tensor, limit: Tensor) -> Side | None:

@@ -1,7 +1,8 @@
 """Products as a card computes them that rounds float32 operands: in HF32, or in float16.
 
 Convolutions of float32 are HF32 by default on the Atlas A2 and later, and products are float16 on the 310P and the
-910A (torch_npu's allow_hf32 and cubeMathType). Sums stay float32.
+910A (torch_npu's allow_hf32 and cubeMathType). Sums stay float32. The 310P and the 910A also spread the gradients of
+averages by products.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,9 +12,11 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from aclgrad.operators.routes import FLOAT16
+
 aten: Final = torch.ops.aten
-_HF32_BITS: Final = 13
-"""The bits of float32's mantissa that HF32 lacks: it has 10 of 23, and rounds to the nearest, ties to even."""
+_HF32_BITS: Final = 12
+"""The bits of float32's mantissa that HF32 lacks: it has 11 of 23, and rounds to the nearest, ties to even."""
 
 
 def to_hf32(tensor: Tensor) -> Tensor:
@@ -36,6 +39,10 @@ SETTINGS: Final[Mapping[str, str]] = {
     "but not on the 310P and the 910A, whose products are float16",
     "float16": "as in float16: the 310P and the 910A have no other products",
 }
+POOLED: Final = frozenset({"avg_pool2d", "adaptive_avg_pool2d"})
+"""Functions whose gradient is a convolution, or a product with a matrix for each axis, on the 310P and the 910A."""
+OF_TERMS: Final = (1 + FLOAT16.unit) ** 3 - 1
+"""How wrong a term of it may be: a convolution rounds value, weight and sum, matrices the value and two sums."""
 _OPERANDS: Final[Mapping[Any, tuple[int, ...]]] = {
     aten.mm.default: (0, 1),
     aten.bmm.default: (0, 1),
