@@ -12,7 +12,7 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.testing import serve
 from tests.check.checking import check
 
-CHECKS = {"listing", "accuracy", "layouts", "fills", "determinism", "shape_only", "latency", "memory"}
+CHECKS = {"listing", "accuracy", "statistics", "layouts", "fills", "determinism", "shape_only", "latency", "memory"}
 
 
 def test_every_row_passes_and_says_what_it_is_about(address: str, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from aclgrad.check.invariance import invariance
 from aclgrad.check.repetition import determinism, shape_only
 from aclgrad.check.selection import Selection
 from aclgrad.check.service import latency, listing, memory
+from aclgrad.check.statistics import statistics
 from aclgrad.check.target import Target
 from aclgrad.judgement.rows import Task
 
@@ -15,7 +16,7 @@ Check = Callable[[Selection], Iterator[Task]]
 
 CHECKS: Final[dict[str, Check]] = {
     check.__name__: check
-    for check in (listing, accuracy, layouts, fills, determinism, shape_only, invariance, latency, memory)
+    for check in (listing, accuracy, statistics, layouts, fills, determinism, shape_only, invariance, latency, memory)
 }
 """In the order in which they run; memory is last, because it looks at what the others left behind."""
 _ON_REQUEST: Final = {invariance.__name__}

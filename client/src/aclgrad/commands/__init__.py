@@ -18,6 +18,7 @@ TARGET: Final = "127.0.0.1:50051"
 CHECKS: Final = (
     "listing",
     "accuracy",
+    "statistics",
     "layouts",
     "fills",
     "determinism",
