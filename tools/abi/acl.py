@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -80,7 +81,7 @@ class Library:
 
     def __init__(self, paths: str, optional: Collection[str] = ()) -> None:
         """Opens the files, which stand in the form of PATH; the first that has a function is asked."""
-        libraries = [ctypes.CDLL(path) for path in paths.split(os.pathsep)]
+        self._libraries = libraries = [ctypes.CDLL(path) for path in paths.split(os.pathsep)]
         for name, prototype in read_prototypes().items():
             found = [library for library in libraries if _dlsym(library._handle, name.encode())]  # noqa: SLF001
             if not found and name in optional:
@@ -92,13 +93,21 @@ class Library:
             function.argtypes = prototype.arguments
             setattr(self, name, function)
 
+    def undeclared(self, name: str) -> Any:
+        """Returns a function that our headers do not declare, without types, or None if no file has it."""
+        having = (library for library in self._libraries if _dlsym(library._handle, name.encode()))  # noqa: SLF001
+        return next((getattr(library, name) for library in having), None)
+
     def message(self) -> str:
         """Returns and clears the thread's message."""
         return (self.aclGetRecentErrMsg() or b"").decode(errors="replace")
 
     def call(self, name: str, *arguments: object) -> None:
         """Calls a function that must succeed."""
-        code = getattr(self, name)(*arguments)
+        self.expect(name, getattr(self, name)(*arguments))
+
+    def expect(self, name: str, code: int) -> None:
+        """Raises AclError unless the function's code is that of success."""
         if code != 0:
             raise AclError(name, code, self.message())
 

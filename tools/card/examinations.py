@@ -9,6 +9,7 @@ from ctypes import c_int32
 from typing import Final
 
 from aclgrad.judgement.rows import Finding
+from tools.card.batch_norm import batch_norm
 from tools.card.card import D2D, D2H, H2D, HUGE_FIRST, Card
 from tools.card.findings import Found, fine, judged, noted
 
@@ -208,4 +209,4 @@ def _in_thread(call: Callable[[], int]) -> int:
     return codes[0]
 
 
-EXAMINATIONS: Final = (charges, waits, bandwidth, refusals, copies)
+EXAMINATIONS: Final = (charges, waits, bandwidth, refusals, batch_norm, copies)
