@@ -16,7 +16,7 @@ from aclgrad.judge.runs import Run
 from tests.torch.dumps import Dump
 from tests.torch.replaying import drawn, replay, sample
 from tests.wrong_servers import changed, of_gradients
-from tools.serving import Server
+from tools.serving import Server, write_host_config
 
 SERVED = (
     "max_pool2d.0 gradient of input",
@@ -71,6 +71,23 @@ def test_without_tensors_the_server_is_the_only_side(server: Server, tmp_path: P
     assert "10 calls: 3 judged, 7 not judged\n" in found.output
     assert "3 calls judged on the server alone\n" in found.output
     assert found.summary["on_the_server_alone"] == 3
+
+
+@pytest.mark.parametrize(("scale", "verdict"), [(1.0, "failed"), (1e5, "noted")])
+def test_infinite_gradients_of_values_beyond_the_products_route_are_noted(
+    tmp_path: Path, scale: float, verdict: str
+) -> None:
+    """The 310P spreads averages by products in FLOAT16, whose largest number is 65504."""
+    dump = Dump(tmp_path / "dump")
+    gradient = torch.full((1, 1, 2, 2), scale)
+    dump.record("Functional.adaptive_avg_pool2d.0", [drawn(1, 1, 4, 4, grad=True), [2, 2]], gradient)
+    config = write_host_config(tmp_path, product="310P", host_pointers=False)
+    infinite = of_gradients("adaptive_avg_pool2d_backward", lambda each: np.full_like(each, np.inf))
+    with Server("--backend", "host", "--acl-config", config) as own, changed(own.address, infinite) as wrong:
+        found = replay(dump.write(), wrong, tmp_path / "out")
+    assert found.sides("server") == {"adaptive_avg_pool2d.0 gradient of input": verdict}
+    message = "grad_output has values above 65504, and product 310P computes in FLOAT16"
+    assert (message in json.dumps(found.rows)) is (verdict == "noted")
 
 
 def one_percent(gradient: np.ndarray) -> np.ndarray:

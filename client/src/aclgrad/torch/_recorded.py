@@ -163,25 +163,27 @@ class Served:
     def judge(self, name: str, expected: Expected, client: Client) -> Finding:
         """Compares one gradient with what it should be, by the operator's tolerance on the server's product.
 
-        Gradients that the product's route cannot hold are noted: they are infinite there.
+        Wrong gradients of values that the product's route cannot hold are noted: they are infinite there.
         """
         sent = self.sent[0]
         operator = OPERATORS[sent.operator]
         product = served_by(client).product or min(operator.products)
         arguments = arguments_of(sent.operator, sent.inputs, sent.attributes)
         first = operator.inputs[0].name
-        if (route := operator.route(arguments, product)) and route.is_exceeded_by(sent.inputs[first]):
-            precision = route.precision
-            values = f"{first} has values above {precision.largest:g}"
-            return Finding(Verdict.NOTED, f"{values}, and product {product} computes in {precision.name}")
-        tolerance = operator.tolerance(product, arguments)
-        return comparison.against_benchmark(
+        finding = comparison.against_benchmark(
             self.gradients[name],
             expected.truths[name],
             expected.benchmarks[name],
-            tolerance,
+            operator.tolerance(product, arguments),
             expected.rounding[name],
         )
+        route, is_wrong = operator.route(arguments, product), finding.verdict is Verdict.FAILED
+        if is_wrong and route and route.is_exceeded_by(sent.inputs[first]):
+            precision = route.precision
+            values = f"{first} has values above {precision.largest:g}"
+            message = f"{values}, and product {product} computes in {precision.name}"
+            return replace(finding, verdict=Verdict.NOTED, message=message)
+        return finding
 
 
 def _grad(
