@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import Any, Final, Literal, NoReturn, get_args, get_origin
 
@@ -94,8 +95,11 @@ def main(**flags: Any) -> None:
     try:
         runtime = cache(partial(ask_runtime, settings))
         cards = workers_of(settings, runtime)
-        probes = probes_in_child(settings, runtime)
-        code = _serve(settings, cards[0], probes) if len(cards) == 1 else _supervise(settings, cards, probes, flags)
+        # While the libraries of what runs are loaded.
+        with ThreadPoolExecutor(1) as thread:
+            probes = thread.submit(probes_in_child, settings, runtime)
+            run = _server(settings, cards[0]) if len(cards) == 1 else _supervisor(settings, cards, flags)
+        code = run(probes.result())
     except StartError as error:
         _fail(form, EXIT_START, str(error))
     except ImportError as error:
@@ -105,20 +109,23 @@ def main(**flags: Any) -> None:
     sys.exit(code)
 
 
-def _serve(settings: Settings, card: int, probes: bool) -> int:
+def _server(settings: Settings, card: int) -> Callable[[bool], int]:
+    """Returns what runs one process, which takes whether a child of it makes the first calls."""
     # gRPC is loaded only in processes that serve.
     from aclgrad_server.serving import serve
 
-    return serve(settings.model_copy(update={"device": (card,)}) if settings.device else settings, probes=probes)
+    own = settings.model_copy(update={"device": (card,)}) if settings.device else settings
+    return partial(serve, own, None)
 
 
-def _supervise(settings: Settings, cards: Sequence[int], probes: bool, flags: Mapping[str, Any]) -> int:
+def _supervisor(settings: Settings, cards: Sequence[int], flags: Mapping[str, Any]) -> Callable[[bool], int]:
+    """Returns what runs several, which takes whether a child of each makes its first calls."""
     from aclgrad_server.supervisor.supervisor import Supervisor
 
-    async def run() -> int:
+    async def supervise(probes: bool) -> int:
         return await Supervisor(settings, cards, lambda: read_settings(flags), probes).run()
 
-    return asyncio.run(run())
+    return lambda probes: asyncio.run(supervise(probes))
 
 
 def run() -> int:
