@@ -154,6 +154,8 @@ DeviceClass BindDevice(py::module_& module) {
       .def_property_readonly("index", [](const ServedDevice& served) { return served.device.index(); })
       .def_property_readonly("pool_limit_bytes",
                              [](const ServedDevice& served) { return served.device.pool_limit_bytes(); })
+      .def_property_readonly("pinned_refusal",
+                             [](const ServedDevice& served) { return TextOf(served.device.PinnedRefusal()); })
       .def_property_readonly("soc_name", [](const ServedDevice& served) { return TextOf(served.device.soc_name()); })
       .def_property_readonly("is_deterministic",
                              [](const ServedDevice& served) { return served.device.is_deterministic(); });

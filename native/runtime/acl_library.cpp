@@ -89,8 +89,15 @@ std::string AclLibrary::Version() const {
 
 void AclLibrary::Check(int code, const char* call) const {
   if (code == ACL_SUCCESS) return;
-  ThreadError error = TakeThreadError(functions_, code);
+  ThreadError error = TakeThreadError(functions_, code, call);
   throw AclError(error.code, call, std::move(error.text));
+}
+
+void AclLibrary::CheckPhase1(int code) const {
+  constexpr const char* kCall = "phase 1";
+  if (code == ACL_SUCCESS) return;
+  ThreadError error = TakeThreadError(functions_, code, kCall);
+  throw AclError(error.code, ClassifyPhase1Fault(error.code), kCall, std::move(error.text));
 }
 
 int AclLibrary::Ignore(int code) const noexcept {

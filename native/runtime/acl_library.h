@@ -46,6 +46,8 @@ class AclLibrary {
   // Throws AclError with the library's own message if the code is not 0. If an aclnn code hides a runtime code, the
   // error has the runtime code.
   void Check(int code, const char* call) const;
+  // The same for phase 1, in which more codes are refusals.
+  void CheckPhase1(int code) const;
 
   // Returns the code and drops the library's message for it, so that the thread's next failure does not carry it.
   int Ignore(int code) const noexcept;

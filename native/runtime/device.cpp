@@ -213,7 +213,7 @@ MemorySource Device::Watched(const MemorySource& source) {
             const StepWatch::Step step(steps_);
             return source.release(address);
           },
-          source.charge, source.free_bytes};
+          source.charge, source.free_bytes, source.call};
 }
 
 DeviceMemory Device::FreeMemory() const {

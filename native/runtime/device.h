@@ -121,6 +121,8 @@ class Device {
   [[nodiscard]] std::size_t pool_limit_bytes() const noexcept { return memory_->limit_bytes(); }
   [[nodiscard]] PoolStatistics pool_statistics() const { return memory_->Statistics(); }
   [[nodiscard]] std::size_t pinned_bytes() const { return pinned_->Statistics().reserved_bytes; }
+  // Why the host gives no pinned memory, so that copies block; empty if it does, or was not asked.
+  [[nodiscard]] std::string PinnedRefusal() const { return pinned_->Refusal(); }
   [[nodiscard]] std::size_t stream_count() const { return streams_->stream_count(); }
   [[nodiscard]] std::size_t leased_stream_count() const { return streams_->leased_count(); }
   [[nodiscard]] ExecutorStatistics executor_statistics() const noexcept { return streams_->executor_statistics(); }

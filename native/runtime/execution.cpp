@@ -229,7 +229,7 @@ PlannedCall Execution::Plan(const Operator& op, const std::vector<void*>& inputs
     static std::mutex alone;
     std::unique_lock<std::mutex> lock(alone, std::defer_lock);
     if (form.is_planned_alone) lock.lock();
-    library_.Check(op.plan(reader), "phase 1");
+    library_.CheckPhase1(op.plan(reader));
   }
   planned.values = reader.TakeValues();
   planned.executor = {reader.executor(), {acl.aclDestroyAclOpExecutor}};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string_view>
 
 #include "acl/acl_rt.h"
 #include "aclnn/aclnn_status.h"
@@ -17,7 +18,7 @@ struct Row {
 
 // Ranges of codes. Names and meanings: CANN's rt_error_codes.h and op_errno.h. Codes without a row are internal.
 constexpr Row kRows[] = {
-    {ACLNN_ERR_PARAM_NULLPTR, ACLNN_ERR_PARAM_INVALID, FaultClass::kRequest},
+    {ACLNN_ERR_PARAM_NULLPTR, ACLNN_ERR_PARAM_INVALID, FaultClass::kRefused},
     {107019, 107020, FaultClass::kTimeout},     // wait, task
     {107022, 107023, FaultClass::kDeviceLost},  // device and stream abort: until somebody resumes them
     {207001, 207001, FaultClass::kMemory},      // memory allocation
@@ -46,6 +47,8 @@ const Row* Find(int code) noexcept {
   return row == std::end(kRows) ? nullptr : row;
 }
 
+bool IsInnerAclnnCode(int code) noexcept { return code / 1000 == 561; }
+
 }  // namespace
 
 FaultClass ClassifyFault(int code) noexcept {
@@ -53,10 +56,26 @@ FaultClass ClassifyFault(int code) noexcept {
   return row == nullptr ? FaultClass::kInternal : row->fault;
 }
 
-const char* FaultHint(int code) noexcept {
+FaultClass ClassifyPhase1Fault(int code) noexcept {
+  return IsInnerAclnnCode(code) ? FaultClass::kRefused : ClassifyFault(code);
+}
+
+std::string FaultHint(int code, const char* call) {
   switch (code) {
+    case ACLNN_ERR_PARAM_NULLPTR:
+    case ACLNN_ERR_PARAM_INVALID:
+      return "the call does not fit the operator, or this chip or CANN lacks the operator or its data type: compare "
+             "CANN's package of operators with the chip; custom operators need ASCEND_CUSTOM_OPP_PATH before the start";
+    case ACLNN_ERR_INNER_NULLPTR:
+      return "CANN's package of operators for this chip may be missing, or not fit the driver, or the operator may not "
+             "take this format: compare the versions, and start the process again if the operator has worked in it";
     case ACL_ERROR_RT_FEATURE_NOT_SUPPORT:
-      return "the driver and CANN may not fit together; compare their versions";
+      return "this chip or release of CANN may not have this function (" + std::string(call) +
+             "), or the driver and CANN may not fit together; compare their versions";
+    case ACL_ERROR_RT_MEMORY_ALLOCATION:
+      if (call != std::string_view("aclrtMallocHost")) return "";
+      return "the host refuses pinned memory, and the device is not short of memory: raise `ulimit -l`, or the memlock "
+             "limit of the container";
     case ACL_ERROR_RT_HBM_MULTI_BIT_ECC_ERROR:
       return "the card's memory is faulty; take the card out of service";
     default:
@@ -66,12 +85,12 @@ const char* FaultHint(int code) noexcept {
 
 bool IsUnknownDeviceFault(int code) noexcept { return code / 1000 == 507 && Find(code) == nullptr; }
 
-bool HidesRuntimeCode(int code) noexcept { return code == ACLNN_ERR_RUNTIME_ERROR || code / 1000 == 561; }
+bool HidesRuntimeCode(int code) noexcept { return code == ACLNN_ERR_RUNTIME_ERROR || IsInnerAclnnCode(code); }
 
 const char* FaultClassName(FaultClass fault) noexcept {
   switch (fault) {
-    case FaultClass::kRequest:
-      return "request";
+    case FaultClass::kRefused:
+      return "refused";
     case FaultClass::kMemory:
       return "memory";
     case FaultClass::kStreams:

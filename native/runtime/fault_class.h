@@ -1,10 +1,14 @@
 // The one table of what the codes of ACL and aclnn mean for a call.
 #pragma once
 
+#include <string>
+
 namespace aclgrad {
 
 enum class FaultClass {
-  kRequest,     // the call does not fit the operator; the device is as it was
+  // The call does not fit the operator, or this chip or CANN lacks the operator or its data type. Nothing was launched;
+  // the device is as it was.
+  kRefused,
   kMemory,      // trim, retry once, then fail that request alone
   kStreams,     // all processes on the device together use all of its streams; that request alone failed
   kTimeout,     // a wait ended early; the work goes on
@@ -15,8 +19,13 @@ enum class FaultClass {
 
 [[nodiscard]] FaultClass ClassifyFault(int code) noexcept;
 
-// A hint for the person who runs the server, added to the library's text; empty for most codes.
-[[nodiscard]] const char* FaultHint(int code) noexcept;
+// The same for phase 1, which launches nothing: every code of aclnn itself is a refusal there. In phase 2 an operator
+// of several kernels may fail after the first of them was launched.
+[[nodiscard]] FaultClass ClassifyPhase1Fault(int code) noexcept;
+
+// A hint for the person who runs the server, added to the library's text; empty for most codes. call names the function
+// or the phase.
+[[nodiscard]] std::string FaultHint(int code, const char* call);
 
 // True for a code in the range of device faults that has no row: a device that returns one twice in a row is lost.
 [[nodiscard]] bool IsUnknownDeviceFault(int code) noexcept;

@@ -20,6 +20,8 @@ constexpr std::size_t kSmallSegment = 2 * kMebibyte;
 constexpr std::size_t kMediumSize = 10 * kMebibyte;
 constexpr std::size_t kMediumSegment = 20 * kMebibyte;
 constexpr std::size_t kLargeStep = 2 * kMebibyte;
+// A host that may not pin more memory refuses for long, and each refusal writes to CANN's log.
+constexpr std::chrono::seconds kPauseAfterRefusal{10};
 
 std::size_t RoundUp(std::size_t size, std::size_t step) { return (size + step - 1) / step * step; }
 
@@ -40,7 +42,8 @@ MemorySource DeviceMemorySource(const AclLibrary& library, bool padded) {
 
 MemorySource PinnedMemorySource(const AclLibrary& library) {
   return {[&library](void** address, std::size_t size) { return library->aclrtMallocHost(address, size); },
-          [&library](void* address) { return library->aclrtFreeHost(address); }};
+          [&library](void* address) { return library->aclrtFreeHost(address); }, MemorySource().charge,
+          MemorySource().free_bytes, "aclrtMallocHost"};
 }
 
 PoolBlock::~PoolBlock() {
@@ -83,6 +86,7 @@ PoolBlock MemoryPool::TryAllocate(std::size_t size_bytes) {
     const std::lock_guard lock(mutex_);
     ++statistics_.allocation_count;
     if (Block* block = TakeFree(request.size, request.is_small)) return Hand(block, request.size);
+    if (std::chrono::steady_clock::now() < asks_again_at_) return {};
   }
   const std::lock_guard growth(growth_mutex_);
   Lock lock(mutex_);
@@ -164,6 +168,11 @@ PoolStatistics MemoryPool::Statistics() const {
   return statistics;
 }
 
+std::string MemoryPool::Refusal() const {
+  const std::lock_guard lock(mutex_);
+  return refusal_;
+}
+
 Block* MemoryPool::TakeFree(std::size_t size, bool is_small) {
   if (options_.pass_through) return nullptr;
   KeepBlocks(1);  // for the rest of it
@@ -192,13 +201,16 @@ Block* MemoryPool::Reserve(Lock& lock, const Request& request) {
   void* address = nullptr;
   const int code = source_.allocate(&address, segment_size);
   if (ClassifyFault(code) == FaultClass::kMemory) {
-    std::string text = TakeThreadError(library_.functions(), code).text;
+    std::string text = TakeThreadError(library_.functions(), code, source_.call).text;
     lock.lock();
     refusal_ = std::move(text);
+    asks_again_at_ = std::chrono::steady_clock::now() + kPauseAfterRefusal;
     return nullptr;
   }
-  library_.Check(code, "aclrtMalloc");
+  library_.Check(code, source_.call);
   lock.lock();
+  refusal_.clear();
+  asks_again_at_ = {};
   try {
     KeepBlocks(2);  // for the segment, and for the rest of it
   } catch (...) {

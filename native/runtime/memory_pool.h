@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -49,6 +50,7 @@ struct MemorySource {
   std::function<std::size_t(std::size_t)> charge = [](std::size_t size) { return size; };
   // Free bytes of the source, counting all of its users. Throws AclError.
   std::function<std::size_t()> free_bytes = [] { return SIZE_MAX; };
+  const char* call = "aclrtMalloc";  // the function of the library that allocates
 };
 
 // With padding, the device adds to each allocation the bytes that kernels may touch behind a tensor.
@@ -87,13 +89,16 @@ class MemoryPool {
   // Size 0 gives an empty block. Throws OutOfMemory, or AclError if the source fails in another way.
   [[nodiscard]] PoolBlock Allocate(std::size_t size_bytes);
 
-  // The same for memory that its user can do without: an empty block if there is no room, or the source refuses.
+  // The same for memory that its user can do without: an empty block if there is no room, or the source refuses. After
+  // a refusal, the source is not asked for some time.
   [[nodiscard]] PoolBlock TryAllocate(std::size_t size_bytes);
 
   // Returns every free segment to the source.
   void Trim();
 
   [[nodiscard]] PoolStatistics Statistics() const;
+  // What the source's last refusal said; empty if it gave memory since, or was never asked.
+  [[nodiscard]] std::string Refusal() const;
   [[nodiscard]] std::size_t limit_bytes() const noexcept { return options_.limit_bytes; }
 
  private:
@@ -150,7 +155,8 @@ class MemoryPool {
   uint64_t releases_begun_ = 0;
   uint64_t releases_ended_ = 0;
   std::condition_variable release_ended_;
-  std::string refusal_;  // the library's message for the source's last refusal
+  std::string refusal_;                                  // the library's message for the source's last refusal
+  std::chrono::steady_clock::time_point asks_again_at_;  // for memory that its user can do without
 };
 
 }  // namespace aclgrad

@@ -1,10 +1,8 @@
 #include "thread_error.h"
 
-#include <algorithm>
 #include <cstddef>
-#include <cstring>
+#include <functional>
 #include <string_view>
-#include <utility>
 
 #include "fault_class.h"
 
@@ -12,16 +10,30 @@ namespace aclgrad {
 namespace {
 
 constexpr std::size_t kTextBytes = 8192;
-// Each query may cost the device a task, and some libraries repeat their last text for ever.
-constexpr int kQueries = 8;
+constexpr std::string_view kLeftOut = "\n[...]\n";
+// Each query may cost the device a task.
+constexpr int kQueries = 32;
 
-// Calls the function with each text until it returns false. A text is valid until the next query.
+// Calls the function with each text, up to one that comes again: some libraries repeat their last text for ever. A text
+// is valid until the next query.
 template <typename Function>
 void ForEachText(const AclFunctions& acl, const Function& function) {
+  std::size_t before = 0;
   for (int query = 0; query < kQueries; ++query) {
     const char* text = acl.aclGetRecentErrMsg();
-    if (text == nullptr || *text == '\0' || !function(text)) return;
+    if (text == nullptr || *text == '\0') return;
+    // Instead of a copy, which takes memory.
+    const std::size_t hash = std::hash<std::string_view>()(text);
+    if (hash == before) return;
+    before = hash;
+    function(text);
   }
+}
+
+void LeaveOutMiddle(std::string& text) {
+  if (text.size() <= kTextBytes) return;
+  constexpr std::size_t kEndBytes = (kTextBytes - kLeftOut.size()) / 2;
+  text.replace(kEndBytes, text.size() - 2 * kEndBytes, kLeftOut);
 }
 
 int TakeLastCode(const AclFunctions& acl) noexcept {
@@ -30,7 +42,7 @@ int TakeLastCode(const AclFunctions& acl) noexcept {
 
 }  // namespace
 
-ThreadError TakeThreadError(const AclFunctions& acl, int code) {
+ThreadError TakeThreadError(const AclFunctions& acl, int code, const char* call) {
   ThreadError error{code, ""};
   // Before the texts, because querying them is a call of the runtime too.
   const int last = TakeLastCode(acl);
@@ -42,22 +54,17 @@ ThreadError TakeThreadError(const AclFunctions& acl, int code) {
     if (!error.text.empty() && !text.empty()) error.text += '\n';
     error.text += text;
   };
-  append(FaultHint(error.code));
-  std::string before;
+  append(FaultHint(error.code, call));
   ForEachText(acl, [&](const char* text) {
-    std::string taken(text, strnlen(text, kTextBytes));
-    if (taken == before) return false;
-    append(taken);
-    before = std::move(taken);
-    return error.text.size() < kTextBytes;
+    append(text);
+    LeaveOutMiddle(error.text);
   });
-  error.text.resize(std::min(error.text.size(), kTextBytes));
   return error;
 }
 
 void DropThreadError(const AclFunctions& acl) noexcept {
   static_cast<void>(TakeLastCode(acl));
-  ForEachText(acl, [](const char*) { return true; });
+  ForEachText(acl, [](const char*) {});
 }
 
 }  // namespace aclgrad

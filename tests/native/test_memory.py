@@ -278,6 +278,28 @@ def test_what_cannot_be_freed_stays_counted(run_program: Callable[..., list[str]
     assert run_program(NOT_FREED, host_pointers=False) == ["True", "True True True"]
 
 
+REFUSED = """
+device = open_device(steered=True, stream_limit=1)
+print([device.native.pinned_refusal])
+steer.Calls(b"aclrtMallocHost")
+grad_output = np.arange(4, dtype=np.float32).reshape(1, 1, -1)
+for _ in range(5):
+    assert (pool(device, grad_output, (1, 2, 4)) == grad_output / 2).all()
+print(steer.Calls(b"aclrtMallocHost"))
+print(device.native.pinned_refusal)
+"""
+
+
+def test_a_host_that_refuses_pinned_memory_says_why_and_is_not_asked_for_every_call(
+    run_program: Callable[..., list[str]],
+) -> None:
+    """Each refusal would write to the log of CANN. Calls go on, with blocking copies."""
+    fault = {"kind": "out_of_pinned_memory", "at": 1, "count": 1000}
+    lines = run_program(REFUSED, host_pointers=False, strict=True, faults=[fault])
+    assert lines[:2] == ["['']", "1"]
+    assert [word for word in ("not short of memory", "`ulimit -l`", "container") if word not in lines[2]] == []
+
+
 ONE_SIZE_AFTER_ANOTHER = """
 device = open_device(steered=True, pinned_limit_bytes=arguments[0])
 for cells in (1 << 19, 1 << 10, 1 << 19):

@@ -322,6 +322,9 @@ class Device:
     @property
     def pool_limit_bytes(self) -> int: ...
     @property
+    def pinned_refusal(self) -> str:
+        """Why the host gives no pinned memory, so that copies block; empty if it does, or was not asked."""
+    @property
     def soc_name(self) -> str: ...
     @property
     def is_deterministic(self) -> bool: ...
