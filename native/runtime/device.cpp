@@ -27,7 +27,7 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
   const AclLibrary& acl = *library_;
   acl.Check(acl->aclrtSetDevice(index), "aclrtSetDevice");
   set_device_.emplace(acl, index);
-  acl.Check(acl->aclrtGetCurrentContext(&context_), "aclrtGetCurrentContext");
+  context_.emplace(acl, steps_);
   acl.Check(acl->aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, deterministic_ ? 1 : 0), "aclrtCtxSetSysParamOpt");
   PoolOptions pool;
   const DeviceMemory memory = FreeMemory();
@@ -59,8 +59,8 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
 }
 
 Device::~Device() {
-  // Not MakeCurrent, which throws if the device is lost: whatever can be released should be.
-  library_->Ignore((*library_)->aclrtSetCurrentContext(context_));
+  // Without a check, which throws if the device is lost: whatever can be released should be.
+  library_->Ignore(context_->MakeCurrent());
   const Deadline end = Deadline::clock::now() + kAbandonedWorkTimeout;
   for (const Abandoned& each : quarantine_) {
     // A reset waits for the device's kernels, so it would never return if one hangs.
@@ -172,12 +172,12 @@ std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared
 StagingHandle Device::Stage(std::shared_ptr<const void> owner) {
   ReleaseFinished();
   const CopyPath* path = copy_path_ ? &*copy_path_ : nullptr;
-  return {new Staging(*library_, context_, *memory_, path, steps_, loss_, std::move(owner)), StagingDeleter{this}};
+  return {new Staging(*library_, *context_, *memory_, path, steps_, loss_, std::move(owner)), StagingDeleter{this}};
 }
 
 void StagingDeleter::operator()(Staging* staging) const {
+  device->library_->Ignore(device->context_->MakeCurrent());
   const StepWatch::Step step(device->steps_);
-  device->library_->Ignore((*device->library_)->aclrtSetCurrentContext(device->context_));
   device->Quarantine(std::unique_ptr<Staging>(staging));
 }
 
@@ -188,8 +188,8 @@ void Device::Trim() {
 }
 
 void Device::DropExecutors() noexcept {
-  // Not MakeCurrent, for the reason that the destructor has.
-  library_->Ignore((*library_)->aclrtSetCurrentContext(context_));
+  // Without a check, for the reason that the destructor has.
+  library_->Ignore(context_->MakeCurrent());
   streams_->DropExecutors();
 }
 
@@ -199,10 +199,7 @@ DeviceMemory Device::Memory() {
   return FreeMemory();
 }
 
-void Device::MakeCurrent() {
-  const StepWatch::Step step(steps_);
-  library_->Check((*library_)->aclrtSetCurrentContext(context_), "aclrtSetCurrentContext");
-}
+void Device::MakeCurrent() { library_->Check(context_->MakeCurrent(), "aclrtSetCurrentContext"); }
 
 MemorySource Device::Watched(const MemorySource& source) {
   return {[this, source](void** address, std::size_t size) {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "device_context.h"
 #include "device_loss.h"
 #include "execution.h"
 #include "memory_pool.h"
@@ -149,7 +150,7 @@ class Device {
     bool is_left_set_ = false;
   };
 
-  // ACL has one current context per thread, and any thread may call.
+  // Any thread may call.
   void MakeCurrent();
   [[nodiscard]] MemorySource Watched(const MemorySource& source);
   [[nodiscard]] DeviceMemory FreeMemory() const;
@@ -165,9 +166,9 @@ class Device {
   const std::chrono::milliseconds hang_timeout_;
   const std::string soc_name_;
   std::optional<SetDevice> set_device_;
-  aclrtContext context_ = nullptr;
   DeviceLoss loss_;
   StepWatch steps_;
+  std::optional<DeviceContext> context_;
   std::unique_ptr<MemoryPool> memory_;
   std::unique_ptr<MemoryPool> pinned_;
   std::unique_ptr<StreamPool> streams_;

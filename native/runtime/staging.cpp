@@ -46,7 +46,7 @@ void WriteAll(int file, const std::byte* source, std::size_t size_bytes, std::si
 
 }  // namespace
 
-Staging::Staging(const AclLibrary& library, aclrtContext context, MemoryPool& memory, const CopyPath* path,
+Staging::Staging(const AclLibrary& library, const DeviceContext& context, MemoryPool& memory, const CopyPath* path,
                  StepWatch& steps, DeviceLoss& loss, std::shared_ptr<const void> owner)
     : owner_(std::move(owner)),
       library_(library),
@@ -229,10 +229,7 @@ void Staging::Copy(void* target, const void* source, std::size_t size_bytes, acl
   Check(library_->aclrtMemcpy(target, size_bytes, source, size_bytes, kind), "aclrtMemcpy");
 }
 
-void Staging::MakeCurrent() const {
-  const StepWatch::Step step(steps_);
-  Check(library_->aclrtSetCurrentContext(context_), "aclrtSetCurrentContext");
-}
+void Staging::MakeCurrent() const { Check(context_.MakeCurrent(), "aclrtSetCurrentContext"); }
 
 void Staging::Check(int code, const char* call) const {
   try {

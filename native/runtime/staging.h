@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "device_context.h"
 #include "device_loss.h"
 #include "device_work.h"
 #include "memory_pool.h"
@@ -36,8 +37,8 @@ class Staging final : public DeviceWork {
   static constexpr std::size_t kHalfBytes = std::size_t{1} << 20;
 
   // There is no path if the device takes host addresses. The owner is released last, when the memory has been.
-  Staging(const AclLibrary& library, aclrtContext context, MemoryPool& memory, const CopyPath* path, StepWatch& steps,
-          DeviceLoss& loss, std::shared_ptr<const void> owner);
+  Staging(const AclLibrary& library, const DeviceContext& context, MemoryPool& memory, const CopyPath* path,
+          StepWatch& steps, DeviceLoss& loss, std::shared_ptr<const void> owner);
 
   // Reserves device memory for one more tensor and returns its number, counted from 0. Throws OutOfMemory.
   [[nodiscard]] std::size_t Reserve(std::size_t size_bytes);
@@ -112,7 +113,7 @@ class Staging final : public DeviceWork {
 
   const std::shared_ptr<const void> owner_;  // first, so that it ends last
   const AclLibrary& library_;
-  aclrtContext const context_;
+  const DeviceContext& context_;
   MemoryPool& memory_;
   const CopyPath* const path_;
   StepWatch& steps_;

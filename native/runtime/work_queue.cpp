@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "device_context.h"
+
 namespace aclgrad {
 namespace {
 
@@ -70,6 +72,7 @@ void WorkQueue::Submit(std::unique_ptr<Work> work) {
 }
 
 void WorkQueue::RunThread(Runner& runner) {
+  OwnThisThread();
   std::unique_lock lock(mutex_);
   Continue(runner);
   for (;;) {
