@@ -105,6 +105,7 @@ class FakeDevice:
     soc_name = "Ascend910B1"
     deterministic = True
     pool_limit_bytes = 2**40
+    pinned_refusal = ""
 
     def __str__(self) -> str:
         return f"device {self.index} ({self.soc_name})"

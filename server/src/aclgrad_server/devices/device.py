@@ -104,6 +104,11 @@ class Device:
         self.pool_limit_bytes = max(0, self._device.pool_limit_bytes - small_bytes)
         """What calls may claim that are not small."""
 
+    @property
+    def pinned_refusal(self) -> str:
+        """Why the host gives no pinned memory, so that copies are slower; empty if it does, or was not asked."""
+        return self._device.pinned_refusal
+
     def __str__(self) -> str:
         return f"device {self.index} ({self.soc_name})"
 

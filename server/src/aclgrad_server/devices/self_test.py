@@ -81,5 +81,7 @@ async def _test(device: Device, cases: Sequence[KnownCase], timeout_s: float, of
             await device.trim()
     except (AclgradError, TimeoutError) as error:
         raise unfit(device, f"it does not take memory back: {text_of(error)}") from error
+    if why := device.pinned_refusal:
+        log.warning("%s gets no pinned memory, so that copies are slower: %s", device, why)
     took_ms = (time.monotonic() - start) * 1e3
     log.info("%s passed %d of %d self-tests in %.0f ms", device, passed, len(cases), took_ms)
