@@ -46,7 +46,8 @@ _FAULTS: Final[dict[str, tuple[type[AclgradError], str, str | None, float | None
         "try again, on another server if there is one",
         RETRY_AFTER_DEVICE_LOSS_S,
     ),
-    # Also for a call that the library refuses: our validation should have refused it, so the fault is ours.
+    # Also for a call that the library refuses, which has passed our validation: the fault is ours, or the library lacks
+    # the operator. It is never the client's.
     "internal": (ServerFaultError, "the device library answered ACL error {code}", None, None),
 }
 
