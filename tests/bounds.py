@@ -22,7 +22,7 @@ def assert_defined(typed: TypedCase, gradients: Any, product: Product, arrays: A
     """
     given = typed.arrays() if arrays is None else arrays
     truths = arrays_of(_define(typed, given))
-    tolerance = tolerance_of(typed.spec.name, product, given, typed.attributes)
+    tolerance = tolerance_of(typed.spec, product, given, typed.attributes)
     for position, (gradient, truth) in enumerate(zip(arrays_of(gradients), truths, strict=True)):
         if gradient is None:
             continue
@@ -39,7 +39,7 @@ def assert_defined(typed: TypedCase, gradients: Any, product: Product, arrays: A
 
 def assert_near(typed: TypedCase, gradients: Any, product: Product) -> None:
     """The same for each element alone, and for its type; bits are equal where nothing is computed."""
-    tolerance = tolerance_of(typed.spec.name, product, typed.arrays(), typed.attributes)
+    tolerance = tolerance_of(typed.spec, product, typed.arrays(), typed.attributes)
     truths = arrays_of(_define(typed, typed.arrays()))
     for gradient, truth, (name, type) in zip(arrays_of(gradients), truths, typed.outputs.items(), strict=True):
         assert (gradient.dtype, gradient.shape) == (type.dtype.numpy, truth.shape), f"{typed} {name}"

@@ -10,6 +10,7 @@ import numpy as np
 
 from aclgrad import reference
 from aclgrad.operators.cases import TypedCase, arrays_of, typed_cases
+from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Tolerance
 from aclgrad.products import Product
 from aclgrad.tolerances import tolerance_of
@@ -54,7 +55,7 @@ class Known:
     @classmethod
     def of(cls, operator: str, inputs: Mapping[str, Any], attributes: Mapping[str, Any]) -> Self:
         truths = arrays_of(reference.define(operator, inputs, attributes))
-        return cls(operator, inputs, attributes, truths, tolerance_of(operator, PRODUCT, inputs, attributes))
+        return cls(operator, inputs, attributes, truths, tolerance_of(OPERATORS[operator], PRODUCT, inputs, attributes))
 
     @classmethod
     def of_case(cls, typed: TypedCase) -> Self:

@@ -7,8 +7,7 @@ import numpy as np
 
 from aclgrad import reference
 from aclgrad.operators.cases import arrays_of
-from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.spec import Arguments, Tolerance
+from aclgrad.operators.spec import Arguments, OperatorSpec, Tolerance
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType, type_of_array
 from aclgrad.wire.messages import AttributeValue
@@ -17,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 
 def tolerance_of(
-    operator: str,
+    spec: OperatorSpec,
     product: Product,
     inputs: Mapping[str, Array | Sequence[int]],
     attributes: Mapping[str, AttributeValue],
@@ -27,13 +26,12 @@ def tolerance_of(
     On a route of less precision an error is relative to the sum of |terms|. That is the gradient of |grad_output|, as
     all weights of these operators have one sign; what it exceeds the gradient by goes into the absolute part.
     """
-    spec = OPERATORS[operator]
-    arguments = arguments_of(operator, inputs, attributes)
+    arguments = arguments_of(spec, inputs, attributes)
     if spec.route(arguments, product) is None:
         return spec.tolerance(product, arguments)
     first = spec.inputs[0].name
     positive = {**inputs, first: np.abs(inputs[first])}
-    truths, sums = (arrays_of(reference.define(operator, each, attributes)) for each in (inputs, positive))
+    truths, sums = (arrays_of(reference.define(spec.name, each, attributes)) for each in (inputs, positive))
     with np.errstate(invalid="ignore"):
         cancelled = [np.abs(terms) - np.abs(truth) for terms, truth in zip(sums, truths, strict=True)]
     largest = max((float(np.max(each, initial=0.0, where=np.isfinite(each))) for each in cancelled), default=0.0)
@@ -41,10 +39,9 @@ def tolerance_of(
 
 
 def arguments_of(
-    operator: str, inputs: Mapping[str, Array | Sequence[int]], attributes: Mapping[str, AttributeValue]
+    spec: OperatorSpec, inputs: Mapping[str, Array | Sequence[int]], attributes: Mapping[str, AttributeValue]
 ) -> Arguments:
     """Returns the types of a call's inputs, a shape's dtype being that of the first input, and all attributes."""
-    spec = OPERATORS[operator]
     types = {name: type_of_array(name, each) for name, each in inputs.items() if isinstance(each, np.ndarray)}
     dtype = types[spec.inputs[0].name].dtype
     shapes = {name: TensorType(dtype, tuple(each)) for name, each in inputs.items() if not isinstance(each, np.ndarray)}

@@ -117,7 +117,7 @@ TAKEN = [
 def verdict(typed: TypedCase, product: Product, gradient: Array) -> Verdict:
     inputs, name = typed.arrays(), typed.spec.name
     truth = reference.define(name, inputs, typed.attributes)
-    return against_truth(gradient, truth, tolerance_of(name, product, inputs, typed.attributes)).verdict
+    return against_truth(gradient, truth, tolerance_of(OPERATORS[name], product, inputs, typed.attributes)).verdict
 
 
 @pytest.mark.parametrize(("product", "typed"), TAKEN, ids=lambda each: str(each))

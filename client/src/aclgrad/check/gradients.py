@@ -45,7 +45,7 @@ def fills(selection: Selection) -> Iterator[Task]:
 
 def _accuracy(target: Target, typed: TypedCase) -> Finding:
     inputs, outputs = typed.arrays(), typed.outputs
-    tolerance = tolerance_of(typed.spec.name, target.product, inputs, typed.case.attributes)
+    tolerance = tolerance_of(typed.spec, target.product, inputs, typed.case.attributes)
     gradients = target.client.execute(typed.spec.name, inputs, typed.case.attributes)
     truth = reference.define(typed.spec.name, inputs, typed.case.attributes)
     judge = partial(comparison.against_truth, tolerance=tolerance)

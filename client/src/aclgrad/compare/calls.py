@@ -87,7 +87,7 @@ class TableQuestion:
         if wrong := comparison.wrong_type(gradients, self.typed.outputs):
             return wrong
         spec, attributes = self.typed.spec, self.typed.case.attributes
-        tolerance = tolerance_of(spec.name, target.product, self.inputs, attributes)
+        tolerance = tolerance_of(spec, target.product, self.inputs, attributes)
         judge = partial(comparison.against_truth, tolerance=tolerance)
         return comparison.each_output(judge, self.typed.outputs, gradients, self.truth)
 

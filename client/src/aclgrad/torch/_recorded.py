@@ -168,7 +168,7 @@ class Served:
         sent = self.sent[0]
         operator = OPERATORS[sent.operator]
         product = served_by(client).product or min(operator.products)
-        arguments = arguments_of(sent.operator, sent.inputs, sent.attributes)
+        arguments = arguments_of(operator, sent.inputs, sent.attributes)
         first = operator.inputs[0].name
         finding = comparison.against_benchmark(
             self.gradients[name],

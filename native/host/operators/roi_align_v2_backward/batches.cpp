@@ -199,13 +199,21 @@ class BoxAdder {
     constexpr int64_t kMostAdditions = 4 * kMostFloatAdditions;
     const int64_t bins = (last - first) * roi_.pooled_height;
     if (roi_.pooled_width <= kMostAdditions && bins <= kMostAdditions) return false;
-    std::vector<int64_t> additions(static_cast<size_t>(roi_.height));  // to each row
     for (const RoiWeighted* box = first; box != last; ++box) {
       if (box->columns.end_bin() - box->columns.first_bin() > kMostAdditions) return true;
-      for (int64_t bin = box->rows.first_bin(); bin < box->rows.end_bin(); ++bin) {
-        for (const RoiWeights::Share& share : box->rows.OfBin(bin)) {
-          const auto row = static_cast<size_t>(box->rows.cells()[static_cast<size_t>(share.slot)]);
-          if (++additions[row] > kMostAdditions) return true;
+    }
+    // Some rows at a time, because nobody has counted memory for all rows of a tall image.
+    constexpr int64_t kRows = 65536;
+    std::vector<uint16_t> additions(static_cast<size_t>(std::min(kRows, roi_.height)));
+    for (int64_t begin = 0; begin < roi_.height; begin += kRows) {
+      std::fill(additions.begin(), additions.end(), uint16_t{0});
+      for (const RoiWeighted* box = first; box != last; ++box) {
+        if (box->rows.cells_end() <= begin || box->rows.cells_begin() >= begin + kRows) continue;
+        for (int64_t bin = box->rows.first_bin(); bin < box->rows.end_bin(); ++bin) {
+          for (const RoiWeights::Share& share : box->rows.OfBin(bin)) {
+            const int64_t row = box->rows.cells()[static_cast<size_t>(share.slot)] - begin;
+            if (row >= 0 && row < kRows && ++additions[static_cast<size_t>(row)] > kMostAdditions) return true;
+          }
         }
       }
     }

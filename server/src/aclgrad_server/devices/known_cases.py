@@ -59,7 +59,7 @@ class KnownCase:
         views = tuple(view_of_array(name, array) for name, array in arrays.items())
         plan = plan_call(OperatorCall(typed.spec.name, views, typed.case.attributes), product, MAX_INT64)
         truths = arrays_of(reference.define(typed.spec.name, arrays, typed.case.attributes))
-        return cls(typed, plan, truths, tolerance_of(typed.spec.name, product, arrays, typed.case.attributes))
+        return cls(typed, plan, truths, tolerance_of(typed.spec, product, arrays, typed.case.attributes))
 
     def __str__(self) -> str:
         return f"{self.typed.spec.symbol} ({self.typed.dtype})"
