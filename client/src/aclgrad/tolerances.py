@@ -1,6 +1,7 @@
 """How far the gradients of a call may be from its definition on a product."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,18 +25,20 @@ def tolerance_of(
     """Returns the tolerance of a call by its way through the product.
 
     On a route of less precision an error is relative to the sum of |terms|. That is the gradient of |grad_output|, as
-    all weights of these operators have one sign; what it exceeds the gradient by goes into the absolute part.
+    all weights of these operators, which have one output, have one sign. What it exceeds |gradient| by, because terms
+    cancel, gives each element a part of its own.
     """
     arguments = arguments_of(spec, inputs, attributes)
-    if spec.route(arguments, product) is None:
+    route = spec.route(arguments, product)
+    if route is None:
         return spec.tolerance(product, arguments)
     first = spec.inputs[0].name
     positive = {**inputs, first: np.abs(inputs[first])}
-    truths, sums = (arrays_of(reference.define(spec.name, each, attributes)) for each in (inputs, positive))
+    (truth,), (sums,) = (arrays_of(reference.define(spec.name, each, attributes)) for each in (inputs, positive))
     with np.errstate(invalid="ignore"):
-        cancelled = [np.abs(terms) - np.abs(truth) for terms, truth in zip(sums, truths, strict=True)]
-    largest = max((float(np.max(each, initial=0.0, where=np.isfinite(each))) for each in cancelled), default=0.0)
-    return spec.tolerance(product, arguments, largest)
+        cancelled = sums - np.abs(truth)
+    of_elements = route.relative * np.where(np.isfinite(cancelled), cancelled, 0.0).clip(0.0)
+    return replace(spec.tolerance(product, arguments, cancelled=0.0), of_elements=of_elements)
 
 
 def arguments_of(

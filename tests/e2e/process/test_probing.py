@@ -2,6 +2,8 @@
 
 import re
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from aclgrad.products import Product
 from tests.e2e.admin_pages import ask, starting
 from tests.e2e.fault_plans import once, write_config
 from tools.calling import wait_until
-from tools.serving import Server
+from tools.serving import Server, clean_environment
 
 pytestmark = once
 
@@ -59,10 +61,10 @@ def test_each_operator_that_a_card_does_not_have_is_off_and_the_others_are_serve
         with aclgrad.Client(server.address, retries=0) as client:
             off = {each.name: (each.reason, each.data_types) for each in client.server_status().turned_off_operators}
             assert off == {
-                REFUSED: (f"device 0 refuses float16 (161002); {MISSING}", ("float16",)),
+                REFUSED: (f"device 0 refuses it (161002); {MISSING}", ("float16",)),
                 "silu_backward": ("device 0 fails with float16: the device library answered ACL error 561103", ()),
-                CRASHING: (f"{NAME} ends or holds the process that calls it; see CANN's log", ()),
-                HANGING: (f"{NAME} does not answer; see CANN's log", ()),
+                CRASHING: ("device 0 ends the process that calls it; see CANN's log", ()),
+                HANGING: ("device 0 does not answer; see CANN's log", ()),
                 **{operator: ("device 0 computes float32 wrongly", ()) for operator in WRONG.values()},
             }
             listed = {each.name: each for each in client.list_operators()}
@@ -71,7 +73,7 @@ def test_each_operator_that_a_card_does_not_have_is_off_and_the_others_are_serve
             assert {each.name for each in listed[REFUSED].inputs[0].dtypes} == set(dtypes) - {"float16"}
             ones = np.ones(3, np.float32)
             np.testing.assert_allclose(client.gelu_backward(ones, 0 * ones), 0.5 * ones)
-            with pytest.raises(aclgrad.OperatorTurnedOffError, match="refuses float16"):
+            with pytest.raises(aclgrad.OperatorTurnedOffError, match="refuses it"):
                 client.gelu_backward(*(2 * [np.ones(3, np.float16)]))
             with pytest.raises(aclgrad.OperatorTurnedOffError, match="does not answer"):
                 client.tanh_backward(ones, ones)
@@ -84,9 +86,9 @@ def test_each_operator_that_a_card_does_not_have_is_off_and_the_others_are_serve
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("phase1_error", f"no operator passed: .*{REFUSED}: device 0 refuses float32 .161002.; {MISSING}"),
-        ("crash", "3 operators in a row ended or held the process that called them"),
-        pytest.param("hang", "3 operators in a row ended or held the process", marks=pytest.mark.slow),
+        ("phase1_error", f"no operator passed: .*{REFUSED}: device 0 refuses it .161002.; {MISSING}"),
+        ("crash", "3 operators ended or held the process that called them, and none has answered"),
+        pytest.param("hang", "3 operators ended or held the process", marks=pytest.mark.slow),
     ],
 )
 def test_a_card_without_any_operator_is_never_ready(tmp_path: Path, kind: str, said: str) -> None:
@@ -100,6 +102,37 @@ def test_a_card_without_any_operator_is_never_ready(tmp_path: Path, kind: str, s
         process.terminate()
         assert process.wait(60) == 0
     assert "never ready" in log.read_text()
+
+
+def test_neighbours_that_crash_are_off_and_a_child_that_somebody_kills_is_replaced(tmp_path: Path) -> None:
+    crashing = {f"reflection_pad{rank}d_backward" for rank in (1, 2, 3)}
+    slow = fault("hang", "adaptive_avg_pool3d_backward", duration_ms=1500)
+    config = write_faults(tmp_path, slow, *(fault("crash", each) for each in sorted(crashing)))
+    log = tmp_path / "log"
+    with starting(log, "--acl-config", config, "--probe-in-child", "on") as (process, admin):
+        wait_until(lambda: psutil.Process(process.pid).children())
+        (child,) = psutil.Process(process.pid).children()
+        time.sleep(1)
+        child.kill()
+        wait_until(lambda: ask(admin, "/readyz") == (200, "ready\n"))
+        page = ask(admin, "/")[1]
+    assert {name for name in OPERATORS if f"{name} is turned off" in page} == crashing
+    assert re.search("once more in a child process: the process ended with signal 9", log.read_text())
+
+
+def test_no_file_of_the_working_directory_stands_for_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('taken from the working directory')")
+    monkeypatch.chdir(tmp_path)
+    script = Path(sys.executable).parent / "aclgrad-server"
+    config = write_faults(tmp_path)
+    flags = ["--listen", "127.0.0.1:0", "--acl-config", config, "--probe-in-child", "on"]
+    with subprocess.Popen(
+        [script, "--backend", "host", *flags], env=clean_environment(), stdout=subprocess.PIPE
+    ) as server:
+        assert server.stdout is not None
+        assert b"ready: " in server.stdout.readline() + server.stdout.readline()
+        server.terminate()
+        assert server.wait(60) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])

@@ -192,7 +192,7 @@ async def test_an_error_turns_the_operator_off_and_only_the_log_has_the_librarys
 async def test_a_refused_dtype_is_turned_off_alone_with_the_remedy(code: int, caplog: pytest.LogCaptureFixture) -> None:
     device = HonestDevice(changes={WRONG: refused(code)}, only="float64")
     off = await self_test(device, Product.ATLAS_A2, TIMEOUT_S)
-    assert reasons(off) == {WRONG: (("float64",), f"device 0 refuses float64 ({code}); {MISSING}")}
+    assert reasons(off) == {WRONG: (("float64",), f"device 0 refuses it ({code}); {MISSING}")}
     assert off.served_dtypes(OPERATORS[WRONG]) == tuple(each for each in dtypes_of(WRONG) if each != "float64")
     assert f"{MISSING}; phase 1 returned {code}: secret" in caplog.text
 

@@ -173,7 +173,8 @@ def _tolerance(fields: Mapping[str, Any]) -> Tolerance:
     numbers = [float(each) for each in pair if isinstance(each, int | float) and 0 <= each < math.inf]
     if len(numbers) < len(pair):
         raise ValueError(f"{CALL} has no tolerance of two numbers that are at least 0")
-    return Tolerance(*numbers)
+    relative, absolute = numbers
+    return Tolerance(relative, absolute)
 
 
 def _named(fields: Mapping[str, Any], name: str, limit: int) -> dict[str, Any]:

@@ -191,14 +191,19 @@ class OutputSpec:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How far a result may be from the float64 definition: `|result - truth| <= absolute + relative * |truth|`."""
+    """How far a result may be from the float64 definition: `|result - truth| <= absolute + relative * |truth|`.
+
+    `of_elements` is a further part that each element has of its own.
+    """
 
     relative: float
     absolute: float
+    of_elements: "np.ndarray[Any, Any] | None" = field(default=None, compare=False)
 
     def limit(self, truth: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
         """Returns the largest error that each element may have."""
-        return self.absolute + self.relative * np.abs(truth)  # type: ignore[no-any-return]
+        limit = self.absolute + self.relative * np.abs(truth)
+        return limit if self.of_elements is None else limit + self.of_elements  # type: ignore[no-any-return]
 
 
 def _cells(arguments: Arguments) -> float:

@@ -51,7 +51,7 @@ class Answer:
         sent = self.served.sent[0]
         operator = OPERATORS[sent.operator]
         truths = zip(operator.outputs, arrays_of(define(sent.operator, sent.inputs, sent.attributes)), strict=True)
-        limits = (row.figures[name] or 0.0 for name in ("relative_tolerance", "absolute_tolerance"))
+        relative, absolute = (row.figures[name] or 0.0 for name in ("relative_tolerance", "absolute_tolerance"))
         return JudgedCall(
             sent.operator,
             sent.inputs,
@@ -59,7 +59,7 @@ class Answer:
             gradients=sent.gradients,
             expected={each.name: truth for each, truth in truths if each.name in sent.gradients},
             computed_by="the definition",
-            tolerance=Tolerance(*limits),
+            tolerance=Tolerance(relative, absolute),
             outputs=tuple(sent.gradients) if len(sent.gradients) < len(operator.outputs) else (),
         )
 

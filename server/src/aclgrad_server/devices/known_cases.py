@@ -85,7 +85,7 @@ class KnownCase:
             return Fault(f"the server's device library lacks it; {_MISSING}", str(error))
         except AclgradError as error:
             if isinstance(error.__cause__, native.AclError) and error.__cause__.fault == _REFUSED:
-                return Fault(f"{name} refuses {dtype} ({error.__cause__.code}); {_MISSING}", text_of(error), True)
+                return Fault(f"{name} refuses it ({error.__cause__.code}); {_MISSING}", text_of(error), True)
             return Fault(f"{name} fails with {dtype}: {error.message}", text_of(error))
         except Exception as error:
             # Of the runtime: a library that makes no tensor, or does not know the dtype.

@@ -146,10 +146,11 @@ class Planner:
         """Returns the plan of a call; raises a RequestError, which has the operator if there is one of that name."""
         try:
             if why := self._turned_off.reason_for(call):
+                dtypes = " or ".join(self._turned_off.served_dtypes(OPERATORS[call.operator]))
                 raise OperatorTurnedOffError(
                     f"operator {call.operator} is turned off because it failed the server's self-test: {why}",
                     field="operator",
-                    remedy="use another server, or another dtype that this one lists; the log of this one says more",
+                    remedy=f"use another server{dtypes and f', or {dtypes}'}; the log of this one says more",
                     metadata={"operator": call.operator, "why": why},
                 )
             plan = plan_call(call, *self._rules)

@@ -26,87 +26,168 @@ from aclgrad_server.settings import Settings
 
 log = logging.getLogger(__name__)
 
-COMMAND: Final = (sys.executable, "-m", "aclgrad_server.devices.probing_child")
+COMMAND: Final = (sys.executable, "-P", "-m", "aclgrad_server.devices.probing_child")
+_CASE_S: Final = 20.0
+"""What a call may take at most, whatever --hang-timeout-s is: supervisors wait 300 s until a worker is ready."""
 _IMPORTS_S: Final = 60.0  # what a child takes at most to start on a busy machine
 _GRACE_S: Final = 5.0
-CLOSE_S: Final = 10.0
-MOST_ENDED: Final = 3
-"""So many operators that end or hold their child, with no answer in between, mean that the card answers nobody."""
+_CLOSE_S: Final = 10.0
+_END_S: Final = 1.0  # for what an ended child has written
+MOST_FIRST: Final = 3
+"""So many operators that end or hold their child before any has answered mean that the card answers nobody."""
+MOST_HELD: Final = 8
+"""So many operators that hold their child mean that the card is not worth the wait."""
 
 
-def limit_of_the_start_s(hang_timeout_s: float) -> float:
+def limit_of_a_case_s(settings: Settings) -> float:
+    """Returns what one call may take on the device."""
+    return min(_CASE_S, settings.hang_timeout_s)
+
+
+def limit_of_the_start_s(settings: Settings) -> float:
     """Returns what a child may take until its device is open, whose library and driver have their limits."""
-    return 2 * hang_timeout_s + _IMPORTS_S
+    return 2 * settings.hang_timeout_s + _IMPORTS_S
 
 
-def limit_of_a_case_s(hang_timeout_s: float) -> float:
-    """Returns what a child may take for one call; it reports a kernel that does not end after half of that."""
-    return 2 * hang_timeout_s + _GRACE_S
+def limit_of_an_answer_s(settings: Settings) -> float:
+    """Returns what a child may take to say what became of a call; it reports one that does not end by itself."""
+    return 2 * limit_of_a_case_s(settings) + _GRACE_S
 
 
-async def probe(settings: Settings, process_count: int) -> TurnedOff:
+async def probe(settings: Settings, process_count: int) -> TurnedOff | None:
     """Returns what the device of the settings, which so many processes share, computes wrongly or not at all.
 
-    Raises UnfitDeviceError if it does not open, or if no operator is left, and StartError if the setup is at fault.
+    Returns None if there can be no child: calls go to the device without having been tried. Raises UnfitDeviceError if
+    the device does not open, or if no operator is left, and StartError if the setup is at fault.
     """
-    start, ended = time.monotonic(), 0
-    off: TurnedOff | None = None
-    left: list[TypedCase] = []
-    while off is None or left:
-        async with _child(settings, process_count) as child:
-            name, product = await child.open()
-            if off is None:
-                off, left = TurnedOff(product), list(first_cases(product, every_dtype=True))
-            while left and not child.has_ended:
-                case = left.pop(0)
-                if (fault := await child.fault_of(name, case)) is not None:
-                    turn_off(off, name, case.spec, case.dtype, fault)
-                    left = [each for each in left if not off.has(each.spec.name, each.dtype)]
-                ended = ended + 1 if child.has_ended else 0
-                if ended == MOST_ENDED:
-                    problem = f"{ended} operators in a row ended or held the process that called them"
-                    raise UnfitDeviceError(f"{name} failed the self-test", problem)
-            if not child.has_ended:
-                await child.close()
-    check_that_some_are_left(name, off)
-    log.info("%s was probed in a child process in %.1f s", name, time.monotonic() - start)
-    return off
+    try:
+        return await _Probing(settings, process_count).run()
+    except _NoChildError as error:
+        log.warning("nothing is probed, because no process can be started: %s", error)
+        return None
+
+
+class _NoChildError(Exception):
+    """The system starts no process."""
+
+
+class _EndedError(Exception):
+    """A child that answers no more. `by_itself`: a signal or an exit, of which somebody else may be the cause."""
+
+    def __init__(self, how: str, *, by_itself: bool) -> None:
+        super().__init__(how)
+        self.by_itself = by_itself
+
+
+class _Probing:
+    """Asks children, one after the other, for each operator and dtype of the product."""
+
+    def __init__(self, settings: Settings, process_count: int) -> None:
+        self._settings = settings
+        self._process_count = process_count
+        self._device = settings.device[0] if settings.device else 0
+        self._name = ""
+        """The device's, from when it has been open."""
+        self._off: TurnedOff | None = None
+        self._left: list[TypedCase] = []
+        self._passed: TypedCase | None = None
+        """A case that the device has answered."""
+        self._tried: TypedCase | None = None
+        """The case that has ended a child once."""
+        self._ended = self._held = 0
+
+    async def run(self) -> TurnedOff:
+        start, is_again = time.monotonic(), False
+        while self._off is None or self._left:
+            try:
+                async with _child(self._settings, self._process_count) as child:
+                    await self._ask(child)
+            except _EndedError as error:
+                # Once more: somebody else may have ended it, or the card was busy with what ended the child before.
+                if is_again or not error.by_itself:
+                    raise self._unfit(str(error)) from error
+                log.warning("device %d is opened once more in a child process: %s", self._device, error)
+                is_again = True
+            else:
+                is_again = False
+        check_that_some_are_left(self._name, self._off)
+        log.info("%s was probed in a child process in %.1f s", self._name, time.monotonic() - start)
+        return self._off
+
+    async def _ask(self, child: "_Child") -> None:
+        """Asks a child until all is known or a new case has ended it.
+
+        Raises _EndedError if it ends before it is asked for a new case, UnfitDeviceError, or StartError.
+        """
+        self._name, product = await child.open()
+        if self._off is None:
+            self._off, self._left = TurnedOff(product), list(first_cases(product, every_dtype=True))
+        if self._passed is not None:
+            # Whether the card still answers after what ended the child before.
+            await child.fault_of(self._passed)
+        while self._left:
+            case = self._left[0]
+            try:
+                fault = await child.fault_of(case)
+            except _EndedError as error:
+                if error.by_itself and case is not self._tried:
+                    self._tried = case
+                    log.warning("%s calls %s once more in a child process: %s", self._name, case.spec.symbol, error)
+                else:
+                    self._end(case, error)
+                return
+            self._passed = self._passed or case
+            self._take(case, fault)
+        await child.close()
+
+    def _end(self, case: TypedCase, error: _EndedError) -> None:
+        """Turns an operator off that ended or held its child; raises UnfitDeviceError if that says more of the card."""
+        does = "ends the process that calls it" if error.by_itself else "does not answer"
+        self._take(case, Fault(f"device {self._device} {does}; see CANN's log", str(error)))
+        self._ended += 1
+        self._held += not error.by_itself
+        if self._passed is None and self._ended == MOST_FIRST:
+            raise self._unfit(
+                f"{MOST_FIRST} operators ended or held the process that called them, and none has answered"
+            )
+        if self._held == MOST_HELD:
+            raise self._unfit(f"{MOST_HELD} operators do not answer")
+
+    def _take(self, case: TypedCase, fault: Fault | None) -> None:
+        assert self._off is not None
+        if fault is not None:
+            turn_off(self._off, self._name, case.spec, case.dtype, fault)
+        self._left = [each for each in self._left[1:] if not self._off.has(each.spec.name, each.dtype)]
+
+    def _unfit(self, problem: str) -> UnfitDeviceError:
+        if self._name:
+            return UnfitDeviceError(f"{self._name} failed the self-test", problem)
+        error = UnfitDeviceError(f"device {self._device} does not open", problem)
+        error.index = self._device
+        return error
 
 
 class _Child:
     def __init__(self, process: Process, settings: Settings) -> None:
         self._process = process
-        self._device = settings.device[0] if settings.device else 0
-        self._limit_s = settings.hang_timeout_s
-        self.has_ended = False
-        """Whether it answers no more."""
+        self._settings = settings
 
     async def open(self) -> tuple[str, Product]:
-        """Returns the device's name and product; raises UnfitDeviceError or StartError if it does not open."""
-        answer = await self._answer(limit_of_the_start_s(self._limit_s))
-        if isinstance(answer, str):
-            answer = {"unfit": (f"device {self._device} does not open", f"the process that opens it {answer}")}
-        if problem := answer.get("start_error"):
-            raise StartError(problem)
+        """Returns the device's name and product; raises _EndedError, UnfitDeviceError, or StartError."""
+        answer = await self._answer(limit_of_the_start_s(self._settings))
         if unfit := answer.get("unfit"):
             error = UnfitDeviceError(*unfit)
-            error.index = self._device
+            error.index = self._settings.device[0] if self._settings.device else 0
             raise error
         return answer["name"], Product(answer["product"])
 
-    async def fault_of(self, name: str, case: TypedCase) -> Fault | None:
-        """Returns what is wrong with an operator and dtype of the device with this name, or None."""
+    async def fault_of(self, case: TypedCase) -> Fault | None:
+        """Returns what is wrong with an operator and dtype, or None; raises _EndedError, or StartError."""
         assert self._process.stdin is not None
         self._process.stdin.write(pickle.dumps((case.spec.name, case.dtype)))
-        answer = await self._answer(limit_of_a_case_s(self._limit_s))
-        if isinstance(answer, str):
-            self.has_ended = True
-            return Fault(f"{name} ends or holds the process that calls it; see CANN's log", f"the process {answer}")
-        if problem := answer.get("start_error"):
-            raise StartError(problem)
+        answer = await self._answer(limit_of_an_answer_s(self._settings))
         if unfit := answer.get("unfit"):
-            self.has_ended = True
-            return Fault(f"{name} does not answer; see CANN's log", unfit[1])
+            raise _EndedError(unfit[1], by_itself=False)
         fault = answer["fault"]
         return None if fault is None else Fault(**fault)
 
@@ -114,28 +195,46 @@ class _Child:
         """Has the child close the device, so that the server finds it free."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_S):
-                await self._process.wait()
-
-    async def _answer(self, limit_s: float) -> dict[str, Any] | str:
-        """Returns the next answer, or what the child did instead."""
-        assert self._process.stdout is not None
         try:
-            async with asyncio.timeout(limit_s):
-                if line := await self._process.stdout.readline():
-                    answer: dict[str, Any] = json.loads(line)
-                    return answer
-                code = await self._process.wait()
+            async with asyncio.timeout(_CLOSE_S):
+                await self._process.wait()
         except TimeoutError:
-            return f"did not answer within {limit_s:.0f} s"
-        return f"ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}"
+            log.warning("the child process did not close its device within %.0f s, and is killed", _CLOSE_S)
+
+    async def _answer(self, limit_s: float) -> dict[str, Any]:
+        """Returns the next answer; raises _EndedError, or the child's StartError."""
+        assert self._process.stdout is not None
+        reading = asyncio.ensure_future(self._process.stdout.readline())
+        ending = asyncio.ensure_future(self._process.wait())
+        try:
+            await asyncio.wait({reading, ending}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+            if ending.done() and not reading.done():
+                # Not for its end: a process that the library has forked may hold the file.
+                await asyncio.wait({reading}, timeout=_END_S)
+            if not reading.done() and not ending.done():
+                raise _EndedError(f"the process did not answer within {limit_s:.0f} s", by_itself=False)
+            line = reading.result() if reading.done() else b""
+            if line:
+                answer: dict[str, Any] = json.loads(line)
+                if problem := answer.get("start_error"):
+                    raise StartError(problem)
+                return answer
+            code = await ending
+        finally:
+            reading.cancel()
+            ending.cancel()
+        raise _EndedError(
+            f"the process ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}", by_itself=True
+        )
 
 
 @asynccontextmanager
 async def _child(settings: Settings, process_count: int) -> AsyncIterator[_Child]:
-    # Ctrl-C in a terminal is for the server, which ends the child.
-    process = await asyncio.create_subprocess_exec(*COMMAND, stdin=PIPE, stdout=PIPE, process_group=0)
+    try:
+        # Ctrl-C in a terminal is for the server, which ends the child.
+        process = await asyncio.create_subprocess_exec(*COMMAND, stdin=PIPE, stdout=PIPE, process_group=0)
+    except (OSError, RuntimeError) as error:  # asyncio waits for a process in a thread, and there may be none
+        raise _NoChildError(error) from error
     assert process.stdin is not None
     try:
         process.stdin.write(pickle.dumps((settings, process_count)))

@@ -20,7 +20,7 @@ from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.devices.known_cases import KnownCase
 from aclgrad_server.devices.opening import open_device, product_of
-from aclgrad_server.devices.probing import limit_of_a_case_s, limit_of_the_start_s
+from aclgrad_server.devices.probing import limit_of_a_case_s, limit_of_an_answer_s, limit_of_the_start_s
 from aclgrad_server.exits import StartError
 
 _STDOUT, _STDERR = 1, 2
@@ -39,15 +39,14 @@ class _Answers:
 async def _answer_all(questions: BinaryIO, answers: _Answers) -> None:
     """Reads block the event loop, on which nothing else has to run meanwhile."""
     settings, process_count = pickle.load(questions)
-    limit_s = settings.hang_timeout_s
-    signal.setitimer(signal.ITIMER_REAL, limit_of_the_start_s(limit_s))
+    signal.setitimer(signal.ITIMER_REAL, limit_of_the_start_s(settings))
     _, device = await open_device(settings, Completions(), lambda *_: None, process_count)
     product = product_of(device.soc_name)
     answers.write(name=str(device), product=product)
     cases = {(each.spec.name, each.dtype): each for each in first_cases(product, every_dtype=True)}
     while (case := _next(questions)) is not None:
-        signal.setitimer(signal.ITIMER_REAL, limit_of_a_case_s(limit_s))
-        fault = await KnownCase.of(cases[case], product).fault_of(device, limit_s)
+        signal.setitimer(signal.ITIMER_REAL, limit_of_an_answer_s(settings))
+        fault = await KnownCase.of(cases[case], product).fault_of(device, limit_of_a_case_s(settings))
         answers.write(fault=None if fault is None else dataclasses.asdict(fault))
     device.close()
 
@@ -68,6 +67,8 @@ async def _run() -> None:
         answers.write(start_error=str(error))
     except UnfitDeviceError as error:
         answers.write(unfit=(error.summary, error.problem))
+    except BrokenPipeError:
+        pass  # the server has ended
     # The library's own end may print, hang or crash, and its threads keep the interpreter from ending.
     os._exit(0)
 
@@ -77,6 +78,8 @@ def main() -> None:
     logging.getLogger().addHandler(logging.NullHandler())
     # The kernel ends the process at its limit, also one that hangs in the library and whose server has gone.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    # It is in the background of a terminal, which `stty tostop` has stop those who write.
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     asyncio.run(_run())
 
 

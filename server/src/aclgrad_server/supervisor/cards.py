@@ -45,7 +45,8 @@ def ask_runtime(settings: Settings) -> Runtime:
     A process of its own asks: the supervisor itself never loads a runtime, whose threads and contexts would be in it.
     """
     config, limit_s = settings.acl_config or "", settings.hang_timeout_s
-    command = [sys.executable, "-m", "aclgrad_server.devices.count", settings.backend, str(config), str(limit_s)]
+    # -P: a file of the working directory must not stand for a module.
+    command = [sys.executable, "-P", "-m", "aclgrad_server.devices.count", settings.backend, str(config), str(limit_s)]
     try:
         finished = subprocess.run(
             command,
@@ -61,6 +62,8 @@ def ask_runtime(settings: Settings) -> Runtime:
         problem = f"the runtime has not told its number of cards within {limit_s:g} s (--hang-timeout-s)"
         log.warning(problem)
         return Runtime(problem=problem)
+    except OSError as error:
+        return Runtime(problem=f"the process that asks the runtime cannot be started: {error.strerror or error}")
     # The last line, because libraries print, too.
     told = finished.stdout.strip().rpartition("\n")[2]
     try:

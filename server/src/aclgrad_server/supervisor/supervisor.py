@@ -220,7 +220,7 @@ class Supervisor:
                 continue
             fixed = [name for name in _FIXED if getattr(settings, name) != getattr(self._settings, name)]
             if fixed:
-                told = ", ".join(f"--{name}" for name in fixed)
+                told = ", ".join(f"--{name.replace('_', '-')}" for name in fixed)
                 log.error("SIGHUP: the workers keep their settings: %s needs a start of the server itself", told)
                 continue
             await self._renew_each(settings)

@@ -21,7 +21,7 @@ from aclgrad_server.supervisor.answers import ANSWER_LIMIT_S, ask
 
 log = logging.getLogger(__name__)
 
-COMMAND: Final = (sys.executable, "-m", "aclgrad_server", "worker")
+COMMAND: Final = (sys.executable, "-P", "-m", "aclgrad_server", "worker")  # not the working directory's modules
 PROCESSES: Final = "ACL_HOST_PROCESSES"
 """The variable by which a CPU device learns how many share the processors; a card does not know it."""
 STATE: Final = "/state"
