@@ -125,10 +125,8 @@ def test_no_file_of_the_working_directory_stands_for_a_module(tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     script = Path(sys.executable).parent / "aclgrad-server"
     config = write_faults(tmp_path)
-    flags = ["--listen", "127.0.0.1:0", "--acl-config", config, "--probe-in-child", "on"]
-    with subprocess.Popen(
-        [script, "--backend", "host", *flags], env=clean_environment(), stdout=subprocess.PIPE
-    ) as server:
+    command = [script, "--backend", "host", "--listen", "127.0.0.1:0", "--acl-config", config, "--probe-in-child", "on"]
+    with subprocess.Popen(command, env=clean_environment(), stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
         assert b"ready: " in server.stdout.readline() + server.stdout.readline()
         server.terminate()

@@ -104,6 +104,15 @@ def test_what_a_child_may_print(monkeypatch: pytest.MonkeyPatch, program: str, n
     assert ask_runtime(Settings()).count == number
 
 
+def test_child_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(cards.subprocess, "run", refuse)
+    problem = "the process that asks the runtime cannot be started: Resource temporarily unavailable"
+    assert ask_runtime(Settings()) == Runtime(problem=problem)
+
+
 def test_child_that_hangs_is_ended(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
