@@ -16,7 +16,7 @@ from tests.call_file import PRODUCT, write_calls
 pytestmark = pytest.mark.once
 
 FACTOR = os.environ.get("ACLGRAD_STRESS_FACTOR", "1")
-BUILD_TIMEOUT_S = 900
+BUILD_TIMEOUT_S = 1800
 LONG_ROW = 5000
 """Enough for the device to share the work out to its threads."""
 
