@@ -188,7 +188,7 @@ void Device::Trim() {
 }
 
 void Device::DropExecutors() noexcept {
-  // Without a check, for the reason that the destructor has.
+  // Without a check, which throws if the device is lost: executors are destroyed in any case.
   library_->Ignore(context_->MakeCurrent());
   streams_->DropExecutors();
 }

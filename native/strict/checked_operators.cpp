@@ -111,7 +111,8 @@ void CheckOperand(const void* data, const Access& operand, const std::vector<Acc
                                Origin::Here().Text());
 }
 
-// The operand that a setter means: indices of inputs and of outputs count these alone. Past the last if there is none.
+// Returns which operand a setter's index names, or the number of operands if it names none. Indices of inputs count
+// inputs alone, and those of outputs outputs alone.
 size_t OperandOf(const Executor& executor, std::string_view setter, size_t index) {
   const bool is_of_inputs = setter.find("Input") != std::string_view::npos;
   const bool is_of_outputs = setter.find("Output") != std::string_view::npos;

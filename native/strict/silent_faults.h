@@ -1,4 +1,4 @@
-// What cards do wrong in silence, as their users saw it: a misuse succeeds, and results are wrong.
+// Misuses that cards answer with success and wrong results, as their users saw it.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-"""What cards did in silence, as their users saw it: the strict library reports it, and gives the same wrong results."""
+"""Misuses that cards answer with success and wrong results: the strict library does the same, and reports them."""
 
 from collections.abc import Callable
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from aclgrad_server.settings import Settings, is_on
+from aclgrad_server.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,9 @@ def workers_of(settings: Settings, runtime: Callable[[], Runtime]) -> list[int]:
 
 def probes_in_child(settings: Settings, runtime: Callable[[], Runtime]) -> bool:
     """Says whether a child process is to make the first calls. A device that reads the host's memory is no card."""
-    return is_on(settings.probe_in_child, settings.probe_in_child == "auto" and not runtime().host_pointers)
+    if settings.probe_in_child == "auto":
+        return not runtime().host_pointers
+    return settings.probe_in_child == "on"
 
 
 def ask_runtime(settings: Settings) -> Runtime:
