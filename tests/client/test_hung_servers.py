@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -157,9 +158,8 @@ async def test_many_calls_at_once_all_succeed(connect: Connect) -> None:
             if isinstance(client, aclgrad.AsyncClient):
                 await asyncio.gather(*(call(client, timeout_s=6.0) for _ in range(12)))
             else:
-                futures = [client.submit("pool", {"a": [[[1.0]]]}, timeout_s=6.0) for _ in range(12)]
-                for future in futures:
-                    future.result(30)
+                with ThreadPoolExecutor(12) as threads:
+                    list(threads.map(lambda _: client.execute("pool", {"a": [[[1.0]]]}, timeout_s=6.0), range(12)))
         assert host.workers[0].calls
 
 

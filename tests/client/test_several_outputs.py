@@ -166,13 +166,6 @@ async def test_an_asynchronous_call_returns_all_gradients(target: str) -> None:
             check_scale(await client.execute(NAME, inputs), inputs)
 
 
-def test_calls_that_coalesce_return_all_gradients(target: str) -> None:
-    with aclgrad.Client(target, coalesce=True) as client:
-        futures = [(client.submit(NAME, inputs), inputs) for inputs in map(given, (2, 3, 4))]
-        for future, inputs in futures:
-            check_scale(future.result(30), inputs)
-
-
 @pytest.mark.parametrize("rows", [3, 2000], ids=["unary", "chunked"])
 @pytest.mark.parametrize("wanted", [("grad_input",), ("grad_weight",), ("grad_weight", "grad_input")], ids="+".join)
 def test_what_is_not_wanted_is_none(target: str, rows: int, wanted: tuple[str, ...]) -> None:

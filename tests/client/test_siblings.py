@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -43,7 +44,7 @@ async def test_calls_go_to_all_workers_after_the_first(connect: Connect) -> None
     assert all(report.error is None for report in reports)
 
 
-async def test_batches_and_submitted_calls_go_there_too(connect: Connect) -> None:
+async def test_batches_and_calls_of_threads_go_there_too(connect: Connect) -> None:
     with Host().serving() as host:
         client = connect(host.door.address)
         await on_workers(client)
@@ -54,8 +55,8 @@ async def test_batches_and_submitted_calls_go_there_too(connect: Connect) -> Non
             with pytest.raises(aclgrad.ServerFaultError):
                 await maybe_await(batch.run())  # It is answered as one call.
         if isinstance(client, aclgrad.Client):
-            for future in [client.submit("pool", {"a": [[[1.0]]]}) for _ in range(16)]:
-                future.result(30)
+            with ThreadPoolExecutor(16) as threads:
+                list(threads.map(lambda _: client.execute("pool", {"a": [[[1.0]]]}), range(16)))
         assert min(host.counts) > 0
         assert not host.door.calls
 

@@ -47,14 +47,11 @@ def main() -> None:
 def ways(address: str, calls: int) -> dict[str, Callable[[], Any]]:
     """Returns the ways to make so many calls."""
     ways: dict[str, Callable[[], Any]] = {"batches of 64": lambda: asyncio.run(batches(address, calls))}
-    for coalesce in (False, True):
-        what = ", coalesced" if coalesce else ""
-        for at_once in (256, 16, 1):
-            run = partial(tasks, address, calls, at_once, coalesce)
-            ways[f"{at_once} tasks{what}"] = lambda run=run: asyncio.run(run())
-        for at_once in (64, 1):
-            ways[f"{at_once} threads{what}"] = partial(threads, address, calls, at_once, coalesce)
-        ways[f"submit{what}"] = partial(submit, address, calls, coalesce)
+    for at_once in (256, 16, 1):
+        run = partial(tasks, address, calls, at_once)
+        ways[f"{at_once} tasks"] = lambda run=run: asyncio.run(run())
+    for at_once in (64, 16, 1):
+        ways[f"{at_once} threads"] = partial(threads, address, calls, at_once)
     return ways
 
 
@@ -75,9 +72,9 @@ async def batches(address: str, calls: int) -> None:
             await batch.run()
 
 
-async def tasks(address: str, calls: int, at_once: int, coalesce: bool) -> None:
+async def tasks(address: str, calls: int, at_once: int) -> None:
     # A server takes 100 calls of a connection at a time, which a client learns only when it has connected.
-    async with aclgrad.AsyncClient(address, coalesce=coalesce, retries=100) as client:
+    async with aclgrad.AsyncClient(address, retries=100) as client:
 
         async def make(count: int) -> None:
             for _ in range(count):
@@ -88,22 +85,14 @@ async def tasks(address: str, calls: int, at_once: int, coalesce: bool) -> None:
         await asyncio.gather(*several)
 
 
-def threads(address: str, calls: int, at_once: int, coalesce: bool) -> None:
-    with aclgrad.Client(address, coalesce=coalesce) as client, ThreadPoolExecutor(at_once) as pool:
+def threads(address: str, calls: int, at_once: int) -> None:
+    with aclgrad.Client(address) as client, ThreadPoolExecutor(at_once) as pool:
 
         def make(_: int) -> None:
             for _ in range(calls // at_once):
                 client.adaptive_avg_pool2d_backward(GRAD_OUTPUT, SHAPE)
 
         list(pool.map(make, range(at_once)))
-
-
-def submit(address: str, calls: int, coalesce: bool) -> None:
-    with aclgrad.Client(address, coalesce=coalesce) as client:
-        inputs = {"grad_output": GRAD_OUTPUT, "self": SHAPE}
-        futures = [client.submit("adaptive_avg_pool2d_backward", inputs) for _ in range(calls)]
-        for future in futures:
-            future.result()
 
 
 def out_figures(address: str, shape: tuple[int, ...], repeats: int) -> tuple[str, str]:

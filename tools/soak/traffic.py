@@ -7,7 +7,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import CancelledError
 from typing import Any, Final
 
 import numpy as np
@@ -32,9 +31,8 @@ PAUSE_S: Final = 0.005
 """Between two calls of a caller: the load is steady, and leaves the machine room for a start."""
 
 SHARES: Final[Mapping[str, float]] = {
-    "small": 0.35,
+    "small": 0.45,
     "operator": 0.20,
-    "together": 0.10,
     "large": 0.05,
     "batch": 0.04,
     "chunked": 0.04,
@@ -47,20 +45,19 @@ SHARES: Final[Mapping[str, float]] = {
 
 
 class Clients:
-    """The clients of a process: one as it is by default, and one for small messages, coalescing, and shared memory."""
+    """The clients of a process: one as it is by default, and one for small messages, and one for shared memory."""
 
     def __init__(self, kind: type[aclgrad.Client] | type[aclgrad.AsyncClient], target: str, local_target: str) -> None:
         self._make: Callable[[], AnyClient] = lambda: kind(target, timeout_s=TIMEOUT_S)
         self.plain = self._make()
         self.small_messages: AnyClient = kind(target, timeout_s=TIMEOUT_S, max_message_bytes=SMALL_MESSAGE_BYTES)
-        self.together: AnyClient = kind(target, timeout_s=TIMEOUT_S, coalesce=True)
         self.shared: AnyClient = kind(local_target, timeout_s=TIMEOUT_S, shared_memory=True)
 
     def newcomer(self) -> AnyClient:
         return self._make()
 
     async def close(self) -> None:
-        for each in (self.plain, self.small_messages, self.together, self.shared):
+        for each in (self.plain, self.small_messages, self.shared):
             await maybe_await(each.close())
 
 
@@ -105,10 +102,6 @@ async def _small(caller: Caller) -> str:
 
 async def _operator(caller: Caller) -> str:
     return await caller.check(caller.clients.plain, caller.any_operator())
-
-
-async def _together(caller: Caller) -> str:
-    return await caller.check(caller.clients.together, of_size("16 KB"))
 
 
 async def _large(caller: Caller) -> str:
@@ -159,18 +152,11 @@ async def _late(caller: Caller) -> str:
 
 async def _taken_back(caller: Caller) -> str:
     client, known = caller.clients.plain, caller.any_operator()
-    after_s = float(caller.generator.uniform(0.0, 3e-3))
-    arguments = known.operator, known.inputs, known.attributes
     if isinstance(client, aclgrad.Client):
-        future = client.submit(*arguments)
-        time.sleep(after_s)
-        future.cancel()
-        try:
-            future.result()
-        except CancelledError:
-            return "cancelled"
-        return "in time"
-    task = asyncio.ensure_future(client.execute(*arguments))
+        # A thread cannot take a call back.
+        return await _late(caller)
+    after_s = float(caller.generator.uniform(0.0, 3e-3))
+    task = asyncio.ensure_future(client.execute(known.operator, known.inputs, known.attributes))
     await asyncio.sleep(after_s)
     task.cancel()
     try:
@@ -191,7 +177,6 @@ async def _newcomer(caller: Caller) -> str:
 _KINDS: Final[Mapping[str, Callable[[Caller], Awaitable[str]]]] = {
     "small": _small,
     "operator": _operator,
-    "together": _together,
     "large": _large,
     "batch": _batch,
     "chunked": _chunked,

@@ -3,11 +3,9 @@
 A call has a span, and each of its attempts one below it, whose trace context goes to the server.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 from opentelemetry.trace import (
-    Link,
     Span,
     SpanKind,
     Status,
@@ -31,11 +29,9 @@ _PROPAGATOR: Final = TraceContextTextMapPropagator()
 class CallTrace:
     """The spans of one call. Its caller's span is their parent, whatever thread makes the call."""
 
-    def __init__(self, tracer: Tracer, span: Span, request_id: str, others: Sequence[Span] = ()) -> None:
-        """Takes the spans of other calls whose messages are this one's."""
+    def __init__(self, tracer: Tracer, span: Span, request_id: str) -> None:
         self._tracer = tracer
         self._request_id = request_id
-        self._others = others
         self._attempt: Span | None = None
         self.span = span
 
@@ -44,9 +40,8 @@ class CallTrace:
         self.end_attempt()
         name = path_of(method).removeprefix("/")
         attributes = {"rpc.system.name": "grpc", "rpc.method": name, "aclgrad.request_id": self._request_id}
-        links = [Link(each.get_span_context()) for each in self._others]
         above = set_span_in_context(self.span)
-        self._attempt = self._tracer.start_span(name, above, SpanKind.CLIENT, attributes, links)
+        self._attempt = self._tracer.start_span(name, above, SpanKind.CLIENT, attributes)
         headers: dict[str, str] = {}
         _PROPAGATOR.inject(headers, set_span_in_context(self._attempt))
         return tuple(headers.items())
@@ -83,11 +78,6 @@ class Tracing:
             attributes["aclgrad.operator"] = operator
         span = self._tracer.start_span(operator or method, attributes=attributes)
         return CallTrace(self._tracer, span, request_id)
-
-    def join(self, calls: Sequence[CallTrace], request_id: str) -> CallTrace:
-        """Returns the trace of a message for several calls: below the first of them, with links to the others."""
-        first, *others = calls
-        return CallTrace(self._tracer, first.span, request_id, [each.span for each in others])
 
 
 def _end(span: Span, error: BaseException | None) -> None:

@@ -16,9 +16,7 @@ from aclgrad._client.attempts import rpc_errors
 from aclgrad._client.attempts.request_ids import RequestIds
 from aclgrad._client.attempts.retry import DEFAULT_CONNECT_TIMEOUT_S, DEFAULT_RETRIES, Attempts, RetryPolicy
 from aclgrad._client.calls.batch import BaseBatch
-from aclgrad._client.calls.coalescing import Coalescer, Lane, Message
 from aclgrad._client.calls.destination import Outputs
-from aclgrad._client.calls.exchanges import Execution
 from aclgrad._client.calls.message_limit import MessageLimit
 from aclgrad._client.calls.operator_methods import OperatorMethods, Result
 from aclgrad._client.calls.outgoing import Inputs, SentValues
@@ -86,7 +84,6 @@ class BaseClient(OperatorMethods[Result]):
         compression: Compression = None,
         shape_only: bool = True,
         shared_memory: bool = False,
-        coalesce: bool = False,
         channel_options: Iterable[ChannelOption] = (),
         credentials: Credentials | None = None,
         metadata: Metadata = (),
@@ -120,10 +117,6 @@ class BaseClient(OperatorMethods[Result]):
         memory, where the returned arrays stay; a forked child gets a copy of them, taken at the fork. Tensors that do
         not fit in /dev/shm are sent over the connection. If the server takes no shared memory from this client, its
         calls raise SharedMemoryUnavailableError.
-
-        With `coalesce=True`, small calls of the same operator that are made at the same time share messages: while two
-        are under way, the next calls wait and then go together. That makes many concurrent small calls cheap. A slow
-        call delays those that it shares a message with.
 
         Every call has a request id, which is the same for all of its attempts and stands in the server's log. Errors
         have it as `request_id`; `on_call` is given a CallReport of each call that has ended, with its id, its time and
@@ -162,7 +155,6 @@ class BaseClient(OperatorMethods[Result]):
             problem = f"shared_memory is True, and {self.target} names several servers"
             raise InvalidSettingError(problem, field="shared_memory", remedy="give one unix:/path")
         self._regions = RegionPool() if shared_memory else None
-        self._coalescer = Coalescer(self._limit, self._start_message) if coalesce else None
         self._request_ids = RequestIds()
         self._on_call = checked_hook("on_call", on_call)
         self._tracing = checked_tracing(tracing, self._metadata)
@@ -288,12 +280,6 @@ class BaseClient(OperatorMethods[Result]):
         """Whether this process was forked off the one that made the client: gRPC's threads are not in it."""
         return os.getpid() != self._process_id
 
-    def _lane(self, call: object, attempts: Attempts) -> Lane | None:
-        """Returns the lane of a call that may share a message with others, else None."""
-        if self._coalescer is None or not isinstance(call, Execution):
-            return None
-        return self._coalescer.lane(call, attempts.time_left_s())
-
     def _start(self, method: str, timeout_s: Timeout) -> Attempts:
         if self._is_inherited:
             raise rpc_errors.forked_error(self.target)
@@ -303,13 +289,6 @@ class BaseClient(OperatorMethods[Result]):
         """Begins the trace of a call that is about to be sent."""
         if self._tracing is not None:
             attempts.trace = self._tracing.begin(attempts.method, operator, attempts.request_id)
-        return attempts
-
-    def _start_message(self, limit_s: float | None, calls: Sequence[Attempts]) -> Attempts:
-        request_id = self._request_ids.of_message([each.request_id for each in calls])
-        attempts = self._retry_policy.start(limit_s, Message.method, request_id)
-        if self._tracing is not None:
-            attempts.trace = self._tracing.join([each.trace for each in calls if each.trace is not None], request_id)
         return attempts
 
     def _end(self, attempts: Attempts, error: BaseException | None = None) -> None:

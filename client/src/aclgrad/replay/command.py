@@ -55,7 +55,7 @@ def _replay(options: Options) -> Run:
     if options.local == "cuda" and not torch.cuda.is_available():
         raise ValueError("PyTorch finds no CUDA device here; give --local cpu")
     settings = unless_set(connect_timeout_s=_CONNECT_TIMEOUT_S)
-    with Client.from_env(target=options.target, timeout_s=options.timeout_s, coalesce=True, **settings) as client:
+    with Client.from_env(target=options.target, timeout_s=options.timeout_s, **settings) as client:
         status = client.server_status()
         origin = Origin(options.target, status.product, status.library, status.runtime_version)
         of = {"local": options.local, "server": f"{origin.product} {origin.library} {origin.runtime_version}"}

@@ -17,7 +17,7 @@ from aclgrad.replay.answers import Answer, Asked
 from aclgrad.replay.source import Job
 
 WORKERS: Final = 16
-"""Calls under way: those that wait for the server together share its messages."""
+"""Calls under way: PyTorch's autograd asks for each gradient by itself."""
 _WINDOW_BYTES: Final = 2**28
 """The tensors of calls under way; a larger one goes alone. Their float64 forms take several times as much."""
 _NO_OPERATOR: Final = "no operator computes this gradient"

@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import grpc.aio
 
-from aclgrad._client.aio import coalescing
 from aclgrad._client.aio.discovery import DiscoveryTask, TaskNetwork
 from aclgrad._client.aio.executor import in_thread
 from aclgrad._client.aio.sender import Sender
@@ -94,7 +93,7 @@ class AsyncClient(BaseClient[Coroutine[Any, Any, Array]]):
         while True:
             attempts = self._start(HEALTH.method, wait.probe_s())
             try:
-                seen: str | AclgradError = await self._send(HEALTH, attempts)
+                seen: str | AclgradError = await self._attempt(HEALTH, attempts)
             except AclgradError as error:
                 attempts.explain(error)
                 attempts.release()
@@ -176,7 +175,7 @@ class AsyncClient(BaseClient[Coroutine[Any, Any, Array]]):
         with self._retry_policy.budget:
             while True:
                 try:
-                    return await self._send(call, attempts)
+                    return await self._attempt(call, attempts)
                 except AclgradError as error:
                     amended = await self._amended(call, error, attempts)
                     delay_s = attempts.delay_after_s(error) if amended is None else attempts.no_delay_after(error)
@@ -206,18 +205,6 @@ class AsyncClient(BaseClient[Coroutine[Any, Any, Array]]):
             return await in_thread(work, attempts.time_left_s())
         except TimeLimitError:
             raise rpc_errors.deadline_error(self.target) from None
-
-    async def _send(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
-        """Makes one attempt, with other calls if the client coalesces them."""
-        lane = None if self._closed.is_set() else self._lane(call, attempts)
-        if lane is None:
-            return await self._attempt(call, attempts)
-        self._bind()
-        try:
-            gradient: Any = await coalescing.send(lane, call, attempts, self._attempt)
-        except TimeLimitError:
-            raise rpc_errors.deadline_error(self.target) from None
-        return cast(_Result, gradient)
 
     async def _attempt(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         if self._closed.is_set():

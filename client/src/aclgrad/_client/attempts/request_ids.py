@@ -1,7 +1,7 @@
 """The ids under which client and server log a call."""
 
 import secrets
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
@@ -21,15 +21,7 @@ class RequestIds:
 
     def new(self) -> str:
         """Returns the id of the surrounding `with request_id(...)`, or one that no other call has."""
-        return _given.get() or self._unused()
-
-    def of_message(self, ids: Collection[str]) -> str:
-        """Returns the id of a message for calls with these ids: theirs if they share it, else a new one."""
-        first, *others = set(ids)
-        return self._unused() if others else first
-
-    def _unused(self) -> str:
-        return f"{self._beginning}-{next(self._numbers)}"
+        return _given.get() or f"{self._beginning}-{next(self._numbers)}"
 
 
 @contextmanager

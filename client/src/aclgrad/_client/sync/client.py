@@ -4,11 +4,9 @@ from __future__ import annotations  # `help` shows the names of unions, and not 
 
 import threading
 import time
-import weakref
 from collections.abc import Mapping, Sequence
-from concurrent.futures import CancelledError, Future
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import grpc
 
@@ -31,14 +29,12 @@ from aclgrad._client.channel.probes import Channel
 from aclgrad._client.server.operators import OperatorDescription
 from aclgrad._client.server.status import ServerStatus
 from aclgrad._client.settings.metadata import server_of
-from aclgrad._client.settings.timeouts import DEFAULT, TimeLimitError, Timeout, time_limit
+from aclgrad._client.settings.timeouts import DEFAULT, Timeout, time_limit
 from aclgrad._client.shared_memory.loans import Loan
 from aclgrad._client.shared_memory.regions import RegionPool
-from aclgrad._client.sync import coalescing
 from aclgrad._client.sync.bridge_functions import BridgeFunctions
 from aclgrad._client.sync.discovery import DiscoveryThread, ThreadNetwork, close
 from aclgrad._client.sync.sender import Sender
-from aclgrad._client.sync.submissions import Submissions
 from aclgrad.errors import AclgradError
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.wire.messages import encode_request
@@ -61,10 +57,8 @@ class Client(BaseClient[Array]):
         self._closed: threading.Event = threading.Event()
         self.bridge_functions = BridgeFunctions()
         """What a bridge to a framework made for this client; it ends with it."""
-        self._submissions = Submissions()
-        weakref.finalize(self, self._submissions.release_threads)
         self._discovery = DiscoveryThread(self._channels, ThreadNetwork(self._channel_to, self._metadata))
-        self._sender = Sender(self.target, self._submissions, self._prepare)
+        self._sender = Sender(self.target, self._prepare)
         self._open_first_channel()
 
     def execute(
@@ -80,30 +74,6 @@ class Client(BaseClient[Array]):
         call = Execution(name, inputs, attributes, self._sent_values, self._limit, out, outputs)
         return self._run(call, timeout_s, name)
 
-    def submit(
-        self,
-        name: str,
-        inputs: Inputs,
-        attributes: Mapping[str, AttributeLike] | None = None,
-        *,
-        timeout_s: Timeout = DEFAULT,
-        out: Outputs | None = None,
-        outputs: Sequence[str] | None = None,
-    ) -> Future[Array]:
-        """Begins a call as `execute` makes it, and returns its future; a wrong argument is raised here.
-
-        Up to 16 calls are made at once, by threads that start when they are needed; the others wait, and their time
-        limit includes that. `cancel()` ends a call that waits or is under way, and `close()` ends all of them.
-        Callbacks of a future run in these threads, or in the one that cancels or closes. The inputs must not change,
-        and `out` is not to be used, before the call has ended; a call that was cancelled may still write to `out` for a
-        moment.
-        """
-        call = Execution(name, inputs, attributes, self._sent_values, self._limit, out, outputs)
-        attempts = self._traced(self._start(call.method, timeout_s), name)
-        if self._closed.is_set():
-            raise rpc_errors.closed_error(self.target)
-        return self._submissions.submit(lambda: self._make(call, attempts))
-
     def batch(self) -> Batch:
         return Batch(self, self._sent_values, self._limit)
 
@@ -118,7 +88,7 @@ class Client(BaseClient[Array]):
         while True:
             attempts = self._start(HEALTH.method, wait.probe_s())
             try:
-                seen: str | AclgradError = self._send(HEALTH, attempts)
+                seen: str | AclgradError = self._attempt(HEALTH, attempts)
             except AclgradError as error:
                 attempts.explain(error)
                 attempts.release()
@@ -134,8 +104,6 @@ class Client(BaseClient[Array]):
         if self._is_inherited:
             return
         try:
-            self._submissions.end_waiting()
-            self._submissions.release_threads()
             if self._own_channel is None:
                 self._close_channels()
         finally:
@@ -168,11 +136,7 @@ class Client(BaseClient[Array]):
         __aexit__ = __aenter__
 
     def _run(self, call: Exchange[_Result], timeout_s: Timeout, operator: str | None = None) -> _Result:
-        return self._make(call, self._traced(self._start(call.method, timeout_s), operator))
-
-    def _make(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
-        """Makes the call and reports it."""
-        attempts.connect_from_now()
+        attempts = self._traced(self._start(call.method, timeout_s), operator)
         try:
             result = self._repeat(call, attempts)
         except BaseException as error:
@@ -203,7 +167,7 @@ class Client(BaseClient[Array]):
         with self._retry_policy.budget:
             while True:
                 try:
-                    return self._send(call, attempts)
+                    return self._attempt(call, attempts)
                 except AclgradError as error:
                     amended = call.amend(error)
                     delay_s = attempts.delay_after_s(error) if amended is None else attempts.no_delay_after(error)
@@ -214,17 +178,6 @@ class Client(BaseClient[Array]):
                         self._discover_now(attempts)
                 call = amended or call
                 self._pause(delay_s)
-
-    def _send(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
-        """Makes one attempt, with other calls if the client coalesces them."""
-        lane = None if self._closed.is_set() else self._lane(call, attempts)
-        if lane is None:
-            return self._attempt(call, attempts)
-        try:
-            gradient: Any = coalescing.send(lane, call, attempts, self._attempt, self._submissions.watch)
-        except TimeLimitError:
-            raise rpc_errors.deadline_error(self.target) from None
-        return cast(_Result, gradient)
 
     def _attempt(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         if self._closed.is_set():
@@ -276,9 +229,6 @@ class Client(BaseClient[Array]):
         except grpc.RpcError as failure:
             # A call of grpc is its own exception. Its traceback would keep it, this frame and all arrays in a cycle.
             failure.__traceback__ = None
-            if self._submissions.is_cancelled:
-                # Otherwise it would look like a call that the server cut, which is sent again.
-                raise CancelledError from None
             attempts.server = server_of(failure.trailing_metadata())
             is_closed, proxy = self._closed.is_set(), channel.endpoints.proxy
             raise rpc_errors.error_of(failure, self.target, is_closed=is_closed, proxy=proxy) from None

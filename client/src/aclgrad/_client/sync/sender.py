@@ -10,22 +10,19 @@ from aclgrad._client.attempts.rpc_errors import deadline_error
 from aclgrad._client.base_client import Prepare
 from aclgrad._client.calls.arrays import Array
 from aclgrad._client.calls.chunked import ChunkedAnswer, chunked_messages
-from aclgrad._client.calls.coalescing import Message
 from aclgrad._client.calls.exchanges import CHUNKED, ChunkedCall, only_reply
 from aclgrad._client.calls.outgoing import LARGE_BYTES
 from aclgrad._client.channel.probes import Channel
 from aclgrad._client.settings.metadata import Pair, server_of
 from aclgrad._client.sync.idle_timeout import IdleTimeout
-from aclgrad._client.sync.submissions import Submissions
 from aclgrad.wire.service import path_of
 
 
 class Sender:
-    """Sends what the calls of a client are made of; the future of a call that has one cancels it."""
+    """Sends what the calls of a client are made of."""
 
-    def __init__(self, target: str, submissions: Submissions, prepare: Prepare) -> None:
+    def __init__(self, target: str, prepare: Prepare) -> None:
         self._target = target
-        self._submissions = submissions
         self._prepare = prepare
 
     def message(self, channel: Channel, name: str, request: bytes, attempts: Attempts) -> bytes:
@@ -42,15 +39,9 @@ class Sender:
         if method is None:
             method = channel.methods[name] = channel.grpc.unary_unary(path_of(name))
         limit_s, metadata, wants_server = self._prepare(channel, attempts, name)
-        # A message of several calls goes on for the others if one of them is cancelled.
-        if self._submissions.is_in_background and name != Message.method:
-            call = method.future(request, timeout=limit_s, metadata=metadata)
-            self._submissions.watch(call)
-            reply = call.result()
-        elif not wants_server:
+        if not wants_server:
             return cast(bytes, method(request, timeout=limit_s, metadata=metadata))
-        else:
-            reply, call = method.with_call(request, timeout=limit_s, metadata=metadata)
+        reply, call = method.with_call(request, timeout=limit_s, metadata=metadata)
         attempts.server = server_of(call.trailing_metadata())
         return cast(bytes, reply)
 
@@ -84,6 +75,4 @@ class Sender:
         metadata: tuple[Pair, ...],
     ) -> Any:
         method: Any = channel.grpc.stream_stream(path_of(name))
-        replies = method(messages, timeout=limit_s, metadata=metadata)
-        self._submissions.watch(replies)
-        return replies
+        return method(messages, timeout=limit_s, metadata=metadata)
