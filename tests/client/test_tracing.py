@@ -20,7 +20,6 @@ from aclgrad.testing import TestServer
 from tools.calling import maybe_await
 
 from .conftest import one_kind
-from .scripted_batches import add, answer_in_turn
 from .scripted_service import REPLY, ScriptedService, abort_with
 
 ONES = np.ones((1, 1, 1), np.float32)
@@ -94,7 +93,7 @@ async def test_each_attempt_is_a_span_below_the_call(
     assert edges == sorted(edges)
 
 
-async def test_a_call_that_fails(connect: Connect, server: TestServer, traces: Traces) -> None:
+async def test_calls_that_fail(connect: Connect, server: TestServer, traces: Traces) -> None:
     client = connect(server.target, tracing=traces.provider)
     with pytest.raises(aclgrad.UnknownOperatorError):
         await maybe_await(client.execute("none", {"a": ONES}))
@@ -103,13 +102,9 @@ async def test_a_call_that_fails(connect: Connect, server: TestServer, traces: T
         assert (span.status.status_code, span.attributes["error.type"]) == (StatusCode.ERROR, "UNKNOWN_OPERATOR")
     assert attempt.attributes["rpc.response.status_code"] == "NOT_FOUND"
     assert "none" in call.status.description
-
-
-async def test_a_call_without_a_server_has_a_span_and_no_attempt_that_arrives(connect: Connect, traces: Traces) -> None:
-    client = connect("127.0.0.1:1", tracing=traces.provider, connect_timeout_s=0)
     with pytest.raises(aclgrad.ServerUnreachableError):
-        await maybe_await(client.server_status())
-    (call,) = traces.calls()
+        await maybe_await(connect("127.0.0.1:1", tracing=traces.provider, connect_timeout_s=0).server_status())
+    call = traces.calls()[-1]
     assert (call.name, call.attributes["error.type"]) == ("GetServerStatus", "ServerUnreachableError")
     assert "aclgrad.operator" not in call.attributes
 
@@ -127,16 +122,6 @@ async def test_batches_and_chunks(connect: Connect, server: TestServer, traces: 
     # Two calls fit in a message.
     batch_name = "BatchExecuteOperators"
     assert names == [("ExecuteOperatorChunked", one.context), *[(batch_name, several.context)] * 2]
-
-
-async def test_calls_of_a_batch_that_are_sent_again(connect: Connect, service: ScriptedService, traces: Traces) -> None:
-    busy = aclgrad.ServerBusyError("full", retry_after_s=0.01)
-    answer_in_turn(service, {1: busy}, {})
-    client = connect(service.address, tracing=traces.provider)
-    await maybe_await(add(client.batch(), [0, 1]).run())
-    (call,) = traces.calls()
-    assert call.attributes["aclgrad.retries"] == 1
-    assert len(traces.attempts()) == 2
 
 
 async def test_a_call_that_is_cancelled(service: ScriptedService, traces: Traces) -> None:
@@ -160,20 +145,13 @@ async def test_a_call_that_is_cancelled(service: ScriptedService, traces: Traces
 
 
 @one_kind
-async def test_a_trace_that_is_not_sampled_goes_on_as_such(connect: Connect, service: ScriptedService) -> None:
+@pytest.mark.parametrize("tracing", [TracerProvider(sampler=ALWAYS_OFF), True], ids=["unsampled", "no SDK"])
+async def test_a_trace_goes_on_unsampled_and_without_an_sdk_there_is_none(
+    connect: Connect, service: ScriptedService, tracing: TracerProvider | bool
+) -> None:
     parents = note_parents(service, lambda context: REPLY)
-    client = connect(service.address, tracing=TracerProvider(sampler=ALWAYS_OFF))
-    await maybe_await(client.execute("pool", {"a": ONES}))
-    (parent,) = parents
-    assert int(parent[-2:], 16) & TraceFlags.SAMPLED == 0
-
-
-@one_kind
-async def test_without_an_sdk_nothing_is_sent(connect: Connect, service: ScriptedService) -> None:
-    parents = note_parents(service, lambda context: REPLY)
-    client = connect(service.address, tracing=True)
-    await maybe_await(client.execute("pool", {"a": ONES}))
-    assert not parents
+    await maybe_await(connect(service.address, tracing=tracing).execute("pool", {"a": ONES}))
+    assert [int(each[-2:], 16) & TraceFlags.SAMPLED for each in parents] == ([] if tracing is True else [0])
     assert len(service.requests) == 1
 
 
@@ -190,8 +168,6 @@ async def test_what_makes_no_sense(connect: Connect, monkeypatch: pytest.MonkeyP
         with pytest.raises(aclgrad.InvalidSettingError, match="give True, False or a TracerProvider") as caught:
             connect("127.0.0.1:1", tracing=wrong)
         assert caught.value.field == "tracing"
-    with pytest.raises(aclgrad.InvalidSettingError, match="metadata has the key 'traceparent', which tracing sets"):
-        connect("127.0.0.1:1", tracing=True, metadata={"traceparent": "00-a"})
     monkeypatch.delitem(sys.modules, "aclgrad.tracing")
     monkeypatch.setitem(sys.modules, "opentelemetry.trace", None)
     with pytest.raises(aclgrad.InvalidSettingError) as caught:

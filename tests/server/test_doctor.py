@@ -152,13 +152,3 @@ def test_memory_of_several_workers() -> None:
     found = of_start(4, memory_limit_bytes=400 * 2**20)["memory"]
     assert found.verdict is Verdict.FAILED
     assert "400 MiB is less than the 512 MiB that 4 workers need; raise --memory-limit-bytes" in found.message
-
-
-def test_traces(monkeypatch: pytest.MonkeyPatch) -> None:
-    def found() -> Finding:
-        return of_start(tracing=True)["--tracing"]
-
-    assert (found().verdict, found().message) == (Verdict.PASSED, "to http://localhost:4317")
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "nonsense")
-    assert found().verdict is Verdict.FAILED
-    assert "OTEL_EXPORTER_OTLP_ENDPOINT is 'nonsense'" in found().message

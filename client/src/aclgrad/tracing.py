@@ -27,7 +27,7 @@ _PROPAGATOR: Final = TraceContextTextMapPropagator()
 
 
 class CallTrace:
-    """The spans of one call. Its caller's span is their parent, whatever thread makes the call."""
+    """The spans of one call; its caller's span is their parent."""
 
     def __init__(self, tracer: Tracer, span: Span, request_id: str) -> None:
         self._tracer = tracer

@@ -209,15 +209,6 @@ def of_start(settings: Settings, worker_count: int, runtime: Runtime) -> Found:
         read_identities(settings.identities)
         return f"{settings.identities} can be used"
 
-    def tracing() -> str:
-        # OpenTelemetry needs an extra.
-        from aclgrad_server.tracing.variables import forget_unread_variables
-
-        forget_unread_variables()
-        from aclgrad_server.tracing.tracer import check_environment
-
-        return check_environment()
-
     checks = {
         "--backend": backend,
         "--listen": listeners,
@@ -229,8 +220,6 @@ def of_start(settings: Settings, worker_count: int, runtime: Runtime) -> Found:
     }
     if count:
         checks["--streams"] = streams
-    if settings.tracing:
-        checks["--tracing"] = tracing
     for name, check in checks.items():
         try:
             yield name, _fine(check())

@@ -81,9 +81,5 @@ MEMORY_HARD_LIMIT: Final = 0.95
 
 MAX_STAGE_SPANS: Final = 64
 """Spans of stages of one call. Beyond: they are left out and counted in the call's span."""
-MAX_WAITING_SPANS: Final = 4096
-"""Spans that wait to be sent to the collector of traces. Beyond: those of further calls are lost and counted."""
-MAX_TRACE_STATE: Final = 512
-"""Characters of a client's `tracestate`. Beyond: it is left out of the spans."""
 FLUSH_S: Final = 1.5
 """The time that a server that stops gives the collector for the last spans. Beyond: they are lost."""

@@ -111,15 +111,15 @@ async def _serve(settings: Settings, place: Place | None, probes: bool) -> int:
 
 
 def _open_tracer(settings: Settings, place: Place | None) -> "Tracer | None":
-    """Loads OpenTelemetry only if calls are traced."""
+    """Loads OpenTelemetry only if calls are traced; raises StartError for a variable that it refuses."""
     if not settings.tracing:
         return None
-    from aclgrad_server.tracing.variables import forget_unread_variables
+    try:
+        from aclgrad_server.tracing.tracer import open_tracer
 
-    forget_unread_variables()
-    from aclgrad_server.tracing.tracer import open_tracer
-
-    return open_tracer(VERSION, place)
+        return open_tracer(VERSION, place)
+    except Exception as error:  # its modules read variables, too, and raise what they like
+        raise StartError(f"--tracing: OpenTelemetry refuses a variable OTEL_*: {error}") from error
 
 
 class _StopRequest:

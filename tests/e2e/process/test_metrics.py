@@ -47,7 +47,7 @@ def test_page_code_and_server_have_the_same_metrics(tmp_path: Path) -> None:
     credentials = aclgrad.Credentials(ca=authority.ca, token="a-token")
     certificate, key = authority.pair("server", not_after=datetime.now(UTC) + timedelta(days=1))
     with (
-        Server("--tls-certificate", certificate, "--tls-key", key, "--identities", identities, "--tracing") as server,
+        Server("--tls-certificate", certificate, "--tls-key", key, "--identities", identities) as server,
         aclgrad.Client(server.address, credentials=credentials) as client,
     ):
         client.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2))

@@ -157,7 +157,7 @@ class BaseClient(OperatorMethods[Result]):
         self._regions = RegionPool() if shared_memory else None
         self._request_ids = RequestIds()
         self._on_call = checked_hook("on_call", on_call)
-        self._tracing = checked_tracing(tracing, self._metadata)
+        self._tracing = checked_tracing(tracing)
         self._process_id = os.getpid()
         self._channels = ChannelPool(self._servers, self._new_channel)
         self._open()

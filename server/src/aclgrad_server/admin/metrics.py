@@ -238,11 +238,6 @@ METRICS: Final = (
         ("aclgrad_log_lines_dropped_total", "log lines that nobody read in time", lambda _: logs.dropped_lines()),
     ),
     *_metrics(
-        lambda view: {} if view.tracer is None else {(outcome,): count for outcome, count in view.tracer.spans.items()},
-        ("outcome",),
-        ("aclgrad_spans_total", "spans of traces that were sent to the collector, or lost"),
-    ),
-    *_metrics(
         _info,
         ("version", "product", "library", "runtime_version"),
         ("aclgrad_info", "1; what the server runs is in the labels"),

@@ -7,27 +7,22 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import grpc
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
-from opentelemetry.trace.span import TraceState
 
 from aclgrad.errors import code_of_reason
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.calls.call import TRACEPARENT
-from aclgrad_server.limits import MAX_TRACE_STATE
 from aclgrad_server.statistics import CANCELLED, OK, STAGES, label_of
 from aclgrad_server.tracing.traced_call import TracedCall, Visit
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
 _SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
-_PARENT_ID: Final = slice(36, 52)
-_FLAGS: Final = slice(53, 55)
-"""Where a valid `traceparent` has them, whatever its version."""
 _MAX_EVENTS: Final = 16  # kinds of failures in a batch that are told
 _OK_STATUS: Final = Status(StatusCode.UNSET)
 _FAULTS: Final = frozenset(
@@ -43,26 +38,13 @@ def name_of(call: TracedCall) -> str:
 
 def has_failed(call: TracedCall) -> bool:
     """Whether the call failed or was cancelled, or a call of a batch failed."""
-    if call.outcome != OK:
-        return True
-    return bool(call.items) and any(reason != OK for _, reason in call.items)
-
-
-def flags_of(call: TracedCall) -> int:
-    """Returns the flags of the client's trace context, which is valid."""
-    return int(_values(call, TRACEPARENT)[0][_FLAGS], 16)
+    return call.outcome != OK or any(reason != OK for _, reason in call.items)
 
 
 def parent_of(call: TracedCall) -> SpanContext:
-    """Returns the client's span, whose context is valid, with its `tracestate` unless that is long."""
-    (parent,), states = _values(call, TRACEPARENT), _values(call, "tracestate")
-    state = TraceState.from_header(states) if states and sum(map(len, states)) <= MAX_TRACE_STATE else None
-    flags = TraceFlags(int(parent[_FLAGS], 16))
-    return SpanContext(int(call.trace_id, 16), int(parent[_PARENT_ID], 16), True, flags, state)
-
-
-def _values(call: TracedCall, name: str) -> list[str]:
-    return [value for key, value in call.context.invocation_metadata() if key == name]
+    """Returns the client's span, whose context is valid: its fields have their places whatever its version."""
+    parent = dict(call.context.invocation_metadata())[TRACEPARENT]
+    return SpanContext(int(call.trace_id, 16), int(parent[36:52], 16), True, TraceFlags(int(parent[53:55], 16)))
 
 
 class SpanMaker:
@@ -77,40 +59,22 @@ class SpanMaker:
         trace_id, end = int(call.trace_id, 16), call.stage_since
         # The clock of the machine may be set during a call; durations are those of the steady clock.
         end_ns = time.time_ns() - round((time.monotonic() - end) * 1e9)
-        state = None if parent is None else parent.trace_state
-        context = SpanContext(trace_id, _new_id(), False, _SAMPLED, state)
-        spans = [
-            ReadableSpan(
-                name_of(call),
-                context,
-                parent,
+
+        def span(name: str, above: SpanContext | None, begin: float, left: float, **more: Any) -> ReadableSpan:
+            return ReadableSpan(
+                name,
+                SpanContext(trace_id, random.getrandbits(64) or 1, False, _SAMPLED),
+                above,
                 self._resource,
-                _attributes(call, is_sampled),
-                list(_events(call, end_ns)),
-                kind=SpanKind.SERVER,
-                status=_status(call),
-                start_time=end_ns - round((end - call.start) * 1e9),
-                end_time=end_ns,
+                start_time=end_ns - round((end - begin) * 1e9),
+                end_time=end_ns - round((end - left) * 1e9),
                 instrumentation_scope=self._scope,
+                **more,
             )
-        ]
-        for stage, begin, left in _joined(call.visits):
-            spans.append(
-                ReadableSpan(
-                    STAGES[stage],
-                    SpanContext(trace_id, _new_id(), False, _SAMPLED, state),
-                    context,
-                    self._resource,
-                    start_time=end_ns - round((end - begin) * 1e9),
-                    end_time=end_ns - round((end - left) * 1e9),
-                    instrumentation_scope=self._scope,
-                )
-            )
-        return spans
 
-
-def _new_id() -> int:
-    return random.getrandbits(64) or 1
+        told = {"attributes": _attributes(call, is_sampled), "events": list(_events(call, end_ns))}
+        own = span(name_of(call), parent, call.start, end, kind=SpanKind.SERVER, status=_status(call), **told)
+        return [own, *(span(STAGES[stage], own.context, begin, left) for stage, begin, left in _joined(call.visits))]
 
 
 def _joined(visits: list[Visit]) -> list[Visit]:

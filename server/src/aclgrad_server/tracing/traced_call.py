@@ -26,22 +26,21 @@ class TracedCall(Call):
 
     def __init__(
         self,
-        on_end: Callable[["TracedCall", int], None],
+        on_end: Callable[["TracedCall", bool], None],
         method: str,
         context: Context,
         limit_s: float,
         may_read: asyncio.Event,
     ) -> None:
-        """Takes what is told of the end, and the trace that the call begins, or 0 if its client has begun one."""
+        """Takes what is called at the end, with whether the call begins a trace."""
         Call.__init__(self, method, context, limit_s, may_read)
-        new = 0
-        if self.trace_id == UNKNOWN:
+        begins_trace = self.trace_id == UNKNOWN
+        if begins_trace:
             # Before it is known whether there will be spans: the log names the trace of a call that fails.
-            new = random.getrandbits(128) or 1
-            self.trace_id = f"{new:032x}"
+            self.trace_id = f"{random.getrandbits(128) or 1:032x}"
         self.visits: list[Visit] = []
         # The first to be registered runs last.
-        self._ends.append(partial(on_end, self, new))
+        self._ends.append(partial(on_end, self, begins_trace))
 
     def enter(self, stage: int) -> None:
         """Does what a `Call` does, and notes the stage that ends."""

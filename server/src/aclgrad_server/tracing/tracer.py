@@ -3,17 +3,22 @@
 import asyncio
 import logging
 import os
+import threading
 import uuid
 from functools import partial
 
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace.sampling import Decision, Sampler
+from opentelemetry.trace import NonRecordingSpan, set_span_in_context
 
+from aclgrad_server.limits import FLUSH_S
 from aclgrad_server.place import Place
-from aclgrad_server.tracing.collector import Collector, exporter_of_environment, strictly
-from aclgrad_server.tracing.sampling import Sampling
-from aclgrad_server.tracing.spans import SpanMaker, flags_of, has_failed, parent_of
+from aclgrad_server.tracing.spans import SpanMaker, has_failed, name_of, parent_of
 from aclgrad_server.tracing.traced_call import TracedCall
-from aclgrad_server.tracing.variables import endpoint
 
 log = logging.getLogger(__name__)
 
@@ -21,30 +26,34 @@ log = logging.getLogger(__name__)
 class Tracer:
     """Traces the calls of one process. Spans are made when a call has ended, from times that it has anyway."""
 
-    def __init__(self, collector: Collector, sampling: Sampling, maker: SpanMaker) -> None:
-        self._collector = collector
-        self._sampling = sampling
+    def __init__(self, exporter: SpanExporter, sampler: Sampler, maker: SpanMaker) -> None:
+        self._exporter = exporter
+        self._processor = BatchSpanProcessor(exporter)
+        self._sampler = sampler
         self._maker = maker
         self._has_failed = False
         self.make_call = partial(TracedCall, self._ended)
         """Makes a call that is traced, of the arguments of a `Call`."""
 
-    @property
-    def spans(self) -> dict[str, int]:
-        """How many spans were sent, and how many lost; any thread may ask."""
-        return {"sent": self._collector.sent, "lost": self._collector.lost}
+    async def stop(self, limit_s: float = FLUSH_S) -> None:
+        """Sends what waits, within the limit: a collector in trouble does not hold the end of the process."""
+        stopping = threading.Thread(target=self._processor.shutdown, name="flush spans", daemon=True)
+        stopping.start()
+        await asyncio.to_thread(stopping.join, limit_s)
+        if stopping.is_alive():
+            log.warning("the collector took too long: the last spans were not sent")
+            # Ends the export that is under way.
+            self._exporter.shutdown()
 
-    async def stop(self) -> None:
-        """Sends what waits, within a limit."""
-        await asyncio.to_thread(self._collector.stop)
-
-    def _ended(self, call: TracedCall, new_trace: int) -> None:
+    def _ended(self, call: TracedCall, begins_trace: bool) -> None:
         try:
-            flags = None if new_trace else flags_of(call)
-            is_chosen = self._sampling.chooses(new_trace or int(call.trace_id, 16), flags)
+            parent = None if begins_trace else parent_of(call)
+            context = Context() if parent is None else set_span_in_context(NonRecordingSpan(parent), Context())
+            choice = self._sampler.should_sample(context, int(call.trace_id, 16), name_of(call))
+            is_chosen = choice.decision is Decision.RECORD_AND_SAMPLE
             if is_chosen or has_failed(call):
-                parent = None if new_trace else parent_of(call)
-                self._collector.add(self._maker.spans(call, parent, is_chosen))
+                for span in self._maker.spans(call, parent, is_chosen):
+                    self._processor.on_end(span)
         except Exception as error:  # the rest of what ends a call has to happen
             if not self._has_failed:
                 self._has_failed = True
@@ -52,19 +61,11 @@ class Tracer:
 
 
 def open_tracer(version: str, place: Place | None) -> Tracer:
-    """Returns the tracer that the OTEL_* variables describe; raises StartError if one of them is wrong."""
-    with strictly():
-        exporter, sampling = exporter_of_environment(), Sampling.of(os.environ)
-        resource = _resource(version, place)
-        return Tracer(Collector(exporter), sampling, SpanMaker(resource, version))
-
-
-def check_environment() -> str:
-    """Returns where traces go; raises StartError as `open_tracer` does."""
-    with strictly():
-        exporter, _, _ = exporter_of_environment(), Sampling.of(os.environ), _resource("", None)
-    exporter.shutdown()
-    return f"to {endpoint() or 'http://localhost:4317'}"
+    """Returns the tracer that OpenTelemetry's variables describe."""
+    # It would repeat malformed headers for the collector, which may be secret.
+    logging.getLogger("opentelemetry.util").setLevel(logging.ERROR)
+    provider = TracerProvider(resource=_resource(version, place), shutdown_on_exit=False)
+    return Tracer(OTLPSpanExporter(), provider.sampler, SpanMaker(provider.resource, version))
 
 
 def _resource(version: str, place: Place | None) -> Resource:
