@@ -25,7 +25,6 @@ BAD_SETTINGS: dict[str, list[Any]] = {
     "connect_timeout_s": [-1, "3", None, float("nan"), True],
     "max_message_bytes": [-1, 0, 1.5, "x", None, 2**31, True],
     "on_call": [3, "print"],
-    "compression": ["zip"],
 }
 
 

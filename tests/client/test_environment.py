@@ -16,7 +16,6 @@ GIVEN = {
     "ACLGRAD_CONNECT_TIMEOUT_S": "0",
     "ACLGRAD_RETRIES": "1",
     "ACLGRAD_MAX_MESSAGE_BYTES": "1000000",
-    "ACLGRAD_COMPRESSION": "gzip",
     "ACLGRAD_SHARED_MEMORY": "on",
 }
 WRONG = {
@@ -25,7 +24,6 @@ WRONG = {
     "ACLGRAD_CONNECT_TIMEOUT_S": ["-1", "none"],
     "ACLGRAD_RETRIES": ["-1", "1.5", "none"],
     "ACLGRAD_MAX_MESSAGE_BYTES": ["0", "16M"],
-    "ACLGRAD_COMPRESSION": ["zstd"],
     "ACLGRAD_SHARED_MEMORY": ["2", "maybe"],
 }
 

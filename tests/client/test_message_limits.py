@@ -79,18 +79,6 @@ async def test_a_reply_of_unknown_size_above_the_limit_of_the_client(connect: Co
     assert limited.messages_begun == 2
 
 
-@one_kind
-async def test_a_compressed_request_goes_in_chunks_too(connect: Connect, limited: LimitedServer) -> None:
-    """The core names no limit, so the next call is refused as well."""
-    with limited_server(2 * LIMIT) as larger:
-        client = connect(larger.address, compression="gzip", retries=0)
-        zeros = np.zeros((1, 1000, 1000), np.float32)
-        for _ in range(2):
-            assert (await pool(client, zeros)).tolist() == ANSWER.tolist()
-        assert larger.messages_begun == 2
-        assert larger.streams.attempts[-1].data["grad_output"] == zeros.tobytes()
-
-
 REFUSALS = {
     "named_by_the_core": abort_with(grpc.StatusCode.RESOURCE_EXHAUSTED, OVER_THE_LIMIT),
     "unnamed": abort_with(grpc.StatusCode.RESOURCE_EXHAUSTED, "Decompressed message larger than max"),

@@ -17,7 +17,7 @@ What a server offers: `OperatorDescription` with `InputDescription`, `AttributeD
 
 For annotations: `Array` (a gradient), `Input` (a `TensorLike`, or a tuple of sizes for its shape), `Output` (what `out`
 takes), `AttributeLike` and `Ints` (values of attributes), `Timeout` (seconds, None for no limit, `DEFAULT` for the
-client's), `Metadata`, `Compression`, `ChannelOption` and `OnCall` (arguments of a client).
+client's), `Metadata`, `ChannelOption` and `OnCall` (arguments of a client).
 
 Without a server: `reference` has the operators' definitions in float64, `masks` the layouts of max-pool indices.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from aclgrad._client.calls.destination import Output
     from aclgrad._client.calls.operator_methods import Ints
     from aclgrad._client.calls.outgoing import Input
-    from aclgrad._client.channel.options import ChannelOption, Compression, channel_options
+    from aclgrad._client.channel.options import ChannelOption, channel_options
     from aclgrad._client.reports import CallReport, OnCall
     from aclgrad._client.server.operators import (
         AttributeDescription,
@@ -119,7 +119,6 @@ __all__ = [
     "ChannelOption",
     "Client",
     "ClientTooSlowError",
-    "Compression",
     "ConnectionLostError",
     "Credentials",
     "DType",
@@ -213,7 +212,7 @@ _NAMES: Final = {
         "TurnedOffOperator",
         "WorkerStatus",
     ),
-    "_client.channel.options": ("ChannelOption", "Compression", "channel_options"),
+    "_client.channel.options": ("ChannelOption", "channel_options"),
     "_client.settings.timeouts": ("DEFAULT", "Timeout"),
     "allocator": ("tune_allocator",),
     "errors": (*(name for name in __all__ if name.endswith("Error")), "Violation"),

@@ -25,8 +25,8 @@ SMALL_POOL_BYTES: Final = 2 * MIB
 GROUP_S: Final = 0.02
 """Work of the calls of a batch that run together, about, on one core; other calls get slots between groups."""
 REPLY_BYTES: Final = 256 * MIB
-"""Replies that clients have not fetched, with chunks on their way in either direction, and again what compressed
-messages contain; twice the largest message if that is more. Beyond: calls wait."""
+"""Replies that clients have not fetched, with chunks on their way in either direction; twice the largest message if
+that is more. Beyond: calls wait."""
 CHECKED_SHARE: Final = 0.25
 """Share of the process's memory for inputs, such as indices, that come in chunks or from shared memory and are checked
 before a card has them, and for masks made of indices; the host library has them in its pool. Beyond: calls wait, or get

@@ -40,7 +40,7 @@ _PREFIX = "ACLGRAD_"
 _OF_CLIENTS = frozenset(
     _PREFIX + name
     for name in (
-        *("TARGET", "TIMEOUT_S", "CONNECT_TIMEOUT_S", "RETRIES", "COMPRESSION"),
+        *("TARGET", "TIMEOUT_S", "CONNECT_TIMEOUT_S", "RETRIES"),
         *("CA", "CERTIFICATE", "KEY", "TOKEN", "TLS", "SERVER_NAME"),
     )
 )

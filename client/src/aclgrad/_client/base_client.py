@@ -24,11 +24,9 @@ from aclgrad._client.channel.options import (
     OWN_CHANNEL,
     OWN_CHANNEL_DEFAULTS,
     ChannelOption,
-    Compression,
     all_channel_options,
     check_own_channel,
     checked_options,
-    grpc_compression,
     open_channel,
 )
 from aclgrad._client.channel.pool import ChannelPool
@@ -81,7 +79,6 @@ class BaseClient(OperatorMethods[Result]):
         retries: int = DEFAULT_RETRIES,
         connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
         max_message_bytes: int = DEFAULT_MESSAGE_BYTES,
-        compression: Compression = None,
         shape_only: bool = True,
         shared_memory: bool = False,
         channel_options: Iterable[ChannelOption] = (),
@@ -102,7 +99,7 @@ class BaseClient(OperatorMethods[Result]):
         no limit, and a call may have a `timeout_s` of its own. If the connection breaks, or the server asks for it, a
         call is sent again up to `retries` times, after delays that grow; the error of the last attempt is raised. If no
         server can be reached, a call waits up to `connect_timeout_s` seconds for one; that takes none of its retries.
-        `compression="gzip"` compresses requests. Whatever a call raises is an `aclgrad.AclgradError`.
+        Whatever a call raises is an `aclgrad.AclgradError`.
 
         If an operator needs only the shape of an array, such as `input` of most, only the shape is sent. A server whose
         device may read the values asks for them; the client then sends the array, and keeps sending it for that
@@ -129,7 +126,7 @@ class BaseClient(OperatorMethods[Result]):
 
         `credentials` (aclgrad.Credentials) turn TLS on and say who the client is; without them it speaks plaintext.
         `metadata`, pairs or a mapping, goes with each call. `channel` is a channel of your own, of `grpc` for a Client
-        and of `grpc.aio` for an AsyncClient, for example with interceptors. Its target, its options and its compression
+        and of `grpc.aio` for an AsyncClient, for example with interceptors. Its target and its options
         are yours then, and so is closing it: `close` only ends the client. Give its options `aclgrad.channel_options()`
         unless you know better.
         """
@@ -142,14 +139,13 @@ class BaseClient(OperatorMethods[Result]):
         self._sent_values = SentValues(shape_only=shape_only)
         self._limit = MessageLimit(max_message_bytes)
         self._channel_options = overrides
-        self._compression = grpc_compression(compression)
         self._metadata = (*checked_metadata(metadata), *(credentials.metadata() if credentials else ()))
         # A unix socket does not leave the machine: servers have no TLS there.
         is_local = is_socket(self.target)
         self._channel_credentials = credentials.channel_credentials() if credentials and not is_local else None
         self._own_channel = channel
         if channel is not None:
-            given = {"target": target, "compression": compression, "channel_options": overrides}
+            given = {"target": target, "channel_options": overrides}
             check_own_channel(channel, self._channel_kind, credentials=credentials, **given)
         if shared_memory and self._servers.are_several:
             problem = f"shared_memory is True, and {self.target} names several servers"
@@ -167,7 +163,7 @@ class BaseClient(OperatorMethods[Result]):
         """Returns a client with the settings of the environment; arguments override them.
 
         ACLGRAD_TARGET is the target, or several with commas; ACLGRAD_TIMEOUT_S (`none` for no limit),
-        ACLGRAD_CONNECT_TIMEOUT_S, ACLGRAD_RETRIES, ACLGRAD_MAX_MESSAGE_BYTES, ACLGRAD_COMPRESSION (gzip or none) and
+        ACLGRAD_CONNECT_TIMEOUT_S, ACLGRAD_RETRIES, ACLGRAD_MAX_MESSAGE_BYTES and
         ACLGRAD_SHARED_MEMORY (true or false) are the arguments of these names. ACLGRAD_CA, ACLGRAD_CERTIFICATE,
         ACLGRAD_KEY (paths), ACLGRAD_TOKEN, ACLGRAD_SERVER_NAME and ACLGRAD_TLS (true or false) are the credentials.
         Raises InvalidSettingError that names the variable.
@@ -257,7 +253,7 @@ class BaseClient(OperatorMethods[Result]):
             # gRPC would take a list for one host, and ask the proxy for it.
             own = [each for each in own if each[0] != ENABLE_PROXY]
         options = all_channel_options(self._limit.size_bytes, [*endpoints.options, *own])
-        return open_channel(self._library, endpoints.target, self._channel_credentials, options, self._compression)
+        return open_channel(self._library, endpoints.target, self._channel_credentials, options)
 
     def _open_first_channel(self) -> None:
         """Opens the channel to the target, unless names have to be looked up for it."""

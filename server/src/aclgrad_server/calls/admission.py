@@ -62,10 +62,9 @@ class Admission:
         self.rooms = {"large": large, "small": small}
         self.replies = Gate(reply_limit, reply_limit // 2, large)
         """The memory of replies that clients have not fetched, but for those of small calls."""
-        self._messages = Gate(reply_limit, reply_limit // 2, large)  # what compressed messages become
         self._checked = None if checked_limit is None else Gate(checked_limit, checked_limit // 2, large)
         of_rooms = [gate for room in self.rooms.values() for gate in (room.slots, room.memory)]
-        self._gates = [*of_rooms, self.replies, self._messages]
+        self._gates = [*of_rooms, self.replies]
         if self._checked is not None:
             self._gates.append(self._checked)
         self._receiving = Pace(RECEIVE_BYTES_PER_S, LONGEST_PAUSE_S, clock)
@@ -146,11 +145,6 @@ class Admission:
     def reply(self, caller: str, size_bytes: int) -> Awaitable[Claim]:
         """Returns a claim on memory of the process; raises ServerBusyError if too many calls wait."""
         return self.replies.take(caller, size_bytes, waits_for_client=True)
-
-    def message(self, caller: str, size_bytes: int) -> Awaitable[Claim]:
-        """Returns a claim on memory of the process; raises ServerBusyError if too many calls wait."""
-        self.callers.ask(caller)
-        return self._messages.take(caller, size_bytes, waits_for_client=True)
 
     async def slot(self, caller: str, most: int = 1, is_small: bool = False) -> Claim:
         """Returns a claim on a slot to run, and on up to `most` that nobody waits for.

@@ -5,14 +5,13 @@ import itertools
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 import grpc.aio
 
 from aclgrad.errors import AclgradError, DeadlinePassedError, MalformedRequestError
 from aclgrad.wire.request_ids import REQUEST_ID, is_request_id
-from aclgrad_server.calls.decompression import GZIP
 from aclgrad_server.limits import PROGRESS_BYTES
 from aclgrad_server.logs import UNKNOWN
 from aclgrad_server.statistics import CANCELLED, PLAN, RECEIVE, REPLY, STAGES, OperatorAndReason
@@ -53,8 +52,6 @@ class Call:
     is_replying = False
     has_returned = False  # whether our code is done with it: gRPC still sends the reply
     has_ended = False  # whether the reply has left or the client has gone
-    decompress: Callable[["Call", bytes], Awaitable[bytes]] | None = None
-    """What makes a message of its compressed form."""
     abort: Callable[["Call", AclgradError], Coroutine[Any, Any, Any]] | None = None
     """Tells the client why the call ends, and so ends what reads its messages."""
     _ahead: tuple[bytes | None, ...] = ()
@@ -121,12 +118,6 @@ class Call:
             await self._ending
         if read is grpc.aio.EOF:
             return None
-        if self.decompress is not None and read.startswith(GZIP):
-            since, begin = self.waits_since, time.monotonic()
-            self.waits_since = None  # it is not the client that is slow
-            read = await self.decompress(self, read)
-            if since is not None and not self.is_replying:
-                self.waits_since = since + time.monotonic() - begin
         self.received_bytes += len(read)
         whole: bytes = read
         return whole

@@ -25,8 +25,6 @@ from aclgrad_server.settings import Settings
 
 log = logging.getLogger(__name__)
 
-_COMPRESSION_BITS: Final = 1 << grpc.Compression.NoCompression | 1 << grpc.Compression.Gzip
-"""The algorithms that are accepted, and not `deflate`, whose messages nobody could tell from others."""
 _UNIX: Final = "unix:"
 _CONNECT_TIMEOUT_S: Final = 1.0
 _REMEDY: Final = "give another --listen"
@@ -40,12 +38,10 @@ def server_options(
     # No call is cut off by the age of its connection: its message may still have to arrive, and its reply to leave.
     grace_s = settings.call_timeout_s + 2 * settings.client_timeout_s
     return [
-        # For what is sent and for what is received, of a compressed message before it is compressed.
         ("grpc.max_receive_message_length", settings.max_message_bytes),
         ("grpc.max_send_message_length", settings.max_message_bytes),
-        # gRPC would let a message grow a thousand times before anybody could refuse it: calls are decompressed by us.
-        ("grpc.per_message_decompression", 0),
-        ("grpc.compression_enabled_algorithms_bitset", _COMPRESSION_BITS),
+        # A compressed message could grow a thousand times: the core ends its call before it reads it.
+        ("grpc.compression_enabled_algorithms_bitset", 1 << grpc.Compression.NoCompression),
         # A client can neither hold many calls open on one connection nor begin and reset them without end.
         ("grpc.max_concurrent_streams", limits.MAX_STREAMS),
         # By default the core counts streams that have ended and that it has not yet freed, and so refuses honest ones.

@@ -18,13 +18,11 @@ from aclgrad.errors import (
     ServerFaultError,
     to_status,
 )
-from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES, MAX_CHUNK_BYTES, MAX_REST_BYTES
 from aclgrad.wire.request_ids import REQUEST_ID
 from aclgrad.wire.service import SERVER
 from aclgrad_server.access.access import Access
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Call, Context
-from aclgrad_server.calls.decompression import decompressed
 from aclgrad_server.calls.open_calls import OpenCalls
 from aclgrad_server.limits import CANCELLED_BYTES, SMALL_BYTES
 from aclgrad_server.logs import fields, line_of
@@ -53,7 +51,6 @@ class Handlers:
         admission: Admission,
         access: Access | None = None,
         has_access_log: bool = False,
-        max_message_bytes: int = DEFAULT_MESSAGE_BYTES,
         load_report: LoadReport | None = None,
         server_name: str | None = None,
     ) -> None:
@@ -65,7 +62,6 @@ class Handlers:
         self._admission = admission
         self._access = access
         self._has_access_log = has_access_log
-        self._max_message_bytes = max_message_bytes
         self._load_report = load_report
         self._name = () if server_name is None else ((SERVER, server_name),)
 
@@ -76,7 +72,6 @@ class Handlers:
         """
 
         async def reply(call: Call) -> bytes:
-            call.decompress = self._decompress
             if (delay_s := self._admission.receive_delay_s(call.caller)) > 0:
                 # It is not the client that is slow: its message waits while those of its address use up their share of
                 # the event loop.
@@ -101,23 +96,10 @@ class Handlers:
     def stream(self, method: str, behaviour: Stream) -> Any:
         """Returns the handler of a method that reads and writes its messages by itself."""
 
-        async def answer(call: Call) -> None:
-            call.decompress = _decompress_chunk
-            await behaviour(call)
-
         async def serve(_: object, context: Context) -> None:
-            await self._run(method, context, answer)
+            await self._run(method, context, behaviour)
 
         return grpc.stream_stream_rpc_method_handler(serve)
-
-    async def _decompress(self, call: Call, message: bytes) -> bytes:
-        """Returns what the message contains. If that is large, the call claims its memory until it ends."""
-
-        async def claim(size_bytes: int) -> None:
-            call.works()
-            call.at_end((await self._admission.message(call.caller, size_bytes)).give_back)
-
-        return await decompressed(message, self._max_message_bytes, claim)
 
     def _trailers(self, call: Call) -> tuple[tuple[str, str | bytes], ...]:
         request_id = (REQUEST_ID, call.request_id)
@@ -167,11 +149,6 @@ class Handlers:
         """Ends a call from another task than its own."""
         if (status := _explain(call, error)) is not None:
             await self._abort(call, status)
-
-
-async def _decompress_chunk(_: Call, message: bytes) -> bytes:
-    # A stream has at most two messages of this size at once.
-    return await decompressed(message, MAX_CHUNK_BYTES + MAX_REST_BYTES)
 
 
 async def _identify(access: Access, call: Call) -> None:

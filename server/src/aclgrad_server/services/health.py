@@ -10,10 +10,9 @@ from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from aclgrad.errors import AccessDeniedError, RequestError
+from aclgrad.errors import AccessDeniedError
 from aclgrad_server.access.access import Access
 from aclgrad_server.calls.call import Context
-from aclgrad_server.calls.decompression import decompressed_small
 from aclgrad_server.limits import MAX_HEALTH_BYTES, MAX_SIDE_CALLS, SMALL_BYTES
 from aclgrad_server.services.operators import SERVICE
 
@@ -165,15 +164,12 @@ async def _read(context: Context, kind: Any, limit_bytes: int, limit_s: float) -
         message: Any = reading.result()
         if message is grpc.aio.EOF:
             return None
-        content = decompressed_small(message, limit_bytes)
-        if len(content) <= limit_bytes:
-            return kind.FromString(content)
+        if len(message) <= limit_bytes:
+            return kind.FromString(message)
         problem = f"send a {kind.DESCRIPTOR.name} of at most {limit_bytes} bytes"
     except TimeoutError:
         code = grpc.StatusCode.DEADLINE_EXCEEDED
         problem = f"no request within {limit_s:g} s (--client-timeout-s); send it sooner"
-    except RequestError as error:
-        problem = error.message
     except DecodeError:
         pass
     await context.abort(code, problem)

@@ -1,28 +1,24 @@
 """What a channel of gRPC is made with, and the channel that a caller made."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import grpc.aio
 
 from aclgrad._client.channel.targets import DEFAULT_TARGET
-from aclgrad._client.settings.checks import refused
 from aclgrad.errors import InvalidSettingError
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
 
-Compression = Literal["gzip"] | None
 ChannelOption = tuple[str, int | str]
 
 OWN_CHANNEL: Final = "your channel"
 """What the messages of errors name as the target: a channel does not tell its own."""
 OWN_CHANNEL_DEFAULTS: Final[Mapping[str, Any]] = {
     "target": DEFAULT_TARGET,
-    "compression": None,
     "channel_options": [],
     "credentials": None,
 }
 """The settings that such a channel has of its own, and what they are where nobody gave them."""
-_COMPRESSIONS: Final = {None: grpc.Compression.NoCompression, "gzip": grpc.Compression.Gzip}
 
 
 def checked_options(options: Iterable[ChannelOption]) -> list[ChannelOption]:
@@ -94,24 +90,16 @@ def all_channel_options(max_message_bytes: int, overrides: Iterable[ChannelOptio
     return list(options.items())
 
 
-def grpc_compression(name: Compression) -> grpc.Compression:
-    """Returns how requests are compressed; raises InvalidSettingError for an unknown name."""
-    if not isinstance(name, str | None) or name not in _COMPRESSIONS:
-        raise refused("compression", name, "give 'gzip' or None")
-    return _COMPRESSIONS[name]
-
-
 def open_channel(
     library: Any,
     target: str,
     credentials: grpc.ChannelCredentials | None,
     options: Sequence[tuple[str, int | str]],
-    compression: grpc.Compression,
 ) -> Any:
     """Returns a channel of `grpc` or of `grpc.aio`."""
     if credentials is None:
-        return library.insecure_channel(target, options, compression=compression)
-    return library.secure_channel(target, credentials, options, compression=compression)
+        return library.insecure_channel(target, options)
+    return library.secure_channel(target, credentials, options)
 
 
 def check_own_channel(channel: Any, kind: type, **settings: Any) -> None:

@@ -36,7 +36,6 @@ VARIABLES: Final = (
     Variable("ACLGRAD_CONNECT_TIMEOUT_S", "connect_timeout_s", float, "a number of seconds"),
     Variable("ACLGRAD_RETRIES", "retries", int, "an integer of 0 or more"),
     Variable("ACLGRAD_MAX_MESSAGE_BYTES", "max_message_bytes", int, "a number of bytes"),
-    Variable("ACLGRAD_COMPRESSION", "compression", lambda text: {"gzip": "gzip", "none": None}[text], "gzip or none"),
     Variable("ACLGRAD_SHARED_MEMORY", "shared_memory", _switch, "true or false"),
 )
 """A variable that is empty counts as one that is not set."""
