@@ -31,7 +31,7 @@ lent = outgoing_call("adaptive_avg_pool2d_backward", inputs, None, SentValues(sh
 def call():
     with Loan(client._regions, lent) as shared:
         (named,) = shared.lend().call.output_memory.values()
-        return shared.read(response_of(TensorView("out", lent.outputs()[0].type, named)))
+        return shared.read(response_of(TensorView("out", lent.outputs[0].type, named)))
 
 result = call()
 """

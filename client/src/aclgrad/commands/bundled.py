@@ -60,7 +60,7 @@ def _types(path: Path, call: JudgedCall) -> dict[str, TensorType]:
     sent = outgoing_call(
         call.operator, call.inputs, call.attributes, SentValues(shape_only=False), call.outputs or None
     )
-    types = {each.name: each.type for each in sent.outputs()}
+    types = {each.name: each.type for each in sent.outputs}
     needed = {name: (type.shape, type.dtype.numpy.kind == "c") for name, type in types.items()}
     if needed != {name: (each.shape, np.iscomplexobj(each)) for name, each in call.expected.items()}:
         returned = ", ".join(f"{name} {type}" for name, type in types.items()) or "none, because it is not legal"

@@ -62,7 +62,7 @@ class _Encoded:
             for tensor in outgoing.call.inputs
             if tensor.name in outgoing.withheld
         }
-        output_bytes = sum(each.type.size_bytes + _OUTPUT_FIELDS_BYTES for each in outgoing.outputs())
+        output_bytes = sum(each.type.size_bytes + _OUTPUT_FIELDS_BYTES for each in outgoing.outputs)
         destination = destination_of(out, outgoing)
         return cls(outgoing.call.operator, encode_request(outgoing.call), copies, output_bytes, destination)
 

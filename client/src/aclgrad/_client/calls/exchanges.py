@@ -100,11 +100,6 @@ class Execution:
         self.destination = destination_of(out, self.outgoing)
 
     @cached_property
-    def outputs(self) -> tuple[TensorView, ...]:
-        """Names and types of the gradients; none where the call is not legal: the server will say why."""
-        return self.outgoing.outputs()
-
-    @cached_property
     def size_bytes(self) -> int:
         return self.outgoing.size_bytes
 
@@ -181,8 +176,8 @@ def destination_of(out: Outputs | None, outgoing: OutgoingCall) -> Destination:
         return NEW
     names = () if spec is None else [each.name for each in spec.outputs]
     destination = Destination(out, names, outgoing.call.outputs, outgoing.call.operator)
-    if outputs := outgoing.outputs():
-        destination.check(outputs)
+    if outgoing.outputs:
+        destination.check(outgoing.outputs)
     destination.check_apart(outgoing.call.inputs)
     return destination
 

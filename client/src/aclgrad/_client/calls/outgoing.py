@@ -57,29 +57,15 @@ class OutgoingCall:
 
     call: OperatorCall
     withheld: Mapping[str, Array]
+    outputs: tuple[TensorView, ...]
+    """Names and types of the wanted outputs; none where the call is not legal: the server will say why."""
 
     @property
     def size_bytes(self) -> int:
         """The larger of what goes each way over the connection: what is in shared memory does not."""
         sent = sum(tensor.data.nbytes for tensor in self.call.inputs if isinstance(tensor.data, memoryview))
-        received = [each for each in self.outputs() if each.name not in self.call.output_memory]
+        received = [each for each in self.outputs if each.name not in self.call.output_memory]
         return max(sent, sum(each.type.size_bytes for each in received))
-
-    def outputs(self) -> tuple[TensorView, ...]:
-        """Returns names and types of the wanted outputs; none where the call is not legal: the server will say why."""
-        spec = OPERATORS.get(self.call.operator)
-        if spec is None:
-            return ()
-        types = {tensor.name: tensor.type for tensor in self.call.inputs}
-        try:
-            arguments = Arguments(types, {**_DEFAULTS[spec.name], **self.call.attributes})
-            wanted = self.call.outputs or [each.name for each in spec.outputs]
-            found = [(each.name, each.infer(arguments)) for each in spec.outputs if each.name in wanted]
-            return tuple(
-                TensorView(name, TensorType(type.dtype, tuple(map(operator.index, type.shape)))) for name, type in found
-            )
-        except (LookupError, TypeError, ValueError):
-            return ()
 
 
 def copies_much(inputs: Inputs) -> bool:
@@ -123,7 +109,23 @@ def outgoing_call(
             tensors[name] = TensorView(name, TensorType(dtype, value))  # type: ignore[arg-type]
     views = tuple(tensors[name] for name in inputs)
     call = OperatorCall(operator, views, _plain_attributes(operator, attributes), outputs=_wanted(outputs))
-    return OutgoingCall(call, withheld)
+    return OutgoingCall(call, withheld, _outputs(call))
+
+
+def _outputs(call: OperatorCall) -> tuple[TensorView, ...]:
+    spec = OPERATORS.get(call.operator)
+    if spec is None:
+        return ()
+    types = {tensor.name: tensor.type for tensor in call.inputs}
+    try:
+        arguments = Arguments(types, {**_DEFAULTS[spec.name], **call.attributes})
+        wanted = call.outputs or [each.name for each in spec.outputs]
+        found = [(each.name, each.infer(arguments)) for each in spec.outputs if each.name in wanted]
+        return tuple(
+            TensorView(name, TensorType(type.dtype, tuple(map(operator.index, type.shape)))) for name, type in found
+        )
+    except (LookupError, TypeError, ValueError):
+        return ()
 
 
 def _wanted(outputs: Sequence[str] | None) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ class Loan:
 
     def lend(self) -> OutgoingCall:
         """Returns the call with its large tensors in regions; what there is no room for stays as it was."""
-        call, outputs = self._outgoing.call, self._outgoing.outputs()
+        call, outputs = self._outgoing.call, self._outgoing.outputs
         inputs = tuple(map(self._share, call.inputs))
         memory = {}
         for output in outputs:
@@ -45,7 +45,7 @@ class Loan:
             if region is not None:
                 self._regions[output.name] = region
                 memory[output.name] = SharedRange(region.name, 0, size_bytes)
-        return OutgoingCall(replace(call, inputs=inputs, output_memory=memory), self._outgoing.withheld)
+        return replace(self._outgoing, call=replace(call, inputs=inputs, output_memory=memory))
 
     def __enter__(self) -> Self:
         return self
@@ -65,7 +65,7 @@ class Loan:
     def copies_much(self) -> bool:
         """Whether `read` copies more than an event loop should: a gradient that stays in its region is not copied."""
         copied = [
-            each for each in self._outgoing.outputs() if each.name not in self._regions or self._destination.is_given
+            each for each in self._outgoing.outputs if each.name not in self._regions or self._destination.is_given
         ]
         return sum(each.type.size_bytes for each in copied) > LARGE_BYTES
 
@@ -89,7 +89,7 @@ class Loan:
 
     def _take_over(self, output: TensorView) -> np.ndarray[Any, Any]:
         type, region = output.type, self._regions.get(output.name)
-        if region is None or TensorView(output.name, type) not in self._outgoing.outputs():
+        if region is None or TensorView(output.name, type) not in self._outgoing.outputs:
             raise ValueError(f"it has {type} in shared memory that was not lent for that")
         held = (ctypes.c_char * type.size_bytes).from_buffer(region.memory)
         array = np.frombuffer(memoryview(held), type.dtype.numpy).reshape(type.shape)
