@@ -166,7 +166,7 @@ def _explain(call: Call, error: BaseException) -> Status | None:
         if cut is None:
             why = "was cancelled"
             if call.is_cut_short:
-                why = "ended (its message exceeds --max-message-bytes, or its client has gone)"
+                why = "ended (its message exceeds --max-message-bytes or is compressed, or its client has gone)"
             # Of a call without a message nothing is lost, and a client can make and end many thousands a second.
             level = logging.INFO if call.has_begun or call.is_cut_short else logging.DEBUG
             _tell(call, level, why)
