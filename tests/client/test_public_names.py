@@ -42,7 +42,7 @@ def test_every_error_is_public() -> None:
 def test_importing_the_client_leaves_others_alone() -> None:
     loaded = loaded_by(LOADED)
     assert "aclgrad" in loaded
-    assert not loaded & {"aclgrad_native", "aclgrad_server", "torch", "jax", "grpc_tools"}
+    assert not loaded & {"aclgrad_native", "aclgrad_server", "torch", "jax", "grpc_tools", "opentelemetry"}
 
 
 def test_the_contract_loads_no_client() -> None:

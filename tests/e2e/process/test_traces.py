@@ -120,22 +120,9 @@ def test_a_collector_in_trouble_holds_neither_calls_nor_the_stop(trouble: str) -
         may_answer.set()
 
 
-@pytest.mark.parametrize(
-    ("program", "loaded"),
-    [
-        ("from aclgrad_server import serving, server; from aclgrad_server.server_view import ServerView\n"
-         "from aclgrad_server.settings import Settings; ServerView(Settings())", {"grpc"}),
-        ("from aclgrad_server.supervisor import supervisor; from aclgrad_server.settings import Settings\n"
-         "Settings(tracing=True)", set()),
-        ("import aclgrad; aclgrad.Client('127.0.0.1:1'); aclgrad.AsyncClient()", {"grpc"}),
-    ],
-    ids=["server", "supervisor", "client"],
-)  # fmt: skip
-def test_without_tracing_nothing_of_opentelemetry_is_loaded(program: str, loaded: set[str]) -> None:
-    program += "\nimport sys; print(*{name.partition('.')[0] for name in sys.modules} & {'grpc', 'opentelemetry'})"
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stderr
-    assert set(found.stdout.split()) == loaded
+def test_a_server_without_tracing_loads_nothing_of_opentelemetry() -> None:
+    program = "import sys; from aclgrad_server import serving, server; print('opentelemetry' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "False\n"
 
 
 def test_a_variable_that_opentelemetry_refuses_ends_the_start() -> None:

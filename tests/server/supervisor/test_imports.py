@@ -9,7 +9,7 @@ import pytest
 from aclgrad_server import supervisor
 
 MODULES = [each.name for each in pkgutil.iter_modules(supervisor.__path__, f"{supervisor.__name__}.")]
-HEAVY = ("grpc", "aclgrad_native", "numpy")
+HEAVY = ("grpc", "aclgrad_native", "numpy", "opentelemetry")
 
 
 def test_modules_are_found() -> None:
