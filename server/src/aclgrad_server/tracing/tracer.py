@@ -65,6 +65,8 @@ def open_tracer(version: str, place: Place | None) -> Tracer:
     # It would repeat malformed headers for the collector, which may be secret.
     logging.getLogger("opentelemetry.util").setLevel(logging.ERROR)
     provider = TracerProvider(resource=_resource(version, place), shutdown_on_exit=False)
+    # From here on it would log every span that its full queue drops, on the event loop, which takes 50 µs of a call.
+    logging.getLogger("opentelemetry.sdk").setLevel(logging.ERROR)
     return Tracer(OTLPSpanExporter(), provider.sampler, SpanMaker(provider.resource, version))
 
 
