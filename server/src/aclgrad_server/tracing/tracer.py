@@ -27,7 +27,6 @@ class Tracer:
     """Traces the calls of one process. Spans are made when a call has ended, from times that it has anyway."""
 
     def __init__(self, exporter: SpanExporter, sampler: Sampler, maker: SpanMaker) -> None:
-        self._exporter = exporter
         self._processor = BatchSpanProcessor(exporter)
         self._sampler = sampler
         self._maker = maker
@@ -37,13 +36,12 @@ class Tracer:
 
     async def stop(self, limit_s: float = FLUSH_S) -> None:
         """Sends what waits, within the limit: a collector in trouble does not hold the end of the process."""
+        # A daemon: the process ends without it.
         stopping = threading.Thread(target=self._processor.shutdown, name="flush spans", daemon=True)
         stopping.start()
         await asyncio.to_thread(stopping.join, limit_s)
         if stopping.is_alive():
             log.warning("the collector took too long: the last spans were not sent")
-            # Ends the export that is under way.
-            self._exporter.shutdown()
 
     def _ended(self, call: TracedCall, begins_trace: bool) -> None:
         try:
