@@ -16,9 +16,9 @@ from aclgrad._client.channel.resolver import look_up
 from aclgrad._client.channel.servers import servers_of
 from aclgrad.v1 import operator_service_pb2 as pb
 from tests.commands import peers
-from tests.commands.test_doctor_proxies import CASES
 from tools.calling import maybe_await
 
+from .proxy_cases import CASES
 from .several_servers import SERVICE, Host, Worker, call, on_workers, running
 
 Connect = Callable[..., Any]

@@ -44,20 +44,9 @@ def want_another_password(connection: socket.socket) -> None:
     connection.sendall(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
 
 
-def close(connection: socket.socket) -> None:
-    connection.recv(1024)
-
-
 def keep_silent(connection: socket.socket) -> None:
     while connection.recv(1024):
         pass
-
-
-def drip(connection: socket.socket) -> None:
-    """Sends a byte whenever a client might give up."""
-    waits = threading.Event()
-    while not waits.wait(0.2):
-        connection.sendall(b"\x00")
 
 
 class HttpProxy:

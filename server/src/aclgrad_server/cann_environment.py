@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from aclgrad.judgement.rows import Finding, Verdict
+from aclgrad.diagnosis import Row, noted, passed
 from aclgrad_server.devices.visible import VISIBLE, visible_cards
 from aclgrad_server.limits import PINNED_BYTES
 
@@ -28,19 +28,22 @@ _ERROR: Final = "[ERROR]"
 _ERRORS: Final = 3
 _LINE: Final = 400
 _MIB: Final = 2**20
+_PINNED: Final = "CANN: pinned memory"
+_FOLDER: Final = "CANN: working directory"
+_LOG: Final = "CANN: log"
 
 
-def examine(environment: Mapping[str, str], host_pointers: bool = False) -> Iterator[tuple[str, Finding]]:
+def examine(environment: Mapping[str, str], host_pointers: bool = False) -> Iterator[Row]:
     """Yields each variable of CANN that is set, and whether limits and folders suffice; nothing of it stops a start.
 
     With `host_pointers`, devices read the host's memory, and nothing is pinned.
     """
     for name in sorted(environment):
         if name.startswith(_PREFIXES):
-            yield name, _of_variable(name, environment[name])
-    yield "pinned memory", _passed("not needed") if host_pointers else _of_pinned_memory()
-    yield "working directory", _of_working_directory()
-    yield "log", _of_log(log_folder(environment))
+            yield _of_variable(f"CANN: {name}", name, environment[name])
+    yield passed(_PINNED, "not needed") if host_pointers else _of_pinned_memory()
+    yield _of_working_directory()
+    yield _of_log(log_folder(environment))
 
 
 def log_folder(environment: Mapping[str, str]) -> Path:
@@ -52,24 +55,18 @@ def log_folder(environment: Mapping[str, str]) -> Path:
     return Path(environment.get("HOME", "/"), "ascend/log")
 
 
-def _of_variable(name: str, value: str) -> Finding:
+def _of_variable(row: str, name: str, value: str) -> Row:
     if name in _LEFT_UNSET and value not in ("", "0"):
-        return _noted(f"is {value!r}: {_LEFT_UNSET[name]}; unset it")
+        return noted(row, f"is {value!r}: {_LEFT_UNSET[name]}", "unset it")
     if name == VISIBLE and (taken := ",".join(visible_cards(value))) != value:
-        taken = taken or "nothing"
-        return _noted(f"is {value!r}, of which CANN takes {taken}; give ascending indices with commas and no spaces")
-    if name == _CUSTOM:
-        return _of_custom_operators(value)
-    return _passed(value or "empty")
-
-
-def _of_custom_operators(value: str) -> Finding:
-    problems = [problem for folder in value.split(":") if folder and (problem := _problem_of_package(Path(folder)))]
-    if not problems:
-        return _passed(value or "empty")
-    # CANN then answers 161001 for a call without a null pointer.
-    remedy = "name the package itself before the server starts, as its bin/set_env.bash does: CANN looks once"
-    return _noted(f"{'; '.join(problems)}; {remedy}")
+        found = f"is {value!r}, of which CANN takes {taken or 'nothing'}"
+        return noted(row, found, "give ascending indices with commas and no spaces")
+    folders = value.split(":") if name == _CUSTOM else ()
+    if problems := [problem for each in folders if each and (problem := _problem_of_package(Path(each)))]:
+        # CANN then answers 161001 for a call without a null pointer.
+        remedy = "name the package itself before the server starts, as its bin/set_env.bash does: CANN looks once"
+        return noted(row, "; ".join(problems), remedy)
+    return passed(row, value or "empty")
 
 
 def _problem_of_package(folder: Path) -> str | None:
@@ -86,39 +83,40 @@ def _has_operators(folder: Path) -> bool:
     return any(os.path.exists(folder / each) for each in _OPERATORS)
 
 
-def _of_pinned_memory() -> Finding:
+def _of_pinned_memory() -> Row:
     limit, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     needed = f"a process pins up to {PINNED_BYTES // _MIB} MiB"
     if limit == resource.RLIM_INFINITY:
-        return _passed(f"{needed}, without a limit")
+        return passed(_PINNED, f"{needed}, without a limit")
     told = f"{needed}, and the limit of locked memory (ulimit -l) is {limit / _MIB:g} MiB"
     if limit >= PINNED_BYTES:
-        return _passed(told)
+        return passed(_PINNED, told)
     effect = "207001 of aclrtMallocHost then means this limit and not the device's memory, and copies are slower"
     remedy = "raise it (ulimit -l unlimited, LimitMEMLOCK=infinity, docker run --ulimit memlock=-1)"
-    return _noted(f"{told}: {effect}; {remedy}")
+    return noted(_PINNED, f"{told}: {effect}", remedy)
 
 
-def _of_working_directory() -> Finding:
+def _of_working_directory() -> Row:
     try:
         folder = os.getcwd()
     except FileNotFoundError:
-        return _noted("it was removed; start the server in another folder")
+        return noted(_FOLDER, "it was removed", "start the server in another folder")
     if os.access(folder, os.W_OK | os.X_OK):
-        return _passed(folder)
+        return passed(_FOLDER, folder)
     problem = f"{folder} cannot be written: CANN's compiler writes there, and answers 500001 if it cannot"
-    return _noted(f"{problem}; start the server in another folder")
+    return noted(_FOLDER, problem, "start the server in another folder")
 
 
-def _of_log(folder: Path) -> Finding:
+def _of_log(folder: Path) -> Row:
     existing = next(each for each in (folder, *folder.absolute().parents) if os.path.exists(each))
     if not os.access(existing, os.W_OK | os.X_OK):
-        return _noted(f"CANN cannot write to {folder}; set ASCEND_PROCESS_LOG_PATH to a folder that can be written")
+        remedy = "set ASCEND_PROCESS_LOG_PATH to a folder that can be written"
+        return noted(_LOG, f"CANN cannot write to {folder}", remedy)
     for file in _newest_logs(folder):
         if errors := _errors_in(file):
             told = " | ".join(errors[:_ERRORS])
-            return _noted(f"the first of {len(errors)} ERROR lines of {file}: {told}")
-    return _passed(f"{folder} has no ERROR lines")
+            return noted(_LOG, f"the first of {len(errors)} ERROR lines of {file}: {told}")
+    return passed(_LOG, f"{folder} has no ERROR lines")
 
 
 def _newest_logs(folder: Path) -> list[Path]:
@@ -135,11 +133,3 @@ def _errors_in(file: Path) -> list[str]:
         return []
     lines = (line for line in text.splitlines() if _ERROR in line)
     return ["".join(filter(str.isprintable, line))[:_LINE] for line in lines]
-
-
-def _passed(message: str) -> Finding:
-    return Finding(Verdict.PASSED, message)
-
-
-def _noted(message: str) -> Finding:
-    return Finding(Verdict.NOTED, message)

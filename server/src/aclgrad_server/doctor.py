@@ -1,21 +1,19 @@
 """`aclgrad-server doctor`: what keeps a server from starting here, and with `--device` what its devices compute."""
 
 import asyncio
-import json
 import logging
 import multiprocessing
 import os
-import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
 import click
 
-from aclgrad.judgement.rows import Finding, Origin, Row, Verdict
+from aclgrad.diagnosis import Row, failed, noted, passed, report
 from aclgrad.units import counted
 from aclgrad_server.access.identities import read_identities
 from aclgrad_server.admin.listener import check_address
@@ -40,7 +38,7 @@ from aclgrad_server.settings import (
     OFF,
     Settings,
     UnusableSettingsError,
-    as_text,
+    changed_settings,
     given_flags,
     read_settings,
     source_of,
@@ -49,14 +47,9 @@ from aclgrad_server.settings import (
 from aclgrad_server.supervisor.addresses import hold
 from aclgrad_server.supervisor.cards import Runtime, ask_runtime, probes_in_child, workers_of
 
-Found = Iterable[tuple[str, Finding]]
-"""Names of things, and what was found of each."""
-
-_SETTINGS: Final = "settings"
 _DAY_S: Final = 86400
 _INTERRUPTED: Final = 130
-_COLOURS: Final = {Verdict.PASSED: "green", Verdict.FAILED: "red", Verdict.NOTED: "yellow"}
-_DEFAULT: Final = "default"
+_NO_START: Final = "the server would not start"
 _SEE_CARD: Final = "see npu-smi info, CANN's log and the file of --acl-config"
 _NORMAL: Final = "on an idle Atlas A2 or A3 2.8 to 3.4 of 64"
 _TEXT: Final = 1500
@@ -67,9 +60,8 @@ _TEXT: Final = 1500
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON line for each row, and a last one with the summary."
 )
-@click.option("-v", "--verbose", is_flag=True, help="Also show settings that have their default.")
 @click.argument("flags", nargs=-1, type=click.UNPROCESSED)
-def main(with_device: bool, as_json: bool, verbose: bool, flags: tuple[str, ...]) -> None:
+def main(with_device: bool, as_json: bool, flags: tuple[str, ...]) -> None:
     """Say what would keep a server with these FLAGS from starting here: aclgrad-server doctor -- --streams 8.
 
     Each row says what was found and, unless that is fine, what to do. Exits with 0 if no row failed, 1 if one did,
@@ -78,89 +70,59 @@ def main(with_device: bool, as_json: bool, verbose: bool, flags: tuple[str, ...]
     given = given_flags(server_command.make_context("aclgrad-server", list(flags)).params)
     # What the server would log is in the rows.
     logging.getLogger().addHandler(logging.NullHandler())
-    rows = []
     try:
-        for row in _rows(given, with_device):
-            rows.append(row)
-            if as_json:
-                _print(json.dumps(row.to_json()))
-            elif verbose or not _is_default(row):
-                _print(_line(row))
+        exit_code = report(_rows(given, with_device), as_json)
     except KeyboardInterrupt:
         click.echo("aclgrad-server doctor: interrupted", err=True)
-        os._exit(_INTERRUPTED)
-    exit_code = int(any(row.verdict is Verdict.FAILED for row in rows))
-    counts = {verdict: sum(row.verdict is verdict for row in rows) for verdict in Verdict}
-    if as_json:
-        _print(json.dumps({"summary": {"exit_code": exit_code, "rows": len(rows), **counts}}))
-    else:
-        hidden = 0 if verbose else sum(map(_is_default, rows))
-        more = f"; --verbose shows {hidden} settings that have their default" if hidden else ""
-        _print(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count) + more)
+        exit_code = _INTERRUPTED
+    except BrokenPipeError:
+        raise  # click ends the program without a word
+    except OSError as error:
+        raise click.ClickException(f"the rows cannot be written: {error.strerror or error}") from error
     if sys.stdout is not None:
         sys.stdout.flush()
     # A driver may have threads that would keep the interpreter from ending.
     os._exit(exit_code)
 
 
-def _print(line: str) -> None:
-    try:
-        click.echo(line)
-    except BrokenPipeError:
-        raise  # click ends the program without a word
-    except OSError as error:
-        raise click.ClickException(f"the rows cannot be written: {error.strerror or error}") from error
-
-
-def _line(row: Row) -> str:
-    verdict = click.style(f"{row.verdict:8}", fg=_COLOURS[row.verdict])
-    return f"{verdict}{': '.join(part for part in (row.check, row.case, row.message) if part)}"
-
-
-def _is_default(row: Row) -> bool:
-    return (row.check, row.verdict) == (_SETTINGS, Verdict.PASSED) and row.message.endswith(f" ({_DEFAULT})")
-
-
 def _rows(given: Mapping[str, Any], with_device: bool) -> Iterator[Row]:
-    """Yields every row as soon as it is known, with the time that it took."""
-    here = Origin(socket.gethostname(), "", "", "")
-    for topic, found in _examinations(given, with_device):
-        begin = time.monotonic()
-        for case, finding in found:
-            seconds = time.monotonic() - begin
-            yield Row(here, topic, "", "", (), case, finding.verdict, finding.message, finding.figures, seconds)
-            begin = time.monotonic()
-
-
-def _examinations(given: Mapping[str, Any], with_device: bool) -> Iterator[tuple[str, Found]]:
     try:
         settings = read_settings(given)
     except UnusableSettingsError as error:
-        yield _SETTINGS, [("", _bad(line, "see aclgrad-server --help")) for line in error.args]
+        yield from (failed("settings", line, "see aclgrad-server --help") for line in error.args)
         return
-    yield _SETTINGS, of_settings(settings, given, os.environ)
+    yield from of_settings(settings, given, os.environ)
     # Once: a library that hangs takes its whole limit.
     runtime = ask_runtime(settings)
     cards = workers_of(settings, lambda: runtime)
-    yield "start", of_start(settings, len(cards), runtime)
+    yield from of_start(settings, len(cards), runtime)
     if with_device:
-        yield "device", _of_devices(settings, cards, probes_in_child(settings, lambda: runtime))
+        yield from _of_devices(settings, cards, probes_in_child(settings, lambda: runtime))
     # Last, because its log may say why the library or a device failed.
-    yield "CANN", examine(os.environ, runtime.host_pointers)
+    yield from examine(os.environ, runtime.host_pointers)
 
 
-def of_settings(settings: Settings, given: Mapping[str, Any], environment: Mapping[str, str]) -> Found:
-    """Yields every setting with its value and source."""
+def of_settings(settings: Settings, given: Mapping[str, Any], environment: Mapping[str, str]) -> Iterator[Row]:
+    """Yields the settings that differ from their defaults, each with its source."""
     for name in unknown_variables(environment):
-        yield name, _bad("is not a setting of the server", "unset it, or see aclgrad-server --help")
-    for name, value in settings:
-        in_file = str(settings.config) if name in settings.model_fields_set else _DEFAULT
-        yield name, _fine(f"{as_text(value) or 'none'} ({source_of(name, given, environment) or in_file})")
+        yield failed(name, "is not a setting of the server", "unset it, or see aclgrad-server --help")
+    for name, text in changed_settings(settings).items():
+        yield passed(f"settings: {name}", f"{text} ({source_of(name, given, environment) or settings.config})")
 
 
-def of_start(settings: Settings, worker_count: int, runtime: Runtime) -> Found:
-    """Yields what a start would refuse or warn of: back end, memory, the files of TLS and identities, and listeners."""
+def of_start(settings: Settings, worker_count: int, runtime: Runtime) -> Iterator[Row]:
+    """Yields what a start would refuse or warn of, all of it at once."""
+    for name, check in _checks(settings, worker_count, runtime).items():
+        try:
+            yield passed(f"start: {name}", check())
+        except (StartError, UnusableFileError) as error:
+            yield failed(f"start: {name}", _shortened(str(error)), _NO_START)
+    for danger in dangers(settings.listen, *map(bool, (settings.tls_key, settings.tls_client_ca, settings.identities))):
+        yield noted("start: network", danger)
 
+
+def _checks(settings: Settings, worker_count: int, runtime: Runtime) -> dict[str, Callable[[], str]]:
+    """Returns what says how a part of the start would go, or raises the error that would end it."""
     count = runtime.count
 
     def backend() -> str:
@@ -182,17 +144,13 @@ def of_start(settings: Settings, worker_count: int, runtime: Runtime) -> Found:
         return f"free: {' '.join(settings.listen)}"
 
     def admin() -> str:
-        if settings.admin == OFF:
-            return OFF
-        check_address(settings.admin)
-        return f"free: {settings.admin}"
+        if settings.admin != OFF:
+            check_address(settings.admin)
+        return settings.admin
 
     def memory() -> str:
         check_memory(settings.memory_limit_bytes, worker_count)
-        limit = memory_limit(settings.memory_limit_bytes)
-        share = share_of(limit, worker_count) / 2**20
-        each = f", {share:.0f} for each of {worker_count} workers" if worker_count > 1 else ""
-        return f"{limit / 2**20:.0f} MiB{each}"
+        return f"{memory_limit(settings.memory_limit_bytes) / 2**20:.0f} MiB"
 
     def open_files() -> str:
         return f"at most {check_open_files(FILES_OF_WORKER * worker_count if worker_count > 1 else 1)}"
@@ -200,14 +158,14 @@ def of_start(settings: Settings, worker_count: int, runtime: Runtime) -> Found:
     def certificate() -> str:
         if (made := open_certificates(settings)) is None:
             return "no TLS"
-        names, days = ", ".join(made.names) or "no name", (made.expires_at - time.time()) / _DAY_S
-        return f"fits its key; for {names}, valid for {days:.0f} days"
+        days = (made.expires_at - time.time()) / _DAY_S
+        return f"fits its key; for {', '.join(made.names) or 'no name'}, valid for {days:.0f} days"
 
     def identities() -> str:
         if settings.identities is None:
             return "everybody may call"
         read_identities(settings.identities)
-        return f"{settings.identities} can be used"
+        return str(settings.identities)
 
     checks = {
         "--backend": backend,
@@ -220,16 +178,10 @@ def of_start(settings: Settings, worker_count: int, runtime: Runtime) -> Found:
     }
     if count:
         checks["--streams"] = streams
-    for name, check in checks.items():
-        try:
-            yield name, _fine(check())
-        except (StartError, UnusableFileError) as error:
-            yield name, _bad(str(error), "the server would not start")
-    for danger in dangers(settings.listen, *map(bool, (settings.tls_key, settings.tls_client_ca, settings.identities))):
-        yield "network", Finding(Verdict.NOTED, danger)
+    return checks
 
 
-def _of_devices(settings: Settings, cards: Sequence[int], probes: bool) -> Found:
+def _of_devices(settings: Settings, cards: Sequence[int], probes: bool) -> Iterator[Row]:
     """Yields of each device whether it opens and passes the self-test, in a process of its own: a driver may hang."""
     # Each process sees one device; a fork would have our threads' locks.
     context = multiprocessing.get_context("spawn")
@@ -240,10 +192,10 @@ def _of_devices(settings: Settings, cards: Sequence[int], probes: bool) -> Found
         process.start()
         sender.close()
         try:
-            yield f"device {index}", receiver.recv()
+            yield receiver.recv()
         except EOFError:
             process.join()
-            yield f"device {index}", _bad(f"the process that opened it ended with {process.exitcode}", _SEE_CARD)
+            yield failed(f"device {index}", f"the process that opened it ended with {process.exitcode}", _SEE_CARD)
         finally:
             process.kill()
 
@@ -258,18 +210,19 @@ def _examine(settings: Settings, on_card: int, probes: bool, sender: Connection)
     asyncio.run(examine())
 
 
-async def _opened_and_tested(settings: Settings, on_card: int, probes: bool) -> Finding:
+async def _opened_and_tested(settings: Settings, on_card: int, probes: bool) -> Row:
+    name = f"device {settings.device[0]}"
     try:
         probed = await probe(settings, on_card) if probes else None
         _, device = await open_device(settings, Completions(), lambda *_: None, on_card)
         off = await self_test(device, product_of(device.soc_name), settings.hang_timeout_s, probed)
     except StartError as error:
-        return Finding(Verdict.FAILED, str(error))
+        return failed(name, str(error))
     except UnfitDeviceError as error:
-        return _bad(str(error), _SEE_CARD)
-    if failed := [f"{each.name}: {each.reason}" for each in off.messages()]:
-        return _bad(f"it fails {', '.join(failed)}", "see `aclgrad check`")
-    return _fine(f"{device.soc_name} opens and passes the self-test; {await _memory_of(device)}")
+        return failed(name, _shortened(str(error)), _SEE_CARD)
+    if wrong := [f"{each.name}: {each.reason}" for each in off.messages()]:
+        return failed(name, f"it fails {', '.join(wrong)}", "see `aclgrad check`")
+    return passed(name, f"{device.soc_name} opens and passes the self-test; {await _memory_of(device)}")
 
 
 async def _memory_of(device: Device) -> str:
@@ -279,11 +232,6 @@ async def _memory_of(device: Device) -> str:
     return f"without its own pool {used / 2**30:.1f} of {sample.total_bytes / 2**30:.1f} GiB are in use ({_NORMAL})"
 
 
-def _fine(message: str) -> Finding:
-    return Finding(Verdict.PASSED, message)
-
-
-def _bad(problem: str, remedy: str) -> Finding:
+def _shortened(text: str) -> str:
     # The first text of a card names the cause, and a block for each of its cores may follow.
-    short = problem if len(problem) <= _TEXT else f"{problem[:_TEXT]} ..."
-    return Finding(Verdict.FAILED, f"{short}; {remedy}")
+    return text if len(text) <= _TEXT else f"{text[:_TEXT]} ..."

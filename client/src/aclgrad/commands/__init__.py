@@ -184,14 +184,13 @@ def status_command(**given: Any) -> None:
 def doctor_command(**given: Any) -> None:
     """Says what is wrong between this program and a server.
 
-    It goes step by step, and takes about ten seconds for each server at most. The steps are versions, proxy, name,
-    connection, TLS, health, identity, clock, limits, other workers, times, and one gradient that is compared with its
-    definition. Each row says what was found and, unless that is fine, what to do.
+    It asks each server for its status and for one gradient, which it compares with the definition. Each row says what
+    was found and, unless that is fine, what to do.
 
     Exits with 0 if no row failed, 1 if one did, 2 after wrong usage, 130 if interrupted.
     """
     with _importing():
-        from aclgrad.commands.doctor.command import doctor
+        from aclgrad.commands.doctor import doctor
     doctor(**given)
 
 

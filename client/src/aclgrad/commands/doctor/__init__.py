@@ -1,1 +1,0 @@
-"""`aclgrad doctor`: what is between this program and a server, one finding for each step of the way."""
