@@ -33,7 +33,7 @@ UNKNOWN: Final = "-"
 
 
 def fields(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the `extra` of a log line, with what JSON says beside the message, and text without one."""
+    """Returns the `extra` of a log line: what JSON says beside the message."""
     return {"fields": told}
 
 
@@ -64,8 +64,7 @@ class TextForm(logging.Formatter):
             # For the person who has just started the program.
             return escaped(f"aclgrad-server: {self._who}{record.getMessage()}")
         begin = f"{self.formatTime(record, self.datefmt)} {record.levelname} {self._who}{record.name}: "
-        told = getattr(record, "fields", {})
-        lines = [begin + (record.getMessage() or " ".join(f"{key}={value}" for key, value in told.items()))]
+        lines = [begin + record.getMessage()]
         if record.exc_info:
             lines += self.formatException(record.exc_info).split("\n")
         if record.stack_info:
@@ -97,7 +96,7 @@ class JsonForm(JsonFormatter):
         log_data["level"] = record.levelname.lower()
         log_data |= getattr(record, "fields", {})
         for key, value in tuple(log_data.items()):
-            if value == UNKNOWN or (key == "message" and not value):
+            if value == UNKNOWN:
                 del log_data[key]
             elif isinstance(value, str) and not value.isascii():
                 # Strict readers refuse halves of surrogate pairs.

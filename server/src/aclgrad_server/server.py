@@ -135,7 +135,7 @@ class Server:
         service = OperatorService(view, turned_off, library, runner)
         self._load_report = report = LoadReport(view)
         name = name_of(view.addresses if view.place is None else view.place.endpoints[view.place.index])
-        handlers = Handlers(view.calls, admission, access, settings.access_log, report, name)
+        handlers = Handlers(view.calls, admission, access, report, name)
         self._grpc.add_generic_rpc_handlers((service.handler(handlers), self._health.handler()))
         if settings.reflection:
             add_reflection(self._grpc, settings.client_timeout_s, access)

@@ -127,8 +127,6 @@ class Settings(BaseSettings):
     By default everybody may call."""
     reflection: bool = True
     """Tell tools such as grpcurl which services there are."""
-    access_log: bool = False
-    """Log each call: peer, identity, method, operator, bytes, milliseconds, reason, request id."""
     tracing: bool = False
     """Send traces of calls to a collector by OTLP over gRPC, as the variables OTEL_* say; needs the extra otel."""
     unix_socket_mode: Annotated[str, Field(pattern=r"^0?[0-7]{3}$")] | None = None

@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(folder: Path) -> Iterator[Server]:
     file = write_identities(folder / "identities.toml", IDENTITIES)
     listen = "127.0.0.1:0", f"unix:{folder}/socket"
-    with Server("--identities", file, "--access-log", "--unix-socket-mode", "0600", listen=listen) as running:
+    with Server("--identities", file, "--unix-socket-mode", "0600", listen=listen) as running:
         yield running
 
 
@@ -188,30 +188,15 @@ def test_token_that_is_taken_out_is_locked_out_at_the_next_call(server: Server, 
         wait_until(lambda: isinstance(call(channel, **bearer("trainers-token")), bytes))
 
 
-def test_refusals_are_audited_once_and_accepted_calls_stand_in_the_access_log(server: Server) -> None:
+def test_refusals_are_audited_once(server: Server) -> None:
     with server.channel() as channel:
         for _ in range(500):
             call(channel, **bearer("guess"))
-        call(channel, x_request_id="fine", **bearer("trainers-token"))
-        call(channel, request=b"?", x_request_id="malformed", **bearer("trainers-token"))
-    # The log is written by a thread, and a call ends after its reply.
-    wait_until(lambda: server.log.count("access_log: ") >= 502 and " request_id=malformed" in server.log)
-    lines = server.log.splitlines()
-    peer = "ipv4:127.0.0.1:"
-    audit = [line for line in lines if "audit: refused the token is not known: identity unknown" in line]
-    assert 1 <= len(audit) < 5
-    assert f" of {peer}" in audit[0]
-    logged = [line.partition("access_log: ")[2] for line in lines if "access_log: " in line]
-    (fine,) = (line for line in logged if line.endswith(" request_id=fine"))
-    assert fine.startswith(f"peer={peer}")
-    assert " identity=trainer method=ExecuteOperator operator=adaptive_avg_pool2d_backward " in fine
-    assert f" received_bytes={len(REQUEST)} sent_bytes=" in fine
-    assert " reason=OK trace_id=- request_id=" in fine
-    (malformed,) = (
-        line for line in logged if line.endswith(" reason=MALFORMED_REQUEST trace_id=- request_id=malformed")
-    )
-    assert " sent_bytes=0 " in malformed
-    assert sum(" reason=UNAUTHENTICATED " in line for line in logged) >= 500
+        call(channel, **bearer("trainers-token"))
+    told = "audit: refused the token is not known: identity unknown of ipv4:127.0.0.1:"
+    # The log is written by a thread.
+    wait_until(lambda: told in server.log)
+    assert server.log.count(told) < 5
 
 
 def test_name_in_a_certificate_is_an_identity_until_it_is_taken_out(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import partial
 from typing import Any, Final, TypeVar
 
 import grpc.aio
@@ -30,8 +29,6 @@ from aclgrad_server.services.load_report import LoadReport
 from aclgrad_server.statistics import OPERATOR_METHODS
 
 log = logging.getLogger(__name__)
-access_log = logging.getLogger("aclgrad_server.services.access_log")
-access_log.setLevel(logging.INFO)  # whatever the level of the others
 
 STATUS_DETAILS: Final = "grpc-status-details-bin"
 
@@ -50,7 +47,6 @@ class Handlers:
         calls: OpenCalls,
         admission: Admission,
         access: Access | None = None,
-        has_access_log: bool = False,
         load_report: LoadReport | None = None,
         server_name: str | None = None,
     ) -> None:
@@ -61,7 +57,6 @@ class Handlers:
         self._calls = calls
         self._admission = admission
         self._access = access
-        self._has_access_log = has_access_log
         self._load_report = load_report
         self._name = () if server_name is None else ((SERVER, server_name),)
 
@@ -110,8 +105,6 @@ class Handlers:
     async def _run(self, method: str, context: Context, behaviour: Callable[[Call], Awaitable[Result]]) -> Result:
         call = self._calls.begin(method, context)
         call.abort = self._cut
-        if self._has_access_log:
-            call.at_end(partial(_log_access, call))
         try:
             self._calls.admit(call)
             if self._access is not None:
@@ -204,23 +197,6 @@ def _tell(call: Call, level: int, what: str, text: str = "", error: Exception | 
     told = fields(call.fields() | {"reason": call.outcome, "milliseconds": round(_milliseconds(call), 1)})
     words = call.request_id, call.method, what, call.peer, call.trace_id, text
     log.log(level, "%s %s %s for %s, trace %s%s", *words, exc_info=error, extra=told)
-
-
-def _log_access(call: Call) -> None:
-    """Logs a call that has ended. The request id, which a client chose, comes last."""
-    told = {
-        "peer": call.peer,
-        "identity": call.identity,
-        "method": call.method,
-        "operator": call.operator,
-        "received_bytes": call.received_bytes,
-        "sent_bytes": call.sent_bytes,
-        "milliseconds": round(_milliseconds(call), 1),
-        "reason": call.outcome,
-        "trace_id": call.trace_id,
-        "request_id": call.request_id,
-    }
-    access_log.info("", extra=fields(told))
 
 
 def _milliseconds(call: Call) -> float:

@@ -43,7 +43,7 @@ REMEDIES: Final = {
         "renew it and replace the files of --tls-certificate and --tls-key; they are read again"
     ),
     "AclgradIdentitiesRefused": "see the audit lines of the log",
-    "AclgradLogLinesDropped": "have standard error read faster, or log less (--log-level, --access-log)",
+    "AclgradLogLinesDropped": "have standard error read faster, or log less (--log-level)",
 }
 """What to do, by the alert that says so too; docs/runbook.md has a section for each."""
 _NOT_READY: Final = {
