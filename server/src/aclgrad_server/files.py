@@ -44,7 +44,7 @@ def read_trusted(path: Path, *, is_key: bool = False) -> bytes:
 
 
 def check_trusted(path: Path) -> None:
-    """Raises UnusableFileError if everybody can change a file or a folder. Whoever opens it names what is not there."""
+    """Raises UnusableFileError if everybody can change a file. Whoever opens it says if it is not there."""
     with suppress(OSError):
         _check(path, path.stat(), is_key=False)
 
@@ -52,9 +52,7 @@ def check_trusted(path: Path) -> None:
 def _check(path: Path, status: os.stat_result, is_key: bool) -> None:
     """A key has PostgreSQL's rule: 0600 or less, or 0640 or less if root owns it, as in a Secret of Kubernetes."""
     user, owner = os.geteuid(), status.st_uid
-    # In a sticky folder, users replace only what is theirs.
-    is_sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
-    if status.st_mode & stat.S_IWOTH and not is_sticky:
+    if status.st_mode & stat.S_IWOTH:
         raise UnusableFileError(f"{path} is not trusted: everybody may write to {path}; chmod o-w {path}")
     if is_key and owner not in (_ROOT, user):
         raise UnusableFileError(

@@ -204,8 +204,6 @@ class Server:
         view.calls.sweep()
         if view.admission is not None:
             view.admission.sweep()
-        if view.access is not None:
-            view.access.repeated.sweep()
         view.recent.sweep()
         if self._load_report is not None:
             self._load_report.sweep()

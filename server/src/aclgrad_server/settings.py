@@ -1,6 +1,5 @@
 """Every setting of the server, from flags, `ACLGRAD_*` variables and a TOML file, in that order of precedence."""
 
-import difflib
 import os
 import tomllib
 from collections.abc import Mapping
@@ -270,7 +269,7 @@ def read_settings(flags: Mapping[str, Any]) -> Settings:
     try:
         return Settings(**given)
     except ValidationError as error:
-        raise UnusableSettingsError(*(explain(each, given, os.environ) for each in error.errors())) from error
+        raise UnusableSettingsError(*(_line_of(each, given) for each in error.errors())) from error
     except (OSError, ValueError) as error:
         raise UnusableSettingsError(str(error)) from error
 
@@ -312,24 +311,6 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     return sorted(name for name in environment if name.startswith(_PREFIX) and name not in known)
 
 
-_REMEDIES = {
-    "int": "give an integer",
-    "float": "give a number",
-    "finite_number": "give a finite number",
-    "bool": "give true or false",
-    "string_type": "give text",
-    "path_type": "give the path of a file",
-    "tuple_type": "give a list",
-    "too_short": "give at least one",
-    "literal_error": "give {expected}",
-    "greater_than": "give more than {gt}",
-    "greater_than_equal": "give at least {ge}",
-    "less_than_equal": "give at most {le}",
-    "string_pattern_mismatch": "give text that matches {pattern}",
-}
-"""The remedies by the type of pydantic's error, or by its first word."""
-
-
 def source_of(name: str, flags: Mapping[str, Any], environment: Mapping[str, str]) -> str | None:
     """Returns the flag or the variable that gives a setting, or None if that is left to the file and the default."""
     if name in flags:
@@ -337,26 +318,16 @@ def source_of(name: str, flags: Mapping[str, Any], environment: Mapping[str, str
     return variable_of(name) if environment.get(variable_of(name)) else None
 
 
-def explain(error: ErrorDetails, flags: Mapping[str, Any], environment: Mapping[str, str]) -> str:
-    """Returns the message for an invalid setting: its source, the problem, and the remedy."""
+def _line_of(error: ErrorDetails, flags: Mapping[str, Any]) -> str:
+    """Returns the source of an invalid setting, and what pydantic says of it: the limit is what would be right."""
     if not error["loc"]:
         # Settings that do not fit each other.
         return str(error["ctx"]["error"])
-    name, kind = str(error["loc"][0]), error["type"]
-    file = flags.get("config") or environment.get(variable_of("config"))
-    if kind == "extra_forbidden":
-        return f"{file} has the setting {name!r}{_hint(name)}"
-    source = source_of(name, flags, environment)
-    where, equals = (source, "is") if source else (f"{file} has {name}", "=")
-    if kind == "value_error":
+    name = str(error["loc"][0])
+    file = flags.get("config") or os.environ.get(variable_of("config"))
+    if error["type"] == "extra_forbidden":
+        return f"{file} has the setting {name!r}, which does not exist; see --help"
+    where = source_of(name, flags, os.environ) or f"{file}: {name}"
+    if error["type"] == "value_error":
         return f"{where}: {error['ctx']['error']}"
-    remedy = _REMEDIES.get(kind) or _REMEDIES.get(kind.partition("_")[0], error["msg"])
-    return f"{where} {equals} {error['input']!r}; {remedy.format_map(error.get('ctx', {}))}"
-
-
-def _hint(name: str) -> str:
-    with_underscores = name.replace("-", "_")
-    if with_underscores in Settings.model_fields:
-        return f"; write it {with_underscores}"
-    similar = difflib.get_close_matches(with_underscores, Settings.model_fields, 1)
-    return f", which does not exist; {f'did you mean {similar[0]!r}?' if similar else 'see --help'}"
+    return f"{where} is {error['input']!r}: {error['msg']}"

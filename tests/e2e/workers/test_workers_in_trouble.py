@@ -109,7 +109,7 @@ def test_renewals_bring_new_settings_without_a_gap_and_bad_ones_none(tmp_path: P
         assert value(host.admin, "aclgrad_worker_restarts_total") == 0
         for number, (content, told) in enumerate(
             [
-                ("streams = 0\n", f"{file} has streams = 0; give more than 0"),
+                ("streams = 0\n", f"{file}: streams is 0: Input should be greater than 0"),
                 ("streams = \n", f"config: {file} is not valid TOML: "),
                 ("device = [0]\nstreams = 8\n", "--device needs a start of the server itself"),
             ]

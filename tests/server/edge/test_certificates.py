@@ -1,4 +1,4 @@
-"""Certificates that the server takes or refuses, and for how long a client may resume its session."""
+"""Certificates that the server refuses, and for how long a client may resume its session."""
 
 import socket
 import ssl
@@ -7,48 +7,48 @@ from pathlib import Path
 
 import grpc
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from aclgrad_server.edge.connections import bind
 from aclgrad_server.edge.tls import SESSIONS_S, Certificates
 from aclgrad_server.files import UnusableFileError
 from tools.authority import Authority
 
-Key = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey
 
-
-def self_signed(folder: Path, key: Key) -> tuple[Path, Path]:
-    name, now = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "server")]), datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(hours=1), now + timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256())
+def test_files_that_openssl_does_not_take_are_named_with_the_remedy(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    certificate, key = map(Path, authority.pair("server"))
+    _, other = map(Path, authority.pair("other"))
+    secret = load_pem_private_key(key.read_bytes(), None)
+    (locked := tmp_path / "locked").write_bytes(
+        secret.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"password"))
     )
-    pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    (folder / "crt").write_bytes(certificate.public_bytes(pem))
-    (folder / "key").write_bytes(key.private_bytes(pem, form, serialization.NoEncryption()))
-    (folder / "key").chmod(0o600)
-    return folder / "crt", folder / "key"
+    locked.chmod(0o600)
+    together = "; give PEM files that were made together, the key without a password"
+    for files, told in (
+        ((certificate, other), f"{certificate} cannot be used with {other}: key values mismatch{together}"),
+        ((certificate, locked), f"{certificate} cannot be used with {locked}: "),
+        ((key, key), f"{key} cannot be used with {key}: "),
+        ((certificate, key, key), f"{key} has no certificate: no certificate or crl found; give a PEM file with"),
+    ):
+        with pytest.raises(UnusableFileError) as caught:
+            Certificates(*files, *(None,) * (3 - len(files)))
+        assert str(caught.value).startswith(told)
+        assert len(files) == 3 or str(caught.value).endswith(together)
 
 
-def test_keys_that_clients_of_grpc_do_not_take_are_refused(tmp_path: Path) -> None:
-    """What they take was tried with grpcio: a server with one of the others starts, and nobody gets a connection."""
-    for key in (
-        rsa.generate_private_key(65537, 2048),
-        ec.generate_private_key(ec.SECP256R1()),
-        ec.generate_private_key(ec.SECP384R1()),
-    ):
-        Certificates(*self_signed(tmp_path, key), None)
-    for key, told in (
-        (ec.generate_private_key(ec.SECP521R1()), r"that clients do not take \(secp521r1\); give RSA"),
-        (ed25519.Ed25519PrivateKey.generate(), r"that clients do not take \(Ed25519PublicKey\); give RSA"),
-        (rsa.generate_private_key(65537, 1024), r"that clients do not take \(RSAPublicKey\); give RSA of 2048 bits"),
-        (ec.generate_private_key(ec.SECP256K1()), r"that clients do not take \(secp256k1\)"),
-    ):
-        with pytest.raises(UnusableFileError, match=told):
-            Certificates(*self_signed(tmp_path, key), None)
+@pytest.mark.parametrize("days", [(-9, -1), (1, 9)], ids=["expired", "early"])
+def test_a_certificate_that_is_not_valid_now(tmp_path: Path, days: tuple[int, int]) -> None:
+    begin, end = (datetime.now(UTC) + timedelta(each) for each in days)
+    certificate, key = map(Path, Authority(tmp_path).pair("server", not_before=begin, not_after=end))
+    told = f"{certificate} is valid from {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC, and it is "
+    with pytest.raises(UnusableFileError, match=f"^{told}.*; give one that clients accept now, or set the clock$"):
+        Certificates(certificate, key, None)
 
 
 def test_sessions_are_soon_over(server: grpc.Server, tmp_path: Path) -> None:

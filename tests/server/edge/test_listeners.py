@@ -74,17 +74,6 @@ def test_mode_of_a_socket_decides_who_connects(server: grpc.Server) -> None:
             assert may_connect or b"PermissionError" in tried.stderr
 
 
-def test_folder_where_others_may_replace_a_socket_is_warned_of(
-    server: grpc.Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    for mode, is_warned in ((0o755, False), (0o1777, False), (0o777, True)):
-        caplog.clear()
-        (folder := tmp_path / f"{mode:o}").mkdir()
-        folder.chmod(mode)
-        bind(server, [f"unix:{folder}/socket"])
-        assert ("others may put a socket of theirs in the place of unix:" in caplog.text) is is_warned
-
-
 @pytest.mark.parametrize("is_started", [False, True], ids=["binds", "answers"])
 async def test_socket_that_another_server_has_taken_is_left_to_it_until_it_is_gone(
     server: grpc.Server, tmp_path: Path, is_started: bool

@@ -1,18 +1,25 @@
 """Who a caller is, and whether it may make a call: asked at each call, of the identities of the moment."""
 
 import asyncio
+import logging
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from aclgrad.errors import NotAuthenticatedError, PermissionDeniedError, ServerBusyError
-from aclgrad_server.access import audit
 from aclgrad_server.access.identities import SAN_KINDS, Identities, Identity, Right
 from aclgrad_server.calls.call import UNIX, Call, Context, address_of
 from aclgrad_server.calls.gate import RETRY_AFTER_S, Bounds, Pace
 from aclgrad_server.files import Reloaded
 from aclgrad_server.limits import LONGEST_REFUSAL_S, REFUSALS_PER_S
 from aclgrad_server.logs import UNKNOWN, fields
+
+WINDOW_S: Final = 10.0
+"""In which a caller has one line of the audit for each reason."""
+MAX_CALLERS: Final = 500
+"""Who have lines in one window: an attacker may have any number of addresses."""
+audit = logging.getLogger("aclgrad_server.access.audit")
 
 AUTHORIZATION: Final = "authorization"
 _SCHEME: Final = "bearer"
@@ -27,6 +34,27 @@ _EXECUTE: Final = frozenset({Right.EXECUTE})
 _PROPERTIES: Final = [(f"peer_{kind}", kind) for kind in SAN_KINDS]
 
 
+class FirstRefusals(logging.Filter):
+    """Lets one line of each caller and reason through, so that nobody floods the log. The metrics count them all."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._seen: set[tuple[str, str, str]] = set()
+        self._since = clock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Takes records with `caller`: address, identity and reason."""
+        if self._clock() - self._since >= WINDOW_S:
+            self._seen.clear()
+            self._since = self._clock()
+        caller = getattr(record, "caller", None)
+        if caller is None or caller in self._seen or len(self._seen) >= MAX_CALLERS:
+            return False
+        self._seen.add(caller)
+        return True
+
+
 class Access:
     """Lets in calls of known identities, each with as many in flight as it may have."""
 
@@ -35,8 +63,7 @@ class Access:
         self._in_flight: dict[str, int] = {}
         self._bounds: dict[str, Bounds] = {}
         self._pace = Pace(REFUSALS_PER_S, LONGEST_REFUSAL_S)
-        self.repeated = audit.RepeatedRefusals()
-        audit.log.filters[:] = [self.repeated]
+        audit.filters[:] = [FirstRefusals()]
         self.refusals = Counter(identity=0, share=0)
         """How many callers were unknown or lacked the right, and how many had as many calls as they may have."""
 
@@ -78,7 +105,7 @@ class Access:
             told |= {"request_id": request_id, "trace_id": trace_id}
             # The request id, which a client chose, comes last.
             words, caller = (why, who, peer, method, request_id), {"caller": (address, who, why)}
-            audit.log.warning("refused %s: identity %s of %s, %s %s", *words, extra=fields(told) | caller)
+            audit.warning("refused %s: identity %s of %s, %s %s", *words, extra=fields(told) | caller)
             raise
         return identity
 

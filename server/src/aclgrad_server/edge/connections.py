@@ -20,7 +20,6 @@ import grpc
 from aclgrad_server import limits
 from aclgrad_server.edge.tls import Certificates
 from aclgrad_server.exits import StartError
-from aclgrad_server.files import UnusableFileError, check_trusted
 from aclgrad_server.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -141,10 +140,6 @@ def _group_id(address: str, group: str) -> int:
 def _take_socket(server: AnyServer, address: str) -> None:
     """Raises StartError if another server has the socket, by its lock or by an answer: grpc would replace it."""
     path = _path_of(address)
-    try:
-        check_trusted(path.parent)
-    except UnusableFileError as error:
-        log.warning("others may put a socket of theirs in the place of %s: %s", address, error)
     lock = path.with_name(f"{path.name}.lock")
     try:
         is_answered = _is_answered(path)

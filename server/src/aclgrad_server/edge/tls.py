@@ -1,17 +1,15 @@
-"""TLS: certificates that follow their files, checked before gRPC gets them; connections and calls in flight go on."""
+"""TLS: certificates that follow their files, read by OpenSSL before gRPC gets them; connections and calls go on."""
 
 import logging
+import ssl
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import grpc
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
-from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from aclgrad_server.files import Reloaded, UnusableFileError, read_trusted
 from aclgrad_server.settings import Settings
@@ -20,8 +18,6 @@ log = logging.getLogger(__name__)
 
 SESSIONS_S: Final = 60.0
 """How long clients may resume sessions. The certificate of one that does is not looked at, and may have expired."""
-_CURVES: Final = (ec.SECP256R1, ec.SECP384R1)
-_LEAST_RSA_BITS: Final = 2048
 
 
 class Certificates:
@@ -57,10 +53,14 @@ class Certificates:
     def _read(self) -> Any:
         certificate, key, client_ca = self._files
         chain, secret = read_trusted(certificate), read_trusted(key, is_key=True)
-        own = _check_pair(certificate, chain, key, secret)
+        own = _loaded(certificate, key, chain)
         authorities = None if client_ca is None else read_trusted(client_ca)
-        if client_ca is not None and authorities is not None:
-            certificates_of(client_ca, authorities)
+        if client_ca is not None:
+            try:
+                ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(client_ca)
+            except ssl.SSLError as error:
+                remedy = "give a PEM file with certificates alone"
+                raise UnusableFileError(f"{client_ca} has no certificate: {_reason(error)}; {remedy}") from error
         self.names, self.expires_at = _names(own), own.not_valid_after_utc.timestamp()
         until = f"{own.not_valid_after_utc:%Y-%m-%d %H:%M:%S} UTC"
         log.info("TLS certificate for %s, valid until %s", ", ".join(self.names) or "no name", until)
@@ -74,48 +74,25 @@ def open_certificates(settings: Settings) -> Certificates | None:
     return Certificates(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
 
 
-def certificates_of(path: Path, content: bytes) -> Sequence[x509.Certificate]:
-    """Returns the certificates of a PEM file; raises UnusableFileError if it has none or others."""
+def _loaded(certificate: Path, key: Path, chain: bytes) -> x509.Certificate:
+    """Returns the server's own certificate; raises UnusableFileError unless OpenSSL takes it with the key, now."""
     try:
-        return x509.load_pem_x509_certificates(content)
-    except ValueError as error:
-        raise UnusableFileError(
-            f"{path} has no certificate: {error}; give a PEM file with certificates alone"
-        ) from error
-
-
-def _check_pair(certificate: Path, chain: bytes, key: Path, secret: bytes) -> x509.Certificate:
-    """Returns the server's own certificate; raises UnusableFileError unless clients of gRPC take the pair now."""
-    own = certificates_of(certificate, chain)[0]
-    public = own.public_key()
-    try:
-        pair = load_pem_private_key(secret, password=None)
-    except TypeError as error:
-        raise UnusableFileError(
-            f"{key} has a password, and nobody is there to give it: write it without one"
-        ) from error
-    except ValueError as error:
-        raise UnusableFileError(f"{key} has no key; give a PEM file with the private key of {certificate}") from error
-    form = Encoding.DER, PublicFormat.SubjectPublicKeyInfo
-    if pair.public_key().public_bytes(*form) != public.public_bytes(*form):
-        raise UnusableFileError(f"{key} is not the key of {certificate}; give the two that were made together")
-    is_fit = isinstance(public, rsa.RSAPublicKey) and public.key_size >= _LEAST_RSA_BITS
-    if not (is_fit or (isinstance(public, ec.EllipticCurvePublicKey) and isinstance(public.curve, _CURVES))):
-        kind = public.curve.name if isinstance(public, ec.EllipticCurvePublicKey) else type(public).__name__
-        remedy = f"give RSA of {_LEAST_RSA_BITS} bits, or ECDSA P-256 or P-384"
-        raise UnusableFileError(f"{certificate} has a key that clients do not take ({kind}); {remedy}")
-    now, remedy = datetime.now(UTC), "give one that clients accept now"
-    if now < own.not_valid_before_utc:
-        raise UnusableFileError(f"{certificate}: certificate is not yet valid; {remedy}, or set the clock")
-    if now >= own.not_valid_after_utc:
-        raise UnusableFileError(f"{certificate}: certificate has expired; {remedy}")
-    try:
-        usages = own.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    except x509.ExtensionNotFound:
-        return own
-    if ExtendedKeyUsageOID.SERVER_AUTH not in usages:
-        raise UnusableFileError(f"{certificate}: certificate is not for servers; {remedy}")
+        # Without a password, OpenSSL would ask for one.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+        own = x509.load_pem_x509_certificates(chain)[0]
+    except (OSError, ValueError) as error:
+        remedy = "give PEM files that were made together, the key without a password"
+        raise UnusableFileError(f"{certificate} cannot be used with {key}: {_reason(error)}; {remedy}") from error
+    if not own.not_valid_before_utc <= (now := datetime.now(UTC)) < own.not_valid_after_utc:
+        period = f"is valid from {own.not_valid_before_utc:%Y-%m-%d %H:%M} to {own.not_valid_after_utc:%Y-%m-%d %H:%M}"
+        remedy = "give one that clients accept now, or set the clock"
+        raise UnusableFileError(f"{certificate} {period} UTC, and it is {now:%Y-%m-%d %H:%M}; {remedy}")
     return own
+
+
+def _reason(error: Exception) -> str:
+    reason = getattr(error, "reason", None)
+    return reason.replace("_", " ").lower() if reason else str(error)
 
 
 def _names(certificate: x509.Certificate) -> tuple[str, ...]:
