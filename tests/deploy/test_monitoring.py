@@ -28,15 +28,13 @@ def test_every_alert_has_a_severity_and_its_section_of_the_runbook() -> None:
     sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
     assert list(sections) == sorted(sections, key=[rule["alert"] for rule in RULES].index)
     assert len(RULES) == len(sections)
-    assert REMEDIES.keys() <= sections.keys()
+    assert {rule["alert"] for rule in RULES if "remedy" in rule["annotations"]} == REMEDIES.keys()
     for rule in RULES:
         assert rule.keys() <= RULE_FIELDS
         assert rule["labels"]["severity"] in ("critical", "warning")
         # A heading's anchor is its text in small letters.
         assert rule["annotations"]["runbook_url"] == f"docs/runbook.md#{rule['alert'].lower()}"
         assert {"summary", "description"} < rule["annotations"].keys()
-        # The status page and `aclgrad status` say the same.
-        assert rule["annotations"].get("remedy") == REMEDIES.get(rule["alert"])
         assert f"| [{rule['alert']}](#{rule['alert'].lower()}) |" in text
         parts = re.findall(r"^\*\*(Look at|Do)\.\*\* ", sections[rule["alert"]], re.MULTILINE)
         assert parts == ["Look at", "Do"], rule["alert"]

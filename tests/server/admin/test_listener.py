@@ -1,14 +1,11 @@
 """The admin listener answers its pages, and no client keeps it from answering others."""
 
 import http.client
-import resource
 import signal
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -176,43 +173,6 @@ def test_garbage_is_answered_and_not_logged(running: Running, caplog: pytest.Log
         all_of(connection)
     assert running.ask("/livez")[0] == 200
     assert caplog.text == ""
-
-
-@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_UNIX], ids=lambda each: each.name)
-def test_without_files_it_logs_once_and_recovers(
-    running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture, family: socket.AddressFamily
-) -> None:
-    address = {socket.AF_INET: "127.0.0.1:0", socket.AF_UNIX: f"unix:{tmp_path}/admin"}[family]
-    made = AdminListener(address, pages(running.state))
-    host, _, port = made.start().rpartition(":")
-    place = f"{tmp_path}/admin" if family == socket.AF_UNIX else (host, int(port))
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-
-    def ask(connection: socket.socket) -> None:
-        connection.connect(place)
-        connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
-
-    with ExitStack() as stack:
-        stack.callback(made.stop)
-        first, *waiting = (stack.enter_context(socket.socket(family)) for _ in range(20))
-        ask(first)
-        assert all_of(first).startswith(b"HTTP/1.1 200")
-        resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
-        try:
-            for each in waiting:
-                ask(each)
-            wait_until(lambda: bool(caplog.records))
-            # It tries again every second.
-            time.sleep(2.5)
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        told = (
-            "health checks wait for a file: Too many open files; raise the limit of open files (ulimit -n, LimitNOFILE)"
-        )
-        assert [record.getMessage() for record in caplog.records] == [told]
-        for each in waiting:
-            each.settimeout(LIMIT_S)
-            assert all_of(each).startswith(b"HTTP/1.1 200")
 
 
 def test_address_that_cannot_be_used_is_named(running: Running) -> None:

@@ -1,6 +1,6 @@
 """What is wrong with a server, in plain words: rules that look at nothing but its status.
 
-The page, `aclgrad status` and the alerts of deploy/monitoring say the same of it.
+The page and `aclgrad status` show them, and the alerts of deploy/monitoring get their remedies from here.
 """
 
 from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ REMEDIES: Final = {
     "AclgradIdentitiesRefused": "see the audit lines of the log",
     "AclgradLogLinesDropped": "have standard error read faster, or log less (--log-level)",
 }
-"""What to do, by the alert that says so too; docs/runbook.md has a section for each."""
+"""What to do, by alert; docs/runbook.md has a section for each."""
 _NOT_READY: Final = {
     "starting": "wait until the device is open and tested; the log says how far it is",
     "draining": "nothing: calls in flight end, and then the process does",
