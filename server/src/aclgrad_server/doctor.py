@@ -27,12 +27,11 @@ from aclgrad_server.devices.opening import check_streams, open_device, product_o
 from aclgrad_server.devices.probing import probe
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.visible import VISIBLE
-from aclgrad_server.edge.connections import check_socket
 from aclgrad_server.edge.process import FILES_OF_WORKER, check_memory, check_open_files, memory_limit
 from aclgrad_server.edge.tls import open_certificates
 from aclgrad_server.exits import StartError
 from aclgrad_server.files import UnusableFileError
-from aclgrad_server.listen_addresses import UNIX, dangers
+from aclgrad_server.listen_addresses import dangers
 from aclgrad_server.place import share_of
 from aclgrad_server.settings import (
     OFF,
@@ -138,9 +137,6 @@ def _checks(settings: Settings, worker_count: int, runtime: Runtime) -> dict[str
 
     def listeners() -> str:
         hold(settings.listen, worker_count if worker_count > 1 else 0).close()
-        for address in settings.listen:
-            if address.startswith(UNIX):
-                check_socket(address, settings.unix_socket_group)
         return f"free: {' '.join(settings.listen)}"
 
     def admin() -> str:

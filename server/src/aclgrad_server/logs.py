@@ -109,8 +109,8 @@ Form = TextForm | JsonForm
 class LineHandler(QueueHandler):
     """Queues lines for a thread that writes them to a file, in order, and drops those that are too many.
 
-    A line says in their place how many were dropped. The queue is no `Queue`: a destructor that logs in the middle of
-    `put` would wait for the lock of `Queue` for ever.
+    A line after them says how many were dropped. The queue is no `Queue`: a destructor that logs in the middle of `put`
+    would wait for the lock of `Queue` for ever.
     """
 
     def __init__(self, file: int = _STDERR, form: Form | None = None) -> None:
@@ -119,9 +119,9 @@ class LineHandler(QueueHandler):
         super().__init__(queue)
         self.setFormatter(form or TextForm())
         self._lines = queue
-        self.dropped_lines = 0
+        self.dropped_lines = self._told = 0
         # Its thread is a daemon, which never ends if the file's reader stops: nobody calls `stop`.
-        QueueListener(queue, _Writer(self, file)).start()
+        QueueListener(queue, _Writer(file)).start()
 
     def prepare(self, record: logging.LogRecord) -> str:
         return self.format(record)
@@ -130,56 +130,41 @@ class LineHandler(QueueHandler):
         if self._lines.qsize() >= MAX_LINES:
             self.dropped_lines += 1
         else:
-            self._lines.put((record, self.dropped_lines))
+            self._tell_dropped()
+            self._lines.put(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
         # logging itself would write a traceback to standard error, and block.
-        self.enqueue(self.own_line("ERROR", f"a line of {record.pathname}:{record.lineno} cannot be formatted"))
-
-    @property
-    def is_empty(self) -> bool:
-        return self._lines.empty()
-
-    def own_line(self, level: str, text: str) -> str:
-        return self.format(logging.makeLogRecord({"name": __name__, "levelname": level, "msg": text}))
+        self.enqueue(self._own_line("ERROR", f"a line of {record.pathname}:{record.lineno} cannot be formatted"))
 
     def flush(self, limit_s: float = FLUSH_LIMIT_S) -> bool:  # type: ignore[override]
         """Waits, at most for the limit, until everything queued so far is written; says whether it is."""
+        self._tell_dropped()
         reached = threading.Event()
-        self._lines.put((reached, self.dropped_lines))
+        self._lines.put(reached)
         return reached.wait(limit_s)
+
+    def _tell_dropped(self) -> None:
+        if count := self.dropped_lines - self._told:
+            self._told = self.dropped_lines
+            self._lines.put(self._own_line("WARNING", f"{count} log lines were dropped: stderr was not read"))
+
+    def _own_line(self, level: str, text: str) -> str:
+        return self.format(logging.makeLogRecord({"name": __name__, "levelname": level, "msg": text}))
 
 
 class _Writer(logging.Handler):
-    """Writes what a LineHandler has queued."""
+    """Writes lines to the descriptor: a thread that blocks with the lock of `sys.stderr` would prevent an exit."""
 
-    def __init__(self, lines: LineHandler, file: int) -> None:
+    def __init__(self, file: int) -> None:
         super().__init__()
-        self._lines = lines
         self._file = file
-        self._told = 0
 
     def handle(self, record: Any) -> bool:
-        line, dropped = record
-        self._tell_dropped(dropped)
-        if isinstance(line, threading.Event):
-            line.set()
-        else:
-            self._write(line)
-        if self._lines.is_empty:
-            # There may be no later line that notes it.
-            self._tell_dropped(self._lines.dropped_lines)
-        return True
-
-    def _tell_dropped(self, dropped: int) -> None:
-        if dropped > self._told:
-            told = f"{dropped - self._told} log lines were dropped: stderr was not read"
-            self._told = dropped
-            self._write(self._lines.own_line("WARNING", told))
-
-    def _write(self, line: str) -> None:
-        """Writes to the descriptor itself: a thread that blocks with the lock of `sys.stderr` would prevent an exit."""
-        data = f"{line}\n".encode(errors="backslashreplace")
+        if isinstance(record, threading.Event):
+            record.set()
+            return True
+        data = f"{record}\n".encode(errors="backslashreplace")
         while data:
             try:
                 data = data[os.write(self._file, data) :]
@@ -187,7 +172,8 @@ class _Writer(logging.Handler):
                 # Another process that shares the descriptor has made it non-blocking.
                 select.select([], [self._file], [])
             except OSError:
-                return  # closed, or its reader is gone: there is nobody to tell
+                break  # closed, or its reader is gone: there is nobody to tell
+        return True
 
 
 def dropped_lines() -> int:

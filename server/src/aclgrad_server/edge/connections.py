@@ -108,21 +108,6 @@ def _bind(
     return address if is_unix else f"{address.rpartition(':')[0]}:{port}"
 
 
-def check_socket(address: str, group: str | None) -> None:
-    """Raises StartError for a unix socket that could not be made, without making one."""
-    path = _path_of(address)
-    try:
-        is_answered = _is_answered(path)
-    except OSError as error:
-        raise _refused(address, f"{error.strerror or error}; {_REMEDY}") from error
-    if is_answered:
-        raise _refused(address, f"another process does; stop it or {_REMEDY}")
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise _refused(address, f"this user may not write to {path.parent}; {_REMEDY}")
-    if group is not None:
-        _group_id(address, group)
-
-
 def _path_of(address: str) -> Path:
     path = Path(address.removeprefix(_UNIX))
     if not path.parent.is_dir():
