@@ -33,6 +33,8 @@ SCREENS = [
     for scheme in ("light", "dark")
 ]
 
+MIN_CONTRAST = 4.5
+MIN_SIZE = 12
 _PIECES = """
 const background = (element) => {
   for (; element; element = element.parentElement) {
@@ -91,6 +93,15 @@ def fits(browser: Chrome, screen: Screen) -> bool:
     """Whether nothing has to be scrolled sideways."""
     width: int = browser.execute_script("return document.documentElement.scrollWidth")
     return width <= screen.width
+
+
+def check_sight(browser: Chrome, screen: Screen) -> None:
+    """Checks that all text is on the screen and can be read."""
+    assert fits(browser, screen)
+    for each in pieces(browser):
+        assert 0 <= each.left <= each.right <= screen.width, each
+        assert each.contrast >= MIN_CONTRAST, each
+        assert each.size >= MIN_SIZE, each
 
 
 def keep(browser: Chrome, file: Path) -> None:

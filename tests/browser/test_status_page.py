@@ -21,11 +21,9 @@ from aclgrad_server.status.problems import problems_of
 from tests.server.status.statuses import device, failure, status_with
 from tools.serving import Server
 
-from .screens import SCREENS, Screen, fits, keep, pieces
+from .screens import SCREENS, Screen, check_sight, keep
 
 WAIT_S = 60
-MIN_CONTRAST = 4.5
-MIN_SIZE = 12
 CALLS = [(each.spec.name, each.arrays(), each.case.attributes) for each in first_cases(Product.ATLAS_A2)]
 
 
@@ -61,15 +59,6 @@ def wait(browser: Chrome, condition: Callable[[Chrome], object]) -> None:
 def text(browser: Chrome, selector: str) -> str:
     found: str = browser.execute_script("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
     return found
-
-
-def check_sight(browser: Chrome, screen: Screen) -> None:
-    """Checks that all text is on the screen and can be read."""
-    assert fits(browser, screen)
-    for each in pieces(browser):
-        assert 0 <= each.left <= each.right <= screen.width, each
-        assert each.contrast >= MIN_CONTRAST, each
-        assert each.size >= MIN_SIZE, each
 
 
 @pytest.mark.parametrize("screen", SCREENS, ids=str)

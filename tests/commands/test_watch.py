@@ -56,20 +56,18 @@ def address(tmp_path: Path) -> str:
     return f"unix:{tmp_path}/server"
 
 
-def test_without_a_terminal_one_block_follows_the_other(address: str) -> None:
-    with answering(address), watching("--target", address) as process:
-        for _ in range(3):
-            assert ", every 0.1 s" in until(process, "")
-            assert address in until(process, "server: ")
-            until(process, "0 ")
-
-
-def test_a_server_that_goes_and_comes_back(address: str) -> None:
+def test_without_a_terminal_one_block_follows_the_other_also_if_a_server_goes_and_comes_back(address: str) -> None:
     with ExitStack() as life:
         life.enter_context(answering(address))
-        with watching("--target", address) as process:
-            until(process, "server: ")
+        with watching("--target", f"{address},127.0.0.1:1") as process:
+            for _ in range(2):
+                assert ", every 0.1 s" in until(process, "")
+                until(process, f"== {address}")
+                assert address in until(process, "server: ")
+                until(process, "== 127.0.0.1:1")
+                until(process, "does not answer: ServerUnreachableError")
             life.close()
+            until(process, f"== {address}")
             assert "ServerUnreachableError" in until(process, "does not answer: ")
             life.enter_context(answering(address))
             until(process, "server: ")
@@ -83,15 +81,6 @@ def test_json_is_a_line_for_each_look(address: str) -> None:
             life.close()
             told = json.loads(until(process, '{"target"'))
     assert (told["target"], told["error"].partition(":")[0]) == (address, "ServerUnreachableError")
-
-
-def test_several_servers_are_watched_together(address: str) -> None:
-    with answering(address), watching("--target", f"{address},127.0.0.1:1") as process:
-        for _ in range(2):
-            until(process, f"== {address}")
-            until(process, "server: ")
-            until(process, "== 127.0.0.1:1")
-            until(process, "does not answer: ServerUnreachableError")
 
 
 def test_a_terminal_shows_each_look_in_the_same_place(address: str) -> None:

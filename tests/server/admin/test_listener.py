@@ -135,20 +135,17 @@ def test_silent_connections_starve_nobody(running: Running, monkeypatch: pytest.
 @pytest.mark.parametrize(
     "sent", [b"", b"GET /livez HT", b"POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"], ids=len
 )
-def test_slow_client_is_cut_off(running: Running, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+def test_slow_client_is_cut_off_also_if_it_drips(
+    running: Running, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
     monkeypatch.setattr(listener, "CONNECTION_LIMIT_S", 0.2)
-    with running.connect() as connection:
-        connection.sendall(sent)
-        all_of(connection)
-
-
-def test_client_that_drips_is_cut_off(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "CONNECTION_LIMIT_S", 0.2)
-    with running.connect() as connection:
+    with running.connect() as silent, running.connect() as dripping:
+        silent.sendall(sent)
+        all_of(silent)
 
         def is_cut() -> bool:
             try:
-                connection.sendall(b"G")
+                dripping.sendall(b"G")
             except OSError:
                 return True
             return False
