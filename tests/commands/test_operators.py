@@ -78,7 +78,7 @@ def test_json_has_the_fields_of_the_descriptions(run: Run) -> None:
     assert (ceil_mode["kind"], ceil_mode["default"], ceil_mode["required"]) == ("bool", False, False)
 
 
-@pytest.mark.parametrize("command", ["operators", "status"])
+@pytest.mark.parametrize("command", ["operators", "status", "doctor"])
 def test_a_wrong_target_is_exit_code_2(run: Run, command: str) -> None:
     result = run(command, "--target", "nowhere")
     assert (result.exit_code, result.output.count("\n")) == (2, 1)

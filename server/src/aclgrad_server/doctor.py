@@ -5,7 +5,6 @@ import logging
 import multiprocessing
 import os
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
@@ -27,7 +26,7 @@ from aclgrad_server.devices.opening import check_streams, open_device, product_o
 from aclgrad_server.devices.probing import probe
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.visible import VISIBLE
-from aclgrad_server.edge.process import FILES_OF_WORKER, check_memory, check_open_files, memory_limit
+from aclgrad_server.edge.process import FILES_OF_WORKER, check_memory, check_open_files
 from aclgrad_server.edge.tls import open_certificates
 from aclgrad_server.exits import StartError
 from aclgrad_server.files import UnusableFileError
@@ -46,7 +45,6 @@ from aclgrad_server.settings import (
 from aclgrad_server.supervisor.addresses import hold
 from aclgrad_server.supervisor.cards import Runtime, ask_runtime, probes_in_child, workers_of
 
-_DAY_S: Final = 86400
 _INTERRUPTED: Final = 130
 _NO_START: Final = "the server would not start"
 _SEE_CARD: Final = "see npu-smi info, CANN's log and the file of --acl-config"
@@ -111,70 +109,38 @@ def of_settings(settings: Settings, given: Mapping[str, Any], environment: Mappi
 
 def of_start(settings: Settings, worker_count: int, runtime: Runtime) -> Iterator[Row]:
     """Yields what a start would refuse or warn of, all of it at once."""
-    for name, check in _checks(settings, worker_count, runtime).items():
+    on_card = -(-worker_count // len(settings.device or range(runtime.count or 1)))
+    others = worker_count if worker_count > 1 else 0
+    checks: dict[str, Callable[[], object]] = {
+        "--backend": lambda: _shown(settings, runtime),
+        "--listen": lambda: hold(settings.listen, others).close(),
+        "memory": lambda: check_memory(settings.memory_limit_bytes, worker_count),
+        "open files": lambda: check_open_files(FILES_OF_WORKER * others or 1),
+        "--tls-certificate": lambda: open_certificates(settings),
+        "--identities": lambda: settings.identities and read_identities(settings.identities),
+    }
+    if settings.admin != OFF:
+        checks["--admin"] = lambda: check_address(settings.admin)
+    if runtime.count:
+        slots = share_of(settings.streams, on_card)
+        checks["--streams"] = lambda: check_streams(runtime.soc_name, slots, on_card)
+    for name, check in checks.items():
         try:
-            yield passed(f"start: {name}", check())
+            told = check()
+            yield passed(f"start: {name}", told if isinstance(told, str) and told else "can be used")
         except (StartError, UnusableFileError) as error:
             yield failed(f"start: {name}", _shortened(str(error)), _NO_START)
     for danger in dangers(settings.listen, *map(bool, (settings.tls_key, settings.tls_client_ca, settings.identities))):
         yield noted("start: network", danger)
 
 
-def _checks(settings: Settings, worker_count: int, runtime: Runtime) -> dict[str, Callable[[], str]]:
-    """Returns what says how a part of the start would go, or raises the error that would end it."""
-    count = runtime.count
-
-    def backend() -> str:
-        if count is None:
-            raise StartError(runtime.problem)
-        if missing := [index for index in settings.device or (0,) if not 0 <= index < count]:
-            raise StartError(f"there is no device {missing[0]}: the runtime shows {count}; see --device and {VISIBLE}")
-        return f"{runtime_file(settings.backend)} shows {counted(count, 'device')}"
-
-    def streams() -> str:
-        on_card = -(-worker_count // len(settings.device or range(count or 1)))
-        return check_streams(runtime.soc_name, share_of(settings.streams, on_card), on_card)
-
-    def listeners() -> str:
-        hold(settings.listen, worker_count if worker_count > 1 else 0).close()
-        return f"free: {' '.join(settings.listen)}"
-
-    def admin() -> str:
-        if settings.admin != OFF:
-            check_address(settings.admin)
-        return settings.admin
-
-    def memory() -> str:
-        check_memory(settings.memory_limit_bytes, worker_count)
-        return f"{memory_limit(settings.memory_limit_bytes) / 2**20:.0f} MiB"
-
-    def open_files() -> str:
-        return f"at most {check_open_files(FILES_OF_WORKER * worker_count if worker_count > 1 else 1)}"
-
-    def certificate() -> str:
-        if (made := open_certificates(settings)) is None:
-            return "no TLS"
-        days = (made.expires_at - time.time()) / _DAY_S
-        return f"fits its key; for {', '.join(made.names) or 'no name'}, valid for {days:.0f} days"
-
-    def identities() -> str:
-        if settings.identities is None:
-            return "everybody may call"
-        read_identities(settings.identities)
-        return str(settings.identities)
-
-    checks = {
-        "--backend": backend,
-        "--listen": listeners,
-        "--admin": admin,
-        "memory": memory,
-        "open files": open_files,
-        "--tls-certificate": certificate,
-        "--identities": identities,
-    }
-    if count:
-        checks["--streams"] = streams
-    return checks
+def _shown(settings: Settings, runtime: Runtime) -> str:
+    """Says which library shows how many devices; raises StartError without one, or without one of the settings."""
+    if (count := runtime.count) is None:
+        raise StartError(runtime.problem)
+    if missing := [index for index in settings.device or (0,) if not 0 <= index < count]:
+        raise StartError(f"there is no device {missing[0]}: the runtime shows {count}; see --device and {VISIBLE}")
+    return f"{runtime_file(settings.backend)} shows {counted(count, 'device')}"
 
 
 def _of_devices(settings: Settings, cards: Sequence[int], probes: bool) -> Iterator[Row]:
