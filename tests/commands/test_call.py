@@ -102,7 +102,6 @@ def test_json_is_the_only_output(run: Run, grad: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("grad_output=/nowhere.npy",), "No such file"),
         (("grad_output",), "'grad_output' is not NAME=VALUE"),
         (("grad_output={grad}", "grad_output={grad}"), "grad_output is given twice"),
         (("input=4",), "aclgrad call: input is given twice\n"),
@@ -110,8 +109,6 @@ def test_json_is_the_only_output(run: Run, grad: Path) -> None:
         (("grad_output=1,x",), "grad_output=1,x: give a file"),
         (("grad_output={grad}:name",), "leave :name out"),
         (("grad_output={grad}", "-o", "gradient.txt"), "gradient.txt has no known form"),
-        (("grad_output={grad}", "-o", "{grad}"), "exists; give another file, or --force"),
-        (("grad_output={grad}", "sizes=3"), "sizes is not known; adaptive_avg_pool2d_backward takes grad_output, self"),
         (("grad_output={integers}",), "inputs[grad_output].data_type is int64"),
         (("grad_output={text}",), "text.npy cannot be read as an npy file"),
         (("grad_output={broken}",), "text.npz cannot be read as an npz file"),
@@ -207,11 +204,6 @@ def test_a_newer_server_may_know_more_than_this_client(
     assert "kernel_size is not known; adaptive_avg" in run(CALL, "kernel_size=2").output
 
 
-def test_an_attribute_of_another_kind_is_refused(run: Run, grad: Path) -> None:
-    result = run(MAX_POOL, f"grad_output={grad}", "ceil_mode=maybe")
-    assert (result.exit_code, "ceil_mode=maybe: give true or false" in result.output) == (2, True)
-
-
 def test_an_operator_that_is_not_served_is_refused_with_the_one_that_was_meant(run: Run) -> None:
     result = run("call avg_pool9d_backward")
     assert result.exit_code == 2
@@ -219,6 +211,8 @@ def test_an_operator_that_is_not_served_is_refused_with_the_one_that_was_meant(r
 
 
 def test_a_file_is_replaced_by_force_alone(run: Run, grad: Path) -> None:
+    refused = run(CALL, f"grad_output={grad}", "-o", grad)
+    assert (refused.exit_code, "exists; give another file, or --force" in refused.output) == (2, True)
     assert run(CALL, f"grad_output={grad}", "-o", grad, "--force").exit_code == 0
     np.testing.assert_array_equal(np.load(grad), EXPECTED)
 
@@ -234,13 +228,6 @@ def test_the_wait_for_a_server_is_a_variable_too(run: Run, monkeypatch: pytest.M
     for command in ("call pool", "operators", "status", "bench", "check 127.0.0.1:1"):
         result = run(command)
         assert (result.exit_code, "ACLGRAD_CONNECT_TIMEOUT_S is 'soon'" in result.output) == (2, True), result.output
-
-
-def test_a_server_that_is_down_is_exit_code_1(run: Run, grad: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ACLGRAD_CONNECT_TIMEOUT_S", "0")
-    result = run(CALL, f"grad_output={grad}", "--target", "127.0.0.1:1")
-    assert result.exit_code == 1
-    assert "127.0.0.1:1" in result.output
 
 
 @pytest.fixture
@@ -264,6 +251,9 @@ def test_several_gradients_are_written_by_name(
     found = dict(np.load(output)) if form == "npz" else load_file(output)
     assert sorted(found) == ["grad_bias", "grad_input", "grad_weight"]
     np.testing.assert_array_equal(found["grad_bias"], [3, 5, 7])
+    refused = run(*normalised, "-o", tmp_path / "gradient.npy")
+    assert refused.exit_code == 2
+    assert "holds one array, and there are grad_input, grad_weight, grad_bias; give FILE.npz" in refused.output
 
 
 def test_some_gradients_are_asked_for(run: Run, tmp_path: Path, normalised: tuple[str, ...]) -> None:
@@ -276,9 +266,3 @@ def test_some_gradients_are_asked_for(run: Run, tmp_path: Path, normalised: tupl
     refused = run(*normalised, "--want", "grad_biases")
     assert refused.exit_code == 2
     assert "outputs[grad_biases] is not known; call it" in refused.output
-
-
-def test_one_array_holds_no_several_gradients(run: Run, tmp_path: Path, normalised: tuple[str, ...]) -> None:
-    refused = run(*normalised, "-o", tmp_path / "gradient.npy")
-    assert refused.exit_code == 2
-    assert "holds one array, and there are grad_input, grad_weight, grad_bias; give FILE.npz" in refused.output
