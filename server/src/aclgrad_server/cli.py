@@ -26,30 +26,16 @@ from aclgrad_server.supervisor.cards import ask_runtime, probes_in_child, worker
 
 log = logging.getLogger(__name__)
 
-_METAVARS: Final = {
-    "listen": "HOST:PORT|unix:PATH",
-    "admin": "HOST:PORT|off",
-    "backend": "[auto|ascend|host|PATH]",
-    "bytes": "SIZE",
-    "s": "SECONDS",
-    "config": "FILE",
-    "certificate": "FILE",
-    "key": "FILE",
-    "ca": "FILE",
-    "identities": "FILE",
-    "mode": "OCTAL",
-    "group": "NAME",
-}
-"""The unit of a setting, by the last word of its name."""
+_METAVARS: Final = {"Path": "FILE", "ByteSize": "SIZE", "float": "SECONDS", "int": "INTEGER"}
+"""The values of a setting for the help, by a type in its annotation; others are texts."""
 
 
-def _metavar(name: str, annotation: Any) -> str:
-    """Returns a setting's values, or their unit or kind, for the help."""
+def _metavar(annotation: Any) -> str:
     if annotation is bool:
         return "[true|false]"
     if get_origin(annotation) is Literal:
         return f"[{'|'.join(get_args(annotation))}]"
-    return _METAVARS.get(name.rpartition("_")[2], "INTEGER")
+    return next((text for kind, text in _METAVARS.items() if kind in str(annotation)), "TEXT")
 
 
 def _settings_as_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -64,7 +50,7 @@ def _settings_as_options(command: Callable[..., None]) -> Callable[..., None]:
             f"--{name.replace('_', '-')}",
             multiple=repeatable,
             **alone,
-            metavar=_metavar(name, field.annotation),
+            metavar=_metavar(field.annotation),
             help=f"{field.description} [{told}{variable_of(name)}]",
         )(command)
     return command
