@@ -65,6 +65,7 @@ new-operator: ## Write the stubs of an operator that a header declares: SYMBOL=a
 
 generate: $(BIN)/.setup-client $(BIN)/.setup-lint ## Write every file and table that follows from the source: operators, errors, limits, packages, the PrometheusRule
 	$(BIN)/python client/generate.py
+	$(BIN)/python client/first_truths.py
 	$(BIN)/python deploy/prometheus_rule.py
 
 format: $(BIN)/.setup-lint ## Format every source file

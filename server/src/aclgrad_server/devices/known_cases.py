@@ -8,14 +8,14 @@ from typing import Any, Final
 import numpy as np
 
 import aclgrad_native as native
-from aclgrad import reference
 from aclgrad.errors import AclgradError, DeviceLostError, DeviceMemoryError, LimitExceededError
-from aclgrad.operators.cases import TypedCase, arrays_of, first_cases
+from aclgrad.operators.cases import TypedCase, first_cases
 from aclgrad.operators.spec import Tolerance
 from aclgrad.operators.validation import MAX_INT64
 from aclgrad.products import Product
 from aclgrad.tensors import array_of_view, view_of_array
 from aclgrad.tolerances import tolerance_of
+from aclgrad.truths import truths_of
 from aclgrad.wire.messages import OperatorCall, decode_response
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.faults import UnfitDeviceError
@@ -58,8 +58,8 @@ class KnownCase:
         arrays = typed.arrays()
         views = tuple(view_of_array(name, array) for name, array in arrays.items())
         plan = plan_call(OperatorCall(typed.spec.name, views, typed.case.attributes), product, MAX_INT64)
-        truths = arrays_of(reference.define(typed.spec.name, arrays, typed.case.attributes))
-        return cls(typed, plan, truths, tolerance_of(typed.spec, product, arrays, typed.case.attributes))
+        tolerance = tolerance_of(typed.spec, product, arrays, typed.case.attributes)
+        return cls(typed, plan, truths_of(typed, arrays), tolerance)
 
     def __str__(self) -> str:
         return f"{self.typed.spec.symbol} ({self.typed.dtype})"
@@ -109,7 +109,7 @@ class KnownCase:
 
 
 def known_cases(product: Product) -> list[KnownCase]:
-    """Returns the first case of every operator of the product, with every dtype. Definitions are slow."""
+    """Returns the first case of every operator of the product, with every dtype."""
     return [KnownCase.of(typed, product) for typed in first_cases(product, every_dtype=True)]
 
 

@@ -29,7 +29,7 @@ async def self_test(device: Device, product: Product, timeout_s: float, off: Tur
     if the setup is at fault.
     """
     _check_table(native.operator_symbols())
-    # In a thread: definitions are slow, and the event loop already answers health checks.
+    # In a thread: it takes a while, and the event loop already answers health checks.
     cases = await asyncio.to_thread(known_cases, product)
     off = TurnedOff(product) if off is None else off
     try:
