@@ -28,7 +28,6 @@ from aclgrad_server.devices.watch import trim_memory, watch_device
 from aclgrad_server.edge.connections import bind, server_options
 from aclgrad_server.edge.memory import MemoryWatch
 from aclgrad_server.edge.process import check_memory, check_open_files, ensure_open_files, memory_limit
-from aclgrad_server.edge.tls import open_certificates
 from aclgrad_server.exits import StartError
 from aclgrad_server.files import FileWatch, Reloaded, UnusableFileError
 from aclgrad_server.limits import CHECKED_SHARE, MAX_CONNECTIONS, MAX_ROI_WORK, REPLY_BYTES, WORK_PER_S
@@ -150,7 +149,12 @@ class Server:
         """Reads the files of certificates and identities, which are watched from now on."""
         settings, path = self._settings, self._settings.identities
         try:
-            certificates = open_certificates(settings)
+            certificates = None
+            if settings.tls_certificate:
+                # Not at the top: without TLS nobody needs the library of certificates.
+                from aclgrad_server.edge.tls import open_certificates
+
+                certificates = open_certificates(settings)
             count = 1 if self._view.place is None else self._view.place.worker_count
             identities = Reloaded("file of identities", [path], partial(read_identities, path, count)) if path else None
         except UnusableFileError as error:

@@ -15,13 +15,13 @@ from aclgrad_server.devices.opening import Library
 from aclgrad_server.devices.turned_off import TurnedOff
 from aclgrad_server.edge.connections import close_connections
 from aclgrad_server.edge.memory import MemoryWatch
-from aclgrad_server.edge.tls import Certificates
 from aclgrad_server.liveness import Heartbeat, Readiness
 from aclgrad_server.place import Place
 from aclgrad_server.settings import Settings
 from aclgrad_server.statistics import Histogram, RecentCalls
 
 if TYPE_CHECKING:
+    from aclgrad_server.edge.tls import Certificates
     from aclgrad_server.tracing.tracer import Tracer
 
 
@@ -48,7 +48,7 @@ class ServerView:
     memory: MemoryWatch | None = None
     admission: Admission | None = None
     access: Access | None = None
-    certificates: Certificates | None = None
+    certificates: "Certificates | None" = None
     product: Product | None = None
     library: Library | None = None
     device: Device | None = None

@@ -7,7 +7,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from aclgrad_server.admin import page
 from aclgrad_server.admin.metrics import Metrics
 from aclgrad_server.liveness import Readiness
 from aclgrad_server.server_view import ServerView
@@ -24,7 +23,7 @@ def pages(view: ServerView) -> list[Route]:
     # Everybody may read the page, so it says nothing of the machine if calls need an identity.
     with_private = view.settings.identities is None
     table: dict[str, Page] = {
-        "/": lambda: HTMLResponse(page.render(server_status(view, with_private)), headers=page.HEADERS),
+        "/": lambda: _status_page(view, with_private),
         "/livez": lambda: _answer("alive", heartbeat.failure()),
         "/readyz": lambda: _answer("ready", heartbeat.failure() or readiness.reason),
         "/metrics": lambda: Response(metrics.text(), headers=NO_STORE, media_type=metrics.media_type),
@@ -43,6 +42,13 @@ def _route(path: str, answer: Page) -> Route:
         return answer()
 
     return Route(path, serve)
+
+
+def _status_page(view: ServerView, with_private: bool) -> Response:
+    # Not at the top: the template takes a tenth of a server's start, and few are asked for the page.
+    from aclgrad_server.admin import page
+
+    return HTMLResponse(page.render(server_status(view, with_private)), headers=page.HEADERS)
 
 
 def _state(failure: str | None, readiness: Readiness) -> dict[str, Any]:

@@ -12,15 +12,17 @@ import weakref
 from collections.abc import Sequence, Set
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 import grpc
 
 from aclgrad_server import limits
-from aclgrad_server.edge.tls import Certificates
 from aclgrad_server.exits import StartError
 from aclgrad_server.settings import Settings
+
+if TYPE_CHECKING:
+    from aclgrad_server.edge.tls import Certificates
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +79,7 @@ AnyServer = grpc.Server | grpc.aio.Server
 def bind(
     server: AnyServer,
     addresses: Sequence[str],
-    certificates: Certificates | None = None,
+    certificates: "Certificates | None" = None,
     socket_mode: int | None = None,
     socket_group: str | None = None,
 ) -> tuple[str, ...]:
@@ -90,7 +92,7 @@ def bind(
 
 
 def _bind(
-    server: AnyServer, address: str, certificates: Certificates | None, mode: int | None, group: str | None
+    server: AnyServer, address: str, certificates: "Certificates | None", mode: int | None, group: str | None
 ) -> str:
     is_unix = address.startswith(_UNIX)
     if is_unix:

@@ -11,7 +11,6 @@ from starlette.routing import Route
 
 from aclgrad.host_status import DOES_NOT_ANSWER, WorkerAnswer, merge
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad_server.admin import page
 from aclgrad_server.supervisor.answers import ask
 from aclgrad_server.supervisor.metrics import WorkerMetrics, merged
 from aclgrad_server.supervisor.worker import State, Worker
@@ -43,6 +42,8 @@ def pages(supervisor: "Supervisor") -> list[Route]:
         return Response(text, headers=NO_STORE, media_type=CONTENT_TYPE_LATEST)
 
     async def status() -> Response:
+        from aclgrad_server.admin import page  # not at the top, as in the pages of a server
+
         answers = await asyncio.gather(*(_status_of(worker, supervisor) for worker in supervisor.workers))
         return HTMLResponse(page.render(merge(answers)), headers=page.HEADERS)
 
