@@ -357,8 +357,8 @@ class FakeContext:
 
     def end(self) -> None:
         """The reply has left, or the client has gone."""
-        for callback in self._callbacks:
-            callback(self)
+        while self._callbacks:
+            self._callbacks.pop(0)(self)
 
 
 def runner_of(

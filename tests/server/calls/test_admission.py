@@ -10,6 +10,8 @@ from aclgrad_server.calls.gate import Bounds, Claim
 from aclgrad_server.limits import ASKING_S, LONGEST_PAUSE_S, RECEIVE_BYTES_PER_S
 from tests.server.fakes import Clock, begun, settle
 
+pytestmark = pytest.mark.claims
+
 A, B, C = "ipv4:192.0.2.1", "ipv4:192.0.2.2", "unix"
 
 

@@ -11,6 +11,8 @@ from tests.server.fakes import Clock, begun, settle
 
 A, B = "identity:a", "identity:b"
 
+pytestmark = pytest.mark.claims
+
 
 def admission_for(bounds: dict[str, Bounds], *arguments: object) -> Admission:
     return Admission(*arguments, bounds=lambda caller: bounds.get(caller, Bounds()))  # type: ignore[arg-type]

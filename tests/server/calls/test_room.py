@@ -10,6 +10,8 @@ from aclgrad_server.limits import MAX_WAITING_SMALL_CALLS, SMALL_BYTES, SMALL_S,
 from tests.server.calls.test_admission import A, B
 from tests.server.fakes import Clock, begun, settle
 
+pytestmark = pytest.mark.claims
+
 
 def admission_of(places: int = 2, waiting: int = 4, clock: Clock | None = None) -> Admission:
     return Admission(places, waiting, 1000, clock or Clock(), reply_limit=1000)

@@ -120,6 +120,7 @@ async def test_a_call_whose_workspace_is_not_free_is_busy_and_the_next_one_waits
     assert runner.admission.occupancy() == Occupancy(0, 0, 0)
 
 
+@pytest.mark.claims
 async def test_a_workspace_is_not_taken_from_those_who_wait() -> None:
     admission = Admission(4, 4, 100)
     held = await admission.memory("a", 60)
