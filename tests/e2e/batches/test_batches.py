@@ -43,17 +43,6 @@ def test_a_batch_of_one_call_many_times(channel: grpc.Channel, count: int) -> No
     assert execute_batch(channel, [POOLING] * count) == [execute(channel, POOLING)] * count
 
 
-@pytest.mark.parametrize("place", [0, 31, 63])
-def test_one_bad_call_among_63_good(channel: grpc.Channel, place: int) -> None:
-    calls = [POOLING] * 64
-    calls[place] = BAD
-    results = execute_batch(channel, calls)
-    error = results.pop(place)
-    assert isinstance(error, aclgrad.InvalidFieldError)
-    assert error.request_id
-    assert results == [execute(channel, POOLING)] * 63
-
-
 def test_errors_are_those_of_unary_calls(channel: grpc.Channel) -> None:
     indices = SMALL["max_unpool3d_backward"]
     beyond = tuple(

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 
 import grpc
 import numpy as np
@@ -127,28 +126,3 @@ def test_others_go_on_beside_many_that_stall(shared_server: Server, objects: Obj
         for each in calls:
             with pytest.raises(grpc.RpcError):
                 list(each)
-
-
-@pytest.mark.parametrize("count", [0, 2])
-def test_a_client_that_stalls_is_cut_with_the_reason(brisk_server: Server, count: int) -> None:
-    stalled = Stalled(count)
-    with open_channel(brisk_server) as channel, pytest.raises(grpc.RpcError) as caught:
-        next(open_chunked(channel, stalled, timeout_s=None))
-    stalled.release()
-    error = error_of(caught.value)
-    assert isinstance(error, aclgrad.ClientTooSlowError)
-    assert "--client-timeout-s" in error.message
-    assert_idle(brisk_server)
-
-
-def read_the_first_message_alone(server: Server) -> None:
-    with open_channel(server) as channel:
-        replies = open_chunked(channel, chunked_messages(LARGE, ["grad_output"], 2**20), timeout_s=None)
-        # On a busy machine even the first may come too late.
-        with suppress(grpc.RpcError):
-            next(replies)
-        assert_idle(server)
-
-
-def test_a_client_that_stalls_while_it_reads_loses_its_connection(brisk_server: Server) -> None:
-    read_the_first_message_alone(brisk_server)

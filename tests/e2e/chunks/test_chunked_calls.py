@@ -33,13 +33,6 @@ def channel(shared_server: Server) -> Iterator[grpc.Channel]:
         yield channel
 
 
-@slow
-@pytest.mark.parametrize("chunk_bytes", [1021, 2**20])
-def test_every_case_in_chunks(channel: grpc.Channel, chunk_bytes: int) -> None:
-    for name, call in CALLS.items():
-        assert execute_chunked(channel, call, chunk_bytes=chunk_bytes) == execute(channel, call), name
-
-
 @pytest.mark.parametrize("chunk_bytes", [7, *(pytest.param(size, marks=slow) for size in (1, 3, 64))])
 def test_chunks_need_not_end_with_an_element(channel: grpc.Channel, chunk_bytes: int) -> None:
     for operator in OPERATORS:

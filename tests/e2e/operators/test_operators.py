@@ -1,50 +1,29 @@
 """Every operator, remotely: the gradient is the one that the definition gives."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
-import pytest
 
-from aclgrad.operators.cases import TypedCase, first_cases, typed_cases
-from aclgrad.operators.catalogue import OPERATORS
+import aclgrad
+from aclgrad.operators.cases import first_cases
 from aclgrad.products import Product
 from tests.bounds import assert_near
 from tools.calling import AnyClient, maybe_await
 from tools.serving import Server
 
 FIRST = {str(typed): typed for typed in first_cases(Product.ATLAS_A2, every_dtype=True)}
-CASES = FIRST | {str(typed): typed for typed in typed_cases(Product.ATLAS_A2)}
-"""By their text, which is that of one case with one dtype."""
 
 
-def assert_close(gradients: Any, typed: TypedCase) -> None:
-    assert_near(typed, gradients, Product.ATLAS_A2)
-
-
-@pytest.mark.parametrize("operator", OPERATORS)
-async def test_gradients_of_the_named_method(client: AnyClient, operator: str) -> None:
-    """With unread inputs as shapes."""
-    for typed in FIRST.values():
-        if typed.spec.name == operator:
+def test_gradients_of_the_named_methods(server: Server) -> None:
+    """With unread inputs as shapes. tests/abi has all cases."""
+    with aclgrad.Client(server.address) as client:
+        for typed in FIRST.values():
             arrays = typed.arrays()
             arguments = {
                 each.python_name: arrays[each.name].shape if each.unread_on is not None else arrays[each.name]
                 for each in typed.spec.inputs
                 if each.name in arrays
             }
-            assert_close(await maybe_await(getattr(client, operator)(**arguments, **typed.case.attributes)), typed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("operator", OPERATORS)
-async def test_gradients_of_every_case_with_every_input_as_an_array(
-    connect: Callable[..., AnyClient], server: Server, operator: str
-) -> None:
-    client = connect(server.address, shape_only=False)
-    for typed in CASES.values():
-        if typed.spec.name == operator:
-            assert_close(await maybe_await(client.execute(operator, typed.arrays(), typed.case.attributes)), typed)
+            found = getattr(client, typed.spec.name)(**arguments, **typed.case.attributes)
+            assert_near(typed, found, Product.ATLAS_A2)
 
 
 async def test_adaptive_average_pooling_by_hand(client: AnyClient) -> None:

@@ -10,7 +10,6 @@ import pytest
 from aclgrad.operators.cases import TypedCase, first_cases
 from aclgrad.products import Product
 from aclgrad.wire import shared_memory
-from tests.bounds import assert_near
 from tools.calling import AnyClient, maybe_await
 from tools.serving import Server
 
@@ -51,7 +50,6 @@ async def test_every_choice(
     for typed in SEVERAL:
         call = typed.spec.name, typed.arrays(), typed.case.attributes
         everything = await maybe_await(plain.execute(*call))
-        assert_near(typed, everything, Product.ATLAS_A2)
         for wanted in choices_of(typed):
             check(await maybe_await(client.execute(*call, outputs=wanted[::-1])), everything, wanted)
             out = tuple(

@@ -93,12 +93,6 @@ def test_an_operator_that_answers_wrongly_is_turned_off(tmp_path: Path) -> None:
     assert record.read_text().split() == ["reset", "finalize"]
 
 
-@pytest.mark.slow
-def test_an_operator_that_the_library_lacks_is_turned_off(tmp_path: Path) -> None:
-    with Server("--backend", str(shims.without(tmp_path, SYMBOL))) as server:
-        assert_serves_all_but_the_wrong_one(server, "the server's device library lacks it")
-
-
 def assert_never_ready(admin: str, why: str) -> None:
     wait_until(lambda: ask(admin, "/readyz") == (503, f"not ready: {why}\n"))
     assert ask(admin, "/livez") == (200, "alive\n")

@@ -1,6 +1,8 @@
 """How a server starts, and how it says that it cannot; wrong settings: tests/server/test_setting_errors.py."""
 
+import fcntl
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -110,6 +112,19 @@ def test_addresses_that_cannot_be_had_are_explained(tmp_path: Path) -> None:
     # The core of gRPC would write to standard error by itself, and wait for whoever reads that.
     assert "add_port" not in finished.stderr
     assert "Traceback" not in finished.stderr
+
+
+@slow
+def test_start_that_fails_ends_although_nobody_reads_why() -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"x" * fcntl.fcntl(writer, fcntl.F_GETPIPE_SZ))
+    try:
+        flags = command("--backend", "host", "--listen", "127.0.0.1:0", "--device", "9")
+        done = subprocess.run(flags, env=clean_environment(), stderr=writer, timeout=60, check=False)
+        assert done.returncode == 1
+    finally:
+        os.close(reader)
+        os.close(writer)
 
 
 @slow

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent import futures
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -20,10 +19,9 @@ from tests.client.scripted_service import end
 from tests.e2e.admin_pages import value
 from tests.e2e.fault_plans import once
 from tests.e2e.workers.hosts import CALL, Host
-from tools.authority import write_identities
 from tools.calling import wait_until
 from tools.raw_calls import SERVICE, TIMEOUT_S
-from tools.serving import Server, write_host_config
+from tools.serving import Server
 
 pytestmark = once
 
@@ -196,30 +194,6 @@ def test_no_call_is_lost_while_a_worker_drains(host: Host) -> None:
     assert set(outcomes) == {"OK"}
 
 
-@pytest.mark.slow
-def test_slow_server_gets_fewer_calls(tmp_path: Path) -> None:
-    """Its replies say how much it makes of its places. The share is a matter of seconds, and of both servers' load."""
-    kernels = [{"kind": "hang", "at": 1, "count": 10**9, "duration_ms": 50}]
-    with Server("--acl-config", write_host_config(tmp_path, faults=kernels)) as slow, Server() as fast:
-        ports = [int(each.address.rpartition(":")[2]) for each in (slow, fast)]
-        with balanced(ports, SERVICE.strip("/")) as execute:
-            execute(encode_request(CALL), timeout=TIMEOUT_S, wait_for_ready=True)
-            with calling(execute, threads=8) as outcomes:
-
-                def made() -> list[float]:
-                    return [value(each.admin, CALLS, method="ExecuteOperator") or 0 for each in (slow, fast)]
-
-                def share_of_slow() -> float:
-                    """Returns its part of some hundred calls."""
-                    before = made()
-                    wait_until(lambda: made()[1] > before[1] + 500)
-                    after = made()
-                    return (after[0] - before[0]) / (sum(after) - sum(before))
-
-                wait_until(lambda: share_of_slow() < 0.1)
-    assert set(outcomes) == {"OK"}
-
-
 def test_id_survives_a_restart_of_a_worker_and_not_one_of_the_host(host: Host) -> None:
     told = host_of(host.address)
     before = host.worker(0).pid
@@ -228,26 +202,3 @@ def test_id_survives_a_restart_of_a_worker_and_not_one_of_the_host(host: Host) -
     host.wait_until_whole()
     assert host.worker(0).pid != before
     assert host_of(host.worker_addresses[0]) == told
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_host_that_is_started_anew_has_another_id(tmp_path: Path) -> None:
-    """On the same ports; and who may execute is told, with a token as without."""
-    identities = write_identities(tmp_path / "identities.toml", {"trainer": {"token": TOKEN}})
-    with Host("--identities", identities) as first:
-        told = host_of(first.address, ("authorization", f"Bearer {TOKEN}"))
-        with pytest.raises(grpc.RpcError) as caught:
-            host_of(first.address)
-        assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
-    with Host("--identities", identities, listen=(first.address,)) as second:
-        again = host_of(second.address, ("authorization", f"Bearer {TOKEN}"))
-        if second.worker_addresses == first.worker_addresses:
-            with (
-                balanced(list(told.listeners[0].worker_ports), told.id) as execute,
-                pytest.raises(grpc.RpcError) as caught,
-            ):
-                execute(encode_request(CALL), timeout=TIMEOUT_S)
-            assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-    assert len(again.id) == 32
-    assert again.id != told.id

@@ -10,7 +10,6 @@ import psutil
 import pytest
 
 import aclgrad
-from aclgrad_server.exits import EXIT_UNDRAINED
 from tests.e2e.admin_pages import ask, hanging_kernel
 from tests.e2e.fault_plans import once
 from tests.e2e.workers.hosts import (
@@ -20,9 +19,7 @@ from tests.e2e.workers.hosts import (
     children_of,
     starting_host,
     wait_for_end,
-    worker_of,
 )
-from tests.native import shims
 from tools.calling import calls_in, wait_until
 from tools.serving import Server, announced
 
@@ -64,15 +61,6 @@ def test_sigterm_lets_calls_end(tmp_path: Path) -> None:
         assert "SIGHUP is ignored" in host.log
 
 
-def test_destructors_that_crash_after_a_clean_stop_change_no_exit_code(tmp_path: Path) -> None:
-    """As those of CANN's libraries do."""
-    crashing = "#include <cstdlib>\nstruct AtExit { ~AtExit() { std::abort(); } } at_exit;"
-    with Host("--backend", str(shims.build(tmp_path, crashing, whole=True))) as host:
-        host.ask_to_stop()
-        assert host.exit_code() == 0
-        assert "Aborted" not in host.log
-
-
 @pytest.mark.long
 def test_sigterm_to_every_process_lets_calls_end(tmp_path: Path) -> None:
     """As systemd sends it to a service: a worker gets another one from its supervisor."""
@@ -91,20 +79,6 @@ def test_sigterm_to_every_process_lets_calls_end(tmp_path: Path) -> None:
         assert end_of(host, processes) == 0
 
 
-def test_call_that_does_not_end_in_time_is_told_by_the_exit_code(tmp_path: Path) -> None:
-    config = hanging_kernel(tmp_path, 30_000)
-    with (
-        Host("--acl-config", config, "--drain-timeout-s", "0.2") as host,
-        aclgrad.Client(host.worker_addresses[0], retries=0) as client,
-        ThreadPoolExecutor(1) as thread,
-    ):
-        processes = children_of(host.process_id)
-        call = begin_slow_call(client, thread)
-        host.ask_to_stop()
-        assert isinstance(call.exception(60), aclgrad.AclgradError)
-        assert end_of(host, processes) == EXIT_UNDRAINED
-
-
 def test_ctrl_c_drains_once(tmp_path: Path) -> None:
     """A terminal sends SIGINT to all processes of its foreground: workers are not among them."""
     log = tmp_path / "log"
@@ -118,26 +92,6 @@ def test_ctrl_c_drains_once(tmp_path: Path) -> None:
             call = begin_slow_call(client, thread)
             os.killpg(process.pid, signal.SIGINT)
             np.testing.assert_array_equal(call.result(60), QUARTERS)
-        assert process.wait(60) == 0
-        assert not any(each.is_running() for each in processes)
-    assert "Traceback" not in log.read_text()
-
-
-WHEN = {
-    "before_the_workers": "",
-    "as_the_workers_start": "starting 2 workers",
-    "as_a_device_opens": "opened device 0",
-    "as_a_worker_is_ready": "serving version",
-}
-
-
-@pytest.mark.parametrize("told", WHEN.values(), ids=WHEN)
-def test_stop_while_starting(tmp_path: Path, told: str) -> None:
-    log = tmp_path / "log"
-    with starting_host(log) as (process, _):
-        wait_until(lambda: told in log.read_text())
-        processes = children_of(process.pid)
-        process.terminate()
         assert process.wait(60) == 0
         assert not any(each.is_running() for each in processes)
     assert "Traceback" not in log.read_text()
@@ -177,32 +131,3 @@ def test_call_that_runs_when_the_supervisor_is_killed_is_answered(tmp_path: Path
             np.testing.assert_array_equal(call.result(60), QUARTERS)
         process.wait(60)
         wait_for_end(*processes)
-
-
-def test_second_signal_ends_all_at_once(tmp_path: Path) -> None:
-    config = hanging_kernel(tmp_path, 30_000)
-    with (
-        Host("--acl-config", config) as host,
-        aclgrad.Client(host.worker_addresses[0], retries=0) as client,
-        ThreadPoolExecutor(1) as thread,
-    ):
-        processes = children_of(host.process_id)
-        call = begin_slow_call(client, thread)
-        host.ask_to_stop()
-        wait_until(lambda: "stopping the workers" in host.log)
-        host.ask_to_stop()
-        assert host.exit_code() == 128 + signal.SIGTERM
-        wait_for_end(*processes, timeout_s=10)
-        assert isinstance(call.exception(60), aclgrad.AclgradError)
-
-
-def test_nobody_has_to_read_the_addresses(tmp_path: Path) -> None:
-    """As of `aclgrad-server | head -1`."""
-    log = tmp_path / "log"
-    with starting_host(log) as (process, admin):
-        process.stdout.close()
-        wait_until(lambda: ask(admin, "/readyz") == (200, "ready\nworker 0: ready\nworker 1: ready\n"))
-        assert "starts again" not in log.read_text()
-        assert worker_of(process.pid, 0).is_running()
-        process.terminate()
-        assert process.wait(60) == 0

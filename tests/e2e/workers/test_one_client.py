@@ -165,27 +165,6 @@ def test_worker_that_is_killed_costs_no_call(host: Host) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.long
-@pytest.mark.parametrize("way", ["host", "list"])
-def test_worker_that_is_stopped_costs_no_call(host: Host, way: str) -> None:
-    """It takes connections, calls and looks, and says nothing, until its supervisor kills it."""
-    reports: list[CallReport] = []
-    target = host.address if way == "host" else list(host.worker_addresses)
-    with under_load(target, reports) as errors:
-        before = host.worker(1).pid
-        host.send_to_worker(1, signal.SIGSTOP)
-        # One attempt limit later nobody waits for it any more, though it is still there.
-        wait_until(lambda: any(report.retries for report in reports), 30)
-        start = len(reports)
-        wait_until(lambda: len(reports) > start + 200 or bool(errors), 30)
-        assert not any(report.retries for report in reports[start + 100 :])
-        wait_until(lambda: host.workers != BOTH, 60)
-        host.wait_until_whole()
-        assert host.worker(1).pid != before
-    assert errors == []
-
-
-@pytest.mark.slow
 def test_renewal_under_load_costs_no_call(host: Host) -> None:
     """SIGHUP starts one worker after the other anew: each drains, and says so before it refuses."""
     reports: list[CallReport] = []

@@ -1,7 +1,5 @@
 """Workers that stop, get other settings, or have a card that fails; and servers that need a certificate or a token."""
 
-import re
-import shutil
 import signal
 import time
 from pathlib import Path
@@ -11,14 +9,13 @@ import pytest
 
 import aclgrad
 from tests.e2e.admin_pages import ask, value
-from tests.e2e.fault_plans import once, write_config
+from tests.e2e.fault_plans import once
 from tests.e2e.workers.hosts import (
     GRAD,
     Host,
     assert_computes,
     calling,
     children_of,
-    starting_host,
     text_of,
     worker_behind,
 )
@@ -48,27 +45,6 @@ def test_stopped_worker_is_killed_and_back_and_costs_its_sibling_nothing() -> No
         assert "worker 1 is not alive since 10 s: SIGABRT has it write its stacks" in host.log
         assert "worker 1 ended with signal 9" in host.log
         assert value(host.admin, "aclgrad_worker_restarts_total", worker="1") == 1
-
-
-@pytest.mark.long
-def test_workers_whose_sockets_were_cleared_away_come_back(tmp_path: Path) -> None:
-    """As by what clears /tmp of old files: their supervisor cannot see them any more, and starts others."""
-    with Host(TMPDIR=str(tmp_path)) as host:
-        (folder,) = tmp_path.glob("aclgrad-*")
-        shutil.rmtree(folder)
-        wait_until(lambda: host.log.count("ended with signal") == 2)
-        host.wait_until_whole()
-        assert_computes(host.address)
-        assert folder.stat().st_mode & 0o777 == 0o700
-
-
-def test_worker_that_can_writes_its_stacks() -> None:
-    with Host() as host:
-        host.send_to_worker(0, signal.SIGABRT)
-        wait_until(lambda: "worker 0 ended with signal 6" in host.log)
-        host.wait_until_whole()
-        # In pieces, among which others may write.
-        assert re.search(r"Fatal Python error: .*?Aborted", host.log, re.DOTALL)
 
 
 @pytest.mark.long
@@ -119,40 +95,6 @@ def test_renewals_bring_new_settings_without_a_gap_and_bad_ones_none(tmp_path: P
             assert f"SIGHUP: the workers keep their settings: {told}" in host.log
         assert running_limits() == [3, 3]
         assert {each.pid for each in children_of(host.process_id)} == last
-
-
-def test_renewal_by_settings_that_no_worker_starts_with_costs_one_alone(tmp_path: Path) -> None:
-    """They contradict nothing that the supervisor knows; a later renewal by good ones brings it back."""
-    file = tmp_path / "aclgrad.toml"
-    file.write_text("")
-    with Host("--config", str(file)) as host:
-        file.write_text(f'identities = "{tmp_path}/nowhere"\n')
-        host.send(signal.SIGHUP)
-        wait_until(lambda: "SIGHUP: worker 0 is not ready again; those after it keep their settings" in host.log)
-        assert host.workers == ["worker 0: not ready: given up: exit code 1", "worker 1: ready"]
-        assert_computes(host.address)
-        file.write_text("")
-        host.send(signal.SIGHUP)
-        host.wait_until_whole()
-        assert_computes(host.worker_addresses[0])
-
-
-def test_unfit_card_keeps_its_workers_alive_and_not_ready(tmp_path: Path) -> None:
-    """A new process would find the same card."""
-    config = write_config(tmp_path, {"kind": "launch_error", "at": 1, "code": 507015}, faults_after_launches=0)
-    log = tmp_path / "log"
-    with starting_host(log, "--acl-config", config, changes="pool_pass_through") as (process, admin):
-        wait_until(lambda: log.read_text().count("; never ready: look at the card") == 2)
-        processes = children_of(process.pid)
-        assert ask(admin, "/readyz")[0] == 503
-        wait_until(lambda: ask(admin, "/readyz")[1].count("not ready: device 0") == 2)
-        assert ask(admin, "/livez") == (200, "alive\n")
-        assert value(admin, "aclgrad_worker_restarts_total") == 0
-        assert value(admin, "aclgrad_worker_up") == 2
-        assert all(each.is_running() for each in processes)
-        process.terminate()
-        assert process.wait(60) == 0
-        assert process.stdout.read() == ""
 
 
 def test_certificates_and_tokens_are_asked_for_at_every_address(tmp_path: Path) -> None:

@@ -93,6 +93,10 @@ BAD_CHUNKS = {
     "empty": ([chunk(0, b"")], "has an empty chunk at byte 0"),
     "too_long": ([chunk(0, GRADIENT + b"x")], "has a chunk of 65 bytes at byte 0 of 64"),
     "too_long_at_the_end": ([FIRST, chunk(20, GRADIENT[20:] + b"x")], "has a chunk of 45 bytes at byte 20 of 64"),
+    "negative_tensor": ([chunk(0, b"x", -1)], "has a chunk of tensor -1"),
+    "negative_offset": ([chunk(-4, b"x")], "at byte -4, but tensor 0 continues at 0"),
+    "largest_offset": ([chunk(2**63 - 1, b"x")], f"at byte {2**63 - 1}, but tensor 0 continues at 0"),
+    "cut_short": ([FIRST[:-1]], ""),
     "too_large": ([chunk(0, bytes(MAX_CHUNK_BYTES + 1))], f"the limit is {MAX_CHUNK_BYTES}"),
     "too_many": ([FIRST, *REST, chunk(64, b"x")], "has more chunks than its inputs take"),
     "second_header": ([FIRST, header()], "nothing but chunks may come"),
@@ -105,6 +109,31 @@ async def test_bad_chunks_are_refused(messages: list[bytes], told: str) -> None:
     error = await Server().refuse(header(), *messages)
     assert isinstance(error, errors.RequestError)
     assert told in str(error)
+
+
+SELF = tensor("self", 1, 6, 6)
+NAMES = ("grad_output", "self")
+WRONG_HEADERS = {
+    "petabyte": ([tensor(name, 1, 2**24, 2**24) for name in NAMES], NAMES, 256, "call"),
+    "overflowing": ([tensor(name, 2**62, 2**62, 2**62) for name in NAMES], NAMES, 256, "inputs[grad_output].shape"),
+    "unknown_name": ([tensor(NAMES[0], *SHAPE), SELF], ("grad_output", "other"), 256, "header.chunked_inputs"),
+    "name_twice": ([tensor(NAMES[0], *SHAPE), SELF], ("self", "self"), 256, "header.chunked_inputs"),
+    "both_ways": ([tensor(NAMES[0], *SHAPE, data=GRADIENT), SELF], NAMES[:1], 256, "inputs[grad_output]"),
+    "missing_values": ([tensor(NAMES[0], *SHAPE), SELF], ("self",), 256, "inputs[grad_output].data"),
+    "negative_chunks": ([tensor(NAMES[0], *SHAPE), SELF], NAMES, -1, "header.chunk_size_bytes"),
+    "large_chunks": ([tensor(NAMES[0], *SHAPE), SELF], NAMES, MAX_CHUNK_BYTES + 1, "header.chunk_size_bytes"),
+    "many_names": ([tensor(f"n{i}", 1) for i in range(9000)], [f"n{i}" for i in range(9000)], 256, None),
+}
+
+
+@pytest.mark.parametrize(("inputs", "chunked", "chunk_bytes", "field"), WRONG_HEADERS.values(), ids=WRONG_HEADERS)
+async def test_header_that_cannot_be_kept_names_its_field(
+    inputs: list[TensorView], chunked: Sequence[str], chunk_bytes: int, field: str | None
+) -> None:
+    call = OperatorCall("adaptive_avg_pool2d_backward", tuple(inputs), {})
+    error = await Server().refuse(encode_header(call, chunked, chunk_bytes))
+    assert isinstance(error, errors.InvalidFieldError | errors.LimitExceededError)
+    assert field is None or error.field == field
 
 
 async def test_a_client_that_goes_between_two_chunks_is_cancelled_and_sent_nothing_wrong() -> None:
