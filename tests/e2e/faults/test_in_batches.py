@@ -57,17 +57,6 @@ def test_a_fault_fails_one_call_of_the_batch(
         assert server.misuse == ""
 
 
-@pytest.mark.slow
-def test_a_lost_device_is_told_to_every_call_that_it_left_unanswered(tmp_path: Path) -> None:
-    with FaultyServer(tmp_path, {"kind": "launch_error", "at": 4, "code": 507015}) as server:
-        with open_channel(server) as channel:
-            results = execute_batch(channel, CALLS)
-        errors = errors_among(results)
-        assert errors
-        assert all(isinstance(error, aclgrad.DeviceLostError) and error.retry_after_s for error in errors)
-        assert server.exit_code() == 4
-
-
 def errors_among(results: list[bytes | aclgrad.AclgradError]) -> list[aclgrad.AclgradError]:
     """Returns the errors; every gradient is right."""
     for each in results:

@@ -1,7 +1,6 @@
 """A call that is given up while its kernel runs takes nothing from the calls after it."""
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -47,25 +46,3 @@ def test_a_kernel_that_never_ends_is_found_without_another_call(tmp_path: Path) 
         give_up(client)
         assert server.exit_code() == 4
         assert re.search(r"device 0 (is lost|after the loss): .*the stream was still at work after \d+ ms", server.log)
-
-
-@pytest.mark.slow
-def test_a_loss_is_told_to_calls_whose_own_kernel_hangs_and_to_those_that_wait(tmp_path: Path) -> None:
-    """They would wait for a minute more, and nothing wakes them."""
-    flags = (*hanging(tmp_path, 2), "--streams", "2", "--hang-timeout-s", HANG_S)
-    with (
-        Server(*flags) as server,
-        aclgrad.Client(server.address, retries=0) as client,
-        ThreadPoolExecutor(4) as threads,
-    ):
-        patient = [threads.submit(client.adaptive_avg_pool2d_backward, *SMALL, timeout_s=60)]
-        wait_until(lambda: client.server_status().queue.small_running_count == 1)
-        give_up(client)
-        patient += [threads.submit(client.adaptive_avg_pool2d_backward, *SMALL, timeout_s=60) for _ in range(3)]
-        for call in patient:
-            error = call.exception(60)
-            # The draining of the server may be what a client meets first.
-            assert isinstance(error, aclgrad.DeviceLostError | aclgrad.RetryableError), error
-            assert error.retry_after_s or isinstance(error, aclgrad.ConnectionLostError)
-        assert isinstance(patient[0].exception(), aclgrad.DeviceLostError)
-        assert server.exit_code() == 4

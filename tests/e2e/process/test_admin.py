@@ -9,10 +9,10 @@ import psutil
 import pytest
 
 import aclgrad
-from tests.e2e.admin_pages import ask, fetch, hanging_kernel, scrape, starting, value, watching
+from tests.e2e.admin_pages import ask, fetch, hanging_kernel, scrape, starting, value
 from tests.e2e.fault_plans import once
 from tools.calling import wait_until
-from tools.serving import Server, announced, write_host_config
+from tools.serving import Server, announced
 
 GRAD = np.ones((1, 1, 1), np.float32)
 
@@ -82,30 +82,6 @@ def test_server_that_drains_answers_its_calls_is_alive_and_not_ready(tmp_path: P
         assert server.exit_code() == 0
         with pytest.raises(ConnectionRefusedError):
             ask(server.admin, "/livez")
-
-
-@once
-@pytest.mark.slow
-def test_pages_are_answered_while_the_driver_hangs_and_the_device_is_lost(tmp_path: Path) -> None:
-    config = write_host_config(tmp_path, faults=[{"kind": "hang_launch", "at": 1}])
-    with (
-        Server("--acl-config", config, "--hang-timeout-s", "2") as server,
-        watching(server.admin, "/metrics", "/readyz") as answers,
-        aclgrad.Client(server.address, retries=0) as client,
-    ):
-        with pytest.raises(aclgrad.DeviceLostError):
-            client.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2))
-        assert server.exit_code() == 4
-    steps_s = [
-        float(line.rpartition(" ")[2])
-        for _, text in answers["/metrics"]
-        for line in text.splitlines()
-        if line.startswith("aclgrad_device_oldest_step_seconds{")
-    ]
-    assert min(steps_s) < 0.5 < max(steps_s)
-    for up in (0, 1):
-        assert any(f'aclgrad_device_up{{device="0"}} {up}.0' in text for _, text in answers["/metrics"])
-    assert answers["/readyz"] >= {(200, "ready\n"), (503, "not ready: device lost\n")}
 
 
 @once

@@ -1,14 +1,11 @@
 """Hundreds of good and bad calls, and calls that are given up, leave no file, no memory and no name behind."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
 import numpy as np
-import psutil
 import pytest
 
 import aclgrad
@@ -99,30 +96,3 @@ def test_calls_that_are_given_up(hanging_server: Server, objects: Objects) -> No
         # Now all kernels have ended and written.
         wait_for_work(hanging_server, 0)
         assert all(np.array_equal(result, expected) for result in results)
-
-
-PROGRAM = """
-import sys, numpy, aclgrad
-from aclgrad.wire import shared_memory
-shared_memory.PREFIX = sys.argv[2]
-with aclgrad.Client(sys.argv[1], shared_memory=True) as client:
-    client.adaptive_avg_pool2d_backward(numpy.ones((1, 256, 256), "float32"), (1, 300, 300))
-"""
-
-
-@once
-@pytest.mark.slow
-def test_a_client_that_is_killed_in_the_middle_of_a_call(hanging_server: Server, objects: Objects) -> None:
-    process = psutil.Process(hanging_server.process_id)
-    client = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, hanging_server.address, objects.prefix], stderr=subprocess.DEVNULL
-    )
-    with aclgrad.Client(hanging_server.address) as status:
-        wait_until(lambda: status.server_status().queue.running_count == 1)
-        files = process.num_fds()
-        assert len(objects.names()) == 2
-        client.kill()
-        client.wait()
-        wait_until(lambda: objects.names() == [])
-        wait_until(lambda: status.server_status().queue.running_count == 0)
-        wait_until(lambda: process.num_fds() < files)
