@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from aclgrad import reference
 from aclgrad.operators.cases import TypedCase, arrays_of
 from aclgrad.operators.samples import Arrays, samples_of
 from aclgrad.operators.spec import Tolerance
 from aclgrad.products import Product
 from aclgrad.tolerances import tolerance_of
+from aclgrad.truths import truths_of
 
 
 def assert_defined(typed: TypedCase, gradients: Any, product: Product, arrays: Arrays | None = None) -> None:
@@ -21,7 +21,7 @@ def assert_defined(typed: TypedCase, gradients: Any, product: Product, arrays: A
     element if there are many.
     """
     given = typed.arrays() if arrays is None else arrays
-    truths = arrays_of(_define(typed, given))
+    truths = truths_of(typed, given)
     tolerance = tolerance_of(typed.spec, product, given, typed.attributes)
     for position, (gradient, truth) in enumerate(zip(arrays_of(gradients), truths, strict=True)):
         if gradient is None:
@@ -30,7 +30,7 @@ def assert_defined(typed: TypedCase, gradients: Any, product: Product, arrays: A
         error = np.abs(gradient.astype(truth.dtype) - truth)
         if (error <= tolerance.limit(truth)).all():
             continue
-        magnitude = arrays_of(_define(typed, given | {"grad_output": np.abs(given["grad_output"])}))[position]
+        magnitude = truths_of(typed, given | {"grad_output": np.abs(given["grad_output"])})[position]
         scale = np.maximum(np.abs(truth), np.abs(magnitude))
         if samples_of(typed.spec.name).has_signed_weights:
             scale = scale.max()
@@ -40,7 +40,7 @@ def assert_defined(typed: TypedCase, gradients: Any, product: Product, arrays: A
 def assert_near(typed: TypedCase, gradients: Any, product: Product) -> None:
     """The same for each element alone, and for its type; bits are equal where nothing is computed."""
     tolerance = tolerance_of(typed.spec, product, typed.arrays(), typed.attributes)
-    truths = arrays_of(_define(typed, typed.arrays()))
+    truths = truths_of(typed, typed.arrays())
     for gradient, truth, (name, type) in zip(arrays_of(gradients), truths, typed.outputs.items(), strict=True):
         assert (gradient.dtype, gradient.shape) == (type.dtype.numpy, truth.shape), f"{typed} {name}"
         if tolerance == Tolerance(0.0, 0.0):
@@ -53,7 +53,3 @@ def assert_near(typed: TypedCase, gradients: Any, product: Product) -> None:
 def bits_of(gradients: Any) -> list[tuple[str, tuple[int, ...], bytes]]:
     """Returns what two equal results have in common: type, shape and bytes of each gradient."""
     return [(each.dtype.name, each.shape, each.tobytes()) for each in arrays_of(gradients)]
-
-
-def _define(typed: TypedCase, arrays: Arrays) -> Any:
-    return reference.define(typed.spec.name, arrays, typed.attributes)

@@ -71,16 +71,8 @@ ACCEPTED = {
 
 REFUSED = {
     "gradOut null": Refused({"gradOut": None, "input": None}, "gradOut must not be null", NULL),
-    "input null": Refused({"input": None}, "input must not be null", NULL),
     "null before empty": Refused({"gradOut": Tensor((0, 3)), "input": None}, "input must not be null", NULL),
-    "mask null": Refused({"outputMask": None}, "outputMask must not be null", NULL),
-    "mask of 0": Refused({"outputMask": ()}, "outputMask: expected 3 values", NULL),
-    "mask of 1": Refused({"outputMask": (True,)}, "outputMask: expected 3 values", NULL),
-    "mask of 2": Refused({"outputMask": (True, True)}, "outputMask: expected 3 values", NULL),
     "mask of 4": Refused({"outputMask": (*ALL, True)}, "outputMask: expected 3 values", NULL),
-    "gradInput null": Refused({"gradInput": None}, "gradInput must not be null", NULL),
-    "gradWeight null": Refused({"gradWeight": None}, "gradWeight must not be null", NULL),
-    "gradBias null": Refused({"gradBias": None}, "gradBias must not be null", NULL),
     "outputs before dtypes": Refused(
         {"gradOut": Tensor(SHAPE, DOUBLE), "gradBias": None}, "gradBias must not be null", NULL
     ),
