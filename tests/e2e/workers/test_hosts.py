@@ -2,7 +2,6 @@
 
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -11,19 +10,14 @@ from tests.e2e.admin_pages import ask, scrape, value
 from tests.e2e.fault_plans import once
 from tests.e2e.workers.hosts import GRAD, Host, assert_computes, calling, text_of, worker_behind
 from tools.calling import wait_until
-from tools.serving import run_to_end, write_host_config
+from tools.serving import run_to_end
 
 pytestmark = once
 
-LOSS_AT = 2000
-"""The launch at which a worker's device is lost; all tests but one make few calls."""
-
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    faults = [{"kind": "launch_error", "at": LOSS_AT, "code": 507015}]
-    config = write_host_config(tmp_path_factory.mktemp("host"), faults=faults)
-    with Host("--acl-config", config, "--pool-bytes", "100000001", "--streams", "3") as host:
+def host() -> Iterator[Host]:
+    with Host("--pool-bytes", "100000001", "--streams", "3") as host:
         yield host
         assert "Traceback" not in host.log
 
@@ -123,33 +117,3 @@ def test_worker_that_is_killed_costs_its_sibling_nothing_and_is_back(host: Host)
         assert worker is not None
         assert worker.restart_count == restarts + 1
     assert "worker 1 ended with signal 9; it starts again in 0 s" in host.log
-
-
-def test_worker_whose_device_is_lost_is_started_again_alone(host: Host) -> None:
-    sibling = host.worker(0).pid
-    with calling(host.worker_addresses[0]) as failures, aclgrad.Client(host.worker_addresses[1], retries=0) as client:
-        batch = client.batch()
-        for _ in range(LOSS_AT // 4):
-            batch.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2))
-        # Other tests have made some calls, so the fourth batch meets it.
-        for _ in range(3):
-            batch.run()
-        with pytest.raises(aclgrad.DeviceLostError):
-            batch.run()
-        wait_until(lambda: "worker 1 ended with exit code 4" in host.log)
-        host.wait_until_whole()
-        assert_computes(host.worker_addresses[1])
-    assert failures == []
-    assert host.worker(0).pid == sibling
-
-
-@pytest.mark.slow
-def test_settings_that_no_worker_can_use_end_the_host_with_their_code(tmp_path: Path) -> None:
-    """Each is told once."""
-    config = write_host_config(tmp_path, memory_bytes=3_000_000)
-    done = run_to_end("--backend", "host", "--listen", "127.0.0.1:0", "--workers", "2", "--acl-config", config)
-    assert (done.returncode, done.stdout) == (1, "")
-    for index in (0, 1):
-        assert done.stderr.count(f"worker {index} ended with exit code 1 and would again: it stays down") == 1
-        assert f"aclgrad-server: worker {index} device 0 (Ascend910B1) has no room for " in done.stderr
-    assert "Traceback" not in done.stderr

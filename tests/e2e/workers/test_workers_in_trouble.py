@@ -15,7 +15,6 @@ from tests.e2e.workers.hosts import (
     Host,
     assert_computes,
     calling,
-    children_of,
     text_of,
     worker_behind,
 )
@@ -45,56 +44,6 @@ def test_stopped_worker_is_killed_and_back_and_costs_its_sibling_nothing() -> No
         assert "worker 1 is not alive since 10 s: SIGABRT has it write its stacks" in host.log
         assert "worker 1 ended with signal 9" in host.log
         assert value(host.admin, "aclgrad_worker_restarts_total", worker="1") == 1
-
-
-@pytest.mark.long
-def test_renewals_bring_new_settings_without_a_gap_and_bad_ones_none(tmp_path: Path) -> None:
-    file = tmp_path / "aclgrad.toml"
-    file.write_text("streams = 2\n")
-
-    def running_limits() -> list[int]:
-        limits = []
-        for address in host.worker_addresses:
-            with aclgrad.Client(address) as client:
-                limits.append(client.server_status().queue.running_limit)
-        return limits
-
-    def renew(content: str) -> None:
-        file.write_text(content)
-        host.send(signal.SIGHUP)
-
-    def call_until_told(line: str, count: int = 1) -> None:
-        """The front door answers all the time, and one worker is ready: the other is not yet asked to end."""
-        begin = time.monotonic()
-        while host.log.count(line) < count:
-            assert client.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2)).sum() == 1
-            assert any(line.endswith(": ready") for line in host.workers)
-            assert time.monotonic() - begin < 60
-
-    with Host("--config", str(file)) as host, aclgrad.Client(host.address) as client:
-        assert running_limits() == [1, 1]
-        first = {each.pid for each in children_of(host.process_id)}
-        renew("streams = 4\n")
-        call_until_told("SIGHUP: worker 0 is started anew")
-        # Amid the renewal: another one follows, with the settings of then.
-        renew("streams = 6\n")
-        call_until_told("SIGHUP: all workers have the settings of now", 2)
-        assert running_limits() == [3, 3]
-        last = {each.pid for each in children_of(host.process_id)}
-        assert first.isdisjoint(last)
-        assert value(host.admin, "aclgrad_worker_restarts_total") == 0
-        for number, (content, told) in enumerate(
-            [
-                ("streams = 0\n", f"{file}: streams is 0: Input should be greater than 0"),
-                ("streams = \n", f"config: {file} is not valid TOML: "),
-                ("device = [0]\nstreams = 8\n", "--device needs a start of the server itself"),
-            ]
-        ):
-            renew(content)
-            wait_until(lambda expected=number + 1: host.log.count("the workers keep their settings") == expected)
-            assert f"SIGHUP: the workers keep their settings: {told}" in host.log
-        assert running_limits() == [3, 3]
-        assert {each.pid for each in children_of(host.process_id)} == last
 
 
 def test_certificates_and_tokens_are_asked_for_at_every_address(tmp_path: Path) -> None:
