@@ -1,8 +1,6 @@
-"""Shared memory that the server must not touch: a typed error that names the field, and the next call is served."""
+"""Ranges that the server must not touch. Names and kinds of objects are in tests/server/calls/test_shared_memory.py."""
 
-import os
-import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import grpc
 import numpy as np
@@ -48,58 +46,6 @@ def refusal(stub: OperatorServiceStub, message: pb.ExecuteOperatorRequest) -> ac
     return error
 
 
-PREFIX = "/aclgrad-"
-NAMES = {
-    "empty": "",
-    "prefix_alone": PREFIX,
-    "other_prefix": "/psm_7f3a",
-    "up": "/../etc/passwd",
-    "up_after_prefix": f"{PREFIX}../../etc/passwd",
-    "below": f"{PREFIX}x/y",
-    "nul": f"{PREFIX}x\0y",
-    "space": f"{PREFIX}x y",
-    "not_ascii": f"{PREFIX}\u0661",
-    "long": f"{PREFIX}{'x' * 201}",
-}
-both = pytest.mark.parametrize("as_output", [False, True], ids=["input", "output"])
-
-
-@both
-@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_names(stub: OperatorServiceStub, name: str, as_output: bool) -> None:
-    error = refusal(stub, request_for(SharedRange(name, 0, GRAD), as_output=as_output))
-    assert type(error) is aclgrad.InvalidFieldError
-    assert error.field
-    assert error.field.endswith(".name")
-    assert "name it /aclgrad- and up to 200 letters" in str(error)
-
-
-KINDS: dict[str, tuple[Callable[[Objects], object], str]] = {
-    "missing": (lambda objects: None, "No such file"),
-    "symlink": (lambda objects: objects.path("x").symlink_to(objects.path("target")), "symbolic link"),
-    "folder": (lambda objects: objects.path("x").mkdir(), ""),
-    "fifo": (lambda objects: os.mkfifo(objects.path("x")), "no shared-memory object"),
-    "socket": (lambda objects: socket.socket(socket.AF_UNIX).bind(str(objects.path("x"))), "No such device"),
-    "too_small": (lambda objects: objects.create("x", bytes(GRAD - 1)), f"has {GRAD - 1} bytes"),
-    "nothing": (lambda objects: objects.create("x", b""), "has 0 bytes"),
-}
-
-
-@both
-@pytest.mark.parametrize(("make", "told"), KINDS.values(), ids=KINDS)
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-def test_objects(
-    stub: OperatorServiceStub, objects: Objects, make: Callable[[Objects], object], told: str, as_output: bool
-) -> None:
-    objects.create("target", b"\x77" * GRAD)
-    make(objects)
-    named = SharedRange(f"/{objects.prefix}x", 0, GRAD)
-    error = refusal(stub, request_for(named, as_output=as_output))
-    assert type(error) is aclgrad.InvalidFieldError
-    assert told in str(error)
-    assert objects.path("target").read_bytes() == b"\x77" * GRAD
-
-
 RANGES = {
     "one_beyond": (1, GRAD),
     "at_the_end": (GRAD, GRAD),
@@ -113,7 +59,7 @@ RANGES = {
 }
 
 
-@both
+@pytest.mark.parametrize("as_output", [False, True], ids=["input", "output"])
 @pytest.mark.parametrize(("offset", "size_bytes"), RANGES.values(), ids=RANGES)
 def test_ranges(stub: OperatorServiceStub, objects: Objects, offset: int, size_bytes: int, as_output: bool) -> None:
     named = objects.create("x", b"\x77" * GRAD)
@@ -121,9 +67,3 @@ def test_ranges(stub: OperatorServiceStub, objects: Objects, offset: int, size_b
     error = refusal(stub, message)
     assert type(error) is aclgrad.InvalidFieldError
     assert objects.content(named) == b"\x77" * GRAD
-
-
-def test_memory_for_an_output_that_there_is_not(stub: OperatorServiceStub, objects: Objects) -> None:
-    message = pb.ExecuteOperatorRequest.FromString(encode_request(CALL))
-    message.output_memory["grad_input"].name = objects.create("x", bytes(GRAD)).name
-    assert refusal(stub, message).field == "output_memory[grad_input]"

@@ -4,7 +4,8 @@ import ctypes
 import os
 import resource
 import secrets
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -81,7 +82,54 @@ def test_an_object_of_the_servers_own_user_by_default(path: Path) -> None:
     assert "user" in refusal(SharedMemory(True, (os.geteuid() + 1,)), range_of(path))
 
 
-@pytest.mark.parametrize("mode", [os.O_RDONLY, os.O_RDWR], ids=["input", "output"])
+MODES = pytest.mark.parametrize("mode", [os.O_RDONLY, os.O_RDWR], ids=["input", "output"])
+NAMES = {
+    "empty": "",
+    "prefix_alone": "/aclgrad-",
+    "other_prefix": "/psm_7f3a",
+    "up": "/../etc/passwd",
+    "up_after_prefix": "/aclgrad-../../etc/passwd",
+    "below": "/aclgrad-x/y",
+    "nul": "/aclgrad-x\0y",
+    "space": "/aclgrad-x y",
+    "not_ascii": "/aclgrad-\u0661",
+    "long": f"/aclgrad-{'x' * 201}",
+}
+
+
+@MODES
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_names(name: str, mode: int) -> None:
+    told = refusal(SharedMemory(True, ()), SharedRange(name, 0, 100), mode)
+    assert "name it /aclgrad- and up to 200 letters" in told
+    assert len(told) < 1000
+
+
+KINDS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "missing": (lambda path: None, "No such file"),
+    "symlink": (lambda path: path.symlink_to("/etc/passwd"), "symbolic link"),
+    "folder": (lambda path: path.mkdir(), ""),
+    "fifo": (os.mkfifo, "no shared-memory object"),
+    "socket": (lambda path: socket.socket(socket.AF_UNIX).bind(str(path)), "No such device"),
+    "too_small": (lambda path: path.write_bytes(bytes(99)), "has 99 bytes"),
+    "nothing": (lambda path: path.write_bytes(b""), "has 0 bytes"),
+}
+
+
+@MODES
+@pytest.mark.parametrize(("make", "told"), KINDS.values(), ids=KINDS)
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+def test_objects(path: Path, make: Callable[[Path], object], told: str, mode: int) -> None:
+    path.unlink()
+    make(path)
+    try:
+        assert told in refusal(SharedMemory(True, ()), range_of(path), mode)
+    finally:
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
+
+
+@MODES
 def test_without_permission(path: Path, mode: int) -> None:
     with as_nobody(path):
         told = refusal(SharedMemory(True, (os.geteuid(),)), range_of(path), mode)
