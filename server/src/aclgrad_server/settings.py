@@ -1,9 +1,12 @@
 """Every setting of the server, from flags, `ACLGRAD_*` variables and a TOML file, in that order of precedence."""
 
+import ast
 import os
 import tomllib
 from collections.abc import Mapping
+from inspect import cleandoc
 from ipaddress import IPv6Address
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -103,7 +106,6 @@ class Settings(BaseSettings):
         extra="forbid",
         frozen=True,
         allow_inf_nan=False,
-        use_attribute_docstrings=True,
     )
 
     config: Annotated[Path | None, PRIVATE] = None
@@ -253,6 +255,19 @@ class Settings(BaseSettings):
             return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=file)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"config: {file} is not valid TOML: {error}") from error
+
+
+def _describe_fields() -> None:
+    """Gives each field its docstring: pydantic would search the modules for the source, at each start of a process."""
+    tree = ast.parse(Path(__file__).read_text("utf-8"))
+    (body,) = (each.body for each in tree.body if isinstance(each, ast.ClassDef) and each.name == Settings.__name__)
+    for field, text in pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+            described = Settings.model_fields[ast.unparse(field.target)]
+            described.description = cleandoc(ast.literal_eval(text.value))
+
+
+_describe_fields()
 
 
 class UnusableSettingsError(Exception):
