@@ -1,7 +1,6 @@
 """Servers in this process that say who they are, as the workers of a host do; a test has them hang, drain or lie."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -37,10 +36,6 @@ class Worker(grpc.GenericRpcHandler):
         """The methods by which clients looked at it."""
         self.answers = threading.Event()
         self.answers.set()
-        self.delay_s = 0.0
-        """Of each call."""
-        self.check_delay_s = 0.0
-        """Of each answer to a health check."""
         self.takes = False
         """Whether it says at once that it takes a call."""
         self._watches: list[tuple[bytes, Callable[[bytes | None], None]]] = []
@@ -64,9 +59,9 @@ class Worker(grpc.GenericRpcHandler):
             return grpc.unary_unary_rpc_method_handler(self._list)
         return grpc.unary_unary_rpc_method_handler(self._call)
 
-    def drain(self, *, ends: bool = False) -> None:
+    def drain(self) -> None:
         """Says NOT_SERVING, as a server does before it refuses calls."""
-        self._is_draining = not ends
+        self._is_draining = True
         for name, send in self._watches:
             send(self._status(name))
 
@@ -84,7 +79,6 @@ class Worker(grpc.GenericRpcHandler):
             end(self._core)
             self._core = None
         self.answers.set()
-        self.delay_s = self.check_delay_s = 0.0
         self._watches.clear()
         self._ends.close()
 
@@ -93,7 +87,6 @@ class Worker(grpc.GenericRpcHandler):
         if self.takes:
             context.send_initial_metadata(())
         self.answers.wait(_HANG_S)
-        time.sleep(self.delay_s)
         context.set_trailing_metadata(((SERVER, self.address),))
         return REPLY
 
@@ -105,7 +98,6 @@ class Worker(grpc.GenericRpcHandler):
 
     def _check(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         self.answers.wait(_HANG_S)
-        time.sleep(self.check_delay_s)
         status = self._status(request)
         if status == _UNKNOWN:
             context.abort(grpc.StatusCode.NOT_FOUND, "no such service")
@@ -123,17 +115,6 @@ class Worker(grpc.GenericRpcHandler):
         if request[2:].decode() not in (self.services or ()):
             return _UNKNOWN
         return _NOT_SERVING if self._is_draining else _SERVING
-
-
-class Stranger(Worker):
-    """Another kind of server, and one without health."""
-
-    def __init__(self) -> None:
-        super().__init__(None)
-
-    def service(self, details: grpc.HandlerCallDetails) -> None:
-        if details.method.startswith(f"/{SERVICE}/"):
-            self.calls.append(dict(details.invocation_metadata))
 
 
 @contextmanager

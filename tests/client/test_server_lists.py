@@ -13,13 +13,17 @@ import pytest
 
 import aclgrad
 from aclgrad._client.channel import pool, resolver
-from aclgrad._client.channel.resolver import target_of
+from aclgrad._client.channel.probes import MOST_NAMED, Answer, answers_of_each
+from aclgrad._client.channel.proxies import proxy_rules
+from aclgrad._client.channel.resolver import Found, SourceError, target_of
+from aclgrad._client.channel.servers import Balancing, Endpoints, servers_of
 from aclgrad.testing import serve
+from aclgrad.v1 import operator_service_pb2 as pb
 from tools.calling import maybe_await, wait_until
 
 from .conftest import one_kind
 from .scripted_service import serving
-from .several_servers import INPUTS, SERVICE, Stranger, Worker, call, running, settled
+from .several_servers import HOST_ID, INPUTS, SERVICE, Worker, call, running
 
 Connect = Callable[..., Any]
 TLS = aclgrad.Credentials()
@@ -61,13 +65,6 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     return known
 
 
-async def moved(client: Any, worker: Worker) -> None:
-    """Calls until the calls go to this server."""
-    had = len(worker.calls)
-    while len(worker.calls) == had:
-        await call(client)
-
-
 @one_kind
 @pytest.mark.parametrize(("target", "settings", "problem"), REFUSED.values(), ids=REFUSED)
 async def test_a_list_that_makes_no_sense(connect: Connect, target: Any, settings: Any, problem: str) -> None:
@@ -96,6 +93,7 @@ def test_numbers_of_two_families_go_in_one_list() -> None:
     assert target_of(["unix:/a", "unix:b"]) == "unix:/a,b"
 
 
+@one_kind
 @pytest.mark.parametrize("form", ["list", "text", "numbers", "names", "both_families"])
 async def test_every_form_of_a_list_uses_all_its_servers(connect: Connect, form: str) -> None:
     workers = [Worker({SERVICE}) for _ in range(2)]
@@ -136,17 +134,6 @@ async def test_dead_foreign_and_unknown_servers_get_nothing(connect: Connect, na
         assert (len(worker.calls), len(foreign.calls)) == (10, 0)
 
 
-async def test_stranger_without_health_costs_no_call(connect: Connect) -> None:
-    """gRPC takes it for healthy: calls meet it until one has."""
-    worker, foreign = Worker({SERVICE}), Stranger()
-    with running(worker, foreign):
-        client = connect([foreign.address, worker.address], retries=0)
-        while not foreign.calls:
-            await call(client)
-        await call(client, 10)
-        assert len(foreign.calls) == 1
-
-
 async def test_no_host_of_a_list_can_be_found(
     connect: Connect, names: dict[str, list[str]], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -162,86 +149,38 @@ async def test_no_host_of_a_list_can_be_found(
         await call(client)
 
 
-async def test_names_are_looked_up_again_after_a_loss(connect: Connect, names: dict[str, list[str]]) -> None:
-    first, second = Worker({SERVICE}), Worker({SERVICE})
-    names |= {"a": ["127.0.0.1"], "b": ["127.0.0.1"]}
-    with running(first):
-        client = connect(f"a:{first.port},b:{first.port}")
-        await call(client, 2)
-    names |= {"a": ["127.0.0.2"], "b": ["127.0.0.2"]}
-    with running(second, ports=[first.port], host="127.0.0.2"):
-        await call(client, 5)
-        await settled(client)
-        assert len(second.calls) == 5
-
-
-async def test_a_function_names_the_servers_that_there_are_now(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without a lost connection, and without a call that fails."""
-    monkeypatch.setattr(pool, "ASK_AGAIN_S", 0.0)
-    first, second = Worker({SERVICE}), Worker({SERVICE})
-    with running(first, second):
-        present = [first.address]
-        client = connect(lambda: present, retries=0)
-        await call(client, 5)
-        assert len(first.calls) == 5
-        present[:] = [second.address]
-        await moved(client, second)
-        had = len(first.calls)
-        await call(client, 5)
-        assert len(first.calls) == had
-
-
-async def test_a_function_that_fails_changes_nothing(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(pool, "ASK_AGAIN_S", 0.0)
-    worker = Worker({SERVICE})
-    answers: list[Any] = [LookupError("no server is ready"), None]
-
-    def whereabouts() -> Any:
-        answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    with running(worker):
-        answers[-1:] = [f"{worker.address},unix:/a", LookupError("not now"), 7, "a;b", ""]
-        client = connect(whereabouts)
-        assert client.target.endswith("whereabouts()")
-        while answers != [""]:
-            await call(client)
-        await call(client, 3)
-    for told in ("no server is ready", "not now", "7: it is no string", "'a;b': it names no port"):
-        assert "the function that names the servers failed: " in caplog.text
-        assert told in caplog.text
-    assert "unix:/a is left out: a function names servers by host:port" in caplog.text
-
-
 async def test_a_function_that_names_no_server_until_the_limit(connect: Connect) -> None:
-    client = connect(lambda: (), connect_timeout_s=0.3)
-    told = r"<lambda>\(\): the function that names the servers failed: InvalidSettingError: target is \[\]: it names no"
+    client = connect(lambda: "unix:/a", connect_timeout_s=0.3)
+    told = r"<lambda>\(\): .* names none by host:port; correct the function"
     with pytest.raises(aclgrad.ServerUnreachableError, match=told):
         await call(client)
-    client = connect(lambda: "unix:/a", connect_timeout_s=0.3)
-    with pytest.raises(aclgrad.ServerUnreachableError, match="names none by host:port; correct the function"):
-        await call(client)
 
 
-@pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt(), asyncio.CancelledError()])
-async def test_a_function_that_ends_its_thread_is_asked_again(connect: Connect, error: BaseException) -> None:
-    worker = Worker({SERVICE})
-    errors = [error]
+def failing(error: BaseException) -> Callable[[], Any]:
+    def source() -> Any:
+        raise error
 
-    def whereabouts() -> str:
-        if errors:
-            raise errors.pop()
-        return worker.address
+    return source
 
-    with running(worker):
-        await call(connect(whereabouts), 3)
-    assert len(worker.calls) == 3
+
+FAILED = "the function that names the servers failed: "
+SOURCES: list[tuple[Callable[[], Any], str]] = [
+    (failing(LookupError("no server is ready")), f"{FAILED}LookupError: no server is ready"),
+    (failing(SystemExit(1)), f"{FAILED}SystemExit: 1"),
+    (failing(KeyboardInterrupt()), f"{FAILED}KeyboardInterrupt: "),
+    (failing(asyncio.CancelledError()), f"{FAILED}CancelledError: "),
+    (lambda: 7, "7: it is no string"),
+    (lambda: "a;b", "'a;b': it names no port"),
+    (lambda: "", "names no host"),
+    (lambda: "unix:/a", "the function that names the servers names none by host:port"),
+]
+
+
+@pytest.mark.parametrize(("source", "problem"), SOURCES)
+def test_whatever_a_function_does_is_an_error_of_ours(source: Callable[[], Any], problem: str) -> None:
+    """The servers that are known stay then."""
+    with pytest.raises(SourceError, match=re.escape(problem)):
+        resolver.look_up(source, proxy_rules({}))
 
 
 async def test_close_ends_a_call_that_waits_for_a_function(connect: Connect) -> None:
@@ -259,17 +198,6 @@ async def test_close_ends_a_call_that_waits_for_a_function(connect: Connect) -> 
     await maybe_await(client.close())
     with pytest.raises(aclgrad.CallCancelledError, match="the client is closed"):
         await waiting
-    released.set()
-
-
-async def test_slow_name_server_costs_no_more_than_the_time_of_the_call(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    released = threading.Event()
-    monkeypatch.setattr(resolver.socket, "getaddrinfo", lambda *_, **__: released.wait(30) and [])
-    client = connect("a:1,b:2", timeout_s=0.2)
-    with pytest.raises(aclgrad.DeadlinePassedError):
-        await call(client)
     released.set()
 
 
@@ -297,3 +225,67 @@ async def test_channels_with_health_checks_share_no_connection(connect: Connect,
     """In grpcio 1.85 they end the process by SIGSEGV if the connection breaks as another channel begins to check it."""
     route = connect(target)._servers.endpoints  # noqa: SLF001
     assert ("grpc.use_local_subchannel_pool", 1) in route.options
+
+
+PORTS = (1001, 1002, 1003)
+HOSTS: dict[str, tuple[pb.Host, list[int]]] = {
+    "workers": (pb.Host(id=HOST_ID, listeners=[pb.Listener(port=1000, worker_ports=PORTS)]), [*PORTS]),
+    "old": (pb.Host(), []),
+    "alone": (pb.Host(id=HOST_ID, listeners=[pb.Listener(port=1000, worker_ports=[1001])]), []),
+    "another_listener": (pb.Host(id=HOST_ID, listeners=[pb.Listener(port=1, worker_ports=PORTS)]), []),
+    "no_id": (pb.Host(listeners=[pb.Listener(port=1000, worker_ports=PORTS)]), []),
+    "long_id": (pb.Host(id="x" * 300, listeners=[pb.Listener(port=1000, worker_ports=PORTS)]), []),
+    "no_ports": (
+        pb.Host(id=HOST_ID, listeners=[pb.Listener(port=1000, worker_ports=[*PORTS, 0, 65536, 2**31 - 1])]),
+        [*PORTS],
+    ),
+    "one_port_often": (pb.Host(id=HOST_ID, listeners=[pb.Listener(port=1000, worker_ports=[1001] * 5)]), []),
+    "ports_of_a_scan": (
+        pb.Host(id=HOST_ID, listeners=[pb.Listener(port=1000, worker_ports=range(1, 3000))]),
+        [*range(1, 65)],
+    ),
+}
+
+
+@pytest.mark.parametrize("told", HOSTS)
+def test_the_workers_of_a_host_are_those_that_make_sense(told: str) -> None:
+    """A client connects to no more places than a host has workers."""
+    host, ports = HOSTS[told]
+    assert servers_of("192.0.2.1:1000").workers(host) == tuple(f"192.0.2.1:{port}" for port in ports)
+
+
+def test_a_name_server_of_the_target_is_for_grpc_alone() -> None:
+    assert servers_of("dns:///a.example:1").names == ("a.example:1",)
+    assert servers_of("dns:a.example:1").names == ("a.example:1",)
+    assert servers_of("dns://192.0.2.1:53/a.example:1").names == ()
+    assert servers_of("dns:///a.example:1", options={"grpc.service_config": "{}"}).names == ()
+
+
+@pytest.mark.parametrize(
+    ("target", "tls_name", "name"),
+    [
+        ("dns:///a.example:1", None, "a.example"),
+        ("dns:///[::1]:1", None, "::1"),
+        ("dns:///a.example:1", "b.example", "b.example"),
+    ],
+)
+def test_numbers_of_a_name_have_its_certificates(target: str, tls_name: str | None, name: str) -> None:
+    endpoints = servers_of(target, tls_name, has_tls=True).listed_endpoints(Found({"x": ("192.0.2.1:1",)}))
+    assert endpoints is not None
+    assert ("grpc.ssl_target_name_override", name) in endpoints.options
+
+
+async def test_a_name_of_very_many_servers_is_left_to_grpc() -> None:
+    addresses = tuple(f"192.0.2.1:{port}" for port in range(1, MOST_NAMED + 2))
+    endpoints = Endpoints("ipv4:", (), Balancing.LISTED, SERVICE, addresses)
+    network: Any = None
+    assert set((await answers_of_each(network, endpoints, set(), MOST_NAMED)).values()) == {Answer.HERE}
+
+
+def test_the_order_of_numbers_makes_no_other_servers() -> None:
+    """Name servers change it with every answer."""
+    one, other = (servers_of(each).endpoints for each in ("ipv4:192.0.2.1:1,192.0.2.2:1", "192.0.2.2:1,192.0.2.1:1"))
+    assert one is not None
+    assert other is not None
+    assert one.has_same_servers(other)
+    assert not one.has_same_servers(other.only(["192.0.2.1:1"]))

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,13 +10,12 @@ import numpy as np
 import pytest
 
 import aclgrad
-from tools.calling import maybe_await, wait_until
+from tools.calling import maybe_await
 
 from .scripted_limits import LimitedServer, limited_server
-from .scripted_streams import GRAD, HEADER, SHAPE, ScriptedStreams
+from .scripted_streams import GRAD, HEADER, OPERATOR, SHAPE, ScriptedStreams
 
 MOMENTS_S = [0.004 * count for count in range(6)]
-ELEMENTS = [1, 3_000_000]
 
 
 @pytest.fixture
@@ -26,44 +24,28 @@ def limited() -> Iterator[LimitedServer]:
         yield server
 
 
-@pytest.mark.parametrize("elements", ELEMENTS)
-def test_calls_end_as_cancelled_whenever_another_thread_closes(limited: LimitedServer, elements: int) -> None:
+@pytest.mark.parametrize("elements", [1, 3_000_000])
+async def test_calls_end_as_cancelled_whenever_their_client_is_closed(
+    connect: Callable[..., Any], limited: LimitedServer, elements: int
+) -> None:
+    """By another thread, or by another task."""
     array = np.ones((1, 1, elements), np.float32)
-    ends: list[BaseException] = []
 
     def call_on(client: aclgrad.Client) -> None:
-        try:
-            while True:
-                client.execute("pool", {"a": array})
-        except aclgrad.AclgradError as error:
-            ends.append(error)
+        while True:
+            client.execute("pool", {"a": array})
 
-    for moment_s in MOMENTS_S:
-        client = aclgrad.Client(limited.address, retries=0)
-        callers = [threading.Thread(target=call_on, args=(client,)) for _ in range(2)]
-        for caller in callers:
-            caller.start()
-        time.sleep(moment_s)
-        client.close()
-        for caller in callers:
-            caller.join()
-    assert {type(each) for each in ends} == {aclgrad.CallCancelledError}
-    assert len(ends) == 2 * len(MOMENTS_S)
-
-
-@pytest.mark.parametrize("elements", ELEMENTS)
-async def test_calls_end_as_cancelled_whenever_another_task_closes(limited: LimitedServer, elements: int) -> None:
-    array = np.ones((1, 1, elements), np.float32)
-
-    async def call_on(client: aclgrad.AsyncClient) -> None:
+    async def call_on_in_task(client: aclgrad.AsyncClient) -> None:
         while True:
             await client.execute("pool", {"a": array})
 
     for moment_s in MOMENTS_S:
-        client = aclgrad.AsyncClient(limited.address, retries=0)
-        tasks = [asyncio.create_task(call_on(client)) for _ in range(2)]
+        client = connect(limited.address, retries=0)
+        blocks = isinstance(client, aclgrad.Client)
+        calls = [asyncio.to_thread(call_on, client) if blocks else call_on_in_task(client) for _ in range(2)]
+        tasks = [asyncio.create_task(each) for each in calls]
         await asyncio.sleep(moment_s)
-        await client.close()
+        await maybe_await(client.close())
         ends = await asyncio.gather(*tasks, return_exceptions=True)
         assert [type(each) for each in ends] == [aclgrad.CallCancelledError] * 2
 
@@ -92,6 +74,9 @@ class Standstill:
 STANDSTILLS = {"header": (0, False), "middle": (2, False), "all": (None, False), "answer": (None, True)}
 
 
+ENDS = [(aclgrad.Client, "close"), (aclgrad.AsyncClient, "close"), (aclgrad.AsyncClient, "cancel")]
+
+
 @pytest.mark.parametrize(("chunks", "begins"), STANDSTILLS.values(), ids=STANDSTILLS)
 async def test_the_deadline_ends_a_call_wherever_it_stands(
     connect: Connect, streams: ScriptedStreams, chunks: int | None, begins: bool
@@ -103,45 +88,26 @@ async def test_the_deadline_ends_a_call_wherever_it_stands(
 
 
 @pytest.mark.parametrize(("chunks", "begins"), STANDSTILLS.values(), ids=STANDSTILLS)
-@pytest.mark.parametrize("end", ["cancel", "close"])
-async def test_a_task_that_is_cancelled_or_whose_client_is_closed(
-    streams: ScriptedStreams, chunks: int | None, begins: bool, end: str
+@pytest.mark.parametrize(("connect", "end"), ENDS, indirect=["connect"])
+async def test_a_call_that_is_cancelled_or_whose_client_is_closed(
+    connect: Connect, streams: ScriptedStreams, chunks: int | None, begins: bool, end: str
 ) -> None:
     streams.script = still = Standstill(streams, chunks, begins)
-    async with aclgrad.AsyncClient(streams.address, timeout_s=None) as client:
-        task = asyncio.create_task(client.execute("adaptive_avg_pool2d_backward", {"grad_output": GRAD, "self": SHAPE}))
-        while not still.stands.is_set():
+    client = connect(streams.address, timeout_s=None)
+    inputs = {"grad_output": GRAD, "self": SHAPE}
+    blocks = isinstance(client, aclgrad.Client)
+    call = asyncio.to_thread(client.execute, OPERATOR, inputs) if blocks else client.execute(OPERATOR, inputs)
+    task = asyncio.create_task(call)
+    await asyncio.to_thread(still.stands.wait, PROMPTLY_S)
+    if end == "cancel":
+        task.cancel()
+    else:
+        await maybe_await(client.close())
+    with pytest.raises(asyncio.CancelledError if end == "cancel" else aclgrad.CallCancelledError):
+        await asyncio.wait_for(task, PROMPTLY_S)
+    async with asyncio.timeout(PROMPTLY_S):
+        while not still.ended.is_set() or len(asyncio.all_tasks()) > 1:
             await asyncio.sleep(0.001)
-        if end == "cancel":
-            task.cancel()
-        else:
-            await client.close()
-        with pytest.raises(asyncio.CancelledError if end == "cancel" else aclgrad.CallCancelledError):
-            await asyncio.wait_for(task, PROMPTLY_S)
-        async with asyncio.timeout(PROMPTLY_S):
-            while not still.ended.is_set() or len(asyncio.all_tasks()) > 1:
-                await asyncio.sleep(0.001)
-
-
-@pytest.mark.parametrize(("chunks", "begins"), STANDSTILLS.values(), ids=STANDSTILLS)
-def test_a_client_that_is_closed_by_another_thread(streams: ScriptedStreams, chunks: int | None, begins: bool) -> None:
-    streams.script = still = Standstill(streams, chunks, begins)
-    client = aclgrad.Client(streams.address, timeout_s=None)
-    ends: list[BaseException] = []
-
-    def call() -> None:
-        try:
-            client.adaptive_avg_pool2d_backward(GRAD, SHAPE)
-        except aclgrad.AclgradError as error:
-            ends.append(error)
-
-    caller = threading.Thread(target=call)
-    caller.start()
-    wait_until(still.stands.is_set)
-    client.close()
-    caller.join(PROMPTLY_S)
-    assert [type(each) for each in ends] == [aclgrad.CallCancelledError]
-    assert still.ended.wait(PROMPTLY_S)
 
 
 @pytest.mark.parametrize("chunks", [2, None], ids=["middle", "all"])

@@ -3,9 +3,9 @@
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -74,21 +74,14 @@ def test_closing_from_another_thread_ends_the_call(stopped: Stoppable, size: int
     client = aclgrad.Client(stopped.target, timeout_s=None, channel_options=PATIENT)
     client.list_operators()
     stopped.send(signal.SIGSTOP)
-    ends: list[BaseException] = []
-
-    def call() -> None:
-        try:
-            client.adaptive_avg_pool2d_backward(*arguments(size))
-        except aclgrad.AclgradError as error:
-            ends.append(error)
-
-    caller = threading.Thread(target=call)
-    caller.start()
-    # Until the buffers are full: what is sent meanwhile does not matter, there is nobody to say so.
-    caller.join(0.5)
-    client.close()
-    caller.join(PROMPTLY_S)
-    assert [type(each) for each in ends] == [aclgrad.CallCancelledError]
+    with ThreadPoolExecutor(1) as thread:
+        calling = thread.submit(client.adaptive_avg_pool2d_backward, *arguments(size))
+        # Until the buffers are full: what is sent meanwhile does not matter, there is nobody to say so.
+        with pytest.raises(TimeoutError):
+            calling.result(0.5)
+        client.close()
+        with pytest.raises(aclgrad.CallCancelledError):
+            calling.result(PROMPTLY_S)
 
 
 PROGRAM = """
