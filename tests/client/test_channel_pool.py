@@ -113,14 +113,6 @@ async def test_a_call_that_moves_meets_no_server_twice(network: FakeNetwork) -> 
     assert len(tries(pool, set(), 1)) == 1
 
 
-async def test_a_server_that_said_nothing_is_no_other(network: FakeNetwork) -> None:
-    pool = await on_workers(network)
-    network.answers[WORKERS[0]] = Answer.SILENT
-    pool.failed(taken(pool), LATE, moves=True)
-    await discover(pool, network)
-    assert sorted(tries(pool, set(), 3)) == sorted(WORKERS[1:])
-
-
 async def test_a_call_moves_to_who_has_answered_while_the_silent_are_waited_for(network: FakeNetwork) -> None:
     pool = opened(network, list(WORKERS))
     network.answers |= {WORKERS[0]: Answer.SILENT, WORKERS[2]: Answer.SILENT}
@@ -153,22 +145,6 @@ async def test_who_is_there_goes_before_who_takes_no_connection(network: FakeNet
     pool.failed(taken(pool), LATE, moves=True)
     await discover(pool, network)
     assert moved[-1] == WORKERS[0]
-
-
-async def test_the_channel_of_one_call_is_closed_with_it(network: FakeNetwork) -> None:
-    pool = await on_workers(network)
-    channel = pool.take(set())
-    assert channel is not None
-    assert channel.endpoints.balancing is Balancing.WORKERS
-    assert pool.give_back(channel)
-
-
-async def test_a_closed_pool_opens_no_channel(network: FakeNetwork) -> None:
-    pool = await on_workers(network)
-    pool.close()
-    before = len(network.opened)
-    assert tries(pool, set(), 1) == []
-    assert len(network.opened) == before
 
 
 async def test_a_call_to_the_only_server_that_is_left_does_not_move(network: FakeNetwork) -> None:
@@ -212,16 +188,6 @@ async def test_workers_that_are_all_silent_stay_known_and_the_front_door_gets_a_
     assert taken(pool).endpoints.addresses == (WORKERS[1],)
 
 
-async def test_workers_that_are_gone_leave_nobody_to_move_to(network: FakeNetwork) -> None:
-    pool = await on_workers(network)
-    network.answers = dict.fromkeys(WORKERS, Answer.UNREACHABLE)
-    network.host = None
-    pool.failed(taken(pool), LATE, moves=True)
-    await discover(pool, network)
-    assert tries(pool, set(), 1) == []
-    assert taken(pool).endpoints.balancing is Balancing.ONE
-
-
 async def test_a_front_door_with_workers_out_of_reach_is_tried_by_a_new_connection(network: FakeNetwork) -> None:
     """Behind NAT, the port that all workers share is the only way to them."""
     network.answers = dict.fromkeys(WORKERS, Answer.UNREACHABLE)
@@ -235,15 +201,3 @@ async def test_a_front_door_with_workers_out_of_reach_is_tried_by_a_new_connecti
     pool.failed(front, LATE, moves=True)
     await discover(pool, network)
     assert taken(pool) is not front
-
-
-async def test_servers_of_a_list_are_tried_one_after_the_other(network: FakeNetwork) -> None:
-    pool = opened(network, list(WORKERS))
-    channel = taken(pool)
-    assert pool.has_others(channel, None)
-    network.answers[WORKERS[2]] = Answer.STRANGER
-    pool.failed(channel, LATE, moves=True)
-    await discover(pool, network)
-    tried: set[str] = set()
-    assert sorted(tries(pool, tried, 3)) == sorted(WORKERS[:2])
-    assert not pool.has_others(taken(pool), tried)

@@ -2,9 +2,7 @@
 
 import socket
 import threading
-import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,37 +14,10 @@ import aclgrad
 from aclgrad.testing import TestServer
 from tools.calling import maybe_await, wait_until
 
-from .scripted_service import GRADIENT, ScriptedService, abort_with, serving
+from .scripted_service import ScriptedService, abort_with, serving
 
 INPUTS = {"a": np.ones((1, 1, 1), np.float32)}
 Connect = Callable[..., Any]
-
-
-async def test_calls_survive_a_restart(connect: Connect, tmp_path: Path) -> None:
-    """Some are cut, and some find nobody."""
-    address = f"unix:{tmp_path}/socket"
-    client = connect(address)
-    restarted = threading.Event()
-    with ExitStack() as later:
-
-        def restart() -> None:
-            with serving(address) as first:
-                started.set()
-                wait_until(lambda: len(first.requests) > 2)
-            time.sleep(0.3)
-            later.enter_context(serving(address))
-            restarted.set()
-
-        started = threading.Event()
-        restarting = threading.Thread(target=restart)
-        restarting.start()
-        started.wait(60)
-        try:
-            while not restarted.is_set():
-                assert (await maybe_await(client.execute("pool", INPUTS))).tolist() == GRADIENT.tolist()
-        finally:
-            restarting.join()
-        assert (await maybe_await(client.execute("pool", INPUTS))).tolist() == GRADIENT.tolist()
 
 
 async def test_a_call_made_after_the_server_is_back_succeeds(connect: Connect, tmp_path: Path) -> None:
