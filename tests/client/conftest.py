@@ -1,7 +1,9 @@
 """Servers in this process: one in numpy, and some whose answers the test scripts. The client's tests need no other."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,14 +13,38 @@ from aclgrad.products import Product
 from aclgrad.tensors import SharedRange, TensorType, TensorView, array_of_view, view_of_array
 from aclgrad.testing import TestServer, _server, serve
 from aclgrad.wire.messages import OperatorCall
-from tools.calling import AnyClient
+from tools.calling import AnyClient, maybe_await
 
 from .scripted_service import ScriptedService, listening, serving
 from .scripted_streams import ScriptedStreams
 
 one_kind = pytest.mark.parametrize("connect", [aclgrad.Client], indirect=True, ids=["sync"])
 """For what both kinds of client share: settings, plans of calls, readers of replies."""
+each_end = pytest.mark.parametrize(
+    ("connect", "end"),
+    [(aclgrad.Client, "close"), (aclgrad.AsyncClient, "close"), (aclgrad.AsyncClient, "cancel")],
+    indirect=["connect"],
+    ids=["sync-close", "async-close", "async-cancel"],
+)
+"""A call ends as its client is closed, by another thread or another task, or as its own task is cancelled."""
 SHARED_FOLDER = Path("/dev/shm")
+
+
+def begin(client: AnyClient, *arguments: Any) -> asyncio.Task[Any]:
+    """Begins `execute` in a thread or in a task."""
+    if isinstance(client, aclgrad.AsyncClient):
+        return asyncio.create_task(client.execute(*arguments))
+    return asyncio.create_task(asyncio.to_thread(client.execute, *arguments))
+
+
+async def end_as(end: str, client: AnyClient, task: asyncio.Task[Any]) -> None:
+    """Ends a call, and returns when it has raised what its caller expects."""
+    if end == "cancel":
+        task.cancel()
+    else:
+        await maybe_await(client.close())
+    with pytest.raises(asyncio.CancelledError if end == "cancel" else aclgrad.CallCancelledError):
+        await asyncio.wait_for(task, 60)
 
 
 @pytest.fixture(scope="session")

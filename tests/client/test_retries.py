@@ -17,6 +17,7 @@ from google.rpc import error_details_pb2, status_pb2
 import aclgrad
 from tools.calling import maybe_await, wait_until
 
+from .conftest import begin, each_end, end_as
 from .scripted_service import GRADIENT, REPLY, ScriptedService, abort_with, failing
 from .scripted_streams import GRAD, SHAPE, ScriptedStreams
 
@@ -105,43 +106,16 @@ async def test_the_time_limit_bounds_all_attempts_together(connect: Connect, ser
     assert 10 < remaining[1] <= 41
 
 
-def test_closing_the_client_ends_the_wait(service: ScriptedService) -> None:
+@each_end
+async def test_the_wait_for_a_retry_ends(connect: Connect, service: ScriptedService, end: str) -> None:
     service.answer = failing(aclgrad.ServerBusyError("full", retry_after_s=NEVER_S))
-    client = aclgrad.Client(service.address, timeout_s=None)
-    ends: list[BaseException] = []
-
-    def call() -> None:
-        try:
-            client.execute("pool", INPUTS)
-        except aclgrad.AclgradError as error:
-            ends.append(error)
-
-    caller = threading.Thread(target=call)
-    caller.start()
-    wait_until(lambda: bool(service.requests))
-    client.close()
-    caller.join(60)
-    assert [type(each) for each in ends] == [aclgrad.CallCancelledError]
+    client = connect(service.address, timeout_s=None)
+    task = begin(client, "pool", INPUTS)
+    await asyncio.to_thread(wait_until, lambda: bool(service.requests))
+    await end_as(end, client, task)
     assert len(service.requests) == 1
 
 
-@pytest.mark.parametrize("end", ["close", "cancel"])
-async def test_closing_or_cancelling_ends_the_wait_of_a_task(service: ScriptedService, end: str) -> None:
-    service.answer = failing(aclgrad.ServerBusyError("full", retry_after_s=NEVER_S))
-    async with aclgrad.AsyncClient(service.address, timeout_s=None) as client:
-        task = asyncio.create_task(client.execute("pool", INPUTS))
-        while not service.requests:
-            await asyncio.sleep(0.001)
-        if end == "close":
-            await client.close()
-        else:
-            task.cancel()
-        with pytest.raises(aclgrad.CallCancelledError if end == "close" else asyncio.CancelledError):
-            await asyncio.wait_for(task, 60)
-    assert len(service.requests) == 1
-
-
-INPUTS = {"a": np.ones((1, 1, 1), np.float32)}
 CUT = abort_with(grpc.StatusCode.CANCELLED, "")
 
 

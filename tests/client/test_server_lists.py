@@ -21,7 +21,7 @@ from aclgrad.testing import serve
 from aclgrad.v1 import operator_service_pb2 as pb
 from tools.calling import maybe_await, wait_until
 
-from .conftest import one_kind
+from .conftest import begin, end_as, one_kind
 from .scripted_service import serving
 from .several_servers import HOST_ID, INPUTS, SERVICE, Worker, call, running
 
@@ -192,12 +192,9 @@ async def test_close_ends_a_call_that_waits_for_a_function(connect: Connect) -> 
         return "127.0.0.1:1"
 
     client = connect(whereabouts, timeout_s=None)
-    blocks = isinstance(client, aclgrad.Client)
-    waiting = asyncio.create_task(asyncio.to_thread(client.execute, "pool", INPUTS) if blocks else call(client))
+    task = begin(client, "pool", INPUTS)
     await asyncio.to_thread(asked.wait, 60)
-    await maybe_await(client.close())
-    with pytest.raises(aclgrad.CallCancelledError, match="the client is closed"):
-        await waiting
+    await end_as("close", client, task)
     released.set()
 
 

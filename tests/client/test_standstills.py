@@ -12,6 +12,7 @@ import pytest
 import aclgrad
 from tools.calling import maybe_await
 
+from .conftest import begin, each_end, end_as
 from .scripted_limits import LimitedServer, limited_server
 from .scripted_streams import GRAD, HEADER, OPERATOR, SHAPE, ScriptedStreams
 
@@ -74,9 +75,6 @@ class Standstill:
 STANDSTILLS = {"header": (0, False), "middle": (2, False), "all": (None, False), "answer": (None, True)}
 
 
-ENDS = [(aclgrad.Client, "close"), (aclgrad.AsyncClient, "close"), (aclgrad.AsyncClient, "cancel")]
-
-
 @pytest.mark.parametrize(("chunks", "begins"), STANDSTILLS.values(), ids=STANDSTILLS)
 async def test_the_deadline_ends_a_call_wherever_it_stands(
     connect: Connect, streams: ScriptedStreams, chunks: int | None, begins: bool
@@ -88,23 +86,15 @@ async def test_the_deadline_ends_a_call_wherever_it_stands(
 
 
 @pytest.mark.parametrize(("chunks", "begins"), STANDSTILLS.values(), ids=STANDSTILLS)
-@pytest.mark.parametrize(("connect", "end"), ENDS, indirect=["connect"])
+@each_end
 async def test_a_call_that_is_cancelled_or_whose_client_is_closed(
     connect: Connect, streams: ScriptedStreams, chunks: int | None, begins: bool, end: str
 ) -> None:
     streams.script = still = Standstill(streams, chunks, begins)
     client = connect(streams.address, timeout_s=None)
-    inputs = {"grad_output": GRAD, "self": SHAPE}
-    blocks = isinstance(client, aclgrad.Client)
-    call = asyncio.to_thread(client.execute, OPERATOR, inputs) if blocks else client.execute(OPERATOR, inputs)
-    task = asyncio.create_task(call)
+    task = begin(client, OPERATOR, {"grad_output": GRAD, "self": SHAPE})
     await asyncio.to_thread(still.stands.wait, PROMPTLY_S)
-    if end == "cancel":
-        task.cancel()
-    else:
-        await maybe_await(client.close())
-    with pytest.raises(asyncio.CancelledError if end == "cancel" else aclgrad.CallCancelledError):
-        await asyncio.wait_for(task, PROMPTLY_S)
+    await end_as(end, client, task)
     async with asyncio.timeout(PROMPTLY_S):
         while not still.ended.is_set() or len(asyncio.all_tasks()) > 1:
             await asyncio.sleep(0.001)
