@@ -89,8 +89,8 @@ class Server:
     since: float
     state: State = State.WELL
     process: int = 0
-    answered_at: float = math.inf
-    """When it first answered in its present state."""
+    known_at: float = math.inf
+    """When it first said in its present state that it is here, or began to be named."""
     half_open: set["ModelledChannel"] = field(default_factory=set)
     """Channels whose connection to it has lost the other end without a word."""
 
@@ -143,7 +143,7 @@ class World:
             server.process += 1
             server.half_open.clear()
         if state is not server.state:
-            server.state, server.since, server.answered_at = state, self.clock(), math.inf
+            server.state, server.since, server.known_at = state, self.clock(), math.inf
         self.change()
 
     def lose_connections(self, server: Server) -> None:
@@ -250,7 +250,8 @@ class ModelledChannel:
                 fail(grpc.StatusCode.UNAVAILABLE, "Socket closed")
             is_half_open = self in server.half_open
             if server.state is not State.HUNG and not is_half_open:
-                server.answered_at = min(server.answered_at, self._world.clock())
+                if path == CHECK:
+                    server.known_at = min(server.known_at, self._world.clock())
                 return server.reply(path, request, self._world.host)
             await self._world.changed()
 
@@ -298,12 +299,12 @@ class ModelledNetwork(TaskNetwork):
 
     async def look_up(self, addresses: Addresses, rules: ProxyRules) -> Found:
         with self._world.looking():
+            if callable(addresses) and not self._world.do_names_answer:
+                raise SourceError("the function names nobody")
             while not self._world.do_names_answer:
                 await self._world.changed()
             self._world.lookups.append(self._world.clock())
             named = addresses() if callable(addresses) else addresses
-            if not named:
-                raise SourceError("the function names nobody")
             return Found({each: tuple(found) for each in named if (found := self._world.numbers(each))})
 
     async def check(self, servers: Sequence[Endpoints], hear: Hear) -> list[Answer]:

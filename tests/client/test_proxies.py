@@ -18,11 +18,12 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from tests.commands import peers
 from tools.calling import maybe_await
 
+from .conftest import one_kind
 from .proxy_cases import CASES
 from .several_servers import SERVICE, Host, Worker, call, on_workers, running
 
 Connect = Callable[..., Any]
-KINDS = ["one", "list", "text", "function", "workers"]
+KINDS = ["one", "list", "function", "workers"]
 NOBODY = "http://127.0.0.1:1"
 
 
@@ -50,7 +51,7 @@ def proxy() -> Iterator[Proxy]:
 
 def target_of(kind: str, host: Host) -> Any:
     addresses = [worker.address for worker in host.workers]
-    targets = {"list": addresses, "text": ",".join(addresses), "function": lambda: addresses}
+    targets = {"list": addresses, "function": lambda: addresses}
     return targets.get(kind, host.door.address)
 
 
@@ -129,6 +130,7 @@ async def test_mixed_lists(connect: Connect, proxy: Proxy, monkeypatch: pytest.M
     assert proxy.asked == {f"127.0.0.3:{ports[2]}", f"[::1]:{ports[3]}"}
 
 
+@one_kind
 @pytest.mark.parametrize("options", [[("grpc.enable_http_proxy", 0)], [("grpc.enable_http_proxy", 1)]])
 async def test_the_option_of_grpc_applies_to_lists_too(
     connect: Connect, proxy: Proxy, options: list[Any], monkeypatch: pytest.MonkeyPatch
@@ -140,6 +142,7 @@ async def test_the_option_of_grpc_applies_to_lists_too(
     assert bool(proxy.asked) is bool(options[0][1])
 
 
+@one_kind
 async def test_a_proxy_whose_name_is_unknown_is_named(
     connect: Connect, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -156,6 +159,7 @@ async def test_a_proxy_whose_name_is_unknown_is_named(
     assert text in str(caught.value)
 
 
+@one_kind
 @pytest.mark.parametrize(("variables", "is_used"), CASES.values(), ids=CASES)
 async def test_a_list_follows_the_rules_of_grpc(
     connect: Connect, proxy: Proxy, variables: dict[str, str], is_used: bool, monkeypatch: pytest.MonkeyPatch
@@ -181,6 +185,7 @@ def password_of(request: str) -> str:
 UNUSABLE = ["127.0.0.1:99999", "127.0.0.1:abc", "127.0.0.1:0", ":3128", "[::1", "a b:3128", "[127.0.0.1]:1"]
 
 
+@one_kind
 @pytest.mark.parametrize("kind", ["one", "list", "function"])
 @pytest.mark.parametrize("place", UNUSABLE)
 async def test_a_proxy_that_cannot_be_used_is_never_passed_by(
@@ -196,6 +201,7 @@ async def test_a_proxy_that_cannot_be_used_is_never_passed_by(
     assert "secret" not in str(caught.value)
 
 
+@one_kind
 @pytest.mark.parametrize("kind", ["one", "list"])
 async def test_the_exception_that_grpc_reads_is_named(
     connect: Connect, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -226,6 +232,7 @@ class Names:
         return [found for each in self.numbers[host] for found in self._genuine(each, *rest, **options)]
 
 
+@one_kind
 async def test_each_number_of_a_proxy_is_tried(connect: Connect, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     Names(monkeypatch, proxy=["127.0.0.9", "::1", "127.0.0.8", "127.0.0.1"])
     monkeypatch.setenv("http_proxy", f"http://proxy:{proxy.address.rpartition(':')[2]}")
