@@ -3,16 +3,13 @@
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import pytest
 
 import aclgrad
-from tools.calling import maybe_await
 
 PROMPTLY_S = 60
 PATIENT = [
@@ -58,18 +55,6 @@ def stopped(running: Stoppable) -> Iterator[Stoppable]:
 
 
 @sizes
-async def test_deadline_and_close_are_prompt(connect: Callable[..., Any], stopped: Stoppable, size: int) -> None:
-    client = connect(stopped.target, channel_options=PATIENT)
-    await maybe_await(client.list_operators())
-    stopped.send(signal.SIGSTOP)
-    start = time.monotonic()
-    with pytest.raises(aclgrad.DeadlinePassedError):
-        await maybe_await(client.adaptive_avg_pool2d_backward(*arguments(size), timeout_s=0.5))
-    await maybe_await(client.close())
-    assert time.monotonic() - start < PROMPTLY_S
-
-
-@sizes
 def test_closing_from_another_thread_ends_the_call(stopped: Stoppable, size: int) -> None:
     client = aclgrad.Client(stopped.target, timeout_s=None, channel_options=PATIENT)
     client.list_operators()
@@ -110,9 +95,7 @@ asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), eval(sys.argv[4])))
 """
 
 
-@pytest.mark.parametrize(
-    "size", [pytest.param(4, marks=pytest.mark.slow, id="one_message"), pytest.param(64, id="chunks")]
-)
+@sizes
 @pytest.mark.parametrize("kind", ["Client", "AsyncClient"])
 def test_a_program_ends_promptly_and_in_silence(stopped: Stoppable, kind: str, size: int) -> None:
     """None of the client's threads keeps the interpreter."""
