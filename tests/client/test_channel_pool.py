@@ -1,5 +1,6 @@
 """Which server a call goes to next, on a clock and a network of the test's own."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -185,8 +186,11 @@ async def test_workers_that_are_all_silent_stay_known_and_the_front_door_gets_a_
     assert taken(pool).endpoints.addresses == (WORKERS[1],)
 
 
-async def test_a_front_door_with_workers_out_of_reach_is_tried_by_a_new_connection(network: FakeNetwork) -> None:
-    """Behind NAT, the port that all workers share is the only way to them."""
+async def test_a_front_door_with_workers_out_of_reach_is_tried_by_a_new_connection(
+    network: FakeNetwork, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Behind NAT, the port that all workers share is the only way to them; that is said once."""
+    caplog.set_level(logging.INFO, "aclgrad")
     network.answers = dict.fromkeys(WORKERS, Answer.UNREACHABLE)
     pool = opened(network, DOOR)
     front = taken(pool)
@@ -198,3 +202,4 @@ async def test_a_front_door_with_workers_out_of_reach_is_tried_by_a_new_connecti
     pool.failed(front, LATE, moves=True)
     await discover(pool, network)
     assert taken(pool) is not front
+    assert sum("calls stay with" in each for each in caplog.messages) == 1
