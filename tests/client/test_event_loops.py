@@ -275,3 +275,24 @@ async def call_once(call: Callable[[], Any]) -> None:
 def test_a_client_that_was_never_used_is_closed_anywhere() -> None:
     client = aclgrad.AsyncClient()
     asyncio.run(client.close())
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 600, 1000)], ids=["one_message", "stream"])
+async def test_a_task_that_is_cancelled_ends_its_call_at_the_server(service: ScriptedService, shape: Any) -> None:
+    ended = threading.Event()
+
+    def hold(context: grpc.ServicerContext) -> bytes:
+        if context.add_callback(ended.set):
+            ended.wait(60)
+        return REPLY
+
+    service.answer = hold
+    async with aclgrad.AsyncClient(service.address, timeout_s=None) as client:
+        task = asyncio.create_task(client.execute("pool", {"a": np.ones(shape, np.float32)}))
+        while not service.requests:
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        # The client stays open: nothing else ends the call.
+        assert await asyncio.to_thread(ended.wait, 10)

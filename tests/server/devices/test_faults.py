@@ -1,11 +1,14 @@
 """Codes of ACL and aclnn, and what a client is told of them."""
 
+from types import SimpleNamespace
+
 import grpc
 import pytest
 
+import aclgrad_native as native
 from aclgrad import errors
 from aclgrad_native import fault_class
-from aclgrad_server.devices.faults import error_of_fault
+from aclgrad_server.devices.faults import error_of_fault, error_of_native
 
 # By CANN's rt_error_codes.h and aclnn_status.h.
 OUT_OF_MEMORY = (207001, 207018)
@@ -54,3 +57,15 @@ def test_code_has_its_error(code: int, kind: type[errors.AclgradError], status: 
     assert error.metadata == {"acl_error": str(code)}
     assert (error.retry_after_s is not None) == isinstance(error, errors.RetryableError)
     assert bool(error.remedy) == (kind is not errors.ServerFaultError)
+
+
+@pytest.mark.parametrize(
+    ("allocation", "call", "kind"),
+    [(10, 90, errors.DeviceMemoryError), (10, 101, errors.LimitExceededError), (101, 101, errors.LimitExceededError)],
+)
+def test_only_a_call_that_may_fit_later_is_to_be_tried_again(allocation: int, call: int, kind: type) -> None:
+    full = native.OutOfMemoryError("full")
+    full.size_bytes, full.allocated_bytes, full.limit_bytes = allocation, 95, 100
+    error = error_of_native(full, SimpleNamespace(size_bytes=call))  # type: ignore[arg-type]
+    assert type(error) is kind
+    assert (error.retry_after_s is not None) == (kind is errors.DeviceMemoryError)
