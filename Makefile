@@ -181,9 +181,6 @@ test-systemd: $(BUILT) ## Test the units of deploy/systemd: their syntax and exp
 test-ray: $(BUILT) $(BIN)/.setup-ray ## Test aclgrad.ray on a Ray cluster of two nodes (installs Ray)
 	$(BIN)/python -m pytest tests/ray
 
-rehearse-alerts: $(BUILT) $(PROMETHEUS) ## Put servers into each state that an alert is for, and see it fire: SCENES="full_queue killed"
-	$(BIN)/python -m tools.alerts $(SCENES)
-
 # Unpacked and not installed, because the package starts a service. The lists of packages may be missing.
 $(PROMETHEUS):
 	mkdir -p build/debian
@@ -313,12 +310,6 @@ load: $(BUILT) $(BIN)/.setup-load ## Load a server and a bare echo with Locust, 
 
 load-short: $(BUILT) $(BIN)/.setup-load ## Part of several scenarios, in half a minute, without most objectives
 	$(BIN)/python -m tools.load short
-
-load-second-opinion: $(BUILT) h2load ## The same loads with h2load, which is not a gRPC client and takes little CPU time
-	$(BIN)/python -m tools.load.second_opinion
-
-scale: $(SETUP) ## Write the tables of docs/scale.md anew; with SCALE_FLAGS=--validate compare it with a server under load
-	$(BIN)/python -m tools.scale $(or $(SCALE_FLAGS),--write)
 
 h2load: ## Install h2load from Debian's nghttp2-client if it is missing
 	@$(call debian,h2load,nghttp2-client)

@@ -31,7 +31,6 @@ NAVIGATION: Final[Mapping[str, Mapping[str, str]]] = {
         "docs/traces.md": "Traces",
         "docs/runbook.md": "Runbook",
         "docs/capacity.md": "Capacity",
-        "docs/scale.md": "Scale",
         "docs/first-day.md": "First day with a card",
         "docs/right-gradients.md": "Is my gradient right?",
         "docs/check.md": "Check of a server",

@@ -13,10 +13,9 @@ import pytest
 import aclgrad
 from aclgrad import errors
 from aclgrad._client.attempts.retry import RetryPolicy
-from aclgrad._client.attempts.retry_budget import BURST, PERIOD_S, SHARE, RetryBudget
+from aclgrad._client.attempts.retry_budget import BURST, RetryBudget
 from aclgrad._client.channel.servers import Balancing
 from tools.calling import maybe_await
-from tools.scale import figures
 
 from .scripted_service import REPLY, ScriptedService, abort_with, failing
 
@@ -177,7 +176,3 @@ async def test_reports_tell_what_is_left(connect: Connect, service: ScriptedServ
     await maybe_await(client.execute("pool", INPUTS))
     await asyncio.sleep(0)
     assert [(each.retries, each.retry_budget) for each in reports] == [(1, BURST - 1), (0, BURST - 1)]
-
-
-def test_the_page_on_scale_computes_with_this_budget() -> None:
-    assert (figures.RETRY_SHARE, figures.RETRY_BURST, figures.PERIOD_S) == (SHARE, BURST, PERIOD_S)

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 import aclgrad
-from tools.alerts.prometheus import ROOT, promtool
+from tests.monitoring.prometheus import ROOT, promtool
 from tools.calling import wait_until
 from tools.serving import Server, write_host_config
 

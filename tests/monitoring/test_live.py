@@ -8,8 +8,8 @@ from urllib.request import urlopen
 import pytest
 
 from aclgrad.v1 import error_reason_pb2
-from tools.alerts.prometheus import DEPLOYED, INSTANCE, ROOT, Prometheus, promtool, rules
-from tools.alerts.traffic import Traffic
+from tests.monitoring.prometheus import DEPLOYED, INSTANCE, ROOT, Prometheus, promtool, rules
+from tests.monitoring.traffic import Traffic
 from tools.serving import Server
 
 METRIC = re.compile(r"\b(?:aclgrad|process|python)_\w+|\bup\b")

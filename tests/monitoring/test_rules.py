@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
+from tests.monitoring.prometheus import ALERTS, DEPLOYED, promtool, rules
 from tests.monitoring.rule_cases import CASES, NOT_OF_WORKERS, OF_HOST, Series
-from tools.alerts.prometheus import ALERTS, DEPLOYED, promtool, rules
 
 
 def unit_tests() -> Iterator[dict[str, Any]]:
