@@ -210,14 +210,13 @@ test-aarch64: $(BUILT) $(BIN)/.setup-dist ## Build the wheels for aarch64, and t
 	$(AARCH64)/venv/bin/python -m pytest --timeout 900 -p no:cacheprovider -m "not slow" $(EMULATED_TESTS)
 
 test-huge: $(BUILT) ## Send tensors of more than 2 GiB and get them back; takes 10 GiB of memory
-	$(BIN)/python -m pytest -s tools/soak/test_huge_tensors.py
+	$(BIN)/python -m pytest -s tests/huge
 
 soak: $(BUILT) $(BIN)/.setup-bench ## Make one call of each shape, then mixed calls under restarts of workers, and judge what grows: DURATION=2h for longer than 30m
-	CALL_CELLS=16777216 $(BIN)/python -m pytest tools/soak/test_call_memory.py
+	CALL_CELLS=16777216 $(BIN)/python -m pytest tests/e2e/limits/test_call_memory.py
 	$(BIN)/python -m tools.soak $(DURATION)
 
 soak-short: $(BUILT) $(BIN)/.setup-bench ## The same with small shapes and 24 seconds of calls; catches large leaks only
-	$(BIN)/python -m pytest tools/soak/test_call_memory.py
 	$(BIN)/python -m tools.soak 24s
 
 # In a network and with mounts of its own if run as root; without iptables, libfaketime or PyTorch, what needs them is left out.

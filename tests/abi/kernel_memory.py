@@ -11,8 +11,8 @@ from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.values import ArgmaxRule
 from aclgrad.products import Product
 from tests.call_file import device_array
+from tests.long_shapes import MAX_BESIDE_BYTES, MAX_OF_TENSORS, long_arrays, long_calls
 from tools.abi.acl import Library
-from tools.soak.long_shapes import MAX_BESIDE_BYTES, MAX_OF_TENSORS, long_arrays, long_calls
 
 from .table_calls import abi_names
 from .table_gradients import described

@@ -33,8 +33,8 @@ from aclgrad_server.devices.opening import open_device
 from aclgrad_server.devices.planning import Planner
 from aclgrad_server.settings import Settings
 from tests.abi.kernel_memory import MOST_CELLS, forget_peak, peak_bytes
+from tests.long_shapes import MAX_BESIDE_BYTES, MAX_OF_TENSORS, long_arrays, long_calls
 from tests.server.fakes import NO_LIMIT, FakeContext, new_call
-from tools.soak.long_shapes import MAX_BESIDE_BYTES, MAX_OF_TENSORS, long_arrays, long_calls
 
 MEBIBYTE = 2**20
 

@@ -14,12 +14,14 @@ from aclgrad.products import Product
 from aclgrad.tensors import SharedRange, TensorView
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.devices.planning import plan_call
+from tests.long_shapes import MAX_BESIDE_BYTES, MAX_OF_TENSORS, long_arrays, long_calls
 from tools.serving import Server
-from tools.soak.long_shapes import MAX_BESIDE_BYTES, MAX_OF_TENSORS, long_arrays, long_calls
 
 CELLS = int(os.environ.get("CALL_CELLS", str(2**21)))
 DTYPES = ("float32", "float16")
 MEBIBYTE = 2**20
+
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.once]
 
 
 @pytest.fixture
