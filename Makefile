@@ -81,7 +81,7 @@ clean: ## Remove the environment and all build output
 
 # Parts that judge neither times nor memory run two at a time, each on one core. The others have the machine to themselves.
 CI_BESIDE := sanitize-memory sanitize-threads test-bridges lint docs test-node test-browser test-monitoring test-systemd fuzz-short
-CI_ALONE := test test-slow-short test-modes soak-short load-short hostile-short chaos-short rollout-short demo
+CI_ALONE := test test-slow-short test-modes soak-short load-short hostile-short chaos-short demo
 ci: export SECOND_RUN := yes
 ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint docs frameworks fuzz load bench browser) chromium $(PROMETHEUS) examples/node/node_modules ## Run lint, docs, demo, and every test but test-haproxy, test-ray, test-frameworks, test-torch-npu, test-cpp-client, test-aarch64, test-wheels, test-pythons, test-versions, test-abi, test-huge, test-image and the long forms of the others
 	@rm -f build/seconds.txt
@@ -214,25 +214,21 @@ test-huge: $(BUILT) ## Send tensors of more than 2 GiB and get them back; takes 
 
 soak: $(BUILT) $(BIN)/.setup-bench ## Make one call of each shape, then mixed calls under restarts of workers, and judge what grows: DURATION=2h for longer than 30m
 	CALL_CELLS=16777216 $(BIN)/python -m pytest tests/e2e/limits/test_call_memory.py
-	$(BIN)/python -m tools.soak $(DURATION)
+	$(BIN)/python -m tools.lab soak $(DURATION)
 
 soak-short: $(BUILT) $(BIN)/.setup-bench ## The same with small shapes and 24 seconds of calls; catches large leaks only
-	$(BIN)/python -m tools.soak 24s
+	$(BIN)/python -m tools.lab soak 24s
 
 # In a network and with mounts of its own if run as root; without iptables, libfaketime or PyTorch, what needs them is left out.
-chaos: $(BUILT) ## Inject faults by a seed into two hosts under traffic of every kind, and judge the history: SEED=7 FAULTS=200 CHAOS_FLAGS="--only kill stop"
-	$(BIN)/python -m tools.chaos $(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults $(FAULTS)) $(CHAOS_FLAGS)
+chaos: $(BUILT) ## Inject faults by a seed into two hosts under traffic of every kind, and judge the history; then play rolling updates to and from the last release: SEED=7 FAULTS=200 CHAOS_FLAGS="--only kill stop"
+	$(BIN)/python -m tools.lab chaos $(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults $(FAULTS)) $(CHAOS_FLAGS)
+	$(BIN)/python -m tools.lab rolling
 
-chaos-short: $(BUILT) ## The same for about a minute: 12 faults of the kinds that take little time (installs iptables and libfaketime)
+chaos-short: $(BUILT) ## The same for two minutes: 12 faults of the kinds that take little time, and one update (installs iptables and libfaketime)
 	@$(call debian,iptables,iptables)
 	@$(call debian,faketime,faketime)
-	$(BIN)/python -m tools.chaos --short $(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults $(FAULTS)) $(CHAOS_FLAGS)
-
-rollout: $(BUILT) ## Play rolling updates of Kubernetes, to and from the last release (builds it), and count lost calls: SCENES="cached stuck"
-	$(BIN)/python -m tools.rollout $(SCENES)
-
-rollout-short: $(BUILT) ## One of them in half a minute: pods stop before the name server knows
-	$(BIN)/python -m tools.rollout --short
+	$(BIN)/python -m tools.lab chaos --short $(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults $(FAULTS)) $(CHAOS_FLAGS)
+	$(BIN)/python -m tools.lab rolling --short
 
 rehearsal: $(BUILT) ## Run the runbook of docs/first-day.md on the host library, as each product: REHEARSAL_FLAGS="910B --full"
 	$(BIN)/python -m tools.rehearsal --folder build/rehearsal $(REHEARSAL_FLAGS)

@@ -16,9 +16,8 @@ from aclgrad_server.exits import EXIT_LIMIT_S
 from aclgrad_server.limits import MEMORY_SOFT_LIMIT, REPLY_BYTES
 from aclgrad_server.settings import Settings
 from aclgrad_server.supervisor.worker import KILL_S
+from tools.lab.rolling import CACHE_S, LAG_S
 from tools.overlays.components import COMPONENTS, FOLDER
-from tools.rollout.deployment import Deployment
-from tools.rollout.scenes import CACHE_S, LAG_S
 from tools.serving import Server, write_host_config
 
 BASE = FOLDER / "base"
@@ -118,8 +117,8 @@ def test_pod_that_hangs_in_its_stop_can_still_say_why() -> None:
 
 
 def test_pod_serves_for_as_long_as_name_servers_may_repeat_an_answer_without_its_successor() -> None:
-    """Otherwise a quick update ends all pods that clients know: `python -m tools.rollout cached` loses calls."""
-    assert Deployment.of_manifest().pre_stop_s > CACHE_S + LAG_S
+    """Otherwise a quick update ends all pods that clients know: `python -m tools.lab rolling cached` loses calls."""
+    assert CONTAINER["lifecycle"]["preStop"]["sleep"]["seconds"] > CACHE_S + LAG_S
 
 
 CARD_BYTES = 64 * 2**30

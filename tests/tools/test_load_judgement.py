@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from aclgrad.operators.cases import first_cases
-from tools import gradients
-from tools.gradients import Known, Sampler, WrongGradientError, of_all_operators, of_size
+from tools.lab import gradients
+from tools.lab.gradients import Sampler, of_all_operators, of_size
+from tools.lab.known import Known, WrongGradientError
 from tools.load import scenario
 from tools.load.judgement import Judged, Run, judge
 from tools.load.recorder import Row

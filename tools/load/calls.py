@@ -23,7 +23,8 @@ from aclgrad.wire.service import SERVICE
 from tools.benchmarks import ceilings, loads
 from tools.benchmarks.loads import channel_to
 from tools.benchmarks.sizes import SIZES
-from tools.gradients import BAD_REQUESTS, Known, Sampler, UnexpectedReplyError, of_all_operators, of_size
+from tools.lab.gradients import BAD_REQUESTS, Sampler, of_all_operators, of_size
+from tools.lab.known import Known, UnexpectedReplyError
 from tools.raw_calls import error_of
 
 DEADLINE_S: Final = 30.0

@@ -18,7 +18,8 @@ import locust
 import psutil
 
 import aclgrad
-from tools.gradients import Sampler, WrongGradientError
+from tools.lab.gradients import Sampler
+from tools.lab.known import WrongGradientError
 from tools.load import calls, scenario
 from tools.load.recorder import SAMPLE_S, Recorder
 

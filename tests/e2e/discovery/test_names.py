@@ -7,7 +7,7 @@ import pytest
 
 import aclgrad
 from tools.calling import AnyClient, maybe_await
-from tools.rollout.names import Answers, NameServer
+from tools.lab.names import Answers, NameServer
 from tools.serving import Server, free_range
 
 pytestmark = pytest.mark.once

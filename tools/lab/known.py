@@ -1,0 +1,45 @@
+"""Calls whose gradients are known. Clients of every release read them, so this module needs numpy alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+class WrongGradientError(Exception):
+    """A reply that differs from its definition by more than the operator's tolerance."""
+
+
+class UnexpectedReplyError(Exception):
+    """A gradient in place of an error."""
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """One call, the float64 gradients of its definition, and how far each element of a reply may be from them."""
+
+    operator: str
+    inputs: Mapping[str, Any]
+    attributes: Mapping[str, Any]
+    truths: tuple[Array, ...]
+    allowed: tuple[Array, ...]
+
+    @property
+    def sent_bytes(self) -> int:
+        return sum(getattr(each, "nbytes", 0) for each in self.inputs.values())
+
+    def compare(self, reply: Any) -> None:
+        """Raises WrongGradientError unless each element is as near to the definition as the operator promises."""
+        arrays = reply if isinstance(reply, tuple) else (reply,)
+        for array, truth, allowed in zip(arrays, self.truths, self.allowed, strict=True):
+            if array.shape != truth.shape:
+                raise WrongGradientError(f"{self.operator}: the shape is {array.shape} and not {truth.shape}")
+            error = np.abs(array.astype(truth.dtype) - truth)
+            # Not "any larger": a NaN is not near either.
+            if not (error <= allowed).all():
+                worst = np.argmax(error - allowed)
+                off, most = error.flat[worst], np.broadcast_to(allowed, truth.shape).flat[worst]
+                raise WrongGradientError(f"{self.operator}: off by {off:g} where {most:g} is allowed")

@@ -1,0 +1,1 @@
+"""Mixed calls for hours, restarts of workers, and a judgement of what grows."""

@@ -1,0 +1,172 @@
+"""Rounds of mixed calls with a quiet moment after each, in which every process is sampled: does anything grow?"""
+
+import argparse
+import re
+import shutil
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from tools.lab.events import Operation, operations_of
+from tools.lab.growth import SETTLED_S, Sample, Verdict, judge
+from tools.lab.history import Event
+from tools.lab.processes import ClientProcesses
+from tools.lab.soak.report import draw, lines, table, write_samples
+from tools.lab.soak.scene import SHARES, WHOLE_TIMEOUT_S, Scene, is_whole, samples_of
+from tools.lab.validator import judge as judge_calls
+
+FOLDER: Final = Path("build/soak")
+MAX_ROUND_S: Final = 15.0
+ROUNDS: Final = 80
+MAX_LIFE_S: Final = 600.0
+"""Between two restarts; shorter runs have three restarts."""
+MIN_S: Final = 20.0
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smh]?)")
+_UNITS_S: Final = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+def seconds_of(duration: str) -> float:
+    """Returns the seconds of `600`, `90s`, `30m` or `2h`; raises ValueError otherwise."""
+    parts = _DURATION.fullmatch(duration.strip())
+    seconds = float(parts[1]) * _UNITS_S[parts[2]] if parts else 0.0
+    if seconds < MIN_S:
+        raise ValueError(f"DURATION is {duration!r}; give {MIN_S:g} s or more, for example 600, 90s, 30m or 2h")
+    return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A run of so many seconds."""
+
+    seconds: float
+
+    @property
+    def round_s(self) -> float:
+        return min(MAX_ROUND_S, self.seconds / ROUNDS)
+
+    @property
+    def warm_up_s(self) -> float:
+        """Of each process."""
+        return min(SETTLED_S, self.seconds / 12)
+
+    @property
+    def life_s(self) -> float:
+        return min(MAX_LIFE_S, self.seconds / 4)
+
+    @property
+    def restarts(self) -> int:
+        """None in the last life."""
+        return max(1, round(self.seconds / self.life_s) - 1)
+
+
+@dataclass(slots=True)
+class Run:
+    """What was sampled, and how the calls ended."""
+
+    plan: Plan
+    samples: list[Sample] = field(default_factory=list)
+    ends: Counter[str] = field(default_factory=Counter)
+    restarts: list[tuple[float, str]] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    """Calls that ended as none may, what broke the run off, and what the server reported."""
+
+    def verdicts(self) -> list[Verdict]:
+        return judge(self.samples, self.plan.warm_up_s)
+
+    def problems(self) -> list[str]:
+        """Returns why the run failed; nothing if it passed."""
+        told = [f"{each.subject}: {each.figure}: {each.problem}" for each in self.verdicts() if each.problem]
+        missing = set(SHARES) - {end.partition(":")[0] for end in self.ends}
+        told += [f"no call of the kind {each!r} ended" for each in sorted(missing)]
+        if len(self.restarts) < self.plan.restarts:
+            told.append(f"{len(self.restarts)} restarts instead of {self.plan.restarts}")
+        return [*told, *self.faults]
+
+    def take(self, seconds: float, events: Sequence[Event], life: str) -> None:
+        """Takes the calls of a round."""
+        operations, _ = operations_of(events)
+        self.ends += Counter(f"{each.method}: {each.outcome}" for each in operations.values())
+        self.faults += map(str, judge_calls(events))
+        for process in sorted({each.process for each in operations.values()}):
+            self.samples += latencies(seconds, life, [each for each in operations.values() if each.process == process])
+
+
+def latencies(seconds: float, life: str, operations: Sequence[Operation]) -> Iterator[Sample]:
+    """Yields percentiles of the small calls of a process, in ms; their life is that of the kind of device."""
+    took_ms = [1000 * (each.end - each.begin) for each in operations if each.method == "unary" and each.ends]
+    if len(took_ms) > 1:
+        percentiles = statistics.quantiles(took_ms, n=100, method="inclusive")
+        subject = f"client, {operations[0].process}"
+        yield Sample(seconds, subject, life, "p50", percentiles[49])
+        yield Sample(seconds, subject, life, "p99", percentiles[98])
+
+
+def soak(plan: Plan, folder: Path, tell: Callable[[str], None]) -> Run:
+    """Runs it; an end before its time is a fault of the run."""
+    run, scene = Run(plan), Scene(folder)
+    with scene.host as host:
+        try:
+            host.wait_until_whole()
+            with ClientProcesses([scene.orders(style) for style in ("threads", "tasks")]) as clients:
+                _rounds(run, scene, clients, tell)
+                scene.wait_until_whole()
+        except OSError as error:
+            run.faults.append(f"broken off: {error}")
+        run.faults += [*clients.failures, *scene.problems()]
+    return run
+
+
+def _rounds(run: Run, scene: Scene, clients: ClientProcesses, tell: Callable[[str], None]) -> None:
+    """Has clients call for as long as the plan says, and on until there was every restart."""
+    clients.begin(0.0)
+    clients.end_round()
+    start, whole = time.monotonic(), True
+    while (begin := time.monotonic() - start) < run.plan.seconds or (
+        len(run.restarts) < run.plan.restarts and begin < run.plan.seconds + WHOLE_TIMEOUT_S
+    ):
+        clients.begin(run.plan.round_s)
+        done = len(run.restarts)
+        # One restart at a time; a slow one delays the next.
+        if done < run.plan.restarts and begin >= (done + 1) * run.plan.life_s and whole:
+            time.sleep(run.plan.round_s / 2)
+            happened = scene.kill() if done % 2 else scene.renew()
+            run.restarts.append((time.monotonic() - start, happened))
+            tell(f"{begin:6.0f} s: {happened}")
+        events = clients.end_round()
+        looks = scene.quiet_looks()
+        whole = is_whole(looks)
+        seconds = time.monotonic() - start
+        run.samples += scene.samples(seconds, looks)
+        for name, process_id in clients.process_ids.items():
+            run.samples += samples_of(seconds, f"client, {name}", process_id)
+        run.take(seconds, events, scene.device)
+
+
+def main(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
+    parser.add_argument("duration", help="in seconds, or as 90s, 30m or 2h")
+    try:
+        plan = Plan(seconds_of(parser.parse_args(words).duration))
+    except ValueError as error:
+        parser.error(str(error))
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir(parents=True)
+    console = Console(width=125, highlight=False)
+    console.print(
+        f"{plan.seconds:g} s in rounds of {plan.round_s:g} s, {plan.restarts} restarts; "
+        f"the first {plan.warm_up_s:g} s of each process are not judged"
+    )
+    run = soak(plan, FOLDER, console.print)
+    write_samples(run.samples, FOLDER / "samples.csv")
+    draw(run.samples, run.restarts, FOLDER / "soak.png")
+    console.print(table(run.verdicts()))
+    below = [*lines(plan.warm_up_s, run.ends), f"plot and samples: {FOLDER}/soak.png, {FOLDER}/samples.csv"]
+    problems = run.problems()
+    for each in [*below, *(f"FAILED: {problem}" for problem in problems[:20])]:
+        console.print(each, soft_wrap=True, markup=False)
+    return int(bool(problems))
