@@ -83,7 +83,7 @@ clean: ## Remove the environment and all build output
 CI_BESIDE := sanitize-memory sanitize-threads test-bridges lint docs test-node test-browser test-monitoring test-systemd fuzz-short
 CI_ALONE := test test-slow-short test-modes soak-short load-short hostile-short chaos-short demo
 ci: export SECOND_RUN := yes
-ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint docs frameworks fuzz load bench browser) chromium $(PROMETHEUS) examples/node/node_modules ## Run lint, docs, demo, and every test but test-haproxy, test-ray, test-frameworks, test-torch-npu, test-cpp-client, test-aarch64, test-wheels, test-pythons, test-versions, test-abi, test-huge, test-image and the long forms of the others
+ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint docs frameworks fuzz bench browser) chromium $(PROMETHEUS) examples/node/node_modules ## Run lint, docs, demo, and every test but test-haproxy, test-ray, test-frameworks, test-torch-npu, test-cpp-client, test-aarch64, test-wheels, test-pythons, test-versions, test-abi, test-huge, test-image and the long forms of the others
 	@rm -f build/seconds.txt
 	CMAKE_BUILD_PARALLEL_LEVEL=1 $(MAKE) --no-print-directory --jobs 2 --output-sync=target $(addprefix timed-,$(CI_BESIDE))
 	$(MAKE) --no-print-directory $(addprefix timed-,$(CI_ALONE))
@@ -300,11 +300,11 @@ build/bench-kernels/libtouch.so: tools/benchmarks/touch.cpp
 	mkdir -p $(@D)
 	$(CXX) -std=c++17 -O2 -shared -fPIC $< -o $@
 
-load: $(BUILT) $(BIN)/.setup-load ## Load a server and a bare echo with Locust, and judge the server by objectives: LOAD_FLAGS="steady --factor 0.5"
-	$(BIN)/python -m tools.load $(LOAD_FLAGS)
+load: $(BUILT) $(BIN)/.setup-bench ## Load a server and a bare echo, and judge the server by objectives: LOAD_FLAGS="steady --factor 0.5"
+	$(BIN)/python -m tools.lab load $(LOAD_FLAGS)
 
-load-short: $(BUILT) $(BIN)/.setup-load ## Part of several scenarios, in half a minute, without most objectives
-	$(BIN)/python -m tools.load short
+load-short: $(BUILT) $(BIN)/.setup-bench ## Part of several scenarios, in half a minute, without most objectives
+	$(BIN)/python -m tools.lab load short
 
 h2load: ## Install h2load from Debian's nghttp2-client if it is missing
 	@$(call debian,h2load,nghttp2-client)

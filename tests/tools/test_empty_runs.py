@@ -13,8 +13,6 @@ import tools.overlays.__main__ as overlays
 import tools.rehearsal.__main__ as rehearsal
 from aclgrad.judgement.rows import Origin, Row, Verdict
 from aclgrad.products import Product
-from tools.load import scenario
-from tools.load.judgement import Run, judge
 
 pytestmark = pytest.mark.once
 
@@ -36,13 +34,6 @@ def test_a_card_whose_rows_are_all_skipped(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("sys.argv", ["card", "--backend", "host"])
     monkeypatch.setattr(card, "_rows", lambda *_: iter((row, row)))
     assert card.main() == 1
-
-
-def test_no_round_of_a_load() -> None:
-    chosen = scenario.read(scenario.names()[0])
-    run = Run(chosen, (), {}, chosen.checked, {}, "")
-    failed = [each.told for each in judge(run) if not each.passed]
-    assert len(failed) == 1 + len(chosen.objectives)
 
 
 def test_no_overlay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

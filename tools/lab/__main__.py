@@ -9,6 +9,7 @@ SCENARIOS: Final = {
     "chaos": "tools.lab.chaos.run",
     "rolling": "tools.lab.rolling",
     "soak": "tools.lab.soak.run",
+    "load": "tools.lab.load.run",
 }
 
 

@@ -10,24 +10,25 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import grpc
 
 import aclgrad
 from aclgrad.operators.cases import arrays_of
-from aclgrad.tensors import TensorView, array_of_view
+from aclgrad.tensors import TensorType, TensorView, array_of_view, view_of_array
 from aclgrad.wire.chunks import decode_chunk, decode_response_header
-from aclgrad.wire.messages import decode_response
+from aclgrad.wire.messages import OperatorCall, decode_response, encode_request
 from aclgrad.wire.service import SERVICE
-from tools.benchmarks import ceilings, loads
-from tools.benchmarks.loads import channel_to
+from tools.benchmarks import ceilings
 from tools.benchmarks.sizes import SIZES
 from tools.lab.gradients import BAD_REQUESTS, Sampler, of_all_operators, of_size
-from tools.lab.known import Known, UnexpectedReplyError
-from tools.raw_calls import error_of
+from tools.lab.known import UnexpectedReplyError
+from tools.raw_calls import chunked_messages, error_of
 
 DEADLINE_S: Final = 30.0
+CHUNK_BYTES: Final = 2**20
 Caller = Callable[[], int]
 
 
@@ -41,7 +42,8 @@ class Targets:
 
 def echo(targets: Targets, sampler: Sampler, size: str) -> Caller:
     """The ceiling of `unary`: as many bytes each way, and nothing done with them."""
-    request, reply_bytes = loads.echo_request(SIZES[size]), SIZES[size].tensor_bytes
+    reply_bytes = SIZES[size].tensor_bytes
+    request = ceilings.request_for(len(encode_request(_call(size))), reply_bytes)
     send = _method(targets.echo, ceilings.UNARY)
 
     def call() -> int:
@@ -52,11 +54,12 @@ def echo(targets: Targets, sampler: Sampler, size: str) -> Caller:
 
 def stream_echo(targets: Targets, sampler: Sampler, size: str) -> Caller:
     """The ceiling of large calls: as many chunks each way."""
-    make = loads.stream_echo(targets.echo, SIZES[size])
+    send: Any = channel_to(targets.echo).stream_stream(ceilings.CHUNKS)
+    messages = _chunks(size)
 
     def call() -> int:
-        make()
-        return 2 * SIZES[size].tensor_bytes
+        received = sum(map(len, send(iter(messages), timeout=DEADLINE_S)))
+        return sum(map(len, messages)) + received
 
     return call
 
@@ -64,7 +67,7 @@ def stream_echo(targets: Targets, sampler: Sampler, size: str) -> Caller:
 def unary(targets: Targets, sampler: Sampler, size: str, timeout_s: float = DEADLINE_S) -> Caller:
     """ExecuteOperator with bytes that were made once, without retries: what the server does, not what a client does."""
     known = of_size(size)
-    request, reply_bytes = loads.unary_request(SIZES[size]), SIZES[size].tensor_bytes
+    request, reply_bytes = encode_request(_call(size)), SIZES[size].tensor_bytes
     send = _method(targets.server, SERVICE + "ExecuteOperator", timeout_s)
 
     def call() -> int:
@@ -94,7 +97,7 @@ def client(
         reply = connection.execute(known.operator, known.inputs, known.attributes)
         if sampler.wants_next():
             sampler.compare(known, reply)
-        return _sent_bytes(known) + sum(gradient.nbytes for gradient in arrays_of(reply))
+        return known.sent_bytes + sum(gradient.nbytes for gradient in arrays_of(reply))
 
     return call
 
@@ -111,7 +114,7 @@ def batch(targets: Targets, sampler: Sampler, size: str, count: int = 64) -> Cal
         gradients = calls.run()
         if sampler.wants_next():
             sampler.compare(known, random.choice(gradients))
-        return sum(gradient.nbytes for gradient in gradients) + count * _sent_bytes(known)
+        return sum(gradient.nbytes for gradient in gradients) + count * known.sent_bytes
 
     return call
 
@@ -120,7 +123,7 @@ def slow(targets: Targets, sampler: Sampler, size: str, pause_s: float, writes: 
     """A call in chunks that rests before each chunk that it reads, or writes."""
     send: Any = channel_to(targets.server).stream_stream(SERVICE + "ExecuteOperatorChunked")
     known = of_size(size)
-    messages = loads.chunked_requests(SIZES[size])
+    messages = _chunks(size)
 
     def resting(each: Iterator[bytes]) -> Iterator[bytes]:
         for message in each:
@@ -158,7 +161,7 @@ def bad(targets: Targets, sampler: Sampler) -> Caller:
 def too_large(targets: Targets, sampler: Sampler, size: str) -> Caller:
     """A message over the server's limit; gRPC's core refuses it."""
     send = _method(targets.server, SERVICE + "ExecuteOperator")
-    request = loads.unary_request(SIZES[size])
+    request = encode_request(_call(size))
 
     def call() -> int:
         try:
@@ -190,6 +193,22 @@ KINDS: Final[dict[str, Callable[..., Caller]]] = {
 }
 _OWN: Final = [("grpc.use_local_subchannel_pool", 1)]
 """A connection of its own: channels with equal options would share one."""
+
+
+def channel_to(address: str) -> grpc.Channel:
+    return grpc.insecure_channel(address, [*aclgrad.channel_options(ceilings.LIMIT), *_OWN])
+
+
+def _call(size: str) -> OperatorCall:
+    known = of_size(size)
+    sent = view_of_array("grad_output", known.inputs["grad_output"])
+    shape_only = TensorView("self", TensorType(sent.type.dtype, SIZES[size].shape))
+    return OperatorCall(known.operator, (sent, shape_only), {})
+
+
+@cache
+def _chunks(size: str) -> list[bytes]:
+    return list(chunked_messages(_call(size), ("grad_output",), CHUNK_BYTES))
 
 
 def _method(address: str, name: str, timeout_s: float = DEADLINE_S) -> Callable[[bytes], bytes]:
@@ -224,7 +243,3 @@ def _of_length(reply: bytes, least_bytes: int) -> int:
     if len(reply) < least_bytes:
         raise UnexpectedReplyError(f"{len(reply)} bytes came back, and the gradient has {least_bytes}")
     return len(reply)
-
-
-def _sent_bytes(known: Known) -> int:
-    return sum(getattr(each, "nbytes", 0) for each in known.inputs.values())

@@ -5,10 +5,10 @@ import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, Self
+from typing import Any
 
-from tools.load.recorder import Row
-from tools.load.scenario import Objective, Scenario
+from tools.lab.load.figures import Row
+from tools.lab.load.scenario import Objective, Scenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +22,6 @@ class Run:
     timeline: Mapping[str, Any]
     log: str
     """What the server wrote that is worth a warning."""
-
-    @classmethod
-    def of(cls, scenario: Scenario, told: Mapping[str, Any], log: str) -> Self:
-        rows = tuple(Row(**row) for row in told["rows"])
-        return cls(scenario, rows, told["errors"], told["compared"], told["timeline"], log)
 
     def figure(self, name: str, stage: str, call: str) -> list[float]:
         """Returns the figure in each round."""

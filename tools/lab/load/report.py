@@ -1,32 +1,20 @@
-"""What was measured and judged: as text for a terminal, and as a page with plots beside Locust's own reports."""
+"""What was measured and judged: as text, and as a file with a plot of each run."""
 
-import base64
-import html
-import io
 import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-import matplotlib as mpl
 import psutil
+from matplotlib.figure import Figure
 
-from tools.load.judgement import Run, judge
-from tools.load.recorder import Row
-
-mpl.use("Agg")  # needs no screen
-
-from matplotlib import pyplot as plt
+from tools.lab.load.figures import Row
+from tools.lab.load.objectives import Run, judge
 
 HEADINGS: Final = (
     *("stage", "call", "at once", "calls/s", "MB/s", "p50 ms", "p99 ms", "CPU ms", "calls/core s", "peak MB"),
     *("threads", "generator", "load", "errors"),
 )
-STYLE: Final = """
-body { font-family: sans-serif }
-table { border-collapse: collapse; margin: 1em 0 }
-td, th { border: 1px solid; padding: 2px 6px }
-"""
 
 
 def rows(run: Run) -> Iterator[Sequence[str]]:
@@ -55,20 +43,14 @@ def text(run: Run) -> str:
 
 
 def write(folder: Path, runs: Sequence[Run]) -> None:
-    """Writes index.html, with everything in it, and report.md."""
+    """Writes report.md, and the plots that it shows."""
     machine = f"{psutil.cpu_count()} cores, {psutil.virtual_memory().total / 2**30:.0f} GiB"
-    parts = [f"<h1>Load</h1><p>{machine}. Medians over the rounds; CPU, memory and threads are the server's.</p>"]
+    parts = [f"# Load\n\n{machine}. Medians over the rounds; CPU, memory and threads are the server's.\n"]
     for run in runs:
         name = run.scenario.name
-        parts.append(f'<h2>{name}</h2><p>{html.escape(run.scenario.about)} <a href="{name}.html">Locust</a></p>')
-        parts.append(_html_table(HEADINGS, rows(run)))
-        judged = [(each.told, each.value, "kept" if each.passed else "MISSED") for each in judge(run)]
-        parts.append(_html_table(("objective", "measured", ""), judged))
-        parts.append(f'<img src="data:image/png;base64,{_plot(run)}">')
-    page = f"<!doctype html><meta charset=utf-8><title>Load</title><style>{STYLE}</style>{''.join(parts)}"
-    (folder / "index.html").write_text(page)
-    sections = (f"## {run.scenario.name}\n\n{run.scenario.about}\n\n{text(run)}" for run in runs)
-    (folder / "report.md").write_text(f"# Load\n\n{machine}\n\n" + "\n".join(sections))
+        _plot(run, folder / f"{name}.png")
+        parts.append(f"## {name}\n\n{run.scenario.about}\n\n{text(run)}\n![{name}]({name}.png)\n")
+    (folder / "report.md").write_text("\n".join(parts))
 
 
 def _median(mine: Sequence[Row], name: str) -> float:
@@ -81,15 +63,10 @@ def _table(headings: Sequence[str], cells: Iterator[Sequence[str]]) -> Iterator[
     yield from (f"| {' | '.join(row)} |" for row in cells)
 
 
-def _html_table(headings: Sequence[str], cells: Iterator[Sequence[str]] | Sequence[Sequence[str]]) -> str:
-    lines = [("th", headings), *(("td", row) for row in cells)]
-    told = (f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in row)}</tr>" for tag, row in lines)
-    return f"<table>{''.join(told)}</table>"
-
-
-def _plot(run: Run) -> str:
-    """Returns a PNG in base64: rates and latencies over the stages, memory and threads over time."""
-    figure, (rates, latencies, memory) = plt.subplots(1, 3, figsize=(18, 5))
+def _plot(run: Run, path: Path) -> None:
+    """Draws rates and latencies over the stages, memory and threads over time."""
+    figure = Figure(figsize=(18, 5))
+    rates, latencies, memory = figure.subplots(1, 3)
     stages = list(dict.fromkeys(row.stage for row in run.rows))
     for call in dict.fromkeys(row.call for row in run.rows):
         own = [stage for stage in stages if run.figure("calls_per_s", stage, call)]
@@ -104,12 +81,9 @@ def _plot(run: Run) -> str:
     seconds = run.timeline["seconds"]
     memory.plot(seconds, run.timeline["server_mb"], label="server, MB")
     memory.plot(seconds, run.timeline["threads"], label="server, threads")
-    for start, _ in run.timeline["stages"]:
+    for start in run.timeline["stages"]:
         memory.axvline(start, alpha=0.2)
     memory.set(xlabel="s", ylim=(0, None))
     memory.legend(fontsize="small")
     figure.tight_layout()
-    with io.BytesIO() as picture:
-        figure.savefig(picture, format="png", dpi=80)
-        plt.close(figure)
-        return base64.b64encode(picture.getvalue()).decode()
+    figure.savefig(path, dpi=80)

@@ -1,1 +1,0 @@
-"""`make load`: Locust drives a server and a bare echo through scenarios, and objectives say whether it did well."""
