@@ -233,15 +233,11 @@ chaos-short: $(BUILT) ## The same for two minutes: 12 faults of the kinds that t
 rehearsal: $(BUILT) ## Run the runbook of docs/first-day.md on the host library, as each product: REHEARSAL_FLAGS="910B --full"
 	$(BIN)/python -m tools.rehearsal --folder build/rehearsal $(REHEARSAL_FLAGS)
 
-hostile: $(BUILT) build/hostile/libslow_look.so ## Attack servers that an honest client uses, and judge its service: HOSTILE_FLAGS="costly watches"
-	$(BIN)/python -m tools.hostile $(HOSTILE_FLAGS)
+hostile: $(BUILT) ## Attack servers that an honest client uses, and judge its service: HOSTILE_FLAGS="costly watches"
+	$(BIN)/python -m tools.lab hostile $(HOSTILE_FLAGS)
 
-hostile-short: $(BUILT) build/hostile/libslow_look.so ## Part of each attack in 90 seconds, without judging percentiles and without the scenes of hanging drivers that take long
-	$(BIN)/python -m tools.hostile --short $(HOSTILE_FLAGS)
-
-build/hostile/libslow_look.so: tools/hostile/slow_look.cpp
-	mkdir -p $(@D)
-	$(CXX) -std=c++17 -O2 -shared -fPIC $< -ldl -o $@
+hostile-short: $(BUILT) ## Part of each attack in 90 seconds, with wide limits
+	$(BIN)/python -m tools.lab hostile --short $(HOSTILE_FLAGS)
 
 fuzz: $(BUILT) $(BIN)/.setup-fuzz ## Fuzz codec and chunk protocol for FUZZ_SECONDS in all; inputs that reach new code join tests/fuzz/corpus
 	mkdir -p build/fuzz

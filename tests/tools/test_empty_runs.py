@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tools.card.__main__ as card
-import tools.hostile.__main__ as hostile
+import tools.lab.hostile.run as hostile
 import tools.overlays.__main__ as overlays
 import tools.rehearsal.__main__ as rehearsal
 from aclgrad.judgement.rows import Origin, Row, Verdict
@@ -18,9 +19,8 @@ pytestmark = pytest.mark.once
 
 
 def test_no_attack(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["hostile", "--short"])
     monkeypatch.setattr(hostile, "run", lambda *_: iter(()))
-    assert hostile.main() == 1
+    assert hostile.main(ArgumentParser(), ["--short"]) == 1
 
 
 def test_no_row_of_a_card(monkeypatch: pytest.MonkeyPatch) -> None:

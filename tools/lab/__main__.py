@@ -10,6 +10,7 @@ SCENARIOS: Final = {
     "rolling": "tools.lab.rolling",
     "soak": "tools.lab.soak.run",
     "load": "tools.lab.load.run",
+    "hostile": "tools.lab.hostile.run",
 }
 
 

@@ -1,9 +1,16 @@
-"""What a process holds of the machine."""
+"""What a process has taken of the machine: memory, open files and threads, now and at its peak."""
 
 import os
 import re
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Self
+
+SAMPLE_S: Final = 0.02
+PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 MEBIBYTE: Final = 2**20
 _ROLLUP: Final = re.compile(r"^(Rss|Pss): +(\d+) kB$", re.MULTILINE)
@@ -40,3 +47,68 @@ def _target(file: Path) -> str:
         return os.readlink(file)
     except FileNotFoundError:
         return ""  # closed since it was listed
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Resident memory, open files and threads. Differences are usages, too."""
+
+    mb: float = 0.0
+    files: int = 0
+    threads: int = 0
+
+    @classmethod
+    def of(cls, process_id: int) -> Self:
+        """Returns what the process has now; nothing if it has ended."""
+        folder = Path(f"/proc/{process_id}")
+        try:
+            mb = int((folder / "statm").read_text().split()[1]) * PAGE_BYTES / MEBIBYTE
+            return cls(mb, len(os.listdir(folder / "fd")), len(os.listdir(folder / "task")))
+        except (OSError, IndexError):
+            return cls()
+
+    def largest(self, other: "Usage") -> "Usage":
+        """Returns the larger of both in each kind."""
+        return self._with(other, max)
+
+    def beyond(self, other: "Usage") -> "Usage":
+        """Returns how much more that is than the other."""
+        return self._with(other, lambda mine, others: mine - others)
+
+    def over(self, limit: "Usage") -> list[str]:
+        """Returns what is more than the limit, in words."""
+        told = (f"{self.mb:.0f} MB", f"{self.files} files", f"{self.threads} threads")
+        return [each for each, mine, most in zip(told, astuple(self), astuple(limit), strict=True) if mine > most]
+
+    def _with(self, other: "Usage", combine: Callable[[Any, Any], Any]) -> "Usage":
+        return Usage(*map(combine, astuple(self), astuple(other)))
+
+
+class Peak:
+    """Samples what a process uses until the block ends, and keeps the most of each kind."""
+
+    def __init__(self, process_id: int) -> None:
+        self._process_id = process_id
+        self.peak = self.now()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._sample)
+
+    def now(self) -> Usage:
+        return Usage.of(self._process_id)
+
+    def _sample(self) -> None:
+        while not self._over.wait(SAMPLE_S):
+            self.peak = self.peak.largest(self.now())
+
+    def wait_until(self, is_enough: Callable[[Usage], bool], timeout_s: float) -> None:
+        end = time.monotonic() + timeout_s
+        while not is_enough(self.now()) and time.monotonic() < end:
+            time.sleep(SAMPLE_S)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -17,9 +18,9 @@ HANG_S = "2"
 """More than a busy machine takes for any call of the self-test."""
 
 
-def hanging(folder: Path, count: int = 1, **fault: int) -> tuple[str, str]:
+def hanging(folder: Path, count: int = 1, kind: str = "hang", **fault: int) -> tuple[str, str]:
     """Returns the flags of a server whose first kernels hang, for ever unless told otherwise."""
-    faults = [{"kind": "hang", "at": 1, "count": count, **fault}]
+    faults = [{"kind": kind, "at": 1, "count": count, **fault}]
     return "--acl-config", write_host_config(folder, faults=faults, host_pointers=False)
 
 
@@ -46,3 +47,18 @@ def test_a_kernel_that_never_ends_is_found_without_another_call(tmp_path: Path) 
         give_up(client)
         assert server.exit_code() == 4
         assert re.search(r"device 0 (is lost|after the loss): .*the stream was still at work after \d+ ms", server.log)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["hang_copy", "hang_allocation", "hang_launch"])
+def test_a_driver_that_hangs_amid_a_call_ends_a_server_that_is_alive_until_then(tmp_path: Path, kind: str) -> None:
+    flags = (*hanging(tmp_path, kind=kind), "--hang-timeout-s", HANG_S)
+    # Without a pool, each call asks the driver for memory.
+    with (
+        Server(*flags, changes="pool_pass_through") as server,
+        aclgrad.Client(server.address, retries=0) as client,
+    ):
+        give_up(client)
+        with urlopen(f"http://{server.admin}/livez", timeout=10) as reply:
+            assert reply.status == 200
+        assert server.exit_code() == 4

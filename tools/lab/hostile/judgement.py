@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tools.hostile.catalogue import Attack
-from tools.hostile.measure import Measured
-from tools.hostile.processes import Samples
-from tools.hostile.usage import Usage
+from tools.lab.hostile.bystander import Samples
+from tools.lab.hostile.catalogue import Attack
+from tools.lab.hostile.measure import Measured
+from tools.lab.usage import Usage
 
 HEALTH: Final = ("live", "ready")
 OFTEN: Final = ("call", *HEALTH)
@@ -17,10 +17,6 @@ ERROR_LETTERS: Final = 40
 LOG_LETTERS: Final = 8000
 HELD: Final = re.compile(r"loop held\D*([\d.]+) ms(?:, ([\d.]+) ms of it on the CPU)?")
 """A line of the server's alarm. On a busy machine, only time on the CPU says what the callback itself took."""
-
-AUDIT: Final = "aclgrad_server.access.audit"
-MAX_REFUSALS: Final = 20
-"""Lines of the audit for an attacker with one address, whatever it is refused for."""
 
 MEMORY_REFUSAL: Final = re.compile(r"RESOURCE_EXHAUSTED: the server is short of memory; try again in [\d.]+ s")
 """The error that a server at its limit of memory answers with. Clients that retry get their answer a little later."""
@@ -110,29 +106,26 @@ class Verdict:
         return not self.problems
 
 
-def judge(attack: Attack, found: Measured, limits: Limits) -> Verdict:
+def judge(name: str, attack: Attack, found: Measured, limits: Limits) -> Verdict:
     figures = {name: Figures.of(samples) for name, samples in found.samples.items()}
     grown, kept = found.peak.beyond(found.rest), found.after.beyond(found.rest)
     loop_ms = max((float(cpu or wall) for wall, cpu in HELD.findall(found.log)), default=0.0)
     problems = [*found.problems, *_unanswered(attack, found.samples, limits)]
-    name, least = attack.least
+    counted, least = attack.least
     # A server that takes less than the attacker has to give is a server that defends itself.
-    is_weak = found.reached.get(name, 0) < least and not found.reached.get("held_up")
+    is_weak = found.reached.get(counted, 0) < least and not found.reached.get("held_up")
     if limits.proves_strength and is_weak:
-        problems.append(f"weak attack: {name} {found.reached.get(name, 0)} of {least}")
+        problems.append(f"weak attack: {counted} {found.reached.get(counted, 0)} of {least}")
     if loop_ms > limits.loop_ms:
         problems.append(f"loop held {loop_ms:.0f} ms")
     problems += [f"grew by {each}" for each in grown.over(replace(limits.peak, files=limits.peak.files + attack.files))]
     problems += [f"keeps {each}" for each in kept.over(limits.kept)]
-    refusals = found.log.count(AUDIT)
-    if refusals > MAX_REFUSALS:
-        problems.append(f"{refusals} lines of the audit")
     if "Traceback" in found.log:
         problems.append("traceback in the log")
     warnings = "".join(line for line in found.log.splitlines(keepends=True) if " INFO " not in line)
     log = warnings[-LOG_LETTERS:] if problems else ""
     return Verdict(
-        attack.name,
+        name,
         attack.about,
         found.reached,
         figures,

@@ -5,7 +5,7 @@ import socket
 import time
 from typing import Final
 
-from tools.hostile import frames
+from tools.lab.hostile import frames
 
 CONNECT_TIMEOUT_S: Final = 5.0
 STANDSTILL_S: Final = 5.0

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from tools.hostile import frames
-from tools.hostile.connection import Connection, ConnectionClosedError
+from tools.lab.hostile import frames
+from tools.lab.hostile.connection import Connection, ConnectionClosedError
 
 Step = Callable[[Connection], None]
 """What an attack does on one connection, again and again."""

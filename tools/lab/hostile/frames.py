@@ -4,8 +4,6 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-from tools.hostile.roles import own_metadata
-
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
 END_STREAM: Final = 0x1
@@ -18,7 +16,6 @@ MAX_FRAME_BYTES: Final = 2**14
 """What a peer takes by default."""
 DEFAULT_WINDOW_BYTES: Final = 2**16 - 1
 MAX_WINDOW_BYTES: Final = 2**31 - 1
-MESSAGE_PREFIX_BYTES: Final = 5
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes | memoryview = b"") -> bytes:
@@ -73,13 +70,13 @@ def request_fields(path: str, **extra: str) -> bytes:
     """Returns the header block of a gRPC call; names of further fields have underscores for hyphens."""
     fields = {":method": "POST", ":scheme": "http", ":path": path, ":authority": "localhost"}
     fields |= {"te": "trailers", "content-type": "application/grpc"}
-    fields |= own_metadata() | {name.replace("_", "-"): value for name, value in extra.items()}
+    fields |= {name.replace("_", "-"): value for name, value in extra.items()}
     return b"".join(header(name, value) for name, value in fields.items())
 
 
-def message(data: bytes, compressed: bool = False, announced_bytes: int | None = None) -> bytes:
+def message(data: bytes, announced_bytes: int | None = None) -> bytes:
     """Returns a gRPC message; it may announce more bytes than it has."""
-    return struct.pack("!BI", compressed, len(data) if announced_bytes is None else announced_bytes) + data
+    return struct.pack("!BI", 0, len(data) if announced_bytes is None else announced_bytes) + data
 
 
 def split_frames(received: bytearray) -> Iterator[tuple[int, int, int, bytes]]:

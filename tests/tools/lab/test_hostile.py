@@ -1,0 +1,136 @@
+"""The judge of attacks can fail, the bystander says what is late or wrong, and attackers speak HTTP/2."""
+
+import dataclasses
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tools.lab.hostile import bodies, calls, floods, frames
+from tools.lab.hostile.bodies import HEALTH, UNARY
+from tools.lab.hostile.bystander import Questions
+from tools.lab.hostile.catalogue import Attack
+from tools.lab.hostile.connection import Connection
+from tools.lab.hostile.judgement import LONG, SHORT, Figures, judge
+from tools.lab.hostile.measure import Measured
+from tools.lab.hostile.target import Target
+from tools.lab.usage import Usage
+from tools.serving import Server
+
+ATTACK = Attack("made by hand", lambda: floods.idle(1), files=100, forgives=("watch",))
+KINDS = ("call", "live", "ready", "chunked", "check", "watch", "reflection")
+RIGHT = [(0.0, 0.001, "")] * 100
+REFUSED = "RESOURCE_EXHAUSTED: the server is short of memory; try again in 1 s"
+
+
+def found(**changes: Any) -> Measured:
+    samples = {kind: changes.pop(kind, RIGHT) for kind in KINDS}
+    return Measured(**{"reached": {"connected": 1}, "samples": samples, "rest": Usage(100, 20, 30)} | changes)
+
+
+def with_last(count: int, seconds: float, error: str = "", of: int = 100) -> list[tuple[float, float, str]]:
+    return [*RIGHT[: of - count], *[(0.0, seconds, error)] * count]
+
+
+FALLEN: dict[str, tuple[dict[str, Any], str]] = {
+    "unanswered": ({"call": with_last(1, 10.0, "DEADLINE_EXCEEDED")}, "call: 1 of 100 unanswered"),
+    "never_asked": ({"live": []}, "live: never asked"),
+    "late": ({"call": with_last(50, 1.2)}, "call: p"),
+    "memory": ({"peak": Usage(1000, 20, 30)}, "grew by 900 MB"),
+    "memory_kept": ({"after": Usage(600, 20, 30)}, "keeps 500 MB"),
+    "files": ({"peak": Usage(100, 185, 30)}, "grew by 165 files"),
+    "threads_kept": ({"after": Usage(100, 20, 63)}, "keeps 33 threads"),
+    "traceback": ({"log": "Traceback (most recent call last):"}, "traceback in the log"),
+    "server": ({"problems": ["the server ended with -9"]}, "the server ended with -9"),
+    "refused_too_often": ({"call": with_last(5, 0.1, REFUSED, of=39)}, "call: 5 of 39"),
+    "other_refusal": ({"call": with_last(1, 0.1, "RESOURCE_EXHAUSTED: the queue is full", of=39)}, "call: 1 of 39"),
+}
+LONG_ONLY: dict[str, tuple[dict[str, Any], str]] = {
+    "two_calls_of_a_hundred_late": ({"call": with_last(2, 0.6)}, "call: p99 600 ms"),
+    "a_few_refusals": ({"call": with_last(4, 0.1, REFUSED, of=39)}, "call: 4 of 39 unanswered"),
+    "loop": ({"log": "loop held for 900.0 ms, 55.0 ms of it on the CPU: plan"}, "loop held 55 ms"),
+    "weak": ({"reached": {"connected": 0}}, "weak attack: connected 0 of 1"),
+}
+
+
+@pytest.mark.parametrize(("changes", "told"), [*FALLEN.values(), *LONG_ONLY.values()], ids=[*FALLEN, *LONG_ONLY])
+def test_what_makes_a_server_fall(changes: dict[str, Any], told: str) -> None:
+    (problem,) = judge("made", ATTACK, found(**changes), LONG).problems
+    assert problem.startswith(told)
+    is_forgiven = (changes, told) in LONG_ONLY.values()
+    assert judge("made", ATTACK, found(**changes), SHORT).withstood == is_forgiven
+
+
+def test_what_is_forgiven() -> None:
+    """Refused watches, one slow call of a hundred, some memory, own connections, and a server that holds back."""
+    changes = {"reached": {"connected": 0, "held_up": 1}, "peak": Usage(600, 184, 94), "call": with_last(1, 3.0)}
+    assert judge("made", ATTACK, found(watch=with_last(1, 10.0, "UNAVAILABLE"), **changes), LONG).withstood
+    none = dataclasses.replace(ATTACK, files=0)
+    assert judge("made", none, found(**changes), LONG).problems == ("grew by 164 files",)
+
+
+def test_questions_count_from_when_they_were_due() -> None:
+    """Nobody answers for a second: what was due in it waited from then on, not from when it was asked."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = "{}:{}".format(*silent.getsockname())
+        questions = Questions(address, address, limit_s=1.0)
+        time.sleep(0.9)
+        samples = questions.end()
+    assert set(samples) == set(KINDS)
+    times = [seconds for _, seconds, error in samples["live"] if error]
+    assert len(times) == len(samples["live"]) >= 4
+    assert times[0] > 0.9
+    # Asked when the first was given up, and due 0.2 s after it.
+    assert times[1] > 0.7
+
+
+def test_a_server_that_is_not_attacked_answers_everything(server: Server) -> None:
+    questions = Questions(server.address, server.admin)
+    time.sleep(0.5)
+    figures = {name: Figures.of(each) for name, each in questions.end().items()}
+    assert {name: each.error for name, each in figures.items()} == dict.fromkeys(KINDS, "")
+
+
+def test_calls_of_attackers_are_answered(server: Server) -> None:
+    target = Target(server.address, 5.0)
+    connection = target.connect()
+    assert connection is not None
+    body = bodies.costly(2**28)
+    assert len(body) > frames.DEFAULT_WINDOW_BYTES
+    for sent in (body, bodies.small()):
+        assert connection.send_data(connection.open(frames.request_fields(UNARY)), sent, True, target.end)
+    while connection.open_streams and not target.is_over():
+        connection.receive(0.1)
+    assert connection.ended_count == 2
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("run", "count"),
+    [
+        (calls.hold(HEALTH + "Watch", [bodies.health_request("")], 3), "calls"),
+        (calls.hold(UNARY, [frames.message(b"", announced_bytes=100)], 2, drips=True), "calls"),
+        (calls.ignore(UNARY, [bodies.large_reply(2**20)], 2), "calls"),
+        (floods.long_headers(2**16), "calls"),
+        (floods.resets(UNARY, 1), "resets"),
+    ],
+)
+def test_attacks_reach_the_server(server: Server, run: Callable[[Target], None], count: str) -> None:
+    target = Target(server.address, 0.3)
+    run(target)
+    assert target.counts[count] > 0
+    assert target.counts.get("refused", 0) == 0
+
+
+def test_a_connection_that_the_server_cuts_is_made_again(server: Server) -> None:
+    target = Target(server.address, 60)
+
+    def break_a_rule(connection: Connection) -> None:
+        if target.counts["connected"] > 1:
+            target.end = time.monotonic()
+        connection.send(frames.frame(frames.PING, 0, 0, b"short"))
+
+    target.keep(1, break_a_rule)
+    assert target.counts["connected"] > 1

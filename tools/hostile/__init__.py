@@ -1,1 +1,0 @@
-"""Attacks of clients that break rules or manners, and how a server stands them."""

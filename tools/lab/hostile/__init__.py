@@ -1,0 +1,1 @@
+"""Attacks of clients that break rules or manners, beside an honest client, and how a server stands them."""
