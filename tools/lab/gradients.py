@@ -13,7 +13,9 @@ from aclgrad import reference
 from aclgrad.operators.cases import TypedCase, arrays_of, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
+from aclgrad.tensors import TensorType, TensorView, view_of_array
 from aclgrad.tolerances import tolerance_of
+from aclgrad.wire.messages import OperatorCall
 from tools.benchmarks.sizes import OPERATOR, SIZES
 from tools.lab.known import Known
 
@@ -43,6 +45,13 @@ def known(operator: str, inputs: Mapping[str, Any], attributes: Mapping[str, Any
 
 def known_case(typed: TypedCase) -> Known:
     return known(typed.spec.name, typed.arrays(), dict(typed.case.attributes))
+
+
+def call_of(known: Known) -> OperatorCall:
+    """Returns what a client sends for a call whose input is a shape."""
+    gradient = view_of_array("grad_output", known.inputs["grad_output"])
+    images = TensorView("self", TensorType(gradient.type.dtype, known.inputs["self"]))
+    return OperatorCall(known.operator, (gradient, images), {})
 
 
 @cache

@@ -113,7 +113,6 @@ def test_calls_of_attackers_are_answered(server: Server) -> None:
         (calls.hold(HEALTH + "Watch", [bodies.health_request("")], 3), "calls"),
         (calls.hold(UNARY, [frames.message(b"", announced_bytes=100)], 2, drips=True), "calls"),
         (calls.ignore(UNARY, [bodies.large_reply(2**20)], 2), "calls"),
-        (floods.long_headers(2**16), "calls"),
         (floods.resets(UNARY, 1), "resets"),
     ],
 )

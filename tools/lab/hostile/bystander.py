@@ -17,9 +17,9 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from aclgrad.tensors import TensorView, array_of_view, view_of_array
-from aclgrad.wire.messages import OperatorCall, decode_response, encode_request
-from tools.lab.gradients import of_size
+from aclgrad.tensors import TensorView, array_of_view
+from aclgrad.wire.messages import decode_response, encode_request
+from tools.lab.gradients import call_of, of_size
 from tools.raw_calls import SERVICE, chunked_messages, send_chunked
 
 Ask = Callable[[float], None]
@@ -44,10 +44,8 @@ def new_channel(address: str) -> grpc.Channel:
 def questions_of(address: str, admin: str | None, channel: grpc.Channel) -> dict[str, Ask]:
     """Returns how to ask each: calls on the channel, and everything else on a new connection, as a kubelet does."""
     known = of_size("16 KB")
-    gradient = view_of_array("grad_output", known.inputs["grad_output"])
-    images = TensorView("self", gradient.type)
-    call = OperatorCall(known.operator, (gradient, images), {})
-    request = encode_request(call)
+    call = call_of(known)
+    request, gradient = encode_request(call), call.inputs[0]
 
     def unary(limit_s: float) -> None:
         (output,) = decode_response(channel.unary_unary(SERVICE + "ExecuteOperator")(request, timeout=limit_s))

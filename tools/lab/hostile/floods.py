@@ -29,21 +29,6 @@ def idle(connections: int) -> Callable[[Target], None]:
     return lambda target: target.keep(connections)
 
 
-def long_headers(size_bytes: int) -> Callable[[Target], None]:
-    """Makes calls with metadata of this size."""
-    fields = frames.request_fields(UNARY, x_long="x" * size_bytes)
-
-    def run(target: Target) -> None:
-        def step(connection: Connection) -> None:
-            stream = connection.open(fields)
-            connection.reset(stream)
-            target.count("calls")
-
-        target.keep(4, step)
-
-    return run
-
-
 def endless_headers(target: Target) -> None:
     """Sends header blocks that do not end."""
     piece = frames.header("x-more", "x" * 16_000)
@@ -70,18 +55,6 @@ def flood(one: bytes) -> Callable[[Target], None]:
         target.keep(2, step, pause_s=0)
 
     return run
-
-
-def empty_data(target: Target) -> None:
-    """Sends data frames without data on one call."""
-    fields = frames.request_fields(UNARY)
-
-    def step(connection: Connection) -> None:
-        stream = next(iter(connection.open_streams), None) or connection.open(fields)
-        connection.send(frames.frame(frames.DATA, 0, stream) * FRAMES_AT_ONCE)
-        target.count("frames", FRAMES_AT_ONCE)
-
-    target.keep(2, step, pause_s=0)
 
 
 def garbage(target: Target) -> None:

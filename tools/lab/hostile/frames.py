@@ -23,18 +23,8 @@ def frame(kind: int, flags: int, stream: int, payload: bytes | memoryview = b"")
 
 
 def headers(stream: int, fields: bytes, ends: bool = False) -> bytes:
-    """Returns a header block in as many frames as it takes."""
-    pieces = [fields[start : start + MAX_FRAME_BYTES] for start in range(0, len(fields), MAX_FRAME_BYTES)]
-    first = END_STREAM if ends else 0
-    return b"".join(
-        frame(
-            CONTINUATION if index else HEADERS,
-            (0 if index else first) | (END_HEADERS if index == len(pieces) - 1 else 0),
-            stream,
-            piece,
-        )
-        for index, piece in enumerate(pieces)
-    )
+    """Returns a header block of one frame."""
+    return frame(HEADERS, END_HEADERS | (END_STREAM if ends else 0), stream, fields)
 
 
 def settings(**values: int) -> bytes:

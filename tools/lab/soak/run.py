@@ -17,7 +17,7 @@ from tools.lab.events import Operation, operations_of
 from tools.lab.growth import SETTLED_S, Sample, Verdict, judge
 from tools.lab.history import Event
 from tools.lab.processes import ClientProcesses
-from tools.lab.soak.report import draw, lines, table, write_samples
+from tools.lab.soak.report import lines, table, write_samples
 from tools.lab.soak.scene import SHARES, WHOLE_TIMEOUT_S, Scene, is_whole, samples_of
 from tools.lab.validator import judge as judge_calls
 
@@ -163,9 +163,8 @@ def main(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
     )
     run = soak(plan, FOLDER, console.print)
     write_samples(run.samples, FOLDER / "samples.csv")
-    draw(run.samples, run.restarts, FOLDER / "soak.png")
     console.print(table(run.verdicts()))
-    below = [*lines(plan.warm_up_s, run.ends), f"plot and samples: {FOLDER}/soak.png, {FOLDER}/samples.csv"]
+    below = [*lines(plan.warm_up_s, run.ends), f"samples: {FOLDER}/samples.csv"]
     problems = run.problems()
     for each in [*below, *(f"FAILED: {problem}" for problem in problems[:20])]:
         console.print(each, soft_wrap=True, markup=False)
