@@ -6,8 +6,9 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
+from operator import sub
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 SAMPLE_S: Final = 0.02
 PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
@@ -69,19 +70,16 @@ class Usage:
 
     def largest(self, other: "Usage") -> "Usage":
         """Returns the larger of both in each kind."""
-        return self._with(other, max)
+        return Usage(*map(max, astuple(self), astuple(other)))
 
     def beyond(self, other: "Usage") -> "Usage":
         """Returns how much more that is than the other."""
-        return self._with(other, lambda mine, others: mine - others)
+        return Usage(*map(sub, astuple(self), astuple(other)))
 
     def over(self, limit: "Usage") -> list[str]:
         """Returns what is more than the limit, in words."""
         told = (f"{self.mb:.0f} MB", f"{self.files} files", f"{self.threads} threads")
         return [each for each, mine, most in zip(told, astuple(self), astuple(limit), strict=True) if mine > most]
-
-    def _with(self, other: "Usage", combine: Callable[[Any, Any], Any]) -> "Usage":
-        return Usage(*map(combine, astuple(self), astuple(other)))
 
 
 class Peak:

@@ -3,16 +3,14 @@
 import dataclasses
 import socket
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tools.lab.hostile import bodies, calls, floods, frames
-from tools.lab.hostile.bodies import HEALTH, UNARY
+from tools.lab.hostile import bodies, floods, frames
+from tools.lab.hostile.bodies import UNARY
 from tools.lab.hostile.bystander import Questions
 from tools.lab.hostile.catalogue import Attack
-from tools.lab.hostile.connection import Connection
 from tools.lab.hostile.judgement import LONG, SHORT, Figures, judge
 from tools.lab.hostile.measure import Measured
 from tools.lab.hostile.target import Target
@@ -105,31 +103,3 @@ def test_calls_of_attackers_are_answered(server: Server) -> None:
         connection.receive(0.1)
     assert connection.ended_count == 2
     connection.close()
-
-
-@pytest.mark.parametrize(
-    ("run", "count"),
-    [
-        (calls.hold(HEALTH + "Watch", [bodies.health_request("")], 3), "calls"),
-        (calls.hold(UNARY, [frames.message(b"", announced_bytes=100)], 2, drips=True), "calls"),
-        (calls.ignore(UNARY, [bodies.large_reply(2**20)], 2), "calls"),
-        (floods.resets(UNARY, 1), "resets"),
-    ],
-)
-def test_attacks_reach_the_server(server: Server, run: Callable[[Target], None], count: str) -> None:
-    target = Target(server.address, 0.3)
-    run(target)
-    assert target.counts[count] > 0
-    assert target.counts.get("refused", 0) == 0
-
-
-def test_a_connection_that_the_server_cuts_is_made_again(server: Server) -> None:
-    target = Target(server.address, 60)
-
-    def break_a_rule(connection: Connection) -> None:
-        if target.counts["connected"] > 1:
-            target.end = time.monotonic()
-        connection.send(frames.frame(frames.PING, 0, 0, b"short"))
-
-    target.keep(1, break_a_rule)
-    assert target.counts["connected"] > 1

@@ -145,15 +145,14 @@ def test_histories_of_several_processes_are_merged_by_time(tmp_path: Path) -> No
     assert [event["kind"] for event in read(paths)] == ["begin", "lag", "end"]
 
 
-def test_each_kind_of_fault_has_a_row_with_its_worst_times_and_counts() -> None:
+def test_each_kind_of_fault_has_a_row_with_its_worst_times() -> None:
     made = Made()
     made.failed("lost")
-    made.failed("short", deadline_s=2.0)
     made.operation("wrong", outcome="wrong", retries=2)
     made.fault(2, "kill", ["A/0"], begin=20.0, detected=20.5, whole=24.5)
     rows = list(zip(*(column.cells for column in table_of(merged(made.events)).columns), strict=True))
-    assert rows == [("kill", "2", "0.5", "4.0", "1", "1", "1", "0.1")]
-    assert totals_of(made.events) == "103 operations, 1 wrong, 2 errors; 2 retries, 1.94% of the operations"
+    assert rows == [("kill", "2", "0.5", "4.0")]
+    assert totals_of(made.events).startswith("102 operations, 1 wrong, 1 errors")
 
 
 def test_pods_that_end_badly_or_that_a_client_never_uses_are_problems() -> None:

@@ -95,9 +95,6 @@ def run(seed: int, schedule: list[Planned], has: set[str]) -> bool:
     events = read(sorted(folder.glob("*.jsonl")))
     problems = [*map(str, judge(events)), *clients.failures]
     Console(width=120).print(table_of(events))
-    print(
-        "lost: failed although a sibling was healthy; not promised: all servers hit, one server, or a deadline of 2 s"
-    )
     print(f"{totals_of(events)}; {time.monotonic() - start:.0f} s; seed {seed}; history and logs in {folder}")
     for each in problems[:10]:
         print(each, file=sys.stderr)

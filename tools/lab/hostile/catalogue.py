@@ -23,8 +23,8 @@ class Attack:
     about: str
     make: Callable[[], Run]
     in_short: bool = True
-    flags: str = ""
-    """Of the server: `tls` gives it a certificate."""
+    has_tls: bool = False
+    """Whether the server has."""
     call_ms: float = 500.0
     least: tuple[str, int] = ("connected", 1)
     """What the attacker has to reach, by the name of its count, unless the server holds it up."""
@@ -137,7 +137,7 @@ ATTACKS: Final = {
     "handshakes": Attack(
         "TLS handshakes, as many as go, and as many that stop after their first message",
         lambda: floods.handshakes(500),
-        flags="tls",
+        has_tls=True,
         files=600,
         least=("calls", 100),
     ),

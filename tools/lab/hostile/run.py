@@ -29,12 +29,14 @@ def run(names: Sequence[str], is_short: bool) -> Iterator[Verdict]:
     chosen = names or [name for name, attack in ATTACKS.items() if attack.in_short or not is_short]
     # In the short form, an attacker prepares while the one before attacks.
     ahead = 1 if is_short else 0
-    with Child("bystander") as bystander, Servers(reuses=is_short) as servers, ExitStack() as stack:
+    servers = Servers(reuses=is_short)
+    with Child("bystander") as bystander, ExitStack() as stack:
+        stack.callback(servers.end)
         started: list[Child] = []
         for number, name in enumerate(chosen):
             for each in chosen[len(started) : number + 1 + ahead]:
                 started.append(stack.enter_context(Child("attacker", each)))
-            server = servers.get(ATTACKS[name].flags)
+            server = servers.get(ATTACKS[name].has_tls)
             measured = measure(started[number], server, bystander, seconds, limits.kept)
             verdict = judge(name, ATTACKS[name], measured, limits)
             if not verdict.withstood:

@@ -3,10 +3,10 @@
 import os
 import signal
 import tempfile
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from tools.authority import Authority
 from tools.lab.usage import Usage
@@ -46,27 +46,20 @@ class Attacked(Server):
 
 
 class Servers:
-    """Lends running servers, a new one each time or the last one again as long as it is of the same flags."""
+    """Lends running servers, a new one each time or the last one again as long as it is of the same kind."""
 
     def __init__(self, reuses: bool) -> None:
-        self._reuses = reuses
-        self._flags: str | None = None
+        self._reuses, self._has_tls = reuses, False
+        self._stack = ExitStack()
         self._server: Attacked | None = None
 
-    def get(self, flags: str) -> Attacked:
-        if not (self._reuses and self._flags == flags):
+    def get(self, has_tls: bool) -> Attacked:
+        if not self._reuses or self._has_tls != has_tls:
             self.end()
         if self._server is None:
-            self._flags, self._server = flags, Attacked(has_tls=flags == "tls").__enter__()
+            self._has_tls, self._server = has_tls, self._stack.enter_context(Attacked(has_tls=has_tls))
         return self._server
 
     def end(self) -> None:
-        if self._server is not None:
-            self._server.__exit__(None, None, None)
+        self._stack.close()
         self._server = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
