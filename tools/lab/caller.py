@@ -105,6 +105,7 @@ class Callers:
         call = Call(self, kind, asked, source, source.choice(self.orders.deadlines_s))
         operation = f"{self.orders.name}-{next(self._numbers)}"
         about = {"method": name, "servers": self.orders.servers, "deadline_s": call.deadline_s}
+        self._reports[operation] = None
         self._history.add("begin", operation=operation, client=f"{self.orders.name}/{kind.client}", **about)
         try:
             with aclgrad.request_id(operation) if self.orders.reports else nullcontext():
@@ -114,12 +115,14 @@ class Callers:
         except Exception as error:
             text, is_typed = " ".join(str(error).split())[:400], isinstance(error, aclgrad.AclgradError)
             end = {"outcome": "error", "error": type(error).__name__, "text": text, "is_typed": is_typed}
-        report = self._reports.pop(operation, None)
+        report = self._reports.pop(operation)
         told = {"retries": 0} if report is None else {"retries": report.retries, "server": report.server}
         self._history.add("end", operation=operation, **end, **told)
 
     def _take_report(self, report: Any) -> None:
-        self._reports[report.request_id] = report
+        # The report of a call that was taken back may come when nobody waits for it.
+        if report.request_id in self._reports:
+            self._reports[report.request_id] = report
 
     async def close(self) -> None:
         for each in self._clients.values():
