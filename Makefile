@@ -261,40 +261,16 @@ sanitize-long: $(BUILT) ## The same for longer, and the ABI tests on sanitized h
 
 ##@ Measure
 
-bench: $(BUILT) $(BIN)/.setup-bench $(BIN)/.setup-frameworks h2load build/bench/pool build/bench/libcopies.so ## Compare the server with a bare gRPC echo, and measure the runtime and the pool: BENCH_FLAGS=--help
-	$(BIN)/python -m tools.benchmarks $(BENCH_FLAGS)
-
-build/bench/pool: tools/benchmarks/pool.cpp $(NATIVE)
-	mkdir -p $(@D)
-	$(PYTHON) native/operator_table.py $(@D)
-	$(CXX) -std=c++17 -O3 -pthread -Inative/include -Inative/runtime -I$(@D) $< native/runtime/*.cpp -ldl -o $@
-
-# -fno-builtin, because the compiler would otherwise turn the copy loop of memcpy into a call of memcpy.
-build/bench/libcopies.so: tools/benchmarks/copies.cpp
-	mkdir -p $(@D)
-	$(CXX) -std=c++17 -O2 -fno-builtin -shared -fPIC $< -ldl -o $@
-
-bench-bridge: $(BUILT) $(BIN)/.setup-frameworks ## Measure the overhead of aclgrad.torch per call (installs PyTorch)
-	$(BIN)/python -m tools.benchmarks.bridge
-
-bench-concurrency: $(BUILT) ## Measure the ways of one client to make many small calls, and what out= saves: BENCH_FLAGS=--quick
-	$(BIN)/python -m tools.benchmarks.concurrency $(BENCH_FLAGS)
-
-bench-calls: $(BUILT) ## Measure the CPU time of our own Python for a call, in the server and beside the generated stub: BENCH_FLAGS=--quick
-	$(BIN)/python -m tools.benchmarks.handler $(BENCH_FLAGS)
-	$(BIN)/python -m tools.benchmarks.clients $(BENCH_FLAGS)
-
-bench-ray: $(BUILT) $(BIN)/.setup-ray h2load ## Compare a server that Ray started with the same by hand, and with Ray Serve's ingress (installs both)
-	$(BIN)/python -m pip install --quiet $(LOCKED) 'ray[serve]'
-	$(BIN)/python -m tools.benchmarks.ray $(BENCH_FLAGS)
-
-bench-kernels: $(BUILT) $(BIN)/.setup-bench $(BIN)/.setup-frameworks build/bench-kernels/libtouch.so ## Compare the kernels' times with PyTorch (installs it) and memcpy: BENCH_FLAGS=--help
-	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
-	$(BIN)/python -m tools.benchmarks.kernels $(BENCH_FLAGS)
-
-build/bench-kernels/libtouch.so: tools/benchmarks/touch.cpp
-	mkdir -p $(@D)
-	$(CXX) -std=c++17 -O2 -shared -fPIC $< -o $@
+# What a benchmark installs: PyTorch for the naive server, kernels and the bridge; Ray.
+WHAT ?= rates
+NEEDS_rates := $(BIN)/.setup-frameworks h2load
+NEEDS_kernels := $(BIN)/.setup-frameworks
+NEEDS_bridge := $(BIN)/.setup-frameworks
+NEEDS_ray := $(BIN)/.setup-ray h2load
+bench: $(BUILT) $(NEEDS_$(WHAT)) ## Measure beside a ceiling in the same run: WHAT=rates, kernels, calls, bridge or ray; BENCH_FLAGS=--quick
+	$(if $(filter kernels,$(WHAT)),$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0)
+	$(if $(filter ray,$(WHAT)),$(BIN)/python -m pip install --quiet $(LOCKED) 'ray[serve]')
+	$(BIN)/python -m tools.benchmarks $(WHAT) $(BENCH_FLAGS)
 
 load: $(BUILT) $(BIN)/.setup-bench ## Load a server and a bare echo, and judge the server by objectives: LOAD_FLAGS="steady --factor 0.5"
 	$(BIN)/python -m tools.lab load $(LOAD_FLAGS)

@@ -1,12 +1,9 @@
-"""Measures the overhead of aclgrad.torch: the backward pass of one function compared with the client's own call.
+"""The overhead of aclgrad.torch: the backward pass of one function beside the client's own call and PyTorch's own."""
 
-`python -m tools.benchmarks.bridge` prints the medians of both, in turns, and their ratio.
-"""
-
-import statistics
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 import numpy as np
 import torch
@@ -15,60 +12,59 @@ from torch.nn import functional
 
 import aclgrad
 import aclgrad.torch
+from tools.benchmarks.measure import Figures, in_turns
+from tools.benchmarks.report import Report
 from tools.serving import Server
 
-SHAPES = {"16 KB": (1, 16, 16, 16), "6 MB": (8, 64, 56, 56)}
-REPEATS = {"16 KB": 1000, "6 MB": 60}
+SHAPES: Final = {"16 KB": (1, 16, 16, 16), "6 MB": (8, 64, 56, 56)}
+ROUNDS: Final = {"16 KB": 1000, "6 MB": 60}
 
 
-def main() -> None:
+def main(quick: bool, arguments: list[str]) -> None:
     torch.set_num_threads(1)
+    report = Report("bridge", __doc__)
+    report.table("Time of one pass", "size", "pass", "us", "to client")
     with Server() as server, aclgrad.Client(server.address) as client:
         for size, shape in SHAPES.items():
-            input = torch.randn(shape, requires_grad=True)
-            grad_output = torch.randn(*shape[:2], shape[2] + 4, shape[3] + 4)
-            array = grad_output.numpy()
-            with aclgrad.torch.remote_backward(client):
-                remote = padded(input)
-            rows = {
-                "local": backward(padded(input), input, grad_output),
-                "client": partial(client.replication_pad2d_backward, array, shape, (2, 2, 2, 2)),
-                "aclgrad.torch": backward(remote, input, grad_output),
-                "forward, local": partial(padded, input),
-                "forward, rerouted": rerouted(client, input),
-            }
-            times = measured(rows, REPEATS[size])
-            told = ", ".join(f"{name} {seconds * 1e6:,.0f} us" for name, seconds in times.items())
-            print(f"{size}: {told}; aclgrad.torch / client {times['aclgrad.torch'] / times['client']:.2f}")
-            np.testing.assert_allclose(rows["aclgrad.torch"]()[0], rows["client"](), rtol=1e-6)
+            ways = _ways(client, shape)
+            np.testing.assert_allclose(ways["aclgrad.torch"]()[0], ways["client"](), rtol=1e-6)
+            measured = in_turns(
+                {name: partial(_timed, run) for name, run in ways.items()}, ROUNDS[size] // (5 if quick else 1)
+            )
+            for name, samples in measured.items():
+                ratio = samples.ratio(measured["client"], "us")
+                report.row(size, name, f"{samples.median('us'):.0f}", f"{ratio:.2f}")
+    report.write()
 
 
-def padded(input: Tensor) -> Tensor:
+def _ways(client: aclgrad.Client, shape: tuple[int, ...]) -> dict[str, Callable[[], object]]:
+    input = torch.randn(shape, requires_grad=True)
+    grad_output = torch.randn(*shape[:2], shape[2] + 4, shape[3] + 4)
+    with aclgrad.torch.remote_backward(client):
+        remote = _padded(input)
+
+    def rerouted() -> Tensor:
+        with aclgrad.torch.remote_backward(client):
+            return _padded(input)
+
+    return {
+        "local": _backward(_padded(input), input, grad_output),
+        "client": partial(client.replication_pad2d_backward, grad_output.numpy(), shape, (2, 2, 2, 2)),
+        "aclgrad.torch": _backward(remote, input, grad_output),
+        "forward, local": partial(_padded, input),
+        "forward, rerouted": rerouted,
+    }
+
+
+def _padded(input: Tensor) -> Tensor:
     return functional.pad(input, (2, 2, 2, 2), mode="replicate")
 
 
-def rerouted(client: aclgrad.Client, input: Tensor) -> Callable[[], Tensor]:
-    def run() -> Tensor:
-        with aclgrad.torch.remote_backward(client):
-            return padded(input)
-
-    return run
-
-
-def backward(output: Tensor, input: Tensor, grad_output: Tensor) -> Callable[[], tuple[Tensor, ...]]:
+def _backward(output: Tensor, input: Tensor, grad_output: Tensor) -> Callable[[], tuple[Tensor, ...]]:
     return lambda: torch.autograd.grad(output, input, grad_output, retain_graph=True)
 
 
-def measured(rows: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Returns the median time of each row; they take turns."""
-    times: dict[str, list[float]] = {name: [] for name in rows}
-    for _ in range(repeats):
-        for name, run in rows.items():
-            start = time.perf_counter()
-            run()
-            times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(each[len(each) // 10 :]) for name, each in times.items()}
-
-
-if __name__ == "__main__":
-    main()
+def _timed(run: Callable[[], object]) -> Figures:
+    start = time.perf_counter()
+    run()
+    return {"us": (time.perf_counter() - start) * 1e6}

@@ -4,14 +4,11 @@ with a stream of chunks; none computes anything.
 It has what the server under test has: the size of its thread pool, its channel options and its allocator.
 """
 
-import argparse
-import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import grpc
-import grpc.aio
 
 import aclgrad
 
@@ -54,34 +51,8 @@ def whole(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[
     yield from list(requests)
 
 
-async def serve_on_loop() -> None:
-    server = grpc.aio.server(options=OPTIONS)
-
-    async def answer(request: bytes, context: Any) -> bytes:
-        return unary(request, context)
-
-    handlers: dict[str, Any] = {"Unary": grpc.unary_unary_rpc_method_handler(answer)}
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    print(f"ready: 127.0.0.1:{port}", flush=True)
-    await server.wait_for_termination()
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--plain-allocator", action="store_true")
-    parser.add_argument("--aio", action="store_true", help="an event loop in place of the thread pool, without streams")
-    flags = parser.parse_args()
-    if not flags.plain_allocator:
-        aclgrad.tune_allocator()
-    if flags.aio:
-        asyncio.run(serve_on_loop())
-    else:
-        serve_on_threads()
-
-
-def serve_on_threads() -> None:
+    aclgrad.tune_allocator()
     server = grpc.server(ThreadPoolExecutor(THREADS), options=OPTIONS)
     handlers: dict[str, Any] = {
         "Unary": grpc.unary_unary_rpc_method_handler(unary),

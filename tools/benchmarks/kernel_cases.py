@@ -13,7 +13,7 @@ from aclgrad.operators.cases import TypedCase, arrays_of
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import samples_of
 from aclgrad.operators.spec import OperatorSpec
-from aclgrad.operators.values import ArgmaxRule, IndexRule
+from aclgrad.operators.values import ArgmaxRule
 from aclgrad.products import Product
 from tools.abi.acl import DATA_TYPES, Format, Library, Scalar
 from tools.abi.prototypes import read_prototypes
@@ -23,7 +23,6 @@ Array = np.ndarray[Any, Any]
 PRODUCT: Final = Product.ATLAS_A2
 """The default product of the host library."""
 DTYPES: Final = ("float32", "float16", "bfloat16")
-LINE_BYTES: Final = 64
 
 
 def timed_cases(operator: str, size: str) -> Iterator[TypedCase]:
@@ -51,29 +50,9 @@ class Contest:
             self._tensors[name] = torch.empty(given[name], dtype=self._tensors["grad_output"].dtype)
 
     @property
-    def gathered(self) -> str | None:
-        """The input whose values are gathered by index, if there is one."""
-        # With an output size, indices are places in that; else rows of the output.
-        is_gather = "output_size" in self.typed.attributes
-        return (
-            "grad_output" if is_gather and any(isinstance(rule, IndexRule) for rule in self._rules.values()) else None
-        )
-
-    @property
     def moved_bytes(self) -> int:
-        """The bytes that must be read and written once; for a gather without the gathered input."""
-        read = sum(array.nbytes for name, array in self.read.items() if name != self.gathered)
-        return read + sum(each.nbytes for each in self.outs)
-
-    def touched_lines(self) -> Array | None:
-        """The numbers of the cache lines that a gather must touch, in its order; None for other operators."""
-        if self.gathered is None:
-            return None
-        (name, bound) = next((name, rule.bound) for name, rule in self._rules.items() if isinstance(rule, IndexRule))
-        source, indices = self.read[self.gathered], self.read[name]
-        planes = np.arange(source.size // bound).reshape(-1, 1) * bound
-        lines = ((indices.reshape(len(planes), -1) + planes) * source.itemsize // LINE_BYTES).reshape(-1)
-        return lines[np.diff(lines, prepend=-1) != 0]  # a line that was just touched costs no more time
+        """The bytes that must be read and written once."""
+        return sum(each.nbytes for each in (*self.read.values(), *self.outs))
 
     def run_rival(self) -> tuple[torch.Tensor, ...]:
         return self._run_pytorch(self._tensors)

@@ -1,11 +1,9 @@
-"""The calls that are measured, each as a function that makes one caller: what a thread of a load process repeats.
-
-A caller sends bytes that were made once and looks at no more of the reply than its length, so that the server and the
-transport are measured; `client` and `stub` are the exceptions, with numpy arrays in and out, as users have it.
-"""
+"""The calls that are measured: messages that were made once, so that the server and the transport are measured."""
 
 import secrets
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing.shared_memory import SharedMemory as Segment
 from typing import Any, Final
@@ -17,8 +15,6 @@ import aclgrad
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.tensors import TensorType, TensorView, view_of_array
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad.v1 import tensor_pb2
-from aclgrad.v1.operator_service_pb2_grpc import OperatorServiceStub
 from aclgrad.wire.messages import OperatorCall, encode_request
 from aclgrad.wire.service import SERVICE
 from tools.benchmarks import ceilings
@@ -27,13 +23,21 @@ from tools.benchmarks.sizes import OPERATOR, Size
 BATCH: Final = 64
 """Gradients in one message."""
 CHUNK_BYTES: Final = 2**20
+EXECUTE: Final = SERVICE + "ExecuteOperator"
+_OUTPUT: Final = OPERATORS[OPERATOR].outputs[0].name
 
-Caller = Callable[[], None]
-OUTPUT: Final = OPERATORS[OPERATOR].outputs[0].name
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One call: its method, what is sent, and the least bytes of a reply that has the gradient."""
 
-class ShortReplyError(RuntimeError):
-    """A reply without the gradient: the method is not what the row takes it for."""
+    method: str
+    messages: list[bytes]
+    least_bytes: int
+
+    def send(self, channel: grpc.Channel) -> Any:
+        """Returns the call as gRPC makes it; on the wire, a unary call is a stream of one message."""
+        return channel.stream_stream(self.method)
 
 
 @lru_cache(maxsize=1)
@@ -41,15 +45,11 @@ def gradient(size: Size) -> np.ndarray[Any, Any]:
     return np.random.default_rng(0).standard_normal(size.shape, np.float32)
 
 
-def request_of(grad_output: np.ndarray[Any, Any], shape: tuple[int, ...]) -> bytes:
-    """Returns the request of a call with the gradient and the shape of the input."""
-    sent = view_of_array("grad_output", grad_output)
-    return encode_request(OperatorCall(OPERATOR, (sent, TensorView("self", TensorType(sent.type.dtype, shape))), {}))
-
-
 @lru_cache(maxsize=1)
 def unary_request(size: Size) -> bytes:
-    return request_of(gradient(size), size.shape)
+    sent = view_of_array("grad_output", gradient(size))
+    shape = TensorView("self", TensorType(sent.type.dtype, size.shape))
+    return encode_request(OperatorCall(OPERATOR, (sent, shape), {}))
 
 
 @lru_cache(maxsize=1)
@@ -63,61 +63,34 @@ def channel_to(address: str) -> grpc.Channel:
     return grpc.insecure_channel(address, [*aclgrad.channel_options(ceilings.LIMIT), own])
 
 
-def echo(address: str, size: Size) -> Caller:
-    return _unary_caller(address, ceilings.UNARY, echo_request(size), size.tensor_bytes)
+def echo(size: Size) -> Load:
+    return Load(ceilings.UNARY, [echo_request(size)], size.tensor_bytes)
 
 
-def fresh_echo(address: str, size: Size) -> Caller:
-    return _unary_caller(address, ceilings.FRESH, echo_request(size), size.tensor_bytes)
+def fresh_echo(size: Size) -> Load:
+    return Load(ceilings.FRESH, [echo_request(size)], size.tensor_bytes)
 
 
-def unary(address: str, size: Size) -> Caller:
-    return _unary_caller(address, SERVICE + "ExecuteOperator", unary_request(size), size.tensor_bytes)
+def chunk_echo(size: Size) -> Load:
+    return Load(ceilings.CHUNKS, _chunk_messages(size), size.tensor_bytes)
 
 
-def client(address: str, size: Size) -> Caller:
-    connection = aclgrad.Client(address, timeout_s=None)
-    grad_output = gradient(size)
-
-    def call() -> None:
-        _check(connection.execute(OPERATOR, {"grad_output": grad_output, "self": size.shape}).nbytes, size.tensor_bytes)
-
-    return call
+def whole_echo(size: Size) -> Load:
+    return Load(ceilings.WHOLE, _chunk_messages(size), size.tensor_bytes)
 
 
-def stub(address: str, size: Size) -> Caller:
-    """What a program writes without a client: generated messages and the generated stub, numpy in and out."""
-    execute = OperatorServiceStub(channel_to(address)).ExecuteOperator
-    grad_output = gradient(size)
-
-    def call() -> None:
-        request = pb.ExecuteOperatorRequest(operator=OPERATOR)
-        data = grad_output.tobytes()
-        request.inputs.add(name="grad_output", data_type="DATA_TYPE_FLOAT32", shape=grad_output.shape, data=data)
-        request.inputs.add(name="self", data_type="DATA_TYPE_FLOAT32", shape=size.shape)
-        (output,) = execute(request, wait_for_ready=True).outputs
-        _check(np.frombuffer(output.data, np.float32).reshape(output.shape).copy().nbytes, size.tensor_bytes)
-
-    return call
+def unary(size: Size) -> Load:
+    return Load(EXECUTE, [unary_request(size)], size.tensor_bytes)
 
 
-def batch(address: str, size: Size) -> Caller:
+def batch(size: Size) -> Load:
     one = pb.ExecuteOperatorRequest.FromString(unary_request(size))
     request = pb.BatchExecuteOperatorsRequest(calls=[one] * BATCH).SerializeToString()
-    return _unary_caller(address, SERVICE + "BatchExecuteOperators", request, BATCH * size.tensor_bytes)
+    return Load(SERVICE + "BatchExecuteOperators", [request], BATCH * size.tensor_bytes)
 
 
-def stream_echo(address: str, size: Size) -> Caller:
-    return _stream_caller(address, ceilings.CHUNKS, _chunk_messages(size), size.tensor_bytes)
-
-
-def whole_echo(address: str, size: Size) -> Caller:
-    return _stream_caller(address, ceilings.WHOLE, _chunk_messages(size), size.tensor_bytes)
-
-
-def chunked(address: str, size: Size) -> Caller:
-    method = SERVICE + "ExecuteOperatorChunked"
-    return _stream_caller(address, method, chunked_requests(size), size.tensor_bytes)
+def chunked(size: Size) -> Load:
+    return Load(SERVICE + "ExecuteOperatorChunked", chunked_requests(size), size.tensor_bytes)
 
 
 def chunked_requests(size: Size) -> list[bytes]:
@@ -129,49 +102,39 @@ def chunked_requests(size: Size) -> list[bytes]:
     return [pb.ExecuteOperatorChunkedRequest(header=header).SerializeToString(), *_chunk_messages(size)]
 
 
-def shared_memory(address: str, size: Size) -> Caller:
-    # The output is each caller's own; the objects live until the load process ends.
-    segment = Segment(f"aclgrad-{secrets.token_hex(8)}", create=True, size=2 * size.tensor_bytes)
-    _segments.append(segment)
-    assert segment.buf is not None
-    segment.buf[: size.tensor_bytes] = gradient(size).tobytes()
-    request = pb.ExecuteOperatorRequest.FromString(unary_request(size))
-    for tensor in request.inputs:
-        if tensor.HasField("data"):
-            tensor.shared_memory.CopyFrom(_range(segment, 0, size.tensor_bytes))
-    request.output_memory[OUTPUT].CopyFrom(_range(segment, size.tensor_bytes, size.tensor_bytes))
-    return _unary_caller(address, SERVICE + "ExecuteOperator", request.SerializeToString(), 0)
+@contextmanager
+def shared_segment(most_bytes: int) -> Iterator[Callable[[Size], Load]]:
+    """Yields calls whose tensors are in shared memory; all calls have the same object."""
+    segment = Segment(f"aclgrad-{secrets.token_hex(8)}", create=True, size=2 * most_bytes)
 
+    def shared_memory(size: Size) -> Load:
+        assert segment.buf is not None
+        segment.buf[: size.tensor_bytes] = gradient(size).tobytes()
+        request = pb.ExecuteOperatorRequest.FromString(unary_request(size))
+        place = {"name": f"/{segment.name}", "size_bytes": size.tensor_bytes}
+        for tensor in request.inputs:
+            if tensor.HasField("data"):
+                tensor.shared_memory.MergeFrom(type(tensor.shared_memory)(**place))
+        output = request.output_memory[_OUTPUT]
+        output.MergeFrom(type(output)(offset_bytes=size.tensor_bytes, **place))
+        return Load(EXECUTE, [request.SerializeToString()], 0)
 
-def forget() -> None:
-    """Removes the shared memory that callers have made."""
-    for segment in _segments:
+    try:
+        yield shared_memory
+    finally:
         segment.close()
         segment.unlink()
-    _segments.clear()
 
 
-_segments: list[Segment] = []
-
-
-def _range(segment: Segment, offset: int, size_bytes: int) -> tensor_pb2.SharedMemory:
-    return tensor_pb2.SharedMemory(name=f"/{segment.name}", offset_bytes=offset, size_bytes=size_bytes)
-
-
-def _unary_caller(address: str, method: str, request: bytes, least_bytes: int) -> Caller:
-    send: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel_to(address).unary_unary(method)
+def stream_echo(address: str, size: Size) -> Callable[[], None]:
+    """Returns a function that makes one call of `chunk_echo`."""
+    load = chunk_echo(size)
+    send = load.send(channel_to(address))
 
     def call() -> None:
-        _check(len(send(request, wait_for_ready=True)), least_bytes)
-
-    return call
-
-
-def _stream_caller(address: str, method: str, messages: list[bytes], least_bytes: int) -> Caller:
-    send: grpc.StreamStreamMultiCallable[bytes, bytes] = channel_to(address).stream_stream(method)
-
-    def call() -> None:
-        _check(sum(map(len, send(iter(messages), wait_for_ready=True))), least_bytes)
+        received = sum(map(len, send(iter(load.messages), wait_for_ready=True)))
+        if received < load.least_bytes:
+            raise RuntimeError(f"{received} bytes came back, and the gradient has {load.least_bytes}")
 
     return call
 
@@ -179,18 +142,8 @@ def _stream_caller(address: str, method: str, messages: list[bytes], least_bytes
 @lru_cache(maxsize=1)
 def _chunk_messages(size: Size) -> list[bytes]:
     data = gradient(size).tobytes()
-    return [_chunk(data, offset).SerializeToString() for offset in _offsets(size)]
-
-
-def _offsets(size: Size) -> Iterator[int]:
-    yield from range(0, size.tensor_bytes, CHUNK_BYTES)
-
-
-def _chunk(data: bytes, offset: int) -> pb.ExecuteOperatorChunkedRequest:
-    chunk = pb.TensorChunk(tensor_index=0, offset_bytes=offset, data=data[offset : offset + CHUNK_BYTES])
-    return pb.ExecuteOperatorChunkedRequest(chunk=chunk)
-
-
-def _check(reply_bytes: int, least_bytes: int) -> None:
-    if reply_bytes < least_bytes:
-        raise ShortReplyError(f"{reply_bytes} bytes came back, and the gradient has {least_bytes}")
+    chunks = (
+        pb.TensorChunk(tensor_index=0, offset_bytes=offset, data=data[offset : offset + CHUNK_BYTES])
+        for offset in range(0, size.tensor_bytes, CHUNK_BYTES)
+    )
+    return [pb.ExecuteOperatorChunkedRequest(chunk=each).SerializeToString() for each in chunks]

@@ -1,139 +1,174 @@
-"""Unary calls per second as h2load counts them: a load generator in C takes little of the machine from the server.
+"""Every way to send a gradient, beside bare gRPC echoes of the same bytes and a naive server.
 
-Every server is measured in each round, in turns, and the ratios are those within a round.
+Gradients are of one tensor each way; MB/s are both ways; CPU and memory are the server's. Each ratio is to the
+gradients/s of the row of that name in the same round, with the least that is promised.
 """
 
-import re
-import statistics
-import struct
-import subprocess
+import argparse
 import tempfile
-from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Final
 
-from aclgrad.wire.service import SERVICE
-from tools.benchmarks import ceilings, loads
-from tools.benchmarks.measure import Served, busy, running
+from tools.benchmarks import h2load, loads
+from tools.benchmarks.loads import BATCH, Load
+from tools.benchmarks.measure import SERVER, SERVER_FLAGS, Figures, Samples, Served, in_turns, running
+from tools.benchmarks.report import Report
+from tools.benchmarks.rivals import FIGURES
 from tools.benchmarks.sizes import SIZES, Size
-from tools.benchmarks.wire import SERVER, SERVER_FLAGS
 
 AT_ONCE: Final = (1, 4, 16)
-SIZE_NAMES: Final = ("16 KB", "1 MB", "6.4 MB")
+HUGE: Final = "100 MB"
+"""It takes longer, and sixteen at once would take gigabytes."""
+UNARY: Final = ("16 KB", "1 MB", "6.4 MB")
+"""Larger ones do not fit in a message."""
 LEAST: Final = {
     **{("16 KB", at_once): (ratio, None) for at_once, ratio in zip(AT_ONCE, (0.65, 0.7, 0.8), strict=True)},
     **{("1 MB", at_once): (None, 0.75) for at_once in AT_ONCE},
     **{("6.4 MB", at_once): (0.85, 0.8) for at_once in AT_ONCE},
 }
 """The ratios to the echo and to the fresh echo that are promised of this server."""
-_FRAME: Final = struct.Struct(">BI")
-_WINDOW_BITS: Final = "24"
-_EXECUTE: Final = SERVICE + "ExecuteOperator"
+
+Promise = Mapping[tuple[str, int], float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
-    """Medians of one server at one size and number of calls at once.
-
-    `ratio` is that to the calls/s of the echo in the same round, `fair_ratio` to those of the fresh echo, which
-    allocates and writes each reply, as every server of gradients must.
-    """
+class Row:
+    """One way to send gradients: a server, what it is sent, and the rows that it is compared with."""
 
     server: str
-    size: str
-    at_once: int
-    calls_per_s: float
-    cpu_us: float
-    """CPU time of the server for a call."""
-    ratio: float
-    fair_ratio: float
+    load: Callable[[Size], Load]
+    sizes: tuple[str, ...] = UNARY
+    against: Mapping[str, Promise] = field(default_factory=dict)
+    gradients: int = 1
 
-    def cells(self) -> tuple[str, ...]:
-        """Returns calls/s, CPU time, and both ratios with the least that is promised, as text."""
-        promised = LEAST.get((self.size, self.at_once), (None, None)) if self.server == "aclgrad" else (None, None)
-        ratios = zip((self.ratio, self.fair_ratio), promised, strict=True)
-        told = (f"{ratio:.2f}" + ("" if least is None else f" (least {least:g})") for ratio, least in ratios)
-        return f"{self.calls_per_s:.0f}", f"{self.cpu_us:.0f}", *told
+    def at(self, size: str, at_once: int) -> bool:
+        return size in self.sizes and (size != HUGE or at_once <= 4)
 
 
-def measure(
-    sizes: Sequence[str],
-    rounds: int,
-    seconds: float,
-    plain_echo: bool = False,
-    against: Path | None = None,
-    busy_count: int = 0,
-) -> list[Rate]:
-    """Returns, and prints as they come, the rates of the echoes, of the naive server and of this one.
+def promised(least: float, *sizes: str) -> Promise:
+    return {(size, at_once): least for size in sizes for at_once in AT_ONCE}
 
-    `against` is the folder of programs of another clone, whose server is measured as well.
-    """
-    found = []
-    echo_flags = ("--plain-allocator",) if plain_echo else ()
+
+def rows(shared_memory: Callable[[Size], Load]) -> dict[str, Row]:
+    to_echoes = {
+        name: {key: both[kind] for key, both in LEAST.items()} for kind, name in enumerate(("echo", "fresh echo"))
+    }
+    own: Mapping[str, Promise] = {name: {} for name in to_echoes}
+    in_chunks = ("6.4 MB", HUGE)
+    chunked: Mapping[str, Promise] = {"chunk echo": {}, "whole echo": promised(0.8, HUGE), "aclgrad": {}}
+    return {
+        "echo": Row("echo", loads.echo),
+        "fresh echo": Row("echo", loads.fresh_echo),
+        "chunk echo": Row("echo", loads.chunk_echo, in_chunks),
+        "whole echo": Row("echo", loads.whole_echo, in_chunks),
+        "naive": Row("naive", loads.unary, against=own),
+        "aclgrad": Row("aclgrad", loads.unary, against=to_echoes),
+        "against": Row("against", loads.unary, against={**own, "aclgrad": {}}),
+        "batch": Row("aclgrad", loads.batch, ("16 KB",), {"aclgrad": promised(8.0, "16 KB"), "echo": {}}, BATCH),
+        "chunked": Row("aclgrad", loads.chunked, in_chunks, chunked),
+        "shared": Row("local", shared_memory, tuple(SIZES), {"aclgrad": {}, "chunked": {}}),
+    }
+
+
+@contextmanager
+def servers(against: Path | None) -> Iterator[dict[str, Served]]:
+    """Yields the servers by name; `local` is ours on a unix socket, with the clients of another address."""
     with ExitStack() as stack:
-        echo = stack.enter_context(running("tools.benchmarks.ceilings", *echo_flags))
-        aio_echo = stack.enter_context(running("tools.benchmarks.ceilings", "--aio", *echo_flags))
-        naive = stack.enter_context(running("tools.benchmarks.naive"))
-        aclgrad = stack.enter_context(running(SERVER, *SERVER_FLAGS))
-        targets = {
-            "echo": (echo, ceilings.UNARY),
-            "fresh echo": (echo, ceilings.FRESH),
-            "aio echo": (aio_echo, ceilings.UNARY),
-            "naive": (naive, _EXECUTE),
-            "aclgrad": (aclgrad, _EXECUTE),
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        local = (*SERVER_FLAGS, "--listen", f"unix:{folder}/server", "--shared-memory")
+        started = {
+            "echo": running("tools.benchmarks.ceilings"),
+            "naive": running("tools.benchmarks.naive"),
+            "aclgrad": running(SERVER, *SERVER_FLAGS),
+            "local": running(SERVER, *local),
         }
         if against is not None:
-            other = stack.enter_context(running(SERVER, *SERVER_FLAGS, python=str(against / "python")))
-            targets["against"] = (other, _EXECUTE)
-        stack.enter_context(busy(busy_count))
-        for name, at_once in product(sizes, AT_ONCE):
-            rounds_of: dict[str, list[tuple[float, float]]] = {server: [] for server in targets}
-            for number in range(rounds):
-                for server in sorted(targets, reverse=number % 2 == 1):
-                    rounds_of[server].append(_rate(*targets[server], SIZES[name], at_once, seconds))
-            for server, each in rounds_of.items():
-                rate = Rate(
-                    server,
-                    name,
-                    at_once,
-                    *(statistics.median(column) for column in zip(*each, strict=True)),
-                    *(_ratio(each, rounds_of[other]) for other in ("echo", "fresh echo")),
-                )
-                print(f"{name:>7} {at_once:>3} {server:<10}", *(f"{cell:>8}" for cell in rate.cells()), flush=True)
-                found.append(rate)
-    return found
+            started["against"] = running(SERVER, *SERVER_FLAGS, python=str(against / "python"))
+        yield {name: stack.enter_context(each) for name, each in started.items()}
 
 
-def _ratio(mine: Sequence[tuple[float, float]], others: Sequence[tuple[float, float]]) -> float:
-    return statistics.median(rate / other for (rate, _), (other, _) in zip(mine, others, strict=True))
+HEADINGS: Final = ("row", "size", "at once", "gradients/s", "MB/s", "p50 ms", "p99 ms", "CPU us", "peak MB", "ratios")
 
 
-def _rate(served: Served, method: str, size: Size, at_once: int, seconds: float) -> tuple[float, float]:
-    """Returns calls/s, and microseconds of the server's CPU time for a call."""
-    request = loads.unary_request(size) if method == _EXECUTE else loads.echo_request(size)
-    connections = min(at_once, 4)
-    with tempfile.NamedTemporaryFile() as frame:
-        frame.write(_FRAME.pack(0, len(request)) + request)
-        frame.flush()
-        command = ["h2load", "--data", frame.name, "--duration", f"{round(seconds * 1000)}ms"]
-        command += ["--clients", str(connections), "--max-concurrent-streams", str(at_once // connections)]
-        command += ["--window-bits", _WINDOW_BITS, "--connection-window-bits", _WINDOW_BITS]
-        command += ["--header", "content-type: application/grpc", "--header", "te: trailers"]
-        command.append(f"http://{served.address}{method}")
-        # A first, short run warms up, so that the CPU time is that of the calls that are counted.
-        _run([*command, "--duration", "300ms"])
-        cpu_s = served.cpu_s()
-        told = _run(command)
-        cpu_s = served.cpu_s() - cpu_s
-    calls = re.search(r"(\d+) succeeded", told)
-    rate = re.search(r"finished in \S+, ([\d.]+) req/s", told)
-    assert calls is not None, told
-    assert rate is not None, told
-    return float(rate[1]), cpu_s / int(calls[1]) * 1e6
+def main(quick: bool, arguments: list[str]) -> None:
+    flags = _flags(arguments)
+    sizes, rounds, seconds = (("16 KB", "6.4 MB", HUGE), 1, 0.5) if quick else (tuple(SIZES), 5, 2.0)
+    report = Report("rates", __doc__)
+    report.table("Gradients per second", *HEADINGS)
+    ours: dict[tuple[str, int], tuple[float, float]] = {}
+    with (
+        loads.shared_segment(SIZES[HUGE].tensor_bytes) as shared_memory,
+        servers(flags.against) as served,
+    ):
+        known = {name: each for name, each in rows(shared_memory).items() if each.server in served}
+        known = _with_ceilings(known, flags.rows or list(known))
+        for size, at_once in product(sizes, AT_ONCE[:2] if quick else AT_ONCE):
+            here = {name: each for name, each in known.items() if each.at(size, at_once)}
+            measured = in_turns(
+                {name: _measuring(each, served, size, at_once, seconds) for name, each in here.items()}, rounds
+            )
+            for name, samples in measured.items():
+                ratios = {other: _ratio(here, measured, name, other) for other in here[name].against if other in here}
+                report.row(*_cells(name, here[name], size, at_once, samples, ratios))
+            if "echo" in measured and "aclgrad" in measured:
+                rate = measured["aclgrad"].median("calls_per_s")
+                ours[size, at_once] = rate, measured["aclgrad"].ratio(measured["echo"], "calls_per_s")
+    _beside_others(report, ours)
+    report.write()
 
 
-def _run(command: Sequence[str]) -> str:
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+def _flags(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench WHAT=rates", description=__doc__)
+    parser.add_argument("--rows", nargs="+", help="only these, and what they are compared with")
+    parser.add_argument("--against", type=Path, metavar="BIN", help="also the server of another clone: its .venv/bin")
+    return parser.parse_args(arguments)
+
+
+def _with_ceilings(known: dict[str, Row], names: list[str]) -> dict[str, Row]:
+    wanted = {*names, *(other for name in names for other in known[name].against)}
+    return {name: each for name, each in known.items() if name in wanted}
+
+
+def _measuring(row: Row, served: dict[str, Served], size: str, at_once: int, seconds: float) -> Callable[[], Figures]:
+    server, load = served[row.server], row.load(SIZES[size])
+    address = server.local_address if row.server == "local" else server.address
+    h2load.check(address, load)
+    # Of large calls, several have to fit.
+    return partial(h2load.measure, address, load, at_once, seconds * (4 if size == HUGE else 1), of=server)
+
+
+def _ratio(here: dict[str, Row], measured: dict[str, Samples], name: str, other: str) -> float:
+    share = here[name].gradients / here[other].gradients
+    return measured[name].ratio(measured[other], "calls_per_s") * share
+
+
+def _cells(name: str, row: Row, size: str, at_once: int, samples: Samples, ratios: dict[str, float]) -> tuple[str, ...]:
+    rate = samples.median("calls_per_s") * row.gradients
+    told = []
+    for other, ratio in ratios.items():
+        least = row.against[other].get((size, at_once))
+        told.append(f"{ratio:.2f} {other}" + ("" if least is None else f" (least {least:g})"))
+    return (
+        *(name, size, str(at_once), f"{rate:.1f}", f"{rate * 2 * SIZES[size].tensor_bytes / 1e6:.0f}"),
+        *(f"{samples.median(figure):.2f}" for figure in ("p50_ms", "p99_ms")),
+        f"{samples.median('cpu_us') / row.gradients:.0f}",
+        f"{max(each['peak_bytes'] for each in samples.rounds) / 1e6:.0f}",
+        ", ".join(told),
+    )
+
+
+def _beside_others(report: Report, ours: dict[tuple[str, int], tuple[float, float]]) -> None:
+    report.table("Beside others, measured on another day: rivals.py", "server", "size", "at once", "calls/s", "to echo")
+    for load in dict.fromkeys((each.size, each.concurrency) for each in FIGURES):
+        size, at_once = load
+        if load in ours:
+            rate, ratio = ours[load]
+            report.row("aclgrad", size, str(at_once), f"{rate:.1f}", f"{ratio:.2f}")
+        for each in FIGURES:
+            if (each.size, each.concurrency) == load:
+                report.row(each.server, size, str(at_once), f"{each.calls_per_s:g}", f"{each.ratio:.2f}")

@@ -1,17 +1,15 @@
-"""What it costs that Ray places a server: calls/s, latency and CPU time, beside a server that was started by hand.
+"""What it costs that Ray places a server, beside a server that was started by hand.
 
-`python -m tools.benchmarks.ray [ROUNDS] [SECONDS]`. Both are the same server with the same kernels, and are measured in
-turns by h2load. With `ray[serve]` installed, the naive way is measured too: Ray Serve's gRPC ingress before a function
-that computes the same gradient in numpy. The ratios are those to the server by hand in the same round.
+Both are the same server with the same kernels. With `ray[serve]` installed, the naive way is measured too: Ray Serve's
+gRPC ingress before a function that computes the same gradient in numpy. Ratios are to the server by hand.
 """
 
-import math
 import os
 import socket
-import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
@@ -21,22 +19,22 @@ os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_AUTH_MODE="disabled")
 
 import grpc
 import numpy as np
-import psutil
 import ray
 
 import aclgrad.ray
 from aclgrad.ray._server_process import ServerProcess
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1.operator_service_pb2_grpc import OperatorServiceStub
-from tools.benchmarks import loads
-from tools.benchmarks.haproxy import measure
+from tools.benchmarks import h2load, loads
+from tools.benchmarks.measure import Served, in_turns
+from tools.benchmarks.report import Report
 from tools.benchmarks.sizes import SIZES
 from tools.calling import wait_until
 from tools.serving import clean_environment
 
 SIZE_NAMES: Final = ("16 KB", "1 MB")
 AT_ONCE: Final = (1, 16)
-COLUMNS: Final = ("calls/s", "p50 ms", "p99 ms", "CPU ms")
+FIGURES: Final = ("calls_per_s", "p50_ms", "p99_ms", "cpu_us")
 NODE: Final = "127.0.0.2"
 """On loopback; what is at 127.0.0.1, Ray looks for at the address of the machine."""
 APPLICATION: Final = ("application", "default")
@@ -45,15 +43,11 @@ SERVICER: Final = "aclgrad.v1.operator_service_pb2_grpc.add_OperatorServiceServi
 
 
 class Way(NamedTuple):
-    """A way to the gradient; `process_id` is that of the server, if one process is all that computes."""
+    """A way to the gradient; `served` is the server, if one process is all that computes."""
 
     name: str
     address: str
-    process_id: int | None = None
-
-    def cpu_s(self) -> float:
-        times = psutil.Process(self.process_id).cpu_times() if self.process_id else None
-        return times.user + times.system if times else math.nan
+    served: Served | None = None
 
 
 class Ingress:
@@ -82,7 +76,8 @@ def by_hand() -> Iterator[Way]:
     environment = clean_environment(ACL_HOST_PROCESSES=str(os.cpu_count()))
     process = ServerProcess([str(Path(sys.executable).with_name("aclgrad-server")), *flags], environment)
     try:
-        yield Way("by hand", process.wait_until_ready().address, process.wait_until_ready().process_id)
+        ready = process.wait_until_ready()
+        yield Way("by hand", ready.address, Served(ready.process_id, ready.address))
     finally:
         process.stop(10)
 
@@ -92,7 +87,7 @@ def placed() -> Iterator[Way]:
     """Yields a server that Ray has started."""
     try:
         address = aclgrad.ray.deploy(1, resources={"CPU": 1}, flags=["--insecure"])
-        yield Way("by Ray", address, aclgrad.ray.status()[0].process_id)
+        yield Way("by Ray", address, Served(aclgrad.ray.status()[0].process_id, address))
     finally:
         aclgrad.ray.stop()
 
@@ -125,9 +120,9 @@ def is_found(address: str) -> bool:
     return True
 
 
-def main() -> None:
-    """Prints a line for each size, number of callers and way."""
-    rounds, seconds = int(sys.argv[1]) if sys.argv[1:] else 10, float(sys.argv[2]) if sys.argv[2:] else 1.0
+def main(quick: bool, arguments: list[str]) -> None:
+    report = Report("ray", __doc__)
+    report.table("Ways to a server", "size", "at once", "way", *(f"{each}, ratio" for each in FIGURES))
     ray.init(
         num_cpus=2,
         include_dashboard=False,
@@ -137,49 +132,30 @@ def main() -> None:
     )
     try:
         with by_hand() as hand:
-            print("   size callers      way" + "".join(f"{column:>11} ratio" for column in COLUMNS), flush=True)
             # One at a time: Serve's processes take time even if nobody calls.
             with placed() as way:
-                compare((hand, way), rounds, seconds)
+                compare(report, hand, way, quick)
             if find_spec("fastapi") is not None:
                 with ingress() as way:
-                    compare((hand, way), rounds, seconds)
+                    compare(report, hand, way, quick)
     finally:
         ray.shutdown()
+    report.write()
 
 
-def compare(ways: Sequence[Way], rounds: int, seconds: float) -> None:
-    for size, at_once in product(SIZE_NAMES, AT_ONCE):
-        for way in ways:
-            check(way.address, size)
-        report(size, at_once, ways, rounds, seconds)
-
-
-def check(address: str, size: str) -> None:
-    """Makes sure that a way leads to the gradient: h2load counts any reply."""
-    with grpc.insecure_channel(address, [("grpc.max_receive_message_length", -1)]) as channel:
-        stub = OperatorServiceStub(channel)
-        request = pb.ExecuteOperatorRequest.FromString(loads.unary_request(SIZES[size]))
-        (output,) = stub.ExecuteOperator(request, timeout=60, metadata=(APPLICATION,)).outputs
-    assert output.data == loads.gradient(SIZES[size]).tobytes(), address
-
-
-def report(size: str, at_once: int, ways: Sequence[Way], rounds: int, seconds: float) -> None:
-    measured: dict[Way, list[tuple[float, ...]]] = {way: [] for way in ways}
-    for number in range(rounds):
-        for way in ways if number % 2 == 0 else reversed(ways):
-            begin_s = way.cpu_s()
-            found = measure((way.address,), size, at_once, seconds, ": ".join(APPLICATION))
-            # Calls of the warm-up are not counted, and cost both ways as much.
-            measured[way].append((*found, 1e3 * (way.cpu_s() - begin_s) / (found[0] * seconds)))
-    for way, rows in measured.items():
-        cells = []
-        for kind in range(len(COLUMNS)):
-            values = [row[kind] for row in rows]
-            ratios = [its / theirs[kind] for its, theirs in zip(values, measured[ways[0]], strict=True)]
-            cells.append(f"{statistics.median(values):11.2f} {statistics.median(ratios):5.2f}")
-        print(f"{size:>7} {at_once:>7} {way.name:>8}" + "".join(cells), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+def compare(report: Report, hand: Way, way: Way, quick: bool) -> None:
+    for name, at_once in product(SIZE_NAMES, AT_ONCE):
+        size = SIZES[name]
+        load = loads.unary(size)
+        for each in (hand, way):
+            reply = pb.ExecuteOperatorResponse.FromString(h2load.check(each.address, load, APPLICATION))
+            assert reply.outputs[0].data == loads.gradient(size).tobytes(), each
+        rows = {
+            each.name: partial(h2load.measure, each.address, load, at_once, 1.0, APPLICATION, of=each.served)
+            for each in (hand, way)
+        }
+        measured = in_turns(rows, 2 if quick else 10)
+        for each, samples in measured.items():
+            shown = [figure for figure in FIGURES if figure in samples.rounds[0]]
+            told = (f"{samples.median(one):.2f} {samples.ratio(measured[hand.name], one):.2f}" for one in shown)
+            report.row(name, str(at_once), each, *told)

@@ -21,66 +21,16 @@ class Figure:
     """To the echo of the same run."""
 
 
-def _figures(size: str, concurrency: int, rates: dict[str, tuple[float, float]]) -> tuple[Figure, ...]:
-    return tuple(Figure(server, size, concurrency, rate, ratio) for server, (rate, ratio) in rates.items())
-
-
-FIGURES: Final = (
-    *_figures(
-        "16 KB",
-        1,
-        {
-            "C++ gRPC echo": (6826, 2.1),
-            "naive grpcio + PyTorch": (2164, 0.67),
-            "PyTriton 0.7": (567, 0.19),
-            "MLServer 1.7": (994, 0.35),
-            "TorchServe 0.12": (205, 0.06),
-            "Ray Serve 2.60": (271, 0.09),
-        },
-    ),
-    *_figures(
-        "16 KB",
-        16,
-        {
-            "C++ gRPC echo": (37220, 8.8),
-            "naive grpcio + PyTorch": (2577, 0.45),
-            "PyTriton 0.7": (638, 0.10),
-            "MLServer 1.7": (1106, 0.15),
-            "TorchServe 0.12": (424, 0.10),
-            "Ray Serve 2.60": (419, 0.09),
-        },
-    ),
-    *_figures(
-        "6.4 MB",
-        16,
-        {
-            "C++ gRPC echo": (275, 1.2),
-            "naive grpcio + PyTorch": (71, 0.32),
-            "PyTriton 0.7": (78, 0.38),
-            "MLServer 1.7": (5.4, 0.03),
-            "TorchServe 0.12": (42, 0.20),
-            "Ray Serve 2.60": (33, 0.15),
-        },
-    ),
-    *_figures(
-        "100 MB",
-        4,
-        {
-            "C++ gRPC echo": (21.9, 2.9),
-            "naive grpcio + PyTorch": (1.5, 0.26),
-            "PyTriton 0.7": (6.1, 0.89),
-            "MLServer 1.7": (0.3, 0.07),
-            "TorchServe 0.12": (0.9, 0.12),
-            "Ray Serve 2.60": (1.4, 0.18),
-        },
-    ),
-)
-
-PEAK_GB: Final = {
-    "naive grpcio + PyTorch": 4.5,
-    "PyTriton 0.7": 8.0,
-    "MLServer 1.7": 3.6,
-    "TorchServe 0.12": 10.7,
-    "Ray Serve 2.60": 15.7,
+_LOADS: Final = (("16 KB", 1), ("16 KB", 16), ("6.4 MB", 16), ("100 MB", 4))
+_RATES: Final = {
+    "C++ gRPC echo": ((6826, 2.1), (37220, 8.8), (275, 1.2), (21.9, 2.9)),
+    "naive grpcio + PyTorch": ((2164, 0.67), (2577, 0.45), (71, 0.32), (1.5, 0.26)),
+    "PyTriton 0.7": ((567, 0.19), (638, 0.10), (78, 0.38), (6.1, 0.89)),
+    "MLServer 1.7": ((994, 0.35), (1106, 0.15), (5.4, 0.03), (0.3, 0.07)),
+    "TorchServe 0.12": ((205, 0.06), (424, 0.10), (42, 0.20), (0.9, 0.12)),
+    "Ray Serve 2.60": ((271, 0.09), (419, 0.09), (33, 0.15), (1.4, 0.18)),
 }
-"""Peak memory of client and server at 100 MB and four calls at once."""
+"""Calls/s and the ratio at each load."""
+FIGURES: Final = tuple(
+    Figure(server, *load, *rates[number]) for number, load in enumerate(_LOADS) for server, rates in _RATES.items()
+)

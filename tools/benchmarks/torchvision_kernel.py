@@ -36,11 +36,8 @@ def load(folder: Path) -> None:
 def build_stub(folder: Path, name: str, symbols: list[str]) -> None:
     """Makes a library in which each of the symbols is a function that does nothing."""
     source = folder / f"{name}.c"
-    source.write_text(
-        "".join(
-            f'void stub{i}(void) __asm__("{symbol}");\nvoid stub{i}(void) {{}}\n' for i, symbol in enumerate(symbols)
-        )
-    )
+    stub = 'void stub{0}(void) __asm__("{1}");\nvoid stub{0}(void) {{}}\n'
+    source.write_text("".join(stub.format(*each) for each in enumerate(symbols)))
     versions = folder / f"{name}.map"
     versions.write_text(f"{name} {{ global: *; }};\n")
     command = ["cc", "-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", str(folder / name), str(source)]
