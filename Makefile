@@ -44,7 +44,7 @@ ARCHITECTURES ?= $(shell uname -m)
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*\#\#.*/\1/p' Makefile) sanitize-memory sanitize-threads
+.PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*\#\#.*/\1/p' Makefile) sanitize-memory sanitize-threads chromium h2load release-files
 
 ##@ Use
 
@@ -80,10 +80,10 @@ clean: ## Remove the environment and all build output
 ##@ Test
 
 # Parts that judge neither times nor memory run two at a time, each on one core. The others have the machine to themselves.
-CI_BESIDE := sanitize-memory sanitize-threads test-bridges lint docs test-node test-browser test-monitoring test-systemd fuzz-short
-CI_ALONE := test test-slow-short test-modes soak-short load-short hostile-short chaos-short demo
+CI_BESIDE := sanitize-memory sanitize-threads test-bridges test-wheels lint
+CI_ALONE := test soak-short load-short hostile-short chaos-short demo
 ci: export SECOND_RUN := yes
-ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint docs frameworks fuzz bench browser) chromium $(PROMETHEUS) examples/node/node_modules ## Run lint, docs, demo, and every test but test-haproxy, test-ray, test-frameworks, test-torch-npu, test-cpp-client, test-aarch64, test-wheels, test-pythons, test-versions, test-abi, test-huge, test-image and the long forms of the others
+ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint frameworks bench) ## Run what every submission runs: lint, `make test`, bridges, sanitizers, the wheels' demo, the short lab
 	@rm -f build/seconds.txt
 	CMAKE_BUILD_PARALLEL_LEVEL=1 $(MAKE) --no-print-directory --jobs 2 --output-sync=target $(addprefix timed-,$(CI_BESIDE))
 	$(MAKE) --no-print-directory $(addprefix timed-,$(CI_ALONE))
@@ -92,16 +92,14 @@ ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint docs frameworks fuzz bench browser)
 timed-%:
 	@mkdir -p build; start=$$(date +%s); $(MAKE) --no-print-directory $* && echo "$* took $$(($$(date +%s) - start)) s" >> build/seconds.txt
 
-lint: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Check style, types, layers, protos, manifests and generated files; says nothing if all is well
+lint: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Check style, types, layers, protos, manifests and generated files, silently if all is well; OVERLAYS=FOLDER for your overlay of Kubernetes alone
+ifdef OVERLAYS
+	@$(BIN)/python -m tools.overlays $(OVERLAYS)
+else
 	@mkdir -p build
 	@$(BIN)/pre-commit run --all-files > build/lint.txt 2>&1 || { cat build/lint.txt; exit 1; }
 	@$(BIN)/python -m pytest tests/overlays > build/lint.txt 2>&1 || { cat build/lint.txt; exit 1; }
-
-hooks: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Have git check before each commit what the commit changes
-	$(BIN)/pre-commit install
-
-lint-overlays: $(BIN)/.setup-lint ## Render and check the overlays of Kubernetes and all that goes together of its components: OVERLAYS=FOLDER for your own alone
-	@$(BIN)/python -m tools.overlays $(OVERLAYS)
+endif
 
 test: $(BUILT) ## Set up and run the tests, without the slow ones and without what needs a framework, a browser, Node, Prometheus or HAProxy
 	@$(call pytest,,,not slow)
@@ -111,9 +109,6 @@ test-client: $(BIN)/.setup-client ## Run the tests of the client alone, without 
 
 test-slow: $(BUILT) ## Run the slow tests and no others: products, vector levels, restarts, examples of the pages, builds, times and memory
 	@$(call pytest,,,slow) && $(call run_tests,,-m alone)
-
-test-slow-short: $(BUILT) ## The same without the tests of more than ten seconds
-	@$(call pytest,,,slow and not long) && $(call run_tests,,-m alone)
 
 # CANN's libraries, in the environment of its set_env.sh: ACL_LIBRARY=libascendcl.so:libnnopbase.so:libopapi.so.
 test-abi: $(BUILT) ## Run the ABI tests alone, slow ones included, on any library: ACL_LIBRARY=FILE:FILE; by default the host library as split packages
@@ -152,10 +147,13 @@ $(TORCH_NPU)/.made:
 test-torch-npu: $(BUILT) $(TORCH_NPU)/.made ## Run PyPI's torch_npu on the host library and compare with PyTorch (installs both; needs Python 3.11)
 	TORCH_NPU_PYTHON=$(CURDIR)/$(TORCH_NPU)/bin/python $(BIN)/python -m pytest -rP tests/torch_npu
 
-test-node: $(BUILT) $(GOOGLEAPIS) examples/node/node_modules ## Test the client for Node (installs Node from Debian if it is missing)
-	$(BIN)/python -m pytest tests/languages -k node
+test-languages: $(BUILT) $(GOOGLEAPIS) examples/node/node_modules ## Build and test the clients for Node and C++ (installs Node and gRPC from Debian if they are missing)
+	$(call debian,grpc_cpp_plugin,libgrpc++-dev libprotobuf-dev protobuf-compiler-grpc)
+	$(BIN)/cmake -S examples/cpp -B build/cpp
+	$(BIN)/cmake --build build/cpp
+	$(BIN)/python -m pytest tests/languages
 
-chromium: ## Install Chromium and its driver from Debian if they are missing
+chromium:
 	@$(call debian,chromedriver,chromium chromium-driver)
 
 test-browser: $(BUILT) $(BIN)/.setup-browser chromium ## Look at the status page and the page of a judgement in headless Chromium (installs it); pictures go to build/browser
@@ -166,17 +164,11 @@ examples/node/node_modules: examples/node/package-lock.json
 	cd $(@D) && npm ci --silent --ignore-scripts
 	touch $@
 
-test-monitoring: $(BUILT) $(PROMETHEUS) ## Test alerts and dashboard with Prometheus on a server (downloads Debian's package)
-	$(BIN)/python -m pytest tests/monitoring
-
-test-haproxy: $(BUILT) ## Test HAProxy as deploy/haproxy configures it before two workers (installs it from Debian if it is missing)
-	$(call debian,haproxy,haproxy)
-	$(BIN)/python -m pytest tests/haproxy
-
-test-systemd: $(BUILT) ## Test the units of deploy/systemd: their syntax and exposure, and that a server keeps within them (installs systemd and strace)
+test-deploy: $(BUILT) $(PROMETHEUS) ## Test HAProxy, the units of systemd, alerts and dashboard with real servers (installs HAProxy, systemd, strace, Prometheus)
+	@$(call debian,haproxy,haproxy)
 	@$(call debian,systemd-analyze,systemd)
 	@$(call debian,strace,strace)
-	$(BIN)/python -m pytest tests/systemd
+	$(BIN)/python -m pytest tests/haproxy tests/systemd tests/monitoring
 
 test-ray: $(BUILT) $(BIN)/.setup-ray ## Test aclgrad.ray on a Ray cluster of two nodes (installs Ray)
 	$(BIN)/python -m pytest tests/ray
@@ -186,12 +178,6 @@ $(PROMETHEUS):
 	mkdir -p build/debian
 	cd build/debian && { apt-get download -qq prometheus || { $(SUDO) apt-get update -qq && apt-get download -qq prometheus; }; }
 	dpkg-deb --extract build/debian/prometheus_*.deb build/prometheus
-
-test-cpp-client: $(BUILT) $(GOOGLEAPIS) ## Build and test the client for C++ (installs gRPC from Debian)
-	$(call debian,grpc_cpp_plugin,libgrpc++-dev libprotobuf-dev protobuf-compiler-grpc)
-	$(BIN)/cmake -S examples/cpp -B build/cpp
-	$(BIN)/cmake --build build/cpp
-	$(BIN)/python -m pytest tests/languages -k cpp
 
 # The interpreter and all that the tests start run under emulation; the tests that compare bits run here.
 AARCH64 := build/aarch64
@@ -244,20 +230,14 @@ fuzz: $(BUILT) $(BIN)/.setup-fuzz ## Fuzz codec and chunk protocol for FUZZ_SECO
 	for each in codec chunk_protocol; do $(BIN)/python -m tests.fuzz $$each tests/fuzz/corpus/$$each \
 		$(FUZZ_LIMITS) -max_total_time=$$(($(FUZZ_SECONDS) / 2)) || exit 1; done
 
-fuzz-short: $(BUILT) $(BIN)/.setup-fuzz ## The same for 24 seconds, without changing the corpus
-	for each in codec chunk_protocol; do mkdir -p build/fuzz/$$each && $(BIN)/python -m tests.fuzz $$each build/fuzz/$$each \
-		tests/fuzz/corpus/$$each $(FUZZ_LIMITS) -max_total_time=12 || exit 1; done
-
-sanitize: sanitize-memory sanitize-threads ## Run the C++ programs under Address-, UndefinedBehavior- and ThreadSanitizer, without the ABI tests
+sanitize: sanitize-memory sanitize-threads ## Run the C++ programs under Address-, UndefinedBehavior- and ThreadSanitizer; LONG=yes for longer, with the ABI tests on sanitized host libraries
 
 sanitize-memory: export ACLGRAD_SANITIZE := address,undefined
 sanitize-threads: export ACLGRAD_SANITIZE := thread
+sanitize-memory sanitize-threads: export ACLGRAD_STRESS_FACTOR := $(if $(LONG),15,1)
 sanitize-memory sanitize-threads: $(BUILT)
 	$(BIN)/python -m pytest $(PROGRAMS)
-
-sanitize-long: $(BUILT) ## The same for longer, and the ABI tests on sanitized host libraries
-	for each in address,undefined thread; do export ACLGRAD_SANITIZE=$$each; \
-		ACLGRAD_STRESS_FACTOR=15 $(BIN)/python -m pytest $(PROGRAMS) && $(BIN)/python -m tests.sanitizers || exit 1; done
+	$(if $(LONG),$(BIN)/python -m tests.sanitizers)
 
 ##@ Measure
 
@@ -278,7 +258,7 @@ load: $(BUILT) $(BIN)/.setup-bench ## Load a server and a bare echo, and judge t
 load-short: $(BUILT) $(BIN)/.setup-bench ## Part of several scenarios, in half a minute, without most objectives
 	$(BIN)/python -m tools.lab load short
 
-h2load: ## Install h2load from Debian's nghttp2-client if it is missing
+h2load:
 	@$(call debian,h2load,nghttp2-client)
 
 ##@ Release
@@ -286,29 +266,27 @@ h2load: ## Install h2load from Debian's nghttp2-client if it is missing
 docs: $(BUILT) $(BIN)/.setup-docs chromium ## Build the documentation as a site in build/site, with a page for each operator, and check its links (installs Chromium for two pictures)
 	$(BIN)/python -m website
 
+# $(call demo_of,PYTHON,FOLDER,ENVIRONMENT). Runs the demo in an environment that has the wheels of the folder and no pip.
+demo_of = $(1) -m venv --without-pip $(3) && $(BIN)/python -m pip --python $(3)/bin/python install --quiet \
+	--only-binary :all: --find-links $(2) $(2)/*-none-any.whl && $(3)/bin/python examples/demo.py
+
 # An environment without pip, because the bill names what a server needs, and no installer. Its direct_url.json would put
 # this machine's paths into the bill.
-dist: $(BIN)/.setup-dist ## Build the wheels into dist with a bill of materials, check them, and run the demo with nothing but them: PYTHONS="python3.11 python3.12" ARCHITECTURES="x86_64 aarch64"
+dist: $(BIN)/.setup-dist $(BIN)/.setup-test ## Build the wheels into dist with a bill of materials, check them, and run the demo with nothing but them: PYTHONS="python3.11 python3.12" ARCHITECTURES="x86_64 aarch64"
 	rm -rf dist build/dist
 	mkdir dist
 	$(BIN)/python -m tools.wheels dist --pythons $(PYTHONS) --architectures $(ARCHITECTURES) $(WHEELS_FLAGS)
 	$(BIN)/twine check --strict dist/*
 	test "$$(ls dist | cut -d- -f2 | sed 's/\.tar\.gz$$//' | sort -u | wc -l)" = 1
-	$(firstword $(PYTHONS)) -m venv --without-pip build/dist/venv
-	$(BIN)/python -m pip --python build/dist/venv/bin/python install --quiet --only-binary :all: --find-links dist dist/*-none-any.whl
-	build/dist/venv/bin/python examples/demo.py
+	$(BIN)/python -m pytest tests/wheels
+	$(call demo_of,$(firstword $(PYTHONS)),dist,build/dist/venv)
 	rm build/dist/venv/lib/*/site-packages/aclgrad*/direct_url.json
 	$(BIN)/cyclonedx-py environment build/dist/venv/bin/python --output-reproducible --output-file dist/aclgrad.cdx.json
 
 release: $(BIN)/.setup-dist $(GOOGLEAPIS) ## Make a release up to the upload, as docs/releasing.md says: VERSION=1.2.3 PYTHONS="python3.11 python3.12" RELEASE_FLAGS=--dry-run
 	$(BIN)/python -m tools.release $(RELEASE_FLAGS) -- '$(VERSION)'
 
-# A machine of CI has no name for commits.
-NOBODY := GIT_AUTHOR_NAME=nobody GIT_AUTHOR_EMAIL=nobody@localhost GIT_COMMITTER_NAME=nobody GIT_COMMITTER_EMAIL=nobody@localhost
-rehearse-release: ## Make the release of a later version, without images, and keep nothing but its files in dist
-	$(NOBODY) $(MAKE) --no-print-directory release VERSION=99.0.0 RELEASE_FLAGS=--dry-run IMAGES=no
-
-# What `make release` builds in a tree of its own, and the workflow of a tag on its machine: the same bytes.
+# What `make release` builds in a tree of its own, and the workflow of a tag on its machine.
 release-files: ARCHITECTURES = x86_64 aarch64
 release-files: WHEELS_FLAGS = --sdists
 release-files: dist
@@ -319,8 +297,13 @@ image-files:
 	for each in amd64 arm64; do $(MAKE) --no-print-directory image PLATFORM=linux/$$each \
 		BUILD_FLAGS="--output type=docker,dest=dist/aclgrad-host-$$each.tar" || exit 1; done
 
-test-wheels: $(BIN)/.setup-dist $(BIN)/.setup-test ## Build the wheels of both architectures in two folders; compare their bytes, and look into them
-	$(BIN)/python -m pytest tests/wheels
+# Compiled by the checkout's compiler, from its objects: what is proved is that the wheels are whole.
+SMOKE := build/smoke
+test-wheels: $(BUILT) ## Build the wheels of this Python and processor with the checkout's compiler, and run the demo with nothing but them
+	rm -rf $(SMOKE)
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $(SMOKE) ./client ./server
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(SMOKE) -C build-dir=build/editable ./native
+	$(call demo_of,$(BIN)/python,$(SMOKE),$(SMOKE)/venv)
 
 test-pythons: $(BIN)/.setup-dist ## Run the tests of client and server on other Pythons, from wheels: PYTHONS="python3.12 python3.13 3.14"; of a number, only find the packages
 	$(BIN)/python -m tools.wheels.trial $(PYTHONS)

@@ -1,1 +1,1 @@
-"""HAProxy as deployed, before a host of two workers: `make test-haproxy`."""
+"""HAProxy as deployed, before a host of two workers: `make test-deploy`."""

@@ -1,4 +1,4 @@
-"""The clients of examples/ in other languages against servers: `make test-node` and `make test-cpp-client` set them up.
+"""The clients of examples/ in other languages against servers: `make test-languages` sets them up.
 
 They check every gradient by arithmetic of their own and print the same lines.
 """

@@ -1,4 +1,4 @@
-"""What systemd says of the units, and that a real server keeps within what they allow. `make test-systemd`."""
+"""What systemd says of the units, and that a real server keeps within what they allow. `make test-deploy`."""
 
 import os
 import re

