@@ -21,9 +21,3 @@ def instructions(stage: str) -> list[Instruction]:
     lines = [line for line in found.splitlines() if line and not line.startswith("#")]
     joined = re.sub(r"\\\n\s*", " ", "\n".join(lines))
     return [Instruction(*line.split(" ", 1)) for line in joined.splitlines()]
-
-
-def labels() -> dict[str, str]:
-    """Returns the labels of the images."""
-    (found,) = (each.text for each in instructions("runtime") if each.name == "LABEL")
-    return dict(re.findall(r'org\.opencontainers\.image\.([\w.]+)="([^"]*)"', found))

@@ -21,10 +21,7 @@ from tools.overlays.components import COMPONENTS, FOLDER
 from tools.serving import Server, write_host_config
 
 BASE = FOLDER / "base"
-OVERLAYS = sorted((FOLDER / "overlays").iterdir())
-PATCHING = sorted(path.parent for path in COMPONENTS.glob("*/deployment.yaml"))
 SETTINGS = BASE / "aclgrad.toml"
-README = (FOLDER.parent / "README.md").read_text()
 PROBES = {"startupProbe": "/livez", "livenessProbe": "/livez", "readinessProbe": "/readyz"}
 
 
@@ -47,11 +44,6 @@ POD = manifest("Deployment")["spec"]["template"]
 (CONTAINER,) = POD["spec"]["containers"]
 
 
-def test_kustomization_takes_every_file() -> None:
-    taken = kustomization(BASE)["resources"] + kustomization(BASE)["configMapGenerator"][0]["files"]
-    assert sorted(taken) == sorted(path.name for path in BASE.iterdir() if path.name != "kustomization.yaml")
-
-
 def test_every_selector_finds_the_pods_and_none_is_hidden() -> None:
     selectors = [manifest(kind)["spec"]["selector"] for kind in ("Deployment", "PodDisruptionBudget")]
     selectors.append(manifest("NetworkPolicy")["spec"]["podSelector"])
@@ -60,52 +52,15 @@ def test_every_selector_finds_the_pods_and_none_is_hidden() -> None:
     assert all(selector == {"matchLabels": POD["metadata"]["labels"]} for selector in selectors)
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS, ids=lambda path: path.name)
-def test_an_overlay_is_the_base_with_components(overlay: Path) -> None:
-    told = kustomization(overlay)
-    assert [(overlay / folder).resolve() for folder in told["resources"]] == [BASE]
-    assert {(overlay / each).resolve().parent for each in told["components"]} == {COMPONENTS}
-    assert told.keys() <= {"apiVersion", "kind", "namespace", "resources", "components", "replacements"}
-    assert [path.name for path in overlay.iterdir()] == ["kustomization.yaml"]
-
-
-@pytest.mark.parametrize("component", sorted(COMPONENTS.iterdir()), ids=lambda path: path.name)
-def test_a_component_takes_every_file_it_has(component: Path) -> None:
-    told = kustomization(component)
-    assert (told["apiVersion"], told["kind"]) == ("kustomize.config.k8s.io/v1alpha1", "Component")
+@pytest.mark.parametrize("folder", [BASE, *sorted(COMPONENTS.iterdir())], ids=lambda path: path.name)
+def test_every_file_is_taken(folder: Path) -> None:
+    told = kustomization(folder)
     files = [each for each in told.get("resources", ()) if not each.startswith("../")]
     files += [each["path"] for each in told.get("patches", ()) if "path" in each]
     files += [file for each in told.get("configMapGenerator", ()) for file in each["files"]]
-    assert sorted(files) == sorted(path.name for path in component.iterdir() if path.name != "kustomization.yaml")
+    assert sorted(files) == sorted(path.name for path in folder.iterdir() if path.name != "kustomization.yaml")
     # A name without an image would be ignored.
     assert [each["name"] for each in told.get("images", ())] in ([], [CONTAINER["image"]])
-
-
-@pytest.mark.parametrize("component", PATCHING, ids=lambda path: path.name)
-def test_a_component_patches_what_there_is(component: Path) -> None:
-    patch = manifest("Deployment", component)
-    assert patch["metadata"]["name"] == manifest("Deployment")["metadata"]["name"]
-    # A patch with another name would be a second container.
-    assert [each["name"] for each in patch["spec"]["template"]["spec"]["containers"]] == [CONTAINER["name"]]
-
-
-def test_servers_without_tls_say_so_where_everybody_can_see_it() -> None:
-    assert "--insecure" not in CONTAINER["args"]
-    assert "env" not in CONTAINER
-    of_component = {
-        each.name: manifest("Deployment", each)["spec"]["template"]["spec"]["containers"][0].get("env", [])
-        for each in PATCHING
-    }
-    assert of_component.pop("plaintext") == [{"name": "ACLGRAD_INSECURE", "value": "true"}]
-    assert "ACLGRAD_INSECURE" not in json.dumps(of_component)
-
-
-def test_an_update_leaves_pods_that_serve() -> None:
-    base, on_cards = manifest("Deployment")["spec"], manifest("Deployment", COMPONENTS / "ascend")["spec"]
-    assert base["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
-    # There may be no card for one pod more, so there have to be two.
-    assert on_cards["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
-    assert base["replicas"] >= 2
 
 
 def test_pod_that_hangs_in_its_stop_can_still_say_why() -> None:
@@ -199,18 +154,6 @@ def test_limits_of_a_pod_on_the_cpu() -> None:
     messages = (MEMORY_SOFT_LIMIT * limit_bytes - 90e6 - limit_bytes / 2 - 2 * REPLY_BYTES) / settings.max_message_bytes
     assert messages >= 2 * 4 * settings.streams
     assert 1 <= int(limits_of("host")["cpu"]) <= 16
-
-
-def test_a_node_can_be_drained_of_a_pod_that_is_never_ready() -> None:
-    assert manifest("PodDisruptionBudget")["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
-
-
-def test_reach_of_the_network_policy_is_told() -> None:
-    """A selector of pods alone is of the same namespace, and not every network enforces a policy."""
-    told = {line.split("`")[1]: line for line in README.splitlines() if line.startswith("| `base/")}
-    (clients,) = manifest("NetworkPolicy")["spec"]["ingress"][0]["from"]
-    assert ("namespaceSelector" in clients) == ("of the same namespace" not in told["base/networkpolicy.yaml"])
-    assert "flannel" in README
 
 
 def test_pod_may_do_nothing_it_need_not() -> None:

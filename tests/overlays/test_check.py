@@ -1,16 +1,13 @@
-"""The check of overlays refuses what does not go together, and finds what is wrong with what does."""
+"""The check of overlays refuses components that do not go together."""
 
-import copy
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tools.overlays.checks import CHECKS
 from tools.overlays.components import COMPONENTS, FOLDER, ORDER, components_of, refusals, sets
-from tools.overlays.rendering import EXAMPLE, Rendered, RenderError, render, write_overlay
+from tools.overlays.rendering import EXAMPLE, RenderError, render, write_overlay
 
 REFUSED = {
     ("plaintext",): "no component says what a pod computes on: add host or ascend",
@@ -26,7 +23,6 @@ REFUSED = {
     ("docker-runtime", "ascend", "mtls"): "component docker-runtime comes before ascend",
     ("host", "plaintext", "plaintext"): "component plaintext is listed more than once",
 }
-ON_CARDS = ("ascend", "docker-runtime", "volcano", "310P")
 
 
 @pytest.mark.parametrize("components", REFUSED, ids=" ".join)
@@ -72,136 +68,3 @@ def test_an_overlay_of_an_overlay_has_its_components(tmp_path: Path) -> None:
     told["resources"] = [str(FOLDER / "overlays/ascend")]
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(told))
     assert components_of(folder) == ("ascend", "plaintext", "volcano")
-
-
-@pytest.fixture(scope="module")
-def example() -> Rendered:
-    return render(EXAMPLE)
-
-
-@pytest.fixture(scope="module")
-def plain() -> Rendered:
-    return render(FOLDER / "overlays/ascend")
-
-
-def found(it: Rendered) -> list[str]:
-    return [problem for check in CHECKS for problem in check(it)]
-
-
-def test_overlays_have_no_problem(example: Rendered, plain: Rendered) -> None:
-    assert found(example) == found(plain) == []
-
-
-def spec(it: Rendered) -> Any:
-    return it.pod["spec"]
-
-
-def server(it: Rendered) -> Any:
-    return it.containers[0]
-
-
-def scaled(it: Rendered) -> Any:
-    (each,) = it.of_kind("ScaledObject")
-    return each["spec"]
-
-
-def sidecar(it: Rendered, **also: Any) -> None:
-    it.containers.append({"name": "sidecar", "resources": {}, **also})
-
-
-CHANGES: dict[str, tuple[Callable[[Rendered], object], str]] = {
-    "two cards": (lambda it: server(it)["resources"]["limits"].update({"huawei.com/Ascend910": "2"}), "the pod limits"),
-    "another card": (
-        lambda it: server(it)["resources"]["requests"].update({"huawei.com/npu": "1"}),
-        "the pod requests",
-    ),
-    "a card in a sidecar": (
-        lambda it: sidecar(it, resources={"limits": {"huawei.com/Ascend910": "1"}}),
-        "the pod limits the cards",
-    ),
-    "no scheduler": (lambda it: spec(it).pop("schedulerName"), "the scheduler and its label"),
-    "another label": (
-        lambda it: it.pod["metadata"]["labels"].update({"ring-controller.atlas": "ascend-910"}),
-        "the scheduler and its label",
-    ),
-    "a fixed card": (
-        lambda it: server(it)["env"].append({"name": "ASCEND_VISIBLE_DEVICES", "value": "0"}),
-        "container server sets ASCEND_VISIBLE_DEVICES",
-    ),
-    "all cards in a sidecar": (sidecar, "container sidecar has no card"),
-    "a folder of the node": (
-        lambda it: spec(it)["volumes"][0].update({"hostPath": {"path": "/etc"}}),
-        "volumes ['tls'] are of the node",
-    ),
-    "a volume that nobody mounts": (lambda it: server(it)["volumeMounts"].pop(), "volumes ['tmp'] are not both"),
-    "an unknown ConfigMap": (
-        lambda it: next(each for each in it.of_kind("ConfigMap") if "identities.toml" in each["data"])[
-            "metadata"
-        ].update({"name": "other"}),
-        "there are no ConfigMaps",
-    ),
-    "insecure beside TLS": (
-        lambda it: server(it)["env"].append({"name": "ACLGRAD_INSECURE", "value": "true"}),
-        "ACLGRAD_INSECURE comes with the component plaintext",
-    ),
-    "TLS without clients' certificates": (
-        lambda it: server(it)["env"].remove(
-            next(each for each in server(it)["env"] if each["name"] == "ACLGRAD_TLS_CLIENT_CA")
-        ),
-        "ACLGRAD_TLS_CLIENT_CA comes with the component mtls",
-    ),
-    "a selector of no pod": (
-        lambda it: it.of_kind("Service")[0]["spec"]["selector"].update({"tier": "cards"}),
-        "Service aclgrad selects",
-    ),
-    "a number of pods": (lambda it: it.deployment["spec"].update({"replicas": 2}), "`replicas` of the Deployment"),
-    "another target": (lambda it: scaled(it)["scaleTargetRef"].update({"name": "other"}), "autoscaling is for other"),
-    "no room to scale": (lambda it: scaled(it).update({"maxReplicaCount": 1}), "maxReplicaCount of autoscaling"),
-    "a fast end of pods": (
-        lambda it: spec(it).update({"terminationGracePeriodSeconds": 300}),
-        "autoscaling removes a pod while another one drains",
-    ),
-    "the pods of another namespace": (
-        lambda it: it.deployment["metadata"].update({"namespace": "other"}),
-        "the query of autoscaling does not count the pods of the namespace other",
-    ),
-    "no CPU requested": (lambda it: server(it)["resources"]["requests"].pop("cpu"), "autoscaling measures a share"),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_what_a_patch_of_an_overlay_breaks_is_found(change: str, example: Rendered) -> None:
-    it = Rendered(example.components, copy.deepcopy(example.documents))
-    breaks, problem = CHANGES[change]
-    breaks(it)
-    (said,) = {each for each in found(it) if each.startswith(problem)}
-    assert ": " in said
-
-
-def test_other_pods_of_an_overlay_are_left_alone(example: Rendered) -> None:
-    labels = {"app.kubernetes.io/name": "proxy"}
-    other = copy.deepcopy(example.deployment)
-    other["metadata"] = {"name": "proxy", "labels": labels}
-    other["spec"]["selector"] = {"matchLabels": labels}
-    service = {"kind": "Service", "metadata": {"name": "proxy"}, "spec": {"selector": labels}}
-    assert found(Rendered(example.components, [other, service, *example.documents])) == []
-
-
-def test_a_driver_that_is_not_mounted_is_found(plain: Rendered) -> None:
-    it = Rendered(plain.components, copy.deepcopy(plain.documents))
-    spec(it)["volumes"] = [each for each in spec(it)["volumes"] if "hostPath" not in each]
-    assert "the driver is not mounted: keep the volumes of ascend, or add docker-runtime after it" in found(it)
-
-
-def test_a_pod_without_a_card_needs_nothing_of_the_node(plain: Rendered) -> None:
-    it = Rendered(("host", "plaintext"), plain.documents)
-    assert any(each.endswith("a pod without the component ascend needs none: remove them") for each in found(it))
-
-
-def test_query_without_the_replacement_is_found(tmp_path: Path) -> None:
-    folder = write_overlay(tmp_path / "mine", ("host", "plaintext", "monitoring", "autoscaling"))
-    told = yaml.safe_load((folder / "kustomization.yaml").read_text())
-    del told["replacements"]
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(told))
-    (problem,) = found(render(folder))
-    assert problem.startswith("the query of autoscaling does not count the pods of the namespace aclgrad: copy")

@@ -8,7 +8,7 @@ import yaml
 
 from aclgrad_server.access.identities import read_identities
 from tools.overlays.__main__ import problems
-from tools.overlays.components import COMPONENTS, FOLDER, NEEDS, ORDER, components_of
+from tools.overlays.components import FOLDER, NEEDS, ORDER, components_of
 from tools.overlays.rendering import EXAMPLE, render, write_overlay
 
 README = (FOLDER.parent / "README.md").read_text()
@@ -20,18 +20,6 @@ def test_table_has_the_components_and_what_they_need() -> None:
     assert ROWS.keys() & set(ORDER) == set(ORDER)
     for component, (needed, _) in NEEDS.items():
         assert f"`{needed}`" in ROWS[component]
-
-
-def test_figures_are_those_of_the_component() -> None:
-    scaled = yaml.safe_load((COMPONENTS / "autoscaling/scaledobject.yaml").read_text())["spec"]
-    assert f"{scaled['minReplicaCount']} to {scaled['maxReplicaCount']} pods by load" in ROWS["autoscaling"]
-    of_type = {each["type"]: each["metadata"] for each in scaled["triggers"]}
-    told = " ".join(README.split())
-    assert f"places (running and waiting calls, {of_type['prometheus']['threshold']} per" in told
-    assert f"CPU ({of_type['cpu']['value']} % of what the pod requests)" in told
-    down = scaled["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]["scaleDown"]
-    assert (down["stabilizationWindowSeconds"], down["policies"][0]["periodSeconds"]) == (600, 120)
-    assert "one in two minutes, after ten minutes without need" in told
 
 
 def test_set_up_of_a_cluster_renders_with_what_is_yours(tmp_path: Path) -> None:

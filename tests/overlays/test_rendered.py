@@ -1,13 +1,13 @@
 """What the schemas cannot tell of overlays: that their parts fit each other, the server and the monitoring."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from aclgrad_server.access.identities import read_identities
 from aclgrad_server.settings import Settings
-from tools.overlays.checks import variables
 from tools.overlays.components import COMPONENTS, FOLDER
 from tools.overlays.rendering import EXAMPLE, Document, Rendered, render, write_overlay
 
@@ -18,6 +18,10 @@ MONITORING = FOLDER.parent / "monitoring"
 @pytest.fixture(scope="module")
 def example() -> Rendered:
     return render(EXAMPLE)
+
+
+def variables(container: Document) -> dict[str, Any]:
+    return {each["name"]: each.get("value", each.get("valueFrom")) for each in container.get("env", ())}
 
 
 def named(it: Rendered) -> dict[tuple[str, str], Document]:
@@ -92,12 +96,33 @@ def test_monitoring_brings_what_prometheus_and_grafana_read(example: Rendered) -
     } <= documents.keys()
 
 
-def test_the_card_of_a_310p_is_named_everywhere(tmp_path: Path) -> None:
-    it = render(write_overlay(tmp_path / "310P", ("ascend", "plaintext", "docker-runtime", "volcano", "310P")))
-    assert "910" not in yaml.safe_dump(it.deployment)
-    assert it.pod["metadata"]["labels"]["ring-controller.atlas"] == "ascend-310P"
-    chosen = {"fieldRef": {"fieldPath": "metadata.annotations['huawei.com/Ascend310P']"}}
-    assert variables(it.containers[0])["ASCEND_VISIBLE_DEVICES"] == chosen
+SETS = {
+    "host plaintext": (None, None, set()),
+    "ascend plaintext": ("huawei.com/Ascend910", None, {"driver"}),
+    "ascend mtls volcano": ("huawei.com/Ascend910", "ascend-910b", {"driver"}),
+    "ascend plaintext docker-runtime volcano 310P": ("huawei.com/Ascend310P", "ascend-310P", set()),
+}
+"""Components -> the kind of card, Volcano's label, and what a pod mounts of the node's driver."""
+
+
+@pytest.mark.parametrize("components", SETS)
+def test_a_pod_has_one_card_its_scheduler_and_the_driver(tmp_path: Path, components: str) -> None:
+    card, label, driver = SETS[components]
+    it = render(write_overlay(tmp_path / "mine", components.split()))
+    (container,) = it.containers
+    for asked in ("requests", "limits"):
+        cards = {name: count for name, count in container["resources"][asked].items() if "huawei" in name}
+        assert cards == ({card: "1"} if card else {})
+    assert it.pod["spec"].get("schedulerName") == ("volcano" if label else None)
+    assert it.pod["metadata"]["labels"].get("ring-controller.atlas") == label
+    chosen = {"fieldRef": {"fieldPath": f"metadata.annotations['{card}']"}} if label else None
+    assert variables(container).get("ASCEND_VISIBLE_DEVICES") == chosen
+    of_node = {each["name"] for each in it.pod["spec"]["volumes"] if "hostPath" in each}
+    assert of_node & {"driver"} == driver
+    assert bool(of_node) == bool(driver)
+    assert variables(container).get("ACLGRAD_INSECURE") == (None if "mtls" in components else "true")
+    if card != "huawei.com/Ascend910":
+        assert "910" not in yaml.safe_dump(it.deployment)
 
 
 def test_docker_runtime_leaves_the_log_and_nothing_of_the_node(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 from tools.overlays.__main__ import main
-from tools.overlays.components import FOLDER
 from tools.overlays.rendering import EXAMPLE, Document, render, write_overlay
 from tools.overlays.schemas import misfits
 
@@ -72,16 +71,3 @@ def test_program_names_the_overlay_and_fails(tmp_path: Path, capsys: pytest.Capt
     assert "old: " in lines
     assert "'commonLabels' is deprecated" in lines
     assert "good: " not in lines
-
-
-def test_program_checks_every_overlay_and_what_goes_together(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without rendering, which `make lint` does before."""
-    seen: list[str] = []
-    monkeypatch.setattr("tools.overlays.__main__.problems", lambda overlay: seen.append(overlay.name) or [])
-    assert main([]) == 0
-    assert {each.name for each in (FOLDER / "overlays").iterdir()} < set(seen)
-    assert "ascend+mtls+docker-runtime+volcano+310P+monitoring+autoscaling" in seen
-    assert len(seen) == 57
-    assert "3 overlays and 54 of 512 sets" in capsys.readouterr().out

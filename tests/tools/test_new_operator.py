@@ -14,7 +14,7 @@ import pytest
 
 import aclgrad.operators as package
 from aclgrad.operators.completeness import problems
-from aclgrad.operators.spec import Arguments, AttributeKind, OperatorSpec
+from aclgrad.operators.spec import Arguments, OperatorSpec
 from tests.sanitizers import COMPILER, NATIVE
 
 ROOT = NATIVE.parent
@@ -81,21 +81,75 @@ def load(name: str, part: str) -> object:
     return import_module(f"{package.__name__}.{name}.{part}")
 
 
-def test_parameters_are_inputs_attributes_and_the_output(tree: Tree) -> None:
-    tree.declare("aclnnMadeUp2DLossBackward", WITHOUT_SELF)
+PARAMETERS: dict[str, tuple[str, str, str, str]] = {
+    "an input behind attributes": (
+        WITHOUT_SELF,
+        "grad_output out_probabilities out",
+        "reduced_dims:INTS scales_h:DOUBLE keep_dim:BOOL",
+        "grad_input",
+    ),
+    "a comment": (
+        "const aclTensor* gradOutput, bool transposed, /* transposed (see docs) */ aclTensor* gradInput",
+        "grad_output",
+        "transposed:BOOL",
+        "grad_input",
+    ),
+    "a comment to the end of the line": (
+        "const aclTensor* gradOutput, bool transposed, // (either), const aclTensor* no\n aclTensor* gradInput",
+        "grad_output",
+        "transposed:BOOL",
+        "grad_input",
+    ),
+    "a convolution's": (
+        "const aclTensor* gradOutput, const aclTensor* input, const aclTensor* weight, const aclIntArray* biasSizes, "
+        "bool transposed, int groups, const aclBoolArray* outputMask, int8_t cubeMathType, "
+        "aclTensor* gradInput, aclTensor* gradWeight, aclTensor* gradBias",
+        "grad_output input weight",
+        "bias_sizes:INTS transposed:BOOL groups:INT cube_math_type:INT",
+        "grad_input grad_weight grad_bias",
+    ),
+    "suffixes, an optional input and no mask": (
+        "const aclTensor* gradOut, const aclTensor* input, const aclTensor* weightOptional, const aclScalar* slope, "
+        "char* approximate, uint64_t count, const aclBoolArray* outputMask, aclTensor* gradInputOut, "
+        "aclTensor* gradWeightOut",
+        "grad_output input weight?",
+        "slope:DOUBLE approximate:TEXT count:INT",
+        "grad_input grad_weight",
+    ),
+    "outputs by their suffix": (
+        "const aclTensor* dy, const aclTensor* x, const aclTensor* dxOut, const aclTensor* dgammaOut",
+        "dy x",
+        "",
+        "dx dgamma",
+    ),
+    "an output named out": (
+        "const aclTensor* yGrad, const aclTensor* x, int64_t dim, const aclTensor* out",
+        "grad_output x",
+        "dim:INT",
+        "out",
+    ),
+    "an output named as a gradient": (
+        "const aclTensor* gradOutput, const aclTensor* self, const aclTensor* gradInput",
+        "grad_output self",
+        "",
+        "grad_input",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PARAMETERS)
+def test_parameters_are_inputs_attributes_and_outputs(tree: Tree, case: str) -> None:
+    parameters, inputs, attributes, outputs = PARAMETERS[case]
+    tree.declare("aclnnMadeUp2DLossBackward", parameters)
     done = tree.make("aclnnMadeUp2DLossBackward")
     assert done.returncode == 0, done.stderr
     name = "made_up2d_loss_backward"
     assert f"client/src/aclgrad/operators/{name}/spec.py" in done.stdout
     spec: OperatorSpec = load(name, "spec").SPEC
-    assert [each.name for each in spec.inputs] == ["grad_output", "out_probabilities", "out"]
-    assert [(each.name, each.kind) for each in spec.attributes] == [
-        ("reduced_dims", AttributeKind.INTS),
-        ("scales_h", AttributeKind.DOUBLE),
-        ("keep_dim", AttributeKind.BOOL),
-    ]
-    assert [each.name for each in spec.outputs] == ["grad_input"]
     assert (spec.name, spec.symbol) == (name, "aclnnMadeUp2DLossBackward")
+    assert [each.name + "?" * each.is_optional for each in spec.inputs] == inputs.split()
+    assert [f"{each.name}:{each.kind.name}" for each in spec.attributes] == attributes.split()
+    assert [each.name for each in spec.outputs] == outputs.split()
 
 
 @pytest.mark.parametrize("parameters", [WITHOUT_SELF, WITH_SELF], ids=["without_self", "with_self"])
@@ -140,19 +194,6 @@ def test_what_is_left_to_do_is_what_the_architecture_says(tree: Tree) -> None:
     assert max(map(len, left.splitlines())) <= 120
 
 
-@pytest.mark.parametrize(
-    "comment",
-    ["/* transposed (see docs) */", "// (either) of them, const aclTensor* none\n"],
-)
-def test_a_comment_is_no_parameter(tree: Tree, comment: str) -> None:
-    tree.declare("aclnnMadeUpBackward", f"const aclTensor* gradOutput, bool transposed, {comment} aclTensor* gradInput")
-    done = tree.make("aclnnMadeUpBackward")
-    assert done.returncode == 0, done.stderr
-    spec: OperatorSpec = load("made_up_backward", "spec").SPEC
-    parts = (spec.inputs, spec.attributes, spec.outputs)
-    assert [[each.name for each in part] for part in parts] == [["grad_output"], ["transposed"], ["grad_input"]]
-
-
 def test_a_stub_has_all_outputs(tree: Tree) -> None:
     tree.declare("aclnnMadeUpTwice", f"{WITH_SELF}, aclTensor* gradWeight")
     assert tree.make("aclnnMadeUpTwice").returncode == 0
@@ -161,60 +202,6 @@ def test_a_stub_has_all_outputs(tree: Tree) -> None:
     definition = load("made_up_twice", "definition")
     assert str(signature(definition.backward).return_annotation).count("ndarray") == 2
     assert "weight" in signature(definition.forward).parameters
-
-
-def test_convolution_has_stubs(tree: Tree) -> None:
-    """With CANN's parameters: an `int`, lists, a mask, and three outputs of which one belongs to no input."""
-    tree.declare(
-        "aclnnMadeUpBackward",
-        "const aclTensor* gradOutput, const aclTensor* input, const aclTensor* weight, const aclIntArray* biasSizes, "
-        "const aclIntArray* stride, bool transposed, int groups, const aclBoolArray* outputMask, int8_t cubeMathType, "
-        "aclTensor* gradInput, aclTensor* gradWeight, aclTensor* gradBias",
-    )
-    assert tree.make("aclnnMadeUpBackward").returncode == 0
-    spec: OperatorSpec = load("made_up_backward", "spec").SPEC
-    assert [(each.name, each.of) for each in spec.outputs] == [
-        ("grad_input", "input"), ("grad_weight", "weight"), ("grad_bias", "bias")
-    ]  # fmt: skip
-    assert {each.name: each.kind for each in spec.attributes}["groups"] is AttributeKind.INT
-
-
-def test_a_mask_is_no_attribute_and_what_is_optional_may_be_left_out(tree: Tree) -> None:
-    """Suffixes that say what a parameter is for are no part of its name."""
-    parameters = (
-        "const aclTensor* gradOut, const aclTensor* input, const aclTensor* weightOptional, const aclScalar* slope, "
-        "char* approximate, uint64_t count, const aclBoolArray* outputMask, aclTensor* gradInputOut, "
-        "aclTensor* gradWeightOut"
-    )
-    tree.declare("aclnnMadeUpBackward", parameters)
-    assert tree.make("aclnnMadeUpBackward").returncode == 0
-    spec: OperatorSpec = load("made_up_backward", "spec").SPEC
-    assert [(each.name, each.is_optional) for each in spec.inputs] == [
-        ("grad_output", False), ("input", False), ("weight", True)
-    ]  # fmt: skip
-    assert [(each.name, each.kind) for each in spec.attributes] == [
-        ("slope", AttributeKind.DOUBLE), ("approximate", AttributeKind.TEXT), ("count", AttributeKind.INT)
-    ]  # fmt: skip
-    assert [each.name for each in spec.outputs] == ["grad_input", "grad_weight"]
-
-
-@pytest.mark.parametrize(
-    ("parameters", "outputs"),
-    [
-        (
-            "const aclTensor* dy, const aclTensor* x, const aclTensor* dxOut, const aclTensor* dgammaOut",
-            ["dx", "dgamma"],
-        ),
-        ("const aclTensor* yGrad, const aclTensor* x, int64_t dim, const aclTensor* out", ["out"]),
-        ("const aclTensor* gradOutput, const aclTensor* self, const aclTensor* gradInput", ["grad_input"]),
-    ],
-)
-def test_outputs_of_a_header_that_cann_generates_are_known_by_name(
-    tree: Tree, parameters: str, outputs: list[str]
-) -> None:
-    tree.declare("aclnnMadeUpGrad", parameters)
-    assert tree.make("aclnnMadeUpGrad").returncode == 0
-    assert [each.name for each in load("made_up_grad", "spec").SPEC.outputs] == outputs
 
 
 def test_the_output_is_as_self_or_says_that_its_type_is_not_written(tree: Tree) -> None:

@@ -7,10 +7,8 @@ import os
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
 from pathlib import Path
 
-from tools.overlays.checks import CHECKS
 from tools.overlays.components import FOLDER, components_of, refusals, sets
 from tools.overlays.rendering import RenderError, render, write_overlay
 from tools.overlays.schemas import misfits
@@ -23,10 +21,10 @@ def problems(overlay: Path) -> list[str]:
     if refused := list(refusals(components_of(overlay))):
         return refused
     try:
-        it = render(overlay)
+        it = render(overlay).documents
     except RenderError as error:
         return [str(error)]
-    return [*chain.from_iterable(check(it) for check in CHECKS), *misfits(it.documents)]
+    return list(misfits(it))
 
 
 def main(arguments: list[str]) -> int:

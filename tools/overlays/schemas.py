@@ -8,7 +8,6 @@ from typing import Final
 
 from kubernetes_validate import SchemaNotFoundError, ValidationError, latest_version, validate
 
-from tools.overlays.checks import behavior
 from tools.overlays.rendering import Document
 
 OLDEST: Final = "1.30"
@@ -34,7 +33,7 @@ def autoscaler(scaled: Document) -> Document:
             "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", **spec["scaleTargetRef"]},
             "minReplicas": spec["minReplicaCount"],
             "maxReplicas": spec["maxReplicaCount"],
-            "behavior": behavior(scaled),
+            "behavior": spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"],
         },
     }
 
