@@ -126,19 +126,6 @@ def shared_segment(most_bytes: int) -> Iterator[Callable[[Size], Load]]:
         segment.unlink()
 
 
-def stream_echo(address: str, size: Size) -> Callable[[], None]:
-    """Returns a function that makes one call of `chunk_echo`."""
-    load = chunk_echo(size)
-    send = load.send(channel_to(address))
-
-    def call() -> None:
-        received = sum(map(len, send(iter(load.messages), wait_for_ready=True)))
-        if received < load.least_bytes:
-            raise RuntimeError(f"{received} bytes came back, and the gradient has {load.least_bytes}")
-
-    return call
-
-
 @lru_cache(maxsize=1)
 def _chunk_messages(size: Size) -> list[bytes]:
     data = gradient(size).tobytes()
