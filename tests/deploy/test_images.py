@@ -1,53 +1,43 @@
-"""The images: what an edit builds again, any base and processor, and the tags of `make image`."""
+"""The images: what a build copies, any base and processor, and the tags of `make image`."""
 
 import re
 import shlex
 import subprocess
 from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from tests.deploy.dockerfile import ROOT, TEXT, instructions
-
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "Dockerfile").read_text()
 UBUNTU = "quay.io/ascend/cann:9.0.0-910-ubuntu22.04-py3.11"
 OPEN_EULER = "quay.io/ascend/cann:9.0.0-910-openeuler24.03-py3.11"
 
 
-def changed_by(path: str) -> list[str]:
-    """Returns the commands of the builder that run again after an edit of this file of the checkout."""
-    steps = instructions("builder")
-    sources = [shlex.split(each.text)[:-1] if each.name == "COPY" else [] for each in steps]
-    first = next(
-        i for i, names in enumerate(sources) if any(path == each or path.startswith(f"{each}/") for each in names)
-    )
-    return [each.text for each in steps[first:] if each.name == "RUN"]
+class Instruction(NamedTuple):
+    """One instruction, its continued lines joined."""
+
+    name: str
+    text: str
 
 
-@pytest.mark.parametrize("path", ["client/src/aclgrad/errors.py", "server/src/aclgrad_server/cli.py", "proto/a.proto"])
-def test_an_edit_of_python_compiles_nothing_and_installs_no_library(path: str) -> None:
-    (command,) = changed_by(path)
-    assert "./native" not in command
-    assert "requirements.lock" not in command
-    assert "./client ./server" in command
+def instructions(stage: str) -> list[Instruction]:
+    """Returns the instructions of a stage, without its FROM."""
+    (found,) = re.findall(rf"^FROM \S+ AS {stage}$(.*?)(?=^FROM|\Z)", TEXT, re.MULTILINE | re.DOTALL)
+    lines = [line for line in found.splitlines() if line and not line.startswith("#")]
+    joined = re.sub(r"\\\n\s*", " ", "\n".join(lines))
+    return [Instruction(*line.split(" ", 1)) for line in joined.splitlines()]
 
 
-def test_an_edit_of_cpp_installs_no_library() -> None:
-    native, python = changed_by("native/runtime/device.cpp")
-    assert native.endswith("./native")
-    assert python in changed_by("client/pyproject.toml")
-    assert "requirements.lock" not in native
-
-
-def test_a_new_lock_installs_no_compiler() -> None:
-    libraries, *_ = changed_by("deploy/requirements.lock")
-    assert "apt-get" not in libraries
-    assert "--requirement requirements.lock" in libraries
-    # What is copied is what a build sends: nothing else changes a layer.
-    sent = {
-        line.removeprefix("!") for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")
-    }
+def test_what_is_copied_is_what_a_build_sends() -> None:
+    """Nothing else changes a layer, and a new lock installs no compiler."""
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    sent = {line.removeprefix("!") for line in lines if line.startswith("!")}
     copied = {name for each in instructions("builder") if each.name == "COPY" for name in shlex.split(each.text)[:-1]}
     assert copied == sent
+    (libraries,) = (each.text for each in instructions("builder") if "--requirement requirements.lock" in each.text)
+    assert "apt-get" not in libraries
 
 
 def test_no_step_is_for_one_processor_or_one_distribution() -> None:
