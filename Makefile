@@ -80,8 +80,8 @@ clean: ## Remove the environment and all build output
 ##@ Test
 
 # Parts that judge neither times nor memory run two at a time, each on one core. The others have the machine to themselves.
-CI_BESIDE := sanitize-memory sanitize-threads test-bridges test-wheels lint
-CI_ALONE := test soak-short load-short hostile-short chaos-short demo
+CI_BESIDE := sanitize-memory sanitize-threads test-bridges lint
+CI_ALONE := test-wheels test soak-short load-short hostile-short chaos-short demo
 ci: export SECOND_RUN := yes
 ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint frameworks bench) ## Run what every submission runs: lint, `make test`, bridges, sanitizers, the wheels' demo, the short lab
 	@rm -f build/seconds.txt
@@ -297,7 +297,7 @@ image-files:
 	for each in amd64 arm64; do $(MAKE) --no-print-directory image PLATFORM=linux/$$each \
 		BUILD_FLAGS="--output type=docker,dest=dist/aclgrad-host-$$each.tar" || exit 1; done
 
-# Compiled by the checkout's compiler, from its objects: what is proved is that the wheels are whole.
+# Compiled by the checkout's compiler, from its objects: what is proved is that the wheels are whole. Alone, because it writes aclgrad.v1 anew.
 SMOKE := build/smoke
 test-wheels: $(BUILT) ## Build the wheels of this Python and processor with the checkout's compiler, and run the demo with nothing but them
 	rm -rf $(SMOKE)
