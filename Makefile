@@ -305,7 +305,7 @@ test-wheels: $(BUILT) ## Build the wheels of this Python and processor with the 
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(SMOKE) -C build-dir=build/editable ./native
 	$(call demo_of,$(BIN)/python,$(SMOKE),$(SMOKE)/venv)
 
-test-pythons: $(BIN)/.setup-dist ## Run the tests of client and server on other Pythons, from wheels: PYTHONS="python3.12 python3.13 3.14"; of a number, only find the packages
+test-pythons: $(BIN)/.setup-dist ## Run the tests of client and server on other Pythons, from wheels: PYTHONS="python3.12 python3.13"
 	$(BIN)/python -m tools.wheels.trial $(PYTHONS)
 
 test-versions: $(BUILT) ## Build the last release, and call it from this client, and this server from its client
