@@ -52,6 +52,12 @@ class Tree:
         header = self.native / f"include/aclnnop/aclnn_{symbol.lower()}.h"
         header.write_text(HEADER.format(symbol=symbol, parameters=parameters))
 
+    def stub(self, symbol: str, parameters: str) -> None:
+        """Declares an operator, and writes its stubs."""
+        self.declare(symbol, parameters)
+        done = self.make(symbol)
+        assert done.returncode == 0, done.stderr
+
     def make(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, str(self.python.parents[2] / "new_operator.py"), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False)
@@ -154,8 +160,7 @@ def test_parameters_are_inputs_attributes_and_outputs(tree: Tree, case: str) -> 
 
 @pytest.mark.parametrize("parameters", [WITHOUT_SELF, WITH_SELF], ids=["without_self", "with_self"])
 def test_stubs_load_and_say_what_is_not_written(tree: Tree, parameters: str) -> None:
-    tree.declare("aclnnMadeUpBackward", parameters)
-    assert tree.make("aclnnMadeUpBackward").returncode == 0
+    tree.stub("aclnnMadeUpBackward", parameters)
     name = "made_up_backward"
     told = list(problems())
     assert told.pop() == f"operator {name} has no cases; add some to SAMPLES.cases in its samples.py"
@@ -172,8 +177,7 @@ def test_stubs_load_and_say_what_is_not_written(tree: Tree, parameters: str) -> 
 
 
 def test_a_stub_whose_texts_are_written_is_tried(tree: Tree) -> None:
-    tree.declare("aclnnMadeUpBackward", WITH_SELF)
-    assert tree.make("aclnnMadeUpBackward").returncode == 0
+    tree.stub("aclnnMadeUpBackward", WITH_SELF)
     for path in (tree.python / "made_up_backward").iterdir():
         path.write_text(
             path.read_text().replace("UNWRITTEN: ", "").replace("cases=()", "cases=(_case('a', (1, 2, 3)),)")
@@ -195,8 +199,7 @@ def test_what_is_left_to_do_is_what_the_architecture_says(tree: Tree) -> None:
 
 
 def test_a_stub_has_all_outputs(tree: Tree) -> None:
-    tree.declare("aclnnMadeUpTwice", f"{WITH_SELF}, aclTensor* gradWeight")
-    assert tree.make("aclnnMadeUpTwice").returncode == 0
+    tree.stub("aclnnMadeUpTwice", f"{WITH_SELF}, aclTensor* gradWeight")
     outputs = load("made_up_twice", "spec").SPEC.outputs
     assert [(each.name, each.of) for each in outputs] == [("out", "self"), ("grad_weight", "weight")]
     definition = load("made_up_twice", "definition")
@@ -206,8 +209,7 @@ def test_a_stub_has_all_outputs(tree: Tree) -> None:
 
 def test_the_output_is_as_self_or_says_that_its_type_is_not_written(tree: Tree) -> None:
     for symbol, parameters in (("aclnnMadeUpBackward", WITHOUT_SELF), ("aclnnMadeUpToo", WITH_SELF)):
-        tree.declare(symbol, parameters)
-        assert tree.make(symbol).returncode == 0
+        tree.stub(symbol, parameters)
     given = object()
     assert load("made_up_too", "spec").SPEC.outputs[0].infer(Arguments({"self": given}, {})) is given
     with pytest.raises(NotImplementedError, match="UNWRITTEN: grad_input"):
@@ -219,8 +221,7 @@ def test_plan_and_kernel_compile(tree: Tree, parameters: str) -> None:
     """With the arguments and the entry points that the build writes from the header."""
     for header in (tree.native / "include/aclnnop").iterdir():
         header.unlink()
-    tree.declare("aclnnMadeUpBackward", parameters)
-    assert tree.make("aclnnMadeUpBackward").returncode == 0
+    tree.stub("aclnnMadeUpBackward", parameters)
     tables = tree.native / "tables"
     subprocess.run([sys.executable, str(tree.native / "operator_table.py"), str(tables)], check=True)
     flags = ("-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
@@ -243,8 +244,7 @@ def test_copies_are_as_stubs_of_their_own_though_one_name_contains_the_other(
     tree: Tree, like: str, symbol: str, name: str
 ) -> None:
     for each in ("aclnnMadeUpBackward", "aclnnLogMadeUpBackward"):
-        tree.declare(each, WITH_SELF)
-        assert tree.make(each).returncode == 0
+        tree.stub(each, WITH_SELF)
     expected = tree.files(name)
     for folder in (tree.python, tree.native / "host/operators"):
         shutil.rmtree(folder / name)
