@@ -20,13 +20,15 @@ PROGRAMS = ROOT / "tests" / "native" / "programs"
 TOOLS = Path(sys.executable).parent
 COMPILER = os.environ.get("CXX", "g++")
 SANITIZE = os.environ.get("ACLGRAD_SANITIZE", "")
-UNCHECKED = {
-    "address,undefined": "null,alignment,object-size,vptr,pointer-overflow,nonnull-attribute",
-    "thread": "thread",
+COMPUTATION_OPTIONS = {
+    "address,undefined": "-fno-sanitize=null,alignment,object-size,vptr,pointer-overflow,nonnull-attribute;"
+    "--param=asan-instrumentation-with-call-threshold=0",
+    "thread": "-fno-sanitize=thread",
 }
-"""What computations are not checked for in the build of one vector level, most of whose time they take.
+"""Checks that computations do without in the build of one vector level, most of whose time they take.
 
-AddressSanitizer finds wrong pointers as well. `make sanitize LONG=yes` looks for races between the pieces of a kernel.
+AddressSanitizer finds wrong pointers as well, by calls in place of code in line. `make sanitize LONG=yes` looks for
+races between the pieces of a kernel.
 """
 RUNTIMES = {"address": "libasan.so", "undefined": "libubsan.so", "thread": "libtsan.so"}
 
@@ -51,7 +53,7 @@ def build(*, every_level: bool = False) -> Build:
         "NATIVE_TESTS": "ON",
         "SANITIZE": SANITIZE,
         "ONLY_VECTOR_LEVEL": "" if every_level else level,
-        "UNCHECKED_IN_COMPUTATIONS": "" if every_level else UNCHECKED.get(SANITIZE, ""),
+        "COMPUTATION_OPTIONS": "" if every_level else COMPUTATION_OPTIONS.get(SANITIZE, ""),
         "CMAKE_BUILD_TYPE": "Release",
         "CMAKE_MAKE_PROGRAM": str(TOOLS / "ninja"),
         "Python_EXECUTABLE": sys.executable,
