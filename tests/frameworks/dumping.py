@@ -21,8 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from tests.torch.calls import CALLS
-from tests.torch.several import SEVERAL, grid_sample, random
+from tests.torch.table import ACTIVATIONS, LINEAR, LOCAL, SEVERAL, Call, grid_sample, random
 from tools.benchmarks import torchvision_kernel
 
 DTYPES: Final = (torch.float32, torch.float16, torch.bfloat16)
@@ -41,15 +40,11 @@ def calls_of(dtype: torch.dtype) -> Step:
         return value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
 
     calls: Step = []
-    for each in CALLS:
-        options = {name: in_dtype(value) for name, value in each.options.items()}
-        # The functions are looked up when they are called: msprobe wraps them when it starts.
-        calls.append(partial(_call, functional, each.function, drawn(*each.shape), *each.args, **options))
-    for other in SEVERAL:
-        leaves = dict(zip(other.tensors, other.leaves(dtype=dtype), strict=True))
-        options = {name: in_dtype(value) for name, value in other.options.items()}
-        first = leaves.pop(other.tensors[0])
-        calls.append(partial(_call, functional, other.function, first, **leaves, **options))
+    for each in (*LINEAR, *ACTIVATIONS, *SEVERAL):
+        is_plain = each.outputs or (each.input.numel() and 0 < each.input.dim() < 8)
+        if is_plain and each.function not in LOCAL:
+            narrow = each.in_dtype(dtype)
+            calls.append(partial(_of_row, narrow, narrow.leaves()))
     planes, volumes = drawn(2, 3, 8, 9), drawn(2, 3, 4, 8, 9)
     norms = [module.to(dtype) for module in (nn.LayerNorm(9), nn.BatchNorm2d(3), nn.BatchNorm2d(3).eval())]
     modules = [*norms, nn.MaxPool2d(2), nn.AvgPool2d(2), nn.Upsample(scale_factor=2), nn.ReflectionPad2d(1)]
@@ -105,6 +100,11 @@ def odd_calls() -> Step:
         partial(_call, functional, "pad", torch.complex(planes, planes), (1, 1, 1, 1), mode="replicate"),
         partial(_call, functional, "layer_norm", planes.detach().to(torch.bfloat16).requires_grad_(), (8,), bias=None),
     ]
+
+
+def _of_row(call: Call, leaves: list[Any]) -> Tensor:
+    """The function is looked up when it is called: msprobe wraps it when it starts."""
+    return call.bound()(*leaves)
 
 
 def _call(module: Any, name: str, *args: Any, **options: Any) -> Tensor:

@@ -13,12 +13,14 @@ from jax import numpy as jnp
 import aclgrad
 import aclgrad.jax
 from aclgrad.products import Product
-from tests.jax.test_functions import BOXES
+from tests.jax.rows import BOXES
 from tools.serving import Server, write_host_config
 
 PLANES = np.ones((2, 3, 8, 8), np.float32)
 VOLUMES = np.ones((2, 3, 8, 8, 8), np.float32)
 INDICES = np.zeros((2, 3, 8, 8), np.int32)
+ROWS, THREE = np.ones((2, 3, 4), np.float32), np.ones(3, np.float32)
+IMAGES, GRID = np.ones((2, 3, 4, 4), np.float32), np.zeros((2, 5, 5, 2), np.float32)
 
 REFUSED: tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...] = (
     ("max_pool2d", ([[1.0]], 2), {}, "input is a list; give a jax.Array"),
@@ -64,6 +66,32 @@ REFUSED: tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...] = (
     ("pad", (PLANES, (1, 1), "reflect"), {}, r"input.shape is \(2, 3, 8, 8\); give 2 or 3 dimensions"),
     ("pad", (VOLUMES, (1, 1, 0, 0, -1, 0), "reflect"), {}, r"pad\[4\] is -1; send at least 0"),
     ("pad", (jnp.ones((1, 1, 20, 20), jnp.bfloat16), (0, 8, 8, 0), "reflect"), {}, "pad is .*; for bfloat16 send"),
+    ("layer_norm", (ROWS, (3,)), {}, r"normalized_shape is \(3,\) for an input of \(2, 3, 4\); give its last sizes"),
+    ("layer_norm", (ROWS, ()), {}, r"normalized_shape is \(\)"),
+    ("layer_norm", (ROWS, 4, THREE), {}, r"weight.shape is \(3,\); give \(4,\)"),
+    ("layer_norm", (ROWS, 4, None, THREE), {}, r"bias.shape is \(3,\); give \(4,\)"),
+    ("layer_norm", (ROWS, 4, [1.0]), {}, "weight is a list; give a jax.Array"),
+    ("layer_norm", (ROWS, 4), {"eps": 0.0}, "eps is 0.0; give a number above 0"),
+    ("layer_norm", (ROWS.astype(np.int32), 4), {}, "input is int32; give float32"),
+    ("layer_norm", (ROWS, 4, np.ones(4, np.float16)), {}, "weight.data_type is float16"),
+    ("batch_norm", (ROWS, THREE, THREE[:2]), {}, r"running_var.shape is \(2,\); give \(3,\)"),
+    ("batch_norm", (ROWS, None, None), {}, "running_mean is None; give both running statistics"),
+    ("batch_norm", (ROWS, THREE, None), {"training": True}, "running_var is None; give both"),
+    ("batch_norm", (ROWS[:1, :, :1], None, None), {"training": True}, "input.shape is .* one value per channel"),
+    ("batch_norm", (ROWS, THREE, THREE), {"training": 1}, "training is 1; give a bool"),
+    ("batch_norm", (THREE, THREE, THREE), {}, r"input.shape is \(3,\); give 2"),
+    ("grid_sample", (IMAGES, GRID, "bicubic"), {}, "mode is 'bicubic'; give 'bilinear' or 'nearest'"),
+    ("grid_sample", (IMAGES, GRID), {"padding_mode": "mirror"}, "padding_mode is 'mirror'; give 'zeros'"),
+    ("grid_sample", (IMAGES, GRID[:1]), {}, r"grid.shape is \(1, 5, 5, 2\); give \(2, 5, 5, 2\)"),
+    ("grid_sample", (IMAGES, GRID[0]), {}, r"grid.shape is \(5, 5, 2\); give 4 dimensions"),
+    ("grid_sample", (IMAGES, GRID.astype(np.float16)), {}, "grid.data_type is float16"),
+    ("grid_sample", (IMAGES, GRID), {"align_corners": 1}, "align_corners is 1; send a bool"),
+    *(
+        ("softmax", (ROWS[0], dim), {}, r"dim is .* for an input of \(3, 4\); give -2 to 1")
+        for dim in (2, -3, True, None, 0.5)
+    ),
+    ("embedding", (INDICES[0, 0, 0], ROWS[0], 3), {}, "padding_idx"),
+    ("embedding", (INDICES[0, 0, 0], THREE), {}, r".*give \(rows, columns\)"),
 )
 
 
@@ -147,6 +175,12 @@ def test_what_the_server_does_not_compute_is_refused_in_the_forward_pass(client:
 def test_only_a_client_makes_calls(client: aclgrad.Client) -> None:
     with pytest.raises(aclgrad.InvalidSettingError, match=r"client is a str; give an aclgrad.Client"):
         aclgrad.jax.interpolate(PLANES, 8, client="127.0.0.1:1")
+
+
+def test_indices_that_are_no_rows_are_refused_in_the_backward_pass(client: aclgrad.Client) -> None:
+    gradient = jax.grad(lambda weight: aclgrad.jax.embedding(np.array([9]), weight, client=client).sum())
+    with pytest.raises(Exception, match="indices"):
+        jax.block_until_ready(gradient(ROWS[0]))
 
 
 def test_an_error_of_a_call_names_the_operator() -> None:

@@ -10,13 +10,13 @@ import pytest
 from jax import numpy as jnp
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as Spec
-from torch.nn import functional
 
 import aclgrad
 import aclgrad.jax
-from tests.jax.test_functions import BOXES, CALLS, IMAGES, of_pytorch
+from tests.jax.rows import BOXES
 
 GENERATOR = np.random.default_rng(11)
+IMAGES = (2, 3, 8, 9)
 
 
 def images(*leading: int) -> np.ndarray:
@@ -25,21 +25,6 @@ def images(*leading: int) -> np.ndarray:
 
 def squares(client: aclgrad.Client, function: str, input: Any, *rest: Any) -> Any:
     return (getattr(aclgrad.jax, function)(input, *rest, client=client) ** 2).sum()
-
-
-@pytest.mark.parametrize("number", [0, 2, 5, 8, 9, 10, 11, 13, 14, 15])
-def test_vmap_makes_one_call_for_all(client: aclgrad.Client, calls: list[str], number: int) -> None:
-    name, shape, others, options, theirs = CALLS[number]
-    input = GENERATOR.standard_normal((2, *shape), np.float32)
-    theirs = theirs or getattr(functional, name)
-    expected = [of_pytorch(theirs, each, others, options) for each in input]
-
-    def gradient(x: Any, grad_output: Any) -> Any:
-        return jax.vjp(lambda y: getattr(aclgrad.jax, name)(y, *others, **options, client=client), x)[1](grad_output)[0]
-
-    gradients = jax.vmap(gradient)(input, np.stack([each[1] for each in expected]))
-    np.testing.assert_allclose(gradients, np.stack([each[2] for each in expected]), rtol=1e-4, atol=1e-5)
-    assert len(calls) == 1
 
 
 @pytest.mark.parametrize("axes", [(0, 0), (None, 0), (0, None), (1, 0)])

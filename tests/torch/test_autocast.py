@@ -17,77 +17,69 @@ import aclgrad.torch
 from aclgrad.torch._account import LocalError
 from aclgrad.torch._functions import rerouted
 
-from .calls import CALLS, HALVES, call
 from .conftest import RecordingClient
-from .several import SEVERAL, random
+from .table import CALLS, HALVES, LOCAL, Call, call, random
 
 CLASSES = torch.tensor([2, 0, 1, 1])
 OTHERS = (
-    call("softmax", "softmax_backward", (4, 5), 1),
     call("softmax", "softmax_backward", (4, 5), 1, dtype=torch.float16),
-    call("log_softmax", "log_softmax_backward", (4, 5), -1),
     call("cross_entropy", "log_softmax_backward", (4, 5), CLASSES),
     call("cross_entropy", "log_softmax_backward", (4, 5), CLASSES, random(5).abs(), reduction="sum", ignore_index=1),
 )
-Function = Callable[..., Any]
+KINDS = {
+    (each.operator, *each.options, *(value is None for value in each.values)): each
+    for each in CALLS
+    if each.function not in LOCAL
+}
+"""Dtypes depend on the operator, and on which arguments there are."""
+ROWS = (*KINDS.values(), *OTHERS)
+Change = Callable[[Tensor], Tensor]
 
 
-def made(given: Any, dtype: torch.dtype, *, wide: bool = True) -> Any:
-    """Returns an argument whose float tensors are leaves of a dtype, or of float32 if they are parameters."""
-    if not isinstance(given, Tensor) or not given.is_floating_point():
-        return given.clone() if isinstance(given, Tensor) else given
-    return given.to(torch.float32 if wide else dtype).clone()
+def changed(call: Call, first: Change, others: Change) -> tuple[list[Any], tuple[Any, ...], dict[str, Any]]:
+    """Returns tensors, arguments and options of a call, of which the first tensor is changed unlike the others."""
+
+    def each(value: Any) -> Any:
+        return others(value) if isinstance(value, Tensor) else value
+
+    values = [first(call.input), *map(each, call.values[1:])]
+    return values, tuple(map(each, call.args)), {name: each(value) for name, value in call.options.items()}
 
 
-def _one_of_each() -> Iterator[Any]:
-    """Yields the name of a function, its input and what makes its other arguments of a dtype."""
-    for number, each in enumerate((*CALLS, *OTHERS)):
-        yield pytest.param(
-            each.function, random(*each.shape, seed=5), each.args, each.options, id=f"{each.function}-{number}"
-        )
-    for number, several in enumerate(SEVERAL):
-        names, values = several.tensors[1:], several.values[1:]
-        options = {**several.options, **dict(zip(names, values, strict=True))}
-        yield pytest.param(several.function, several.values[0], (), options, id=f"{several.function}-{number}")
-    yield pytest.param("embedding", torch.tensor([[1, 0], [3, 1]]), (random(4, 3),), {}, id="embedding")
+def run(function: Callable[..., Any], call: Call, values: list[Any], args: tuple[Any, ...], options: Any) -> Any:
+    if args:
+        return function(*values, *args, **options)
+    return function(**dict(zip(call.tensors, values, strict=True)), **options)
 
 
-ONE_OF_EACH = tuple(_one_of_each())
+def outcome(call: Call, dtype: torch.dtype, others: torch.dtype) -> Any:
+    """Returns the result for an input of a dtype and parameters of another one, or the error."""
 
+    def made(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+        return tensor.to(dtype if tensor.is_floating_point() else tensor.dtype).clone()
 
-def outcome(function: Function, input: Tensor, args: Any, options: Any, dtypes: tuple[torch.dtype, bool]) -> Any:
-    """Returns the result for an input of a dtype, or the error; `dtypes` also says whether parameters are float32."""
-    dtype, wide = dtypes
-    leaf = made(input, dtype, wide=False)
-    leaf = leaf.requires_grad_() if leaf.is_floating_point() else leaf
-    given = [made(each, dtype, wide=wide) for each in args]
-    if not leaf.is_floating_point():
-        given[0].requires_grad_()
-    named = {name: made(each, dtype, wide=wide) for name, each in options.items()}
+    given = changed(call, lambda each: made(each, dtype).requires_grad_(), partial(made, dtype=others))
     try:
-        return function(leaf, *given, **named)
+        return run(getattr(functional, call.function), call, *given)
     except RuntimeError as error:
         return error
 
 
 @pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")
 @pytest.mark.parametrize("half", HALVES, ids=str)
-@pytest.mark.parametrize(("name", "input", "args", "options"), ONE_OF_EACH)
-def test_a_block_changes_no_forward_pass(
-    client: RecordingClient, half: torch.dtype, name: str, input: Tensor, args: Any, options: Any
-) -> None:
-    function = getattr(functional, name)
-    for dtypes in product((torch.float32, *HALVES, torch.float64), (True, False)):
+@pytest.mark.parametrize("call", ROWS, ids=str)
+def test_a_block_changes_no_forward_pass(client: RecordingClient, half: torch.dtype, call: Call) -> None:
+    for dtype, is_wide in product((torch.float32, *HALVES, torch.float64), (True, False)):
         found = []
         for block in (nullcontext(), aclgrad.torch.remote_backward(client)):
             with torch.autocast("cpu", half), block:
-                found.append(outcome(function, input, args, options, dtypes))
+                found.append(outcome(call, dtype, torch.float32 if is_wide else dtype))
         expected, mine = found
         if isinstance(expected, RuntimeError):
-            assert isinstance(mine, RuntimeError), dtypes
+            assert isinstance(mine, RuntimeError), (dtype, is_wide)
             continue
-        assert mine.dtype == expected.dtype, dtypes
-        torch.testing.assert_close(mine, expected, rtol=0, atol=0, equal_nan=True, msg=str(dtypes))
+        assert mine.dtype == expected.dtype, (dtype, is_wide)
+        torch.testing.assert_close(mine, expected, rtol=0, atol=0, equal_nan=True, msg=f"{dtype} {is_wide}")
         mine.sum().backward()
     assert client.called
 
@@ -104,36 +96,27 @@ def fake_autocast(device: str, half: torch.dtype) -> Iterator[None]:
         torch.set_autocast_enabled(device, False)
 
 
-def runs_on_fake_devices(name: str, input: Tensor, args: Any, options: Any) -> bool:
+def runs_on_fake_devices(call: Call) -> bool:
     """Says whether PyTorch's own function needs no kernel of the device even for fake tensors."""
-    return (name, input.dim()) != ("grid_sample", 4) and not (
-        options.get("training") and options["running_mean"] is not None
-    )
+    has_kernel = call.options.get("training") and call.options["running_mean"] is not None
+    return (call.function, call.input.dim()) != ("grid_sample", 4) and not has_kernel
 
 
 @pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")
 @pytest.mark.parametrize("device", ["cuda", "mps"])
-@pytest.mark.parametrize(
-    ("name", "input", "args", "options"), [each for each in ONE_OF_EACH if runs_on_fake_devices(*each.values)]
-)
-def test_other_devices_have_their_own_lists(
-    client: RecordingClient, device: str, name: str, input: Tensor, args: Any, options: Any
-) -> None:
-    theirs = getattr(functional, name)
+@pytest.mark.parametrize("call", list(filter(runs_on_fake_devices, ROWS)), ids=str)
+def test_other_devices_have_their_own_lists(client: RecordingClient, device: str, call: Call) -> None:
+    theirs = getattr(functional, call.function)
     ours = partial(rerouted()[theirs], client=client)
 
-    def placed(given: Any, dtype: torch.dtype) -> Any:
-        if not isinstance(given, Tensor):
-            return given
+    def placed(given: Tensor, dtype: torch.dtype) -> Tensor:
         return torch.empty(given.shape, dtype=dtype if given.is_floating_point() else given.dtype, device=device)
 
     for half, is_narrow, has_narrow_parameters in product(HALVES, (False, True), (False, True)):
         dtype, parameters = (half if each else torch.float32 for each in (is_narrow, has_narrow_parameters))
         with fake_autocast(device, half), suppress(LocalError):
-            given = placed(input, dtype), *(placed(each, parameters) for each in args)
-            named = {key: placed(each, parameters) for key, each in options.items()}
-            found = ours(*given, **named)
-            expected = theirs(*given, **named)
+            given = changed(call, partial(placed, dtype=dtype), partial(placed, dtype=parameters))
+            found, expected = (run(function, call, *given) for function in (ours, theirs))
             assert (found.dtype, found.shape) == (expected.dtype, expected.shape), (half, dtype, parameters)
 
 

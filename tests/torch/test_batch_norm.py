@@ -1,5 +1,6 @@
 """Batch normalisation: the running statistics are those of PyTorch, whatever runs around it."""
 
+import itertools
 from collections.abc import Callable
 from contextlib import nullcontext
 from copy import deepcopy
@@ -17,7 +18,7 @@ from aclgrad.products import Product
 from tools.serving import Server, write_host_config
 
 from .conftest import RecordingClient
-from .several import random
+from .table import random
 
 INPUT = random(4, 3, 5, 5)
 LAYERS: dict[str, Callable[[], nn.Module]] = {
@@ -137,25 +138,6 @@ def test_what_pytorch_refuses_is_refused_in_its_words(client: RecordingClient, i
         aclgrad.torch.batch_norm(leaf, **options, client=client)
 
 
-def test_a_product_without_the_operator_leaves_it_local(tmp_path: Any) -> None:
-    config = write_host_config(tmp_path, product=Product.ATLAS_INFERENCE)
-    network = nn.Sequential(nn.BatchNorm2d(3), nn.LayerNorm(5))
-    with Server("--acl-config", config) as server, RecordingClient(server.address) as client:
-        with aclgrad.torch.remote_backward(client) as block:
-            network(INPUT).sum().backward()
-        assert client.called == ["layer_norm_backward"]
-    reasons = {place.function: place.because for place in block.account.calls}
-    assert reasons["layer_norm"] is None
-    assert "batch_norm_backward" in reasons["batch_norm"]
-
-
-def test_instance_norm_is_told_as_local(client: RecordingClient) -> None:
-    """It is made of a batch_norm, which has an operator."""
-    with aclgrad.torch.remote_backward(client) as block:
-        functional.instance_norm(INPUT.clone().requires_grad_()).sum().backward()
-    assert [(place.function, place.whose) for place in block.account.calls] == [("instance_norm", "local")]
-
-
 @pytest.mark.parametrize("eps", [1e-7, 2e-5, 3e-5, 1e-5])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_dead_channel_of_half_precision_has_its_gradient(
@@ -188,19 +170,19 @@ def overflowed(block: Any, name: str, input: Tensor) -> tuple[Tensor, Tensor]:
     return leaf.grad, weight.grad
 
 
-@pytest.mark.parametrize("name", ["batch_norm", "group_norm", "layer_norm", "rms_norm"])
 @pytest.mark.parametrize("product", [Product.ATLAS_A2, Product.ASCEND_950])
-def test_a_reciprocal_that_overflowed_gives_what_pytorch_gives(tmp_path: Any, name: str, product: Product) -> None:
+def test_a_reciprocal_that_overflowed_gives_what_pytorch_gives(tmp_path: Any, product: Product) -> None:
     config = write_host_config(tmp_path, product=product)
     steps = torch.randint(-3, 4, (4, 4, 4), generator=torch.Generator().manual_seed(1))
+    norms, inputs = ("batch_norm", "group_norm", "layer_norm", "rms_norm"), (torch.zeros(4, 4, 4), steps * 2.0**-24)
     with Server("--acl-config", config) as server, RecordingClient(server.address) as client:
-        for input in (torch.zeros(4, 4, 4), steps * 2.0**-24):
+        for name, input in itertools.product(norms, inputs):
             found = overflowed(aclgrad.torch.remote_backward(client, strict=True), name, input.half())
             expected = overflowed(nullcontext(), name, input.half())
             assert not all(each.isfinite().all() for each in expected)
             for mine, theirs in zip(found, expected, strict=True):
                 assert mine.isfinite().tolist() == theirs.isfinite().tolist()
-        assert len(client.called) == 2
+        assert len(client.called) == 8
 
 
 def test_a_gradient_that_is_no_number_makes_the_scaler_skip_the_step(client: RecordingClient) -> None:

@@ -12,6 +12,7 @@ import aclgrad
 import aclgrad.torch
 
 from .conftest import RecordingClient
+from .table import random
 
 
 def gradients(client: aclgrad.Client, input: torch.Tensor, grad_output: torch.Tensor) -> list[torch.Tensor]:
@@ -75,14 +76,21 @@ def test_a_meta_tensor_gets_a_meta_gradient(client: RecordingClient) -> None:
     assert client.called == []
 
 
-def test_autocast_does_not_change_the_types_of_a_gradient(client: RecordingClient) -> None:
-    input = torch.randn(1, 2, 6, 6, dtype=torch.bfloat16, requires_grad=True)
-    with torch.autocast("cpu", torch.bfloat16), aclgrad.torch.remote_backward(client):
-        output = functional.pad(functional.interpolate(input, scale_factor=2), (1, 1, 1, 1), mode="replicate")
-    output.sum().backward()
-    assert len(client.called) == 2
-    assert input.grad is not None
-    assert input.grad.dtype == torch.bfloat16
+def test_normalisations_and_grids_of_any_strides(client: RecordingClient) -> None:
+    image = random(2, 6, 5, 3).permute(0, 3, 1, 2)[:, :, ::2]
+    grid = (random(2, 2, 4, 3, seed=2) / 3).permute(0, 2, 3, 1)
+    for function in (
+        lambda each: functional.layer_norm(each, (5,)),
+        lambda each: functional.batch_norm(each, None, None, training=True),
+        lambda each: functional.batch_norm(each.to(memory_format=torch.channels_last), None, None, training=True),
+        lambda each: functional.grid_sample(each, grid, align_corners=False),
+    ):
+        found, expected = image.clone().requires_grad_(), image.clone().requires_grad_()
+        function(expected).pow(3).sum().backward()
+        with aclgrad.torch.remote_backward(client, strict=True):
+            function(found).pow(3).sum().backward()
+        torch.testing.assert_close(found.grad, expected.grad, rtol=1e-4, atol=1e-4)
+    assert len(client.called) == 4
 
 
 def test_boxes_that_require_grad_are_refused(client: RecordingClient) -> None:

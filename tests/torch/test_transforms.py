@@ -1,4 +1,4 @@
-"""torch.func and derivatives of derivatives, against those of PyTorch's own functions in float64."""
+"""torch.func and derivatives of derivatives, against those of PyTorch's own functions."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,79 +12,153 @@ from torch.nn import functional
 import aclgrad
 import aclgrad.torch
 
-from .calls import CALLS, Call
 from .conftest import RecordingClient
+from .table import ACTIVATIONS, CALLS, FIRST, LINEAR, LOCAL, Call, call, layer_norm, random
 
 BOXES = torch.tensor([[0, 1.0, 1, 6, 6], [1, 0, 0, 3, 3.5], [1, 2, 2, 7, 7], [5, 1, 1, 4, 4]])
-TRANSFORMED = [call for call in CALLS if call.shape[0] == 2]
-"""One for a batch, so that the mapped axis meets another."""
+OF_ONE = tuple(each for each in CALLS if not each.outputs)
+TWICE = tuple(each for each in (*LINEAR, *ACTIVATIONS) if each.input.shape[:1] == (2,) and each.function not in LOCAL)
+"""Those that have a second derivative, one for a batch, so that the mapped axis meets another."""
+PLANES = tuple({each.operator: each for each in reversed(TWICE) if each.input.dim() == 4}.values())
+AVERAGE = call("avg_pool2d", "avg_pool2d_backward", (1, 2, 6, 6), 2)
+Function = Callable[..., Tensor]
 
 
-def remote(call: Call, client: aclgrad.Client) -> Callable[[Tensor], Tensor]:
-    function = getattr(aclgrad.torch, call.function)
-    return lambda input: function(input, *call.args, **call.options, client=client)
+def remote(call: Call, client: aclgrad.Client) -> Function:
+    return call.bound(getattr(aclgrad.torch, call.function), client=client)
 
 
-def local(call: Call) -> Callable[[Tensor], Tensor]:
-    function = getattr(functional, call.function)
-    return lambda input: function(input, *call.args, **call.options)
-
-
-def random(*shape: int, seed: int = 1) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
-
-def weighted(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+def weighted(function: Function) -> Function:
     """Returns a loss that is cubic in the output, so that its second derivative is not constant."""
 
-    def loss(input: Tensor) -> Tensor:
-        output = function(input)
+    def loss(*tensors: Tensor) -> Tensor:
+        output = function(*tensors)
         return (output**3 * torch.linspace(0.5, 2, output.numel()).reshape(output.shape).to(output.dtype)).sum()
 
     return loss
 
 
-@pytest.mark.parametrize("call", TRANSFORMED, ids=str)
+@pytest.mark.parametrize("call", TWICE, ids=str)
 def test_func_grad_and_second_derivatives_are_those_of_pytorch(client: RecordingClient, call: Call) -> None:
-    def second(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    def second(function: Function) -> Function:
         return torch.func.grad(lambda input: torch.func.grad(weighted(function))(input).pow(2).sum())
 
-    input = random(*call.shape)
     for transform, calls in ((lambda each: torch.func.grad(weighted(each)), 1), (second, 3)):
         client.called.clear()
-        found = transform(remote(call, client))(input)
+        found = transform(remote(call, client))(call.input)
         assert set(client.called) == {call.operator}
         assert len(client.called) in {calls, 2}
-        torch.testing.assert_close(found, transform(local(call))(input), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(found, transform(call.bound())(call.input), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("call", TRANSFORMED, ids=str)
+NO_SECOND = ("batch_norm", "grid_sample", "group_norm", "layer_norm", "log_softmax", "rms_norm", "softmax")
+
+
+@pytest.mark.parametrize("call", [each for each in FIRST if each.function in NO_SECOND], ids=str)
+def test_a_second_derivative_is_refused(client: RecordingClient, call: Call) -> None:
+    """PyTorch's own functions have one, so a graph of it must not go on without."""
+    with aclgrad.torch.remote_backward(client):
+        leaves = call.leaves()
+        (gradient,) = torch.autograd.grad(call.bound()(*leaves).pow(3).sum(), leaves[0], create_graph=True)
+        with pytest.raises(
+            aclgrad.InvalidFieldError, match=f"{call.function} has no second derivative .* PyTorch's own"
+        ):
+            gradient.sum().backward()
+    function = remote(call, client)
+
+    def penalty(input: Tensor) -> Tensor:
+        return torch.func.grad(lambda each: function(each, *call.values[1:]).pow(3).sum())(input).sum()
+
+    with pytest.raises(aclgrad.InvalidFieldError, match="has no second derivative"):
+        torch.func.grad(penalty)(call.input)
+
+
+@pytest.mark.parametrize("call", OF_ONE, ids=str)
 def test_vmap_makes_one_call(client: RecordingClient, call: Call) -> None:
-    batches = random(3, *call.shape)
-    expected = torch.stack([torch.func.grad(weighted(local(call)))(each) for each in batches])
-    found = torch.vmap(torch.func.grad(weighted(remote(call, client))))(batches)
-    assert client.called == [call.operator]
+    """But of embeddings, whose gradients are sums over a call, and of softmax if all axes are taken."""
+    batches = torch.stack([call.input, call.input.flip(0) if call.input.dim() else -call.input, call.input * 0.9])
+    function, own = (torch.func.grad(weighted(each)) for each in (remote(call, client), call.bound()))
+    found = torch.vmap(function)(batches)
+    is_apart = call.function == "embedding" or ("softmax" in call.function and call.input.dim() == 8)
+    assert client.called == [call.operator] * (3 if is_apart else 1)
+    torch.testing.assert_close(found, torch.stack([own(each) for each in batches]), rtol=1e-4, atol=1e-4)
+
+
+# Of layer_norm, gradients of parameters are sums over a call, and parameters are one for each.
+CALLS_OF_VMAP = {
+    ("layer_norm", (0,), (0, None, None)): 1,
+    ("layer_norm", (0,), (1, 0, None)): 3,
+    ("layer_norm", (0, 1, 2), (0, None, None)): 3,
+    ("layer_norm", (1, 2), (None, 0, 0)): 3,
+    ("batch_norm", (0,), (0, None, None)): 1,
+    ("batch_norm", (0, 1, 2), (0, None, None)): 1,
+    ("batch_norm", (0, 1, 2), (1, 0, 0)): 1,
+    ("batch_norm", (1,), (None, 0, None)): 1,
+    ("group_norm", (0, 1, 2), (0, None, None)): 3,
+    ("group_norm", (0,), (1, 0, 0)): 3,
+    ("rms_norm", (0,), (0, None)): 1,
+    ("rms_norm", (0, 1), (0, None)): 3,
+    ("rms_norm", (0,), (1, 0)): 3,
+    ("grid_sample", (0, 1), (0, 0)): 1,
+    ("grid_sample", (0, 1), (0, None)): 1,
+    ("grid_sample", (1,), (None, 0)): 1,
+}
+
+
+@pytest.mark.parametrize(("function", "by", "in_dims"), CALLS_OF_VMAP, ids=str)
+def test_vmap_by_several_arguments(
+    client: RecordingClient, function: str, by: tuple[int, ...], in_dims: tuple[int | None, ...]
+) -> None:
+    call = next(each for each in FIRST if each.function == function)
+    mapped = [
+        each if dim is None else torch.stack([each, each.flip(0), each * 0.9], dim)
+        for each, dim in zip(call.values, in_dims, strict=True)
+    ]
+    found, expected = (
+        torch.vmap(torch.func.grad(lambda *each, f=f: f(*each).pow(3).sum(), by), in_dims)(*mapped)
+        for f in (remote(call, client), call.bound())
+    )
+    assert len(client.called) == CALLS_OF_VMAP[function, by, in_dims]
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    if function == "rms_norm":  # which has no empty rows
+        return
+    none = [each if dim is None else each.narrow(dim, 0, 0) for each, dim in zip(mapped, in_dims, strict=True)]
+    gradients = torch.vmap(torch.func.grad(lambda *each: remote(call, client)(*each).sum(), by), in_dims)(*none)
+    assert [each.shape for each in gradients] == [(0, *call.values[each].shape) for each in by]
 
 
-@pytest.mark.parametrize("call", [each for each in CALLS if each.shape[0] == 3], ids=str)
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_vmap_keeps_scalars_apart(client: RecordingClient, name: str) -> None:
+    def gradient_and_output(function: Function, **more: Any) -> Any:
+        each = torch.func.grad_and_value(lambda scalar: function(scalar, 0, **more))
+        return torch.vmap(each)(random(3)), torch.vmap(torch.vmap(each))(random(2, 3))
+
+    found = gradient_and_output(getattr(aclgrad.torch, name), client=client)
+    torch.testing.assert_close(found, gradient_and_output(getattr(functional, name)))
+    assert client.called == [f"{name}_backward"] * 2
+
+
+@pytest.mark.parametrize("call", [each for each in LINEAR if each.input.shape[0] == 3], ids=str)
 def test_the_elements_of_vmap_may_have_no_batch(client: RecordingClient, call: Call) -> None:
-    images = random(*call.shape[:1], 4, *call.shape[1:], seed=2).requires_grad_()
+    shape = call.input.shape
+    images = random(shape[0], 4, *shape[1:], seed=2).requires_grad_()
     with aclgrad.torch.remote_backward(client) as block:
-        torch.vmap(local(call), in_dims=1, out_dims=1)(images).square().sum().backward()
+        torch.vmap(call.bound(), in_dims=1, out_dims=1)(images).square().sum().backward()
     expected = images.detach().requires_grad_()
-    torch.stack([local(call)(each) for each in expected.unbind(1)]).square().sum().backward()
+    torch.stack([call.bound()(each) for each in expected.unbind(1)]).square().sum().backward()
     assert client.called == [call.operator]
     assert block.account.calls.total() == 1
     torch.testing.assert_close(images.grad, expected.grad)
 
 
-@pytest.mark.parametrize("call", [each for each in CALLS if each.function != "adaptive_avg_pool3d"], ids=str)
+@pytest.mark.parametrize(
+    "call", [each for each in OF_ONE if each.function not in {*LOCAL, "adaptive_avg_pool3d"}], ids=str
+)
 def test_vmap_over_no_elements_has_the_shape_of_their_results(client: RecordingClient, call: Call) -> None:
     """PyTorch's own functions fail here, so the expected shape is that of one element."""
     for transform in (lambda each: each, lambda each: torch.func.grad(lambda input: each(input).sum())):
-        expected = transform(local(call))(random(*call.shape)).shape
-        assert torch.vmap(transform(remote(call, client)))(torch.empty(0, *call.shape)).shape == (0, *expected)
+        expected = transform(call.bound())(call.input).shape
+        assert torch.vmap(transform(remote(call, client)))(torch.empty(0, *call.input.shape)).shape == (0, *expected)
 
 
 def test_vmap_over_no_elements_is_refused_by_an_operator_that_takes_no_empty_batch(client: RecordingClient) -> None:
@@ -92,33 +166,24 @@ def test_vmap_over_no_elements_is_refused_by_an_operator_that_takes_no_empty_bat
         torch.vmap(lambda input: aclgrad.torch.adaptive_avg_pool3d(input, 2, client=client))(torch.empty(0, 3, 4, 4, 4))
 
 
-def test_vmap_over_no_images_and_boxes_has_the_shape_of_their_elements(client: RecordingClient) -> None:
-    def pooled(images: Tensor, boxes: Tensor) -> Tensor:
-        return aclgrad.torch.roi_align(images, boxes, 2, sampling_ratio=2, client=client)
-
-    images, boxes = torch.empty(0, 2, 3, 8, 8), torch.empty(0, 4, 5)
-    assert torch.vmap(pooled)(images, boxes).shape == (0, 4, 3, 2, 2)
-    gradient = torch.func.grad(lambda *each: pooled(*each).sum())
-    assert torch.vmap(gradient)(images, boxes).shape == images.shape
-
-
-def test_jacrev_makes_one_call(client: RecordingClient) -> None:
-    call = next(each for each in CALLS if each.function == "avg_pool2d")
-    input = random(1, 2, 6, 6)
-    found = torch.func.jacrev(remote(call, client))(input)
+@pytest.mark.parametrize("call", [AVERAGE, layer_norm((2, 3))], ids=str)
+def test_a_jacobian_makes_one_call(client: RecordingClient, call: Call) -> None:
+    function, own = (lambda input, f=f: f(input, *call.values[1:]) for f in (remote(call, client), call.bound()))
+    expected = torch.func.jacrev(own)(call.input)
+    torch.testing.assert_close(torch.func.jacrev(function)(call.input), expected, rtol=1e-4, atol=1e-5)
     assert client.called == [call.operator]
-    torch.testing.assert_close(found, torch.func.jacrev(local(call))(input))
+    found = torch.autograd.functional.jacobian(function, call.input, vectorize=True)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("call", [each for each in TRANSFORMED if len(each.shape) == 4], ids=str)
+@pytest.mark.parametrize("call", PLANES, ids=str)
 def test_a_vectorized_hessian_is_that_of_pytorch(client: RecordingClient, call: Call) -> None:
     """It uses the vmap of autograd itself, which knows fewer operations."""
-    input = random(*call.shape)
     hessian = partial(torch.autograd.functional.hessian, vectorize=True)
     with aclgrad.torch.remote_backward(client, strict=True, allow=[f"{call.function}_backward"]):
-        found = hessian(weighted(local(call)), input)
+        found = hessian(weighted(call.bound()), call.input)
     assert set(client.called) == {call.operator}
-    expected = torch.autograd.functional.hessian(weighted(local(call)), input)
+    expected = torch.autograd.functional.hessian(weighted(call.bound()), call.input)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -127,27 +192,28 @@ def test_vmap_keeps_boxes_with_their_images(client: RecordingClient) -> None:
         return aclgrad.torch.roi_align(images, boxes, 2, sampling_ratio=2, client=client)
 
     images, boxes = random(3, 2, 3, 8, 8), torch.stack([BOXES, BOXES.flip(0), BOXES + torch.tensor([0, 0, 0, 1, 1])])
+    gradient = torch.func.grad(weighted(pooled))
     for in_dims in ((0, 0), (0, None), (None, 0)):
         given = [each if dim == 0 else each[1] for each, dim in zip((images, boxes), in_dims, strict=True)]
-        gradient = torch.func.grad(lambda *each: weighted(lambda image: pooled(image, each[1]))(each[0]))
         client.called.clear()
         found = torch.vmap(gradient, in_dims)(*given)
         assert len(client.called) == 1
         pairs = [[each[k] if dim == 0 else each for each, dim in zip(given, in_dims, strict=True)] for k in range(3)]
         torch.testing.assert_close(found, torch.stack([gradient(*pair) for pair in pairs]))
+    none = torch.empty(0, 2, 3, 8, 8), torch.empty(0, 4, 5)
+    assert torch.vmap(pooled)(*none).shape == (0, 4, 3, 2, 2)
+    assert torch.vmap(gradient)(*none).shape == none[0].shape
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
 @pytest.mark.parametrize("transform", [torch.func.jacfwd, lambda f: lambda x: torch.func.jvp(f, (x,), (x,))])
 def test_forward_mode_is_refused_and_in_a_block_local(client: RecordingClient, transform: Any) -> None:
-    call = next(each for each in CALLS if each.function == "avg_pool2d")
-    input = random(1, 1, 4, 4)
     with pytest.raises(aclgrad.InvalidFieldError, match=r"forward-mode derivatives.*use reverse mode"):
-        transform(remote(call, client))(input)
-    leaf = input.clone().requires_grad_()
+        transform(remote(AVERAGE, client))(AVERAGE.input)
+    (leaf,) = AVERAGE.leaves()
     with aclgrad.torch.remote_backward(client) as block:
-        found = transform(local(call))(leaf)
-    torch.testing.assert_close(found, transform(local(call))(leaf))
+        found = transform(AVERAGE.bound())(leaf)
+    torch.testing.assert_close(found, transform(AVERAGE.bound())(leaf))
     assert all("forward-mode" in (place.because or "") for place in block.account.calls)
     assert client.called == []
 
@@ -163,7 +229,7 @@ def test_the_critic_of_a_wgan_gp_trains(client: RecordingClient) -> None:
         )  # fmt: skip
         optimizer = torch.optim.SGD(critic.parameters(), lr=0.05)
         found = []
-        for step in range(5):
+        for step in range(2):
             real, fake = random(4, 1, 8, 8, seed=step), random(4, 1, 8, 8, seed=100 + step) * 0.5
             mixed = (real + fake).div(2).requires_grad_()
             (gradient,) = torch.autograd.grad(critic(mixed).sum(), mixed, create_graph=True)
