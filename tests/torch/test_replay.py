@@ -1,6 +1,7 @@
 """`aclgrad replay` on dumps of calls that the tests make, with right servers and wrong ones."""
 
 import json
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,6 @@ from torch.nn import functional
 
 from aclgrad.commands import program
 from aclgrad.judge.matching import Place
-from aclgrad.judge.others import OTHERS
 from aclgrad.judge.runs import Run
 from tests.torch.dumps import Dump
 from tests.torch.replaying import drawn, replay, sample
@@ -25,8 +25,10 @@ SERVED = (
 )
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("task", ["tensor", "statistics"])
+@pytest.mark.parametrize(
+    ("dtype", "task"),
+    [(torch.float32, "tensor"), (torch.float16, "tensor"), (torch.bfloat16, "tensor"), (torch.float32, "statistics")],
+)
 def test_served_calls_pass_and_others_are_counted(
     server: Server, tmp_path: Path, dtype: torch.dtype, task: str
 ) -> None:
@@ -71,6 +73,7 @@ def test_without_tensors_the_server_is_the_only_side(server: Server, tmp_path: P
     assert "10 calls: 3 judged, 7 not judged\n" in found.output
     assert "3 calls judged on the server alone\n" in found.output
     assert found.summary["on_the_server_alone"] == 3
+    assert replay(tmp_path / "dump", server, tmp_path / "other", "--require-all").exit_code == 1
 
 
 @pytest.mark.parametrize(("scale", "verdict"), [(1.0, "failed"), (1e5, "noted")])
@@ -90,36 +93,15 @@ def test_infinite_gradients_of_values_beyond_the_products_route_are_noted(
     assert (message in json.dumps(found.rows)) is (verdict == "noted")
 
 
-def one_percent(gradient: np.ndarray) -> np.ndarray:
-    return (gradient * gradient.dtype.type(1.01)).astype(gradient.dtype)
-
-
 def one_element(gradient: np.ndarray) -> np.ndarray:
     gradient[1, 2, 3, 4] += np.abs(gradient).max() / 2
     return gradient
 
 
-def nan(gradient: np.ndarray) -> np.ndarray:
-    gradient[1, 2, 3, 4] = np.nan
-    return gradient
-
-
-def unwritten_tail(gradient: np.ndarray) -> np.ndarray:
-    gradient[1, 2, 3, 4:] = np.frombuffer(b"\xcb" * 4 * gradient.itemsize, gradient.dtype)
-    return gradient
-
-
-PLANTED = {"1 % off": one_percent, "one element": one_element, "sign": np.negative, "NaN": nan, "tail": unwritten_tail}
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("plant", PLANTED)
-def test_a_planted_error_of_the_server_is_found_named_and_located(
-    server: Server, tmp_path: Path, dtype: torch.dtype, plant: str
-) -> None:
+def test_a_planted_error_of_the_server_is_found_named_and_located(server: Server, tmp_path: Path) -> None:
     """The gradients are about 1e-4, where acc_check itself lets everything pass."""
-    bundle, dump = tmp_path / "wrong.zip", sample(tmp_path / "dump", dtype)
-    change = of_gradients("avg_pool2d_backward", lambda each: PLANTED[plant](each.copy()))
+    bundle, dump = tmp_path / "wrong.zip", sample(tmp_path / "dump", torch.bfloat16)
+    change = of_gradients("avg_pool2d_backward", lambda each: one_element(each.copy()))
     with changed(server.address, change) as wrong:
         found = replay(dump, wrong, tmp_path / "out", "--bundle", str(bundle))
     assert found.exit_code == 1, found.output
@@ -131,31 +113,24 @@ def test_a_planted_error_of_the_server_is_found_named_and_located(
         "server": "failed",
     }
     assert "The server is wrong and training right in 1 call, first Functional.avg_pool2d.0.backward" in found.output
-    worst = [index for index, *_ in tensor["sides"]["server"]["worst"]]
-    if plant in ("one element", "NaN"):
-        assert worst[0] == [1, 2, 3, 4]
-    if plant == "tail":
-        assert all(index[:3] == [1, 2, 3] and index[3] >= 4 for index in worst)
+    assert tensor["sides"]["server"]["worst"][0][0] == [1, 2, 3, 4]
     again = CliRunner().invoke(program, ["call", "--bundle", str(bundle), "--target", server.address])
     assert again.exit_code == 0, again.output
     assert "passed   avg_pool2d_backward" in again.output
     assert "not those of the bundle" in again.output
 
 
-def dump_of_pool(folder: Path, factor: float, dtype: torch.dtype = torch.float32) -> Path:
+def dump_of_pool(folder: Path, factor: float) -> Path:
     """Returns a dump of one call, whose recorded gradient is so many times what is right."""
     dump = Dump(folder)
-    x = drawn(2, 3, 8, 8, dtype=dtype, grad=True)
-    dump.record("Functional.avg_pool2d.0", [x, 2], drawn(2, 3, 4, 4, dtype=dtype), change=lambda each: each * factor)
+    x = drawn(2, 3, 8, 8, grad=True)
+    dump.record("Functional.avg_pool2d.0", [x, 2], drawn(2, 3, 4, 4), change=lambda each: each * factor)
     return dump.write()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("recorded", "computed"), [(5, 1), (1, 5), (5, 5), (1, 1)])
-def test_each_side_has_its_verdict(
-    server: Server, tmp_path: Path, dtype: torch.dtype, recorded: float, computed: float
-) -> None:
-    dump = dump_of_pool(tmp_path / "dump", recorded, dtype)
+def test_each_side_has_its_verdict(server: Server, tmp_path: Path, recorded: float, computed: float) -> None:
+    dump = dump_of_pool(tmp_path / "dump", recorded)
     with changed(server.address, of_gradients("avg_pool2d_backward", lambda each: each * computed)) as target:
         found = replay(dump, target, tmp_path / "out")
     verdicts = {
@@ -203,14 +178,6 @@ def test_a_gradient_that_the_dump_has_not_is_a_tensor_of_its_own(server: Server,
     }
 
 
-def test_a_function_in_place_has_both_sides(server: Server, tmp_path: Path) -> None:
-    dump = Dump(tmp_path / "dump")
-    dump.record("Functional.relu.0", [drawn(2, 3, 8, grad=True)], drawn(2, 3, 8), {"inplace": True})
-    found = replay(dump.write(), server, tmp_path / "out")
-    name = "relu.0 gradient of input"
-    assert (found.sides("training")[name], found.sides("server")[name]) == ("passed", "passed"), found.output
-
-
 def test_a_part_of_a_gradient_is_not_the_gradient() -> None:
     """The last step of x * f(x) gives its argument one of two parts."""
     parts = torch.ones(3), torch.ones(3) * 2
@@ -240,19 +207,6 @@ def test_what_the_server_has_not_computed_has_its_reason(server: Server, tmp_pat
         "celu": "no operator computes this gradient",
         "pad": "there is no operator for constant pads",
     }
-
-
-def test_calls_are_chosen_by_api(server: Server, tmp_path: Path) -> None:
-    dump = sample(tmp_path / "dump", copies=2)
-    for number, (flags, expected) in enumerate(
-        (
-            (["--api", "avg_pool2d"], ["Functional.avg_pool2d.0", "Functional.avg_pool2d.1"]),
-            (["--api", "Functional.avg_pool2d.1"], ["Functional.avg_pool2d.1"]),
-        )
-    ):
-        found = replay(dump, server, tmp_path / str(number), *flags)
-        assert [row[0] for row in found.table("result")] == expected
-        assert sorted({row["name"].rpartition(".")[0] for row in found.rows}) == expected
 
 
 def test_the_numbers_of_a_statistics_dump_do_not_depend_on_what_is_chosen(server: Server, tmp_path: Path) -> None:
@@ -289,12 +243,6 @@ def test_every_rank_and_step_has_tables_of_its_own(server: Server, tmp_path: Pat
     assert replay(tmp_path / "dump", server, tmp_path / "again", "--require-all").exit_code == 1
 
 
-def test_all_that_is_recorded_may_be_required(server: Server, tmp_path: Path) -> None:
-    assert replay(sample(tmp_path / "dump"), server, tmp_path / "out", "--require-all").exit_code == 0
-    statistics = sample(tmp_path / "statistics", task="statistics")
-    assert replay(statistics, server, tmp_path / "other", "--require-all").exit_code == 1
-
-
 def test_a_run_in_which_the_server_computes_nothing_says_so(server: Server, tmp_path: Path) -> None:
     dump = Dump(tmp_path / "celu")
     dump.record("Functional.celu.0", [drawn(2, 3, grad=True)], drawn(2, 3))
@@ -312,17 +260,20 @@ def test_a_run_in_which_the_server_computes_nothing_says_so(server: Server, tmp_
         assert (found.exit_code, expected in found.output) == (2, True), found.output
 
 
-def test_rows_that_did_not_fail_are_shown_if_asked_for(server: Server, tmp_path: Path) -> None:
-    dump = sample(tmp_path / "dump")
-    assert "passed Functional" not in replay(dump, server, tmp_path / "out").output
-    assert "passed Functional.avg_pool2d.0.backward\n" in replay(dump, server, tmp_path / "all", "-v").output
-
-
-def test_regions_are_pooled_from_tensors(server: Server, tmp_path: Path) -> None:
-    dump, api = Dump(tmp_path / "dump"), "torchvision.ops.roi_align"
-    x, boxes = drawn(2, 3, 8, 8, grad=True), torch.tensor([[0, 0, 0, 7, 7], [1, 1, 1, 6, 6.0]])
-    options = {"spatial_scale": 1.0, "sampling_ratio": 2, "aligned": True}
-    dump.record(f"{api}.0", [x, boxes, [4, 4]], drawn(2, 3, 4, 4), options, function=OTHERS[api])
+def test_outputs_of_another_size_than_their_gradient_are_not_computed(server: Server, tmp_path: Path) -> None:
+    """The largest of these takes 400 GB."""
+    dump, region = Dump(tmp_path / "dump"), torch.tensor([[0, 0, 0, 1e9, 1e9]])
+    x, gradient = drawn(1, 1, 4, 4, grad=True), drawn(1, 1, 4, 4)
+    for number, size in enumerate((40_000, 100_000)):
+        dump.add(f"Functional.interpolate.{number}", [x, [size, size]], gradient)
+        dump.add(f"Functional.adaptive_avg_pool2d.{number}", [x, [size, size]], gradient)
+        dump.add(f"Functional.pad.{number}", [x, [size] * 4], gradient, {"mode": "replicate"})
+        dump.add(f"torchvision.ops.roi_align.{number}", [x, region, [size, size]], gradient)
+    dump.add("torchvision.ops.roi_align.9", [x, region, [4, 4]], gradient)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     found = replay(dump.write(), server, tmp_path / "out")
-    assert found.exit_code == 0, found.output
-    assert list(found.sides("server").values()) == ["passed"]
+    assert {row["verdict"] for row in found.rows} == {"skipped"}
+    *large, samples = [row["unserved"] for row in found.rows if row["name"].endswith("backward")]
+    assert all(each.startswith("the output is (1, 1, ") for each in large)
+    assert "samples along an axis" in samples
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**18, "KiB"

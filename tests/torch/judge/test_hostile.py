@@ -3,7 +3,6 @@
 import json
 import pickle
 import resource
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -23,34 +22,13 @@ class Harm:
         return Path.write_text, (Path("harmed"), "harmed")
 
 
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:100])
-
-
 def replace_by_pickle(path: Path) -> None:
     path.write_bytes(pickle.dumps(Harm()))
 
 
-def replace_by_module(path: Path) -> None:
-    torch.save({"model": Harm()}, path)
-
-
-def replace_by_another(path: Path) -> None:
-    torch.save(torch.zeros(2, 2), path)
-
-
-def link_elsewhere(path: Path) -> None:
-    shutil.move(path, path.parent.parent / "elsewhere.pt")
-    path.symlink_to(path.parent.parent / "elsewhere.pt")
-
-
 BREAKS: Final[dict[str, Callable[[Path], Any]]] = {
     "missing": Path.unlink,
-    "truncated": truncate,
     "a pickle": replace_by_pickle,
-    "a pickle of torch": replace_by_module,
-    "another tensor": replace_by_another,
-    "a link": link_elsewhere,
 }
 
 
@@ -82,11 +60,7 @@ def changed(dump: Path, change: Callable[[dict[str, Any]], None]) -> Path:
     ("key", "value", "reason"),
     [
         ("data_name", "../../secret.pt", "no name of a .pt"),
-        ("data_name", "/etc/passwd", "no name of a .pt"),
-        ("dtype", "torch.float4_e2m1fn_x2", "float4_e2m1fn_x2 cannot be replayed"),
         ("shape", [2**40, 2**40], "more than"),
-        ("shape", [-1], "no list of sizes"),
-        ("shape", "all", "no list of sizes"),
     ],
 )
 def test_a_broken_tensor_is_the_problem_of_its_call(tmp_path: Path, key: str, value: Any, reason: str) -> None:
