@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from msprobe.pytorch import PrecisionDebugger
 
-from tests.torch.judge.recording import Recording, function_of, tensors
 from tests.torch.judge.table import CALLS
+from tests.torch.recording import Recording, function_of, tensors
 
 
 def drawn(dtype: torch.dtype) -> list[tuple[str, tuple[Any, ...], dict[str, Any]]]:

@@ -17,8 +17,8 @@ from aclgrad.msprobe.tables import Tables
 from aclgrad.msprobe.values import Values, read_values
 from tests.frameworks.msprobe_oracle import ask, tensors
 from tests.msprobe.pairs import GOLDEN, PAIRS, arrays
+from tests.msprobe.writing import DUMPS, tensor, value, write, written
 
-DUMPS = GOLDEN.parent / "dumps"
 UNEQUAL = TITLE.index("二进制一致错误率") - 1
 WIDE = {torch.float32: torch.float64, torch.float16: torch.float32, torch.bfloat16: torch.float32}
 
@@ -47,9 +47,9 @@ def drawn_pair(generator: np.random.Generator) -> tuple[Tensor, Tensor]:
     truth = (exact * 10.0 ** generator.integers(-12, 6) * (not happens(0.2))).to(WIDE.get(dtype, dtype))
     factor = (1 + noise * 10.0 ** generator.integers(-9, 1)) * (not happens(0.1))
     device = (truth.double() * factor).to(dtype)
-    for tensor in (truth, device):
-        if tensor.numel() > 2 and happens(0.1):
-            tensor.view(-1)[0] = float(generator.choice([np.nan, np.inf]))
+    for each in (truth, device):
+        if each.numel() > 2 and happens(0.1):
+            each.view(-1)[0] = float(generator.choice([np.nan, np.inf]))
     return truth, device
 
 
@@ -68,13 +68,13 @@ def test_cells_are_those_of_msprobe(tmp_path: Path) -> None:
 
 
 def test_the_golden_cells_are_those_of_this_msprobe(tmp_path: Path) -> None:
-    def tensor(name: str) -> tuple[Tensor, Tensor]:
+    def pair(name: str) -> tuple[Tensor, Tensor]:
         truth, device = arrays(name)
         if PAIRS[name][2] == "bfloat16":
             return torch.from_numpy(truth), torch.from_numpy(device.astype(np.float32)).bfloat16()
         return torch.from_numpy(truth), torch.from_numpy(device)
 
-    title, *theirs = rows_of_msprobe(tmp_path, [tensor(name) for name in PAIRS])
+    title, *theirs = rows_of_msprobe(tmp_path, [pair(name) for name in PAIRS])
     with GOLDEN.open(encoding="utf-8-sig", newline="") as file:
         assert list(csv.reader(file)) == [title, *([name, *cells] for name, cells in zip(PAIRS, theirs, strict=True))]
 
@@ -100,10 +100,10 @@ def check_draws(folder: Path) -> dict[str, int]:
 
 
 def test_random_arguments_are_those_of_acc_check(tmp_path: Path) -> None:
-    names = ("statistics", "8.3.3", "md5", "mix", "edges", "tensor")
-    for name in names:
+    for name in ("statistics", "tensor"):
         shutil.copytree(DUMPS / name, tmp_path / name)
-        path = tmp_path / name / "dump.json"
+    paths = [tmp_path / name / "dump.json" for name in ("statistics", "tensor")]
+    for path in (*paths, *(written(tmp_path, name) for name in ("8.3.3", "md5", "mix", "edges"))):
         text = json.loads(path.read_text())
         # acc_check rounds the arguments of convolutions.
         text["data"] = {key: value for key, value in text["data"].items() if "conv2d" not in key}
@@ -113,23 +113,18 @@ def test_random_arguments_are_those_of_acc_check(tmp_path: Path) -> None:
 
 
 def info(dtype: str = "float32", shape: tuple[int, ...] = (2, 3), low: Any = -1.0, high: Any = 1.0) -> dict[str, Any]:
-    told = {"dtype": f"torch.{dtype}", "shape": shape, "Min": low, "Max": high, "requires_grad": dtype == "float32"}
-    return {"type": "torch.Tensor"} | told
-
-
-def scalar(value: Any) -> dict[str, Any]:
-    return {"type": type(value).__name__, "value": value}
+    return tensor(dtype=dtype, low=low, high=high) | {"shape": shape}
 
 
 NAN, INF = float("nan"), float("inf")
 SPECIAL: dict[str, tuple[list[Any], dict[str, Any], list[Any]]] = {
     # By name: the arguments, those by keyword, the outputs.
     "Functional.relu.0": ([info()], {}, [info()]),
-    "Tensor.to.0": ([info()], {"dtype": scalar("torch.float64")}, [info()]),
+    "Tensor.to.0": ([info()], {"dtype": value("torch.float64")}, [info()]),
     "Functional.relu.1": ([info(low=-0.1, high=7)], {}, [info()]),
-    "Functional.adaptive_avg_pool2d.0": ([info(shape=(2, 4, 6))], {"output_size": [None, scalar(3)]}, [info()]),
+    "Functional.adaptive_avg_pool2d.0": ([info(shape=(2, 4, 6))], {"output_size": [None, value(3)]}, [info()]),
     "Functional.relu.2": ([info(shape=(5,))], {}, [info(shape=(5,))]),
-    "Torch.topk.0": ([info(shape=(4, 8)), scalar(3)], {}, [info(shape=(4, 3)), info("int64", (4, 3))]),
+    "Torch.topk.0": ([info(shape=(4, 8)), value(3)], {}, [info(shape=(4, 3)), info("int64", (4, 3))]),
     "Functional.relu.3": ([info(shape=(1,))], {}, [info(shape=(1,))]),
     "Torch.sum.0": ([info("bool", (50,), False, True)], {}, [info("int64", ())]),
     "Torch.add.0": ([info("int32", (9,), -5, 5), info("int32", (9,), 2, 2)], {}, [info("int32", (9,))]),
@@ -142,12 +137,12 @@ SPECIAL: dict[str, tuple[list[Any], dict[str, Any], list[Any]]] = {
     "Functional.relu.4": ([info(low=None, high=None)], {}, [info()]),
     "Torch.max_pool2d.0": (
         [],
-        {"input": info(shape=(1, 2, 4, 4)), "kernel_size": scalar(2)},
+        {"input": info(shape=(1, 2, 4, 4)), "kernel_size": value(2)},
         [info(shape=(1, 2, 2, 2))],
     ),
     "Functional.max_pool2d.0": (
-        [info(shape=(1, 2, 4, 4)), scalar(2)],
-        {"return_indices": scalar(True)},
+        [info(shape=(1, 2, 4, 4)), value(2)],
+        {"return_indices": value(True)},
         [info(shape=(1, 2, 2, 2)), info("int64", (1, 2, 2, 2), 0, 15)],
     ),
     "Functional.cross_entropy.0": ([info(shape=(4, 6)), info("int64", (4,), 0, 5)], {}, [info(shape=())]),
@@ -165,9 +160,7 @@ def test_special_calls_leave_the_random_numbers_as_acc_check_does(tmp_path: Path
     for name, (args, kwargs, output) in SPECIAL.items():
         data[f"{name}.forward"] = {"input_args": args, "input_kwargs": kwargs, "output": output}
         data[f"{name}.backward"] = {"input": output[:1], "output": []}
-    (tmp_path / "special").mkdir()
-    content = {"framework": "pytorch", "dump_data_dir": None, "data": data}
-    (tmp_path / "special" / "dump.json").write_text(json.dumps(content))
+    write(tmp_path / "special", data)
     assert check_draws(tmp_path)["special"] >= 17
 
 

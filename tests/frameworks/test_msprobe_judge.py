@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.frameworks.replaying import dump_steps
-from tests.torch.judge.judged import Judged, judge
+from tests.torch.running import Ran, judge
 
 CONFIG = {"task": "tensor", "tensor": {"scope": [], "list": [], "data_mode": ["all"]}}
 PLANTED = "Functional.layer_norm.0.backward"
@@ -21,11 +21,11 @@ def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(dump: Path, tmp_path_factory: pytest.TempPathFactory) -> Judged:
+def found(dump: Path, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return judge(dump, tmp_path_factory.mktemp("judged") / "out")
 
 
-def test_no_right_result_is_wrong(found: Judged) -> None:
+def test_no_right_result_is_wrong(found: Ran) -> None:
     failed = {name for name, verdict in found.verdicts.items() if verdict == "failed"}
     # torchvision's kernel for a CPU adds up in float16.
     assert all(name.startswith("torchvision.ops.roi_align") for name in failed), found.output

@@ -8,22 +8,14 @@ from torch import Tensor
 
 from aclgrad.msprobe.dump import Dump, Entry, EntryError
 from aclgrad.msprobe.values import Values, read_values
+from tests.msprobe.writing import tensor
 
-DUMPS: Final = Path(__file__).parents[1] / "msprobe" / "dumps"
 FILE: Final = "Functional.relu.0.forward.input.0.pt"
 
 
 def info(**members: Any) -> dict[str, Any]:
-    """Returns what a dump tells of a tensor, by default of one of float32 with two rows of three."""
-    told = {
-        "type": "torch.Tensor",
-        "dtype": "torch.float32",
-        "shape": [2, 3],
-        "Min": -1.0,
-        "Max": 1.0,
-        "requires_grad": True,
-    }
-    return told | members
+    """Returns what a dump tells of a tensor, of which any member may be another one."""
+    return tensor() | members
 
 
 def call(*args: Any, **kwargs: Any) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from aclgrad.commands import program
 from aclgrad.compare import dumped
 from aclgrad.testing import serve
 from tests.check.checking import Checked, judged
-from tests.torch.dumps import Dump
-from tests.torch.replaying import drawn, sample
+from tests.torch.recording import Recording
+from tests.torch.running import drawn, sample
 from tests.torch.test_replay import one_element
 from tests.wrong_servers import changed, of_gradients
 from tools.serving import Server
@@ -49,10 +49,10 @@ def test_a_planted_error_is_found_named_and_located(server: Server, tmp_path: Pa
 
 
 def test_what_one_server_does_not_take_is_skipped(server: Server, tmp_path: Path) -> None:
-    dump = Dump(tmp_path / "dump")
-    x = drawn(2, 3, 8, 8, grad=True)
-    dump.add("Functional.batch_norm.0", [x, torch.zeros(3), torch.ones(3), None, None, True], drawn(2, 3, 8, 8))
-    dump.add("Functional.interpolate.0", [x, [16, 16]], drawn(2, 3, 16, 16))
+    dump = Recording(tmp_path / "dump")
+    x, statistics = drawn(2, 3, 8, 8, grad=True), (torch.zeros(3), torch.ones(3))
+    dump.add(drawn(2, 3, 8, 8), "Functional.batch_norm", x, *statistics, None, None, True)
+    dump.add(drawn(2, 3, 16, 16), "Functional.interpolate", x, [16, 16])
     with serve(product="310P") as other:
         found = compare(tmp_path, server.address, other.target, dump.write())
     assert found.exit_code == 0, found.output
@@ -76,11 +76,11 @@ def test_flags_that_do_not_fit_are_refused(tmp_path: Path, flags: list[str], tol
 
 def test_only_wanted_gradients_are_asked_for_and_a_call_takes_two_messages(server: Server, tmp_path: Path) -> None:
     """Without a weight, with one of two that is learnt, and without elements."""
-    dump, sent = Dump(tmp_path / "dump"), Counter[str]()
+    dump, sent = Recording(tmp_path / "dump"), Counter[str]()
     x, weight, bias = drawn(2, 3, 8, grad=True), drawn(8), drawn(8, grad=True)
-    dump.add("Functional.layer_norm.0", [x, [8]], drawn(2, 3, 8))
-    dump.add("Functional.layer_norm.1", [x, [8], weight, bias], drawn(2, 3, 8))
-    dump.add("Functional.avg_pool2d.0", [drawn(0, 3, 8, 8, grad=True), 2], drawn(0, 3, 4, 4))
+    dump.add(drawn(2, 3, 8), "Functional.layer_norm", x, [8])
+    dump.add(drawn(2, 3, 8), "Functional.layer_norm", x, [8], weight, bias)
+    dump.add(drawn(0, 3, 4, 4), "Functional.avg_pool2d", drawn(0, 3, 8, 8, grad=True), 2)
 
     def counted(method: str, request: bytes, reply: bytes) -> bytes:
         sent[method] += 1

@@ -5,7 +5,7 @@ from pathlib import Path
 from aclgrad.msprobe.exported import exported, write_dump
 from aclgrad.operators.cases import first_cases
 from aclgrad.products import Product
-from tests.torch.replaying import replay
+from tests.torch.running import replay
 from tools.serving import Server, write_host_config
 
 

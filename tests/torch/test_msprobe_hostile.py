@@ -97,7 +97,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(text=hostile())
 def test_a_dump_that_is_broken_anywhere_costs_its_calls(folder: Path, text: str) -> None:
     (folder / "dump.json").write_text(text)

@@ -16,8 +16,9 @@ from torch.nn import functional
 
 from aclgrad.msprobe.dump import Dump, Entry, EntryError, read_dump
 from aclgrad.msprobe.values import Values, first_random, read_values
+from tests.msprobe.writing import DUMPS, written
 
-from .dumped import DUMPS, call, dump_of, info, made, tensors, values_of
+from .dumped import call, dump_of, info, made, tensors, values_of
 
 OF_FILES: dict[str, Callable[..., Any]] = {
     "Functional.avg_pool2d.0": functional.avg_pool2d,
@@ -61,7 +62,7 @@ def without_files(raw: Any) -> Any:
 
 
 def test_arguments_that_are_no_tensors_are_rebuilt(tmp_path: Path) -> None:
-    text = json.loads((DUMPS / "types" / "dump.json").read_text())
+    text = json.loads(written(tmp_path, "types").read_text())
     (tmp_path / "dump.json").write_text(json.dumps(without_files(text)))
     calls = {entry.api: values for entry, values in read_values(read_dump(tmp_path / "dump.json"))}
     assert calls["softmax"].kwargs == {"dim": -1, "dtype": torch.float64}

@@ -13,8 +13,8 @@ from torch.nn import functional
 from aclgrad.commands import program
 from aclgrad.judge.matching import Place
 from aclgrad.judge.runs import Run
-from tests.torch.dumps import Dump
-from tests.torch.replaying import drawn, replay, sample
+from tests.torch.recording import Recording
+from tests.torch.running import drawn, plant, replay, sample
 from tests.wrong_servers import changed, of_gradients
 from tools.serving import Server, write_host_config
 
@@ -81,9 +81,9 @@ def test_infinite_gradients_of_values_beyond_the_products_route_are_noted(
     tmp_path: Path, scale: float, verdict: str
 ) -> None:
     """The 310P spreads averages by products in FLOAT16, whose largest number is 65504."""
-    dump = Dump(tmp_path / "dump")
+    dump = Recording(tmp_path / "dump")
     gradient = torch.full((1, 1, 2, 2), scale)
-    dump.record("Functional.adaptive_avg_pool2d.0", [drawn(1, 1, 4, 4, grad=True), [2, 2]], gradient)
+    dump.differentiate(gradient, "Functional.adaptive_avg_pool2d", drawn(1, 1, 4, 4, grad=True), [2, 2])
     config = write_host_config(tmp_path, product="310P", host_pointers=False)
     infinite = of_gradients("adaptive_avg_pool2d_backward", lambda each: np.full_like(each, np.inf))
     with Server("--backend", "host", "--acl-config", config) as own, changed(own.address, infinite) as wrong:
@@ -120,19 +120,13 @@ def test_a_planted_error_of_the_server_is_found_named_and_located(server: Server
     assert "not those of the bundle" in again.output
 
 
-def dump_of_pool(folder: Path, factor: float) -> Path:
-    """Returns a dump of one call, whose recorded gradient is so many times what is right."""
-    dump = Dump(folder)
-    x = drawn(2, 3, 8, 8, grad=True)
-    dump.record("Functional.avg_pool2d.0", [x, 2], drawn(2, 3, 4, 4), change=lambda each: each * factor)
-    return dump.write()
-
-
 @pytest.mark.parametrize(("recorded", "computed"), [(5, 1), (1, 5), (5, 5), (1, 1)])
 def test_each_side_has_its_verdict(server: Server, tmp_path: Path, recorded: float, computed: float) -> None:
-    dump = dump_of_pool(tmp_path / "dump", recorded)
+    dump = Recording(tmp_path / "dump")
+    dump.differentiate(drawn(2, 3, 4, 4), "Functional.avg_pool2d", drawn(2, 3, 8, 8, grad=True), 2)
+    plant(tmp_path / "dump", "Functional.avg_pool2d.0.backward.output.0", recorded)
     with changed(server.address, of_gradients("avg_pool2d_backward", lambda each: each * computed)) as target:
-        found = replay(dump, target, tmp_path / "out")
+        found = replay(dump.write(), target, tmp_path / "out")
     verdicts = {
         side: "passed" if factor == 1 else "failed" for side, factor in (("training", recorded), ("server", computed))
     }
@@ -149,9 +143,9 @@ def test_each_side_has_its_verdict(server: Server, tmp_path: Path, recorded: flo
 
 
 def test_figures_are_those_of_float64_and_of_pytorch_in_the_dtype(server: Server, tmp_path: Path) -> None:
-    dump = Dump(tmp_path / "dump")
+    dump = Recording(tmp_path / "dump")
     x, gradient = drawn(4, 64, dtype=torch.bfloat16, grad=True), drawn(4, 64, dtype=torch.bfloat16)
-    dump.record("Functional.softmax.0", [x, -1], gradient)
+    dump.differentiate(gradient, "Functional.softmax", x, -1)
     (_, row) = replay(dump.write(), server, tmp_path / "out").rows
     (own,) = torch.autograd.grad(functional.softmax(x, -1), x, gradient)
     wide = x.detach().double().requires_grad_()
@@ -165,9 +159,9 @@ def test_figures_are_those_of_float64_and_of_pytorch_in_the_dtype(server: Server
 @pytest.mark.parametrize("factor", [1, 5])
 def test_a_gradient_that_the_dump_has_not_is_a_tensor_of_its_own(server: Server, tmp_path: Path, factor: float) -> None:
     """The last step of cross entropy returns the gradient of log_softmax's result."""
-    dump = Dump(tmp_path / "dump")
+    dump = Recording(tmp_path / "dump")
     arguments = [drawn(3, 8, grad=True), torch.tensor([1, 7, 0])]
-    dump.record("Functional.cross_entropy.0", arguments, torch.tensor(1.0))
+    dump.differentiate(torch.tensor(1.0), "Functional.cross_entropy", *arguments)
     with changed(server.address, of_gradients("log_softmax_backward", lambda each: each * factor)) as target:
         found = replay(dump.write(), target, tmp_path / "out")
     assert found.exit_code == (0 if factor == 1 else 1), found.output
@@ -217,10 +211,9 @@ def test_the_numbers_of_a_statistics_dump_do_not_depend_on_what_is_chosen(server
 
 
 def test_calls_that_draw_numbers_themselves_are_told(server: Server, tmp_path: Path) -> None:
-    dump = Dump(tmp_path / "dump", task="statistics")
-    dump.add("Functional.dropout.0", [drawn(2, 3, grad=True)], drawn(2, 3))
-    dump.add("Functional.pad.0", [drawn(2, 3, 8, grad=True), [1, 1]], drawn(2, 3, 10), {"mode": "replicate"})
-    (tmp_path / "dump" / "dump_tensor_data").rmdir()
+    dump = Recording(tmp_path / "dump", task="statistics")
+    dump.add(drawn(2, 3), "Functional.dropout", drawn(2, 3, grad=True))
+    dump.add(drawn(2, 3, 10), "Functional.pad", drawn(2, 3, 8, grad=True), [1, 1], mode="replicate")
     found = replay(dump.write(), server, tmp_path / "out")
     assert found.exit_code == 0, found.output
     assert "random inputs after Functional.dropout.0 are others than acc_check's" in found.output
@@ -244,8 +237,8 @@ def test_every_rank_and_step_has_tables_of_its_own(server: Server, tmp_path: Pat
 
 
 def test_a_run_in_which_the_server_computes_nothing_says_so(server: Server, tmp_path: Path) -> None:
-    dump = Dump(tmp_path / "celu")
-    dump.record("Functional.celu.0", [drawn(2, 3, grad=True)], drawn(2, 3))
+    dump = Recording(tmp_path / "celu")
+    dump.differentiate(drawn(2, 3), "Functional.celu", drawn(2, 3, grad=True))
     dump.write()
     for rank in ("rank0", "rank1"):
         (tmp_path / "ranks" / rank).mkdir(parents=True)
@@ -262,14 +255,14 @@ def test_a_run_in_which_the_server_computes_nothing_says_so(server: Server, tmp_
 
 def test_outputs_of_another_size_than_their_gradient_are_not_computed(server: Server, tmp_path: Path) -> None:
     """The largest of these takes 400 GB."""
-    dump, region = Dump(tmp_path / "dump"), torch.tensor([[0, 0, 0, 1e9, 1e9]])
+    dump, region = Recording(tmp_path / "dump"), torch.tensor([[0, 0, 0, 1e9, 1e9]])
     x, gradient = drawn(1, 1, 4, 4, grad=True), drawn(1, 1, 4, 4)
-    for number, size in enumerate((40_000, 100_000)):
-        dump.add(f"Functional.interpolate.{number}", [x, [size, size]], gradient)
-        dump.add(f"Functional.adaptive_avg_pool2d.{number}", [x, [size, size]], gradient)
-        dump.add(f"Functional.pad.{number}", [x, [size] * 4], gradient, {"mode": "replicate"})
-        dump.add(f"torchvision.ops.roi_align.{number}", [x, region, [size, size]], gradient)
-    dump.add("torchvision.ops.roi_align.9", [x, region, [4, 4]], gradient)
+    for size in (40_000, 100_000):
+        dump.add(gradient, "Functional.interpolate", x, [size, size])
+        dump.add(gradient, "Functional.adaptive_avg_pool2d", x, [size, size])
+        dump.add(gradient, "Functional.pad", x, [size] * 4, mode="replicate")
+        dump.add(gradient, "torchvision.ops.roi_align", x, region, [size, size])
+    dump.add(gradient, "torchvision.ops.roi_align", x, region, [4, 4])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     found = replay(dump.write(), server, tmp_path / "out")
     assert {row["verdict"] for row in found.rows} == {"skipped"}

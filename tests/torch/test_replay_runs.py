@@ -12,7 +12,7 @@ import torch
 
 import aclgrad
 from aclgrad.replay import command
-from tests.torch.replaying import replay, sample
+from tests.torch.running import replay, sample
 from tools.serving import Server
 
 

@@ -12,8 +12,8 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.replay import command
 from aclgrad.replay.apis import served_apis
 from aclgrad.torch._recorded import RecordedCall, Served
-from tests.torch.dumps import Dump
-from tests.torch.replaying import drawn, replay
+from tests.torch.recording import Recording
+from tests.torch.running import drawn, replay
 from tools.serving import Server
 
 from .conftest import RecordingClient
@@ -124,19 +124,20 @@ def test_every_operator_and_every_spelling_is_replayed(
     """A function that a block reroutes and an operator that no call has fail here."""
     # PyTorch's own name of what is functional.threshold.
     assert CALLS.keys() | {"Functional.pad"} == served_apis().keys() - {"Functional._threshold"}
-    dump = Dump(tmp_path / "dump")
+    dump = Recording(tmp_path / "dump")
     named = {**{f"{api}.0": each for api, each in CALLS.items()}, **PADS, **VOLUMES}
     for name, (args, grad_output, options) in named.items():
-        function = None if name in PADS else served_apis()[name.rpartition(".")[0]].function
-        dump.record(name, args, grad_output, options, function=function)
+        api = name.rpartition(".")[0]
+        function = None if name in PADS else served_apis()[api].function
+        dump.differentiate(grad_output, api, *args, function=function, **options)
     called: list[str] = []
 
-    class Recording(RecordingClient):
+    class Noting(RecordingClient):
         def execute(self, name: str, *args: Any, **options: Any) -> Any:
             called.append(name)
             return super().execute(name, *args, **options)
 
-    monkeypatch.setattr(command, "Client", Recording)
+    monkeypatch.setattr(command, "Client", Noting)
     found = replay(dump.write(), server, tmp_path / "out")
     assert found.exit_code == 0, found.output
     told = {row["name"]: row for row in found.rows}

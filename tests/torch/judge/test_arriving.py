@@ -11,7 +11,7 @@ from aclgrad.judge.records import LAST_STEP, CallRow
 from aclgrad.judge.source import Source
 from aclgrad.judgement.rows import Verdict
 from aclgrad.msprobe.dump import find_dumps
-from tests.torch.judge.recording import Recording
+from tests.torch.recording import Recording
 
 
 def recorded(folder: Path, *, is_all_recorded: bool = True, losses: int = 1) -> Path:

@@ -14,12 +14,12 @@ from aclgrad.judge import arriving, results
 from aclgrad.judge.display import Display
 from aclgrad.judge.judging import Given, Judge
 from aclgrad.judge.records import CallRow
-from tests.torch.judge.judged import judge, plant, sample
-from tests.torch.judge.recording import Recording
+from tests.torch.recording import Recording
+from tests.torch.running import judge, plant, step
 
 
 def test_a_right_dump_is_judged_whole(tmp_path: Path) -> None:
-    found = judge(sample(tmp_path / "dump"), tmp_path / "out")
+    found = judge(step(tmp_path / "dump"), tmp_path / "out")
     assert found.exit_code == 0, found.output
     assert found.output.splitlines()[0] == "10 calls: 10 judged, 0 not judged"
     assert set(found.verdicts.values()) == {"passed"}
@@ -28,7 +28,7 @@ def test_a_right_dump_is_judged_whole(tmp_path: Path) -> None:
 
 
 def test_the_first_wrong_call_in_the_order_of_execution_is_the_headline(tmp_path: Path) -> None:
-    dump = sample(tmp_path / "dump")
+    dump = step(tmp_path / "dump")
     # The backward pass of the layer before runs later, though its forward pass is the first.
     for tensor in ("linear.0.forward.output.0", "conv2d.0.backward.output.1"):
         plant(tmp_path / "dump", f"Functional.{tensor}", 1.01)
@@ -74,7 +74,7 @@ def test_a_call_that_is_not_judged_is_a_failure_if_all_are_required(tmp_path: Pa
 
 
 def test_a_dump_without_elements_is_of_no_use(tmp_path: Path) -> None:
-    dump = sample(tmp_path / "dump")
+    dump = step(tmp_path / "dump")
     content = json.loads(dump.read_text())
     dump.write_text(json.dumps(content).replace("data_name", "no_name"))
     found = judge(dump, tmp_path / "out")
@@ -83,7 +83,7 @@ def test_a_dump_without_elements_is_of_no_use(tmp_path: Path) -> None:
 
 
 def test_one_api_is_judged_alone(tmp_path: Path) -> None:
-    dump = sample(tmp_path / "dump")
+    dump = step(tmp_path / "dump")
     found = judge(dump, tmp_path / "out", "--api", "linear")
     assert list(found.verdicts) == ["Functional.linear.0.forward", "Functional.linear.0.backward"]
     nothing = judge(dump, tmp_path / "other", "--api", "conv3d")
@@ -94,7 +94,7 @@ def test_one_api_is_judged_alone(tmp_path: Path) -> None:
 def test_folders_of_steps_and_stages_are_found_at_any_depth(tmp_path: Path) -> None:
     places = ("step_1/actor_update/step0/rank0", "step_1/actor_update/step0/rank1", "step_2/rollout/step0/rank0")
     for place in places:
-        sample(tmp_path / "dump" / place)
+        step(tmp_path / "dump" / place)
     plant(tmp_path / "dump" / places[1], "Functional.relu.0.forward.output.0", 1.01)
     found = judge(tmp_path / "dump", tmp_path / "out")
     assert sorted({row["place"] for row in found.rows}) == sorted(places)
@@ -102,7 +102,7 @@ def test_folders_of_steps_and_stages_are_found_at_any_depth(tmp_path: Path) -> N
 
 
 def test_a_dump_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
-    sample(tmp_path / "dump" / "step0" / "rank0")
+    step(tmp_path / "dump" / "step0" / "rank0")
     broken = tmp_path / "dump" / "step0" / "rank1"
     broken.mkdir(parents=True)
     (broken / "dump.json").write_text('{"data": {"Functional.relu.0.forward": {')
@@ -128,7 +128,7 @@ def interrupted(judge_rows: Any, after: int) -> Any:
 
 @pytest.mark.parametrize("after", [0, 4])
 def test_an_interrupted_run_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
-    dump = sample(tmp_path / "dump")
+    dump = step(tmp_path / "dump")
     plant(tmp_path / "dump", "Functional.conv2d.0.backward.output.1", 1.01)
     whole = judge(dump, tmp_path / "whole")
     monkeypatch.setattr(Judge, "rows", interrupted(Judge.rows, after))
@@ -149,7 +149,7 @@ def test_an_interrupted_run_is_resumed(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_full_disk_leaves_the_rows_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dump, written = sample(tmp_path / "dump"), 0
+    dump, written = step(tmp_path / "dump"), 0
 
     def write_line(file: Any, fields: object, write: Any = results.write_line) -> None:
         nonlocal written
@@ -218,7 +218,7 @@ def test_an_interrupt_waits_for_the_report(tmp_path: Path, monkeypatch: pytest.M
         return page
 
     monkeypatch.setattr(results, "render", render)
-    found = judge(sample(tmp_path / "dump"), tmp_path / "out")
+    found = judge(step(tmp_path / "dump"), tmp_path / "out")
     assert found.exit_code == 130
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["report.html", "rows.jsonl", "run.json"]
     assert "Every call is right" in (tmp_path / "out" / "report.html").read_text()
@@ -227,7 +227,7 @@ def test_an_interrupt_waits_for_the_report(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("content", ["[]", '{"dumps": {', "", "7", "[" * 100_000, "\0"])
 def test_a_broken_file_of_the_run_is_named(tmp_path: Path, content: str) -> None:
-    dump = sample(tmp_path / "dump")
+    dump = step(tmp_path / "dump")
     judge(dump, tmp_path / "out")
     (tmp_path / "out" / "run.json").write_text(content)
     found = judge(dump, tmp_path / "out", "--resume")
@@ -239,7 +239,7 @@ def test_a_broken_file_of_the_run_is_named(tmp_path: Path, content: str) -> None
 
 @pytest.mark.parametrize("line", ["[]", '{"index": Infinity}', "[" * 100_000, '{"index": 1, "place": "", "name": "a"}'])
 def test_a_broken_row_is_named(tmp_path: Path, line: str) -> None:
-    dump = sample(tmp_path / "dump")
+    dump = step(tmp_path / "dump")
     judge(dump, tmp_path / "out")
     (tmp_path / "out" / "rows.jsonl").write_text(f"{line}\n")
     found = judge(dump, tmp_path / "out", "--resume")

@@ -5,8 +5,8 @@ from pathlib import Path
 import torch
 from torch.nn import functional
 
-from tests.torch.judge.judged import judge
-from tests.torch.judge.recording import Recording
+from tests.torch.recording import Recording
+from tests.torch.running import judge
 
 
 def recorded(folder: Path) -> tuple[Path, torch.Tensor]:

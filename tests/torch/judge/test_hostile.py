@@ -10,8 +10,8 @@ from typing import Any, Final
 import pytest
 import torch
 
-from tests.torch.judge.judged import judge, sample
-from tests.torch.judge.recording import Recording
+from tests.torch.recording import Recording
+from tests.torch.running import judge, step
 
 _OUTPUT: Final = "Functional.relu.0.forward.output.0.pt"
 _INPUT: Final = "Functional.relu.0.forward.input.0.pt"
@@ -38,7 +38,7 @@ def test_a_broken_file_is_the_problem_of_its_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, file: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    dump = sample(tmp_path / "dump")
+    dump = step(tmp_path / "dump")
     BREAKS[how](tmp_path / "dump" / "dump_tensor_data" / file)
     found = judge(dump, tmp_path / "out")
     assert found.exit_code == 0, found.output
@@ -67,7 +67,7 @@ def test_a_broken_tensor_is_the_problem_of_its_call(tmp_path: Path, key: str, va
     def change(data: dict[str, Any]) -> None:
         data["Functional.relu.0.forward"]["input_args"][0][key] = value
 
-    found = judge(changed(sample(tmp_path / "dump"), change), tmp_path / "out")
+    found = judge(changed(step(tmp_path / "dump"), change), tmp_path / "out")
     assert found.exit_code == 0, found.output
     assert reason in found.reasons["Functional.relu.0.forward"]
     assert len(found.reasons) == 2
@@ -94,7 +94,7 @@ def test_what_cannot_be_run_is_named(tmp_path: Path, name: str, reason: str) -> 
         data[f"{name}.0.forward"] = data.pop("Functional.relu.0.forward")
         del data["Functional.relu.0.backward"]
 
-    found = judge(changed(sample(tmp_path / "dump"), change), tmp_path / "out")
+    found = judge(changed(step(tmp_path / "dump"), change), tmp_path / "out")
     assert found.exit_code == 0, found.output
     assert reason in found.reasons[f"{name}.0.forward"]
     assert found.summary["judged"] == 8
@@ -146,7 +146,7 @@ def test_what_a_dump_says_is_printed_as_one_line_of_text(tmp_path: Path) -> None
         data["Functional.conv2d.0.forward"]["input_kwargs"] = {"padding": {"type": "str", "value": evil}}
         data[f"Functional.{evil}.0.forward"] = {}
 
-    found = judge(changed(sample(tmp_path / "dump"), change), tmp_path / "out")
+    found = judge(changed(step(tmp_path / "dump"), change), tmp_path / "out")
     assert found.exit_code == 0, found.output
     assert "\x1b" not in found.output
     page = (tmp_path / "out" / "report.html").read_text("utf-8", errors="surrogateescape")

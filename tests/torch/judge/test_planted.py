@@ -6,10 +6,10 @@ from typing import Final
 import pytest
 import torch
 
-from tests.torch.judge.judged import judge
 from tests.torch.judge.planting import FAULTS, plant
-from tests.torch.judge.recording import Recording, tensors
 from tests.torch.judge.table import CALLS
+from tests.torch.recording import Recording, tensors
+from tests.torch.running import judge
 
 DTYPES: Final = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 SMALL: Final = ("one percent", "one element")

@@ -14,7 +14,7 @@ from aclgrad.judge.records import TRAINING, CallRow
 from aclgrad.judge.source import Source
 from aclgrad.judgement.rows import Verdict
 from aclgrad.msprobe.dump import find_dumps
-from tests.torch.judge.recording import Recording
+from tests.torch.recording import Recording
 
 
 def by_hf32(tensor: Tensor) -> Tensor:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tests.torch.judge.judged import judge
-from tests.torch.judge.recording import Recording
+from tests.torch.recording import Recording
+from tests.torch.running import judge
 
 
 def _drawn(*shape: int, seed: int = 3) -> Tensor:

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from tests.torch.judge.judged import judge
-from tests.torch.judge.recording import Recording
+from tests.torch.recording import Recording
+from tests.torch.running import judge
 
 DATA = "dump_tensor_data"
 

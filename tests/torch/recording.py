@@ -19,22 +19,18 @@ _MODULES: Final = {"Functional": torch.nn.functional, "Tensor": torch.Tensor, "T
 class Recording:
     """A dump of one rank, to which every `call` adds its entries at once, and its backward pass when that runs."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, task: str = "tensor") -> None:
         self.path = folder / "dump.json"
+        self._has_files = task == "tensor"
         self._data = folder / "dump_tensor_data"
         self._data.mkdir(parents=True, exist_ok=True)
         self._entries: dict[str, Any] = {}
         self._counts: Counter[str] = Counter()
 
-    def call(self, api: str, *args: Any, **kwargs: Any) -> Any:
+    def call(self, api: str, *args: Any, function: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
         """Calls a function by msprobe's name for it, for example "Functional.linear"."""
-        name = f"{api}.{self._counts[api]}"
-        self._counts[api] += 1
-        forward = self._entries[f"{name}.forward"] = {
-            "input_args": [self._value(each, f"{name}.forward.input.{n}") for n, each in enumerate(args)],
-            "input_kwargs": {key: self._value(each, f"{name}.forward.kwargs.{key}") for key, each in kwargs.items()},
-        }
-        outputs = function_of(api)(*args, **kwargs)
+        name, forward = self._forward(api, args, kwargs)
+        outputs = (function or function_of(api))(*args, **kwargs)
         listed = outputs if isinstance(outputs, tuple | list) else [outputs]
         forward["output"] = self._values(listed, f"{name}.forward.output")
         first = next(tensors(outputs), None)
@@ -42,10 +38,33 @@ class Recording:
             first.grad_fn.register_hook(lambda *found: self._add_backward(f"{name}.backward", *found))
         return outputs
 
+    def differentiate(self, by: Tensor, api: str, *args: Any, **kwargs: Any) -> None:
+        """Calls a function and its backward pass, of copies: a call in place takes no leaf."""
+        own = [each.clone() if isinstance(each, Tensor) else each for each in args]
+        next(tensors(self.call(api, *own, **kwargs))).backward(by)
+
+    def add(self, by: Tensor, api: str, *args: Any, **kwargs: Any) -> None:
+        """Adds a call that is not made: its result is the gradient that its backward pass is given."""
+        name, forward = self._forward(api, args, kwargs)
+        forward["output"] = self._values([by], f"{name}.forward.output")
+        self._add_backward(f"{name}.backward", (), (by,))
+
     def write(self) -> Path:
-        fields = {"task": "tensor", "level": "L1", "framework": "pytorch", "dump_data_dir": str(self._data)}
-        self.path.write_text(json.dumps(fields | {"data": self._entries}))
+        fields = {"task": "tensor" if self._has_files else "statistics", "level": "L1", "framework": "pytorch"}
+        folder = str(self._data) if self._has_files else None
+        if not self._has_files:
+            self._data.rmdir()
+        self.path.write_text(json.dumps(fields | {"dump_data_dir": folder, "data": self._entries}))
         return self.path
+
+    def _forward(self, api: str, args: Any, kwargs: Any) -> tuple[str, dict[str, Any]]:
+        name = f"{api}.{self._counts[api]}"
+        self._counts[api] += 1
+        self._entries[f"{name}.forward"] = forward = {
+            "input_args": self._values(args, f"{name}.forward.input"),
+            "input_kwargs": {key: self._value(each, f"{name}.forward.kwargs.{key}") for key, each in kwargs.items()},
+        }
+        return name, forward
 
     def _add_backward(self, name: str, grad_inputs: tuple[Any, ...], grad_outputs: tuple[Any, ...]) -> None:
         found = {"input": self._values(grad_outputs, f"{name}.input")}
@@ -75,6 +94,10 @@ class Recording:
         }
         if not value.numel():
             return info  # msprobe writes no file of an empty tensor
+        if not value.is_complex():
+            info |= {"Max": value.max().item(), "Min": value.min().item()}
+        if not self._has_files:
+            return info
         torch.save(value.detach().contiguous().clone(), self._data / f"{name}.pt")
         return info | {"data_name": f"{name}.pt"}
 
