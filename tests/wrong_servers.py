@@ -16,6 +16,18 @@ Change = Callable[[str, bytes, bytes], bytes]
 """From a method's name, a request and the true reply to the reply that the client gets."""
 
 
+def one_element(gradient: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    changed = gradient.copy()
+    changed.flat[3] += np.asarray(0.1, gradient.dtype)
+    return changed
+
+
+def one_nan(gradient: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    changed = gradient.copy()
+    changed.flat[-1] = np.nan
+    return changed
+
+
 class _Proxy(grpc.GenericRpcHandler):
     def __init__(self, channel: grpc.Channel, change: Change) -> None:
         self._channel = channel

@@ -15,40 +15,19 @@ from aclgrad.commands import program
 from aclgrad.judgement.console import Display
 from aclgrad.judgement.rows import Row
 from aclgrad.operators.cases import arrays_of
-from aclgrad.tensors import DTYPES, DType
+from aclgrad.tensors import DTYPES
 from aclgrad.v1 import operator_service_pb2 as pb
 from tests.check.checking import check
-from tests.wrong_servers import Change, changed, of_gradients
+from tests.wrong_servers import Change, changed, of_gradients, one_element, one_nan
 
 PAD, NORM, ROI = "replication_pad2d_backward", "layer_norm_backward", "roi_align_v2_backward"
-Array = np.ndarray[Any, Any]
-
-
-def one_percent_off(gradient: Array) -> Array:
-    return np.asarray(gradient * 1.01)
-
-
-def one_nan(gradient: Array) -> Array:
-    changed = gradient.copy()
-    changed.flat[-1] = np.nan
-    return changed
-
-
-def one_element_off(gradient: Array) -> Array:
-    changed = gradient.copy()
-    changed.flat[3] += np.asarray(0.1, gradient.dtype)
-    return changed
 
 
 def call_again(path: Path, target: str, *arguments: str) -> Result:
     return CliRunner().invoke(program, ["call", "--bundle", str(path), "--target", target, *arguments])
 
 
-@pytest.mark.parametrize(
-    ("operator", "change"),
-    [(PAD, np.negative), (NORM, one_percent_off), (ROI, one_nan), (NORM, one_element_off)],
-    ids=["sign", "one_percent", "nan", "one_element"],
-)
+@pytest.mark.parametrize(("operator", "change"), [(ROI, one_nan), (NORM, one_element)])
 def test_a_wrong_call_is_bundled_and_repeated(address: str, tmp_path: Path, operator: str, change: Any) -> None:
     path = tmp_path / "worst.zip"
     with changed(address, of_gradients(operator, change)) as wrong:
@@ -75,20 +54,21 @@ def test_a_wrong_call_is_bundled_and_repeated(address: str, tmp_path: Path, oper
 
 
 def test_the_worst_of_several_calls_is_bundled(address: str, tmp_path: Path) -> None:
-    """A gradient that is not a number is worse than one that is 1 % off, whichever comes first."""
+    """A gradient that is not a number is worse than one that is off, whichever comes first."""
     path = tmp_path / "worst.zip"
     for nan, percent in ((PAD, NORM), (NORM, PAD)):
         with (
             changed(address, of_gradients(nan, one_nan)) as first,
-            changed(first, of_gradients(percent, one_percent_off)) as wrong,
+            changed(first, of_gradients(percent, one_element)) as wrong,
         ):
             checked = check(tmp_path, wrong, "--bundle", str(path), "--force", only=("accuracy",))
         assert sum(row["verdict"] == "failed" for row in checked.rows) == 2
         assert read(path).call.operator == nan
 
 
-@pytest.mark.parametrize("dtype", [DTYPES["float64"], DTYPES["bfloat16"]], ids=str)
-def test_a_gradient_of_another_dtype_is_bundled(address: str, tmp_path: Path, dtype: DType) -> None:
+def test_a_gradient_of_another_dtype_is_bundled(address: str, tmp_path: Path) -> None:
+    dtype = DTYPES["bfloat16"]
+
     def of_other_dtype(method: str, request: bytes, reply: bytes) -> bytes:
         if method != "ExecuteOperator" or pb.ExecuteOperatorRequest.FromString(request).operator != PAD:
             return reply
@@ -154,7 +134,7 @@ def test_an_interrupted_run_leaves_the_bundle_of_what_failed_before(
             failed.append(row)
 
     monkeypatch.setattr(Display, "take", take)
-    with changed(address, of_gradients(NORM, one_percent_off)) as wrong:
+    with changed(address, of_gradients(NORM, one_element)) as wrong:
         checked = check(tmp_path, wrong, "--bundle", str(path), only=("accuracy",))
     assert checked.exit_code == 130
     assert read(path).call.operator == NORM

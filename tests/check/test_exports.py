@@ -122,17 +122,6 @@ def test_a_call_that_fails_is_skipped_with_the_reason(address: str, tmp_path: Pa
     assert (row["Status"], row["Message"]) == ("SKIP", f"{PAD} two_around on 910B. {why}")
 
 
-def test_the_commands_to_paste_name_the_files(address: str, tmp_path: Path) -> None:
-    lines = export(tmp_path, address).output.splitlines()
-    folder = tmp_path / "exported"
-    (details,) = folder.glob("accuracy_checking_details_*.csv")
-    check_line, compare_line = (shlex.split(line) for line in lines if line.startswith("  msprobe "))
-    assert check_line == ["msprobe", "acc_check", "-api_info", str(folder / "dump.json"), "-o", str(folder / "gpu")]
-    theirs = str(folder / "gpu" / "accuracy_checking_details_*.csv")
-    assert compare_line[:6] == ["msprobe", "api_precision_compare", "-npu", str(details), "-gpu", theirs]
-    assert not any("refuses" in line for line in lines)
-
-
 def test_without_pytorch_bfloat16_has_its_rows_and_no_calls(tmp_path: Path, few: pytest.MonkeyPatch) -> None:
     def every_dtype(product: Product) -> Iterator[Any]:
         return first_cases(product, every_dtype=True)
@@ -217,15 +206,6 @@ def test_a_folder_that_cannot_be_used_is_refused(spoil: Callable[[Path], str], a
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_two_runs_are_never_mixed(address: str, tmp_path: Path) -> None:
-    export(tmp_path, address)
-    before = {each: each.stat().st_mtime_ns for each in tmp_path.rglob("*")}
-    again = export(tmp_path, address)
-    assert again.exit_code == 2
-    assert "is not empty, and two runs would be mixed; name a new folder" in again.output
-    assert {each: each.stat().st_mtime_ns for each in tmp_path.rglob("*")} == before
-
-
 def test_a_full_disk_ends_the_run_with_the_name_of_the_file(address: str, tmp_path: Path) -> None:
     with limited_files(2**14):
         result = CliRunner().invoke(program, ["check", address, "--quick", "--msprobe", str(tmp_path / "exported")])
@@ -235,13 +215,17 @@ def test_a_full_disk_ends_the_run_with_the_name_of_the_file(address: str, tmp_pa
     assert not (tmp_path / "exported" / "dump.json").exists()
 
 
-def test_a_path_that_msprobe_refuses_is_told(address: str, tmp_path: Path) -> None:
-    folder = tmp_path / "my gradients"
+@pytest.mark.parametrize(("name", "is_refused"), [("gradients", False), ("my gradients", True)])
+def test_the_commands_to_paste_name_the_files(address: str, tmp_path: Path, name: str, is_refused: bool) -> None:
+    folder = tmp_path / name
     result = CliRunner().invoke(program, ["check", address, "--quick", "--only", "accuracy", "--msprobe", str(folder)])
     assert result.exit_code == 0
-    assert f"msprobe refuses the path {folder}" in result.output
-    (line,) = (line for line in result.output.splitlines() if line.startswith("  msprobe acc_check "))
-    assert shlex.split(line)[3] == str(folder / "dump.json")
+    assert (f"msprobe refuses the path {folder}" in result.output) is is_refused
+    commands = [shlex.split(line) for line in result.output.splitlines() if line.startswith("  msprobe ")]
+    (details,) = folder.glob("accuracy_checking_details_*.csv")
+    theirs = str(folder / "gpu" / "accuracy_checking_details_*.csv")
+    assert commands[0] == ["msprobe", "acc_check", "-api_info", str(folder / "dump.json"), "-o", str(folder / "gpu")]
+    assert commands[1][:6] == ["msprobe", "api_precision_compare", "-npu", str(details), "-gpu", theirs]
 
 
 def test_without_the_check_of_accuracy_there_is_nothing_to_export(tmp_path: Path) -> None:

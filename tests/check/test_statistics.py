@@ -17,7 +17,7 @@ from tests.wrong_servers import Change, changed, of_gradients
 from tools.serving import Server, write_host_config
 
 OPERATOR = "batch_norm_backward"
-PRODUCTS = [Product.ATLAS_TRAINING, Product.ATLAS_A2, Product.ATLAS_A3, Product.ASCEND_950]
+PRODUCTS = [Product.ATLAS_A2, Product.ASCEND_950]
 
 
 def rows_of(checked: Checked) -> dict[str, tuple[str, str]]:

@@ -60,27 +60,6 @@ def test_failed_calls_are_shown_as_they_come_and_all_with_verbose() -> None:
     assert len(re.findall(r"^(?:passed|failed|noted|not judged) \S+ward$", lines, re.MULTILINE)) == 372
 
 
-def test_both_sides_are_named() -> None:
-    text = shown("sides")
-    assert "server: gradient of input.0" in text
-    assert "Training is wrong and the server right in 1 call, first Functional.relu.25.backward" in text
-    assert "The server is wrong and training right in 1 call, first Functional.relu.19.backward" in text
-
-
-def test_what_the_server_has_not_computed_is_counted_by_reason_before_the_verdict() -> None:
-    text = " ".join(shown("served").split())
-    assert in_order(
-        text,
-        "26 calls: 26 judged, 0 not judged",
-        "server: 3 of 13 backward calls",
-        "not computed: Functional.batch_norm 3, Functional.conv2d 3, ",
-        ": no operator computes it",
-        "not computed: Functional.linear 1: the server refuses the call",
-        "1 call judged on the server alone: training is not judged: a file is missing",
-        "No judged call is wrong: 26 passed",
-    )
-
-
 @pytest.mark.parametrize(
     ("case", "changed", "is_green"),
     [
@@ -120,10 +99,6 @@ def test_work_that_shows_no_calls_has_a_bar() -> None:
     assert list(display.each("abc", "other work")) == ["a", "b", "c"]
     assert "3/3" in file.getvalue()
     assert "other work" in file.getvalue()
-
-
-def test_calls_that_follow_from_wrong_ones_are_counted() -> None:
-    assert "the inputs of 9 are results of earlier wrong calls" in shown("followers")
 
 
 def test_markup_in_names_is_text() -> None:

@@ -72,24 +72,6 @@ def test_what_stays_local_is_logged_once(client: RecordingClient, caplog: pytest
     assert caplog.messages == ["max_pool2d stays local: the operator has no dilation"]
 
 
-def test_a_strict_block_refuses_what_would_stay_local(client: RecordingClient) -> None:
-    input = INPUT.clone().requires_grad_()
-    with aclgrad.torch.remote_backward(client, strict=True):
-        functional.max_pool2d(INPUT, 2, dilation=2)  # wants no gradient
-        functional.max_pool2d(input, 2).sum().backward()
-        with pytest.raises(
-            aclgrad.InvalidFieldError, match=r"max_pool2d.* would stay local: the operator has no dilation"
-        ):
-            functional.max_pool2d(input, 2, dilation=2)
-        with pytest.raises(aclgrad.InvalidFieldError, match=r"pad.*of Net would stay local: .* constant pads"):
-            Net()(input)
-        with pytest.raises(
-            aclgrad.InvalidFieldError, match=r"interpolate.*of Sequential.0 would stay local: .*bilinear"
-        ):
-            nn.Sequential(nn.Upsample(scale_factor=2, mode="bilinear"))(input)
-    assert client.called == ["max_pool2d_with_mask_backward"]
-
-
 def test_a_block_decorates_a_function(client: RecordingClient) -> None:
     remote = aclgrad.torch.remote_backward(client)
 
