@@ -4,6 +4,7 @@ import csv
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ import torch
 from click.testing import CliRunner
 
 from aclgrad.commands import program
+from tests.frameworks.msprobe_oracle import ask
 from tools.benchmarks import torchvision_kernel
 from tools.serving import Server
 
@@ -74,3 +76,13 @@ def acc_check(dump: Path, step: str) -> Path:
 
 def judged(details: Details) -> Details:
     return {name: row for name, row in details.items() if row["Status"] != "SKIP"}
+
+
+def compared(npu: Path, gpu: Path, folder: Path) -> dict[str, str]:
+    """Returns msprobe's verdicts on one side beside another, by the names of the gradients."""
+    (folder / "local").mkdir(parents=True)
+    shutil.copy(npu, folder / "details.csv")
+    shutil.copy(gpu, folder / "local" / "details.csv")
+    ask("compare", folder / "details.csv", folder / "compared")
+    (found,) = (folder / "compared").glob("*details*.csv")
+    return {name: row["比对结果"] for name, row in rows_of(found).items()}

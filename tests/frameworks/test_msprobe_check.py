@@ -2,7 +2,6 @@
 
 import csv
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from aclgrad.check import target
 from aclgrad.commands import program
 from aclgrad.operators.cases import TypedCase, first_cases
 from aclgrad.products import Product
-from tests.frameworks.msprobe_oracle import ask
+from tests.frameworks.replaying import compared
 from tools.serving import Server
 
 Verdicts = dict[str, str]
@@ -60,13 +59,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Sides:
     return Sides(folder, details_of(folder / "ours"), details_of(folder / "theirs"))
 
 
-def compared(npu: Path, gpu: Path, folder: Path) -> Verdicts:
-    """Returns the verdicts of api_precision_compare about gradients, by name."""
-    (folder / "local").mkdir(parents=True)
-    shutil.copy(npu, folder / "details.csv")
-    shutil.copy(gpu, folder / "local/details.csv")
-    ask("compare", folder / "details.csv", folder / "compared")
-    verdicts = column(details_of(folder / "compared"), "比对结果")
+def gradients(verdicts: Verdicts) -> Verdicts:
     return {name: verdict for name, verdict in verdicts.items() if ".backward." in name}
 
 
@@ -83,7 +76,7 @@ def test_acc_check_makes_every_call_of_the_dump(sides: Sides) -> None:
 
 
 def test_the_server_passes_beside_pytorch(sides: Sides, tmp_path: Path) -> None:
-    verdicts = compared(sides.ours, sides.theirs, tmp_path)
+    verdicts = gradients(compared(sides.ours, sides.theirs, tmp_path))
     dtypes, statuses = column(sides.ours, "DEVICE Dtype"), column(sides.ours, "Status")
     # msprobe compares no float64.
     judged = {name for name, status in statuses.items() if status != "SKIP" and dtypes[name] != "torch.float64"}
@@ -94,7 +87,7 @@ def test_the_server_passes_beside_pytorch(sides: Sides, tmp_path: Path) -> None:
 
 def test_pytorch_passes_beside_the_server(sides: Sides, tmp_path: Path) -> None:
     """In float32: its kernels on the CPU round halves after every addition, and the server only once."""
-    verdicts = compared(sides.theirs, sides.ours, tmp_path)
+    verdicts = gradients(compared(sides.theirs, sides.ours, tmp_path))
     dtypes, statuses = column(sides.theirs, "DEVICE Dtype"), column(sides.theirs, "Status")
     judged = {name for name in verdicts if statuses[name] != "SKIP" and dtypes[name] == "torch.float32"}
     assert len(judged) > 20

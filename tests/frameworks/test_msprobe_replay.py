@@ -1,6 +1,5 @@
 """`aclgrad replay` of dumps that the real msprobe makes, beside its own acc_check and its comparison of two sides."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,7 @@ import pytest
 
 import aclgrad
 from aclgrad.replay import command
-from tests.frameworks.msprobe_oracle import ask
-from tests.frameworks.replaying import acc_check, details_of, dump_steps, judged, judged_rows, replay, rows_of
+from tests.frameworks.replaying import acc_check, compared, details_of, dump_steps, judged, judged_rows, replay, rows_of
 from tools.serving import Server
 
 CONFIGS = {"tensor": {"task": "tensor", "tensor": {"scope": [], "list": [], "data_mode": ["all"]}}}
@@ -37,16 +35,6 @@ def dump(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def replayed(server: Server, dump: Path) -> Path:
     """The folder of a replay with the tables of PyTorch beside those of the server."""
     return replay(server, dump, dump.parent / "replayed")
-
-
-def compared(npu: Path, gpu: Path, folder: Path) -> dict[str, str]:
-    """Returns msprobe's verdicts on one side beside another, by the names of the gradients."""
-    (folder / "local").mkdir(parents=True)
-    shutil.copy(npu, folder / "details.csv")
-    shutil.copy(gpu, folder / "local" / "details.csv")
-    ask("compare", folder / "details.csv", folder / "compared")
-    (found,) = (folder / "compared").glob("*details*.csv")
-    return {name: row["比对结果"] for name, row in rows_of(found).items()}
 
 
 @pytest.mark.timeout(600)

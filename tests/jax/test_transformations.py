@@ -46,14 +46,6 @@ def test_nested_vmaps_over_images_and_boxes_make_one_call(
         np.testing.assert_allclose(found[first, second], alone, rtol=1e-5, atol=1e-6)
 
 
-def test_vmap_over_unbatched_images(client: aclgrad.Client, calls: list[str]) -> None:
-    input = images()
-    gradient = jax.grad(partial(squares, client, "max_pool2d"))
-    mapped = np.asarray(jax.vmap(jax.vmap(lambda x: gradient(x, 2)))(input[:, None])[:, 0])
-    assert len(calls) == 1
-    np.testing.assert_array_equal(mapped, gradient(input, 2))
-
-
 @pytest.mark.parametrize(
     ("name", "input", "others", "options"),
     [
@@ -107,23 +99,6 @@ def test_more_calls_at_once_than_jax_has_threads(client: aclgrad.Client, calls: 
         for found in threads.map(lambda _: np.asarray(gradient(input)), range(32)):
             np.testing.assert_array_equal(found, expected)
     assert len(calls) == 33
-
-
-def test_shard_map_sums_the_gradients_of_what_is_shared(client: aclgrad.Client, mesh: Mesh) -> None:
-    """The images are on every device, a box on each."""
-    input = images()
-    loss = partial(squares, client, "roi_align")
-
-    def shared(x: Any) -> Any:
-        each = jax.shard_map(
-            lambda x, boxes: jax.lax.psum(loss(x, boxes, 2), "card"),
-            mesh=mesh,
-            in_specs=(Spec(), Spec("card")),
-            out_specs=Spec(),
-        )
-        return each(x, BOXES)
-
-    np.testing.assert_allclose(jax.grad(shared)(input), jax.grad(loss)(input, BOXES, 2), rtol=1e-5, atol=1e-6)
 
 
 def test_jit_of_sharded_arrays_gathers_them(client: aclgrad.Client, calls: list[str], mesh: Mesh) -> None:

@@ -1,4 +1,4 @@
-"""Twenty small networks with a loss, as people train them: each is a function that makes a step."""
+"""Small networks with a loss, as people train them: each is a function that makes a step."""
 
 import math
 from collections.abc import Callable
@@ -81,30 +81,16 @@ class WrittenOut(nn.Module):
         return output
 
 
-class Autoencoder(nn.Module):
+class UNet(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.inner, self.outer = nn.Linear(12, 8), nn.Linear(4, 12)
-
-    def forward(self, input: Tensor) -> Tensor:
-        mean, log = self.inner(input).chunk(2, -1)
-        output = self.outer(mean + (0.5 * log).exp() * torch.randn(mean.shape)).sigmoid()
-        divergence = -0.5 * (1 + log - mean.pow(2) - log.exp()).sum(1).mean()
-        loss: Tensor = functional.binary_cross_entropy(output, input.sigmoid()) + divergence
-        return loss
-
-
-class UNet(nn.Module):
-    def __init__(self, mode: str) -> None:
-        super().__init__()
-        self.mode = mode
         self.down, self.middle = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 4, 3, padding=1)
         self.norm, self.classes = nn.BatchNorm2d(4), nn.Conv2d(8, 3, 1)
 
     def forward(self, input: Tensor) -> Tensor:
         first = functional.relu(self.norm(self.down(input)), inplace=True)
         second = self.middle(functional.max_pool2d(first, 2))
-        wide = functional.interpolate(second, scale_factor=2, mode=self.mode)
+        wide = functional.interpolate(second, scale_factor=2, mode="bilinear")
         classes: Tensor = self.classes(torch.cat([first, wide], 1))
         return classes
 
@@ -157,21 +143,6 @@ def speech() -> Step:
     return step
 
 
-def critic() -> Step:
-    model = nn.Sequential(nn.Conv2d(1, 4, 4, 2, 1), nn.LeakyReLU(0.2), nn.Conv2d(4, 1, 4), nn.Flatten())
-    return lambda: functional.binary_cross_entropy_with_logits(model(torch.randn(2, 1, 8, 8)), torch.ones(2, 1))
-
-
-def similar() -> Step:
-    model = nn.Sequential(nn.Linear(6, 8), nn.PReLU(), nn.Linear(8, 4))
-
-    def step() -> Tensor:
-        first, second = (functional.normalize(model(torch.randn(3, 6))) for _ in range(2))
-        return -(first * second).sum(-1).log_softmax(0).mean()
-
-    return step
-
-
 def volumes() -> nn.Module:
     return nn.Sequential(
         nn.Conv3d(1, 2, 3), nn.InstanceNorm3d(2), nn.ReLU6(), nn.MaxPool3d(2), nn.Conv3d(2, 2, 2),
@@ -200,30 +171,23 @@ def diffusion() -> nn.Module:
     return nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), Residual(body), nn.ConvTranspose2d(4, 3, 2, 2))
 
 
-def encoder(dropout: float = 0.0) -> nn.Module:
-    return nn.TransformerEncoderLayer(8, 2, 16, dropout, functional.gelu, batch_first=True)
+def encoder() -> nn.Module:
+    return nn.TransformerEncoderLayer(8, 2, 16, 0.2, functional.gelu, batch_first=True)
 
 
 NETWORKS: Final[dict[str, Callable[[], Step]]] = {
-    "perceptron": lambda: classified(nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)), 6),
     "residual": lambda: classified(residual(), 3, 10, 10),
     "mobile": lambda: classified(mobile(), 3, 8, 8),
-    "u_net_nearest": lambda: regressed(UNet("nearest"), 2, 3, 8, 8),
-    "u_net_bilinear": lambda: regressed(UNet("bilinear"), 2, 3, 8, 8),
+    "u_net": lambda: regressed(UNet(), 2, 3, 8, 8),
     "diffusion": lambda: regressed(diffusion(), 2, 3, 8, 8),
     "volumes": lambda: classified(volumes(), 1, 9, 9, 9),
-    "critic": critic,
     "speech": speech,
-    "similar": similar,
-    "autoencoder": lambda: (lambda model: lambda: model(torch.rand(3, 12)))(Autoencoder()),
     "graph": lambda: (lambda model: lambda: functional.cross_entropy(model(torch.randn(3, 4)), CLASSES))(Graph()),
     "encoder": lambda: regressed(encoder(), 2, 5, 8),
-    "encoder_dropout": lambda: regressed(encoder(0.2), 2, 5, 8),
     "attention": lambda: regressed(nn.Sequential(nn.LayerNorm(8), WrittenOut()), 2, 5, 8),
     "llama": lambda: regressed(nn.Sequential(Llama(), Llama()), 2, 5, 16),
     "lstm": lambda: sequences(nn.LSTM(8, 8)),
     "gru": lambda: sequences(nn.GRU(8, 8)),
-    "rnn": lambda: sequences(nn.RNN(8, 8)),
     "unpooled": lambda: regressed(
         nn.Sequential(nn.Conv1d(2, 4, 3), nn.MaxPool1d(2), nn.ELU(), nn.Conv1d(4, 2, 1)), 2, 2, 9
     ),

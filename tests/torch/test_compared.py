@@ -94,7 +94,7 @@ def test_a_step_keeps_its_own_gradients_and_state_bit_by_bit(client: RecordingCl
     ]
 
 
-@pytest.mark.parametrize(("factor", "index"), [(1.01, ...), (-1.0, ...), (np.nan, (1, 2, 3, 4)), (1.5, (1, 2, 3, 4))])
+@pytest.mark.parametrize(("factor", "index"), [(1.01, ...), (np.nan, (1, 2, 3, 4))])
 def test_a_wrong_gradient_is_found_named_and_located(
     wrong: WrongClient, factor: float, index: object, tmp_path: Path
 ) -> None:

@@ -68,7 +68,11 @@ def step_of(name: str) -> Step:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_remote_and_local_calls_are_all_that_autograd_runs(client: RecordingClient, name: str) -> None:
+def test_calls_are_all_that_autograd_runs_and_operations_those_of_pytorch(client: RecordingClient, name: str) -> None:
+    with FlopCounterMode(display=False, custom_mapping=ATTENTION) as counter:
+        loss = step_of(name)()
+        forward = counter.get_total_flops()
+        loss.backward()
     step = step_of(name)
     with aclgrad.torch.remote_backward(client) as remote:
         loss = step()
@@ -76,16 +80,6 @@ def test_remote_and_local_calls_are_all_that_autograd_runs(client: RecordingClie
     sums = Counter(place.whose for place in remote.account.calls.elements())
     assert sums["remote"] == len(client.called)
     assert sums["remote"] + sums["local"] + remote.account.arithmetic == counted(step_of(name)())
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-def test_floating_point_operations_are_those_of_pytorch(client: RecordingClient, name: str) -> None:
-    with FlopCounterMode(display=False, custom_mapping=ATTENTION) as counter:
-        loss = step_of(name)()
-        forward = counter.get_total_flops()
-        loss.backward()
-    with aclgrad.torch.remote_backward(client) as remote:
-        loss = step_of(name)()
     assert remote.account.flops.total() == counter.get_total_flops() - forward
 
 

@@ -1,10 +1,15 @@
-"""Indices of equal elements: any of them is right, and none that does not exist."""
+"""Equal elements: any of their indices is right, and each may get the gradient, but for one that does not exist."""
+
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from aclgrad.judge.ties import are_ties
+from tests.torch.recording import Recording
+from tests.torch.running import judge
 
 SAME = torch.ones(9)
 ROWS = torch.ones(3, 3)
@@ -61,7 +66,24 @@ def test_the_largest_elements_may_be_any_of_equal_ones_but_not_one_twice() -> No
 @pytest.mark.parametrize(("found", "is_right"), [(15, True), (16, False), (-1, False)])
 def test_the_index_of_a_pool_is_in_its_plane(found: int, *, is_right: bool) -> None:
     image = torch.ones(2, 3, 4, 4)
-    indices = torch.nn.functional.max_pool2d(image, 2, return_indices=True)[1]
+    indices = functional.max_pool2d(image, 2, return_indices=True)[1]
     other = indices.clone()
     other[1, 2, 1, 1] = found
     assert are_ties("max_pool2d", image, other, indices) is is_right
+
+
+@pytest.mark.parametrize(("factor", "exit_code"), [(1, 0), (1.01, 1)])
+def test_the_gradient_of_a_pool_may_be_at_any_of_equal_maxima(tmp_path: Path, factor: float, exit_code: int) -> None:
+    torch.manual_seed(2)
+    recording, x = Recording(tmp_path / "dump"), (torch.randn(2, 3, 8, 8) - 1.0).relu().requires_grad_()
+    given = torch.randn(2, 3, 4, 4)
+    recording.call("Functional.max_pool2d", x, 2).backward(given)
+    dump = recording.write()
+    path = tmp_path / "dump" / "dump_tensor_data" / "Functional.max_pool2d.0.backward.output.0.pt"
+    # The last of equal maxima in each window is the first of the reversed planes.
+    reversed_x = x.detach().flip(-1, -2).requires_grad_()
+    functional.max_pool2d(reversed_x, 2).backward(given.flip(-1, -2))
+    other = reversed_x.grad.flip(-1, -2)
+    assert not torch.equal(other, torch.load(path, weights_only=True))
+    torch.save((other * factor).contiguous(), path)
+    assert judge(dump, tmp_path / "out").exit_code == exit_code
