@@ -118,26 +118,6 @@ def test_a_compiled_model_updates_them(client: RecordingClient, training: bool) 
     torch.testing.assert_close(found[0].weight.grad, expected[0].weight.grad, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("input", "options"),
-    [
-        (INPUT, {"running_mean": torch.zeros(5), "running_var": torch.ones(5)}),
-        (INPUT, {"running_mean": None, "running_var": None}),
-        (INPUT, {"running_mean": None, "running_var": None, "weight": torch.ones(4), "training": True}),
-        (INPUT[:1, :, 0, 0], {"running_mean": None, "running_var": None, "training": True}),
-    ],
-)
-def test_what_pytorch_refuses_is_refused_in_its_words(client: RecordingClient, input: Tensor, options: Any) -> None:
-    leaf = input.clone().requires_grad_()
-    with pytest.raises((RuntimeError, ValueError)) as expected:
-        functional.batch_norm(leaf, **options)
-    with aclgrad.torch.remote_backward(client), pytest.raises(expected.type) as caught:
-        functional.batch_norm(leaf, **options)
-    assert str(caught.value) == str(expected.value)
-    with pytest.raises((aclgrad.InvalidFieldError, ValueError)):
-        aclgrad.torch.batch_norm(leaf, **options, client=client)
-
-
 @pytest.mark.parametrize("eps", [1e-7, 2e-5, 3e-5, 1e-5])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_dead_channel_of_half_precision_has_its_gradient(

@@ -76,19 +76,6 @@ def test_a_block_left_by_an_exception_is_closed(client: RecordingClient) -> None
     assert client.called == []
 
 
-def test_the_inner_of_two_blocks_has_the_gradients(client: RecordingClient, server: Server) -> None:
-    input = INPUT.clone().requires_grad_()
-    with (
-        RecordingClient(server.address) as other,
-        aclgrad.torch.remote_backward(client) as outer,
-        aclgrad.torch.remote_backward(other) as inner,
-    ):
-        loss = functional.max_pool2d(input, 2).sum()
-        loss.backward()
-    assert (client.called, other.called) == ([], ["max_pool2d_with_mask_backward"])
-    assert (outer.account.calls.total(), inner.account.calls.total()) == (0, 1)
-
-
 def test_a_hook_that_raises_leaves_the_gradients_of_before(client: RecordingClient) -> None:
     network = Net()
 

@@ -20,6 +20,7 @@ from tests.msprobe.writing import DUMPS, written
 
 from .dumped import call, dump_of, info, made, tensors, values_of
 
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 OF_FILES: dict[str, Callable[..., Any]] = {
     "Functional.avg_pool2d.0": functional.avg_pool2d,
     "Functional.pad.1": functional.pad,
@@ -151,38 +152,31 @@ def test_the_users_generator_stays_as_it_is() -> None:
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def expected(shape: tuple[int, ...], dtype: torch.dtype, low: float, high: float) -> Tensor:
-    """Returns acc_check's formula, drawn by PyTorch's own generator."""
-    tensor = torch.rand(shape, dtype=dtype) * (high - low) + low
-    tensor.view(-1)[0], tensor.view(-1)[-1] = low, high
-    return tensor
+def random(dtype: torch.dtype, *shape: int) -> Tensor:
+    """Returns acc_check's formula, drawn by PyTorch's own generator, between -0.3 and 2.7 or 3 and 9."""
+    if dtype is torch.bool:
+        return torch.randint(0, 2, shape) > 0
+    low, high = (-0.3, 2.7) if dtype.is_floating_point else (3, 9)
+    if dtype.is_floating_point:
+        drawn = torch.rand(shape, dtype=dtype) * (high - low) + low
+    else:
+        drawn = torch.randint(low, high + 1, shape, dtype=dtype)
+    drawn.view(-1)[0], drawn.view(-1)[-1] = low, high
+    return drawn
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
-def test_floats_are_drawn_between_their_ends(tmp_path: Path, dtype: torch.dtype) -> None:
-    values = made(dump_of(tmp_path, call(info(dtype=str(dtype), shape=[5, 7], Min=-0.3, Max=2.7))))
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.int32, torch.uint8, torch.bool], ids=str)
+def test_numbers_are_drawn_between_their_ends(tmp_path: Path, dtype: torch.dtype) -> None:
+    ends = {"Min": -0.3, "Max": 2.7} if dtype in FLOATS else {"Min": 3.0, "Max": 9}
+    ends = {"Min": False, "Max": True} if dtype is torch.bool else ends
+    values = made(dump_of(tmp_path, call(info(dtype=str(dtype), shape=[5, 7], **ends))))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1234)
-        assert torch.equal(values.args[0], expected((5, 7), dtype, -0.3, 2.7))
-        assert torch.equal(values.grad_output, expected((2, 3), torch.float32, -1.0, 1.0))
-
-
-@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
-def test_integers_are_drawn_between_their_ends(tmp_path: Path, dtype: torch.dtype) -> None:
-    values = made(dump_of(tmp_path, call(info(dtype=str(dtype), shape=[100], Min=3.0, Max=9))))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1234)
-        drawn = torch.randint(3, 10, (100,), dtype=dtype)
-    drawn[0], drawn[-1] = 3, 9
-    assert torch.equal(values.args[0], drawn)
-    assert not values.args[0].requires_grad
-
-
-def test_truth_values_are_drawn_as_integers(tmp_path: Path) -> None:
-    values = made(dump_of(tmp_path, call(info(dtype="torch.bool", shape=[100], Min=False, Max=True))))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1234)
-        assert torch.equal(values.args[0], torch.randint(0, 2, (100,)) > 0)
+        assert torch.equal(values.args[0], random(dtype, 5, 7))
+        given = torch.rand(2, 3) * 2.0 - 1.0
+        given.view(-1)[0], given.view(-1)[-1] = -1.0, 1.0
+        assert torch.equal(values.grad_output, given)
+    assert values.args[0].requires_grad == (dtype in FLOATS)
 
 
 NAN, INF = math.nan, math.inf

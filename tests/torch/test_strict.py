@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
 
 import aclgrad
 import aclgrad.torch
@@ -186,18 +185,6 @@ def test_a_graph_counts_for_the_block_that_saw_it_being_made(client: RecordingCl
             functional.max_pool2d(hidden, 2).sum().backward()
     assert first.account.calls == {Place("conv2d", "Conv2d", "there is no operator for conv2d"): 1}
     assert second.account.calls == {Place("max_pool2d", "", None): 1}
-
-
-@pytest.mark.parametrize("is_reentrant", [True, False])
-def test_a_checkpoint_counts_once(client: RecordingClient, *, is_reentrant: bool) -> None:
-    network = nn.Sequential(nn.Conv2d(3, 3, 3), nn.MaxPool2d(2))
-    with aclgrad.torch.remote_backward(client) as remote:
-        checkpoint(network, IMAGES.clone().requires_grad_(), use_reentrant=is_reentrant).sum().backward()
-    assert remote.account.calls == {
-        Place("conv2d", "Sequential.0", "there is no operator for conv2d"): 1,
-        Place("max_pool2d", "Sequential.1", None): 1,
-    }
-    assert remote.account.arithmetic == 1
 
 
 def test_views_of_pytorch_are_no_calls() -> None:

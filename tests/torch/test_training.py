@@ -160,20 +160,3 @@ def test_a_model(client: RecordingClient, name: str) -> None:
     assert sum(expected[-5:]) < 0.8 * sum(expected[:5])
     assert Counter(client.called) == per_step(STEPS, *operators)
     assert {place.function for place in block.account.calls if place.whose == "local"} == local
-
-
-def test_attention_of_pytorch_stays_local_and_is_told(client: RecordingClient) -> None:
-    """Its softmax is within a function of PyTorch, which a block sees as one."""
-    attention, tokens = nn.MultiheadAttention(WIDTH, 2), torch.randn(5, 4, WIDTH)
-    with aclgrad.torch.remote_backward(client) as block:
-        attention(tokens, tokens, tokens)[0].sum().backward()
-    assert [(place.function, place.whose) for place in block.account.calls] == [
-        ("multi_head_attention_forward", "local")
-    ]
-    assert client.called == []
-    strict = aclgrad.torch.remote_backward(client, strict=True)
-    with (
-        strict,
-        pytest.raises(aclgrad.InvalidFieldError, match="multi_head_attention_forward of MultiheadAttention would stay"),
-    ):
-        attention(tokens, tokens, tokens)[0].sum().backward()
