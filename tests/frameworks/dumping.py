@@ -103,8 +103,10 @@ def odd_calls() -> Step:
 
 
 def _of_row(call: Call, leaves: list[Any]) -> Tensor:
-    """The function is looked up when it is called: msprobe wraps it when it starts."""
-    return call.bound()(*leaves)
+    """Calls a function that is looked up now: msprobe wraps it when it starts, and wants tensors by position."""
+    first, *others = leaves
+    named = dict(zip(call.tensors[1:], others, strict=True))
+    return getattr(functional, call.function)(first, *call.args, **named, **call.options)
 
 
 def _call(module: Any, name: str, *args: Any, **options: Any) -> Tensor:
