@@ -76,8 +76,14 @@ class BlockingDevice:
         self.released: list[int] = []
         """The tickets of releases that were not drained yet."""
 
+    def submit(self, plan: CallPlan, contents: Sequence[Any], timeout_s: float = TIMEOUT_S, **options: Any) -> int:
+        """Returns the ticket of a call, for `waiting`."""
+        ticket = self.waiting.new_ticket()
+        self.native.submit(ticket, plan, contents, deadline(timeout_s), **options)
+        return ticket
+
     def execute(self, plan: CallPlan, contents: Sequence[Any], timeout_s: float = TIMEOUT_S) -> bytes:
-        reply: bytes = self.waiting.call(self.native.submit, plan, contents, deadline(timeout_s))
+        reply: bytes = self.waiting.result(self.submit(plan, contents, timeout_s))
         return reply
 
     def execute_into(

@@ -1,14 +1,13 @@
-"""The host library, opened once for each file of tests, and processes for what needs its own."""
+"""The host library, opened once for each file of tests."""
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 import aclgrad_native
 from tests import sanitizers
 from tests.native.blocking import BlockingDevice
-from tests.native.forks import Forks
 from tools.strict import strict_backend
 
 
@@ -28,11 +27,3 @@ def device(library: aclgrad_native.AclLibrary) -> BlockingDevice:
 def built() -> sanitizers.Build:
     """The C++ programs and libraries of these tests."""
     return sanitizers.build()
-
-
-@pytest.fixture(scope="session")
-def run_program(built: sanitizers.Build) -> Iterator[Callable[..., list[str]]]:
-    """Runs a program for `forked` in its own process, on a library with these settings; returns the lines it prints."""
-    forks = Forks()
-    yield forks.run
-    forks.close()

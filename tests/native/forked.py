@@ -1,46 +1,47 @@
-"""The process of tests/native/forks.py: it has imported what its programs need, and runs each in a fork.
-
-A program finds here what it needs, and the words of its own in `arguments`.
-"""
-
-# ruff: noqa: F401 - the programs use these names
+"""What tests find in the forks of tests/native/forks.py, and the process that forks: it has imported what they need."""
 
 import ctypes
 import faulthandler
 import gc
-import json
+import importlib
 import os
-import resource
+import pickle
 import signal
 import sys
-import tempfile
-import threading
-import time
-import weakref
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import aclgrad_native
-from aclgrad import reference
 from aclgrad_native import AclError
-from tests.native import test_checked_calls, test_execute_all, test_staging
-from tests.native.blocking import BlockingDevice, deadline
-from tests.native.pooling import plan, pool
+from tests.native import forked, unwritten_outputs  # noqa: F401 - the second is for its tests
+from tests.native.blocking import BlockingDevice
+from tests.native.pooling import SYMBOL, plan
 from tests.native.shims import STEERED, open_with
-from tools.calling import wait_until
 from tools.strict import strict_backend
 
 TIMEOUT_S = 60
-steer = ctypes.CDLL(str(STEERED))
-"""What makes the functions of a steered library fail or hang: see libraries/steered.cpp."""
-call = plan((1, 1, 1), (1, 2, 2))
-contents = [b"grad", None]
-arguments: list[Any] = []
+LAUNCH = SYMBOL.encode()
+"""The function that hangs or fails for a kernel of `CALL`."""
+CALL = plan((1, 1, 1), (1, 2, 2))
+CONTENTS = [b"grad", None]
+KERNEL_WAIT = "aclrtSynchronizeStream"
 config: str | None = None
 """The file for aclInit, if the test has settings."""
+
+
+class _Steering:
+    """What makes the functions of a steered library fail or hang: see libraries/steered.cpp."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(ctypes.CDLL(str(STEERED)), name)
+
+
+steer = _Steering()
+
+
+def hang(count: int = 1, duration_ms: int = 500, at: int = 1) -> dict[str, Any]:
+    """A fault: kernels take so long."""
+    return {"kind": "hang", "at": at, "count": count, "duration_ms": duration_ms}
 
 
 def open_library(*, steered: bool = False) -> aclgrad_native.AclLibrary:
@@ -61,33 +62,46 @@ def outcome(method: Callable[..., Any], *arguments: Any) -> Any:
         return f"{error.fault} {error.call}"
 
 
-def next_request() -> Any:
-    """Returns the next program in a fork, and None in this process at its end."""
-    for line in sys.stdin:
+def fault_of(method: Callable[..., Any], *arguments: Any) -> Any:
+    """Returns the result, or the kind of the error and its code."""
+    try:
+        return method(*arguments)
+    except AclError as error:
+        return f"{error.fault} {error.code}"
+
+
+def _next_request() -> Any:
+    """Returns the next test in a fork, and None in this process at its end."""
+    while sys.stdin.buffer.peek(1):
+        request = pickle.load(sys.stdin.buffer)
         pid = os.fork()
         if pid == 0:
-            return json.loads(line)
+            return request
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
     return None
 
 
-def redirect(descriptor: int, path: str) -> None:
+def _redirect(descriptor: int, path: str) -> None:
     file = os.open(path, os.O_RDWR | os.O_CREAT)
     os.dup2(file, descriptor)
     os.close(file)
 
 
-if __name__ == "__main__":
+def _serve() -> None:
     gc.collect()
     gc.freeze()
-    request = next_request()
-    if request:
-        gc.unfreeze()
-        for descriptor, path in enumerate((os.devnull, request["output"], request["errors"])):
-            redirect(descriptor, path)
-        # The second is for an interpreter that does not end.
-        faulthandler.dump_traceback_later(TIMEOUT_S, exit=True)
-        signal.alarm(TIMEOUT_S + 5)
-        arguments, config = request["arguments"], request["config"]
-        # In the module's own names, which the interpreter forgets at its end like those of any program.
-        exec(compile(request["program"], "<program>", "exec"))
+    request = _next_request()
+    if request is None:
+        return
+    gc.unfreeze()
+    module, name, arguments, forked.config, errors = request
+    for descriptor, path in enumerate((os.devnull, os.devnull, errors)):
+        _redirect(descriptor, path)
+    # The second is for an interpreter that does not end.
+    faulthandler.dump_traceback_later(TIMEOUT_S, exit=True)
+    signal.alarm(TIMEOUT_S + 5)
+    getattr(importlib.import_module(module), name).__wrapped__(**arguments)
+
+
+if __name__ == "__main__":
+    _serve()

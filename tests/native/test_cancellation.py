@@ -1,115 +1,83 @@
 """Cancelled calls, and calls past their deadline, do not begin."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from aclgrad_native import AclError, IndexCheck
+from tools.calling import wait_until
 
-from .blocking import BlockingDevice
+from .blocking import BlockingDevice, deadline
+from .forked import CALL, CONTENTS, KERNEL_WAIT, hang, open_device, outcome
+from .forks import in_fork
 from .pooling import FLOAT32, plan, pool
 
 TIMEOUT_CODE = 507046
 ONE = np.ones((1, 1, 1), np.float32)
-SLOW: dict[str, Any] = {"kind": "hang", "at": 1, "duration_ms": 500}
-"""The first kernel takes half a second."""
-START = """
-device = open_device(stream_limit=arguments[0])
-waiting = device.waiting
-def wait_until_leased(count):
+BATCH = [(CALL, CONTENTS, b"")]
+
+
+def wait_until_leased(device: BlockingDevice, count: int) -> None:
     wait_until(lambda: device.state().leased_stream_count == count)
-"""
 
 
-@pytest.fixture
-def run(run_program: Callable[..., list[str]]) -> Callable[..., list[str]]:
-    def run(program: str, stream_limit: int, fault: dict[str, Any] = SLOW, **host: Any) -> list[str]:
-        return run_program(START + program, stream_limit, faults=[fault], **host)
-
-    return run
-
-
-BEFORE = """
-tickets = [waiting.new_ticket() for _ in range(3)]
-first = device.native.submit(tickets[0], call, contents, deadline(60))
-wait_until_leased(1)
-device.native.submit(tickets[1], call, contents, deadline(60)).cancel()
-device.native.submit_batch(tickets[2], [(call, contents, b"")] * 2, deadline(60)).cancel()
-first.cancel()
-print(len(waiting.result(tickets[0])))
-error = waiting.end(tickets[1])
-print(error.code, error.call, error.detail)
-print([error.code for error in waiting.result(tickets[2])[1]])
-"""
-
-
-def test_a_call_that_is_cancelled_before_it_begins(run: Callable[..., list[str]]) -> None:
+@in_fork(faults=[hang()])
+def test_a_call_that_is_cancelled_before_it_begins() -> None:
     """One that has begun goes on."""
-    late = f"{TIMEOUT_CODE} the call its client has gone"
-    assert run(BEFORE, 1) == ["16", late, str([TIMEOUT_CODE] * 2)]
+    device = open_device(stream_limit=1)
+    tickets = [device.waiting.new_ticket() for _ in range(3)]
+    first = device.native.submit(tickets[0], CALL, CONTENTS, deadline(60))
+    wait_until_leased(device, 1)
+    device.native.submit(tickets[1], CALL, CONTENTS, deadline(60)).cancel()
+    device.native.submit_batch(tickets[2], BATCH * 2, deadline(60)).cancel()
+    first.cancel()
+    assert len(device.waiting.result(tickets[0])) == 16
+    error = device.waiting.end(tickets[1])
+    assert (error.code, error.call, error.detail) == (TIMEOUT_CODE, "the call", "its client has gone")
+    assert [each.code for each in device.waiting.result(tickets[2])[1]] == [TIMEOUT_CODE] * 2
 
 
-BETWEEN = """
-ticket = waiting.new_ticket()
-cancellation = device.native.submit_batch(ticket, [(call, contents, b"")] * 6, deadline(60))
-wait_until_leased(2)
-cancellation.cancel()
-reply, errors = waiting.result(ticket)
-print([error and error.code for error in errors])
-device.assert_idle()
-"""
-
-
-def test_a_batch_that_is_cancelled_between_its_calls(run: Callable[..., list[str]]) -> None:
+@in_fork(faults=[hang()])
+def test_a_batch_that_is_cancelled_between_its_calls() -> None:
     """The calls that have the two streams go on."""
-    assert run(BETWEEN, 2) == [str([None] * 2 + [TIMEOUT_CODE] * 4)]
+    device = open_device()
+    ticket = device.waiting.new_ticket()
+    cancellation = device.native.submit_batch(ticket, BATCH * 6, deadline(60))
+    wait_until_leased(device, 2)
+    cancellation.cancel()
+    _, errors = device.waiting.result(ticket)
+    assert [error and error.code for error in errors] == [None] * 2 + [TIMEOUT_CODE] * 4
+    device.assert_idle()
 
 
-LATE_BATCH = """
-ticket = waiting.new_ticket()
-device.native.submit_batch(ticket, [(call, contents, b"")] * 6, deadline(0.2))
-reply, errors = waiting.result(ticket)
-print([error and (error.code, error.call) for error in errors])
-"""
-
-
-def test_a_batch_begins_no_call_after_its_deadline(run: Callable[..., list[str]]) -> None:
+@in_fork(faults=[hang()])
+def test_a_batch_begins_no_call_after_its_deadline() -> None:
     """The first is late itself; those that waited for a stream are not begun."""
-    (line,) = run(LATE_BATCH, 2)
-    assert line.startswith(f"[({TIMEOUT_CODE}, 'aclrtSynchronizeStream'), ")
-    assert line.count(f"({TIMEOUT_CODE}, 'the batch')") == 4
+    _, errors = open_device().execute_all(BATCH * 6, 0.2)
+    ends = [(error.code, error.call) if isinstance(error, AclError) else error for error in errors]
+    assert ends[0] == (TIMEOUT_CODE, KERNEL_WAIT)
+    assert ends.count((TIMEOUT_CODE, "the batch")) == 4
 
 
-WITHOUT_STREAM = """
-for _ in range(2):
-    print(outcome(device.execute, call, contents, 0.1))
-"""
-
-
-def test_a_call_that_gets_no_stream_does_not_begin(run: Callable[..., list[str]]) -> None:
+@in_fork(faults=[hang()])
+def test_a_call_that_gets_no_stream_does_not_begin() -> None:
     """The abandoned first one keeps the only stream."""
-    assert run(WITHOUT_STREAM, 1) == ["timeout aclrtSynchronizeStream", "not_begun the wait for a stream"]
+    device = open_device(stream_limit=1)
+    for end in (f"timeout {KERNEL_WAIT}", "not_begun the wait for a stream"):
+        assert outcome(device.execute, CALL, CONTENTS, 0.1) == end
 
 
-LATE_INPUT = """
-shape = (1, 1, 2 << 20)
-try:
-    device.execute(plan(shape, shape), [bytes(8 << 20), None], 0.1)
-except AclError as error:
-    print(error.fault, error.detail)
-print(device.state().abandoned_count)
-device.assert_idle()
-"""
-
-
-def test_a_kernel_does_not_begin_after_the_deadline(run: Callable[..., list[str]]) -> None:
+@in_fork(host_pointers=False, faults=[{"kind": "slow_copy", "at": 1, "duration_ms": 300}])
+def test_a_kernel_does_not_begin_after_the_deadline() -> None:
     """The copy of its input, which is too large for pinned memory, takes too long."""
-    slow = {"kind": "slow_copy", "at": 1, "duration_ms": 300}
-    late = "not_begun its deadline passed before its kernel began"
-    assert run(LATE_INPUT, 1, slow, host_pointers=False) == [late, "0"]
+    device, shape = open_device(stream_limit=1), (1, 1, 2 << 20)
+    with pytest.raises(AclError, match="its deadline passed before its kernel began") as caught:
+        device.execute(plan(shape, shape), [bytes(8 << 20), None], 0.1)
+    assert caught.value.fault == "not_begun"
+    assert device.state().abandoned_count == 0
+    device.assert_idle()
 
 
 def checked(bound: int) -> Any:
@@ -129,7 +97,7 @@ def test_a_call_whose_deadline_passed_before_it_begins(device: BlockingDevice, t
     assert [getattr(error, "code", error) for error in errors] == [TIMEOUT_CODE] * 3
     (target,) = device.stage(16)
     with pytest.raises(AclError, match="deadline"):
-        device.execute_into(plan((1, 1, 1), (1, 2, 2)), [b"grad", None], target, timeout_s)
+        device.execute_into(CALL, CONTENTS, target, timeout_s)
     device.native.check_steps()
 
 
@@ -144,7 +112,7 @@ def test_a_deadline_may_be_as_far_as_it_likes(device: BlockingDevice, timeout_s:
 
 def test_a_call_that_has_ended_is_cancelled_without_effect(device: BlockingDevice) -> None:
     ticket = device.waiting.new_ticket()
-    cancellation = device.native.submit(ticket, plan((1, 1, 1), (1, 2, 2)), [b"grad", None], 1e9)
+    cancellation = device.native.submit(ticket, CALL, CONTENTS, 1e9)
     assert len(device.waiting.result(ticket)) == 16
     cancellation.cancel()
     cancellation.cancel()

@@ -1,206 +1,234 @@
 """Devices that close while there is work: every ticket is returned once, nothing leaks, and there is no deadlock."""
 
-from collections.abc import Callable
+import gc
+import resource
+import threading
+import time
+import weakref
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+from aclgrad_native import AclError
+from tools.calling import wait_until
+
+from .blocking import BlockingDevice, BlockingTensor, deadline
+from .forked import CALL, CONTENTS, KERNEL_WAIT, LAUNCH, hang, open_device, open_library, outcome, steer
+from .forks import in_fork
+from .pooling import plan, pool
 
 pytestmark = pytest.mark.once
 
-START = """
-device = open_device(steered=True, stream_limit=1, copy_threads=1)
-waiting = device.waiting
-"""
+LEFT: dict[str, Any] = {}
+"""What the interpreter forgets at its end."""
 
 
-@pytest.fixture
-def run(run_program: Callable[..., list[str]]) -> Callable[..., list[str]]:
-    """Runs a program on a device with one stream and one thread that copies; returns the lines that it prints."""
-    return lambda program, **host: run_program(START + program, **host)
+def open_narrow() -> BlockingDevice:
+    """Returns a device with one stream and one thread that copies."""
+    return open_device(steered=True, stream_limit=1, copy_threads=1)
 
 
-SLOW: list[dict[str, Any]] = [{"kind": "hang", "at": 1, "duration_ms": 500}]
-"""The first kernel takes half a second."""
-
-LEFT = """
 class Content(np.ndarray):
-    pass
-seen = []
-tickets = [waiting.new_ticket() for _ in range(8)]
-for ticket in tickets[:6]:
-    data = np.ones((1, 1, 1), np.float32).view(Content)
-    seen.append(weakref.ref(data))
-    device.native.submit(ticket, call, [data, None], deadline(60))
-device.native.submit_batch(tickets[6], [(call, contents, b"")] * 3, deadline(60))
-device.native.submit(tickets[7], call, contents, deadline(60))
-wait_until(lambda: device.state().leased_stream_count)
-del data, device.native
-gc.collect()
-ends = [waiting.end(ticket) for ticket in tickets]
-print(len(ends[0]), {f"{type(end).__name__}: {end}" for end in ends[1:]})
-print(waiting.completions.drain(), [each() for each in seen])
-"""
+    """An input that can be watched."""
 
 
-def test_calls_that_have_not_begun_end_with_an_error(run: Callable[..., list[str]]) -> None:
+def submit_into(device: BlockingDevice, source: BlockingTensor, target: BlockingTensor, timeout_s: float) -> int:
+    ticket = device.waiting.new_ticket()
+    end = deadline(timeout_s)
+    side = 1024 if source.native.size_bytes > 4 else 0
+    call = plan((1, side, side), (1, side, side)) if side else CALL
+    device.native.submit_into(ticket, call, [source.native, None], [target.native], end)
+    return ticket
+
+
+@in_fork(faults=[hang()])
+def test_calls_that_have_not_begun_end_with_an_error() -> None:
     """The one under way ends well. Nothing keeps the inputs of the others."""
-    assert run(LEFT, faults=SLOW) == ["16 {'RuntimeError: the device is closed'}", f"[] {[None] * 6}"]
-
-
-LAST = """
-(tensor,) = device.stage(100)
-(released,) = device.released
-tensor_device = device.native
-del device.native
-gc.collect()
-# The one thread that releases is busy meanwhile, so the device closes first.
-joined = waiting.new_ticket()
-tensor_device.join(joined, [bytes(100 << 20)])
-del tensor_device
-del tensor
-waiting.end(joined)
-print(waiting.end(released))
-print(waiting.completions.drain())
-print(open_device().state().pool.allocated_bytes)
-"""
+    device = open_narrow()
+    waiting, seen, tickets = device.waiting, [], []
+    for _ in range(6):
+        data = np.ones((1, 1, 1), np.float32).view(Content)
+        seen.append(weakref.ref(data))
+        tickets.append(device.submit(CALL, [data, None]))
+    tickets.append(waiting.new_ticket())
+    device.native.submit_batch(tickets[6], [(CALL, CONTENTS, b"")] * 3, deadline(60))
+    tickets.append(device.submit(CALL, CONTENTS))
+    wait_until(lambda: device.state().leased_stream_count)
+    del data, device.native
+    gc.collect()
+    ends = [waiting.end(ticket) for ticket in tickets]
+    assert len(ends[0]) == 16
+    assert {(type(end), str(end)) for end in ends[1:]} == {(RuntimeError, "the device is closed")}
+    assert (waiting.completions.drain(), [each() for each in seen]) == ([], [None] * 6)
 
 
 @pytest.mark.parametrize("host_pointers", [True, False])
-def test_tensors_may_be_the_last_to_have_the_device(run: Callable[..., list[str]], host_pointers: bool) -> None:
-    assert run(LAST, host_pointers=host_pointers) == ["None", "[]", "0"]
-
-
-WITH_WORK = """
-(source,), (target,) = device.stage(4 << 20), device.stage(4 << 20)
-first, second = device.released
-tickets = [waiting.new_ticket() for _ in range(3)]
-device.native.write(tickets[0], [(source.native, 0, bytes(4 << 20))], deadline(60))
-device.native.submit_into(
-    tickets[1], plan((1, 1024, 1024), (1, 1024, 1024)), [source.native, None], [target.native], deadline(60)
-)
-device.native.read(tickets[2], [(target.native, 0, b"", 10)], deadline(60))
-del source, target, device.native
-gc.collect()
-print([type(waiting.end(ticket)).__name__ for ticket in tickets])
-print(waiting.end(first), waiting.end(second), waiting.completions.drain())
-"""
-
-
-@pytest.mark.parametrize("host_pointers", [True, False])
-def test_work_on_tensors_keeps_the_device(run: Callable[..., list[str]], host_pointers: bool) -> None:
-    assert run(WITH_WORK, faults=SLOW, host_pointers=host_pointers) == [
-        "['NoneType', 'list', 'list']",
-        "None None []",
-    ]
-
-
-ABANDONED = """
-(source,), (target,) = device.stage(4), device.stage(16)
-source.write(0, b"grad")
-released = device.released
-ticket = waiting.new_ticket()
-device.native.submit_into(ticket, call, [source.native, None], [target.native], deadline(0.1))
-print(waiting.end(ticket).fault)
-del source, target
-wait_until(steer.IsDone)
-native, device.native = device.native, None
-waiting_for = waiting.new_ticket()
-native.release_finished(waiting_for)
-del native
-print(waiting.end(waiting_for), *[waiting.end(each) for each in released])
-print(waiting.completions.drain())
-"""
+@in_fork()
+def test_tensors_may_be_the_last_to_have_the_device(host_pointers: bool) -> None:
+    device = open_narrow()
+    waiting = device.waiting
+    (tensor,) = device.stage(100)
+    (released,) = device.released
+    native = device.native
+    del device.native
+    gc.collect()
+    # The one thread that releases is busy meanwhile, so the device closes first.
+    joined = waiting.new_ticket()
+    native.join(joined, [bytes(100 << 20)])
+    del native
+    del tensor
+    waiting.end(joined)
+    assert (waiting.end(released), waiting.completions.drain()) == (None, [])
+    assert open_device().state().pool.allocated_bytes == 0
 
 
 @pytest.mark.parametrize("host_pointers", [True, False])
-def test_an_abandoned_call_may_be_the_last_to_have_the_device(
-    run: Callable[..., list[str]], host_pointers: bool
-) -> None:
+@in_fork(faults=[hang()])
+def test_work_on_tensors_keeps_the_device(host_pointers: bool) -> None:
+    device = open_narrow()
+    waiting, size = device.waiting, 4 << 20
+    (source,), (target,) = device.stage(size), device.stage(size)
+    written, read = waiting.new_ticket(), waiting.new_ticket()
+    device.native.write(written, [(source.native, 0, bytes(size))], deadline(60))
+    called = submit_into(device, source, target, 60)
+    device.native.read(read, [(target.native, 0, b"", 10)], deadline(60))
+    del source, target, device.native
+    gc.collect()
+    assert [type(waiting.end(ticket)) for ticket in (written, called, read)] == [type(None), list, list]
+    assert [waiting.end(ticket) for ticket in device.released] == [None, None]
+    assert waiting.completions.drain() == []
+
+
+@pytest.mark.parametrize("host_pointers", [True, False])
+@in_fork(faults=[hang()])
+def test_an_abandoned_call_may_be_the_last_to_have_the_device(host_pointers: bool) -> None:
     """The device's own thread finds that the call has ended, and cannot wait for itself."""
-    assert run(ABANDONED, faults=SLOW, host_pointers=host_pointers) == ["timeout", "None None None", "[]"]
+    device = open_narrow()
+    waiting = device.waiting
+    (source,), (target,) = device.stage(4), device.stage(16)
+    source.write(0, b"grad")
+    assert waiting.end(submit_into(device, source, target, 0.1)).fault == "timeout"
+    del source, target
+    wait_until(steer.IsDone)
+    looked = waiting.new_ticket()
+    native = device.native
+    del device.native
+    native.release_finished(looked)
+    del native
+    assert [waiting.end(ticket) for ticket in (looked, *device.released)] == [None] * 3
+    assert waiting.completions.drain() == []
 
 
-OTHERS_RUN = """
-LAUNCH = b"aclnnAdaptiveAvgPool2dBackward"
-steer.Hang(LAUNCH, 1, False)
-ticket = waiting.new_ticket()
-device.native.submit(ticket, call, contents, deadline(60))
-wait_until(lambda: steer.Hanging(LAUNCH))
-closing = threading.Event()
-def end_the_kernel():
-    closing.wait()
-    time.sleep(0.1)
-    steer.Release()
-thread = threading.Thread(target=end_the_kernel)
-thread.start()
-closing.set()
-del device.native
-thread.join()
-print(len(waiting.end(ticket)))
-"""
-
-
-def test_closing_waits_without_the_interpreters_lock(run: Callable[..., list[str]]) -> None:
+@in_fork()
+def test_closing_waits_without_the_interpreters_lock() -> None:
     """The kernel goes on only if another thread of Python does."""
-    assert run(OTHERS_RUN) == ["16"]
+    device = open_narrow()
+    waiting = device.waiting
+    steer.Hang(LAUNCH, 1, False)
+    ticket = device.submit(CALL, CONTENTS)
+    wait_until(lambda: steer.Hanging(LAUNCH))
+    thread = release_later()
+    del device.native
+    thread.join()
+    assert len(waiting.end(ticket)) == 16
 
 
-EXITS = """
-kept = device.stage(100)
-for _ in range(3):
-    device.native.submit(waiting.new_ticket(), call, contents, deadline(60))
-    device.native.write(waiting.new_ticket(), [(kept[0].native, 0, b"x")], deadline(60))
-    device.native.stage(waiting.new_ticket(), waiting.new_ticket(), [(10, False)], deadline(60))
-print("exits", flush=True)
-"""
+def release_later() -> threading.Thread:
+    """Ends what hangs, soon after the caller has gone on."""
+
+    def run() -> None:
+        time.sleep(0.1)
+        steer.Release()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
 
 
-@pytest.mark.parametrize("forget", ["", "del device", "device.waiting = None", "globals().clear()"])
-def test_the_interpreter_ends_while_there_is_work(run: Callable[..., list[str]], forget: str) -> None:
-    assert run(EXITS + forget, faults=SLOW) == ["exits"]
+@pytest.mark.parametrize("last", ["library", "device"])
+@in_fork()
+def test_the_runtime_ends_without_the_interpreters_lock(last: str) -> None:
+    """Also if its device could not be opened: the driver takes its time until another thread of Python ends it."""
+    finalize = b"aclFinalizeReference"
+    library = open_library(steered=True)
+    device = BlockingDevice(library) if last == "device" else None
+    if device is None:
+        assert outcome(BlockingDevice, library, 1000) == "internal aclrtSetDevice"
+    steer.Hang(finalize, 1, False)
+    thread = threading.Thread(target=lambda: (wait_until(lambda: steer.Hanging(finalize)), release_later().join()))
+    thread.start()
+    del library
+    if device is not None:
+        del device.native
+    thread.join()
+    assert steer.Calls(finalize) == 1
 
 
-LATE_EXIT = """
-device.native.submit(waiting.new_ticket(), call, contents, deadline(0.1))
-(source,), (target,) = device.stage(4), device.stage(16)
-device.native.submit_into(waiting.new_ticket(), call, [source.native, None], [target.native], deadline(0.1))
-print("exits", flush=True)
-"""
+@pytest.mark.parametrize("forget", ["nothing", "device", "waiting", "all"])
+@in_fork(faults=[hang()])
+def test_the_interpreter_ends_while_there_is_work(forget: str) -> None:
+    LEFT.update(device=open_narrow())
+    LEFT.update(waiting=LEFT["device"].waiting, kept=LEFT["device"].stage(100))
+    device, waiting = LEFT["device"], LEFT["waiting"]
+    for _ in range(3):
+        device.submit(CALL, CONTENTS)
+        device.native.write(waiting.new_ticket(), [(LEFT["kept"][0].native, 0, b"x")], deadline(60))
+        device.native.stage(waiting.new_ticket(), waiting.new_ticket(), [(10, False)], deadline(60))
+    if forget == "waiting":
+        device.waiting = None
+    elif forget == "all":
+        LEFT.clear()
+    else:
+        LEFT.pop(forget, None)
 
 
-def test_the_interpreter_ends_while_a_late_kernel_runs(run: Callable[..., list[str]]) -> None:
-    assert run(LATE_EXIT, faults=SLOW) == ["exits"]
+@in_fork(faults=[hang()])
+def test_the_interpreter_ends_while_a_late_kernel_runs() -> None:
+    LEFT.update(device=open_narrow())
+    device = LEFT["device"]
+    device.submit(CALL, CONTENTS, 0.1)
+    LEFT.update(source=device.stage(4)[0], target=device.stage(16)[0])
+    submit_into(device, LEFT["source"], LEFT["target"], 0.1)
 
 
-NO_THREADS = """
-in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (in_use + (100 << 20), resource.RLIM_INFINITY))
-try:
-    open_device(stream_limit=64)
-except (OSError, MemoryError) as error:
-    print(type(error).__name__)
-print(len(device.execute(call, contents)))
-"""
+@in_fork()
+def test_a_device_whose_threads_the_system_refuses_is_not_opened() -> None:
+    device = open_narrow()
+    in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (in_use + (100 << 20), resource.RLIM_INFINITY))
+    with pytest.raises((BlockingIOError, MemoryError)):
+        open_device(stream_limit=64)
+    assert len(device.execute(CALL, CONTENTS)) == 16
 
 
-def test_a_device_whose_threads_the_system_refuses_is_not_opened(run: Callable[..., list[str]]) -> None:
-    name, size = run(NO_THREADS)
-    assert name in ("BlockingIOError", "MemoryError")
-    assert size == "16"
-
-
-EXECUTORS = """
-device = open_device(steered=True, stream_limit=1, executor_limit=8)
-DESTROY = b"aclDestroyAclOpExecutor"
-for width in range(1, 6):
-    pool(device, np.ones((1, 1, 1), np.float32), (1, 2, width))
-kept = device.state().executors.entry_count
-del device
-gc.collect()
-print(kept, steer.Calls(DESTROY), steer.Strangers())
-"""
-
-
-def test_a_thread_that_ran_calls_destroys_the_executors(run: Callable[..., list[str]]) -> None:
+@in_fork()
+def test_a_thread_that_ran_calls_destroys_the_executors() -> None:
     """What the library keeps of them in that thread is still there."""
-    assert run(EXECUTORS) == ["5 5 0"]
+    device = open_device(steered=True, stream_limit=1, executor_limit=8)
+    for width in range(1, 6):
+        pool(device, np.ones((1, 1, 1), np.float32), (1, 2, width))
+    assert device.state().executors.entry_count == 5
+    del device
+    gc.collect()
+    assert (steer.Calls(b"aclDestroyAclOpExecutor"), steer.Strangers()) == (5, 0)
+
+
+@in_fork()
+def test_a_device_that_cannot_be_opened_is_reset() -> None:
+    steer.Fail(b"aclrtCtxSetSysParamOpt", 107000, 1)
+    with pytest.raises(AclError, match="aclrtCtxSetSysParamOpt"):
+        open_device(steered=True)
+    assert steer.Calls(b"aclrtSetDevice") == steer.Calls(b"aclrtResetDevice")
+
+
+@in_fork(faults=[{"kind": "hang", "at": 1, "count": 4}])
+def test_closing_beside_a_kernel_that_hangs_ends() -> None:
+    """A card's reset waits for all kernels."""
+    device = open_device(steered=True, stream_limit=4)
+    steer.Hang(b"aclrtResetDevice", 1, False)
+    for _ in range(4):
+        assert outcome(device.execute, CALL, CONTENTS, 0.1) == f"timeout {KERNEL_WAIT}"
+    del device
+    gc.collect()

@@ -2,18 +2,19 @@
 
 import gc
 import os
+import resource
 import select
 import tempfile
 import time
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from aclgrad_native import AclLibrary, Completions, Device
+from aclgrad_native import AclError, AclLibrary, Completions, Device, library_files
 
 from .blocking import TIMEOUT_S, deadline
+from .forks import in_fork
 
 
 class Ticket:
@@ -96,52 +97,41 @@ def test_a_result_is_kept_by_nobody_after_the_drain(library: AclLibrary) -> None
     assert [each() for each in seen] == [None, None]
 
 
-UNDRAINED = """
-class Ticket:
-    def __del__(self):
-        print("ticket")
-library = open_library()
-completions = aclgrad_native.Completions()
-device = aclgrad_native.Device(library, 0, completions, pool_limit_bytes=1 << 20, stream_limit=1)
-for _ in range(3):
-    device.join(Ticket(), [bytearray(10)])
-for name in arguments:
-    del globals()[name]
-    print(name)
-"""
+class Dropped:
+    """A ticket that tells when nobody has it any more."""
+
+    def __init__(self, events: list[str]) -> None:
+        self._events = events
+
+    def __del__(self) -> None:
+        self._events.append("ticket")
 
 
 @pytest.mark.parametrize("order", [("completions", "device"), ("device", "completions")], ids=lambda names: names[0])
-def test_ends_that_nobody_drains_go_with_their_completions(
-    run_program: Callable[..., list[str]], order: tuple[str]
-) -> None:
+def test_ends_that_nobody_drains_go_with_their_completions(library: AclLibrary, order: tuple[str, str]) -> None:
     """Their tickets are Python objects, and any thread may be the last owner of the completions."""
-    *first, last = order
-    assert run_program(UNDRAINED, *order) == [*first, *["ticket"] * 3, last]
+    owners: dict[str, Any] = {"completions": Completions()}
+    owners["device"] = make_device(library, owners["completions"])
+    events: list[str] = []
+    for _ in range(3):
+        owners["device"].join(Dropped(events), [bytearray(10)])
+    for name in order:
+        del owners[name]
+        events.append(name)
+    first, last = order
+    assert events == [first, *["ticket"] * 3, last]
 
 
-NO_FILE = """
-resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
-try:
-    aclgrad_native.Completions()
-except OSError as error:
-    print(error.errno)
-"""
+@in_fork()
+def test_completions_that_get_no_file_descriptor() -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+    with pytest.raises(OSError, match=r"\[Errno 24\]"):
+        Completions()
 
 
-def test_completions_that_get_no_file_descriptor(run_program: Callable[..., list[str]]) -> None:
-    assert run_program(NO_FILE) == ["24"]
-
-
-def test_text_of_an_error_that_is_not_utf8_is_kept(run_program: Callable[..., list[str]]) -> None:
+@in_fork()
+def test_text_of_an_error_that_is_not_utf8_is_kept() -> None:
     """A device library's messages are bytes in any encoding; they must not hide the error."""
-    program = """
-try:
-    aclgrad_native.AclLibrary(aclgrad_native.library_files("host"), b"/nowhere/\\xff\\xc3.json")
-except AclError as error:
-    print(error.code, ascii(error.detail), str(error) == f"aclInit returned {error.code}: {error.detail}")
-"""
-    code, detail = run_program(program)[0].split(" ", 1)
-    assert code == "100000"
-    assert "/nowhere/\\ufffd\\ufffd.json" in detail
-    assert detail.endswith("True")
+    with pytest.raises(AclError, match="/nowhere/\ufffd\ufffd") as caught:
+        AclLibrary(library_files("host"), b"/nowhere/\xff\xc3.json")  # type: ignore[arg-type]
+    assert str(caught.value) == f"aclInit returned 100000: {caught.value.detail}"

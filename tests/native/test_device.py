@@ -1,6 +1,5 @@
 """Operators on a device: their results, refused calls, and leaks."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,6 +11,8 @@ from aclgrad import reference
 from aclgrad_native import AclError
 
 from .blocking import BlockingDevice
+from .forked import open_library
+from .forks import in_fork
 from .pooling import FLOAT32, plan, pool, returned
 
 GRAD = np.arange(12, dtype=np.float32).reshape(1, 3, 4)
@@ -128,21 +129,14 @@ def test_an_empty_call_is_zeros(device: BlockingDevice) -> None:
         assert target.read(0, size) == bytes(size)
 
 
-TWO_DEVICES = """
-library = open_library()
-devices = [BlockingDevice(library, index, pool_limit_bytes=1 << 20, stream_limit=1) for index in range(2)]
-grad_output = np.arange(4, dtype=np.float32).reshape(1, 2, 2)
-for device in (*devices, *reversed(devices)):
-    gradient = pool(device, grad_output, (1, 3, 3))
-    np.testing.assert_allclose(gradient, reference.adaptive_avg_pool2d_backward(grad_output, (1, 3, 3)), rtol=1e-6)
-for device in devices:
-    state = device.state()
-    print(device.native.index, state.stream_count, state.pool.allocated_bytes)
-"""
-
-
-def test_two_devices_in_one_process(run_program: Callable[..., list[str]]) -> None:
-    assert run_program(TWO_DEVICES, devices=2) == ["0 1 0", "1 1 0"]
+@in_fork(devices=2)
+def test_two_devices_in_one_process() -> None:
+    library = open_library()
+    devices = [BlockingDevice(library, index, pool_limit_bytes=1 << 20, stream_limit=1) for index in range(2)]
+    for device in (*devices, *reversed(devices)):
+        np.testing.assert_allclose(pool(device, GRAD, SHAPE), truth(GRAD, SHAPE), rtol=1e-6)
+    assert [device.native.index for device in devices] == [0, 1]
+    assert [(device.state().stream_count, device.state().pool.allocated_bytes) for device in devices] == [(1, 0)] * 2
 
 
 def test_nothing_is_no_plan_no_tensor_and_no_device(device: BlockingDevice, library: aclgrad_native.AclLibrary) -> None:

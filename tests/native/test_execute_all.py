@@ -1,6 +1,5 @@
 """Many calls at once on one device: each has its own end, in the order in which they were given."""
 
-from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -11,7 +10,9 @@ from aclgrad import reference
 from aclgrad_native import AclError, OutOfMemoryError
 
 from .blocking import TIMEOUT_S, BlockingDevice
-from .pooling import FLOAT32, plan, returned
+from .forked import hang, open_device
+from .forks import in_fork
+from .pooling import FLOAT32, SYMBOL, plan, pool, returned
 
 SHAPE = (1, 5, 6)
 POOLED = (1, 2, 3)
@@ -88,40 +89,50 @@ def test_empty_calls_among_others_are_zeros(device: BlockingDevice) -> None:
     assert reply.endswith(b"empty" + bytes(size))
 
 
-FAULTY = """
-calls = [test_execute_all.call(number) for number in range(8)]
-reply, errors = open_device(pool_pass_through=True).execute_all(calls, arguments[0])
-test_execute_all.check(reply, 8, {number for number, each in enumerate(errors) if each})
-print(*[each.fault if each else "good" for each in errors])
-"""
 KERNEL: dict[str, Any] = {"kind": "launch_error", "at": 3, "code": 507051}
 MEMORY: dict[str, Any] = {"kind": "out_of_memory", "at": 8, "count": 2}
-LOST: dict[str, Any] = {"kind": "launch_error", "at": 3, "code": 507015}
-LATE: dict[str, Any] = {"kind": "hang", "at": 3, "duration_ms": 1500}
 FAULTS = {
     "kernel": (KERNEL, TIMEOUT_S, "internal", 1),
     "memory": (MEMORY, TIMEOUT_S, "memory", 1),
-    "lost": (LOST, TIMEOUT_S, "device_lost", None),
-    "late": (LATE, 1.0, "timeout", None),
+    "lost": (KERNEL | {"code": 507015}, TIMEOUT_S, "device_lost", None),
+    "late": (hang(duration_ms=1500, at=3), 1.0, "timeout", None),
 }
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("host_pointers", [True, False], ids=["host_pointers", "copies"])
-@pytest.mark.parametrize(("fault", "timeout_s", "kind", "count"), FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize(
+    ("faults", "timeout_s", "kind", "count"), [([fault], *rest) for fault, *rest in FAULTS.values()], ids=FAULTS
+)
+@in_fork()
 def test_a_fault_fails_the_call_that_meets_it(
-    run_program: Callable[..., list[str]],
-    fault: dict[str, Any],
-    timeout_s: float,
-    kind: str,
-    count: int | None,
-    host_pointers: bool,
+    faults: list[dict[str, Any]], timeout_s: float, kind: str, count: int | None, host_pointers: bool
 ) -> None:
     """If the device is lost, or time runs out, so does every call that had no answer before."""
-    if kind == "memory" and host_pointers:
-        fault = fault | {"at": 3}
-    (line,) = run_program(FAULTY, timeout_s, host_pointers=host_pointers, faults=[fault])
-    ends = line.split()
+    device = open_device(pool_pass_through=True)
+    reply, errors = device.execute_all([call(number) for number in range(8)], timeout_s)
+    check(reply, 8, {number for number, each in enumerate(errors) if each})
+    ends = [getattr(each, "fault", "good") for each in errors]
     assert set(ends) <= {"good", kind} | ({"not_begun"} if kind == "timeout" else set())
     assert ends.count(kind) == count if count else kind in ends
     assert ends[0] == "good"
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("host_pointers", [True, False], ids=["host_pointers", "copies"])
+@pytest.mark.parametrize("not_repeatable", [[], [SYMBOL]], ids=["repeatable", "not_repeatable"])
+@in_fork(strict=True)
+def test_each_call_has_its_own_values(not_repeatable: list[str], host_pointers: bool) -> None:
+    """Whether a kept executor runs it again, or it is planned anew where the library keeps none."""
+    device = open_device(stream_limit=1, executor_limit=2, pool_pass_through=True)
+    # Of three forms one stays and the others take each other's place; each call has values of its own.
+    for number in range(1, 40):
+        side = (2, 3, 2, 4)[number % 4]
+        grad_output = np.full((1, 1, 1), number * side * side, np.float32)
+        assert (pool(device, grad_output, (1, side, side)) == number).all(), number
+    state = device.state()
+    assert state.pool.allocated_bytes == 0
+    # The form that stays has 19 of the 39 calls, and all but the first find it. Each other call takes the place of the
+    # one before it.
+    counts = state.executors.entry_count, state.executors.hit_count, state.executors.miss_count
+    assert counts == ((0, 0, 39) if not_repeatable else (2, 18, 21))

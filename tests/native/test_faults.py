@@ -1,48 +1,50 @@
 """The effect of a failing ACL call on the call and its device, and the library's text in its error."""
 
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-START = """
-device = open_device(steered=True, **arguments[0])
-LAUNCH, LAST, QUERY = b"aclnnAdaptiveAvgPool2dBackward", b"aclrtGetLastError", b"aclrtStreamQuery"
+from aclgrad_native import AclError
+from tools.calling import wait_until
 
-def run(code=0, last=0, *texts):
+from .blocking import BlockingDevice
+from .forked import CALL, CONTENTS, KERNEL_WAIT, LAUNCH, hang, open_device, outcome, steer
+from .forks import in_fork
+
+LAST, QUERY = b"aclrtGetLastError", b"aclrtStreamQuery"
+
+
+def error_of(device: BlockingDevice, code: int = 0, last: int = 0, *texts: bytes) -> Any:
+    """Returns the error of a call whose launch fails so, or the size of its reply."""
     steer.Fail(LAUNCH, code, 1)
     steer.Fail(LAST, last, 1)
     for text in texts:
         steer.AddText(text, len(text))
     try:
-        return len(device.execute(call, contents))
+        return len(device.execute(CALL, CONTENTS))
     except AclError as error:
         return error
 
-def show(*arguments):
-    end = run(*arguments)
-    print(end if isinstance(end, int) else f"{end.fault} {end.code}")
 
-"""
-
-
-@pytest.fixture
-def run(run_program: Callable[..., list[str]]) -> Callable[..., list[str]]:
-    """Runs a program on a device with these options, and a library with these settings."""
-    return lambda program, host={}, **options: run_program(START + program, options, **host)
+def end_of(device: BlockingDevice, code: int = 0, last: int = 0) -> str:
+    end = error_of(device, code, last)
+    return "16" if end == 16 else f"{end.fault} {end.code}"
 
 
 HIDDEN = {
-    "fault": ("361001, 507015", ["device_lost 507015", "device_lost 507015"]),
-    "memory": ("561103, 207001", ["memory 207001", "16"]),
-    "nothing": ("361001", ["internal 361001", "16"]),
+    "fault": ((361001, 507015), "device_lost 507015", "device_lost 507015"),
+    "memory": ((561103, 207001), "memory 207001", "16"),
+    "nothing": ((361001, 0), "internal 361001", "16"),
     # A code with its own meaning does not hide another one, even if an earlier failure of this thread left one behind.
-    "own_meaning": ("161002, 507015", ["refused 161002", "16"]),
+    "own_meaning": ((161002, 507015), "refused 161002", "16"),
 }
 
 
-@pytest.mark.parametrize(("codes", "lines"), HIDDEN.values(), ids=HIDDEN)
-def test_the_code_behind_a_general_one_counts(run: Callable[..., list[str]], codes: str, lines: list[str]) -> None:
-    assert run(f"show({codes})\nshow()") == lines
+@pytest.mark.parametrize(("codes", "end", "end_after"), HIDDEN.values(), ids=HIDDEN)
+@in_fork()
+def test_the_code_behind_a_general_one_counts(codes: tuple[int, int], end: str, end_after: str) -> None:
+    device = open_device(steered=True)
+    assert (end_of(device, *codes), end_of(device)) == (end, end_after)
 
 
 ROWS = {
@@ -54,40 +56,36 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize(("codes", "lines"), ROWS.values(), ids=ROWS)
-def test_unknown_faults_in_a_row_lose_the_device(
-    run: Callable[..., list[str]], codes: list[int], lines: list[str]
-) -> None:
-    assert run(f"for code in {codes}: show(code)") == lines
+@pytest.mark.parametrize(("codes", "ends"), ROWS.values(), ids=ROWS)
+@in_fork()
+def test_unknown_faults_in_a_row_lose_the_device(codes: list[int], ends: list[str]) -> None:
+    device = open_device(steered=True)
+    assert [end_of(device, code) for code in codes] == ends
 
 
-SHORTENED = "'first' + '{}' * 4087 + '\\n[...]\\n' + '{}' * 4088 + 'last'"
-MANY = (
-    "(lambda whole: whole[:4092] + '\\n[...]\\n' + whole[-4092:])"
-    "('\\n'.join(['first', *('%03d' % number * 100 for number in range(29)), 'last']))"
-)
-# Texts, and the part that is kept, at most 8 KiB, as the program prints them.
-TEXTS = {
-    "nothing": ("", "''"),
-    "one": ("b'EZ9999: trap'", "'EZ9999: trap'"),
-    "several": ("b'EE1001: a\\n  at 1', b'EZ9999: b'", "'EE1001: a\\n  at 1\\nEZ9999: b'"),
-    "half_a_sequence": ("'Fehler: \u4e2d'.encode()[:-1]", "'Fehler: \ufffd'"),
-    "not_utf8": (r"b'\xff\xfe driver'", r"'\ufffd\ufffd driver'"),
+MANY = "\n".join(["first", *(f"{number:03d}" * 100 for number in range(29)), "last"])
+# Texts, and the part that is kept, at most 8 KiB.
+TEXTS: dict[str, tuple[list[bytes], str]] = {
+    "nothing": ([b""], ""),
+    "one": ([b"EZ9999: trap"], "EZ9999: trap"),
+    "several": ([b"EE1001: a\n  at 1", b"EZ9999: b"], "EE1001: a\n  at 1\nEZ9999: b"),
+    "half_a_sequence": (["Fehler: \u4e2d".encode()[:-1]], "Fehler: \ufffd"),
+    "not_utf8": ([b"\xff\xfe driver"], "\ufffd\ufffd driver"),
     # Both ends stay, because libraries differ in whether the oldest failure, which says most, comes first or last.
-    "a_megabyte": ("b'first' + b'x' * 2**20 + b'last'", SHORTENED.format("x", "x")),
-    "much_in_pieces": ("b'first' + b'x' * 5000, b'y' * 5000 + b'last'", SHORTENED.format("x", "y")),
-    "many": ("b'first', *(b'%03d' % number * 100 for number in range(29)), b'last'", MANY),
+    "a_megabyte": ([b"first" + b"x" * 2**20 + b"last"], f"first{'x' * 4087}\n[...]\n{'x' * 4088}last"),
+    "much_in_pieces": ([b"first" + b"x" * 5000, b"y" * 5000 + b"last"], f"first{'x' * 4087}\n[...]\n{'y' * 4088}last"),
+    "many": (MANY.encode().split(b"\n"), f"{MANY[:4092]}\n[...]\n{MANY[-4092:]}"),
 }
 
 
 @pytest.mark.parametrize(("texts", "detail"), TEXTS.values(), ids=TEXTS)
-def test_an_error_arrives_whatever_its_text(run: Callable[..., list[str]], texts: str, detail: str) -> None:
+@in_fork()
+def test_an_error_arrives_whatever_its_text(texts: list[bytes], detail: str) -> None:
     """And nothing is left for the next one."""
-    program = f"error = run(507015, 0, *[{texts}])\nprint(error.fault, error.code, error.detail == {detail})"
-    assert run(program + "\nerror = run()\nprint(error.detail)") == [
-        "device_lost 507015 True",
-        "it was lost by an earlier call",
-    ]
+    device = open_device(steered=True)
+    error = error_of(device, 507015, 0, *texts)
+    assert (error.fault, error.code, error.detail) == ("device_lost", 507015, detail)
+    assert error_of(device).detail == "it was lost by an earlier call"
 
 
 @pytest.mark.parametrize(
@@ -99,81 +97,87 @@ def test_an_error_arrives_whatever_its_text(run: Callable[..., list[str]], texts
         (561103, "internal", ["package of operators", "driver", "format", "start the process again"]),
     ],
 )
-def test_some_codes_come_with_a_hint(run: Callable[..., list[str]], code: int, fault: str, words: list[str]) -> None:
-    lines = run(f'error = run({code}, 0, b"EE1: no")\nprint(error.fault)\nprint(error.detail)')
-    assert (lines[0], lines[2]) == (fault, "EE1: no")
-    assert [word for word in words if word not in lines[1]] == []
+@in_fork()
+def test_some_codes_come_with_a_hint(code: int, fault: str, words: list[str]) -> None:
+    error = error_of(open_device(steered=True), code, 0, b"EE1: no")
+    hint, text = error.detail.split("\n")
+    assert (error.fault, text) == (fault, "EE1: no")
+    assert [word for word in words if word not in hint] == []
 
 
-@pytest.mark.parametrize("code", [161001, 161002, 561000, 561002, 561103, 561112])
-def test_what_phase_1_refuses_leaves_the_device_as_it_was(run: Callable[..., list[str]], code: int) -> None:
+REFUSALS = [161001, 161002, 561000, 561002, 561103, 561112]
+BOTH_PHASES = [[{"kind": f"phase{phase}_error", "code": code, "at": 1} for phase in (1, 2)] for code in REFUSALS]
+
+
+@pytest.mark.parametrize(("code", "faults"), [*zip(REFUSALS, BOTH_PHASES, strict=True)], ids=REFUSALS)
+@in_fork()
+def test_what_phase_1_refuses_leaves_the_device_as_it_was(code: int, faults: list[dict[str, Any]]) -> None:
     """Nothing was launched. The same codes of phase 2 may come after the first kernel of an operator."""
-    faults = [{"kind": f"phase{phase}_error", "code": code, "at": 1} for phase in (1, 2)]
+    device = open_device(steered=True)
     phase_2 = "refused" if code < 200000 else "internal"
-    assert run("for _ in range(3): show()", {"faults": faults}) == [f"refused {code}", f"{phase_2} {code}", "16"]
+    assert [end_of(device) for _ in range(3)] == [f"refused {code}", f"{phase_2} {code}", "16"]
 
 
-def test_a_text_that_comes_again_and_again_is_told_once(run: Callable[..., list[str]]) -> None:
-    assert run('steer.Repeat()\nprint(run(561000, 0, b"old").detail)') == ["old"]
+@in_fork()
+def test_a_text_that_comes_again_and_again_is_told_once() -> None:
+    steer.Repeat()
+    assert error_of(open_device(steered=True), 561000, 0, b"old").detail == "old"
 
 
-def test_memory_that_a_launch_lacks_is_a_loss_if_the_device_says_so(run: Callable[..., list[str]]) -> None:
+@in_fork()
+def test_memory_that_a_launch_lacks_is_a_loss_if_the_device_says_so() -> None:
     """A launch that fails so may have poisoned the device: its stream is asked at once."""
-    assert run(
-        "show(207018)\nshow()\nsteer.Fail(QUERY, 507899, -1)\nshow(207018)\nsteer.Fail(QUERY, 0, 0)\nshow()"
-    ) == [
-        "memory 207018",
-        "16",
-        "device_lost 507899",
-        "device_lost 507899",
-    ]
+    device = open_device(steered=True)
+    assert (end_of(device, 207018), end_of(device)) == ("memory 207018", "16")
+    steer.Fail(QUERY, 507899, -1)
+    assert end_of(device, 207018) == "device_lost 507899"
+    steer.Fail(QUERY, 0, 0)
+    assert end_of(device) == "device_lost 507899"
 
 
-def test_a_result_is_not_given_out_if_the_device_was_lost_meanwhile(run: Callable[..., list[str]]) -> None:
+@in_fork(faults=[hang()])
+def test_a_result_is_not_given_out_if_the_device_was_lost_meanwhile() -> None:
     """The kernel of the first call ends well, after the second call has met the loss."""
-    program = (
-        "ticket = device.waiting.new_ticket()\n"
-        "device.native.submit(ticket, call, contents, deadline(30))\n"
-        "wait_until(lambda: steer.Calls(LAUNCH))\n"
-        "show(507015)\n"
-        "end = device.waiting.end(ticket, 20)\n"
-        "print(end.fault, end.code)\n"
-    )
-    late = {"kind": "hang", "at": 1, "duration_ms": 500}
-    assert run(program, {"faults": [late]}) == ["device_lost 507015", "device_lost 507015"]
-
-
-ABANDONED = """
-print(outcome(device.execute, call, contents, 0.05))
-wait_until(lambda: not isinstance(run(), int))
-show()
-"""
+    device = open_device(steered=True)
+    ticket = device.submit(CALL, CONTENTS)
+    wait_until(lambda: steer.Calls(LAUNCH))
+    assert end_of(device, 507015) == "device_lost 507015"
+    end = device.waiting.end(ticket)
+    assert (end.fault, end.code) == ("device_lost", 507015)
 
 
 @pytest.mark.parametrize("host_pointers", [True, False])
-def test_a_fault_that_the_device_forgets_is_a_loss_for_us(run: Callable[..., list[str]], host_pointers: bool) -> None:
+@pytest.mark.parametrize("is_abandoned", [True, False])
+@in_fork(failure_mode="continue", faults=[hang(duration_ms=300) | {"code": 507015}])
+def test_a_fault_that_the_device_forgets_is_a_loss_for_us(host_pointers: bool, is_abandoned: bool) -> None:
     """Streams that continue after a failure report it once, to the call or to the check of abandoned work."""
-    fault = {"kind": "hang", "at": 1, "duration_ms": 300, "code": 507015}
-    host = {"failure_mode": "continue", "host_pointers": host_pointers, "faults": [fault]}
-    assert run("show()\nshow()", host) == ["device_lost 507015"] * 2
-    assert run(ABANDONED, host) == ["timeout aclrtSynchronizeStream", "device_lost 507015"]
+    device = open_device(steered=True)
+    if is_abandoned:
+        assert outcome(device.execute, CALL, CONTENTS, 0.05) == f"timeout {KERNEL_WAIT}"
+        wait_until(lambda: error_of(device) != 16)
+    else:
+        assert end_of(device) == "device_lost 507015"
+    assert end_of(device) == "device_lost 507015"
 
 
-def test_what_nobody_is_told_of_is_not_told_later(run: Callable[..., list[str]]) -> None:
+@in_fork()
+def test_what_nobody_is_told_of_is_not_told_later() -> None:
     """An abandoned stream that answers a query with an error does not affect later calls."""
-    program = "steer.Fail(QUERY, 507051, -1)\nrun(561000)\nsteer.Fail(QUERY, 0, 0)\nprint(run(561000).detail)"
-    assert run(program) == [""]
+    device = open_device(steered=True)
+    steer.Fail(QUERY, 507051, -1)
+    error_of(device, 561000)
+    steer.Fail(QUERY, 0, 0)
+    assert error_of(device, 561000).detail == ""
 
 
 @pytest.mark.parametrize("runs_before", [0, 1])
-def test_an_executor_whose_launch_failed_is_not_run_again(run: Callable[..., list[str]], runs_before: int) -> None:
+@in_fork()
+def test_an_executor_whose_launch_failed_is_not_run_again(runs_before: int) -> None:
     """It may be in any state; the next call is planned anew."""
-    program = f"for _ in range({runs_before}): show()\n" + (
-        "print(device.state().executors.entry_count)\n"
-        "show(561103)\n"
-        "print(device.state().executors.entry_count)\n"
-        "show()\n"
-        "print(device.state().executors.miss_count)\n"
-    )
-    ends = [str(runs_before), "internal 561103", "0", "16", "2"]
-    assert run(program, executor_limit=2) == ["16"] * runs_before + ends
+    device = open_device(steered=True, executor_limit=2)
+    assert [end_of(device) for _ in range(runs_before)] == ["16"] * runs_before
+    assert device.state().executors.entry_count == runs_before
+    assert end_of(device, 561103) == "internal 561103"
+    assert device.state().executors.entry_count == 0
+    assert end_of(device) == "16"
+    assert device.state().executors.miss_count == 2

@@ -1,14 +1,19 @@
 """A call on staged tensors that also makes the copies around it: each step is made only for a caller that waits."""
 
-from collections.abc import Callable
+import time
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 
 from aclgrad import reference
 from aclgrad_native import AclLibrary
+from tools.calling import wait_until
 
 from .blocking import BlockingDevice, deadline
+from .forked import LAUNCH, open_device, steer
+from .forks import in_fork
 from .pooling import plan
 
 pytestmark = pytest.mark.once
@@ -62,104 +67,84 @@ def test_a_tensor_that_is_closed_or_of_another_device_is_refused(library: AclLib
             device.waiting.call(device.native.submit_into, *work, [], [(tensor.native, 0, b"", 4)])
 
 
-WALK = """
-COPY, LAUNCH = b"aclrtMemcpyAsync", b"aclnnAdaptiveAvgPool2dBackward"
+COPY = b"aclrtMemcpyAsync"
 STEPS = [(COPY, 1), (COPY, 2), (LAUNCH, 1), (COPY, 3), (COPY, 4)]
-device = open_device(steered=True)
-shape = (1, 8, 8)
-data = np.ones(shape, np.float32).tobytes()
-
-def submit(end):
-    global source, target
-    source, target = device.stage(len(data), len(data))
-    ticket, released = device.waiting.new_ticket(), device.waiting.new_ticket()
-    device.released.append(released)
-    halves = range(0, len(data), len(data) // 2)
-    writes = [(source.native, start, data[start : start + len(data) // 2]) for start in halves]
-    reads = [(target.native, start, b"", len(data) // 2) for start in halves]
-    inputs, targets = [source.native, None], [target.native]
-    work = plan(shape, shape), inputs, targets, end, None, released, writes, reads
-    return ticket, device.native.submit_into(ticket, *work)
-
-def counts():
-    return steer.Calls(COPY), steer.Calls(LAUNCH)
-
-def leave():
-    global source, target
-    del source, target
-    device.assert_idle()
-    assert device.state().abandoned_count == 0
-    # The next call is right, and takes the memory that this one had.
-    ticket, _ = submit(deadline(60))
-    assert b"".join(device.waiting.result(ticket)) == data
-    del source, target
-    device.assert_idle()
-    counts()
-"""
-CANCELLED = """
-for name, number in STEPS:
-    steer.Hang(name, number, False)
-    ticket, cancellation = submit(deadline(60))
-    wait_until(lambda: steer.Hanging(name))
-    cancellation.cancel()
-    steer.Release()
-    end = device.waiting.end(ticket)
-    print(*counts(), getattr(end, "detail", "done"))
-    leave()
-"""
+SIDE = (1, 8, 8)
+ONES = np.ones(SIDE, np.float32).tobytes()
+MADE = [(1, 0), (2, 0), (2, 1), (3, 1), (4, 1)]
+"""The copies and launches that were made when a step is the last."""
 GONE = "its client has gone"
 
 
-def test_a_call_that_is_cancelled_between_two_steps_makes_no_further_one(run_program: Callable[..., list[str]]) -> None:
+def submit(device: BlockingDevice, end: float) -> tuple[int, Any]:
+    """Submits a call with two copies in and two out, on tensors that it alone keeps."""
+    source, target = device.stage(len(ONES), len(ONES))
+    ticket, released = device.waiting.new_ticket(), device.waiting.new_ticket()
+    device.released.append(released)
+    half = len(ONES) // 2
+    writes = [(source.native, start, ONES[start : start + half]) for start in (0, half)]
+    reads = [(target.native, start, b"", half) for start in (0, half)]
+    work = plan(SIDE, SIDE), [source.native, None], [target.native], end, None, released, writes, reads
+    return ticket, device.native.submit_into(ticket, *work)
+
+
+def counts() -> tuple[int, int]:
+    return steer.Calls(COPY), steer.Calls(LAUNCH)
+
+
+def assert_nothing_is_left(device: BlockingDevice) -> None:
+    """The next call is right, and takes the memory that the one before it had."""
+    device.assert_idle()
+    assert device.state().abandoned_count == 0
+    assert b"".join(device.waiting.result(submit(device, deadline(60))[0])) == ONES
+    device.assert_idle()
+    counts()
+
+
+@in_fork(host_pointers=False)
+def test_a_call_that_is_cancelled_between_two_steps_makes_no_further_one() -> None:
     """Each step hangs once, and is the last: copies in, the kernel, copies out."""
-    assert run_program(WALK + CANCELLED, host_pointers=False) == [
-        f"1 0 {GONE}",
-        f"2 0 {GONE}",
-        f"2 1 {GONE}",
-        f"3 1 {GONE}",
-        "4 1 done",
-    ]
+    device = open_device(steered=True)
+    for (name, number), made in zip(STEPS, MADE, strict=True):
+        steer.Hang(name, number, False)
+        ticket, cancellation = submit(device, deadline(60))
+        wait_until(partial(steer.Hanging, name))
+        cancellation.cancel()
+        steer.Release()
+        end = device.waiting.end(ticket)
+        assert getattr(end, "detail", "done") == (GONE if made != MADE[-1] else "done")
+        assert counts() == made
+        assert_nothing_is_left(device)
 
 
-ALONE = """
-(tensor,) = device.stage(256)
-halves = (0, 128)
-write = device.native.write, [(tensor.native, start, bytes(128)) for start in halves]
-read = device.native.read, [(tensor.native, start, b"", 128) for start in halves]
-for method, copies in (write, read):
-    steer.Hang(COPY, 1, False)
-    ticket = device.waiting.new_ticket()
-    cancellation = method(ticket, copies, deadline(60))
-    wait_until(lambda: steer.Hanging(COPY))
-    cancellation.cancel()
-    steer.Release()
-    end = device.waiting.end(ticket)
-    print(*counts(), end.detail)
-"""
+@in_fork(host_pointers=False)
+def test_copies_of_a_caller_that_has_gone_end_between_two_of_them() -> None:
+    device = open_device(steered=True)
+    (tensor,) = device.stage(256)
+    write: tuple[Any, Any] = device.native.write, [(tensor.native, start, bytes(128)) for start in (0, 128)]
+    read: tuple[Any, Any] = device.native.read, [(tensor.native, start, b"", 128) for start in (0, 128)]
+    for method, copies in (write, read):
+        steer.Hang(COPY, 1, False)
+        ticket = device.waiting.new_ticket()
+        cancellation = method(ticket, copies, deadline(60))
+        wait_until(lambda: steer.Hanging(COPY))
+        cancellation.cancel()
+        steer.Release()
+        assert device.waiting.end(ticket).detail == GONE
+        assert counts() == (1, 0)
 
 
-def test_copies_of_a_caller_that_has_gone_end_between_two_of_them(run_program: Callable[..., list[str]]) -> None:
-    assert run_program(WALK + ALONE, host_pointers=False) == [f"1 0 {GONE}"] * 2
-
-
-LATE = """
-for name, number in STEPS[:3]:
-    steer.Hang(name, number, False)
-    late = deadline(0.2)
-    ticket, _ = submit(late)
-    wait_until(lambda: steer.Hanging(name))
-    wait_until(lambda: time.monotonic() > late)
-    steer.Release()
-    end = device.waiting.end(ticket)
-    print(*counts(), end.fault)
-    wait_until(lambda: (device.release_finished(), device.state().abandoned_count == 0)[1])
-    leave()
-"""
-
-
-def test_a_call_whose_deadline_passes_between_two_steps_makes_no_further_one(
-    run_program: Callable[..., list[str]],
-) -> None:
-    lines = run_program(WALK + LATE, host_pointers=False)
-    assert [line.rsplit(" ", 1)[0] for line in lines] == ["1 0", "2 0", "2 1"]
-    assert {line.rsplit(" ", 1)[1] for line in lines} <= {"not_begun", "timeout"}
+@in_fork(host_pointers=False)
+def test_a_call_whose_deadline_passes_between_two_steps_makes_no_further_one() -> None:
+    device = open_device(steered=True)
+    for (name, number), made in zip(STEPS[:3], MADE[:3], strict=True):
+        steer.Hang(name, number, False)
+        late = deadline(0.2)
+        ticket, _ = submit(device, late)
+        wait_until(partial(steer.Hanging, name))
+        wait_until(partial(lambda late: time.monotonic() > late, late))
+        steer.Release()
+        assert device.waiting.end(ticket).fault in ("not_begun", "timeout")
+        assert counts() == made
+        wait_until(lambda: (device.release_finished(), device.state().abandoned_count == 0)[1])
+        assert_nothing_is_left(device)

@@ -1,6 +1,5 @@
 """Opening libraries: a file that is not an ACL library is refused, with all missing functions."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,9 @@ from tools.strict import strict_backend
 
 from . import shims
 from .blocking import BlockingDevice
-
-CONFIGURED = """
-try:
-    print(aclgrad_native.open("host", arguments[0]).device_count())
-except AclError as error:
-    print(error.call, error.code, error.detail)
-"""
+from .forked import CALL, CONTENTS, open_device
+from .forks import in_fork
+from .pooling import FLOAT32, SYMBOL, plan
 
 
 def test_a_library_may_be_opened_again_and_closed_by_name_or_path(library: aclgrad_native.AclLibrary) -> None:
@@ -32,33 +27,20 @@ def test_a_library_may_be_opened_again_and_closed_by_name_or_path(library: aclgr
     assert [Path(file).resolve() for file in library.files] == [Path(opened).resolve()]
 
 
-OTHER_CALL = """
-inputs = [((1, 1, 6), 0, False, None), ((1, 1, 4), 0, False, None)]
-other = plan((1, 1, 6), (1, 1, 4), symbol="aclnnReflectionPad1dBackward", inputs=inputs, attributes=[[1, 1]])
-print(len(open_device(steered=True).execute(other, [bytes(24), None])))
-"""
-
-
-def test_both_phases_of_an_operator_are_of_one_library(run_program: Callable[..., list[str]]) -> None:
+@in_fork()
+def test_both_phases_of_an_operator_are_of_one_library() -> None:
     """The steered library has one of the two."""
-    assert run_program(OTHER_CALL) == ["16"]
-
-
-CALL = """
-device = BlockingDevice(aclgrad_native.open(arguments[0]))
-try:
-    device.execute(call, contents)
-except aclgrad_native.LibraryError as error:
-    print(error)
-"""
+    inputs = [((1, 1, 6), FLOAT32, False, None), ((1, 1, 4), FLOAT32, False, None)]
+    other = plan((1, 1, 6), (1, 1, 4), symbol="aclnnReflectionPad1dBackward", inputs=inputs, attributes=[[1, 1]])
+    assert len(open_device(steered=True).execute(other, [bytes(24), None])) == 16
 
 
 @pytest.mark.parametrize("phase", ["GetWorkspaceSize", ""], ids=["phase_1", "phase_2"])
-def test_only_calls_of_an_operator_that_is_missing_fail(
-    run_program: Callable[..., list[str]], tmp_path: Path, phase: str
-) -> None:
-    (told,) = run_program(CALL, str(shims.without(tmp_path, f"aclnnAdaptiveAvgPool2dBackward{phase}")))
-    assert told.startswith("no device library has both phases of aclnnAdaptiveAvgPool2dBackward; install ")
+@in_fork()
+def test_only_calls_of_an_operator_that_is_missing_fail(tmp_path: Path, phase: str) -> None:
+    library = shims.without(tmp_path, f"{SYMBOL}{phase}")
+    with pytest.raises(LibraryError, match=f"^no device library has both phases of {SYMBOL}; install "):
+        BlockingDevice(aclgrad_native.open(str(library))).execute(CALL, CONTENTS)
 
 
 def test_file_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -92,28 +74,31 @@ def test_optional_library_that_was_not_opened_is_told_with_the_missing_symbols()
 
 
 @pytest.mark.parametrize(
-    ("text", "printed"),
+    ("text", "answer"),
     [
-        ('{"host": {"devices": 2}}', "2"),
-        ('{"other": 1}', "1"),
-        ('{"host": {"devices": 0}}', "aclInit 100000 "),
-        ('{"host": {"speed": 1}}', "host.speed"),
+        ('{"host": {"devices": 2}}', 2),
+        ('{"other": 1}', 1),
+        ('{"host": {"devices": 0}}', "aclInit returned 100000: "),
+        ('{"host": {"speed": 1}}', r"host\.speed"),
         ("not json", "is not JSON"),
     ],
     ids=["two_devices", "nothing_for_the_host", "no_device", "unknown_key", "no_json"],
 )
-def test_configuration_of_aclinit(
-    tmp_path: Path, run_program: Callable[..., list[str]], text: str, printed: str
-) -> None:
+@in_fork()
+def test_configuration_of_aclinit(tmp_path: Path, text: str, answer: int | str) -> None:
     file = tmp_path / "acl.json"
     file.write_text(text)
-    (line,) = run_program(CONFIGURED, str(file))
-    assert printed in line
+    if isinstance(answer, int):
+        assert aclgrad_native.open("host", str(file)).device_count() == answer
+        return
+    with pytest.raises(AclError, match=answer):
+        aclgrad_native.open("host", str(file))
 
 
-def test_configuration_that_is_not_there_is_an_acl_error(run_program: Callable[..., list[str]]) -> None:
-    (line,) = run_program(CONFIGURED, "/nowhere/acl.json")
-    assert "cannot read the configuration file /nowhere/acl.json" in line
+@in_fork()
+def test_configuration_that_is_not_there_is_an_acl_error() -> None:
+    with pytest.raises(AclError, match=r"cannot read the configuration file /nowhere/acl\.json"):
+        aclgrad_native.open("host", "/nowhere/acl.json")
 
 
 def test_acl_error_carries_its_fields(library: aclgrad_native.AclLibrary) -> None:
@@ -123,34 +108,3 @@ def test_acl_error_carries_its_fields(library: aclgrad_native.AclLibrary) -> Non
     assert (error.code, error.call) == (107001, "aclrtSetDevice")
     assert "7" in error.detail
     assert str(error) == f"aclrtSetDevice returned 107001: {error.detail}"
-
-
-CLOSED_BESIDE_OTHERS = """
-FINALIZE = b"aclFinalizeReference"
-library = open_library(steered=True)
-if arguments[0] == "device":
-    device = BlockingDevice(library)
-else:
-    print(outcome(BlockingDevice, library, 1000))
-steer.Hang(FINALIZE, 1, False)
-def end():
-    wait_until(lambda: steer.Hanging(FINALIZE))
-    time.sleep(0.05)
-    steer.Release()
-thread = threading.Thread(target=end)
-thread.start()
-if arguments[0] == "device":
-    del library, device.native
-else:
-    del library
-thread.join()
-print(steer.Calls(FINALIZE))
-"""
-
-
-@pytest.mark.parametrize(("last", "lines"), [("library", ["internal aclrtSetDevice"]), ("device", [])])
-def test_the_runtime_ends_without_the_interpreters_lock(
-    run_program: Callable[..., list[str]], last: str, lines: list[str]
-) -> None:
-    """Also if its device could not be opened: the driver takes its time until another thread of Python ends it."""
-    assert run_program(CLOSED_BESIDE_OTHERS, last) == [*lines, "1"]

@@ -1,7 +1,8 @@
 """The memory pool, by the statistics of a device that does not accept host memory."""
 
+import ctypes
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,10 @@ import aclgrad_native
 from aclgrad_native import AclError, CallPlan, OutOfMemoryError, WorkspaceError
 from tools.strict import config_text, strict_library
 
-from .blocking import BlockingDevice, deadline
-from .pooling import FLOAT32, pool, returned
+from .blocking import BlockingDevice
+from .forked import CONTENTS, KERNEL_WAIT, hang, open_device, outcome, steer
+from .forks import in_fork
+from .pooling import FLOAT32, plan, pool, returned
 
 pytestmark = pytest.mark.once
 
@@ -151,9 +154,7 @@ def test_a_call_ends_before_its_kernel_if_its_workspace_is_too_small(
 
 
 def submit(device: BlockingDevice, plan: CallPlan, contents: list[bytes], limit: int) -> bytes:
-    ticket = device.waiting.new_ticket()
-    device.native.submit(ticket, plan, contents, deadline(60), workspace_limit=limit)
-    reply: bytes = device.waiting.result(ticket)
+    reply: bytes = device.waiting.result(device.submit(plan, contents, workspace_limit=limit))
     return reply
 
 
@@ -174,21 +175,17 @@ def test_a_workspace_has_padding_behind_it(library: aclgrad_native.AclLibrary) -
         assert device.execute(plan, [grad, None, np.arange(width, dtype=np.int32).tobytes()]) == grad
 
 
-RECLAIMED = """
-device = open_device(pool_limit_bytes=16 << 20, pool_pass_through=True)
-shape, pooled = (1, 1, 5 << 18), (1, 1, 2 << 18)
-print(outcome(device.execute, plan((1, 1, 1), shape), [b"grad", None], 0.1))
-print(len(device.execute(plan(pooled, shape), [bytes(2 << 20), None])) >> 20)
-"""
+# The first four blocks are those of the first call: its inputs, its output, and its stream's pinned memory.
+SLOW_BLOCK = {"kind": "hang_allocation", "at": 5, "duration_ms": 1000}
 
 
-def test_what_abandoned_work_held_serves_the_next_call(run_program: Callable[..., list[str]]) -> None:
+@in_fork(host_pointers=False, faults=[hang(duration_ms=300), SLOW_BLOCK])
+def test_what_abandoned_work_held_serves_the_next_call() -> None:
     """The abandoned kernel ends after the next call has begun, and before that needs its memory."""
-    hang = {"kind": "hang", "at": 1, "duration_ms": 300}
-    # The first four blocks are those of the first call: its inputs, its output, and its stream's pinned memory.
-    slow = {"kind": "hang_allocation", "at": 5, "duration_ms": 1000}
-    lines = run_program(RECLAIMED, host_pointers=False, faults=[hang, slow])
-    assert lines == ["timeout aclrtSynchronizeStream", "5"]
+    device = open_device(pool_limit_bytes=16 << 20, pool_pass_through=True)
+    shape, pooled = (1, 1, 5 << 18), (1, 1, 2 << 18)
+    assert outcome(device.execute, plan((1, 1, 1), shape), CONTENTS, 0.1) == f"timeout {KERNEL_WAIT}"
+    assert len(device.execute(plan(pooled, shape), [bytes(2 << 20), None])) == 5 << 20
 
 
 @pytest.mark.parametrize("pass_through", [True, False])
@@ -203,47 +200,31 @@ def test_the_pool_counts_what_the_device_charges(quiet_library: aclgrad_native.A
     device.assert_idle()
 
 
-CROWDED = """
-steer.SetFree(ctypes.c_size_t(1000 << 20))
-device = open_device(steered=True, pool_limit_bytes=arguments[0])
-print(device.native.pool_limit_bytes >> 20)
-steer.SetFree(ctypes.c_size_t(150 << 20))
-for size in (180, 60, 40):
-    try:
-        device.stage(size << 20)
-        print("staged")
-    except aclgrad_native.OutOfMemoryError as error:
-        print(error.detail.split("; ")[-1])
-"""
-LEFT = "the device has only 157286400 bytes left"
+CROWDED = {"set": (800 * MEBIBYTE, 800, [40, 60]), "default": (None, 900, [40])}
+"""The limit of the pool, what it is then in MiB, and what of 180, 60 and 40 MiB is staged."""
 
 
-@pytest.mark.parametrize(
-    ("limit", "lines"),
-    [(800 * MEBIBYTE, ["800", LEFT, "staged", "staged"]), (None, ["900", LEFT, LEFT, "staged"])],
-    ids=["set", "default"],
-)
-def test_the_pool_grows_into_what_others_left(
-    run_program: Callable[..., list[str]], limit: int | None, lines: list[str]
-) -> None:
+@pytest.mark.parametrize(("limit", "actual", "staged"), CROWDED.values(), ids=CROWDED)
+@in_fork()
+def test_the_pool_grows_into_what_others_left(limit: int | None, actual: int, staged: list[int]) -> None:
     """By default it also leaves the tenth that was not its own when the device was opened."""
-    assert run_program(CROWDED, limit) == lines
+    steer.SetFree(ctypes.c_size_t(1000 * MEBIBYTE))
+    device = open_device(steered=True, pool_limit_bytes=limit)
+    assert device.native.pool_limit_bytes == actual * MEBIBYTE
+    steer.SetFree(ctypes.c_size_t(150 * MEBIBYTE))
+    for size in (180, 60, 40):
+        if size in staged:
+            device.stage(size * MEBIBYTE)
+        else:
+            with pytest.raises(OutOfMemoryError, match=r"; the device has only 157286400 bytes left$"):
+                device.stage(size * MEBIBYTE)
 
 
-PINNED = """
-device = open_device(steered=True, pinned_limit_bytes=arguments[0])
-if arguments[1]:
-    steer.Fail(b"aclrtMallocHost", 207001, -1)
-grad_output = np.arange(1 << 18, dtype=np.float32).reshape(1, 1, -1)
-print((pool(device, grad_output, (1, 2, 1 << 18)) == grad_output / 2).all(), steer.Calls(b"aclrtMemcpy"))
-(tensor,) = device.stage(5 << 20)
-data = bytes(range(256)) * (5 << 12)
-tensor.write(0, data)
-print(tensor.read(0, len(data)) == data, steer.Calls(b"aclrtMemcpyAsync") > 2)
-print(device.state().pinned_bytes <= arguments[0], device.state().pinned_bytes > 0)
-device.trim()
-print(device.state().pinned_bytes)
-"""
+CELLS = np.arange(1 << 18, dtype=np.float32).reshape(1, 1, -1)
+
+
+def assert_right(device: BlockingDevice, cells: np.ndarray = CELLS) -> None:
+    assert (pool(device, cells, (1, 2, cells.size)) == cells / 2).all()
 
 
 @pytest.mark.parametrize(
@@ -251,64 +232,57 @@ print(device.state().pinned_bytes)
     [(8 * MEBIBYTE, False, True), (MEBIBYTE >> 1, False, False), (8 * MEBIBYTE, True, False)],
     ids=["enough", "none left", "refused"],
 )
-def test_what_has_no_pinned_memory_is_copied_without(
-    run_program: Callable[..., list[str]], limit: int, fails: bool, is_pinned: bool
-) -> None:
+@in_fork(host_pointers=False, strict=True)
+def test_what_has_no_pinned_memory_is_copied_without(limit: int, fails: bool, is_pinned: bool) -> None:
     """No call fails for lack of device memory; a trim gives back what is pinned."""
-    lines = run_program(PINNED, limit, fails, host_pointers=False, strict=True)
-    assert lines == [f"True {0 if is_pinned else 2}", f"True {is_pinned}", f"True {is_pinned}", "0"]
+    device = open_device(steered=True, pinned_limit_bytes=limit)
+    if fails:
+        steer.Fail(b"aclrtMallocHost", 207001, -1)
+    assert_right(device)
+    assert steer.Calls(b"aclrtMemcpy") == (0 if is_pinned else 2)
+    (tensor,) = device.stage(5 << 20)
+    data = bytes(range(256)) * (5 << 12)
+    tensor.write(0, data)
+    assert tensor.read(0, len(data)) == data
+    assert (steer.Calls(b"aclrtMemcpyAsync") > 2) == is_pinned
+    assert device.state().pinned_bytes <= limit
+    assert (device.state().pinned_bytes > 0) == is_pinned
+    device.trim()
+    assert device.state().pinned_bytes == 0
 
 
-NOT_FREED = """
-device = open_device(steered=True)
-cells = np.arange(1 << 18, dtype=np.float32).reshape(1, 1, -1)
-right = lambda: (pool(device, cells, (1, 2, 1 << 18)) == cells / 2).all()
-held = lambda: (device.state().pool.reserved_bytes, device.state().pinned_bytes)
-print(right())
-before = held()
-for name in (b"aclrtFree", b"aclrtFreeHost"):
-    steer.Fail(name, 507899, -1)
-device.trim()
-print(min(before) > 0, held() == before, right())
-"""
-
-
-def test_what_cannot_be_freed_stays_counted(run_program: Callable[..., list[str]]) -> None:
+@in_fork(host_pointers=False)
+def test_what_cannot_be_freed_stays_counted() -> None:
     """The memory is still taken, and calls go on in other memory."""
-    assert run_program(NOT_FREED, host_pointers=False) == ["True", "True True True"]
+    device = open_device(steered=True)
+    assert_right(device)
+    before = device.state()
+    for name in (b"aclrtFree", b"aclrtFreeHost"):
+        steer.Fail(name, 507899, -1)
+    device.trim()
+    after = device.state()
+    assert (after.pool.reserved_bytes, after.pinned_bytes) == (before.pool.reserved_bytes, before.pinned_bytes)
+    assert min(after.pool.reserved_bytes, after.pinned_bytes) > 0
+    assert_right(device)
 
 
-REFUSED = """
-device = open_device(steered=True, stream_limit=1)
-print([device.native.pinned_refusal])
-steer.Calls(b"aclrtMallocHost")
-grad_output = np.arange(4, dtype=np.float32).reshape(1, 1, -1)
-for _ in range(5):
-    assert (pool(device, grad_output, (1, 2, 4)) == grad_output / 2).all()
-print(steer.Calls(b"aclrtMallocHost"))
-print(device.native.pinned_refusal)
-"""
-
-
-def test_a_host_that_refuses_pinned_memory_says_why_and_is_not_asked_for_every_call(
-    run_program: Callable[..., list[str]],
-) -> None:
+@in_fork(host_pointers=False, strict=True, faults=[{"kind": "out_of_pinned_memory", "at": 1, "count": 1000}])
+def test_a_host_that_refuses_pinned_memory_says_why_and_is_not_asked_for_every_call() -> None:
     """Each refusal would write to the log of CANN. Calls go on, with blocking copies."""
-    fault = {"kind": "out_of_pinned_memory", "at": 1, "count": 1000}
-    lines = run_program(REFUSED, host_pointers=False, strict=True, faults=[fault])
-    assert lines[:2] == ["['']", "1"]
-    assert [word for word in ("not short of memory", "`ulimit -l`", "container") if word not in lines[2]] == []
+    device = open_device(steered=True, stream_limit=1)
+    assert device.native.pinned_refusal == ""
+    steer.Calls(b"aclrtMallocHost")
+    for _ in range(5):
+        assert_right(device, np.arange(4, dtype=np.float32).reshape(1, 1, -1))
+    assert steer.Calls(b"aclrtMallocHost") == 1
+    words = "not short of memory", "`ulimit -l`", "container"
+    assert [word for word in words if word not in device.native.pinned_refusal] == []
 
 
-ONE_SIZE_AFTER_ANOTHER = """
-device = open_device(steered=True, pinned_limit_bytes=arguments[0])
-for cells in (1 << 19, 1 << 10, 1 << 19):
-    pool(device, np.zeros((1, 1, cells), np.float32), (1, 2, cells))
-    print(steer.Calls(b"aclrtMemcpy"))
-"""
-
-
-def test_pinned_memory_of_one_size_gives_way_to_another(run_program: Callable[..., list[str]]) -> None:
+@in_fork(host_pointers=False, strict=True)
+def test_pinned_memory_of_one_size_gives_way_to_another() -> None:
     """Without it, copies would block until the server is idle."""
-    lines = run_program(ONE_SIZE_AFTER_ANOTHER, 4 * MEBIBYTE + 4096, host_pointers=False, strict=True)
-    assert lines == ["0", "0", "0"]
+    device = open_device(steered=True, pinned_limit_bytes=4 * MEBIBYTE + 4096)
+    for cells in (1 << 19, 1 << 10, 1 << 19):
+        pool(device, np.zeros((1, 1, cells), np.float32), (1, 2, cells))
+        assert steer.Calls(b"aclrtMemcpy") == 0

@@ -1,17 +1,30 @@
 """Calls that take less time than waking a thread run on the thread that makes them."""
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from aclgrad_native import AclError, CallPlan, InvalidValueError
+from aclgrad.masks import argmax_of_input
+from aclgrad_native import AclError, CallPlan, InvalidValueError, MaskEncoding
+from tools.calling import wait_until
 
 from .blocking import BlockingDevice
+from .forked import CALL, CONTENTS, LAUNCH, hang, open_device, steer
+from .forks import in_fork
 from .pooling import plan
-from .test_checked_calls import GRAD, INDICES, gradient, spoiled, unpool, unpooled
+from .test_checked_calls import (
+    GRAD,
+    INDICES,
+    POOLING,
+    VALUES,
+    gradient,
+    max_pool,
+    spoiled,
+    unpool,
+    unpooled,
+)
 
 pytestmark = pytest.mark.once
 
@@ -48,20 +61,11 @@ def test_a_large_call_is_not_short(device: BlockingDevice) -> None:
     assert not call.is_short
 
 
-FAULTY = """
-device = open_device(stream_limit=1)
-device.execute(call, contents)
-print(call.is_short)
-"""
-
-
-@pytest.mark.parametrize(
-    ("faults", "is_short"), [([], True), ([{"kind": "hang", "at": 1000, "duration_ms": 1}], False)]
-)
-def test_no_call_is_short_where_faults_are_to_come(
-    run_program: Callable[..., list[str]], faults: list[dict[str, Any]], is_short: bool
-) -> None:
-    assert run_program(FAULTY, faults=faults) == [str(is_short)]
+@pytest.mark.parametrize(("faults", "is_short"), [([], True), ([hang(at=1000, duration_ms=1)], False)])
+@in_fork()
+def test_no_call_is_short_where_faults_are_to_come(faults: list[dict[str, Any]], is_short: bool) -> None:
+    open_device(stream_limit=1).execute(CALL, CONTENTS)
+    assert CALL.is_short == is_short
 
 
 def test_values_are_checked_first(device: BlockingDevice) -> None:
@@ -82,44 +86,32 @@ def test_a_call_that_is_late_does_not_begin_and_returns_its_ticket(device: Block
     device.waiting.result(ticket)
 
 
-BUSY = """
-short = plan((1, 1, 1), (1, 2, 2))
-device = open_device(steered=True, stream_limit=1)
-device.execute(short, contents)
-assert short.is_short
-steer.Hang(b"aclnnAdaptiveAvgPool2dBackward", 1, False)
-ticket = device.waiting.new_ticket()
-device.native.submit(ticket, call, contents, deadline(TIMEOUT_S))
-wait_until(lambda: steer.Hanging(b"aclnnAdaptiveAvgPool2dBackward"))
-print(device.native.run_short(short, contents, deadline(TIMEOUT_S), device.waiting.new_ticket()))
-steer.Release()
-print(len(device.waiting.result(ticket)))
-print(len(device.native.run_short(short, contents, deadline(TIMEOUT_S), device.waiting.new_ticket())))
-"""
+@in_fork()
+def test_a_short_call_never_waits_for_a_stream() -> None:
+    device = open_device(steered=True, stream_limit=1)
+    short = known(device, plan((1, 1, 1), (1, 2, 2)), CONTENTS)
+    steer.Hang(LAUNCH, 1, False)
+    ticket = device.submit(CALL, CONTENTS)
+    wait_until(lambda: steer.Hanging(LAUNCH))
+    assert run_short(device, short, CONTENTS) is None
+    steer.Release()
+    assert len(device.waiting.result(ticket)) == 16
+    assert run_short(device, short, CONTENTS) == device.execute(CALL, CONTENTS)
 
 
-def test_a_short_call_never_waits_for_a_stream(run_program: Callable[..., list[str]]) -> None:
-    assert run_program(BUSY) == ["None", "16", "16"]
-
-
-COPIES = """
-device = open_device(steered=True)
-print(device.execute(call, contents) is not None, call.is_short)
-two = test_checked_calls
-positions = two.argmax_of_input(two.VALUES, two.POOLING)[1].astype(np.int32)
-given = [np.ones(positions.shape, np.float32).tobytes(), None, positions.tobytes()]
-masked = two.max_pool(two.MaskEncoding.NONE, 4)
-expected = device.execute(masked, given)
-steer.Calls(b"aclrtMemcpyAsync")
-if masked.is_short:
-    reply = device.native.run_short(masked, given, deadline(TIMEOUT_S), device.waiting.new_ticket())
-    print(reply == expected, steer.Calls(b"aclrtMemcpyAsync"), steer.Calls(b"aclrtMemsetAsync"))
-"""
-
-
-@pytest.mark.parametrize(("host_pointers", "lines"), [(True, ["True True", "True 0 0"]), (False, ["True False"])])
-def test_a_short_call_wakes_no_stream_for_a_copy_or_a_filling(
-    run_program: Callable[..., list[str]], host_pointers: bool, lines: list[str]
-) -> None:
+@pytest.mark.parametrize("host_pointers", [True, False])
+@in_fork()
+def test_a_short_call_wakes_no_stream_for_a_copy_or_a_filling(host_pointers: bool) -> None:
     """The device reads beyond what is given of a mask, so it never reads that in its place."""
-    assert run_program(COPIES, host_pointers=host_pointers) == lines
+    device = open_device(steered=True)
+    device.execute(CALL, CONTENTS)
+    assert CALL.is_short == host_pointers
+    positions = argmax_of_input(VALUES, POOLING)[1].astype(np.int32)
+    given = [np.ones(positions.shape, np.float32).tobytes(), None, positions.tobytes()]
+    masked = max_pool(MaskEncoding.NONE, 4)
+    expected = device.execute(masked, given)
+    steer.Calls(b"aclrtMemcpyAsync")
+    assert masked.is_short == host_pointers
+    if host_pointers:
+        assert run_short(device, masked, given) == expected
+        assert (steer.Calls(b"aclrtMemcpyAsync"), steer.Calls(b"aclrtMemsetAsync")) == (0, 0)

@@ -1,7 +1,5 @@
 """What other calls left in device memory never reaches a reply."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
@@ -12,10 +10,10 @@ from aclgrad.operators.samples import samples_of
 from aclgrad.operators.spec import Tolerance
 from aclgrad.products import Product
 
-PROGRAM = """
-from tests.native.unwritten_outputs import {0}
-print(*{0}(open_device(), "{1}"), sep="\\n")
-"""
+from .forked import open_device
+from .forks import in_fork
+from .unwritten_outputs import wrong_of_unwritten, wrong_of_written
+
 PRODUCTS = [
     pytest.param(each, marks=() if each is Product.ATLAS_A2 else pytest.mark.slow)
     for each in Product
@@ -24,19 +22,18 @@ PRODUCTS = [
 
 
 @pytest.mark.once
-def test_an_output_that_no_operator_writes_is_filled(run_program: Callable[..., list[str]]) -> None:
+@in_fork(host_pointers=False, strict=True, faults=[{"kind": "unwritten_output", "at": 1, "count": 2**62}])
+def test_an_output_that_no_operator_writes_is_filled() -> None:
     """Of every operator, in every dtype: a card may report success and write nothing."""
-    program = PROGRAM.format("wrong_of_unwritten", Product.ATLAS_A2)
-    unwritten = {"kind": "unwritten_output", "at": 1, "count": 2**62}
-    assert run_program(program, host_pointers=False, strict=True, faults=[unwritten]) == [""]
+    assert list(wrong_of_unwritten(open_device(), Product.ATLAS_A2)) == []
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("product", PRODUCTS)
-def test_the_host_library_writes_every_output_whole(run_program: Callable[..., list[str]], product: Product) -> None:
+@in_fork(host_pointers=False, strict=True)
+def test_the_host_library_writes_every_output_whole(product: Product) -> None:
     """The memory of a reply, which it writes directly, is not filled before."""
-    program = PROGRAM.format("wrong_of_written", product)
-    assert run_program(program, host_pointers=False, strict=True, product=product) == [""]
+    assert list(wrong_of_written(open_device(), product)) == []
 
 
 def has_empty_sums(typed: TypedCase) -> bool:

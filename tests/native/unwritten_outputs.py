@@ -1,4 +1,4 @@
-"""Calls of every operator on memory that is full of another caller's bytes, for programs in tests/native/forks.py."""
+"""Calls of every operator on memory that is full of another caller's bytes."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -62,9 +62,9 @@ def cases(product: Product) -> Iterator[tuple[TypedCase, OperatorPlan, OperatorP
             yield typed, plan, exempt
 
 
-def wrong_of_unwritten(device: BlockingDevice, product: str) -> Iterator[str]:
+def wrong_of_unwritten(device: BlockingDevice, product: Product) -> Iterator[str]:
     """Yields the calls that return anything but the filling, on a device whose operators succeed and write nothing."""
-    for typed, plan, exempt in cases(Product(product)):
+    for typed, plan, exempt in cases(product):
         filling = [FILLING * each.type.size_bytes for each in plan.outputs]
         if gradients(device, plan) != filling:
             yield f"{typed}: not filled"
@@ -74,8 +74,8 @@ def wrong_of_unwritten(device: BlockingDevice, product: str) -> Iterator[str]:
             yield f"{typed}: the secret was not in the output's memory"
 
 
-def wrong_of_written(device: BlockingDevice, product: str) -> Iterator[str]:
+def wrong_of_written(device: BlockingDevice, product: Product) -> Iterator[str]:
     """Yields the calls whose gradients depend on what was in their memory before."""
-    for typed, plan, exempt in cases(Product(product)):
+    for typed, plan, exempt in cases(product):
         if gradients(device, plan) != gradients(device, exempt):
             yield f"{typed}: not written whole"
