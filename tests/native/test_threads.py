@@ -34,7 +34,7 @@ def assert_right(device: BlockingDevice) -> None:
 @pytest.mark.parametrize("host_pointers", [True, False])
 @in_fork(devices=2)
 def test_a_thread_of_ours_sets_its_context_once(host_pointers: bool) -> None:
-    """Those of calls, of stagings and of copies; `programs/contexts.cpp` has devices that take turns on one thread."""
+    """Those of calls, of stagings and of copies; `programs/stress_device.cpp` has devices that take turns."""
     device = BlockingDevice(open_library(steered=True), stream_limit=1, copy_threads=1)
     steer.Calls(SET)
     for _ in range(20):

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "expect.h"
+#include "program.h"
 
 namespace programs {
 namespace {
@@ -152,14 +152,13 @@ void RefuseOtherKinds() {
 }
 
 }  // namespace
-}  // namespace programs
 
-int main(int argc, char** argv) {
-  return programs::RunProgram(argc, argv, [](const std::string&, int) {
-    programs::ReadTwoOutputs();
-    programs::ReadTooFew();
-    programs::ReadWhatIsNotThere();
-    programs::ReadValues();
-    programs::RefuseOtherKinds();
-  });
+void Run(const Arguments&) {
+  ReadTwoOutputs();
+  ReadTooFew();
+  ReadWhatIsNotThere();
+  ReadValues();
+  RefuseOtherKinds();
 }
+
+}  // namespace programs

@@ -1,10 +1,12 @@
 // Calls whose process runs out of memory at any moment, on a strict device: no execution ends while its kernel runs.
+// Blocks return to their pool, which happens in destructors, without memory.
 #include <cstdlib>
 #include <new>
 #include <thread>
 
-#include "expect.h"
 #include "host_library.h"
+#include "memory_pool.h"
+#include "program.h"
 #include "sample_calls.h"
 
 namespace {
@@ -127,14 +129,25 @@ void RunOut(const std::string& path, const std::vector<SampleCall>& calls, std::
   WithoutMemory(device, [&] { return CopyPieces(device); });
 }
 
-}  // namespace
-}  // namespace programs
-
-int main(int argc, char** argv) {
-  return programs::RunProgram(argc, argv, [&](const std::string& path, int) {
-    // What it reports goes to standard error, which has to be empty.
-    const std::string strict = path.substr(0, path.find_last_of('/') + 1) + "libacl_strict.so";
-    const std::vector<programs::SampleCall> calls = programs::ReadCalls(argv[3]);
-    for (const std::size_t executor_limit : {0, 2}) programs::RunOut(strict, calls, executor_limit);
-  });
+void ReleaseAll(const std::string& path) {
+  const SetLibrary library(path);
+  aclgrad::MemoryPool pool(*library, aclgrad::DeviceMemorySource(*library, false), {std::size_t{64} << 20});
+  std::vector<aclgrad::PoolBlock> blocks;
+  for (std::size_t i = 0; i < 100; ++i) blocks.push_back(pool.Allocate(1000 * (i + 1)));
+  allocations_left = 0;
+  // Every other block first, so that they do not all join into one.
+  for (std::size_t i = 0; i < blocks.size(); i += 2) blocks[i] = {};
+  blocks.clear();
+  allocations_left = -1;
+  ExpectEqual("allocated bytes", pool.Statistics().allocated_bytes, 0);
 }
+
+}  // namespace
+
+void Run(const Arguments& given) {
+  const std::vector<SampleCall> calls = ReadCalls(given.calls);
+  for (const std::size_t executor_limit : {0, 2}) RunOut(StrictBeside(given.library), calls, executor_limit);
+  ReleaseAll(given.library);
+}
+
+}  // namespace programs

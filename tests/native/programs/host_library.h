@@ -9,7 +9,7 @@
 #include <string>
 
 #include "acl_library.h"
-#include "expect.h"
+#include "program.h"
 
 namespace programs {
 
@@ -28,5 +28,26 @@ inline std::shared_ptr<const aclgrad::AclLibrary> OpenHost(const std::string& pa
   } const removal{config};
   return std::make_shared<const aclgrad::AclLibrary>(std::vector<aclgrad::LibraryFile>{{path}}, config);
 }
+
+// The strict library beside a host library. What it reports goes to standard error, which has to be empty.
+inline std::string StrictBeside(const std::string& path) {
+  return path.substr(0, path.find_last_of('/') + 1) + "libacl_strict.so";
+}
+
+// A host library without settings, whose device is set as long as this lives.
+class SetLibrary {
+ public:
+  explicit SetLibrary(const std::string& path) : library_(OpenHost(path, "{}")) {
+    library_->Check((*library_)->aclrtSetDevice(0), "aclrtSetDevice");
+  }
+  ~SetLibrary() { static_cast<void>((*library_)->aclrtResetDevice(0)); }
+  SetLibrary(const SetLibrary&) = delete;
+  SetLibrary& operator=(const SetLibrary&) = delete;
+
+  [[nodiscard]] const aclgrad::AclLibrary& operator*() const { return *library_; }
+
+ private:
+  const std::shared_ptr<const aclgrad::AclLibrary> library_;
+};
 
 }  // namespace programs

@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "error.h"
-#include "expect.h"
 #include "host_library.h"
+#include "program.h"
 #include "sample_calls.h"
 
 namespace programs {
@@ -123,16 +123,15 @@ void LoseTheDevice(const std::string& path, const std::vector<SampleCall>& calls
 }
 
 }  // namespace
-}  // namespace programs
 
-int main(int argc, char** argv) {
-  return programs::RunProgram(argc, argv, [&](const std::string& path, int factor) {
-    const std::vector<programs::SampleCall> calls = programs::ReadCalls(argv[3]);
-    for (const bool keep_executors : {false, true}) {
-      programs::TimeOutAndRecover(path, calls, "true", keep_executors, factor);
-      programs::TimeOutAndRecover(path, calls, "false", keep_executors, factor);
-      programs::LoseTheDevice(path, calls, keep_executors);
-    }
-    programs::EndWithLateCalls(path, calls);
-  });
+void Run(const Arguments& given) {
+  const std::vector<SampleCall> calls = ReadCalls(given.calls);
+  for (const bool keep_executors : {false, true}) {
+    TimeOutAndRecover(given.library, calls, "true", keep_executors, given.factor);
+    TimeOutAndRecover(given.library, calls, "false", keep_executors, given.factor);
+    LoseTheDevice(given.library, calls, keep_executors);
+  }
+  EndWithLateCalls(given.library, calls);
 }
+
+}  // namespace programs

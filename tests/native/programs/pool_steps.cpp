@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "error.h"
-#include "expect.h"
 #include "host_library.h"
 #include "memory_pool.h"
+#include "program.h"
 
 namespace programs {
 namespace {
@@ -29,7 +29,7 @@ void Allocate(aclgrad::MemoryPool& pool, std::size_t size, std::vector<aclgrad::
 }
 
 // Runs until a step "end", which returns everything, or until the end of the input.
-bool Run(const aclgrad::AclLibrary& library) {
+bool RunSteps(const aclgrad::AclLibrary& library) {
   aclgrad::PoolOptions options;
   if (!(std::cin >> options.limit_bytes >> options.high_water_bytes >> options.pass_through)) return false;
   aclgrad::MemoryPool pool(library, aclgrad::DeviceMemorySource(library, options.pass_through), options);
@@ -53,14 +53,11 @@ bool Run(const aclgrad::AclLibrary& library) {
 }
 
 }  // namespace
-}  // namespace programs
 
-int main(int argc, char** argv) {
-  return programs::RunProgram(argc, argv, [](const std::string& path, int) {
-    const auto library = programs::OpenHost(path, "{}");
-    library->Check((*library)->aclrtSetDevice(0), "aclrtSetDevice");
-    while (programs::Run(*library)) {
-    }
-    library->Check((*library)->aclrtResetDevice(0), "aclrtResetDevice");
-  });
+void Run(const Arguments& given) {
+  const SetLibrary library(given.library);
+  while (RunSteps(*library)) {
+  }
 }
+
+}  // namespace programs

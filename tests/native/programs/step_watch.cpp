@@ -4,7 +4,7 @@
 #include <chrono>
 #include <deque>
 
-#include "expect.h"
+#include "program.h"
 
 namespace programs {
 namespace {
@@ -66,12 +66,11 @@ void RunOutOfSlots() {
 }
 
 }  // namespace
-}  // namespace programs
 
-int main(int argc, char** argv) {
-  return programs::RunProgram(argc, argv, [](const std::string&, int factor) {
-    programs::FindOneOfMany();
-    programs::ComeAndGo(factor);
-    programs::RunOutOfSlots();
-  });
+void Run(const Arguments& given) {
+  FindOneOfMany();
+  ComeAndGo(given.factor);
+  RunOutOfSlots();
 }
+
+}  // namespace programs

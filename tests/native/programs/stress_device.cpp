@@ -1,10 +1,14 @@
 // Calls, batches and staged tensors of many threads share the few streams of a device. Every call returns the same bits
 // as when it runs alone, every staged byte is the one that was written, and nothing leaks.
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
-#include "expect.h"
+#include "device.h"
+#include "device_context.h"
 #include "host_library.h"
+#include "program.h"
 #include "sample_calls.h"
 
 namespace programs {
@@ -85,9 +89,8 @@ void RunStaging(const Load& load, int thread) {
   Expect(read == written, "staged bytes are not those that were written");
 }
 
-void Run(const std::string& path, const Mode& mode, int factor, const std::vector<SampleCall>& calls) {
-  const std::string strict_path = path.substr(0, path.rfind('/') + 1) + "libacl_strict.so";
-  const auto library = OpenHost(mode.is_strict ? strict_path : path, mode.settings);
+void Stress(const std::string& path, const Mode& mode, int factor, const std::vector<SampleCall>& calls) {
+  const auto library = OpenHost(mode.is_strict ? StrictBeside(path) : path, mode.settings);
   aclgrad::DeviceOptions options;
   options.pool_limit_bytes = std::size_t{256} << 20;
   options.stream_limit = kStreams;
@@ -128,18 +131,53 @@ void Run(const std::string& path, const Mode& mode, int factor, const std::vecto
   ExpectEqual("free bytes of the device", device.Memory().free_bytes, free_bytes);
 }
 
-}  // namespace
-}  // namespace programs
-
-int main(int argc, char** argv) {
-  return programs::RunProgram(argc, argv, [&](const std::string& path, int factor) {
-    const std::vector<programs::SampleCall> calls = programs::ReadCalls(argv[3]);
-    for (const programs::Mode& mode : programs::kModes) {
-      try {
-        programs::Run(path, mode, factor, calls);
-      } catch (const std::exception& error) {
-        throw std::runtime_error(std::string(mode.name) + ": " + error.what());
-      }
+// Devices that take turns on a thread of ours: each call has its device's context current, also after a device was
+// closed and another one opened at its address. The library refuses a stream of another context than the thread's.
+void TakeTurns(const std::string& path, const SampleCall& call) {
+  const auto library = OpenHost(path, R"({"devices": 2, "host_pointers": false})");
+  std::array<std::optional<aclgrad::Device>, 2> devices;
+  std::optional<Outputs> expected;
+  const auto run = [&](aclgrad::Device& device) {
+    const Outputs outputs = call.Run(device, kTimeoutMs);
+    if (!expected) expected = outputs;
+    Expect(outputs == *expected, "a call on a thread of two devices has other bits");
+  };
+  const auto open = [&](int index) {
+    devices[static_cast<std::size_t>(index)].emplace(library, index, aclgrad::DeviceOptions());
+  };
+  open(0);
+  open(1);
+  for (int round = 0; round < 3; ++round) {
+    for (int turn = 0; turn < 3; ++turn) {
+      run(*devices[0]);
+      run(*devices[1]);
+      run(*devices[1]);
     }
+    // Closing and opening on this thread leaves it with another context than the other device's.
+    devices[1].reset();
+    run(*devices[0]);
+    open(1);
+    run(*devices[0]);
+    run(*devices[1]);
+    run(*devices[0]);
+    // On another thread, this one keeps a context that is gone.
+    InThreads(1, [&](int) {
+      devices[0].reset();
+      open(0);
+    });
+    run(*devices[0]);
+  }
+}
+
+}  // namespace
+
+void Run(const Arguments& given) {
+  const std::vector<SampleCall> calls = ReadCalls(given.calls);
+  InModes(kModes, [&](const Mode& mode) { Stress(given.library, mode, given.factor, calls); });
+  InThreads(1, [&](int) {
+    aclgrad::OwnThisThread();
+    TakeTurns(given.library, calls.front());
   });
 }
+
+}  // namespace programs

@@ -2,15 +2,19 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <future>
 #include <random>
 
 #include "error.h"
-#include "expect.h"
 #include "host_library.h"
 #include "memory_pool.h"
+#include "program.h"
 
 namespace programs {
 namespace {
+
+using aclgrad::MemoryPool;
+using aclgrad::PoolBlock;
 
 constexpr int kThreads = 8;
 constexpr int kStepsPerThread = 400;
@@ -36,7 +40,7 @@ struct Counts {
 };
 
 struct Held {
-  aclgrad::PoolBlock block;
+  PoolBlock block;
   int pattern;
 };
 
@@ -61,7 +65,7 @@ void Check(const Held& held) {
   Expect(whole, "somebody else wrote into a block of " + std::to_string(held.block.capacity()) + " bytes");
 }
 
-void Work(aclgrad::MemoryPool& pool, Counts& counts, int thread, int steps) {
+void Work(MemoryPool& pool, Counts& counts, int thread, int steps) {
   std::mt19937 random(static_cast<uint32_t>(thread));
   std::vector<Held> blocks;
   for (int step = 0; step < steps; ++step) {
@@ -84,41 +88,132 @@ void Work(aclgrad::MemoryPool& pool, Counts& counts, int thread, int steps) {
   for (const Held& held : blocks) Check(held);
 }
 
-void Run(const aclgrad::AclLibrary& library, const Mode& mode, int factor) {
+void Stress(const aclgrad::AclLibrary& library, const Mode& mode, int factor) {
   aclrtContext context = nullptr;
-  library.Check(library->aclrtSetDevice(0), "aclrtSetDevice");
   library.Check(library->aclrtGetCurrentContext(&context), "aclrtGetCurrentContext");
   Counts counts;
-  {
-    aclgrad::MemoryPool pool(library, aclgrad::DeviceMemorySource(library, mode.options.pass_through), mode.options);
-    InThreads(kThreads, [&](int thread) {
-      library.Check(library->aclrtSetCurrentContext(context), "aclrtSetCurrentContext");
-      Work(pool, counts, thread, kStepsPerThread * factor);
-    });
-    ExpectEqual("allocated bytes", pool.Statistics().allocated_bytes, 0);
-    pool.Trim();
-    const aclgrad::PoolStatistics statistics = pool.Statistics();
-    ExpectEqual("reserved bytes", statistics.reserved_bytes, 0);
-    ExpectEqual("largest free bytes", statistics.largest_free_bytes, 0);
-    ExpectEqual("allocations", statistics.allocation_count, counts.allocations);
-    ExpectEqual("refused allocations", statistics.out_of_memory_count, counts.refusals);
-    Expect(statistics.peak_reserved_bytes <= kLimitBytes, "more was reserved than the limit allows");
+  MemoryPool pool(library, aclgrad::DeviceMemorySource(library, mode.options.pass_through), mode.options);
+  InThreads(kThreads, [&](int thread) {
+    library.Check(library->aclrtSetCurrentContext(context), "aclrtSetCurrentContext");
+    Work(pool, counts, thread, kStepsPerThread * factor);
+  });
+  ExpectEqual("allocated bytes", pool.Statistics().allocated_bytes, 0);
+  pool.Trim();
+  const aclgrad::PoolStatistics statistics = pool.Statistics();
+  ExpectEqual("reserved bytes", statistics.reserved_bytes, 0);
+  ExpectEqual("largest free bytes", statistics.largest_free_bytes, 0);
+  ExpectEqual("allocations", statistics.allocation_count, counts.allocations);
+  ExpectEqual("refused allocations", statistics.out_of_memory_count, counts.refusals);
+  Expect(statistics.peak_reserved_bytes <= kLimitBytes, "more was reserved than the limit allows");
+}
+
+// A source of memory that is slow keeps only those who need it: other threads get and return blocks meanwhile.
+
+// Larger than what is cut from shared segments, so that each is a segment of its own.
+constexpr std::size_t kLarge = 30 * kMebibyte;
+
+// Functions of a source wait here once the gate is closed.
+class Gate {
+ public:
+  void Close() { closed_ = true; }
+  void Pass() {
+    if (!closed_.exchange(false)) return;
+    reached_.set_value();
+    open_.get_future().wait();
   }
-  library.Check(library->aclrtResetDevice(0), "aclrtResetDevice");
+  void AwaitArrival() { reached_.get_future().wait(); }
+  void Open() { open_.set_value(); }
+
+ private:
+  std::atomic<bool> closed_{false};
+  std::promise<void> reached_;
+  std::promise<void> open_;
+};
+
+struct Source {
+  Gate allocate;
+  Gate release;
+  Gate free_bytes;
+
+  [[nodiscard]] aclgrad::MemorySource Functions() {
+    return {[this](void** address, std::size_t size) {
+              allocate.Pass();
+              *address = ::operator new(size, std::align_val_t{64});
+              return 0;
+            },
+            [this](void* address) {
+              release.Pass();
+              ::operator delete(address, std::align_val_t{64});
+              return 0;
+            },
+            [](std::size_t size) { return size; },
+            [this] {
+              free_bytes.Pass();
+              return SIZE_MAX;
+            }};
+  }
+};
+
+// What threads do that need nothing from the source.
+void UseCachedBlocks(MemoryPool& pool) {
+  std::vector<PoolBlock> blocks;
+  for (int number = 0; number < 10; ++number) blocks.push_back(pool.Allocate(1000));
+  blocks.clear();
+  static_cast<void>(pool.Statistics());
+}
+
+void AllocateBeside(const aclgrad::AclLibrary& library, Gate Source::* gate) {
+  Source source;
+  aclgrad::PoolOptions options;
+  options.limit_bytes = 100 * kMebibyte;
+  options.high_water_bytes = 0;
+  MemoryPool pool(library, source.Functions(), options);
+  const PoolBlock kept = pool.Allocate(1000);  // so that its segment stays
+  PoolBlock released = pool.Allocate(kLarge);
+  (source.*gate).Close();
+  auto slow = std::async(std::launch::async, [&] {
+    released = {};
+    return pool.Allocate(2 * kLarge);
+  });
+  (source.*gate).AwaitArrival();
+  UseCachedBlocks(pool);
+  (source.*gate).Open();
+  Expect(slow.get().capacity() >= 2 * kLarge, "the slow allocation has no block");
+}
+
+// There is room as soon as the source has taken back what another thread returns.
+void WaitForARelease(const aclgrad::AclLibrary& library) {
+  Source source;
+  aclgrad::PoolOptions options;
+  options.limit_bytes = 50 * kMebibyte;
+  options.high_water_bytes = 0;
+  MemoryPool pool(library, source.Functions(), options);
+  PoolBlock released = pool.Allocate(kLarge);
+  source.release.Close();
+  auto slow = std::async(std::launch::async, [&] { released = {}; });
+  source.release.AwaitArrival();
+  source.free_bytes.Close();
+  auto waiting = std::async(std::launch::async, [&] { return pool.Allocate(kLarge); });
+  source.free_bytes.AwaitArrival();
+  source.free_bytes.Open();
+  source.release.Open();
+  slow.get();
+  Expect(waiting.get().capacity() >= kLarge, "an allocation did not wait for a release");
+  try {
+    const PoolBlock first = pool.Allocate(kLarge);
+    static_cast<void>(pool.Allocate(kLarge));
+    Expect(false, "a block beyond the limit");
+  } catch (const aclgrad::OutOfMemory&) {
+  }
 }
 
 }  // namespace
-}  // namespace programs
 
-int main(int argc, char** argv) {
-  return programs::RunProgram(argc, argv, [](const std::string& path, int factor) {
-    const auto library = programs::OpenHost(path, "{}");
-    for (const programs::Mode& mode : programs::kModes) {
-      try {
-        programs::Run(*library, mode, factor);
-      } catch (const std::exception& error) {
-        throw std::runtime_error(std::string(mode.name) + ": " + error.what());
-      }
-    }
-  });
+void Run(const Arguments& given) {
+  const SetLibrary library(given.library);
+  InModes(kModes, [&](const Mode& mode) { Stress(*library, mode, given.factor); });
+  for (Gate Source::* gate : {&Source::allocate, &Source::release, &Source::free_bytes}) AllocateBeside(*library, gate);
+  WaitForARelease(*library);
 }
+
+}  // namespace programs

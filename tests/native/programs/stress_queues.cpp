@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "completions.h"
-#include "expect.h"
+#include "program.h"
 #include "work_queue.h"
 
 namespace programs {
@@ -161,13 +161,12 @@ void LeaveUndrained() {
 }
 
 }  // namespace
-}  // namespace programs
 
-int main(int argc, char** argv) {
-  return programs::RunProgram(argc, argv, [](const std::string&, int factor) {
-    programs::Serve(factor);
-    programs::KeepThreadsWarm(factor);
-    programs::CloseWithWorkLeft(factor);
-    programs::LeaveUndrained();
-  });
+void Run(const Arguments& given) {
+  Serve(given.factor);
+  KeepThreadsWarm(given.factor);
+  CloseWithWorkLeft(given.factor);
+  LeaveUndrained();
 }
+
+}  // namespace programs

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "device/thread_pool.h"
-#include "expect.h"
+#include "program.h"
 
 namespace {
 
@@ -83,11 +83,9 @@ void ExpectSpread(ThreadPool& pool) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  return programs::RunProgram(argc, argv, [](const std::string&, int) {
-    ThreadPool pool(kThreads);
-    pool.Start();
-    ExpectWakeUps(pool);
-    ExpectSpread(pool);
-  });
+void programs::Run(const Arguments&) {
+  ThreadPool pool(kThreads);
+  pool.Start();
+  ExpectWakeUps(pool);
+  ExpectSpread(pool);
 }

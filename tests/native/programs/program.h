@@ -1,4 +1,4 @@
-// Shared by the programs: an expectation that fails the program with a message, and work in many threads.
+// Shared by the programs: their main, expectations that fail a program with a message, and work in many threads.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,16 @@
 #include <vector>
 
 namespace programs {
+
+// The command line of every program.
+struct Arguments {
+  std::string library;  // the path of the host library
+  int factor;           // makes the program longer
+  std::string calls;    // a file that tests/call_file.py writes
+};
+
+// What each program defines; it throws if something is wrong.
+void Run(const Arguments& given);
 
 inline void Expect(bool holds, const std::string& message) {
   if (!holds) throw std::runtime_error(message);
@@ -30,18 +40,27 @@ void InThreads(int count, const Work& work) {
   for (auto& thread : threads) thread.get();
 }
 
-// The command line of every program: the path of the host library, a factor that makes the program longer, and a file
-// of calls.
-template <typename Body>
-int RunProgram(int argc, char** argv, const Body& body) {
+// Calls work(mode) for each; an exception begins with the mode's name.
+template <typename Modes, typename Work>
+void InModes(const Modes& modes, const Work& work) {
+  for (const auto& mode : modes) {
+    try {
+      work(mode);
+    } catch (const std::exception& error) {
+      throw std::runtime_error(std::string(mode.name) + ": " + error.what());
+    }
+  }
+}
+
+}  // namespace programs
+
+int main(int argc, char** argv) {
   try {
-    Expect(argc == 4, "usage: PROGRAM LIBRARY FACTOR CALLS");
-    body(std::string(argv[1]), std::stoi(argv[2]));
+    programs::Expect(argc == 4, "usage: PROGRAM LIBRARY FACTOR CALLS");
+    programs::Run({argv[1], std::stoi(argv[2]), argv[3]});
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
     return 1;
   }
 }
-
-}  // namespace programs
