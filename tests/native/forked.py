@@ -13,7 +13,8 @@ from typing import Any
 
 import aclgrad_native
 from aclgrad_native import AclError
-from tests.native import forked, unwritten_outputs  # noqa: F401 - the second is for its tests
+from aclgrad_server.devices import planning  # noqa: F401 - for the tests that plan
+from tests.native import forked
 from tests.native.blocking import BlockingDevice
 from tests.native.pooling import SYMBOL, plan
 from tests.native.shims import STEERED, open_with

@@ -33,54 +33,44 @@ def tell(built: sanitizers.Build, tmp_path: Path) -> Tell:
 
 GROUP = "proc/self/cgroup"
 ROOT = "sys/fs/cgroup"
+UNLIMITED: list[dict[str, str]] = [
+    {},
+    {GROUP: ""},
+    {GROUP: "not a group\n"},
+    {GROUP: "0::/\n"},
+    {GROUP: "0::/\n", f"{ROOT}/cpu.max": "max 100000\n"},
+    {GROUP: "0::/\n", f"{ROOT}/cpu.max": "\n"},
+    {GROUP: "0::/\n", f"{ROOT}/cpu.max": "9900000000 100000\n"},
+    {GROUP: "3:cpu,cpuacct:/\n", f"{ROOT}/cpu/cpu.cfs_quota_us": "-1\n", f"{ROOT}/cpu/cpu.cfs_period_us": "100000"},
+    # Quotas of others.
+    {GROUP: "0::/mine\n", f"{ROOT}/other/cpu.max": "100000 100000\n"},
+    {GROUP: "4:cpuset:/\n", f"{ROOT}/cpu/cpu.cfs_quota_us": "1000\n", f"{ROOT}/cpu/cpu.cfs_period_us": "1000"},
+]
+ONE: list[dict[str, str]] = [
+    {GROUP: "0::/\n", f"{ROOT}/cpu.max": "100000 100000\n"},
+    {GROUP: "0::/\n", f"{ROOT}/cpu.max": "1000 100000\n"},
+    {GROUP: "0::/a/b\n", f"{ROOT}/a/b/cpu.max": "50000 50000\n"},
+    # A group above it grants less.
+    {GROUP: "0::/a/b\n", f"{ROOT}/a/cpu.max": "70000 100000\n", f"{ROOT}/a/b/cpu.max": "max 100000\n"},
+    # A container that sees its own group as the mount, under the path that the host knows.
+    {GROUP: "0::/docker/f00\n", f"{ROOT}/cpu.max": "100000 100000\n"},
+    {GROUP: "7:cpu,cpuacct:/x\n", f"{ROOT}/cpu/x/cpu.cfs_quota_us": "1", f"{ROOT}/cpu/x/cpu.cfs_period_us": "1"},
+    {
+        GROUP: "0::/\n7:cpuacct,cpu:/x\n",
+        f"{ROOT}/cpu,cpuacct/cpu.cfs_quota_us": "50000",
+        f"{ROOT}/cpu,cpuacct/cpu.cfs_period_us": "100000",
+    },
+]
+TWO = {GROUP: "0::/\n", f"{ROOT}/cpu.max": "100001 100000\n"}
 
 
 @pytest.mark.parametrize(
-    "files",
-    [
-        {},
-        {GROUP: ""},
-        {GROUP: "not a group\n"},
-        {GROUP: "0::/\n"},
-        {GROUP: "0::/\n", f"{ROOT}/cpu.max": "max 100000\n"},
-        {GROUP: "0::/\n", f"{ROOT}/cpu.max": "\n"},
-        {GROUP: "0::/\n", f"{ROOT}/cpu.max": "9900000000 100000\n"},
-        {GROUP: "3:cpu,cpuacct:/\n", f"{ROOT}/cpu/cpu.cfs_quota_us": "-1\n", f"{ROOT}/cpu/cpu.cfs_period_us": "100000"},
-        # Quotas of others.
-        {GROUP: "0::/mine\n", f"{ROOT}/other/cpu.max": "100000 100000\n"},
-        {GROUP: "4:cpuset:/\n", f"{ROOT}/cpu/cpu.cfs_quota_us": "1000\n", f"{ROOT}/cpu/cpu.cfs_period_us": "1000"},
-    ],
+    ("files", "cpus"),
+    [*((each, CPUS) for each in UNLIMITED), *((each, 1) for each in ONE), (TWO, min(2, CPUS))],
 )
-def test_without_a_quota_it_is_the_affinity_mask(tell: Tell, files: dict[str, str]) -> None:
-    assert tell(files)[0] == CPUS
-
-
-@pytest.mark.skipif(CPUS < 2, reason="a quota shows only below the affinity mask")
-@pytest.mark.parametrize(
-    "files",
-    [
-        {GROUP: "0::/\n", f"{ROOT}/cpu.max": "100000 100000\n"},
-        {GROUP: "0::/\n", f"{ROOT}/cpu.max": "1000 100000\n"},
-        {GROUP: "0::/a/b\n", f"{ROOT}/a/b/cpu.max": "50000 50000\n"},
-        # A group above it grants less.
-        {GROUP: "0::/a/b\n", f"{ROOT}/a/cpu.max": "70000 100000\n", f"{ROOT}/a/b/cpu.max": "max 100000\n"},
-        # A container that sees its own group as the mount, under the path that the host knows.
-        {GROUP: "0::/docker/f00\n", f"{ROOT}/cpu.max": "100000 100000\n"},
-        {GROUP: "7:cpu,cpuacct:/x\n", f"{ROOT}/cpu/x/cpu.cfs_quota_us": "1", f"{ROOT}/cpu/x/cpu.cfs_period_us": "1"},
-        {
-            GROUP: "0::/\n7:cpuacct,cpu:/x\n",
-            f"{ROOT}/cpu,cpuacct/cpu.cfs_quota_us": "50000",
-            f"{ROOT}/cpu,cpuacct/cpu.cfs_period_us": "100000",
-        },
-    ],
-)
-def test_a_quota_of_one_processor_or_less_is_one_thread(tell: Tell, files: dict[str, str]) -> None:
-    assert tell(files)[0] == 1
-
-
-@pytest.mark.skipif(CPUS < 2, reason="a quota shows only below the affinity mask")
-def test_parts_of_a_processor_count_as_one(tell: Tell) -> None:
-    assert tell({GROUP: "0::/\n", f"{ROOT}/cpu.max": "100001 100000\n"})[0] == 2
+def test_threads_are_those_of_the_quota_or_of_the_affinity_mask(tell: Tell, files: dict[str, str], cpus: int) -> None:
+    """Parts of a processor count as one."""
+    assert tell(files)[0] == cpus
 
 
 def test_the_affinity_mask_is_obeyed(tell: Tell) -> None:

@@ -2,13 +2,11 @@
 
 import random
 
-import numpy as np
 import pytest
 
 import aclgrad_native
-from aclgrad import reference
 
-from .blocking import BlockingDevice, BlockingTensor, deadline
+from .blocking import BlockingDevice, deadline
 from .pooling import plan
 
 MEBIBYTE = 2**20
@@ -24,59 +22,6 @@ def pieces(size: int, piece: int | None) -> list[tuple[int, int]]:
         ranges.append((offset, offset + count))
         offset += count
     return ranges
-
-
-def write(tensor: BlockingTensor, data: bytes, piece: int | None = None) -> None:
-    for start, end in pieces(len(data), piece):
-        tensor.write(start, memoryview(data)[start:end])
-
-
-def read(tensor: BlockingTensor, size: int, piece: int | None = None) -> bytes:
-    return b"".join(tensor.read(start, end - start) for start, end in pieces(size, piece))
-
-
-@pytest.mark.parametrize("piece", [None, 1000, MEBIBYTE, 64 * MEBIBYTE])
-def test_what_was_written_is_read(device: BlockingDevice, piece: int | None) -> None:
-    sizes = [20 * MEBIBYTE + 5, 4 * MEBIBYTE, 3] if piece != 1000 else [9 * MEBIBYTE, 1001]
-    data = [np.random.default_rng(size).bytes(size) for size in sizes]
-    tensors = device.stage(*sizes)
-    assert [tensor.native.size_bytes for tensor in tensors] == sizes
-    for tensor, each in zip(tensors, data, strict=True):
-        write(tensor, each, piece)
-    for tensor, each in zip(tensors, data, strict=True):
-        assert read(tensor, len(each), piece) == each
-    # Not in order either.
-    assert read(tensors[0], sizes[0], piece) == data[0]
-    del tensor, tensors
-    device.assert_idle()
-
-
-def test_operator_runs_on_staged_tensors(device: BlockingDevice) -> None:
-    grad = np.random.default_rng(0).standard_normal((2, 64, 64), np.float32)
-    shape = (2, 1500, 1024)
-    source, target = device.stage(grad.nbytes, 4 * 2 * 1500 * 1024)
-    write(source, grad.tobytes())
-    device.execute_into(plan(grad.shape, shape), [source, None], target)
-    gradient = np.frombuffer(read(target, 4 * 2 * 1500 * 1024), np.float32).reshape(shape)
-    np.testing.assert_allclose(gradient, reference.adaptive_avg_pool2d_backward(grad, shape), rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("prefix", [b"", b"prefix\x00"])
-def test_bytes_are_read_behind_a_prefix(device: BlockingDevice, prefix: bytes) -> None:
-    (tensor,) = device.stage(10)
-    tensor.write(0, b"0123456789")
-    assert tensor.read(3, 4, prefix) == prefix + b"3456"
-    assert tensor.read(10, 0, prefix) == prefix
-
-
-@pytest.mark.parametrize("on_host", [False, True])
-@pytest.mark.parametrize(("offset", "size"), [(0, 11), (10, 1), (11, 0), (2**63, 10)])
-def test_bytes_beyond_the_end_go_nowhere(device: BlockingDevice, offset: int, size: int, on_host: bool) -> None:
-    (tensor,) = device.stage(10, on_host=on_host)
-    with pytest.raises(IndexError, match="10 bytes"):
-        tensor.read(offset, size)
-    with pytest.raises(IndexError, match="10 bytes"):
-        tensor.write(offset, bytes(size))
 
 
 @pytest.mark.parametrize("sizes", [[65 * MEBIBYTE], [1, 65 * MEBIBYTE]])

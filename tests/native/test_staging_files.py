@@ -8,11 +8,13 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import aclgrad_native
 from tools.strict import config_text, strict_backend, strict_library
 
-from .blocking import BlockingDevice
+from .blocking import BlockingDevice, BlockingTensor
 from .forked import KERNEL_WAIT, open_device, outcome
 from .forks import in_fork
 from .pooling import plan
@@ -82,46 +84,53 @@ def test_files_of_all_sizes_at_odd_offsets(device: BlockingDevice) -> None:
             assert bytes_of(file) == (bytes(offset) + data if size else b"")
 
 
-def test_short_files(device: BlockingDevice) -> None:
-    """What a file has is there; the rest of the tensor is as it was."""
-    for size, held in itertools.product([1, HALF, 2 * HALF + 1], [0, 1, HALF - 1, HALF, HALF + 1]):
-        if held >= size:
-            continue
-        (tensor,) = device.stage(size)
-        tensor.write(0, b"\x77" * size)
-        data = content(held)
-        with file_of(b"head" + data) as file:
-            assert tensor.read_file(file, 4) == held
-            assert tensor.read_file(file, 4 + held) == 0
-            assert tensor.read_file(file, 2**40) == 0
-        assert tensor.read(0, size) == data + b"\x77" * (size - held)
+EDGES = [0, 1, 4095, HALF - 1, HALF, HALF + 1, 2 * HALF, 2 * HALF + 1, PIECE + 1, 2**63]
+STEPS = st.tuples(
+    st.sampled_from(["write", "read", "read_file", "write_file"]), st.sampled_from(EDGES), st.sampled_from(EDGES[:-1])
+)
+RANDOM = content(PIECE + 100)
 
 
-def test_pieces_and_files_one_after_the_other(device: BlockingDevice) -> None:
-    """The ring goes on where the piece before left it."""
-    sizes = (HALF - 3, 7, HALF + 9, 5)
-    tensors = [(tensor, content(size)) for tensor, size in zip(device.stage(*sizes), sizes, strict=True)]
-    for turn, (tensor, data) in enumerate(tensors):
-        if turn % 2:
-            tensor.write(0, data)
-        else:
-            with file_of(data) as file:
-                assert tensor.read_file(file, 0) == len(data)
-    for tensor, data in reversed(tensors):
-        assert tensor.read(0, len(data)) == data
+def take(tensor: BlockingTensor, held: bytearray, step: str, offset: int, count: int, data: bytes) -> None:
+    """Does what the model does; a file has as many bytes from the offset on, and the rest of a tensor stays."""
+    size = len(held)
+    match step:
+        case "write":
+            tensor.write(offset, data)
+            held[offset : offset + count] = data
+        case "read":
+            assert tensor.read(offset, count, data[:9]) == data[:9] + held[offset : offset + count]
+        case "read_file" if offset < 2**63:
+            with file_of(bytes(offset) + data) as file:
+                assert tensor.read_file(file, offset) == min(count, size)
+                assert tensor.read_file(file, offset + count) == 0
+            held[:count] = data[:size]
+        case "write_file" if offset < 2**63:
+            with file_of(b"") as file:
+                tensor.write_file(file, offset)
+                assert bytes_of(file) == (bytes(offset) + held if size else b"")
 
 
-def test_what_is_written_again_is_what_is_read(device: BlockingDevice) -> None:
-    """Nothing that was fetched ahead before is taken for it."""
-    size = 3 * HALF
-    (tensor,) = device.stage(size)
-    for turn in range(3):
-        data = content(size, turn)
-        tensor.write(0, data)
-        assert tensor.read(0, 10) == data[:10]
-        assert tensor.read(HALF, HALF + 1) == data[HALF : 2 * HALF + 1]
-    tensor.write(2 * HALF, b"new")
-    assert tensor.read(2 * HALF, 3) == b"new"
+@pytest.mark.parametrize("on_host", [False, True])
+def test_a_tensor_is_what_the_model_says(device: BlockingDevice, on_host: bool) -> None:
+    """Whatever comes to it and goes from it, in pieces and in files, in any order."""
+
+    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.sampled_from([10, HALF - 3, 2 * HALF, PIECE + 9]), st.lists(STEPS, max_size=10))
+    def run(size: int, steps: list[tuple[str, int, int]]) -> None:
+        (tensor,) = device.stage(size, on_host=on_host)
+        assert tensor.native.size_bytes == size
+        held = bytearray(size)
+        tensor.write(0, held)
+        for number, (step, offset, count) in enumerate([*steps, ("read", 0, size)]):
+            data = RANDOM[number : number + count]
+            if step in ("write", "read") and offset + count > size:
+                with pytest.raises(IndexError, match=f"{size} bytes"):
+                    take(tensor, held, step, offset, count, data)
+            else:
+                take(tensor, held, step, offset, count, data)
+
+    run()
 
 
 def test_an_operator_may_write_again_what_was_read(device: BlockingDevice) -> None:
@@ -131,23 +140,6 @@ def test_an_operator_may_write_again_what_was_read(device: BlockingDevice) -> No
         grad = np.full((1, 1, 1), value * shape[1] * shape[2], np.float32)
         device.execute_into(plan((1, 1, 1), shape), [grad.tobytes(), None], target)
         assert set(np.frombuffer(target.read(0, 2 * HALF), np.float32)) == {value}
-
-
-def test_tensors_on_the_host(device: BlockingDevice) -> None:
-    """They are filled and emptied like those on the device."""
-    size = HALF + 5
-    first, second = device.stage(size, size, on_host=True)
-    data = content(size)
-    first.write(3, data[3:])
-    first.write(0, data[:3])
-    with file_of(data) as file:
-        assert second.read_file(file, 0) == size
-        assert second.read_file(file, 10) == size - 10
-    assert first.read(0, size, b"head") == b"head" + data
-    assert second.read(0, size) == data[10:] + data[-10:]
-    with file_of(b"") as file:
-        first.write_file(file, 0)
-        assert bytes_of(file) == data
 
 
 def test_files_that_cannot_be_used(device: BlockingDevice) -> None:

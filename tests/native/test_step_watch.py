@@ -21,70 +21,50 @@ Work = Callable[[BlockingDevice, BlockingTensor, int], object]
 """Submits work with this ticket on a device, which has a tensor."""
 
 
-def unary(device: BlockingDevice, tensor: BlockingTensor, ticket: int) -> None:
-    device.native.submit(ticket, CALL, CONTENTS, deadline(FAR))
-
-
-def large(device: BlockingDevice, tensor: BlockingTensor, ticket: int) -> None:
-    shape = (1, 1, 2 << 20)
-    device.native.submit(ticket, plan(shape, shape), [bytes(8 << 20), None], deadline(FAR))
-
-
-def batch(device: BlockingDevice, tensor: BlockingTensor, ticket: int) -> None:
-    device.native.submit_batch(ticket, [(CALL, CONTENTS, b"")] * 3, deadline(FAR))
-
-
-def stage(device: BlockingDevice, tensor: BlockingTensor, ticket: int) -> None:
-    device.native.stage(ticket, None, [(16, False)], deadline(FAR))
-
-
-def write(device: BlockingDevice, tensor: BlockingTensor, ticket: int) -> None:
+SHAPE = (1, 1, 2 << 20)
+WORK: dict[str, Work] = {
+    "unary": lambda device, _, ticket: device.native.submit(ticket, CALL, CONTENTS, deadline(FAR)),
+    "large": lambda device, _, ticket: device.native.submit(
+        ticket, plan(SHAPE, SHAPE), [bytes(8 << 20), None], deadline(FAR)
+    ),
+    "batch": lambda device, _, ticket: device.native.submit_batch(ticket, [(CALL, CONTENTS, b"")] * 3, deadline(FAR)),
+    "stage": lambda device, _, ticket: device.native.stage(ticket, None, [(16, False)], deadline(FAR)),
     # The first half of the ring is copied when it is full.
-    device.native.write(ticket, [(tensor.native, 0, bytes(5 << 20))], deadline(FAR))
-
-
-def into(device: BlockingDevice, tensor: BlockingTensor, ticket: int) -> None:
-    (small,) = device.stage(16)
-    device.native.submit_into(ticket, CALL, CONTENTS, [small.native], deadline(FAR))
-
-
-def read(device: BlockingDevice, tensor: BlockingTensor, ticket: int) -> None:
-    device.native.read(ticket, [(tensor.native, 0, b"", 4)], deadline(FAR))
-
-
-def late(device: BlockingDevice, tensor: BlockingTensor, ticket: int) -> None:
-    device.native.submit(ticket, CALL, CONTENTS, deadline(0.3))
-
-
-def state(device: BlockingDevice, tensor: BlockingTensor, ticket: int) -> None:
-    device.native.state(ticket)
-
-
+    "write": lambda device, tensor, ticket: device.native.write(
+        ticket, [(tensor.native, 0, bytes(5 << 20))], deadline(FAR)
+    ),
+    "into": lambda device, _, ticket: device.native.submit_into(
+        ticket, CALL, CONTENTS, [device.stage(16)[0].native], deadline(FAR)
+    ),
+    "read": lambda device, tensor, ticket: device.native.read(ticket, [(tensor.native, 0, b"", 4)], deadline(FAR)),
+    "late": lambda device, _, ticket: device.native.submit(ticket, CALL, CONTENTS, deadline(0.3)),
+    "state": lambda device, _, ticket: device.native.state(ticket),
+}
 COPY, BLOCKING_COPY, BLOCK, PINNED = "aclrtMemcpyAsync", "aclrtMemcpy", "aclrtMalloc", "aclrtMallocHost"
 LAUNCH, QUERY = "aclnnAdaptiveAvgPool2dBackward", "aclrtStreamQuery"
-STEPS: dict[str, tuple[Work, str, int]] = {
+STEPS: dict[str, tuple[str, str, int]] = {
     # The first kernel is late.
-    "query": (late, QUERY, 1),
-    "copy_in": (unary, COPY, 1),
-    "copy_out": (unary, COPY, 2),
-    "blocking_copy_in": (large, BLOCKING_COPY, 1),
-    "blocking_copy_out": (large, BLOCKING_COPY, 2),
-    "copy_in_of_a_batch": (batch, COPY, 3),
-    "copy_to_a_tensor": (write, COPY, 1),
-    "copy_from_a_tensor": (read, COPY, 1),
-    "block": (unary, BLOCK, 1),
-    "block_of_a_tensor": (stage, BLOCK, 1),
-    "pinned_block": (unary, PINNED, 1),
-    "pinned_block_of_a_tensor": (write, PINNED, 1),
-    "fill": (unary, "aclrtMemsetAsync", 1),
-    "launch": (unary, LAUNCH, 1),
-    "launch_of_a_batch": (batch, LAUNCH, 2),
-    "launch_into_a_tensor": (into, LAUNCH, 1),
-    "context": (unary, "aclrtSetCurrentContext", 1),
+    "query": ("late", QUERY, 1),
+    "copy_in": ("unary", COPY, 1),
+    "copy_out": ("unary", COPY, 2),
+    "blocking_copy_in": ("large", BLOCKING_COPY, 1),
+    "blocking_copy_out": ("large", BLOCKING_COPY, 2),
+    "copy_in_of_a_batch": ("batch", COPY, 3),
+    "copy_to_a_tensor": ("write", COPY, 1),
+    "copy_from_a_tensor": ("read", COPY, 1),
+    "block": ("unary", BLOCK, 1),
+    "block_of_a_tensor": ("stage", BLOCK, 1),
+    "pinned_block": ("unary", PINNED, 1),
+    "pinned_block_of_a_tensor": ("write", PINNED, 1),
+    "fill": ("unary", "aclrtMemsetAsync", 1),
+    "launch": ("unary", LAUNCH, 1),
+    "launch_of_a_batch": ("batch", LAUNCH, 2),
+    "launch_into_a_tensor": ("into", LAUNCH, 1),
+    "context": ("unary", "aclrtSetCurrentContext", 1),
     # The first one is made when the device opens.
-    "stream": (batch, "aclrtCreateStream", 1),
-    "free": (unary, "aclrtFree", 1),
-    "memory": (state, "aclrtGetMemInfo", 1),
+    "stream": ("batch", "aclrtCreateStream", 1),
+    "free": ("unary", "aclrtFree", 1),
+    "memory": ("state", "aclrtGetMemInfo", 1),
 }
 """The work, the function that it hangs in, and in which of its calls of the function."""
 SLOW = ("copy_in", "block", "launch")
@@ -111,7 +91,7 @@ class Begun:
         steered = function.encode()
         before = steer.Hanging(steered)
         steer.Hang(steered, number, False)
-        work(self.device, self._tensor, self.ticket)
+        WORK[work](self.device, self._tensor, self.ticket)
         wait_until(lambda: steer.Hanging(steered) > before)
 
     def loss(self) -> Any:

@@ -1,5 +1,8 @@
 """What other calls left in device memory never reaches a reply."""
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,16 +12,88 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import samples_of
 from aclgrad.operators.spec import Tolerance
 from aclgrad.products import Product
+from aclgrad.tensors import array_of_view, view_of_array
+from aclgrad.wire.messages import OperatorCall, decode_response
+from aclgrad_server.devices import planning
+from aclgrad_server.devices.planning import OperatorPlan, plan_call
 
+from .blocking import BlockingDevice
 from .forked import open_device
 from .forks import in_fork
-from .unwritten_outputs import wrong_of_unwritten, wrong_of_written
 
 PRODUCTS = [
     pytest.param(each, marks=() if each is Product.ATLAS_A2 else pytest.mark.slow)
     for each in Product
     if any(typed_cases(each))
 ]
+
+
+NO_LIMIT = 2**62
+SECRET, FILLING = b"\xa5", b"\xff"
+
+
+def plans_of(typed: TypedCase, product: Product) -> tuple[OperatorPlan, OperatorPlan]:
+    """Returns the plan of the server, and that of an operator whose outputs are said to be always written."""
+    views = tuple(view_of_array(name, array) for name, array in typed.arrays().items())
+    call = OperatorCall(typed.spec.name, views, typed.case.attributes)
+    outputs = tuple(replace(each, always_written="the test") for each in typed.spec.outputs)
+    with pytest.MonkeyPatch.context() as patch:
+        whole = replace(typed.spec, outputs=outputs)
+        patch.setattr(planning, "find_operator", lambda *_: whole)
+        exempt = plan_call(call, product, NO_LIMIT)
+    return plan_call(call, product, NO_LIMIT), exempt
+
+
+def spill(device: BlockingDevice, plan: OperatorPlan) -> None:
+    """Leaves the secret in every block that the call can be given; older bytes stay in the gaps between them."""
+    device.wait_until_released()
+    sizes = [each.type.size_bytes for each in (*plan.inputs, *plan.outputs) if each is not None]
+    tensors = device.stage(*[size for size in sizes for _ in range(len(sizes) + 1) if size])
+    for tensor in tensors:
+        tensor.write(0, SECRET * tensor.native.size_bytes)
+    del tensors, tensor
+    device.wait_until_released()
+
+
+def gradients(device: BlockingDevice, plan: OperatorPlan) -> list[bytes]:
+    spill(device, plan)
+    reply = device.execute(plan.native, plan.contents(()))
+    return [array_of_view(each).tobytes() for each in decode_response(reply)]
+
+
+def staged_gradient(device: BlockingDevice, plan: OperatorPlan) -> bytes:
+    """Returns the only output of a call that writes it to a staged tensor."""
+    (output,) = plan.outputs
+    spill(device, plan)
+    (target,) = device.stage(output.type.size_bytes)
+    device.execute_into(plan.native, plan.contents(()), target)
+    return target.read(0, output.type.size_bytes)
+
+
+def cases(product: Product) -> Iterator[tuple[TypedCase, OperatorPlan, OperatorPlan]]:
+    for typed in typed_cases(product):
+        plan, exempt = plans_of(typed, product)
+        if not plan.is_empty and plan.output_bytes:
+            yield typed, plan, exempt
+
+
+def wrong_of_unwritten(device: BlockingDevice, product: Product) -> Iterator[str]:
+    """Yields the calls that return anything but the filling, on a device whose operators succeed and write nothing."""
+    for typed, plan, exempt in cases(product):
+        filling = [FILLING * each.type.size_bytes for each in plan.outputs]
+        if gradients(device, plan) != filling:
+            yield f"{typed}: not filled"
+        if len(filling) == 1 and staged_gradient(device, plan) != filling[0]:
+            yield f"{typed}: not filled where it is staged"
+        if not all(SECRET in each for each in gradients(device, exempt)):
+            yield f"{typed}: the secret was not in the output's memory"
+
+
+def wrong_of_written(device: BlockingDevice, product: Product) -> Iterator[str]:
+    """Yields the calls whose gradients depend on what was in their memory before."""
+    for typed, plan, exempt in cases(product):
+        if gradients(device, plan) != gradients(device, exempt):
+            yield f"{typed}: not written whole"
 
 
 @pytest.mark.once

@@ -5,7 +5,7 @@ import pytest
 
 import aclgrad_native
 from aclgrad.masks import MaskLayout, Pooling, argmax_of_input, mask_of_argmax
-from aclgrad_native import BoxCheck, IndexCheck, InvalidValueError, MaskEncoding
+from aclgrad_native import IndexCheck, InvalidValueError, MaskEncoding
 
 pytestmark = pytest.mark.once
 
@@ -140,11 +140,15 @@ def test_windows_that_reach_beyond_a_plane_of_very_long_rows(
         pytest.param(lambda value: -1, id="negative"),
         pytest.param(lambda value: 90, id="one beyond the plane"),
         pytest.param(lambda value: 2**31 - 1, id="huge"),
+        pytest.param(lambda value: value + 2**32, id="of 64 bits"),
     ],
 )
 def test_a_position_outside_its_own_window_is_refused(argmax: np.ndarray, dtype: type, wrong) -> None:
     bad = argmax.astype(dtype)
-    bad[1, 3, 2, 1] = wrong(int(bad[1, 3, 2, 1]))
+    position = wrong(int(bad[1, 3, 2, 1]))
+    if position > np.iinfo(dtype).max:
+        return
+    bad[1, 3, 2, 1] = position
     place = np.ravel_multi_index((1, 3, 2, 1), bad.shape)
     for encoding in (MaskEncoding.NONE, MaskEncoding.INT32, MaskEncoding.BITS):
         with pytest.raises(InvalidValueError, match=f"at position {place}, outside its window"):
@@ -164,13 +168,6 @@ def test_each_position_of_a_dilated_window_is_a_cell_or_refused() -> None:
             continue
         with pytest.raises(InvalidValueError, match=f"has {position} at position 0, outside its window"):
             check.apply(data)
-
-
-def test_a_64_bit_position_is_not_cut_to_32_bits(argmax: np.ndarray) -> None:
-    bad = argmax.astype(np.int64)
-    bad[0, 0, 0, 0] += 2**32
-    with pytest.raises(InvalidValueError, match="at position 0"):
-        apply(bad, MaskEncoding.NONE)
 
 
 @pytest.mark.parametrize("encoding", [MaskEncoding.NONE, MaskEncoding.INT32, MaskEncoding.BITS])
@@ -233,11 +230,3 @@ def test_a_box_that_is_not_finite_is_refused(value: float) -> None:
             roi_align(2).count_work(rows.tobytes())
     with pytest.raises(InvalidValueError, match="after scaling"):
         roi_align(2, scale=1e30).count_work(boxes((0, 1, 1, 1e30, 1)))
-
-
-def test_boxes_that_ask_for_too_much_work_are_refused() -> None:
-    data = boxes((0, 0, 0, 10, 10))
-    work = roi_align(2).count_work(data)
-    assert BoxCheck(roi_align(2), work).apply(data) is None
-    with pytest.raises(InvalidValueError, match="too much work"):
-        BoxCheck(roi_align(2), np.nextafter(work, 0)).apply(data)
