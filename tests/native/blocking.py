@@ -110,11 +110,14 @@ class BlockingDevice:
 
     def wait_until_released(self) -> None:
         """Returns when everything that was staged has been released."""
+        limit = deadline(TIMEOUT_S)
         while self.released:
             try:
                 assert self.waiting.end(self.released[-1], 0.05) is None
                 self.released.pop()
             except TimeoutError:
+                if time.monotonic() > limit:
+                    raise
                 # What was abandoned is released when somebody looks whether it has ended.
                 self.release_finished()
 

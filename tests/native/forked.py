@@ -8,6 +8,7 @@ import os
 import pickle
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -101,7 +102,13 @@ def _serve() -> None:
     # The second is for an interpreter that does not end.
     faulthandler.dump_traceback_later(TIMEOUT_S, exit=True)
     signal.alarm(TIMEOUT_S + 5)
-    getattr(importlib.import_module(module), name).__wrapped__(**arguments)
+    try:
+        getattr(importlib.import_module(module), name).__wrapped__(**arguments)
+    except BaseException:
+        # What still hangs would keep the interpreter from its end.
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
 
 
 if __name__ == "__main__":

@@ -11,15 +11,7 @@ import pytest
 import aclgrad_native
 from aclgrad.masks import Pooling as PoolingRule
 from aclgrad.masks import argmax_of_input
-from aclgrad_native import (
-    ArgmaxCheck,
-    BoxCheck,
-    CallPlan,
-    IndexCheck,
-    InvalidValueError,
-    MaskEncoding,
-    RoiAlign,
-)
+from aclgrad_native import ArgmaxCheck, BoxCheck, CallPlan, IndexCheck, InvalidValueError, MaskEncoding, RoiAlign
 
 from .blocking import BlockingDevice
 from .pooling import FLOAT32, returned
@@ -53,12 +45,7 @@ def unpool(bound: int = 24) -> CallPlan:
         (INDICES.shape, INT64, False, IndexCheck(bound)),
     ]
     attributes = [[1, 4, 6], [1, 1, 1], [0, 0, 0]]
-    return CallPlan(
-        "aclnnMaxUnpool3dBackward",
-        inputs,
-        attributes,
-        [returned(INDICES.shape, UNPOOLED_BYTES)],
-    )
+    return CallPlan("aclnnMaxUnpool3dBackward", inputs, attributes, [returned(INDICES.shape, UNPOOLED_BYTES)])
 
 
 def unpooled() -> np.ndarray:
@@ -149,12 +136,7 @@ def max_pool(encoding: MaskEncoding, item_bytes: int) -> CallPlan:
         (mask, INT8, True, ArgmaxCheck(native, item_bytes, 2, 3, encoding)),
     ]
     attributes: list[Any] = [[2, 2], [2, 2], [0, 0], [1, 1], False]
-    return CallPlan(
-        "aclnnMaxPool2dWithMaskBackward",
-        inputs,
-        attributes,
-        [returned(VALUES.shape)],
-    )
+    return CallPlan("aclnnMaxPool2dWithMaskBackward", inputs, attributes, [returned(VALUES.shape)])
 
 
 @pytest.mark.parametrize(("encoding", "dtype"), [(MaskEncoding.NONE, np.int32), (MaskEncoding.INT32, np.int64)])
@@ -185,12 +167,7 @@ ROI_ALIGN = RoiAlign(2, 8, 8, 2, 2, 1.0, 2, True)
 def roi_align(max_work: float) -> CallPlan:
     inputs = [(BINS.shape, FLOAT32, False, None), (BOXES.shape, FLOAT32, False, BoxCheck(ROI_ALIGN, max_work))]
     attributes: list[Any] = [list(SHAPE), 2, 2, 1.0, 2, True]
-    return CallPlan(
-        "aclnnRoiAlignV2Backward",
-        inputs,
-        attributes,
-        [returned(SHAPE)],
-    )
+    return CallPlan("aclnnRoiAlignV2Backward", inputs, attributes, [returned(SHAPE)])
 
 
 def test_boxes_may_ask_for_so_much_work_and_not_for_more(device: BlockingDevice) -> None:

@@ -65,8 +65,7 @@ TWO = {GROUP: "0::/\n", f"{ROOT}/cpu.max": "100001 100000\n"}
 
 
 @pytest.mark.parametrize(
-    ("files", "cpus"),
-    [*((each, CPUS) for each in UNLIMITED), *((each, 1) for each in ONE), (TWO, min(2, CPUS))],
+    ("files", "cpus"), [*((each, CPUS) for each in UNLIMITED), *((each, 1) for each in ONE), (TWO, min(2, CPUS))]
 )
 def test_threads_are_those_of_the_quota_or_of_the_affinity_mask(tell: Tell, files: dict[str, str], cpus: int) -> None:
     """Parts of a processor count as one."""

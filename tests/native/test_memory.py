@@ -110,12 +110,7 @@ def roi_align_call() -> tuple[CallPlan, list[bytes]]:
     bins = np.ones((1, 8, 2, 2), np.float32)
     inputs = [(each.shape, FLOAT32, False, None) for each in (bins, boxes)]
     attributes = [list(shape), 2, 2, 1.0, 2, False]
-    plan = CallPlan(
-        "aclnnRoiAlignV2Backward",
-        inputs,
-        attributes,
-        [returned(shape)],
-    )
+    plan = CallPlan("aclnnRoiAlignV2Backward", inputs, attributes, [returned(shape)])
     return plan, [bins.tobytes(), boxes.tobytes()]
 
 
@@ -165,12 +160,7 @@ def test_a_workspace_has_padding_behind_it(library: aclgrad_native.AclLibrary) -
         shape = (1, 1, width)
         inputs = [(shape, dtype, False, None) for dtype in (FLOAT32, FLOAT32, INT32)]
         attributes: list[list[int] | bool] = [[1], [1], [0], [1], False]
-        plan = CallPlan(
-            "aclnnMaxPool2dWithIndicesBackward",
-            inputs,
-            attributes,
-            [returned(shape)],
-        )
+        plan = CallPlan("aclnnMaxPool2dWithIndicesBackward", inputs, attributes, [returned(shape)])
         grad = np.arange(width, dtype=np.float32).tobytes()
         assert device.execute(plan, [grad, None, np.arange(width, dtype=np.int32).tobytes()]) == grad
 

@@ -14,17 +14,7 @@ from .blocking import BlockingDevice
 from .forked import CALL, CONTENTS, LAUNCH, hang, open_device, steer
 from .forks import in_fork
 from .pooling import plan
-from .test_checked_calls import (
-    GRAD,
-    INDICES,
-    POOLING,
-    VALUES,
-    gradient,
-    max_pool,
-    spoiled,
-    unpool,
-    unpooled,
-)
+from .test_checked_calls import GRAD, INDICES, POOLING, VALUES, gradient, max_pool, spoiled, unpool, unpooled
 
 pytestmark = pytest.mark.once
 

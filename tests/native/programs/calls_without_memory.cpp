@@ -129,9 +129,8 @@ void RunOut(const std::string& path, const std::vector<SampleCall>& calls, std::
   WithoutMemory(device, [&] { return CopyPieces(device); });
 }
 
-void ReleaseAll(const std::string& path) {
-  const SetLibrary library(path);
-  aclgrad::MemoryPool pool(*library, aclgrad::DeviceMemorySource(*library, false), {std::size_t{64} << 20});
+void ReleaseAll(const aclgrad::AclLibrary& library) {
+  aclgrad::MemoryPool pool(library, aclgrad::DeviceMemorySource(library, false), {std::size_t{64} << 20});
   std::vector<aclgrad::PoolBlock> blocks;
   for (std::size_t i = 0; i < 100; ++i) blocks.push_back(pool.Allocate(1000 * (i + 1)));
   allocations_left = 0;
@@ -147,7 +146,7 @@ void ReleaseAll(const std::string& path) {
 void Run(const Arguments& given) {
   const std::vector<SampleCall> calls = ReadCalls(given.calls);
   for (const std::size_t executor_limit : {0, 2}) RunOut(StrictBeside(given.library), calls, executor_limit);
-  ReleaseAll(given.library);
+  OnSetDevice(given.library, ReleaseAll);
 }
 
 }  // namespace programs

@@ -34,20 +34,13 @@ inline std::string StrictBeside(const std::string& path) {
   return path.substr(0, path.find_last_of('/') + 1) + "libacl_strict.so";
 }
 
-// A host library without settings, whose device is set as long as this lives.
-class SetLibrary {
- public:
-  explicit SetLibrary(const std::string& path) : library_(OpenHost(path, "{}")) {
-    library_->Check((*library_)->aclrtSetDevice(0), "aclrtSetDevice");
-  }
-  ~SetLibrary() { static_cast<void>((*library_)->aclrtResetDevice(0)); }
-  SetLibrary(const SetLibrary&) = delete;
-  SetLibrary& operator=(const SetLibrary&) = delete;
-
-  [[nodiscard]] const aclgrad::AclLibrary& operator*() const { return *library_; }
-
- private:
-  const std::shared_ptr<const aclgrad::AclLibrary> library_;
-};
+// Calls body with a host library without settings, whose device is set meanwhile.
+template <typename Body>
+void OnSetDevice(const std::string& path, const Body& body) {
+  const auto library = OpenHost(path, "{}");
+  library->Check((*library)->aclrtSetDevice(0), "aclrtSetDevice");
+  body(*library);
+  library->Check((*library)->aclrtResetDevice(0), "aclrtResetDevice");
+}
 
 }  // namespace programs

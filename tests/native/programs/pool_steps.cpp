@@ -55,9 +55,10 @@ bool RunSteps(const aclgrad::AclLibrary& library) {
 }  // namespace
 
 void Run(const Arguments& given) {
-  const SetLibrary library(given.library);
-  while (RunSteps(*library)) {
-  }
+  OnSetDevice(given.library, [](const aclgrad::AclLibrary& library) {
+    while (RunSteps(library)) {
+    }
+  });
 }
 
 }  // namespace programs

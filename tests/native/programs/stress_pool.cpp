@@ -210,10 +210,13 @@ void WaitForARelease(const aclgrad::AclLibrary& library) {
 }  // namespace
 
 void Run(const Arguments& given) {
-  const SetLibrary library(given.library);
-  InModes(kModes, [&](const Mode& mode) { Stress(*library, mode, given.factor); });
-  for (Gate Source::* gate : {&Source::allocate, &Source::release, &Source::free_bytes}) AllocateBeside(*library, gate);
-  WaitForARelease(*library);
+  OnSetDevice(given.library, [&](const aclgrad::AclLibrary& library) {
+    InModes(kModes, [&](const Mode& mode) { Stress(library, mode, given.factor); });
+    for (Gate Source::* gate : {&Source::allocate, &Source::release, &Source::free_bytes}) {
+      AllocateBeside(library, gate);
+    }
+    WaitForARelease(library);
+  });
 }
 
 }  // namespace programs
