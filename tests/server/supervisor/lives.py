@@ -59,11 +59,13 @@ class Lives:
         return Worker(index, orders, self._folder / f"{index}.sock", self._note)
 
     @asynccontextmanager
-    async def kept(self, worker: Worker) -> AsyncIterator[None]:
-        """Runs the worker, and stops it at the end of the block if it runs still."""
+    async def running(self, *plan: Life, settings: Settings | None = None, index: int = 0) -> AsyncIterator[Worker]:
+        """Runs a worker with these processes, and stops it at the end of the block if it runs still."""
+        self.plan(*plan)
+        worker = self.worker(settings, index)
         keeper = asyncio.create_task(worker.keep())
         try:
-            yield
+            yield worker
         finally:
             await worker.stop()
             await asyncio.wait_for(keeper, 30)

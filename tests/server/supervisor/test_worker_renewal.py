@@ -36,9 +36,7 @@ async def test_renewal_brings_the_new_orders_from_each_state(
 ) -> None:
     shorten(monkeypatch, FIRST_PAUSE_S=50)
     first = [before] * (2 if state is State.PAUSED else 1)
-    lives.plan(*first, READY_LIFE)
-    worker = lives.worker()
-    async with lives.kept(worker):
+    async with lives.running(*first, READY_LIFE) as worker:
         await wait_until(lambda: lives.count == len(first) and worker.state is state)
         assert await worker.renew(other(worker))
         assert worker.state is State.READY
@@ -62,18 +60,14 @@ async def test_renewal_brings_the_new_orders_from_each_state(
 async def test_renewal_tells_whether_the_worker_is_as_well_as_before(
     lives: Lives, before: str, after: Life, is_well: bool
 ) -> None:
-    lives.plan(Life(before), after)
-    worker = lives.worker()
-    async with lives.kept(worker):
+    async with lives.running(Life(before), after) as worker:
         await wait_until(lambda: worker.state in (State.READY, State.UNFIT))
         assert await worker.renew(other(worker)) is is_well
 
 
 async def test_renewal_while_a_process_is_being_started(lives: Lives) -> None:
     """That process ends, and the next one has the orders."""
-    lives.plan(READY_LIFE)
-    worker = lives.worker()
-    async with lives.kept(worker):
+    async with lives.running(READY_LIFE) as worker:
         await asyncio.sleep(0)
         assert await asyncio.wait_for(worker.renew(other(worker)), 30)
         assert (worker.state, worker.restarts) == (State.READY, 0)
@@ -82,9 +76,9 @@ async def test_renewal_while_a_process_is_being_started(lives: Lives) -> None:
 
 async def test_stop_during_a_renewal_lets_the_process_drain(lives: Lives) -> None:
     """It has a signal already; a worker goes on draining after a second one."""
-    lives.plan(Life(READY, catches={"SIGTERM": None, "SIGWINCH": 0}))
-    worker = lives.worker(Settings(drain_timeout_s=60))
-    async with lives.kept(worker):
+    async with lives.running(
+        Life(READY, catches={"SIGTERM": None, "SIGWINCH": 0}), settings=Settings(drain_timeout_s=60)
+    ) as worker:
         await reaches(worker, State.READY)
         renewal = await begun(worker.renew(other(worker)))
         await wait_until(lambda: lives.signals == ["SIGTERM"])
@@ -102,9 +96,9 @@ async def test_process_that_is_renewed_has_the_time_of_its_own_settings(
     lives: Lives, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     shorten(monkeypatch, EXIT_LIMIT_S=0, KILL_S=0)
-    lives.plan(Life(READY, catches={"SIGTERM": None}), READY_LIFE)
-    worker = lives.worker(Settings(drain_timeout_s=0.3))
-    async with lives.kept(worker):
+    async with lives.running(
+        Life(READY, catches={"SIGTERM": None}), READY_LIFE, settings=Settings(drain_timeout_s=0.3)
+    ) as worker:
         await reaches(worker, State.READY)
         begin = asyncio.get_running_loop().time()
         assert await worker.renew(Orders(Settings(drain_timeout_s=3600), worker.orders.place))
@@ -115,9 +109,7 @@ async def test_process_that_is_renewed_has_the_time_of_its_own_settings(
 
 
 async def test_renewal_of_a_program_that_cannot_be_started(lives: Lives, monkeypatch: pytest.MonkeyPatch) -> None:
-    lives.plan(READY_LIFE)
-    worker = lives.worker()
-    async with lives.kept(worker):
+    async with lives.running(READY_LIFE) as worker:
         await reaches(worker, State.READY)
         monkeypatch.setattr(worker_module, "COMMAND", ("/nowhere/python",))
         assert not await worker.renew(other(worker))

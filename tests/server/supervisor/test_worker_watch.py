@@ -17,62 +17,45 @@ from tests.server.supervisor.lives import HUNG, READY, READY_LIFE, STARTING, Lif
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that lives has more time to answer than a busy machine takes for it."""
-    shorten(monkeypatch, HANG_LIMIT_S=0.6, START_LIMIT_S=1.5, ABORT_S=0.2)
+    shorten(monkeypatch, HANG_LIMIT_S=0.6, ABORT_S=0.2)
     monkeypatch.setattr(worker_module, "ask", partial(ask, limit_s=0.2))
 
 
-ABORTED, STOPPED = {"SIGTERM": 0, "SIGABRT": 0}, {"SIGABRT": None}
-HANGS: dict[str, tuple[Life, str]] = {
-    "never_listens": (Life(catches=ABORTED), "starting"),
-    "never_alive": (Life(HUNG, catches=ABORTED), "starting"),
-    "stops_answering": (Life(READY, answers=3, catches=ABORTED), "does not answer"),
-    "stops_while_starting": (Life(STARTING, answers=3, catches=ABORTED), "does not answer"),
-    "takes_no_signal": (Life(READY, answers=3, catches=STOPPED), "does not answer"),
+ABORTED = {"SIGTERM": 0, "SIGABRT": 0}
+DEAF, STOPS = {"SIGABRT": None}, -signal.SIGSTOP
+MAIN_LOOP = "the main loop has not run for 12 s"
+HANGS: dict[str, tuple[Life, str, str]] = {
+    "never_listens": (Life(catches=ABORTED), "starting", "exit code 0"),
+    "never_alive": (Life(HUNG, catches=ABORTED), "starting", "exit code 0"),
+    "stops_answering": (Life(READY, answers=3, catches=ABORTED), "does not answer", "exit code 0"),
+    "stops_while_starting": (Life(STARTING, answers=3, catches=ABORTED), "does not answer", "exit code 0"),
+    # Its listener answers all the time, from its own thread.
+    "main_loop_hangs": (Life(READY, answers=2, then=HUNG, catches=ABORTED), MAIN_LOOP, "exit code 0"),
+    "takes_no_signal": (Life(READY, answers=3, catches=DEAF), "does not answer", "signal 9"),
+    "is_stopped": (Life(READY, answers=3, end=STOPS, catches=ABORTED), "does not answer", "signal 9"),
 }
+"""What the process does, what its worker says of it, and how it ends."""
 
 
-@pytest.mark.parametrize(("life", "reason"), HANGS.values(), ids=HANGS)
-async def test_process_that_is_not_alive_is_aborted_and_then_killed(lives: Lives, life: Life, reason: str) -> None:
-    """SIGABRT has it write its stacks."""
-    lives.plan(life, READY_LIFE)
-    worker = lives.worker()
-    async with lives.kept(worker):
+@pytest.mark.parametrize(("life", "reason", "how"), HANGS.values(), ids=HANGS)
+async def test_process_that_is_not_alive_is_aborted_and_then_killed(
+    lives: Lives, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, life: Life, reason: str, how: str
+) -> None:
+    """SIGABRT has it write its stacks. One that was alive has the shorter limit."""
+    shorten(monkeypatch, START_LIMIT_S=30 if life.answers else 1.5)
+    async with lives.running(life, READY_LIFE) as worker:
         await wait_until(lambda: lives.count == 2 and worker.state is State.READY)
         assert worker.restarts == 1
         assert (State.STARTING, reason) in lives.states
-        how = f"signal {signal.SIGKILL}" if life.catches is STOPPED else "exit code 0"
         assert (State.PAUSED, f"restarts in 0 s after {how}") in lives.states
-    assert lives.signals == ["SIGABRT", "SIGTERM"]
-
-
-async def test_process_that_really_stops(lives: Lives, caplog: pytest.LogCaptureFixture) -> None:
-    lives.plan(READY_LIFE)
-    worker = lives.worker()
-    async with lives.kept(worker):
-        await reaches(worker, State.READY)
-        worker.send(signal.SIGSTOP)
-        await wait_until(lambda: lives.count == 2 and worker.state is State.READY)
-        assert "worker 0 is not alive since 1 s: SIGABRT has it write its stacks" in caplog.text
-    assert lives.signals == ["SIGTERM"]
-
-
-async def test_process_whose_main_loop_hangs_says_so_until_it_is_ended(
-    lives: Lives, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The listener answers all the time, from its own thread."""
-    shorten(monkeypatch, START_LIMIT_S=30)
-    lives.plan(Life(READY, answers=2, then=HUNG), READY_LIFE)
-    worker = lives.worker()
-    async with lives.kept(worker):
-        await wait_until(lambda: lives.count == 2 and worker.state is State.READY)
-    assert (State.STARTING, "the main loop has not run for 12 s") in lives.states
+    limit_s = 1 if life.answers else 2
+    assert f"worker 0 is not alive since {limit_s} s: SIGABRT has it write its stacks" in caplog.text
+    assert lives.signals == (["SIGTERM"] if life.end == STOPS else ["SIGABRT", "SIGTERM"])
 
 
 async def test_process_that_answers_again_in_time_is_left_alone(lives: Lives, monkeypatch: pytest.MonkeyPatch) -> None:
     shorten(monkeypatch, HANG_LIMIT_S=30)
-    lives.plan(READY_LIFE)
-    worker = lives.worker()
-    async with lives.kept(worker):
+    async with lives.running(READY_LIFE) as worker:
         await reaches(worker, State.READY)
         worker.send(signal.SIGSTOP)
         await wait_until(lambda: worker.reason == "does not answer")
@@ -90,9 +73,7 @@ async def test_time_in_which_the_supervisor_itself_was_stopped_is_not_held_again
     shorten(monkeypatch, HANG_LIMIT_S=10)
     clock = Clock()
     monkeypatch.setattr(worker_module, "time", SimpleNamespace(monotonic=clock))
-    lives.plan(Life(READY, answers=3, then=HUNG, catches={"SIGTERM": 0, "SIGABRT": None}))
-    worker = lives.worker()
-    async with lives.kept(worker):
+    async with lives.running(Life(READY, answers=3, then=HUNG, catches={"SIGTERM": 0, "SIGABRT": None})) as worker:
         await reaches(worker, State.READY)
         clock.now_s += 1000
         await wait_until(lambda: "the main loop" in worker.reason)
@@ -108,9 +89,7 @@ async def test_process_that_cannot_be_watched_is_killed_and_started_again(
     lives: Lives, says: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its answers are not those of a worker: whatever else it is, nobody would know when it hangs."""
-    lives.plan(Life(says), READY_LIFE)
-    worker = lives.worker()
-    async with lives.kept(worker):
+    async with lives.running(Life(says), READY_LIFE) as worker:
         await reaches(worker, State.READY)
         assert (worker.restarts, lives.count) == (1, 2)
         assert "worker 0 is not watched any more, and is killed" in caplog.text
@@ -118,9 +97,7 @@ async def test_process_that_cannot_be_watched_is_killed_and_started_again(
 
 
 async def test_renewal_of_a_process_that_hangs_ends_with_the_watch(lives: Lives) -> None:
-    lives.plan(READY_LIFE)
-    worker = lives.worker()
-    async with lives.kept(worker):
+    async with lives.running(READY_LIFE) as worker:
         await reaches(worker, State.READY)
         worker.send(signal.SIGSTOP)
         assert await asyncio.wait_for(worker.renew(worker.orders), 30)
