@@ -126,24 +126,22 @@ def test_ports_of_one_host_must_not_overlap() -> None:
     hold([f"{LOCAL}:{port}"], 3).close()
 
 
-@pytest.mark.parametrize("listen", [("unix:/run/a", "unix:/run/a.1"), ("unix:/run/a.1", "unix:/run/a")])
-def test_unix_sockets_of_one_host_must_not_overlap(listen: tuple[str, str]) -> None:
-    with pytest.raises(StartError, match=r"cannot listen on unix:/run/a\.1 twice, for two workers; give another"):
-        hold(listen, 2)
+TWICE = r"cannot listen on unix:/run/a\.1 twice, for two workers; give another"
+BEYOND = "its workers would have the 2 ports after it, and 65535 is the last"
+UNUSABLE: dict[str, tuple[tuple[str, ...], str]] = {
+    "unix_sockets_overlap": (("unix:/run/a", "unix:/run/a.1"), TWICE),
+    "unix_sockets_overlap_the_other_way": (("unix:/run/a.1", "unix:/run/a"), TWICE),
+    "one_port_too_many": ((f"{LOCAL}:65534",), f"cannot listen on {LOCAL}:65534: {BEYOND}"),
+    "two_ports_too_many": ((f"{LOCAL}:65535",), f"cannot listen on {LOCAL}:65535: {BEYOND}"),
+    "unknown_name": (("nowhere.invalid:0",), r"cannot listen on nowhere.invalid.*: .+; give another --listen"),
+    "another_machine": (("192.0.2.1:0",), r"cannot listen on 192.0.2.1.*: .+; give another --listen"),
+}
 
 
-@pytest.mark.parametrize("port", [65534, 65535])
-def test_there_are_no_ports_beyond_the_last(port: int) -> None:
-    told = f"cannot listen on {LOCAL}:{port}: its workers would have the 2 ports after it, and 65535 is the last"
+@pytest.mark.parametrize(("listen", "told"), UNUSABLE.values(), ids=UNUSABLE)
+def test_addresses_that_two_workers_cannot_have_are_named(listen: tuple[str, ...], told: str) -> None:
     with pytest.raises(StartError, match=told):
-        hold([f"{LOCAL}:{port}"], 2)
-
-
-@pytest.mark.parametrize("address", ["nowhere.invalid:0", "192.0.2.1:0"])
-def test_address_that_is_not_of_this_machine_is_named(address: str) -> None:
-    host = address.rpartition(":")[0]
-    with pytest.raises(StartError, match=rf"cannot listen on {host}.*: .+; give another --listen"):
-        hold([address], 2)
+        hold(listen, 2)
 
 
 def test_name_with_two_families_has_one_port_in_both(

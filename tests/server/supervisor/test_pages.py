@@ -3,8 +3,9 @@
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -72,35 +73,52 @@ async def test_supervisor_that_hangs_is_not_alive(
         assert await asked.page("/livez") == (503, f"not alive: {why}\n")
 
 
-async def test_metrics_of_those_that_answer_and_the_state_of_all(capfd: pytest.CaptureFixture[str]) -> None:
-    async with asking(capfd, 0, 1) as asked:
+Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+    writer.close()
+
+
+async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 21\r\n\r\nInternal Server Error")
+    writer.close()
+    await writer.wait_closed()
+
+
+@asynccontextmanager
+async def answering(workers: Iterable[FakeWorker], answer: Answer) -> AsyncIterator[None]:
+    servers = [await asyncio.start_unix_server(answer, worker.socket) for worker in workers]
+    try:
+        yield
+    finally:
+        for each in servers:
+            each.close()
+
+
+@pytest.mark.parametrize("answer", [None, babble], ids=["nobody", "garbage"])
+async def test_pages_tell_of_those_that_answer_and_why_others_do_not(
+    capfd: pytest.CaptureFixture[str], answer: Answer | None
+) -> None:
+    async with asking(capfd, 3, 5) as asked, answering(asked.workers[:1] if answer else (), answer or babble):
+        own = asked.host.supervisor.addresses.own
         listener = answer_for(asked.workers[1])
+        asked.workers[0].enter(State.GIVEN_UP, "given up: exit code 2")
         asked.workers[0].restarts = 5
         try:
-            status, text = await asked.page("/metrics")
+            (metrics_status, metrics), (status, page) = await asked.page("/metrics"), await asked.page("/")
         finally:
             listener.stop()
-    assert status == 200
+    assert (metrics_status, status) == (200, 200)
     for told in (
         'aclgrad_worker_up{worker="0"} 0.0',
         'aclgrad_worker_up{worker="1"} 1.0',
         'aclgrad_worker_restarts_total{worker="0"} 5.0',
         'aclgrad_ready{worker="1"} 0.0',
     ):
-        assert f"\n{told}\n" in text
-
-
-async def test_status_of_those_that_answer_and_why_others_do_not(capfd: pytest.CaptureFixture[str]) -> None:
-    async with asking(capfd, 3, 5) as asked:
-        own = asked.host.supervisor.addresses.own
-        listener = answer_for(asked.workers[1])
-        asked.workers[0].enter(State.GIVEN_UP, "given up: exit code 2")
-        asked.workers[0].restarts = 3
-        try:
-            status, page = await asked.page("/")
-        finally:
-            listener.stop()
-    assert status == 200
+        assert f"\n{told}\n" in metrics
     text = re.sub(r"<[^>]*>|\s+", " ", page)
     assert "given up: exit code 2" in text
     assert all(address in text for each in own for address in each)
@@ -122,71 +140,37 @@ async def test_addresses_are_not_for_everybody_if_calls_need_an_identity(
 
 
 async def test_workers_that_do_not_answer_delay_nobody_for_longer_than_one(capfd: pytest.CaptureFixture[str]) -> None:
-    async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-        writer.close()
-
-    async with AsyncExitStack() as stack, asking(capfd, *range(9)) as asked:
-        for worker in asked.workers[:8]:
-            stack.push_async_callback(stop, await asyncio.start_unix_server(be_silent, worker.socket))
+    async with asking(capfd, *range(9)) as asked, answering(asked.workers[:8], be_silent):
         listener = answer_for(asked.workers[8])
-        stack.callback(listener.stop)
         begin = time.monotonic()
-        (_, metrics), (_, page) = await asyncio.gather(asked.page("/metrics"), asked.page("/"))
+        try:
+            (_, metrics), (_, page) = await asyncio.gather(asked.page("/metrics"), asked.page("/"))
+        finally:
+            listener.stop()
         # One after the other, they would take eight seconds.
         assert time.monotonic() - begin < 5
         assert [metrics.count(f'up{{worker="{number}"}} {float(number == 8)}') for number in range(9)] == [1] * 9
         assert page.count("starting") >= 8
 
 
-@pytest.mark.parametrize("path", ["/", "/metrics"])
-async def test_workers_are_asked_once_for_all_who_want_a_page_meanwhile(
-    capfd: pytest.CaptureFixture[str], path: str
-) -> None:
+async def test_workers_are_asked_once_for_all_who_want_a_page_meanwhile(capfd: pytest.CaptureFixture[str]) -> None:
     """Otherwise those who read pages take the supervisor's time and files, and it takes its workers for dead."""
-    asked_count = 0
+    count: Counter[str] = Counter()
 
-    async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal asked_count
-        asked_count += 1
-        await reader.read()
-        writer.close()
+    async def note(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        count[(await reader.readline()).decode()] += 1
+        await be_silent(reader, writer)
 
-    async with AsyncExitStack() as stack, asking(capfd, 0, 1) as asked:
-        for worker in asked.workers:
-            stack.push_async_callback(stop, await asyncio.start_unix_server(be_silent, worker.socket))
-        pages = await asyncio.gather(*(asked.page(path) for _ in range(6)))
+    async with asking(capfd, 0, 1) as asked, answering(asked.workers, note):
+        pages = await asyncio.gather(*(asked.page(path) for path in ("/", "/metrics") * 3))
+        assert len(count) == 2
         # Threads that come late may find the first page made.
-        assert asked_count <= 2 * len(asked.workers)
+        assert max(count.values()) <= 2 * len(asked.workers)
         assert {status for status, _ in pages} == {200}
         # The next one is a new one.
-        before = asked_count
-        await asked.page(path)
-        assert asked_count == before + len(asked.workers)
-
-
-async def stop(server: asyncio.Server) -> None:
-    server.close()
-
-
-async def test_garbage_of_a_worker_spoils_no_page(capfd: pytest.CaptureFixture[str]) -> None:
-    async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 21\r\n\r\nInternal Server Error")
-        writer.close()
-        await writer.wait_closed()
-
-    async with asking(capfd, 0, 1) as asked:
-        server = await asyncio.start_unix_server(babble, asked.workers[0].socket)
-        listener = answer_for(asked.workers[1])
-        try:
-            status, metrics = await asked.page("/metrics")
-            assert (status, (await asked.page("/"))[0]) == (200, 200)
-            assert 'up{worker="0"} 0.0' in metrics
-            assert 'up{worker="1"} 1.0' in metrics
-        finally:
-            listener.stop()
-            server.close()
+        before = count.copy()
+        await asyncio.gather(asked.page("/"), asked.page("/metrics"))
+        assert count == {path: each + len(asked.workers) for path, each in before.items()}
 
 
 async def test_only_these_pages_are_served(capfd: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,6 @@
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -53,25 +52,31 @@ async def test_workers_are_renewed_by_the_same_settings_too(host: Host) -> None:
         assert streams(host) == [[4] * count] * 3
 
 
-async def test_settings_that_cannot_be_used_keep_the_old_ones(host: Host, caplog: pytest.LogCaptureFixture) -> None:
-    await renew(host, UnusableSettingsError("--streams is 'many'; give an integer", "and another"))
+FIXED = {"listen": ("127.0.0.1:1",), "admin": "127.0.0.1:0", "device": (0, 1, 2), "workers": 3}
+REFUSED: dict[str, tuple[Settings | Exception, str]] = {
+    "unusable": (
+        UnusableSettingsError("--streams is 'many'; give an integer", "and another"),
+        "SIGHUP: the workers keep their settings: --streams is 'many'; give an integer; and another",
+    ),
+    "failed": (MemoryError("none left"), "none left"),
+} | {
+    name: (
+        settings_of(streams=8, **{name: value}),
+        f"SIGHUP: the workers keep their settings: --{name} needs a start of the server itself",
+    )
+    for name, value in FIXED.items()
+}
+
+
+@pytest.mark.parametrize(("settings", "told"), REFUSED.values(), ids=REFUSED)
+async def test_settings_that_are_refused_keep_the_old_ones_and_the_next_are_taken(
+    host: Host, caplog: pytest.LogCaptureFixture, settings: Settings | Exception, told: str
+) -> None:
+    await renew(host, settings)
     assert streams(host) == [[]] * 3
-    told = "SIGHUP: the workers keep their settings: --streams is 'many'; give an integer; and another"
     assert told in caplog.text
     await renew(host, settings_of(streams=9))
     assert streams(host) == [[9]] * 3
-
-
-@pytest.mark.parametrize(
-    "changed", [{"listen": ("127.0.0.1:1",)}, {"admin": "127.0.0.1:0"}, {"device": (0, 1, 2)}, {"workers": 3}], ids=list
-)
-async def test_settings_of_the_host_itself_are_refused(
-    host: Host, caplog: pytest.LogCaptureFixture, changed: dict[str, Any]
-) -> None:
-    await renew(host, settings_of(streams=9, **changed))
-    assert streams(host) == [[]] * 3
-    (name,) = changed
-    assert f"SIGHUP: the workers keep their settings: --{name} needs a start of the server itself" in caplog.text
 
 
 async def test_renewal_ends_with_the_first_worker_that_is_not_ready_again(
@@ -86,35 +91,23 @@ async def test_renewal_ends_with_the_first_worker_that_is_not_ready_again(
     assert streams(host) == [[9, 8], [9, 8], [8]]
 
 
-async def test_signals_during_a_renewal_are_one_more_after_it(host: Host) -> None:
+@pytest.mark.parametrize(
+    ("meanwhile", "got"),
+    [([settings_of(streams=count) for count in (8, 7, 6)], [9, 6]), ([UnusableSettingsError("no")], [9])],
+    ids=["others", "unusable"],
+)
+async def test_signals_during_a_renewal_are_one_more_after_it(
+    host: Host, meanwhile: list[Settings | Exception], got: list[int]
+) -> None:
     host.workers[1].may_renew.clear()
-    await renew(host, settings_of(streams=9))
-    for count in (8, 7, 6):
-        await renew(host, settings_of(streams=count))
+    for each in (settings_of(streams=9), *meanwhile):
+        await renew(host, each)
     assert streams(host) == [[9], [9], []]
     host.workers[1].may_renew.set()
     await settle()
-    assert streams(host) == [[9, 6], [9, 6], [9, 6]]
-
-
-async def test_signal_after_settings_that_could_not_be_used_during_a_renewal(host: Host) -> None:
-    host.workers[0].may_renew.clear()
-    await renew(host, settings_of(streams=9))
-    await renew(host, UnusableSettingsError("no"))
-    host.workers[0].may_renew.set()
-    await settle()
-    assert streams(host) == [[9]] * 3
-    await renew(host, settings_of(streams=7))
-    assert streams(host) == [[9, 7]] * 3
-
-
-async def test_renewal_that_fails_is_told_and_the_next_one_is_made(
-    host: Host, caplog: pytest.LogCaptureFixture
-) -> None:
-    await renew(host, MemoryError("none left"))
-    assert "none left" in caplog.text
-    await renew(host, settings_of(streams=9))
-    assert streams(host) == [[9]] * 3
+    assert streams(host) == [got] * 3
+    await renew(host, settings_of(streams=5))
+    assert streams(host) == [[*got, 5]] * 3
 
 
 async def test_stop_ends_a_renewal_and_none_begins_after_it(host: Host, caplog: pytest.LogCaptureFixture) -> None:

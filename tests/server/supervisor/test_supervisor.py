@@ -181,46 +181,40 @@ async def test_a_worker_that_nobody_keeps_any_more_ends_the_host(caplog: pytest.
         assert "none left" in caplog.text
 
 
-class TestUnready:
-    """Five minutes without a ready worker end the host, so that its container or service is started again."""
+UNREADY: dict[str, tuple[tuple[State, State] | None, tuple[State, State]]] = {
+    "starting": (None, (State.STARTING, State.STARTING)),
+    "paused": (None, (State.PAUSED, State.PAUSED)),
+    "ready_before": ((State.STARTING, State.READY), (State.STARTING, State.PAUSED)),
+    # Another process would find the same cards; and later ends count from then.
+    "unfit_before": ((State.UNFIT, State.UNFIT), (State.STARTING, State.UNFIT)),
+    "paused_beside_an_unfit_card": (None, (State.UNFIT, State.PAUSED)),
+    "starting_beside_an_unfit_card": (None, (State.UNFIT, State.STARTING)),
+}
+"""Of two workers: the states that no time ends, and those that five minutes end."""
 
-    @pytest.mark.parametrize("state", [State.STARTING, State.PAUSED])
-    async def test_after_five_minutes(self, clock: Beats, caplog: pytest.LogCaptureFixture, state: State) -> None:
-        async with hosting() as host:
-            for worker in host.workers:
+
+@pytest.mark.parametrize(("before", "states"), UNREADY.values(), ids=UNREADY)
+async def test_five_minutes_without_a_ready_worker_end_the_host(
+    clock: Beats,
+    caplog: pytest.LogCaptureFixture,
+    before: tuple[State, State] | None,
+    states: tuple[State, State],
+) -> None:
+    """So that its container or service is started again."""
+    async with hosting() as host:
+
+        def enter(states: tuple[State, State]) -> None:
+            for worker, state in zip(host.workers, states, strict=True):
                 worker.enter(state, "a reason")
-            assert not await clock.pass_in(host, UNREADY_LIMIT_S)
-            await clock.pass_in(host, 1)
-            assert await host.exit_code() == EXIT_DEVICE_LOST
-            assert "no worker was ready for 300 s: ending with exit code 4" in caplog.text
 
-    async def test_not_while_a_worker_is_ready(self, clock: Beats) -> None:
-        async with hosting() as host:
-            host.workers[1].enter(State.READY)
+        if before is not None:
+            enter(before)
             assert not await clock.pass_in(host, 1000)
-            host.workers[1].enter(State.PAUSED, "restarts in 1 s after signal 9")
-            assert not await clock.pass_in(host, UNREADY_LIMIT_S)
-            await clock.pass_in(host, 1)
-            assert await host.exit_code() == EXIT_DEVICE_LOST
-
-    async def test_not_if_all_cards_are_unfit(self, clock: Beats) -> None:
-        """Another process would find the same cards; and later ends count from then."""
-        async with hosting() as host:
-            for worker in host.workers:
-                worker.enter(State.UNFIT, "device 0 fails")
-            assert not await clock.pass_in(host, 1000)
-            host.workers[0].enter(State.STARTING, "starting")
-            assert not await clock.pass_in(host, UNREADY_LIMIT_S)
-            await clock.pass_in(host, 1)
-            assert await host.exit_code() == EXIT_DEVICE_LOST
-
-    @pytest.mark.parametrize("other", [State.PAUSED, State.STARTING])
-    async def test_an_unfit_card_keeps_no_other_worker_s_host(self, clock: Beats, other: State) -> None:
-        async with hosting() as host:
-            host.workers[0].enter(State.UNFIT, "device 0 fails")
-            host.workers[1].enter(other, "a reason")
-            await clock.pass_in(host, UNREADY_LIMIT_S + 1)
-            assert await host.exit_code() == EXIT_DEVICE_LOST
+        enter(states)
+        assert not await clock.pass_in(host, UNREADY_LIMIT_S)
+        await clock.pass_in(host, 1)
+        assert await host.exit_code() == EXIT_DEVICE_LOST
+        assert "no worker was ready for 300 s: ending with exit code 4" in caplog.text
 
 
 async def test_addresses_are_printed_once_each(capfd: pytest.CaptureFixture[str]) -> None:
