@@ -1,10 +1,9 @@
 """A server of several workers, and what becomes of each."""
 
-import re
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -76,39 +75,35 @@ def wait_for_end(*processes: psutil.Process, timeout_s: float = 60) -> None:
 
 
 @contextmanager
-def calling(address: str) -> Iterator[list[BaseException]]:
-    """Makes one call after the other in the block, without retries; yields those that failed, and has made some."""
+def calling(call: Callable[[], object], threads: int = 1) -> Iterator[list[BaseException]]:
+    """Makes calls from so many threads in the block, and some after it; yields the errors of those that failed."""
     failures: list[BaseException] = []
     done = threading.Event()
     count = 0
 
-    def call() -> None:
+    def run() -> None:
         nonlocal count
-        with aclgrad.Client(address, retries=0) as client:
-            while not done.is_set():
-                try:
-                    assert client.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2)).tolist() == [[[0.25] * 2] * 2]
-                    count += 1
-                except BaseException as error:
-                    failures.append(error)
-                done.wait(0.005)
+        while not done.is_set():
+            try:
+                call()
+                count += 1
+            except BaseException as error:
+                failures.append(error)
+            done.wait(0.002)
 
-    thread = threading.Thread(target=call)
-    thread.start()
+    running = [threading.Thread(target=run) for _ in range(threads)]
+    for each in running:
+        each.start()
     try:
         yield failures
         before = count
-        wait_until(lambda: count > before or bool(failures), 30)
+        wait_until(lambda: count > before + 50 or bool(failures), 30)
     finally:
         done.set()
-        thread.join(60)
+        for each in running:
+            each.join(60)
 
 
 def starting_host(log: Path, *flags: str, **options: Any) -> AbstractContextManager[tuple[subprocess.Popen[str], str]]:
     """Returns `starting` with two workers."""
     return starting(log, "--workers", "2", *flags, **options)
-
-
-def text_of(page: str) -> str:
-    """Returns what a page shows, on one line."""
-    return re.sub(r"\s+", " ", re.sub(r"<(style|script).*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL))

@@ -3,7 +3,6 @@
 import json
 import signal
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from concurrent import futures
 from contextlib import contextmanager
@@ -18,30 +17,22 @@ from aclgrad.wire.messages import encode_request
 from tests.client.scripted_service import end
 from tests.e2e.admin_pages import value
 from tests.e2e.fault_plans import once
-from tests.e2e.workers.hosts import CALL, Host
+from tests.e2e.workers.hosts import CALL, Host, calling
 from tools.calling import wait_until
 from tools.raw_calls import SERVICE, TIMEOUT_S
-from tools.serving import Server
 
 pytestmark = once
 
 OWN = ("grpc.use_local_subchannel_pool", 1)
 STATUS = health_pb2.HealthCheckResponse
-TOKEN = "a token"
 CALLS = "aclgrad_calls_total"
 
 
-@pytest.fixture(scope="module")
-def host() -> Iterator[Host]:
-    with Host() as host:
-        yield host
-
-
-def host_of(address: str, *metadata: tuple[str, str]) -> pb.Host:
+def host_of(address: str) -> pb.Host:
     """Returns what a new connection is told by ListOperators."""
     with grpc.insecure_channel(address, [OWN]) as channel:
         list_operators = channel.unary_unary(SERVICE + "ListOperators")
-        reply = list_operators(b"", timeout=TIMEOUT_S, wait_for_ready=True, metadata=metadata)
+        reply = list_operators(b"", timeout=TIMEOUT_S, wait_for_ready=True)
     return pb.ListOperatorsResponse.FromString(reply).host
 
 
@@ -60,31 +51,6 @@ def balanced(ports: list[int], health_name: str) -> Iterator[grpc.UnaryUnaryMult
 
 def calls_of(host: Host, worker: int) -> float:
     return value(host.admin, CALLS, worker=str(worker), method="ExecuteOperator") or 0
-
-
-@contextmanager
-def calling(execute: grpc.UnaryUnaryMultiCallable, threads: int) -> Iterator[Counter[str]]:
-    """Makes calls, so many at once, to the end of the block; yields their outcomes."""
-    outcomes: Counter[str] = Counter()
-    done = threading.Event()
-
-    def call() -> None:
-        while not done.is_set():
-            try:
-                execute(encode_request(CALL), timeout=TIMEOUT_S)
-                outcomes["OK"] += 1
-            except grpc.RpcError as error:
-                outcomes[str(error)] += 1
-
-    running = [threading.Thread(target=call) for _ in range(threads)]
-    for each in running:
-        each.start()
-    try:
-        yield outcomes
-    finally:
-        done.set()
-        for each in running:
-            each.join(TIMEOUT_S)
 
 
 class Stranger(grpc.GenericRpcHandler):
@@ -171,34 +137,16 @@ def test_stranger_at_a_port_gets_no_call_if_it_says_that_it_is_one(
     assert (stranger.count > 0) is is_called
 
 
-def test_another_server_of_ours_at_a_port_gets_no_call(host: Host, server: Server) -> None:
-    """As after a restart on other ports: it answers health, but not to this id."""
-    told = host_of(host.address)
-    other = int(server.address.rpartition(":")[2])
-    with balanced([other], told.id) as execute, pytest.raises(grpc.RpcError) as caught:
-        execute(encode_request(CALL), timeout=TIMEOUT_S)
-    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-
-
 def test_no_call_is_lost_while_a_worker_drains(host: Host) -> None:
-    """Who watches its health has sent its calls elsewhere by the time it refuses."""
+    """Who watches its health has sent its calls elsewhere by the time it refuses. The next process has the same id."""
     told = host_of(host.address)
     with balanced(list(told.listeners[0].worker_ports), told.id) as execute:
         execute(encode_request(CALL), timeout=TIMEOUT_S, wait_for_ready=True)
         before = [calls_of(host, worker) for worker in (0, 1)]
-        with calling(execute, threads=4) as outcomes:
+        with calling(lambda: execute(encode_request(CALL), timeout=TIMEOUT_S), threads=4) as failures:
             wait_until(lambda: all(calls_of(host, worker) > before[worker] + 50 for worker in (0, 1)))
             host.send_to_worker(1, signal.SIGTERM)
             wait_until(lambda: "worker 1 ended with exit code 0" in host.log)
             host.wait_until_whole()
-    assert set(outcomes) == {"OK"}
-
-
-def test_id_survives_a_restart_of_a_worker_and_not_one_of_the_host(host: Host) -> None:
-    told = host_of(host.address)
-    before = host.worker(0).pid
-    host.send_to_worker(0, signal.SIGKILL)
-    wait_until(lambda: host.workers[0] != "worker 0: ready")
-    host.wait_until_whole()
-    assert host.worker(0).pid != before
-    assert host_of(host.worker_addresses[0]) == told
+    assert failures == []
+    assert host_of(host.worker_addresses[1]) == told

@@ -1,30 +1,17 @@
-"""A host of two workers: who answers where, what it says of itself, and that a worker which ends is soon back."""
+"""A host of two workers: who answers where, and what it says of itself."""
 
 import signal
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import aclgrad
-from tests.e2e.admin_pages import ask, scrape, value
 from tests.e2e.fault_plans import once
-from tests.e2e.workers.hosts import GRAD, Host, assert_computes, calling, text_of, worker_behind
+from tests.e2e.workers.hosts import GRAD, Host, assert_computes, worker_behind
 from tools.calling import wait_until
 from tools.serving import run_to_end
 
 pytestmark = once
-
-
-@pytest.fixture(scope="module")
-def host() -> Iterator[Host]:
-    with Host("--pool-bytes", "100000001", "--streams", "3") as host:
-        yield host
-        assert "Traceback" not in host.log
-
-
-@pytest.fixture(autouse=True)
-def whole(host: Host) -> None:
-    host.wait_until_whole()
 
 
 def test_each_worker_answers_at_its_own_address_and_both_at_the_shared_one(host: Host) -> None:
@@ -55,65 +42,27 @@ def test_status_of_a_worker_tells_its_place_and_its_part(host: Host) -> None:
         assert status.process.limit_bytes > 0
 
 
-def test_admin_listener_answers_for_all(host: Host) -> None:
-    assert ask(host.admin, "/livez") == (200, "alive\n")
-    assert ask(host.admin, "/readyz") == (200, "ready\nworker 0: ready\nworker 1: ready\n")
-    for address in host.worker_addresses:
-        assert_computes(address)
-    series = scrape(host.admin)
-    for worker in ("0", "1"):
-        labels = {"worker": worker}
-        assert value(host.admin, "aclgrad_worker_up", **labels) == 1
-        assert value(host.admin, "aclgrad_ready", **labels) == 1
-        calls = [
-            each for (name, had), each in series.items() if name == "aclgrad_calls_total" and labels.items() <= had
-        ]
-        assert sum(calls) > 0
-    assert all(sum(label == "worker" for label, _ in labels) == 1 for _, labels in series)
-    status, page = ask(host.admin, "/")
-    assert status == 200
-    shown = text_of(page)
-    assert all(address in shown for address in host.worker_addresses)
-
-
-@pytest.mark.parametrize(
-    ("flags", "which"),
-    [
-        (("--workers", "2"), "shared"),
-        pytest.param((), "shared", marks=pytest.mark.slow),
-        pytest.param((), "own", marks=pytest.mark.slow),
-    ],
-    ids=["another_host", "a_server", "a_server_on_a_worker's_own"],
-)
-def test_ports_of_the_host_are_not_for_others(host: Host, flags: tuple[str, ...], which: str) -> None:
-    address = host.address if which == "shared" else host.worker_addresses[1]
-    refused = run_to_end("--backend", "host", "--listen", address, *flags)
+def test_ports_of_the_host_are_not_for_another(host: Host) -> None:
+    refused = run_to_end("--backend", "host", "--listen", host.address, "--workers", "2")
     assert (refused.returncode, refused.stdout) == (1, "")
-    last = refused.stderr.splitlines()[-1]
-    assert last.startswith(f"aclgrad-server: cannot listen on {address}: ")
-    assert last.endswith("; give another --listen")
-    # A host knows before it starts anything.
-    assert not flags or refused.stderr.count("\n") == 1
-    assert "Traceback" not in refused.stderr
+    # It knows before it starts anything.
+    (line,) = refused.stderr.splitlines()
+    assert line.startswith(f"aclgrad-server: cannot listen on {host.address}: ")
+    assert line.endswith("; give another --listen")
 
 
-def test_worker_that_is_killed_costs_its_sibling_nothing_and_is_back(host: Host) -> None:
-    before = host.worker(1).pid
-    restarts = value(host.admin, "aclgrad_worker_restarts_total", worker="1")
-    with calling(host.worker_addresses[0]) as failures:
-        host.send_to_worker(1, signal.SIGKILL)
-        wait_until(lambda: host.workers != ["worker 0: ready", "worker 1: ready"])
-        # The port is not for others meanwhile, and the front door answers.
-        with aclgrad.Client(host.address) as client:
-            client.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2))
+@pytest.mark.slow
+def test_unix_sockets_of_workers(tmp_path: Path) -> None:
+    path = f"unix:{tmp_path}/socket"
+    with Host("--unix-socket-mode", "0600", listen=(path, "127.0.0.1:0")) as host:
+        assert host.addresses[0] == path
+        assert host.worker_addresses == (path, f"{path}.1")
+        assert [worker_behind(address) for address in host.worker_addresses] == [0, 1]
+        for name in ("socket", "socket.1"):
+            assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+        host.send_to_worker(0, signal.SIGKILL)
+        wait_until(lambda: host.workers[0] != "worker 0: ready")
         host.wait_until_whole()
-        assert_computes(host.worker_addresses[1])
-    assert failures == []
-    assert host.worker(1).pid != before
-    assert value(host.admin, "aclgrad_worker_restarts_total", worker="1") == restarts + 1
-    assert value(host.admin, "aclgrad_worker_restarts_total", worker="0") == 0
-    with aclgrad.Client(host.worker_addresses[1]) as client:
-        worker = client.server_status().worker
-        assert worker is not None
-        assert worker.restart_count == restarts + 1
-    assert "worker 1 ended with signal 9; it starts again in 0 s" in host.log
+        assert worker_behind(path) == 0
+        with aclgrad.Client(host.addresses[1]) as client:
+            assert client.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2)).sum() == 1

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,11 +16,11 @@ from tests.e2e.admin_pages import ask, hanging_kernel
 from tests.e2e.fault_plans import once
 from tests.e2e.workers.hosts import (
     GRAD,
-    Host,
     assert_computes,
     children_of,
     starting_host,
     wait_for_end,
+    worker_of,
 )
 from tools.calling import calls_in, wait_until
 from tools.serving import Server, announced
@@ -35,65 +37,68 @@ def begin_slow_call(client: aclgrad.Client, thread: ThreadPoolExecutor) -> Futur
     return call
 
 
-def end_of(host: Server, before: list[psutil.Process]) -> int:
-    code = host.exit_code()
-    assert not any(each.is_running() for each in before)
-    return code
+class Ending:
+    """A host whose worker runs a call, as it ends."""
 
+    def __init__(self, process: subprocess.Popen[str], worker: psutil.Process, log: Path, admin: str) -> None:
+        self.process = process
+        self.worker = worker
+        self.admin = admin
+        self._log = log
 
-def test_sigterm_lets_calls_end(tmp_path: Path) -> None:
-    with (
-        Host("--acl-config", hanging_kernel(tmp_path, 3000)) as host,
-        aclgrad.Client(host.worker_addresses[1], retries=0) as client,
-        ThreadPoolExecutor(1) as thread,
-    ):
-        processes = children_of(host.process_id)
-        call = begin_slow_call(client, thread)
-        host.ask_to_stop()
+    def wait_for_line(self, text: str) -> None:
+        wait_until(lambda: text in self._log.read_text())
+
+    def terminate(self) -> None:
+        self.process.terminate()
         # Of two signals that wait, the one with the lower number comes first.
-        wait_until(lambda: "stopping the workers" in host.log)
+        self.wait_for_line("stopping the workers")
         # A renewal would be a second signal, which cuts calls.
-        host.send(signal.SIGHUP)
-        wait_until(lambda: "worker 1: not ready: draining" in ask(host.admin, "/readyz")[1])
-        np.testing.assert_array_equal(call.result(60), QUARTERS)
-        assert end_of(host, processes) == 0
-        assert host.log.count("draining for at most") == 2
-        assert "SIGHUP is ignored" in host.log
+        self.process.send_signal(signal.SIGHUP)
+        self.wait_for_line("SIGHUP is ignored")
+        wait_until(lambda: ": not ready: draining" in ask(self.admin, "/readyz")[1])
+
+    def terminate_all(self) -> None:
+        """As systemd does: a worker gets another signal from its supervisor. Signals that come together are one."""
+        self.worker.terminate()
+        self.wait_for_line("draining for at most")
+        self.process.terminate()
+
+    def interrupt(self) -> None:
+        """As a terminal does to all processes of its foreground: workers are not among them."""
+        os.killpg(self.process.pid, signal.SIGINT)
+
+    def kill(self) -> None:
+        self.process.kill()
 
 
-@pytest.mark.long
-def test_sigterm_to_every_process_lets_calls_end(tmp_path: Path) -> None:
-    """As systemd sends it to a service: a worker gets another one from its supervisor."""
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        (Ending.terminate, 0),
+        pytest.param(Ending.terminate_all, 0, marks=pytest.mark.long),
+        (Ending.interrupt, 0),
+        (Ending.kill, -signal.SIGKILL),
+    ],
+    ids=["terminated", "all_terminated", "interrupted", "killed"],
+)
+def test_call_that_runs_as_its_host_ends_is_answered(tmp_path: Path, end: Callable[[Ending], None], code: int) -> None:
+    log, config = tmp_path / "log", hanging_kernel(tmp_path, 3000)
     with (
-        Host("--acl-config", hanging_kernel(tmp_path, 3000)) as host,
-        aclgrad.Client(host.worker_addresses[1], retries=0) as client,
+        starting_host(log, "--acl-config", config, process_group=0) as (process, admin),
         ThreadPoolExecutor(1) as thread,
     ):
-        processes = children_of(host.process_id)
-        call = begin_slow_call(client, thread)
-        host.send_to_worker(1, signal.SIGTERM)
-        # Signals that come together are one.
-        wait_until(lambda: "draining for at most" in host.log)
-        host.ask_to_stop()
-        np.testing.assert_array_equal(call.result(60), QUARTERS)
-        assert end_of(host, processes) == 0
-
-
-def test_ctrl_c_drains_once(tmp_path: Path) -> None:
-    """A terminal sends SIGINT to all processes of its foreground: workers are not among them."""
-    log = tmp_path / "log"
-    config = hanging_kernel(tmp_path, 3000)
-    with starting_host(log, "--acl-config", config, process_group=0) as (process, _), ThreadPoolExecutor(1) as thread:
         assert "ready" in announced(process.stdout)
         name, _, address = process.stdout.readline().strip().partition(": ")
-        assert name.startswith("worker ")
+        worker = worker_of(process.pid, int(name.removeprefix("worker ")))
         processes = children_of(process.pid)
         with aclgrad.Client(address, retries=0) as client:
             call = begin_slow_call(client, thread)
-            os.killpg(process.pid, signal.SIGINT)
+            end(Ending(process, worker, log, admin))
             np.testing.assert_array_equal(call.result(60), QUARTERS)
-        assert process.wait(60) == 0
-        assert not any(each.is_running() for each in processes)
+        assert process.wait(60) == code
+        wait_for_end(*processes, timeout_s=60 if code else 0)
+    assert log.read_text().count("draining for at most") == 2
     assert "Traceback" not in log.read_text()
 
 
@@ -116,18 +121,3 @@ def test_workers_whose_supervisor_is_killed_end_by_themselves(tmp_path: Path, is
         # The port is free again: for a server alone, too.
         with Server(listen=(listen,)) as server:
             assert_computes(server.address)
-
-
-def test_call_that_runs_when_the_supervisor_is_killed_is_answered(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    config = hanging_kernel(tmp_path, 3000)
-    with starting_host(log, "--acl-config", config) as (process, _), ThreadPoolExecutor(1) as thread:
-        assert "ready" in announced(process.stdout)
-        address = process.stdout.readline().strip().partition(": ")[2]
-        processes = children_of(process.pid)
-        with aclgrad.Client(address, retries=0) as client:
-            call = begin_slow_call(client, thread)
-            process.kill()
-            np.testing.assert_array_equal(call.result(60), QUARTERS)
-        process.wait(60)
-        wait_for_end(*processes)
