@@ -20,49 +20,38 @@ def other(worker: Worker) -> Orders:
     return Orders(NEW, worker.orders.place)
 
 
-BEFORE: dict[str, tuple[Life, State]] = {
-    "ready": (READY_LIFE, State.READY),
-    "starting": (Life(STARTING), State.STARTING),
-    "starting_without_a_handler": (Life(catches={}), State.STARTING),
-    "unfit": (Life(UNFIT), State.UNFIT),
-    "paused": (Life(end=EXIT_UNDRAINED), State.PAUSED),
-    "given_up": (Life(end=EXIT_USAGE), State.GIVEN_UP),
+RENEWALS: dict[str, tuple[Life, State, Life, bool]] = {
+    "ready": (READY_LIFE, State.READY, READY_LIFE, True),
+    "starting": (Life(STARTING), State.STARTING, READY_LIFE, True),
+    "starting_without_a_handler": (Life(catches={}), State.STARTING, READY_LIFE, True),
+    "unfit": (Life(UNFIT), State.UNFIT, READY_LIFE, True),
+    "paused": (Life(end=EXIT_UNDRAINED), State.PAUSED, READY_LIFE, True),
+    "given_up": (Life(end=EXIT_USAGE), State.GIVEN_UP, READY_LIFE, True),
+    "as_unfit_as_before": (Life(UNFIT), State.UNFIT, Life(UNFIT), True),
+    "then_unfit": (READY_LIFE, State.READY, Life(UNFIT), False),
+    "then_refused": (READY_LIFE, State.READY, Life(end=EXIT_START), False),
+    "then_ended": (READY_LIFE, State.READY, Life(end=EXIT_UNDRAINED), False),
+    "then_killed": (READY_LIFE, State.READY, Life(STARTING, answers=9, end=-9), False),
 }
+"""The process before and its worker's state, the process after, and whether the worker is as well as it was."""
 
 
-@pytest.mark.parametrize(("before", "state"), BEFORE.values(), ids=BEFORE)
-async def test_renewal_brings_the_new_orders_from_each_state(
-    lives: Lives, monkeypatch: pytest.MonkeyPatch, before: Life, state: State
+@pytest.mark.parametrize(("before", "state", "after", "is_well"), RENEWALS.values(), ids=RENEWALS)
+async def test_renewal_brings_the_new_orders_and_tells_whether_the_worker_is_as_well(
+    lives: Lives, monkeypatch: pytest.MonkeyPatch, before: Life, state: State, after: Life, is_well: bool
 ) -> None:
     shorten(monkeypatch, FIRST_PAUSE_S=50)
     first = [before] * (2 if state is State.PAUSED else 1)
-    async with lives.running(*first, READY_LIFE) as worker:
+    async with lives.running(*first, after) as worker:
         await wait_until(lambda: lives.count == len(first) and worker.state is state)
-        assert await worker.renew(other(worker))
-        assert worker.state is State.READY
-        assert (await lives.orders(len(first) + 1)).settings == NEW
-        # A process that was to start again anyway counts.
-        assert worker.restarts == (2 if state is State.PAUSED else 0)
-    assert (lives.count, worker.was_cut) == (len(first) + 1, False)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "is_well"),
-    [
-        (UNFIT, Life(UNFIT), True),
-        (READY, Life(UNFIT), False),
-        (READY, Life(end=EXIT_START), False),
-        (READY, Life(end=EXIT_UNDRAINED), False),
-        (READY, Life(STARTING, answers=9, end=-9), False),
-    ],
-    ids=["as_unfit_as_before", "unfit", "refused", "ended", "killed"],
-)
-async def test_renewal_tells_whether_the_worker_is_as_well_as_before(
-    lives: Lives, before: str, after: Life, is_well: bool
-) -> None:
-    async with lives.running(Life(before), after) as worker:
-        await wait_until(lambda: worker.state in (State.READY, State.UNFIT))
         assert await worker.renew(other(worker)) is is_well
+        assert (await lives.orders(len(first) + 1)).settings == NEW
+        if is_well:
+            assert worker.state is (State.UNFIT if after.says == UNFIT else State.READY)
+            # A process that was to start again anyway counts.
+            assert worker.restarts == (2 if state is State.PAUSED else 0)
+            assert lives.count == len(first) + 1
+    assert not worker.was_cut
 
 
 async def test_renewal_while_a_process_is_being_started(lives: Lives) -> None:
