@@ -14,7 +14,7 @@ import yaml
 import aclgrad
 from aclgrad_server.exits import EXIT_LIMIT_S
 from aclgrad_server.limits import MEMORY_SOFT_LIMIT, REPLY_BYTES
-from aclgrad_server.settings import Settings
+from aclgrad_server.settings import Settings, read_settings
 from aclgrad_server.supervisor.worker import KILL_S
 from tools.lab.rolling import CACHE_S, LAG_S
 from tools.overlays.components import COMPONENTS, FOLDER
@@ -66,7 +66,7 @@ def test_every_file_is_taken(folder: Path) -> None:
 def test_pod_that_hangs_in_its_stop_can_still_say_why() -> None:
     """The process prints its stacks and ends `EXIT_LIMIT_S` after the drain limit; SIGKILL has to come later."""
     pre_stop_s = CONTAINER["lifecycle"]["preStop"]["sleep"]["seconds"]
-    needed_s = pre_stop_s + Settings(config=SETTINGS).drain_timeout_s + EXIT_LIMIT_S
+    needed_s = pre_stop_s + read_settings({"config": SETTINGS}).drain_timeout_s + EXIT_LIMIT_S
     # So long a supervisor waits before it kills a worker, if somebody gives a pod several.
     assert POD["spec"]["terminationGracePeriodSeconds"] >= needed_s + KILL_S
 
@@ -104,7 +104,7 @@ def test_server_answers_where_the_probes_ask(pod: Server) -> None:
 
 def test_a_pod_is_one_worker_with_one_card(pod: Server) -> None:
     """Also where the runtime shows two; and it starts no supervisor to count them."""
-    assert Settings(config=SETTINGS).workers == 1
+    assert read_settings({"config": SETTINGS}).workers == 1
     assert limits_of("ascend")["huawei.com/Ascend910"] == "1"
     assert "workers on the devices" not in pod.log
     with urlopen(f"http://{pod.admin}/metrics", timeout=60) as reply:
@@ -150,7 +150,7 @@ def test_limits_of_a_pod_on_the_cpu() -> None:
     Without a limit of CPUs, the host library starts a thread for each core of the node.
     """
     limit_bytes = int(limits_of("host")["memory"].removesuffix("Gi")) * 2**30
-    settings = Settings(config=SETTINGS)
+    settings = read_settings({"config": SETTINGS})
     messages = (MEMORY_SOFT_LIMIT * limit_bytes - 90e6 - limit_bytes / 2 - 2 * REPLY_BYTES) / settings.max_message_bytes
     assert messages >= 2 * 4 * settings.streams
     assert 1 <= int(limits_of("host")["cpu"]) <= 16

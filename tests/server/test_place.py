@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from aclgrad_server.access.identities import LEAST_CALLS, read_identities
 from aclgrad_server.place import Orders, Place, share_of
-from aclgrad_server.settings import MAX_WORKERS, Settings
+from aclgrad_server.settings import MAX_WORKERS, read_settings
 
 WHOLE = st.integers(0, 2**48)
 PARTS = st.integers(1, MAX_WORKERS)
@@ -68,7 +68,8 @@ def test_orders_survive_the_pipe_whatever_the_environment_says(tmp_path: Path) -
     """They are read once for the host: a worker looks neither for the file nor for variables."""
     file = tmp_path / "aclgrad.toml"
     file.write_text("streams = 3\n")
-    settings = Settings(config=file, listen=("127.0.0.1:0", "unix:/run/x"), device=(2,), acl_config=tmp_path / "acl")
+    flags = {"config": file, "listen": ("127.0.0.1:0", "unix:/run/x"), "device": (2,), "acl_config": tmp_path / "acl"}
+    settings = read_settings(flags)
     file.unlink()
     orders = Orders(settings, Place(1, 3, 2, (("127.0.0.1:1",), ("127.0.0.1:2", "unix:/run/x.1")), 5))
     assert pickle.loads(orders.packed()) == orders

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 import aclgrad
-from aclgrad_server.settings import Settings, changed_settings, unknown_variables
+from aclgrad_server.settings import Settings, changed_settings, read_settings, unknown_variables
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def test_defaults_serve_this_machine_alone() -> None:
 def test_flags_go_before_variables_before_the_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACLGRAD_STREAMS", "3")
     monkeypatch.setenv("ACLGRAD_MAX_WAITING_CALLS", "3")
-    settings = Settings(config=str(file), max_waiting_calls="4")
+    settings = read_settings({"config": str(file), "max_waiting_calls": "4"})
     assert (settings.max_waiting_calls, settings.streams, settings.pool_bytes) == (4, 3, 2)
     assert settings.max_message_bytes == Settings().max_message_bytes
     assert settings.listen == ("127.0.0.1:1", "unix:/run/file")
@@ -47,8 +47,8 @@ def test_flags_go_before_variables_before_the_file(file: Path, monkeypatch: pyte
 def test_flag_or_variable_names_the_file(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (other := tmp_path / "other.toml").write_text("streams = 7\n")
     monkeypatch.setenv("ACLGRAD_CONFIG", str(file))
-    assert Settings().streams == 2
-    assert Settings(config=str(other)).streams == 7
+    assert read_settings({}).streams == 2
+    assert read_settings({"config": str(other)}).streams == 7
 
 
 def test_lists_in_variables_are_separated_by_commas_and_an_empty_one_is_not_set(
@@ -56,7 +56,7 @@ def test_lists_in_variables_are_separated_by_commas_and_an_empty_one_is_not_set(
 ) -> None:
     for name, value in (("LISTEN", "127.0.0.1:0, unix:/run/aclgrad.socket"), ("DEVICE", "1,0"), ("STREAMS", "")):
         monkeypatch.setenv(f"ACLGRAD_{name}", value)
-    settings = Settings()
+    settings = read_settings({})
     assert settings.listen == ("127.0.0.1:0", "unix:/run/aclgrad.socket")
     assert settings.device == (1, 0)
     assert settings.streams == Settings.model_fields["streams"].default
@@ -87,7 +87,7 @@ def test_sizes_have_units(setting: str, tmp_path: Path, monkeypatch: pytest.Monk
             file.write_text(f'{setting} = "{text}"\n')
             with monkeypatch.context() as patch:
                 patch.setenv(f"ACLGRAD_{setting.upper()}", text)
-                found = [Settings(**{setting: text}), Settings(), Settings(config=str(file))]
+                found = [Settings(**{setting: text}), *map(read_settings, ({}, {"config": str(file)}))]
             assert [getattr(each, setting) for each in found] == [size] * 3
     for text in NO_SIZES:
         with pytest.raises(ValidationError):

@@ -12,7 +12,9 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
     ByteSize,
+    ConfigDict,
     Field,
     NonNegativeInt,
     PositiveFloat,
@@ -23,14 +25,6 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    TomlConfigSettingsSource,
-)
 
 from aclgrad.extras import missing_libraries
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
@@ -94,19 +88,13 @@ Switch = Literal["auto", "on", "off"]
 PRIVATE: Final = Field(json_schema_extra={"private": True})
 """Marks a setting that tells of this machine: the status page, which anybody may read, leaves it out if callers need an
 identity. No setting holds a secret."""
-ListenAddresses = Annotated[tuple[str, ...], NoDecode, Field(min_length=1), AfterValidator(_listen_addresses)]
+ListenAddresses = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_listen_addresses)]
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """The settings of one server; they never change. The docstrings are the help."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=_PREFIX,
-        env_ignore_empty=True,
-        extra="forbid",
-        frozen=True,
-        allow_inf_nan=False,
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     config: Annotated[Path | None, PRIVATE] = None
     """TOML file with settings; the keys are these names with underscores."""
@@ -138,7 +126,7 @@ class Settings(BaseSettings):
     """Device library: auto, ascend, host, or the path of an ACL library."""
     acl_config: Annotated[Path | None, PRIVATE] = None
     """JSON file for aclInit."""
-    device: Annotated[tuple[int, ...], NoDecode] = ()
+    device: tuple[int, ...] = ()
     """Index of a device to serve on; repeatable; all devices by default."""
     workers: Annotated[PositiveInt, Field(le=MAX_WORKERS)] | None = None
     """Processes that serve, each on one device; by default one for each device; with more, they share devices."""
@@ -159,7 +147,7 @@ class Settings(BaseSettings):
     """Make the device return the same bits for the same call."""
     shared_memory: bool = False
     """Let clients on unix sockets name POSIX shared memory, by names that begin with aclgrad-."""
-    shared_memory_owner: Annotated[tuple[NonNegativeInt, ...], NoDecode, PRIVATE] = ()
+    shared_memory_owner: Annotated[tuple[NonNegativeInt, ...], PRIVATE] = ()
     """User id whose shared memory is accepted; repeatable; the server's own by default."""
     hang_timeout_s: Seconds = 60.0
     """A device is lost if a kernel does not end so long after its call, or if it takes so long to open or to copy."""
@@ -234,28 +222,6 @@ class Settings(BaseSettings):
             raise ValueError(f"--tracing needs OpenTelemetry; run: pip install {wanted}")
         return self
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The file is itself a setting, so its name is looked up in the flags and the environment first."""
-        assert isinstance(init_settings, InitSettingsSource)
-        file = init_settings.init_kwargs.get("config") or env_settings().get("config")
-        if file is None:
-            return init_settings, env_settings
-        if not Path(file).is_file():
-            raise ValueError(f"config: {file} is not a file")
-        check_trusted(Path(file))
-        try:
-            return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=file)
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"config: {file} is not valid TOML: {error}") from error
-
 
 def _describe_fields() -> None:
     """Gives each field its docstring: pydantic would search the modules for the source, at each start of a process."""
@@ -281,12 +247,27 @@ def given_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
 def read_settings(flags: Mapping[str, Any]) -> Settings:
     """Returns the settings of these flags, the environment and the file; raises UnusableSettingsError."""
     given = given_flags(flags)
+    variables = {name: value for name in Settings.model_fields if (value := os.environ.get(variable_of(name)))}
     try:
-        return Settings(**given)
+        # The file is itself a setting.
+        return Settings(**_in_file((variables | given).get("config")) | variables | given)
     except ValidationError as error:
         raise UnusableSettingsError(*(_line_of(each, given) for each in error.errors())) from error
     except (OSError, ValueError) as error:
         raise UnusableSettingsError(str(error)) from error
+
+
+def _in_file(file: str | Path | None) -> dict[str, Any]:
+    if file is None:
+        return {}
+    path = Path(file)
+    if not path.is_file():
+        raise ValueError(f"config: {file} is not a file")
+    check_trusted(path)
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"config: {file} is not valid TOML: {error}") from error
 
 
 def is_on(setting: str, default: bool) -> bool:
