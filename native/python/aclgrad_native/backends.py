@@ -5,6 +5,7 @@ import ctypes.util
 import glob
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -45,7 +46,13 @@ def found_runtime(environment: Mapping[str, str] = os.environ) -> str | None:
     """Returns where CANN's runtime library is on this machine, for which `auto` means `ascend`, or None."""
     folders = [*_searched_folders(environment), toolkit_folder(environment) / "lib64"]
     files = (str(folder / _RUNTIME) for folder in folders if os.path.exists(folder / _RUNTIME))
-    return next(files, None) or ctypes.util.find_library("ascendcl")
+    return next(files, None) or _known_to_the_loader()
+
+
+@cache
+def _known_to_the_loader() -> str | None:
+    # Runs compilers.
+    return ctypes.util.find_library("ascendcl")
 
 
 def toolkit_folder(environment: Mapping[str, str] = os.environ, installed: Sequence[str] = TOOLKITS) -> Path:

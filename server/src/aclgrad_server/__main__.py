@@ -1,6 +1,7 @@
 """The command `aclgrad-server`: chooses what to import, and prepares the process before anything else runs in it."""
 
 import faulthandler
+import gc
 import os
 import sys
 
@@ -29,6 +30,8 @@ def main() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)
     faulthandler.enable(2)
+    # Imports make objects that stay. Whoever has loaded what it runs enables it again.
+    gc.disable()
     # gRPC's core reads this on import. Otherwise it would write to standard error itself, and block on a slow reader.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     if sys.argv[1:2] == ["worker"]:

@@ -1,12 +1,14 @@
 """The command line: flags to Settings, one process or several, errors to one line and an exit code."""
 
 import asyncio
+import gc
 import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
+from importlib import import_module
 from typing import Any, Final, Literal, NoReturn, get_args, get_origin
 
 import click
@@ -15,6 +17,7 @@ from aclgrad_server import logs
 from aclgrad_server.exits import EXIT_START, EXIT_USAGE, StartError
 from aclgrad_server.logs import Form, JsonForm
 from aclgrad_server.settings import (
+    OFF,
     Settings,
     UnusableSettingsError,
     as_text,
@@ -80,10 +83,13 @@ def main(**flags: Any) -> None:
         log.warning("%s is not a setting of the server; see --help", name)
     try:
         runtime = cache(partial(ask_runtime, settings))
-        cards = workers_of(settings, runtime)
-        # While the libraries of what runs are loaded.
+        # One thread, so that the runtime is asked once; meanwhile the libraries of what runs are loaded.
         with ThreadPoolExecutor(1) as thread:
+            asked = thread.submit(workers_of, settings, runtime)
             probes = thread.submit(probes_in_child, settings, runtime)
+            if settings.admin != OFF:
+                import_module("aclgrad_server.admin.listener")
+            cards = asked.result()
             run = _server(settings, cards[0]) if len(cards) == 1 else _supervisor(settings, cards, flags)
         code = run(probes.result())
     except StartError as error:
@@ -109,6 +115,7 @@ def _supervisor(settings: Settings, cards: Sequence[int], flags: Mapping[str, An
     from aclgrad_server.supervisor.supervisor import Supervisor
 
     async def supervise(probes: bool) -> int:
+        gc.enable()
         return await Supervisor(settings, cards, lambda: read_settings(flags), probes).run()
 
     return lambda probes: asyncio.run(supervise(probes))

@@ -12,8 +12,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from aclgrad_server import logs
-from aclgrad_server.admin.listener import AdminListener
-from aclgrad_server.admin.pages import pages
 from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.devices.numa import bind_to_card
 from aclgrad_server.devices.visible import visible_card
@@ -26,6 +24,7 @@ from aclgrad_server.settings import OFF, Settings
 from aclgrad_server.status.server_status import VERSION
 
 if TYPE_CHECKING:
+    from aclgrad_server.admin.listener import AdminListener
     from aclgrad_server.tracing.tracer import Tracer
 
 log = logging.getLogger(__name__)
@@ -60,7 +59,7 @@ async def _serve(settings: Settings, place: Place | None, probes: bool) -> int:
     if place is not None:
         threading.Thread(target=stop.make_after, args=(wait_for_the_supervisor_to_end,), daemon=True).start()
     view = ServerView(settings, place, _open_tracer(settings, place))
-    admin = None if settings.admin == OFF else AdminListener(settings.admin, pages(view))
+    admin = None if settings.admin == OFF else _admin_listener(view)
     if admin is not None:
         address = admin.start()
         if place is None:
@@ -68,6 +67,10 @@ async def _serve(settings: Settings, place: Place | None, probes: bool) -> int:
     server = Server(view, stop.make, probes)
     start, requested = asyncio.ensure_future(server.start()), asyncio.ensure_future(stop.requested.wait())
     await asyncio.wait((start, requested), return_when=asyncio.FIRST_COMPLETED)
+    # The objects that exist now stay, and the garbage collector need not visit them. To look for the few hundred that
+    # do not would take as long as the self-test.
+    gc.freeze()
+    gc.enable()
     is_fit = True
     if start.done():
         try:
@@ -85,9 +88,6 @@ async def _serve(settings: Settings, place: Place | None, probes: bool) -> int:
             view.device = None
             raise
         else:
-            # The objects that exist now stay, so the garbage collector need not visit them again.
-            gc.collect()
-            gc.freeze()
             if place is None:
                 print(f"ready: {' '.join(view.addresses)}", flush=True)
                 tell_status(f"serving {' '.join(view.addresses)}", READY)
@@ -108,6 +108,14 @@ async def _serve(settings: Settings, place: Place | None, probes: bool) -> int:
         logging.shutdown()
         os._exit(exit_code)
     return exit_code
+
+
+def _admin_listener(view: ServerView) -> "AdminListener":
+    """Loads the HTTP server only if there is an admin listener."""
+    from aclgrad_server.admin.listener import AdminListener
+    from aclgrad_server.admin.pages import pages
+
+    return AdminListener(view.settings.admin, pages(view))
 
 
 def _open_tracer(settings: Settings, place: Place | None) -> "Tracer | None":
