@@ -48,7 +48,8 @@ WORK_PER_S: Final = 150e6
 """Additions of a single core in a second, at least. A call may need 16 for each element of its inputs, or what one core
 does within `--hang-timeout-s` if that is more. Beyond: LIMIT_EXCEEDED."""
 MAX_ROI_WORK: Final = 2**34
-"""The most that `--max-roi-work` allows."""
+"""Work of one RoI align, in samples and cells over all channels: at most this, or what one core does within
+`--hang-timeout-s` if that is less. Beyond: LIMIT_EXCEEDED."""
 
 MAX_PENDING_CALLS: Final = 10_000
 """Calls that gRPC's core keeps until the event loop takes them. Beyond: it refuses some, at random, as CANCELLED."""

@@ -30,7 +30,7 @@ from aclgrad_server.edge.memory import MemoryWatch
 from aclgrad_server.edge.process import check_memory, check_open_files, ensure_open_files, memory_limit
 from aclgrad_server.exits import StartError
 from aclgrad_server.files import FileWatch, Reloaded, UnusableFileError
-from aclgrad_server.limits import CHECKED_SHARE, MAX_CONNECTIONS, MAX_ROI_WORK, REPLY_BYTES, WORK_PER_S
+from aclgrad_server.limits import CHECKED_SHARE, MAX_CONNECTIONS, REPLY_BYTES, WORK_PER_S
 from aclgrad_server.listen_addresses import dangers, name_of
 from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks
 from aclgrad_server.logs import fields
@@ -120,9 +120,8 @@ class Server:
         view.admission = admission = Admission(*limits, reply_limit=reply_bytes, bounds=bounds, checked_limit=checked)
         # A slow kernel on a busy processor must not look like a lost device.
         max_work = WORK_PER_S * settings.hang_timeout_s
-        max_roi_work = settings.max_roi_work or min(MAX_ROI_WORK, round(max_work))
         limit_bytes, shape_only = settings.max_tensor_bytes, library.shape_only
-        limits_of_calls = limit_bytes, shape_only, turned_off, max_work, max_roi_work
+        limits_of_calls = limit_bytes, shape_only, turned_off, max_work
         planner = Planner(product, *limits_of_calls, host_pointers=library.host_pointers)
         runner = Runner(device, admission, planner, settings.max_message_bytes)
         self._grpc = grpc.aio.server(

@@ -94,7 +94,7 @@ ListenAddresses = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator
 class Settings(BaseModel):
     """The settings of one server; they never change. The docstrings are the help."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
     config: Annotated[Path | None, PRIVATE] = None
     """TOML file with settings; the keys are these names with underscores."""
@@ -162,9 +162,6 @@ class Settings(BaseModel):
     """Clients reconnect after this time, and so find new replicas; calls in flight go on."""
     max_tensor_bytes: Bytes = ByteSize(16 * 2**30)
     """Largest tensor of a request or a reply."""
-    max_roi_work: Annotated[PositiveInt, Field(le=2**34)] | None = None
-    """Most work of one RoI align, in samples and cells over all channels; by default what a single core does within
-    --hang-timeout-s: 150 million a second, at most 2^34."""
     call_timeout_s: Seconds = 300.0
     """Time limit for the wait and the computation of one call."""
     client_timeout_s: Annotated[Seconds, Field(ge=0.1)] = 60.0

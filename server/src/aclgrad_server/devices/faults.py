@@ -108,7 +108,7 @@ def _invalid_value(error: native.InvalidValueError, plan: OperatorPlan) -> Aclgr
     if error.work is None:
         return InvalidFieldError.at(field, str(error), remedy_of(plan.rules[error.input]))
     problem = f"ask for {error.work:.3g} steps of work and the limit is {error.limit:.0f}"
-    remedy = "send fewer or smaller boxes or a lower sampling_ratio, or raise --max-roi-work"
+    remedy = "send fewer or smaller boxes or a lower sampling_ratio"
     return LimitExceededError.at(field, problem, remedy)
 
 

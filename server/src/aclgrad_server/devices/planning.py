@@ -127,11 +127,10 @@ class Planner:
         shape_only: bool | None = None,
         turned_off: TurnedOff | None = None,
         max_work: float = math.inf,
-        max_roi_work: int = MAX_ROI_WORK,
         host_pointers: bool = False,
     ) -> None:
         self._turned_off = turned_off or TurnedOff(product)
-        self._rules = product, max_tensor_bytes, shape_only, max_work, max_roi_work, host_pointers
+        self._rules = product, max_tensor_bytes, shape_only, max_work, host_pointers
         self._kept_plan_of_form = lru_cache(_MAX_PLANS)(self._plan_of_form)
         # Also for plans that are not kept, such as those of calls in chunks.
         self._workspace_of = lru_cache(_MAX_WORKSPACES)(_new_workspace)
@@ -186,15 +185,14 @@ def plan_call(
     max_tensor_bytes: int,
     shape_only: bool | None = None,
     max_work: float = math.inf,
-    max_roi_work: int = MAX_ROI_WORK,
     host_pointers: bool = False,
 ) -> OperatorPlan:
     """Returns the plan of a call, or raises a RequestError; `shape_only` is that of `InputSpec.takes_shape`.
 
     A device that takes host pointers reads encoded inputs where they are.
 
-    Work in proportion to the tensors is never too much; `max_work` bounds additions beyond that. `max_roi_work` bounds
-    those of boxes, whose values are checked when the call runs.
+    Work in proportion to the tensors is never too much; `max_work` bounds additions beyond that, and those of
+    boxes, whose values are checked when the call runs.
     """
     spec = find_operator(call.operator, product)
     arguments = check_call(call, spec, product)
@@ -211,7 +209,7 @@ def plan_call(
         on_device = tensor.type if rule is None else rule.device_type(tensor.type)
         check_tensor_size(f"inputs[{tensor.name}] on the device", on_device, max_tensor_bytes)
         size_bytes += on_device.size_bytes
-        check, is_prefix = check_of(rule, tensor.type, max_roi_work)
+        check, is_prefix = check_of(rule, tensor.type, round(min(max_work, MAX_ROI_WORK)))
         if check is not None and (part := check.encoded_bytes(tensor.type.size_bytes)):
             encoded_bytes += 0 if host_pointers and part == on_device.size_bytes else part
         native_inputs.append((on_device.shape, on_device.dtype.acl, is_prefix, check))
