@@ -7,7 +7,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from aclgrad_server.admin.metrics import Metrics
 from aclgrad_server.liveness import Readiness
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.status.server_status import server_status
@@ -19,14 +18,14 @@ NO_STORE = {"cache-control": "no-store"}
 
 def pages(view: ServerView) -> list[Route]:
     """Returns what the listener serves to GET and HEAD."""
-    heartbeat, readiness, metrics = view.heartbeat, view.readiness, Metrics(view)
+    heartbeat, readiness = view.heartbeat, view.readiness
     # Everybody may read the page, so it says nothing of the machine if calls need an identity.
     with_private = view.settings.identities is None
     table: dict[str, Page] = {
         "/": lambda: _status_page(view, with_private),
         "/livez": lambda: _answer("alive", heartbeat.failure()),
         "/readyz": lambda: _answer("ready", heartbeat.failure() or readiness.reason),
-        "/metrics": lambda: Response(metrics.text(), headers=NO_STORE, media_type=metrics.media_type),
+        "/metrics": lambda: _metrics(view),
     }
     for_supervisors: dict[str, Page] = {
         "/state": lambda: JSONResponse(_state(heartbeat.failure(), readiness)),
@@ -49,6 +48,13 @@ def _status_page(view: ServerView, with_private: bool) -> Response:
     from aclgrad_server.admin import page
 
     return HTMLResponse(page.render(server_status(view, with_private)), headers=page.HEADERS)
+
+
+def _metrics(view: ServerView) -> Response:
+    from aclgrad_server.admin.metrics import Metrics  # not at the top, either
+
+    metrics = Metrics(view)
+    return Response(metrics.text(), headers=NO_STORE, media_type=metrics.media_type)
 
 
 def _state(failure: str | None, readiness: Readiness) -> dict[str, Any]:
