@@ -2,9 +2,8 @@
 
 The files are `operators/catalogue.py`, `reference.py`, `gradients.py`, the clients' methods and README's table. They
 are generated so that editors and type checkers see real names. They are in version control so that installing the
-client needs no generator. It also writes docs/limits.md, and the tables of errors, types, metrics, checks, alerts and
-packages in other pages, from docstrings, settings, constants and the file of alerts. In a tree without the compiled
-server it leaves out the pages that describe the server.
+client needs no generator. It also writes the tables of errors, types, checks, alerts and packages in other pages, from
+docstrings and the file of alerts.
 """
 
 import subprocess
@@ -33,9 +32,7 @@ HEADERS = NATIVE / "include/aclnnop"
 README = ROOT / "README.md"
 TROUBLESHOOTING = ROOT / "docs/troubleshooting.md"
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
-LIMITS = ROOT / "docs/limits.md"
 CHECKS = ROOT / "docs/check.md"
-METRICS = ROOT / "docs/metrics.md"
 PROTOCOL = ROOT / "docs/protocol.md"
 RUNBOOK = ROOT / "docs/runbook.md"
 ALERTS = ROOT / "deploy/monitoring/alerts.yaml"
@@ -132,13 +129,6 @@ def generated(specs: list[OperatorSpec]) -> dict[Path, str]:
     }
 
 
-def server_pages() -> dict[Path, str]:
-    """Returns the files that follow from the server's modules."""
-    from website import limits, metrics
-
-    return {LIMITS: limits.page(), METRICS: with_tables(METRICS, metrics=metrics.table())}
-
-
 def import_line(operator: str, module: str, attribute: str, name: str) -> str:
     return f"from aclgrad.operators.{operator}.{module} import {attribute} as {name}"
 
@@ -232,19 +222,13 @@ def main() -> int:
     if incomplete:
         print(*incomplete, sep="\n", file=sys.stderr)
         return 1
-    files, left_out = generated(specs), False
-    try:
-        files |= server_pages()
-    except ModuleNotFoundError as error:
-        left_out = True
-        names = " and ".join(str(each.relative_to(ROOT)) for each in (LIMITS, METRICS))
-        print(f"left out {names}: {error}; `make build` installs the server", file=sys.stderr)
+    files = generated(specs)
     old = {path: text for path, text in files.items() if not path.exists() or path.read_text() != text}
     if sys.argv[1:] == ["--check"]:
         for path in old:
             name = path.relative_to(ROOT)
             print(f"{name} is not current; run `make generate`", file=sys.stderr)
-        return 1 if old or left_out else 0
+        return 1 if old else 0
     for path, text in old.items():
         path.write_text(text)
     return 0

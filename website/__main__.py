@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from website import api, commands
+from website import api, commands, limits, metrics
 from website.links import problems
-from website.navigation import COMMANDS, HOME, home, pages
+from website.navigation import COMMANDS, HOME, LIMITS, METRICS, home, pages
 from website.operators.pages import pages as operator_pages
 from website.pictures import take_all
 from website.staging import stage
@@ -23,7 +23,12 @@ def main() -> int:
     """Returns 0 if the site is built and whole."""
     for folder in (STAGED, SITE):
         shutil.rmtree(folder, ignore_errors=True)
-    generated = {HOME: home((ROOT / HOME).read_text()), COMMANDS: commands.page()}
+    generated = {
+        HOME: home((ROOT / HOME).read_text()),
+        COMMANDS: commands.page(),
+        LIMITS: limits.page(),
+        METRICS: metrics.page(),
+    }
     stage(pages(), {**dict(operator_pages()), **dict(api.pages()), **generated}, ROOT, STAGED)
     # A warning is an error; all of them are printed first. Nothing is kept between builds.
     strict = ["--fail-on-warning", "--keep-going", "--nitpicky", "--fresh-env", "--jobs", "auto", "--quiet"]

@@ -16,10 +16,9 @@ from aclgrad_server.settings import Settings
 _INTRODUCTION: Final = """\
 # Limits
 
-Made by `make generate` from the source: do not edit. Each limit is enforced before any work that is proportional to it,
-and is that of one process; [several workers](server.md#limits-of-a-host) divide some. An excess is LIMIT_EXCEEDED,
-INVALID_FIELD or MALFORMED_REQUEST unless a row says otherwise. [The server](server.md#limits) explains how callers
-share what there is, and [capacity](capacity.md) what to expect beyond.
+Each limit is enforced before any work that is proportional to it, and is that of one process; [several
+workers](docs/server.md#limits-of-a-host) divide some. An excess is LIMIT_EXCEEDED, INVALID_FIELD or MALFORMED_REQUEST
+unless a row says otherwise. [The server](docs/server.md#limits) explains how callers share what there is.
 """
 _SECTIONS: Final = {
     "Of the contract": (contract, "The same for every server; clients know them."),

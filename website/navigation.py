@@ -8,6 +8,8 @@ from website.api import MODULES
 
 OPERATORS: Final = "operators/index.md"
 COMMANDS: Final = "commands.md"
+LIMITS: Final = "limits.md"
+METRICS: Final = "metrics.md"
 HOME: Final = "website/home.md"
 
 NAVIGATION: Final[Mapping[str, Mapping[str, str]]] = {
@@ -42,8 +44,9 @@ NAVIGATION: Final[Mapping[str, Mapping[str, str]]] = {
     "Look up": {
         "README.md": "Overview",
         COMMANDS: "Every flag",
+        METRICS: "Every metric",
         "docs/protocol.md": "Protocol",
-        "docs/limits.md": "Limits",
+        LIMITS: "Limits",
         "ARCHITECTURE.md": "Architecture",
         "docs/decisions/README.md": "Decisions",
         "CONTRIBUTING.md": "Contributing",

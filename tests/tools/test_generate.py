@@ -1,4 +1,4 @@
-"""A table that does not fit the headers is reported before anything is built, with the compiled server or without."""
+"""A table that does not fit the headers is reported before anything is built; the compiled server is not needed."""
 
 import subprocess
 import sys
@@ -61,12 +61,7 @@ def test_an_output_is_null_only_for_an_operator_that_takes_a_mask(generate: Modu
     assert problem.endswith("aclnnMaxUnpool2dBackward takes no mask, and spec.py has nullable outputs")
 
 
-def test_without_the_server_only_the_pages_that_describe_it_are_left_out() -> None:
-    """A check that leaves something out has not passed."""
+def test_everything_is_generated_without_the_server() -> None:
     command = [sys.executable, "-c", WITHOUT_THE_SERVER]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    told, *others = done.stderr.splitlines()
-    assert told.startswith("left out docs/limits.md and docs/metrics.md: ")
-    assert told.endswith("; `make build` installs the server")
-    assert [each for each in others if not each.endswith("is not current; run `make generate`")] == []
-    assert done.returncode == 1
+    assert (done.returncode, done.stderr) == (0, "")

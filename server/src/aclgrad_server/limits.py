@@ -1,6 +1,6 @@
 """Limits on what clients may send or hold, besides the settings and `aclgrad.wire.limits`, which clients know.
 
-The docstring of each is its row in docs/limits.md: what it bounds, and what happens beyond it.
+The docstring of each is its row on the site's page of limits: what it bounds, and what happens beyond it.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
 """Limits of the contract. No legal message exceeds them; they are checked before any work proportional to its size.
 
-The docstring of each is its row in docs/limits.md.
+The docstring of each is its row on the site's page of limits.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
 """`/metrics`: attributes of the server in Prometheus's text format. Nothing that hangs keeps it from answering.
 
-docs/metrics.md repeats the table. No label has an identity, an address, or a text of a client.
+No label has an identity, an address, or a text of a client.
 """
 
 import time
