@@ -123,7 +123,7 @@ def generated(specs: list[OperatorSpec]) -> dict[Path, str]:
         README: with_tables(README, operators=family_table(specs)),
         TROUBLESHOOTING: with_tables(TROUBLESHOOTING, errors=error_table()),
         ARCHITECTURE: with_tables(ARCHITECTURE, packages=packages.table()),
-        CHECKS: with_tables(CHECKS, checks=tables.checks(), invariance=tables.invariance(specs)),
+        CHECKS: with_tables(CHECKS, checks=tables.checks()),
         PROTOCOL: with_tables(PROTOCOL, types=tables.types(), reasons=reason_table()),
         RUNBOOK: with_tables(RUNBOOK, alerts=tables.alerts(ALERTS.read_text())),
     }

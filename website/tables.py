@@ -2,14 +2,9 @@
 
 import inspect
 import re
-from collections.abc import Iterable
 from typing import Final
 
 from aclgrad.check.run import CHECKS
-from aclgrad.operators.cases import TypedCase
-from aclgrad.operators.items import Items
-from aclgrad.operators.samples import samples_of
-from aclgrad.operators.spec import OperatorSpec
 from aclgrad.tensors import DTYPES
 
 _ALERT: Final = re.compile(r"- alert: (\w+)\n.*?labels: {severity: (\w+)}\n.*?description: (.*?)\n", re.DOTALL)
@@ -28,24 +23,6 @@ def checks() -> str:
     texts = {name: " ".join((inspect.getdoc(check) or "").split()) for name, check in CHECKS.items()}
     rows = "".join(f"| `{name}` | {text} |\n" for name, text in texts.items())
     return f"| check | what is right |\n|---|---|\n{rows}"
-
-
-def invariance(specs: Iterable[OperatorSpec]) -> str:
-    """Returns a row for each kind of item that `aclgrad check --invariance` compares, with the operators that have it.
-
-    Items are named as those of the samples, and the smallest kind comes first.
-    """
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for spec in specs:
-        dtype = next(iter(spec.tolerances))
-        cases = [case for case in samples_of(spec.name).cases if not case.only or dtype in case.only]
-        items = [found for case in cases if (found := Items.of(TypedCase(spec, case, dtype)))]
-        ranks = {each.name: len(next(iter(each.typed.outputs.values())).shape) for each in items}
-        name = ", ".join(sorted(ranks, key=lambda each: ranks[each])) or "-"
-        summed = [f"`{output.name}`" for output in spec.outputs if items and output.name not in items[0].compared]
-        groups.setdefault((name, " ".join(summed)), []).append(f"`{spec.name}`")
-    rows = "".join(f"| {name} | {', '.join(names)} | {summed} |\n" for (name, summed), names in groups.items())
-    return f"| item | operators | not compared: sums over the batch |\n|---|---|---|\n{rows}"
 
 
 def alerts(rules: str) -> str:
