@@ -1,14 +1,9 @@
-"""Tables of the documentation that follow from the client's source: types of tensors, checks, alerts."""
+"""Tables of the documentation that follow from the client's source: types of tensors, and checks."""
 
 import inspect
-import re
-from typing import Final
 
 from aclgrad.check.run import CHECKS
 from aclgrad.tensors import DTYPES
-
-_ALERT: Final = re.compile(r"- alert: (\w+)\n.*?labels: {severity: (\w+)}\n.*?description: (.*?)\n", re.DOTALL)
-_VALUE: Final = re.compile(r"{{.*?}}")
 
 
 def types() -> str:
@@ -23,12 +18,3 @@ def checks() -> str:
     texts = {name: " ".join((inspect.getdoc(check) or "").split()) for name, check in CHECKS.items()}
     rows = "".join(f"| `{name}` | {text} |\n" for name, text in texts.items())
     return f"| check | what is right |\n|---|---|\n{rows}"
-
-
-def alerts(rules: str) -> str:
-    """Returns a row for each alert of a file of rules; a value that Prometheus fills in is N."""
-    rows = "".join(
-        f"| [{name}](#{name.lower()}) | {severity} | {_VALUE.sub('N', meaning.strip(chr(34)))} |\n"
-        for name, severity, meaning in _ALERT.findall(rules)
-    )
-    return f"| alert | severity | meaning |\n|---|---|---|\n{rows}"
