@@ -1,6 +1,5 @@
-"""The tables of errors, for docs/troubleshooting.md and docs/protocol.md: from the classes and their docstrings."""
+"""The table of errors for docs/troubleshooting.md, from their classes."""
 
-import inspect
 from collections.abc import Iterator
 
 from aclgrad.errors import AccessDeniedError, AclgradError, RequestError, RetryableError
@@ -10,23 +9,12 @@ _GROUPS = (RequestError, RetryableError, AccessDeniedError)
 
 def error_table() -> str:
     """Returns a row for each class that is raised."""
-    rows = ["| exception | reason | gRPC status | meaning | repeated |", "|---|---|---|---|---|"]
+    rows = ["| exception | reason | gRPC status | repeated |", "|---|---|---|---|"]
     for each in _classes(AclgradError):
         if each not in _GROUPS:
             reason = f"[{each.reason}](#{each.reason.lower()})" if each.reason else ""
-            meaning = (inspect.getdoc(each) or "").partition("\n")[0]
             repeated = "yes" if issubclass(each, RetryableError) else "no"
-            rows.append(f"| `{each.__name__}` | {reason} | {each.code.name} | {meaning} | {repeated} |")
-    return "".join(f"{row}\n" for row in rows)
-
-
-def reason_table() -> str:
-    """Returns a row for each reason that a server sends."""
-    rows = ["| reason | status | repeat |", "|---|---|---|"]
-    for each in _classes(AclgradError):
-        if each.reason:
-            repeat = "after `retry_delay`" if issubclass(each, RetryableError) else "no"
-            rows.append(f"| `{each.reason}` | {each.code.name} | {repeat} |")
+            rows.append(f"| `{each.__name__}` | {reason} | {each.code.name} | {repeated} |")
     return "".join(f"{row}\n" for row in rows)
 
 
