@@ -2,7 +2,7 @@
 
 The files are `operators/catalogue.py`, `reference.py`, `gradients.py`, the clients' methods and README's table. They
 are generated so that editors and type checkers see real names. They are in version control so that installing the
-client needs no generator. It also writes the tables of errors, checks and packages in other pages, from
+client needs no generator. It also writes the tables of checks and packages in other pages, from
 docstrings.
 """
 
@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 
-from error_table import error_table
 from method_code import GRADIENTS, METHODS, gradients_class, gradients_name, method
 
 from aclgrad.operators.completeness import folders, problems, unwritten
@@ -30,7 +29,6 @@ PACKAGE = ROOT / "client/src/aclgrad"
 NATIVE = ROOT / "native"
 HEADERS = NATIVE / "include/aclnnop"
 README = ROOT / "README.md"
-TROUBLESHOOTING = ROOT / "docs/troubleshooting.md"
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
 CHECKS = ROOT / "docs/check.md"
 
@@ -118,7 +116,6 @@ def generated(specs: list[OperatorSpec]) -> dict[Path, str]:
     files = {PACKAGE / name: formatted(text, PACKAGE / name) for name, text in python.items()}
     return files | {
         README: with_tables(README, operators=family_table(specs)),
-        TROUBLESHOOTING: with_tables(TROUBLESHOOTING, errors=error_table()),
         ARCHITECTURE: with_tables(ARCHITECTURE, packages=packages.table()),
         CHECKS: with_tables(CHECKS, checks=checks.table()),
     }

@@ -22,7 +22,7 @@ def starts(page: Path) -> list[str]:
     return [found for text in texts for found in _ARGUMENTS.findall(text)]
 
 
-@pytest.mark.parametrize("page", ["README.md", "deploy/README.md", "docs/server.md"])
+@pytest.mark.parametrize("page", ["README.md", "deploy/README.md"])
 def test_a_page_about_containers_starts_one(page: str) -> None:
     assert starts(ROOT / page)
 

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from aclgrad.v1 import error_reason_pb2
+from aclgrad.errors import AccessDeniedError, AclgradError, RequestError, RetryableError
 from aclgrad.wire import limits as contract
 from aclgrad_server import limits as server
 from aclgrad_server.admin import listener
@@ -131,7 +131,20 @@ def test_the_figures_of_the_readme_are_those_of_the_benchmarks() -> None:
 def test_every_reason_has_a_cause_and_a_remedy() -> None:
     text = (ROOT / "docs/troubleshooting.md").read_text()
     sections = dict(re.findall(r"^### ([A-Z_]+)\n(.*?)(?=^##)", text, re.MULTILINE | re.DOTALL))
-    reasons = {name.removeprefix("ERROR_REASON_") for name in error_reason_pb2.ErrorReason.DESCRIPTOR.values_by_name}
-    assert set(sections) == reasons - {"UNSPECIFIED"}
+    errors = {each.reason: each for each in kinds(AclgradError) if each.reason}
+    assert sections.keys() == errors.keys()
     for reason, section in sections.items():
-        assert ("**Cause.** " in section, "**Remedy.** " in section) == (True, True), reason
+        name = f"`{errors[reason].__name__}`" + " (repeated)" * issubclass(errors[reason], RetryableError)
+        assert (f"\n{name}. **Cause.** " in section, "**Remedy.** " in section) == (True, True), reason
+
+
+def test_every_error_is_in_troubleshooting() -> None:
+    text = (ROOT / "docs/troubleshooting.md").read_text()
+    groups = {RequestError, RetryableError, AccessDeniedError}
+    assert [each for each in kinds(AclgradError) if each not in groups and f"`{each.__name__}`" not in text] == []
+
+
+def kinds(parent: type[AclgradError]) -> set[type[AclgradError]]:
+    """Returns the kinds of an error that clients see."""
+    children = {each for each in parent.__subclasses__() if each.__module__ == parent.__module__}
+    return children.union(*map(kinds, children))
