@@ -133,10 +133,10 @@ HOSTILE = [
 def test_hostile_files_are_refused_at_once(tmp_path: Path, content: str) -> None:
     path = saved(tmp_path, content)
     tracemalloc.start()
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(DumpError):
         read_dump(path)
-    assert time.monotonic() - start < 1
+    assert time.process_time() - start < 1
     assert tracemalloc.get_traced_memory()[1] < 100 * 2**20
     tracemalloc.stop()
 
@@ -214,9 +214,9 @@ def test_sizes_may_be_of_any_magnitude() -> None:
 def test_time_is_proportional_to_the_entries(tmp_path: Path) -> None:
     data = {key.replace("0.", f"{n}.", 1): value for n in range(10_000) for key, value in CALL.items()}
     path = write(tmp_path, data)
-    start = time.monotonic()
+    start = time.process_time()
     assert len(read_dump(path).entries) == 10_000
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
 
 
 def test_steps_and_ranks_are_found_in_their_order(tmp_path: Path) -> None:

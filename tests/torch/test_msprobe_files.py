@@ -181,11 +181,11 @@ def test_a_file_that_is_not_the_tensor_skips_the_call(
     monkeypatch.chdir(tmp_path)
     dump = in_file(tmp_path, SAVED)
     change(tmp_path / "dump_tensor_data" / FILE)
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(EntryError) as raised:
         made(dump)
     assert message in str(raised.value)
-    assert time.monotonic() - start < 1
+    assert time.process_time() - start < 1
     assert not Path("was-executed").exists()
 
 

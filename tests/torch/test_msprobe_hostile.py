@@ -101,14 +101,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @given(text=hostile())
 def test_a_dump_that_is_broken_anywhere_costs_its_calls(folder: Path, text: str) -> None:
     (folder / "dump.json").write_text(text)
-    before, start = largest_memory(), time.monotonic()
+    before, start = largest_memory(), time.process_time()
     try:
         dump = read_dump(folder / "dump.json")
     except DumpError:
         dump = None
     for entry, values in read_values(dump, max_bytes=2**20) if dump else ():
         assert isinstance(values, (Values, EntryError)), entry
-    assert time.monotonic() - start < 1
+    assert time.process_time() - start < 1
     assert largest_memory() - before < 100 * 2**20
 
 
