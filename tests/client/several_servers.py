@@ -1,6 +1,7 @@
 """Servers in this process that say who they are, as the workers of a host do; a test has them hang, drain or lie."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -38,6 +39,7 @@ class Worker(grpc.GenericRpcHandler):
         self.answers.set()
         self.takes = False
         """Whether it says at once that it takes a call."""
+        self.check_delay_s = 0.0
         self._watches: list[tuple[bytes, Callable[[bytes | None], None]]] = []
         self._is_draining = False
         self._core: grpc.Server | None = None
@@ -98,6 +100,7 @@ class Worker(grpc.GenericRpcHandler):
 
     def _check(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         self.answers.wait(_HANG_S)
+        time.sleep(self.check_delay_s)
         status = self._status(request)
         if status == _UNKNOWN:
             context.abort(grpc.StatusCode.NOT_FOUND, "no such service")

@@ -65,6 +65,22 @@ async def test_calls_go_to_all_workers_and_leave_one_that_hangs(connect: Connect
     assert all(report.error is None for report in reports)
 
 
+async def test_hung_front_door_is_left_even_if_healthy_workers_are_slow_to_say_who_they_are(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a pause a call begins at the front door, whose connection is that of the hung worker."""
+    reports: list[aclgrad.CallReport] = []
+    with Host().serving() as host:
+        client = connect(host.door.address, retries=0, on_call=reports.append)
+        await on_workers(client)
+        host.workers[1].check_delay_s = 0.6
+        with hung(host.door), hung(host.workers[0]):
+            monkeypatch.setattr(pool, "IDLE_S", -1.0)
+            await call(client, 3, timeout_s=TIMEOUT_S)
+        assert [report.server for report in reports[-3:]] == [host.workers[1].address] * 3
+        assert max(report.seconds for report in reports) < TIMEOUT_S
+
+
 async def test_token_goes_only_to_servers_that_answered_the_id(connect: Connect) -> None:
     """Strangers: without health, with health of another host, and nobody."""
     strangers = [Worker(None), Worker({"", SERVICE})]
