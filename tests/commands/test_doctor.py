@@ -104,7 +104,7 @@ def secured(*names: str, asks: bool = False) -> Peer:
     return serve
 
 
-# Whom the client meets, its variables, and how what it is told begins and ends.
+# The server that the client meets, its variables, and the beginning and end of the error.
 FAILURES: dict[str, tuple[Peer, dict[str, str], str, str]] = {
     "a_dead_port": (lambda _: nullcontext("127.0.0.1:1"), {}, "Connection refused", "the network lets it through"),
     "no_socket": (lambda _: nullcontext("unix:/none/s"), {}, "No such file or directory", "lets it through"),

@@ -18,7 +18,7 @@ def tensor(*shape: int, dtype: str = "float32", low: Any = -1.0, high: Any = 1.0
 
 
 def value(plain: Any) -> Any:
-    """Returns what a dump tells of an argument that is no tensor; one that is told already stays."""
+    """Returns how a dump describes an argument that is no tensor; a description stays as it is."""
     if plain is None or isinstance(plain, dict):
         return plain
     if isinstance(plain, list | tuple):

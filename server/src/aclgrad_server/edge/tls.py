@@ -58,7 +58,7 @@ class Certificates:
         if client_ca is not None:
             try:
                 ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(client_ca)
-            except ssl.SSLError as error:
+            except OSError as error:
                 remedy = "give a PEM file with certificates alone"
                 raise UnusableFileError(f"{client_ca} has no certificate: {_reason(error)}; {remedy}") from error
         self.names, self.expires_at = _names(own), own.not_valid_after_utc.timestamp()
