@@ -1,9 +1,11 @@
 """The admin listener answers its pages, and no client keeps it from answering others."""
 
 import http.client
+import resource
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -170,6 +172,36 @@ def test_garbage_is_answered_and_not_logged(running: Running, caplog: pytest.Log
         all_of(connection)
     assert running.ask("/livez")[0] == 200
     assert caplog.text == ""
+
+
+def test_without_files_it_logs_once_and_recovers(running: Running, caplog: pytest.LogCaptureFixture) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    host, _, port = running.address.rpartition(":")
+
+    def ask(connection: socket.socket) -> None:
+        connection.connect((host, int(port)))
+        connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+
+    with ExitStack() as stack:
+        first, *waiting = (stack.enter_context(socket.socket()) for _ in range(20))
+        ask(first)
+        assert all_of(first).startswith(b"HTTP/1.1 200")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+        try:
+            for each in waiting:
+                ask(each)
+            wait_until(lambda: bool(caplog.records))
+            # It tries again every second.
+            time.sleep(1.5)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        told = (
+            "health checks wait for a file: Too many open files; raise the limit of open files (ulimit -n, LimitNOFILE)"
+        )
+        assert [record.getMessage() for record in caplog.records] == [told]
+        for each in waiting:
+            each.settimeout(LIMIT_S)
+            assert all_of(each).startswith(b"HTTP/1.1 200")
 
 
 def test_address_that_cannot_be_used_is_named(running: Running) -> None:

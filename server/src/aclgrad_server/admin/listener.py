@@ -4,12 +4,14 @@ gRPC must stay away from this loop: two loops of grpc.aio in one process disturb
 """
 
 import asyncio
+import errno
 import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import h11
 import uvicorn
@@ -33,6 +35,11 @@ CONNECTION_LIMIT_S: Final = 5.0
 BACKLOG: Final = MAX_CONNECTIONS // 2
 """Connections that the kernel keeps, and that are accepted in one turn of the loop: fewer than may be open, so that new
 ones never replace one just accepted. Further clients retry a second later."""
+# After the process ran out of files; less than asyncio's own pause, which begins a moment later.
+_PAUSE_S: Final = 0.5
+_WARNING_INTERVAL_S: Final = 60.0
+# An accept succeeds again when others give something back.
+_SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class AdminListener:
@@ -69,7 +76,7 @@ class AdminListener:
 
     def start(self) -> str:
         """Returns the bound address, with the chosen port for port 0; raises StartError if it cannot listen."""
-        self._socket = _bind(self._address)
+        self._socket = _ListeningSocket(fileno=_bind(self._address).detach())
         self._thread.start()
         if self._socket.family == socket.AF_UNIX:
             return self._address
@@ -84,9 +91,47 @@ class AdminListener:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._server.serve([self._socket]))
+            asyncio.run(self._serve())
         except Exception:
             log.exception("the admin listener failed; health checks get no answer")
+
+    async def _serve(self) -> None:
+        asyncio.get_running_loop().set_exception_handler(_log_other_than_shortages)
+        await self._server.serve([self._socket])
+
+
+class _ListeningSocket(socket.socket):
+    """A socket that accepts nothing for a moment after the process ran out of files, and logs that once a minute.
+
+    asyncio pauses by itself, but first tries a whole backlog, logs each try, and goes on as often after the pause.
+    """
+
+    _paused_until_s = 0.0
+    _warned_until_s = 0.0
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        now_s = time.monotonic()
+        if now_s < self._paused_until_s:
+            raise BlockingIOError
+        try:
+            return super().accept()
+        except OSError as error:
+            if error.errno in _SHORTAGES:
+                self._paused_until_s = now_s + _PAUSE_S
+                self._warn(error, now_s)
+            raise
+
+    def _warn(self, error: OSError, now_s: float) -> None:
+        if now_s >= self._warned_until_s:
+            self._warned_until_s = now_s + _WARNING_INTERVAL_S
+            remedy = "raise the limit of open files (ulimit -n, LimitNOFILE)"
+            log.warning("health checks wait for a file: %s; %s", error.strerror, remedy)
+
+
+def _log_other_than_shortages(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    if not (isinstance(error, OSError) and error.errno in _SHORTAGES):
+        loop.default_exception_handler(context)
 
 
 class _Connection(H11Protocol):
