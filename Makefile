@@ -101,7 +101,7 @@ else
 	@$(BIN)/python -m pytest tests/overlays > build/lint.txt 2>&1 || { cat build/lint.txt; exit 1; }
 endif
 
-test: $(BUILT) ## Set up and run the tests, without the slow ones and without what needs a framework, a browser, Node, Prometheus or HAProxy
+test: $(BUILT) $(BIN)/.setup-lint ## Set up and run the tests, without the slow ones and without what needs a framework, a browser, Node, Prometheus or HAProxy
 	@$(call pytest,,,not slow)
 
 test-client: $(BIN)/.setup-client ## Run the tests of the client alone, without the slow ones: no compiler is needed
