@@ -1,5 +1,6 @@
 """A client that remembers which operators it has called."""
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +29,13 @@ class RecordingClient(aclgrad.Client):
 def _one_thread() -> None:
     """The tensors are small, and threads that wait by spinning take the processors from the server."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_compiled() -> None:
+    """PyTorch limits how often it compiles the same code, and several tests compile the same code of its own."""
+    if "torch._dynamo" in sys.modules:
+        torch._dynamo.reset()  # noqa: SLF001 - there is no public name
 
 
 @pytest.fixture

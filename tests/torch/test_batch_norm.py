@@ -104,7 +104,6 @@ def test_a_checkpoint_updates_them_as_often_as_that_of_pytorch(client: Recording
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 @pytest.mark.parametrize("training", [True, False])
 def test_a_compiled_model_updates_them(client: RecordingClient, training: bool) -> None:
-    torch._dynamo.reset()  # noqa: SLF001 - other tests compile nn.Sequential, too, and PyTorch limits how often
     found = nn.Sequential(nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3)).train(training)
     expected = deepcopy(found)
     compiled = torch.compile(found, backend="aot_eager", fullgraph=True)

@@ -117,7 +117,6 @@ def test_only_the_gradients_that_are_needed_are_asked_for(client: RecordingClien
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 @pytest.mark.parametrize("call", [each for each in FIRST if each.function not in {*LOCAL, *INLINED}], ids=str)
 def test_a_call_in_a_compiled_function(client: RecordingClient, call: Call) -> None:
-    torch._dynamo.reset()  # noqa: SLF001 - PyTorch limits how often it compiles the same code
     compiled = torch.compile(call.bound(), backend="aot_eager", fullgraph=True)
     needed = (True, False, True)
     with aclgrad.torch.remote_backward(client, strict=True) as block:
