@@ -147,7 +147,7 @@ def with_line(content: bytes, line: bytes) -> bytes:
 
 def damaged(der: bytes) -> bytes:
     """Returns a certificate whose times can be read, and whose signature is no bit string."""
-    at = der.rindex(b"\x03", 0, -64)
+    at = len(der) - len(x509.load_der_x509_certificate(der).signature) - len(b"\x03\x48\x00")
     return der[:at] + b"\x04" + der[at + 1 :]
 
 
