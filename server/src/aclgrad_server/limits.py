@@ -80,7 +80,5 @@ MEMORY_SOFT_LIMIT: Final = 0.85
 MEMORY_HARD_LIMIT: Final = 0.95
 """Share of the process's memory. Beyond: new calls get SERVER_BUSY."""
 
-MAX_STAGE_SPANS: Final = 64
-"""Spans of stages of one call. Beyond: they are left out and counted in the call's span."""
 FLUSH_S: Final = 1.5
 """The time that a server that stops gives the collector for the last spans. Beyond: they are lost."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from aclgrad.products import Product
 from aclgrad_server.access.access import Access
 from aclgrad_server.calls.admission import Admission
-from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.open_calls import OpenCalls
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.opening import Library
@@ -67,8 +66,8 @@ class ServerView:
     def __post_init__(self) -> None:
         settings = self.settings
         self.host_id = secrets.token_hex(16) if self.place is None else self.place.host_id
-        make_call = Call if self.tracer is None else self.tracer.make_call
-        self.calls = OpenCalls(settings.call_timeout_s, settings.client_timeout_s, close_connections, make_call)
+        on_begin = None if self.tracer is None else self.tracer.begin
+        self.calls = OpenCalls(settings.call_timeout_s, settings.client_timeout_s, close_connections, on_begin)
         self.recent = RecentCalls(self.calls.statistics, self.loop_lag)
 
     @property

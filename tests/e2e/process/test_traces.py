@@ -92,10 +92,7 @@ def test_sampled_calls_of_clients_and_failed_calls_have_spans() -> None:
         assert (call.name, int.from_bytes(call.trace_id)) == (attempt.name, attempt.context.trace_id)
         # Neither clock is ahead: both are of this machine.
         assert attempt.start_time <= call.start_time_unix_nano <= call.end_time_unix_nano
-    assert collector.stages(unary) == ["receive", "plan", "wait", "run", "reply"]
-    assert collector.stages(chunked) == [
-        *("receive", "plan", "receive", "plan", "wait", "run", "receive", "plan", "wait", "run", "reply")
-    ]
+    assert collector.stages(unary) == collector.stages(chunked) == ["receive", "plan", "wait", "run", "reply"]
 
 
 @pytest.mark.parametrize("trouble", ["down", "hung"])

@@ -19,9 +19,6 @@ STATUS: Final = "GetServerStatus"
 _PATIENCE: Final = 10  # time limits of a client for a reply on a connection that others use
 _LATE_S: Final = 0.25  # how long after a deadline a call is cut: until then the device reports it by itself
 
-MakeCall = Callable[[str, Context, float, asyncio.Event], Call]
-"""Makes a call of its method, its context, its time limit, and what says whether messages may be read."""
-
 
 class OpenCalls:
     """All calls that have begun and whose reply has not left."""
@@ -31,10 +28,10 @@ class OpenCalls:
         call_timeout_s: float,
         client_timeout_s: float,
         close_connections: Callable[[set[str]], None] = lambda peers: None,
-        make_call: MakeCall = Call,
+        on_begin: Callable[[Call], None] | None = None,
     ) -> None:
         """Takes what ends the connections of peers: gRPC goes on sending a reply whatever becomes of its call."""
-        self._make_call = make_call
+        self._on_begin = on_begin
         self._call_timeout_s = call_timeout_s
         self._client_timeout_s = client_timeout_s
         self._close_connections = close_connections
@@ -53,7 +50,9 @@ class OpenCalls:
         self.event_count = 0  # how many calls have begun, and how many have ended, in all
 
     def begin(self, method: str, context: Context) -> Call:
-        self._active[context] = call = self._make_call(method, context, self._call_timeout_s, self._may_read)
+        self._active[context] = call = Call(method, context, self._call_timeout_s, self._may_read)
+        if self._on_begin is not None:
+            self._on_begin(call)
         self._addresses[call.address] = self._addresses.get(call.address, 0) + 1
         if (peer := self._peers.get(call.peer)) is None:
             peer = self._peers[call.peer] = _Peer()

@@ -1,38 +1,71 @@
-"""Which calls have spans: those that the sampler chooses, and every one that fails."""
+"""The spans of calls that have ended: one of the call, and one below it for each stage that it was in.
+
+Calls have them that the sampler chooses, and every one that fails. They are made as `ReadableSpan`, from times that a
+call has anyway, and not by a tracer, which takes five times as long: docs/decisions/traces.md.
+"""
 
 import asyncio
 import logging
 import os
+import random
 import threading
+import time
 import uuid
 from functools import partial
+from typing import Any, Final
 
+import grpc
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.sdk.trace.sampling import Decision, Sampler
-from opentelemetry.trace import NonRecordingSpan, set_span_in_context
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    set_span_in_context,
+)
 
+from aclgrad.errors import code_of_reason
+from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad_server.calls.call import TRACEPARENT, Call
 from aclgrad_server.limits import FLUSH_S
+from aclgrad_server.logs import UNKNOWN
 from aclgrad_server.place import Place
-from aclgrad_server.tracing.spans import SpanMaker, has_failed, name_of, parent_of
-from aclgrad_server.tracing.traced_call import TracedCall
+from aclgrad_server.statistics import CANCELLED, OK, STAGES, label_of
 
 log = logging.getLogger(__name__)
 
+SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
+_SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
+_FAULTS: Final = ("UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS")
+"""Codes that OpenTelemetry counts as errors of a server; others are errors of the client alone."""
+
 
 class Tracer:
-    """Traces the calls of one process. Spans are made when a call has ended, from times that it has anyway."""
+    """Traces the calls of one process."""
 
-    def __init__(self, exporter: SpanExporter, sampler: Sampler, maker: SpanMaker) -> None:
+    def __init__(self, exporter: SpanExporter, sampler: Sampler, resource: Resource, version: str) -> None:
         self._processor = BatchSpanProcessor(exporter)
         self._sampler = sampler
-        self._maker = maker
+        self._resource = resource
+        self._scope = InstrumentationScope("aclgrad_server", version)
         self._has_failed = False
-        self.make_call = partial(TracedCall, self._ended)
-        """Makes a call that is traced, of the arguments of a `Call`."""
+
+    def begin(self, call: Call) -> None:
+        """Makes the call's spans when it ends. Without a trace of its client's, it begins one."""
+        begins_trace = call.trace_id == UNKNOWN
+        if begins_trace:
+            # Before it is known whether there will be spans: the log names the trace of a call that fails.
+            call.trace_id = f"{random.getrandbits(128) or 1:032x}"
+        # The first to be registered runs last.
+        call.at_end(partial(self._ended, call, begins_trace))
 
     async def stop(self, limit_s: float = FLUSH_S) -> None:
         """Sends what waits, within the limit: a collector in trouble does not hold the end of the process."""
@@ -43,14 +76,37 @@ class Tracer:
         if stopping.is_alive():
             log.warning("the collector took too long: the last spans were not sent")
 
-    def _ended(self, call: TracedCall, begins_trace: bool) -> None:
+    def spans(self, call: Call, parent: SpanContext | None, is_sampled: bool) -> list[ReadableSpan]:
+        """Returns the call's span and those of its stages, one after the other: they fill it."""
+        # The clock of the machine may be set during a call; durations are those of the steady clock.
+        end_ns = time.time_ns() - round((time.monotonic() - call.stage_since) * 1e9)
+        begin_ns = end_ns - round((call.stage_since - call.start) * 1e9)
+        status = Status(StatusCode.ERROR, call.outcome) if _code(call) in _FAULTS else Status(StatusCode.UNSET)
+        told: dict[str, Any] = {"attributes": _attributes(call, is_sampled), "status": status}
+        own = self._span(call, _name(call), parent, begin_ns, end_ns, kind=SpanKind.SERVER, **told)
+        spans, seconds = [own], 0.0
+        for name, stage_s in zip(STAGES, call.stages_s, strict=True):
+            if stage_s:
+                begin, seconds = seconds, seconds + stage_s
+                times = (begin_ns + round(each * 1e9) for each in (begin, seconds))
+                spans.append(self._span(call, name, own.context, *times))
+        return spans
+
+    def _span(
+        self, call: Call, name: str, parent: SpanContext | None, begin_ns: int, end_ns: int, **more: Any
+    ) -> ReadableSpan:
+        context = SpanContext(int(call.trace_id, 16), random.getrandbits(64) or 1, False, _SAMPLED)
+        more |= {"start_time": begin_ns, "end_time": end_ns, "instrumentation_scope": self._scope}
+        return ReadableSpan(name, context, parent, self._resource, **more)
+
+    def _ended(self, call: Call, begins_trace: bool) -> None:
         try:
-            parent = None if begins_trace else parent_of(call)
+            parent = None if begins_trace else _parent(call)
             context = Context() if parent is None else set_span_in_context(NonRecordingSpan(parent), Context())
-            choice = self._sampler.should_sample(context, int(call.trace_id, 16), name_of(call))
-            is_chosen = choice.decision is Decision.RECORD_AND_SAMPLE
-            if is_chosen or has_failed(call):
-                for span in self._maker.spans(call, parent, is_chosen):
+            choice = self._sampler.should_sample(context, int(call.trace_id, 16), _name(call))
+            is_sampled = choice.decision is Decision.RECORD_AND_SAMPLE
+            if is_sampled or call.outcome != OK or any(reason != OK for _, reason in call.items):
+                for span in self.spans(call, parent, is_sampled):
                     self._processor.on_end(span)
         except Exception as error:  # the rest of what ends a call has to happen
             if not self._has_failed:
@@ -65,7 +121,7 @@ def open_tracer(version: str, place: Place | None) -> Tracer:
     provider = TracerProvider(resource=_resource(version, place), shutdown_on_exit=False)
     # From here on it would log every span that its full queue drops, on the event loop, which takes 50 µs of a call.
     logging.getLogger("opentelemetry.sdk").setLevel(logging.ERROR)
-    return Tracer(OTLPSpanExporter(), provider.sampler, SpanMaker(provider.resource, version))
+    return Tracer(OTLPSpanExporter(), provider.sampler, provider.resource, version)
 
 
 def _resource(version: str, place: Place | None) -> Resource:
@@ -80,3 +136,41 @@ def _resource(version: str, place: Place | None) -> Resource:
         own["aclgrad.worker"] = place.index
     overridden = Resource(own).merge(OTELResourceDetector().detect())
     return Resource.create(overridden.attributes)
+
+
+def _name(call: Call) -> str:
+    return f"{SERVICE}/{call.method}"
+
+
+def _parent(call: Call) -> SpanContext:
+    """Returns the client's span, whose context is valid: its fields have their places whatever its version."""
+    parent = dict(call.context.invocation_metadata())[TRACEPARENT]
+    return SpanContext(int(call.trace_id, 16), int(parent[36:52], 16), True, TraceFlags(int(parent[53:55], 16)))
+
+
+def _code(call: Call) -> str:
+    if call.outcome in (OK, CANCELLED):
+        return call.outcome
+    code: grpc.StatusCode = code_of_reason(call.outcome)
+    return code.name
+
+
+def _attributes(call: Call, is_sampled: bool) -> dict[str, str | int | bool]:
+    """Returns what is known of the call. Of a client's own text, it has the request id alone."""
+    found: dict[str, str | int | bool] = {
+        "rpc.system.name": "grpc",
+        "rpc.method": _name(call),
+        "rpc.response.status_code": _code(call),
+        "aclgrad.request_id": call.request_id,
+        "aclgrad.operator": label_of(call.operator, call.outcome),
+        "aclgrad.received_bytes": call.received_bytes,
+        "aclgrad.sent_bytes": call.sent_bytes,
+    }
+    if call.outcome != OK:
+        found["error.type"] = call.outcome
+    if call.items:
+        found["aclgrad.calls"] = sum(call.items.values())
+        found["aclgrad.failed_calls"] = sum(count for (_, reason), count in call.items.items() if reason != OK)
+    if not is_sampled:
+        found["aclgrad.sampled"] = False
+    return found
