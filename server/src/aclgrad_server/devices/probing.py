@@ -2,23 +2,32 @@
 
 A library may end a process that calls an operator which its card or release does not have, or never return. One child
 makes all calls; after one that ended or held it, a new child goes on with the next operator.
+
+The child is this module as a program. Its input has the server's settings and the number of processes that share the
+device, then one operator and dtype after the other, all pickled. Each line of its output is an answer, in JSON.
 """
 
 import asyncio
+import dataclasses
+import faulthandler
 import json
 import logging
+import os
 import pickle
+import signal
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from aclgrad.operators.cases import TypedCase, first_cases
 from aclgrad.products import Product
+from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.faults import UnfitDeviceError
-from aclgrad_server.devices.known_cases import Fault
+from aclgrad_server.devices.known_cases import Fault, KnownCase
+from aclgrad_server.devices.opening import open_device, product_of
 from aclgrad_server.devices.self_test import check_that_some_are_left, turn_off
 from aclgrad_server.devices.turned_off import TurnedOff
 from aclgrad_server.exits import StartError
@@ -26,7 +35,7 @@ from aclgrad_server.settings import Settings
 
 log = logging.getLogger(__name__)
 
-COMMAND: Final = (sys.executable, "-P", "-m", "aclgrad_server.devices.probing_child")
+COMMAND: Final = (sys.executable, "-P", "-m", "aclgrad_server.devices.probing")
 _CASE_S: Final = 20.0
 """What a call may take at most, whatever --hang-timeout-s is: supervisors wait 300 s until a worker is ready."""
 _IMPORTS_S: Final = 60.0  # what a child takes at most to start on a busy machine
@@ -37,21 +46,6 @@ MOST_FIRST: Final = 3
 """So many operators that end or hold their child before any has answered mean that the card answers nobody."""
 MOST_HELD: Final = 8
 """So many operators that hold their child mean that the card is not worth the wait."""
-
-
-def limit_of_a_case_s(settings: Settings) -> float:
-    """Returns what one call may take on the device."""
-    return min(_CASE_S, settings.hang_timeout_s)
-
-
-def limit_of_the_start_s(settings: Settings) -> float:
-    """Returns what a child may take until its device is open, whose library and driver have their limits."""
-    return 2 * settings.hang_timeout_s + _IMPORTS_S
-
-
-def limit_of_an_answer_s(settings: Settings) -> float:
-    """Returns what a child may take to say what became of a call; it reports one that does not end by itself."""
-    return 2 * limit_of_a_case_s(settings) + _GRACE_S
 
 
 async def probe(settings: Settings, process_count: int) -> TurnedOff | None:
@@ -65,6 +59,15 @@ async def probe(settings: Settings, process_count: int) -> TurnedOff | None:
     except _NoChildError as error:
         log.warning("nothing is probed, because no process can be started: %s", error)
         return None
+
+
+class _Limits:
+    """What a child may take until its device is open, for a call, and to say what became of one that does not end."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.start_s = 2 * settings.hang_timeout_s + _IMPORTS_S  # library and driver have their limits
+        self.case_s = min(_CASE_S, settings.hang_timeout_s)
+        self.answer_s = 2 * self.case_s + _GRACE_S
 
 
 class _NoChildError(Exception):
@@ -115,12 +118,15 @@ class _Probing:
         return self._off
 
     async def _ask(self, child: "_Child") -> None:
-        """Asks a child until all is known or a new case has ended it.
-
-        Raises _EndedError if it ends before it is asked for a new case, UnfitDeviceError, or StartError.
-        """
-        self._name, product = await child.open()
+        """Asks a child until all is known or a new case has ended it; raises _EndedError if it ends before."""
+        opened = await child.answer(child.limits.start_s)
+        if unfit := opened.get("unfit"):
+            error = UnfitDeviceError(*unfit)
+            error.index = self._device
+            raise error
+        self._name = opened["name"]
         if self._off is None:
+            product = Product(opened["product"])
             self._off, self._left = TurnedOff(product), list(first_cases(product, every_dtype=True))
         if self._passed is not None:
             # Whether the card still answers after what ended the child before.
@@ -147,9 +153,8 @@ class _Probing:
         self._ended += 1
         self._held += not error.by_itself
         if self._passed is None and self._ended == MOST_FIRST:
-            raise self._unfit(
-                f"{MOST_FIRST} operators ended or held the process that called them, and none has answered"
-            )
+            problem = "operators ended or held the process that called them, and none has answered"
+            raise self._unfit(f"{MOST_FIRST} {problem}")
         if self._held == MOST_HELD:
             raise self._unfit(f"{MOST_HELD} operators do not answer")
 
@@ -168,24 +173,19 @@ class _Probing:
 
 
 class _Child:
-    def __init__(self, process: Process, settings: Settings) -> None:
-        self._process = process
-        self._settings = settings
+    """The server's end of a child; methods raise _EndedError, or the child's StartError."""
 
-    async def open(self) -> tuple[str, Product]:
-        """Returns the device's name and product; raises _EndedError, UnfitDeviceError, or StartError."""
-        answer = await self._answer(limit_of_the_start_s(self._settings))
-        if unfit := answer.get("unfit"):
-            error = UnfitDeviceError(*unfit)
-            error.index = self._settings.device[0] if self._settings.device else 0
-            raise error
-        return answer["name"], Product(answer["product"])
+    def __init__(self, process: Process, limits: _Limits) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._process = process
+        self._questions, self._answers = process.stdin, process.stdout
+        self.limits = limits
 
     async def fault_of(self, case: TypedCase) -> Fault | None:
-        """Returns what is wrong with an operator and dtype, or None; raises _EndedError, or StartError."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(pickle.dumps((case.spec.name, case.dtype)))
-        answer = await self._answer(limit_of_an_answer_s(self._settings))
+        """Returns what is wrong with an operator and dtype, or None."""
+        self._questions.write(pickle.dumps((case.spec.name, case.dtype)))
+        answer = await self.answer(self.limits.answer_s)
         if unfit := answer.get("unfit"):
             raise _EndedError(unfit[1], by_itself=False)
         fault = answer["fault"]
@@ -193,18 +193,16 @@ class _Child:
 
     async def close(self) -> None:
         """Has the child close the device, so that the server finds it free."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._questions.close()
         try:
             async with asyncio.timeout(_CLOSE_S):
                 await self._process.wait()
         except TimeoutError:
             log.warning("the child process did not close its device within %.0f s, and is killed", _CLOSE_S)
 
-    async def _answer(self, limit_s: float) -> dict[str, Any]:
-        """Returns the next answer; raises _EndedError, or the child's StartError."""
-        assert self._process.stdout is not None
-        reading = asyncio.ensure_future(self._process.stdout.readline())
+    async def answer(self, limit_s: float) -> dict[str, Any]:
+        """Returns the next answer."""
+        reading = asyncio.ensure_future(self._answers.readline())
         ending = asyncio.ensure_future(self._process.wait())
         try:
             await asyncio.wait({reading, ending}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
@@ -213,8 +211,7 @@ class _Child:
                 await asyncio.wait({reading}, timeout=_END_S)
             if not reading.done() and not ending.done():
                 raise _EndedError(f"the process did not answer within {limit_s:.0f} s", by_itself=False)
-            line = reading.result() if reading.done() else b""
-            if line:
+            if line := reading.result() if reading.done() else b"":
                 answer: dict[str, Any] = json.loads(line)
                 if problem := answer.get("start_error"):
                     raise StartError(problem)
@@ -223,9 +220,8 @@ class _Child:
         finally:
             reading.cancel()
             ending.cancel()
-        raise _EndedError(
-            f"the process ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}", by_itself=True
-        )
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        raise _EndedError(f"the process ended with {how}", by_itself=True)
 
 
 @asynccontextmanager
@@ -238,9 +234,56 @@ async def _child(settings: Settings, process_count: int) -> AsyncIterator[_Child
     assert process.stdin is not None
     try:
         process.stdin.write(pickle.dumps((settings, process_count)))
-        yield _Child(process, settings)
+        yield _Child(process, _Limits(settings))
     finally:
         with suppress(ProcessLookupError):
             process.kill()
         process.stdin.close()
         await process.wait()
+
+
+async def _answer_all(questions: Any, answers: IO[str]) -> None:
+    """What the child does. Reads block the event loop, on which nothing else has to run meanwhile."""
+
+    def tell(**told: Any) -> None:
+        print(json.dumps(told), file=answers, flush=True)
+
+    try:
+        settings, process_count = pickle.load(questions)
+        limits = _Limits(settings)
+        signal.setitimer(signal.ITIMER_REAL, limits.start_s)
+        _, device = await open_device(settings, Completions(), lambda *_: None, process_count)
+        product = product_of(device.soc_name)
+        tell(name=str(device), product=product)
+        cases = {(each.spec.name, each.dtype): each for each in first_cases(product, every_dtype=True)}
+        while questions.peek(1):
+            case = cases[pickle.load(questions)]
+            signal.setitimer(signal.ITIMER_REAL, limits.answer_s)
+            fault = await KnownCase.of(case, product).fault_of(device, limits.case_s)
+            tell(fault=None if fault is None else dataclasses.asdict(fault))
+        device.close()
+    except StartError as error:
+        tell(start_error=str(error))
+    except UnfitDeviceError as error:
+        tell(unfit=(error.summary, error.problem))
+    except BrokenPipeError:
+        pass  # the server has ended
+    # The library's own end may print, hang or crash, and its threads keep the interpreter from ending.
+    os._exit(0)
+
+
+def main() -> None:
+    faulthandler.enable()
+    logging.getLogger().addHandler(logging.NullHandler())
+    # The kernel ends the process at its limit, also one that hangs in the library and whose server has gone.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    # It is in the background of a terminal, which `stty tostop` has stop those who write.
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    with os.fdopen(os.dup(sys.stdout.fileno()), "w") as answers:
+        # Libraries print, too.
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        asyncio.run(_answer_all(sys.stdin.buffer, answers))
+
+
+if __name__ == "__main__":
+    main()
