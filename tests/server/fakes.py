@@ -1,7 +1,6 @@
 """A device without a device, and a call without gRPC."""
 
 import asyncio
-import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -17,10 +16,9 @@ from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.open_calls import OpenCalls
 from aclgrad_server.calls.runner import Runner
-from aclgrad_server.devices.device import Content, OnEnd
+from aclgrad_server.devices.device import Content, OnEnd, Read, Write
 from aclgrad_server.devices.faults import WorkspaceShortageError
 from aclgrad_server.devices.planning import OperatorPlan, Planner, plan_call
-from aclgrad_server.devices.staged import Read, Write
 
 NO_LIMIT = 2**63 - 1
 LATER = time.monotonic() + 3600
@@ -83,14 +81,6 @@ class FakeTensor:
         self.size_bytes = size_bytes
         self.content = bytearray(b"\x55" * size_bytes)
         self.staging = staging
-
-    async def read_file(self, file: int, offset: int, deadline: float) -> int:
-        content = os.pread(file, self.size_bytes, offset)
-        self.content[: len(content)] = content
-        return len(content)
-
-    async def write_file(self, file: int, offset: int, deadline: float) -> None:
-        os.pwrite(file, self.content, offset)
 
     def close(self) -> None:
         self.staging.close(self)

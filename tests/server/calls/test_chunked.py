@@ -14,7 +14,7 @@ from aclgrad.wire.chunks import MAX_CHUNK_BYTES, chunk_prefix, decode_response_h
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.calls.admission import Occupancy
 from aclgrad_server.calls.chunked import CHUNKS_AT_ONCE, execute_chunked
-from aclgrad_server.devices.staged import Write
+from aclgrad_server.devices.device import Write
 from tests.server.fakes import FakeContext, FakeDevice, begun, new_call, raising, runner_of, settle, tensor
 
 GRADIENT = bytes(range(64))

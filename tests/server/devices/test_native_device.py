@@ -111,7 +111,7 @@ async def test_file_that_its_caller_has_closed_is_not_taken_for_another(device: 
     busy = keep_copying(device)
     file = os.open(mine, os.O_RDONLY)
     before = open_files()
-    reading = asyncio.ensure_future(tensor.read_file(file, 0, LATER))
+    reading = asyncio.ensure_future(device.read_file(tensor, file, 0, LATER))
     await settle()
     reading.cancel()
     await settle()
@@ -125,8 +125,8 @@ async def test_file_that_its_caller_has_closed_is_not_taken_for_another(device: 
     os.close(file)
     # Those that are not abandoned are closed at once.
     with mine.open("r+b") as open_file:
-        assert await tensor.read_file(open_file.fileno(), 0, LATER) == SIZE
-        await tensor.write_file(open_file.fileno(), 0, LATER)
+        assert await device.read_file(tensor, open_file.fileno(), 0, LATER) == SIZE
+        await device.write_file(tensor, open_file.fileno(), 0, LATER)
     assert open_files() == before - 1
     tensor.close()
 

@@ -18,9 +18,8 @@ from aclgrad.wire.limits import MAX_CHUNK_BYTES
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.runner import Runner, Staged
 from aclgrad_server.calls.unary import claim_reply
-from aclgrad_server.devices.device import Device
+from aclgrad_server.devices.device import Device, Read, StagedTensor, Write
 from aclgrad_server.devices.planning import extract_payloads
-from aclgrad_server.devices.staged import Read, StagedTensor, Write
 
 CHUNKS_AT_ONCE: Final = 4
 """So many chunks make one piece of work for the device's threads, each of which wakes a thread and the event loop."""

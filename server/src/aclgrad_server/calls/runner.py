@@ -9,9 +9,8 @@ from aclgrad.tensors import Announced
 from aclgrad_server.calls.admission import Admission, Attempts
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.gate import Claim
-from aclgrad_server.devices.device import Device
+from aclgrad_server.devices.device import Device, Read, StagedTensor, Write
 from aclgrad_server.devices.planning import OperatorPlan, Planner, Source
-from aclgrad_server.devices.staged import Read, StagedTensor, Write
 from aclgrad_server.statistics import RUN, WAIT
 
 

@@ -16,8 +16,8 @@ from aclgrad.tensors import SharedRange, TensorView
 from aclgrad.wire.messages import response_of
 from aclgrad_server.calls.call import UNIX, Call, address_of
 from aclgrad_server.calls.runner import Runner
+from aclgrad_server.devices.device import Device, StagedTensor
 from aclgrad_server.devices.planning import OperatorPlan, PlannedOutput, check_reply_size
-from aclgrad_server.devices.staged import StagedTensor
 
 RETRY_AFTER_FILES_S: Final = 1.0
 PREFIX: Final = "aclgrad-"
@@ -50,19 +50,20 @@ class SharedMemory:
         reply_bytes = sum(each.type.size_bytes for each in in_reply)
         message_bytes = reply_bytes + sum(len(each.reply_prefix) for each in in_reply)
         check_reply_size(f"outputs[{plan.outputs[0].name}]", message_bytes, runner.max_message_bytes)
+        device, deadline = runner.device, call.deadline
         async with runner.staged(call, plan, SharedRange, reply_bytes) as staged:
             for tensor, _ in plan.inputs_in(SharedRange):
-                await self._fill(tensor, staged.inputs[tensor.name], call.deadline)
+                await self._fill(device, tensor, staged.inputs[tensor.name], deadline)
             outputs = list(zip(plan.outputs, staged.outputs, strict=True))
             reads = [
                 (tensor, 0, each.reply_prefix, tensor.size_bytes) for each, tensor in outputs if each.memory is None
             ]
             read = iter(await runner.run(call, plan, payloads, staged, reads=reads))
             pieces = [
-                next(read) if each.memory is None else await self._put(each, each.memory, tensor, call.deadline)
+                next(read) if each.memory is None else await self._put(device, each, each.memory, tensor, deadline)
                 for each, tensor in outputs
             ]
-        return pieces[0] if len(pieces) == 1 else await runner.device.join(pieces)
+        return pieces[0] if len(pieces) == 1 else await device.join(pieces)
 
     @contextmanager
     def open(self, field: str, named: SharedRange, mode: int) -> Iterator[int]:
@@ -102,17 +103,19 @@ class SharedMemory:
         finally:
             os.close(file)
 
-    async def _put(self, output: PlannedOutput, memory: SharedRange, tensor: StagedTensor, deadline: float) -> bytes:
+    async def _put(
+        self, device: Device, output: PlannedOutput, memory: SharedRange, tensor: StagedTensor, deadline: float
+    ) -> bytes:
         """Writes the output's data where the client wants them, and returns its part of the response."""
         with self.open(f"output_memory[{output.name}]", memory, os.O_RDWR) as file:
-            await tensor.write_file(file, memory.offset, deadline)
+            await device.write_file(tensor, file, memory.offset, deadline)
         return response_of(TensorView(output.name, output.type, memory))
 
-    async def _fill(self, tensor: TensorView, staged: StagedTensor, deadline: float) -> None:
+    async def _fill(self, device: Device, tensor: TensorView, staged: StagedTensor, deadline: float) -> None:
         assert isinstance(tensor.data, SharedRange)
         field = f"inputs[{tensor.name}].shared_memory"
         with self.open(field, tensor.data, os.O_RDONLY) as file:
-            count = await staged.read_file(file, tensor.data.offset, deadline)
+            count = await device.read_file(staged, file, tensor.data.offset, deadline)
         if count != tensor.data.nbytes:
             problem = f"had {count} bytes left of {tensor.data.nbytes}"
             raise InvalidFieldError.at(field, problem, "keep the object as it is until the call has ended")

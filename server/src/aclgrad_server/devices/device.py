@@ -6,6 +6,7 @@ continues. In any case `on_end` is called once, on the event loop, when the work
 
 import asyncio
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +19,6 @@ from aclgrad.errors import AclgradError, DeviceLostError
 from aclgrad_server.devices.completions import Completions, Ticket
 from aclgrad_server.devices.faults import error_of_fault, error_of_native
 from aclgrad_server.devices.planning import OperatorPlan
-from aclgrad_server.devices.staged import Read, StagedTensor, Write
 from aclgrad_server.limits import PINNED_BYTES, SMALL_BYTES, SMALL_POOL_BYTES
 from aclgrad_server.settings import Settings, is_on
 
@@ -31,6 +31,11 @@ STREAMS_PER_SLOT: Final = 2  # small calls have as many slots of their own
 TURN_ERRORS: Final = 200
 """Errors of a batch that are translated, in about 2 ms, before the event loop does other work."""
 
+StagedTensor = native.StagedTensor
+Write = tuple[StagedTensor, int, memoryview]
+"""Bytes for a tensor, from this offset on."""
+Read = tuple[StagedTensor, int, bytes, int]
+"""A message to make: a prefix, and behind it so many bytes of a tensor, from this offset on."""
 OnEnd = Callable[[], None]
 Content = Any  # the bytes of one input: a buffer, a `StagedTensor`, or None if the device gets none
 PlannedCall = tuple[OperatorPlan, Sequence[Content], bytes]
@@ -169,11 +174,9 @@ class Device:
         workspace_limit: int = sys.maxsize,
     ) -> list[bytes]:
         """Makes the writes, runs the operator, keeps its outputs on the device, and returns a message for each read."""
-        natives = [each.native if isinstance(each, StagedTensor) else each for each in contents]
         hung_at = deadline + self._hang_timeout_s
-        work = plan.native, natives, [each.native for each in targets], deadline, hung_at, _released(on_end)
-        more = _native(writes), _native(reads), workspace_limit
-        messages: list[bytes] = await self._run(self._device.submit_into, *work, *more, plan=plan, hung_at=hung_at)
+        work = plan.native, contents, targets, deadline, hung_at, _released(on_end), writes, reads, workspace_limit
+        messages: list[bytes] = await self._run(self._device.submit_into, *work, plan=plan, hung_at=hung_at)
         return messages
 
     async def execute_all(
@@ -198,15 +201,30 @@ class Device:
 
     async def stage(self, tensors: Sequence[tuple[int, bool]], deadline: float, on_end: OnEnd) -> list[StagedTensor]:
         """Returns a tensor of each size, on the host if its flag is set; `on_end` is called when all are closed."""
-        natives = await self._run(self._device.stage, _released(on_end), tensors, deadline)
-        return [StagedTensor(each, self._run) for each in natives]
+        staged: list[StagedTensor] = await self._run(self._device.stage, _released(on_end), tensors, deadline)
+        return staged
+
+    async def read_file(self, tensor: StagedTensor, file: int, offset: int, deadline: float) -> int:
+        """Fills a tensor from an open file and returns how many bytes it had; also raises OSError."""
+        count: int = await self._with_file(tensor.read_file, file, offset, deadline)
+        return count
+
+    async def write_file(self, tensor: StagedTensor, file: int, offset: int, deadline: float) -> None:
+        """Writes a tensor into an open file; also raises OSError."""
+        await self._with_file(tensor.write_file, file, offset, deadline)
+
+    async def _with_file(self, submit: Callable[..., None], file: int, offset: int, deadline: float) -> Any:
+        # A cancelled caller closes its file while a thread still uses it; the number may then be that of
+        # another client's memory.
+        own = os.dup(file)
+        return await self._run(submit, own, offset, deadline, on_end=partial(os.close, own))
 
     async def write(self, writes: Sequence[Write], deadline: float) -> None:
-        await self._run(self._device.write, _native(writes), deadline)
+        await self._run(self._device.write, writes, deadline)
 
     async def read(self, reads: Sequence[Read], deadline: float) -> list[bytes]:
         """Returns a message for each: its prefix, and a copy of so many bytes."""
-        messages: list[bytes] = await self._run(self._device.read, _native(reads), deadline)
+        messages: list[bytes] = await self._run(self._device.read, reads, deadline)
         return messages
 
     async def join(self, pieces: Sequence[bytes | memoryview]) -> bytes:
@@ -292,10 +310,6 @@ class Device:
 def _released(on_end: OnEnd) -> Ticket:
     """A ticket that the device returns in any case, when it holds nothing more of the work: also if that failed."""
     return lambda _: on_end()
-
-
-def _native(copies: Sequence[tuple[StagedTensor, *tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
-    return [(tensor.native, *rest) for tensor, *rest in copies]
 
 
 OnLost = Callable[[Device, DeviceLostError], None]
