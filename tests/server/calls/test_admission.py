@@ -1,114 +1,247 @@
-"""Limits are exact, memory and places are shared fairly, and nothing is lost when calls are cancelled."""
+"""Limits are exact, memory and slots are shared fairly, and nothing is lost when calls are cancelled.
+
+Small calls have room of their own, whatever large ones hold, also those of the same caller.
+"""
 
 import asyncio
+from collections.abc import Awaitable
+from typing import Any
 
 import pytest
 
 from aclgrad.errors import DeviceLostError, LimitExceededError, ServerBusyError
 from aclgrad_server.calls.admission import Admission, Occupancy
 from aclgrad_server.calls.gate import Bounds, Claim
-from aclgrad_server.limits import ASKING_S, LONGEST_PAUSE_S, RECEIVE_BYTES_PER_S
+from aclgrad_server.devices.planning import is_small
+from aclgrad_server.limits import (
+    ASKING_S,
+    LONGEST_PAUSE_S,
+    MAX_WAITING_SMALL_CALLS,
+    RECEIVE_BYTES_PER_S,
+    SMALL_BYTES,
+    SMALL_S,
+    WORK_PER_S,
+)
 from tests.server.fakes import Clock, begun, settle
 
 pytestmark = pytest.mark.claims
 
 A, B, C = "ipv4:192.0.2.1", "ipv4:192.0.2.2", "unix"
+CALLERS = {"A": A, "B": B, "C": C}
 
 
-async def places(admission: Admission, address: str, count: int) -> list[Claim]:
-    return [await admission.slot(address) for _ in range(count)]
+class Play:
+    """Does what the steps of a scenario say, and compares what is in use with the claims that were granted."""
+
+    def __init__(self, slots: int, waiting: int, memory: int, **more: Any) -> None:
+        self.clock = Clock()
+        self.admission = Admission(slots, waiting, memory, self.clock, **more)
+        self.tasks: dict[str, asyncio.Task[Claim]] = {}
+        self.kinds: dict[str, str] = {}
+
+    def ask(self, caller: str, kind: str, *rest: str) -> Awaitable[Claim]:
+        small, slow = "small" in rest, "slow" in rest
+        if kind == "runs":
+            return self.admission.slot(CALLERS[caller], is_small=small)
+        if kind == "replies":
+            return self.admission.reply(CALLERS[caller], int(rest[0]))
+        return self.admission.memory(CALLERS[caller], int(rest[0]), slow, small)
+
+    def do(self, action: str) -> None:
+        name, _, what = action.partition(" ")
+        words = what.split()
+        if name == "after":
+            self.clock.now_s += float(words[0])
+            self.admission.sweep()
+        elif words[0] == "is":
+            self.tasks[name].cancel()
+        elif words[0] == "returns":
+            self.tasks[name].result().give_back(*map(int, words[1:]))
+        else:
+            self.kinds[name] = words[1]
+            self.tasks[name] = asyncio.ensure_future(self.ask(*words))
+
+    async def step(self, action: str, waiting: str) -> None:
+        for each in action.split(", "):
+            self.do(each)
+        await settle()
+        assert {name for name, task in self.tasks.items() if not task.done()} == set(waiting.split()), action
+        granted = {name: task.result() for name, task in self.tasks.items() if task.done() and not task.cancelled()}
+        assert all(claim.units >= 0 for claim in granted.values()), action
+        used = {kind: sum(granted[name].units for name in granted if self.kinds[name] == kind) for kind in KINDS}
+        now = self.admission.occupancy()
+        assert now == Occupancy(used["runs"], len(waiting.split()), used["takes"]), action
+        assert self.admission.replies.used == used["replies"], action
 
 
-async def test_places_are_filled_before_calls_wait_before_they_are_refused() -> None:
-    admission = Admission(2, 3)
-    held = await places(admission, A, 2)
-    waiting = [await begun(admission.slot(A)) for _ in range(3)]
-    assert admission.occupancy() == Occupancy(running=2, waiting=3)
-    with pytest.raises(ServerBusyError, match=r"the server has .* as it may have, 5; try again") as caught:
-        await admission.slot(A)
-    assert caught.value.retry_after_s
-    assert caught.value.metadata == {"limit": "5"}
-    assert admission.refusals["queue"] == 1
-    for each in held:
-        each.give_back()
+KINDS = ("takes", "runs", "replies")
+A_MOMENT_LATER, MUCH_LATER = "after 0", f"after {ASKING_S + 1}"
+SIZES = {"slots": 8, "waiting": 8, "memory": 100}
+SMALL = f"takes {SMALL_BYTES} small"
+SCENARIOS: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
+    "those that wait longest come first": (
+        {**SIZES, "slots": 2},
+        [
+            ("a A runs, b A runs, c A runs, d A runs, e A runs", "c d e"),
+            ("a returns, b returns", "e"),
+            ("c returns, d returns", ""),
+            ("e returns", ""),
+        ],
+    ),
+    "bytes come back in parts and never twice": (
+        SIZES,
+        [
+            ("a A takes 70, b A takes 30, c A takes 31", "c"),
+            ("b returns, b returns, a returns -5", "c"),
+            ("a returns 40", ""),
+            ("a returns 1000", ""),
+            ("c returns", ""),
+        ],
+    ),
+    "nothing overtakes a claim that waits for room": (
+        SIZES,
+        [("a A takes 50, b B takes 60, c A takes 10, d C takes 10", "b c d"), ("a returns", "")],
+    ),
+    "a large claim that is cancelled holds nobody up": (
+        SIZES,
+        [("a A takes 50, b B takes 60, c C takes 10", "b c"), ("b is cancelled", "")],
+    ),
+    "a slot that comes free before its claim is cancelled goes to the next": (
+        {**SIZES, "slots": 1},
+        [("a A runs, b A runs, c B runs", "b c"), ("a returns, b is cancelled", ""), ("c returns", "")],
+    ),
+    "a slot that comes free after its claim was cancelled goes to the next": (
+        {**SIZES, "slots": 1},
+        [("a A runs, b A runs, c B runs", "b c"), ("b is cancelled, a returns", ""), ("c returns", "")],
+    ),
+    "one address takes everything while nobody else asks": (
+        {"slots": 2, "waiting": 2, "memory": 100},
+        [("a A runs, b A runs, c A takes 50, d A takes 50", ""), ("e A runs, f A runs", "e f")],
+    ),
+    "the last slot is kept for others while they ask": (
+        {**SIZES, "slots": 3},
+        [
+            ("o B runs", ""),
+            ("o returns, a A runs, b A runs, c A runs", "c"),
+            ("n B runs", "c"),
+            ("a returns", ""),
+        ],
+    ),
+    "half of the memory is kept for others while they ask": (
+        SIZES,
+        [
+            ("o B takes 1", ""),
+            ("o returns, a A takes 30, b A takes 30", "b"),
+            ("n B takes 50", "b"),  # it overtakes what waits for its share alone
+            ("a returns", ""),
+        ],
+    ),
+    "the first call of an address may take more than half": (SIZES, [("a B takes 1, b A takes 90", "")]),
+    "a share is lifted when the others have stopped asking": (
+        {**SIZES, "slots": 2},
+        [
+            ("o B runs", ""),
+            ("o returns, a A runs, b A runs", "b"),
+            (A_MOMENT_LATER, "b"),
+            (MUCH_LATER, ""),
+        ],
+    ),
+    "an address that waits counts as one that asks": (
+        {**SIZES, "slots": 3},
+        [("a C takes 100, b B takes 10", "b"), (MUCH_LATER, "b"), ("c A runs, d A runs, e A runs", "b e")],
+    ),
+    "replies share a limit of their own": (
+        {**SIZES, "reply_limit": 100},
+        [("a A replies 70, b B replies 40", "b"), ("a returns", ""), ("b returns", "")],
+    ),
+    "what waits for a client leaves half though nobody else asks": (
+        {**SIZES, "reply_limit": 100},
+        [
+            ("a A takes 50 slow, b A replies 40, c A takes 1 slow, d A replies 11", "c d"),
+            ("e B takes 50, f B replies 60", "c d"),
+            ("a returns, b returns, e returns, f returns", ""),
+        ],
+    ),
+    "large calls that hold and wait for everything delay no small call": (
+        {**SIZES, "slots": 2},
+        [
+            ("a A takes 100, b A runs, c A runs, d A takes 100, e A runs", "d e"),
+            (f"f A {SMALL}, g A runs small, h B {SMALL}, i B runs small", "d e"),
+        ],
+    ),
+    "small calls take nothing of large ones": (
+        {**SIZES, "slots": 2},
+        [(f"a A {SMALL}, b A {SMALL}, c A runs small, d A runs small", ""), ("e B takes 100, f B runs", "")],
+    ),
+    "the bytes of an identity are bounded also while nobody else asks": (
+        {**SIZES, "bounds": lambda caller: Bounds(size_bytes=60 if caller == A else 1000)},
+        [("a A takes 40, b A takes 30", "b"), ("c B takes 50", "b"), ("a returns", ""), ("b returns, c returns", "")],
+    ),
+    "what bounds an identity counts in all rooms": (
+        {**SIZES, "memory": 1000, "bounds": lambda caller: Bounds(size_bytes=1000)},
+        [
+            ("a A takes 600, b A takes 600 small, c A takes 600", "b c"),
+            ("a returns, b is cancelled", ""),
+            ("d A takes 600 small", "d"),
+            ("c returns, after 0", ""),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_who_waits(name: str) -> None:
+    sizes, steps = SCENARIOS[name]
+    play = Play(**sizes)
+    for action, waiting in steps:
+        await play.step(action, waiting)
+    for task in play.tasks.values():
+        task.cancel()
+
+
+async def test_a_full_queue_refuses_and_so_does_a_share_of_it() -> None:
+    play = Play(1, 4, 100, bounds=lambda caller: Bounds(waiting=1 if caller == C else 100))
+    await play.step("a B runs, b A runs, c A runs, d C runs", "b c d")
+    for caller, told, limit in ((A, "this client has .* 3; try again", "3"), (C, "this client has .* 2;", "2")):
+        with pytest.raises(ServerBusyError, match=told) as caught:
+            await play.admission.slot(caller)
+        assert caught.value.retry_after_s
+        assert caught.value.metadata == {"limit": limit}
+    await play.step("e B runs", "b c d e")
+    with pytest.raises(ServerBusyError, match=r"the server has .* as it may have, 5; try again"):
+        await play.admission.slot(B)
+    assert play.admission.refusals == {"queue": 1, "share": 2, "workspace": 0}
+    for task in play.tasks.values():
+        task.add_done_callback(lambda task: task.result().give_back())
+    play.tasks["a"].result().give_back()
     await settle()
-    assert [task.done() for task in waiting] == [True, True, False], "those that wait longest come first"
-    for task in waiting:
-        (await task).give_back()
-    assert admission.occupancy() == Occupancy(0, 0)
+    assert play.admission.occupancy() == Occupancy(0, 0)
 
 
-async def test_calls_wait_for_the_bytes_of_others_which_come_back_in_parts_and_never_twice() -> None:
-    admission = Admission(8, 8, 100)
-    large = await admission.memory(A, 70)
-    small = await admission.memory(A, 30)
-    waiting = await begun(admission.memory(A, 31))
-    assert admission.occupancy() == Occupancy(0, 1, 100)
-    small.give_back()
-    small.give_back()
-    large.give_back(-5)
-    await settle()
-    assert not waiting.done()
-    large.give_back(40)
-    last = await waiting
-    assert admission.occupancy() == Occupancy(0, 0, 61)
-    large.give_back(1000)
-    assert admission.occupancy() == Occupancy(0, 0, 31)
-    last.give_back()
-    assert admission.occupancy() == Occupancy(0, 0, 0)
-
-
-async def test_nothing_overtakes_a_claim_that_waits_for_room() -> None:
-    admission = Admission(8, 8, 100)
-    running = await admission.memory(A, 50)
-    large = await begun(admission.memory(B, 60))
-    small = [await begun(admission.memory(address, 10)) for address in (A, C)]
-    assert admission.occupancy() == Occupancy(0, 3, 50)
-    running.give_back()
-    await settle()
-    assert large.done()
-    assert all(task.done() for task in small)
-
-
-async def test_large_claim_that_is_cancelled_holds_nobody_up() -> None:
-    admission = Admission(8, 8, 100)
-    await admission.memory(A, 50)
-    large = await begun(admission.memory(A, 60))
-    small = await begun(admission.memory(B, 10))
-    large.cancel()
-    await settle()
-    assert small.done()
-    assert admission.occupancy() == Occupancy(0, 0, 60)
-
-
-@pytest.mark.parametrize("is_granted", [True, False], ids=["granted", "waiting"])
-async def test_what_a_cancelled_call_would_have_had_goes_to_the_next(is_granted: bool) -> None:
-    """The place comes free just before the cancellation or after it: the cancelled task has not run in between."""
-    admission = Admission(1, 8)
-    (held,) = await places(admission, A, 1)
-    first, second = await begun(admission.slot(A)), await begun(admission.slot(B))
-    steps = [held.give_back, first.cancel]
-    for step in steps if is_granted else reversed(steps):
-        step()
-    with pytest.raises(asyncio.CancelledError):
-        await first
-    (await second).give_back()
-    assert admission.occupancy() == Occupancy(0, 0)
-
-
-async def test_call_of_more_bytes_than_the_device_has_never_waits() -> None:
-    admission = Admission(1, 1, 150)
-    with pytest.raises(LimitExceededError, match=r"takes 151 bytes .* holds 150 at most; .*--pool-bytes") as caught:
-        await admission.memory(A, 151)
-    assert caught.value.metadata == {"size_bytes": "151", "limit": "150"}
-    assert admission.occupancy() == Occupancy(0, 0)
+@pytest.mark.parametrize(
+    ("tensors", "checked", "told", "metadata"),
+    [
+        (151, 0, r"takes 151 bytes .* holds 150 at most; .*--pool-bytes", ("151", "150")),
+        (1, 51, r"has inputs of 51 bytes to check and the process may keep 50 at most; .*--memory-limit", ("51", "50")),
+        (141, 0, "takes 141 bytes and this identity may have 140 at most", ("141", "140")),
+        (1, 21, "takes 21 bytes and this identity may have 20 at most", ("21", "20")),
+    ],
+)
+async def test_a_call_never_waits_for_what_it_never_gets(
+    tensors: int, checked: int, told: str, metadata: tuple[str, str]
+) -> None:
+    most = int(metadata[1]) if "identity" in told else 1000
+    admission = Admission(8, 8, 150, checked_limit=50, bounds=lambda caller: Bounds(size_bytes=most))
+    with pytest.raises(LimitExceededError, match=told) as caught:
+        await admission.tensors(A, tensors, checked, waits_for_client=True)
+    assert caught.value.metadata == dict(zip(("size_bytes", "limit"), metadata, strict=True))
+    await admission.tensors(A, tensors - (checked == 0), max(0, checked - 1), waits_for_client=True)
 
 
 async def test_inputs_to_check_are_bounded_by_memory_of_the_process() -> None:
-    """Who waits for it keeps nobody else from the device, and is told at once if it never gets it."""
+    """Who waits for it keeps nobody else from the device."""
     admission = Admission(8, 8, 100, checked_limit=50)
     _, checked = await admission.tensors(A, 60, 30, waits_for_client=True)
-    assert admission.occupancy() == Occupancy(0, 0, 60)
     second = await begun(admission.tensors(B, 10, 30, waits_for_client=True))
     (await admission.memory(C, 40)).give_back()
     assert admission.occupancy() == Occupancy(0, 1, 60)
@@ -117,10 +250,6 @@ async def test_inputs_to_check_are_bounded_by_memory_of_the_process() -> None:
     await settle()
     assert second.done()
     assert admission.occupancy() == Occupancy(0, 0, 70)
-    told = r"has inputs of 51 bytes to check and the process may keep 50 at most; .*--memory-limit-bytes"
-    with pytest.raises(LimitExceededError, match=told) as caught:
-        await admission.tensors(A, 1, 51, waits_for_client=True)
-    assert caught.value.metadata == {"size_bytes": "51", "limit": "50"}
 
 
 @pytest.mark.parametrize("is_cancelled", [True, False], ids=["cancelled", "refused"])
@@ -135,15 +264,6 @@ async def test_inputs_to_check_that_get_no_device_memory_leave_nothing(is_cancel
     await admission.tensors(B, 10, 50, waits_for_client=True)
 
 
-async def test_inputs_to_check_are_no_more_than_their_identity_may_have() -> None:
-    """A device may need less memory for them than the process."""
-    admission = Admission(8, 8, 100, checked_limit=50, bounds=lambda caller: Bounds(size_bytes=20))
-    with pytest.raises(LimitExceededError, match="takes 21 bytes and this identity may have 20 at most"):
-        await admission.tensors(A, 10, 21, waits_for_client=True)
-    await admission.tensors(A, 10, 20, waits_for_client=True)
-    assert admission.occupancy() == Occupancy(0, 0, 10)
-
-
 async def test_inputs_to_check_count_as_tensors_where_the_device_is_the_process() -> None:
     admission = Admission(8, 8, 100)
     assert admission.split(60, 30) == (90, 0)
@@ -153,131 +273,33 @@ async def test_inputs_to_check_count_as_tensors_where_the_device_is_the_process(
         await admission.tensors(A, 60, 41, waits_for_client=True)
 
 
-async def test_addresses_take_turns() -> None:
-    admission = Admission(1, 100)
-    (held,) = await places(admission, A, 1)
-    order: list[str] = []
+@pytest.mark.parametrize(
+    ("turns", "asked", "order"), [(1, "AAAABBC", "ABCABAA"), (2, "BBBBAAAAAA", "BAABAABAAB")], ids=["equal", "two"]
+)
+async def test_those_that_wait_take_turns_by_their_shares(turns: int, asked: str, order: str) -> None:
+    admission = Admission(1, 100, bounds=lambda caller: Bounds(turns=turns if caller == A else 1))
+    held, found = await admission.slot("another"), []
 
-    async def call(address: str) -> None:
-        claim = await admission.slot(address)
-        order.append(address)
+    async def call(caller: str) -> None:
+        claim = await admission.slot(CALLERS[caller])
+        found.append(caller)
         await asyncio.sleep(0)
         claim.give_back()
 
-    tasks = [await begun(call(address)) for address in (A, A, A, A, B, B, C)]
+    tasks = [await begun(call(caller)) for caller in asked]
     held.give_back()
     await asyncio.gather(*tasks)
-    assert order == [A, B, C, A, B, A, A]
-
-
-async def test_one_address_takes_everything_while_nobody_else_asks() -> None:
-    admission = Admission(4, 4, 100)
-    assert len(await places(admission, A, 4)) == 4
-    for _ in range(2):
-        await admission.memory(A, 50)
-    waiting = [await begun(admission.slot(A)) for _ in range(4)]
-    assert admission.occupancy() == Occupancy(4, 4, 100)
-    for task in waiting:
-        task.cancel()
-
-
-async def test_last_place_is_kept_for_others_while_they_ask() -> None:
-    admission = Admission(3, 8)
-    (other,) = await places(admission, B, 1)
-    other.give_back()
-    held = await places(admission, A, 2)
-    third = await begun(admission.slot(A))
-    assert not third.done()
-    newcomer = await begun(admission.slot(B))
-    assert newcomer.done()
-    held[0].give_back()
-    assert (await third).is_granted
-
-
-async def test_half_of_the_memory_is_kept_for_others_while_they_ask() -> None:
-    admission = Admission(8, 8, 100)
-    other = await admission.memory(B, 1)
-    other.give_back()
-    first = await admission.memory(A, 30)
-    second = await begun(admission.memory(A, 30))
-    assert not second.done()
-    # The newcomer overtakes what waits for its share alone.
-    assert (await begun(admission.memory(B, 50))).done()
-    first.give_back()
-    await settle()
-    assert second.done()
-    # The first call of an address may take more.
-    empty = Admission(8, 8, 100)
-    await empty.memory(B, 1)
-    assert (await begun(empty.memory(A, 90))).done()
-
-
-async def test_half_of_the_queue_is_kept_for_others_while_they_ask() -> None:
-    admission = Admission(1, 4)
-    (held,) = await places(admission, B, 1)
-    waiting = [await begun(admission.slot(A)) for _ in range(2)]
-    with pytest.raises(ServerBusyError, match=r"this client has .* as it may have, 3; try again") as caught:
-        await admission.slot(A)
-    assert caught.value.metadata == {"limit": "3"}
-    # The queue is not full.
-    assert admission.refusals == {"queue": 0, "share": 1, "workspace": 0}
-    waiting += [await begun(admission.slot(B)) for _ in range(2)]
-    assert admission.occupancy() == Occupancy(1, 4)
-    with pytest.raises(ServerBusyError, match=r"the server has .* 5;"):
-        await admission.slot(C)
-    for task in waiting:
-        task.add_done_callback(lambda task: task.result().give_back())
-    held.give_back()
-    await asyncio.wait(waiting)
-    await settle()
-    assert admission.occupancy() == Occupancy(0, 0)
-
-
-async def test_share_is_lifted_when_the_others_have_stopped_asking() -> None:
-    clock = Clock()
-    admission = Admission(2, 8, clock=clock)
-    (other,) = await places(admission, B, 1)
-    other.give_back()
-    await places(admission, A, 1)
-    second = await begun(admission.slot(A))
-    admission.sweep()
-    await settle()
-    assert not second.done()
-    clock.now_s += ASKING_S + 1
-    admission.sweep()
-    await settle()
-    assert second.done()
-
-
-async def test_address_that_waits_counts_as_one_that_asks() -> None:
-    clock = Clock()
-    admission = Admission(3, 8, 100, clock=clock)
-    await admission.memory(C, 100)
-    waiting = await begun(admission.memory(B, 10))
-    clock.now_s += ASKING_S + 1
-    await places(admission, A, 2)
-    assert not (await begun(admission.slot(A))).done()
-    waiting.cancel()
+    assert "".join(found) == order
 
 
 async def test_nothing_is_kept_of_addresses_that_asked_long_ago() -> None:
     clock = Clock()
     admission = Admission(4, 8, clock=clock)
-    for number in range(1000):
+    for number in range(100):
         (await admission.slot(f"ipv4:198.51.100.{number}")).give_back()
         clock.now_s += 1
         admission.sweep()
     assert admission.callers.asking_count <= ASKING_S + 1
-
-
-async def test_replies_share_a_limit_of_their_own() -> None:
-    admission = Admission(1, 8, reply_limit=100)
-    first = await admission.reply(A, 70)
-    waiting = await begun(admission.reply(B, 40))
-    assert admission.occupancy().waiting == 1
-    first.give_back()
-    (await waiting).give_back()
-    assert admission.occupancy() == Occupancy(0, 0)
 
 
 async def test_messages_of_an_address_are_paced_while_others_ask() -> None:
@@ -294,14 +316,76 @@ async def test_messages_of_an_address_are_paced_while_others_ask() -> None:
 
 
 async def test_loss_of_a_device_ends_every_wait_now_and_later() -> None:
-    admission = Admission(1, 8, 100)
-    memory = await admission.memory(A, 100)
-    (place,) = await places(admission, A, 1)
-    waiting = [await begun(admission.memory(B, 1)), await begun(admission.slot(B))]
-    admission.lose(lambda: DeviceLostError("lost"))
-    for work in (*waiting, admission.memory(A, 1), admission.slot(A)):
+    play = Play(1, 8, 100)
+    await play.step("a A takes 100, b A runs, c B takes 1, d B runs", "c d")
+    play.admission.lose(lambda: DeviceLostError("lost"))
+    for work in (play.tasks["c"], play.tasks["d"], play.admission.memory(A, 1), play.admission.slot(A)):
         with pytest.raises(DeviceLostError):
             await work
-    memory.give_back()
-    place.give_back()
-    assert admission.occupancy() == Occupancy(0, 0)
+    for name in "ab":
+        play.tasks[name].result().give_back()
+    assert play.admission.occupancy() == Occupancy(0, 0)
+
+
+async def run_small(admission: Admission, clock: Clock, count: int, seconds: float) -> None:
+    for _ in range(count):
+        place = await admission.slot(A, is_small=True)
+        clock.now_s += seconds
+        admission.small.ran(place)
+
+
+async def test_so_many_small_calls_wait_as_are_answered_within_a_second_and_more_are_refused() -> None:
+    clock = Clock()
+    admission = Admission(2, 4, 1000, clock)
+    assert admission.small.waiting_limit == MAX_WAITING_SMALL_CALLS, "before anything is known of their pace"
+    await run_small(admission, clock, 100, 0.1)
+    assert admission.small.waiting_limit == pytest.approx(20, abs=1)
+    await run_small(admission, clock, 200, 1)
+    held = [await admission.slot(A, is_small=True) for _ in range(2)]
+    waiting = [await begun(admission.slot(A, is_small=True)) for _ in range(2)]
+    with pytest.raises(ServerBusyError) as caught:
+        await admission.slot(A, is_small=True)
+    assert caught.value.retry_after_s
+    assert admission.refusals["queue"] == 1
+    for claim in held:
+        claim.give_back()
+    for task in waiting:
+        (await task).give_back()
+    await run_small(admission, clock, 200, 0.0001)
+    assert (admission.small.waiting_limit, admission.large.waiting_limit) == (MAX_WAITING_SMALL_CALLS, 4)
+    fresh = Admission(4, 4, 1000, clock)
+    await run_small(fresh, clock, 1, 120)
+    assert fresh.small.waiting_limit > 50, "one long call hardly changes it"
+
+
+async def test_places_that_nobody_waits_for_widen_a_claim() -> None:
+    admission = Admission(4, 8, 100)
+    first, second = await admission.slot(A, most=3), await admission.slot(B, most=3)
+    assert (first.units, second.units, admission.large.slots.used) == (3, 1, 4)
+    waiting = [await begun(admission.slot(A)), await begun(admission.slot(B, most=4))]
+    first.give_back()
+    await settle()
+    assert [task.result().units for task in waiting] == [1, 2], "not while others wait"
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "work", "expected"),
+    [
+        (SMALL_BYTES, WORK_PER_S * SMALL_S, True),
+        (SMALL_BYTES + 1, 0.0, False),
+        (1, WORK_PER_S * SMALL_S + 1, False),
+        (1, float("inf"), False),
+    ],
+)
+def test_small_is_what_takes_little_memory_and_little_time(size_bytes: int, work: float, expected: bool) -> None:
+    assert is_small(size_bytes, work) is expected
+
+
+async def test_small_replies_that_nobody_fetches_leave_room_for_other_callers() -> None:
+    admission = Admission(2, 4, 1000)
+    for _ in range(admission.small.memory.limit // SMALL_BYTES // 2):
+        await admission.memory(A, SMALL_BYTES, is_small=True)
+    waiting = await begun(admission.memory(A, SMALL_BYTES, is_small=True))
+    assert not waiting.done(), "nobody else asks, and half of the memory is for those who will"
+    assert (await admission.memory(B, SMALL_BYTES, is_small=True)).is_granted
+    waiting.cancel()
