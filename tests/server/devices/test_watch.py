@@ -8,9 +8,16 @@ from contextlib import asynccontextmanager
 import pytest
 
 from aclgrad.errors import DeviceLostError, DeviceMemoryError, ServerFaultError
+from aclgrad_server.devices import watch
 from aclgrad_server.devices.watch import refresh, trim_memory, watch_device
 from aclgrad_server.liveness import BackgroundTasks, Heartbeat
 from tests.server.fakes import FakeDevice, settle, wait_until
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CHECK_INTERVAL_S", "RELEASE_INTERVAL_S", "SAMPLE_INTERVAL_S", "REFRESH_LIMIT_S"):
+        monkeypatch.setattr(watch, name, 0.01)
 
 
 @pytest.fixture
