@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import itertools
 from collections.abc import Sequence
 
 import pytest
@@ -174,30 +173,6 @@ async def test_memory_is_claimed_when_the_first_chunk_comes_and_a_place_after_th
         await settle()
         assert server.admission.occupancy() == Occupancy(0, 0, 0)
         assert not server.device.staged
-
-
-async def test_call_that_is_cancelled_between_any_two_steps_leaves_nothing() -> None:
-    """One call for each step of the event loop, up to the one that ends well; the next call is right."""
-    server = Server()
-    whole = await server.execute(header(), *chunks(4))
-    for steps in itertools.count():
-        context = FakeContext([header(), *chunks(4)])
-        task = asyncio.ensure_future(execute_chunked(server.runner, 2**20, new_call(context)))
-        for _ in range(steps):
-            await asyncio.sleep(0)
-        is_whole = task.done()
-        task.cancel()
-        await settle()
-        context.end()
-        await settle()
-        assert task.done()
-        assert server.admission.occupancy() == Occupancy(0, 0)
-        assert not server.device.staged
-        assert context.replies == whole[: len(context.replies)]
-        if is_whole:
-            break
-    assert steps > len(chunks(4)) + len(whole)
-    assert await server.execute(header(), *chunks(4)) == whole
 
 
 class BrokenDevice(FakeDevice):

@@ -62,12 +62,6 @@ def announced_plan() -> OperatorPlan:
     return plan_call(OperatorCall("adaptive_avg_pool2d_backward", inputs, {}), Product.ATLAS_A2, MIB)
 
 
-async def test_payloads_are_those_of_the_message() -> None:
-    device = FakeDevice()
-    await run_plan(runner_of(device), new_call(), announced_plan(), (memoryview(b"abcd"),))
-    assert device.contents == [[b"abcd", None]]
-
-
 async def test_reply_that_exceeds_the_message_limit_is_refused_before_it_is_computed() -> None:
     device = FakeDevice()
     runner = runner_of(device)
@@ -133,27 +127,6 @@ async def test_memory_is_given_back_if_staging_or_the_call_fails(error: Deadline
     with pytest.raises(type(error) if error else ZeroDivisionError):
         async with runner.staged(new_call(context), announced_plan(), Announced, reply_bytes=16):
             raise ZeroDivisionError
-
-
-@pytest.mark.parametrize("steps", range(12))
-async def test_call_that_is_cancelled_anywhere_leaves_nothing(steps: int) -> None:
-    device, context = FakeDevice(), FakeContext()
-    runner = runner_of(device, running_limit=1)
-
-    async def handle() -> None:
-        call, plan = new_call(context), announced_plan()
-        async with runner.staged(call, plan, Announced, reply_bytes=16) as staged:
-            await runner.run(call, plan, (), staged, [(staged.inputs["grad_output"], 0, memoryview(b"abcd"))])
-            await run_plan(runner, call, pooling_plan(1, 2, 2), ())
-
-    task = asyncio.ensure_future(handle())
-    for _ in range(steps):
-        await asyncio.sleep(0)
-    task.cancel()
-    await settle()
-    context.end()
-    await settle()
-    assert task.done()
 
 
 async def test_batch_has_a_place_for_each_call_that_nobody_else_waits_for() -> None:

@@ -1,8 +1,9 @@
 """Every kind of call claims the workspace that the device library asks for, and nobody waits who holds memory."""
 
 import asyncio
-import random
-from collections.abc import Callable, Coroutine
+import itertools
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -43,39 +44,43 @@ def device_of(*workspaces: int) -> FakeDevice:
     return device
 
 
-async def unary(runner: Runner) -> int:
-    context = FakeContext()
+@asynccontextmanager
+async def client(*messages: bytes) -> AsyncIterator[FakeContext]:
+    """A client that has gone when the call is over."""
+    context = FakeContext(messages)
     try:
-        return len(await execute_unary(runner, SHARED, REQUEST, new_call(context)))
+        yield context
     finally:
         context.end()
         await settle()
+
+
+async def unary(runner: Runner) -> int:
+    async with client() as context:
+        return len(await execute_unary(runner, SHARED, REQUEST, new_call(context)))
 
 
 async def batch(runner: Runner) -> int:
-    context = FakeContext()
-    try:
-        reply = await execute_batch(runner, encode_batch([REQUEST]), new_call(context))
-    finally:
-        context.end()
-        await settle()
-    (result,) = decode_batch(reply)
+    (result,) = await results_of(runner, REQUEST)
     if not isinstance(result, tuple):
-        raise from_status(result)
-    return len(reply)
+        raise result
+    return len(result)
+
+
+async def results_of(runner: Runner, *requests: bytes) -> list[Any]:
+    """Returns what a batch of these calls gets: for each a tuple of outputs, or an error."""
+    async with client() as context:
+        reply = await execute_batch(runner, encode_batch(requests), new_call(context))
+    return [each if isinstance(each, tuple) else from_status(each) for each in decode_batch(reply)]
 
 
 async def chunked(runner: Runner) -> int:
     whole = pooling_call(*SHAPE)
     grad = TensorView("grad_output", whole.inputs[0].type, Announced(0, 4))
-    header = encode_header(OperatorCall(whole.operator, (grad, whole.inputs[1]), {}), ("grad_output",), 2**20)
-    context = FakeContext([header, chunk_prefix(0, 0, 4) + bytes(4)])
-    try:
+    header = encode_header(OperatorCall(whole.operator, (grad, whole.inputs[1]), {}), ("grad_output",), 2**16)
+    async with client(header, chunk_prefix(0, 0, 4) + bytes(4)) as context:
         await execute_chunked(runner, 2**30, new_call(context))
         return len(context.replies)
-    finally:
-        context.end()
-        await settle()
 
 
 Kind = Callable[[Runner], Coroutine[Any, Any, int]]
@@ -162,11 +167,10 @@ async def test_calls_of_a_batch_have_their_own_statuses_and_share_what_runs_at_o
     runner = runner_of(device, 5 * (TENSORS + 8) + 2 * WORKSPACE, streams=2)
     other = await runner.admission.memory("another", 1)
     for is_free in (False, True):
-        context = FakeContext()
-        reply = await execute_batch(runner, encode_batch([REQUEST, small] * 5), new_call(context))
-        context.end()
-        await settle()
-        assert [isinstance(each, tuple) for each in decode_batch(reply)] == [is_free, True] * 5
+        assert [isinstance(each, tuple) for each in await results_of(runner, *[REQUEST, small] * 5)] == [
+            is_free,
+            True,
+        ] * 5
         other.give_back()
 
 
@@ -178,28 +182,15 @@ async def test_a_small_call_keeps_its_slots_and_takes_a_large_workspace_from_the
     request = encode_request(pooling_call(1, 2, 2))
     for known in (False, True):
         gate.is_open.clear()
-        context = FakeContext()
-        call = await begun(execute_unary(runner, SHARED, request, new_call(context)))
-        rooms = runner.admission.rooms
-        assert (rooms["small"].slots.used, rooms["large"].slots.used) == (1, 0)
-        used = rooms["small"].memory.used, rooms["large"].memory.used
-        assert used == ((0, 20 + 2**20) if known else (20, 2**20))
-        gate.is_open.set()
-        await call
-        context.end()
-        await settle()
+        async with client() as context:
+            call = await begun(execute_unary(runner, SHARED, request, new_call(context)))
+            rooms = runner.admission.rooms
+            assert (rooms["small"].slots.used, rooms["large"].slots.used) == (1, 0)
+            used = rooms["small"].memory.used, rooms["large"].memory.used
+            assert used == ((0, 20 + 2**20) if known else (20, 2**20))
+            gate.is_open.set()
+            await call
         assert runner.admission.occupancy() == Occupancy(0, 0, 0)
-
-
-async def results_of(runner: Runner, *requests: bytes) -> list[type]:
-    """Returns what a batch of these calls gets: for each a tuple of outputs, or an error."""
-    context = FakeContext()
-    try:
-        reply = await execute_batch(runner, encode_batch(requests), new_call(context))
-    finally:
-        context.end()
-        await settle()
-    return [tuple if isinstance(each, tuple) else type(from_status(each)) for each in decode_batch(reply)]
 
 
 async def test_groups_of_a_batch_share_one_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +198,7 @@ async def test_groups_of_a_batch_share_one_workspace(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("aclgrad_server.calls.batch.GROUP_S", 0.0)
     runner = runner_of(device_of(WORKSPACE), 3 * TENSORS + WORKSPACE)
     for _ in range(3):
-        assert await results_of(runner, REQUEST, REQUEST, REQUEST) == [tuple, tuple, tuple]
+        assert [type(each) for each in await results_of(runner, *[REQUEST] * 3)] == [tuple] * 3
         assert runner.admission.occupancy() == Occupancy(0, 0, 0)
 
 
@@ -216,33 +207,35 @@ async def test_a_workspace_that_no_call_may_have_fails_its_own_call_alone() -> N
     device.workspace_of = lambda plan: 8 if plan.size_bytes < TENSORS else 10**9
     runner = runner_of(device, 10**8)
     for _ in range(2):
-        assert await results_of(runner, REQUEST, small) == [LimitExceededError, tuple]
+        assert [type(each) for each in await results_of(runner, REQUEST, small)] == [LimitExceededError, tuple]
         assert runner.admission.occupancy() == Occupancy(0, 0, 0)
 
 
-async def test_claims_end_at_nothing_after_many_calls_of_which_some_are_cancelled() -> None:
-    device, random_ = FakeDevice(), random.Random(7)
-    device.workspace_of = lambda plan: random_.randrange(WORKSPACE)
+async def many_chunks(runner: Runner) -> int:
+    inputs = tensor("grad_output", 1, 4, 4), tensor("self", 1, 6, 6)
+    header = encode_header(OperatorCall("adaptive_avg_pool2d_backward", inputs, {}), ("grad_output",), 4)
+    async with client(header, *(chunk_prefix(0, 4 * each, 4) + bytes(4) for each in range(16))) as context:
+        await execute_chunked(runner, 2**30, new_call(context))
+        return len(context.replies)
 
-    async def take_a_while(plan: object) -> None:
-        for _ in range(random_.randrange(4)):
-            await asyncio.sleep(0)
 
-    device.behaviour = take_a_while
-    runner = runner_of(device, 3 * (TENSORS + WORKSPACE))
-    outcomes = []
-    for _ in range(40):
-        tasks = [asyncio.ensure_future(random_.choice((unary, batch, chunked))(runner)) for _ in range(8)]
-        for _ in range(random_.randrange(12)):
+@pytest.mark.parametrize("kind", [unary, batch, chunked, many_chunks])
+async def test_a_call_that_is_cancelled_between_any_two_steps_leaves_nothing(kind: Kind) -> None:
+    """One call for each step of the event loop, up to the one that ends well; it needs two attempts."""
+    for steps in itertools.count():
+        runner = runner_of(device_of(WORKSPACE), TENSORS + WORKSPACE)
+        task = asyncio.ensure_future(kind(runner))
+        for _ in range(steps):
             await asyncio.sleep(0)
-        random_.choice(tasks).cancel()
-        outcomes += await asyncio.gather(*tasks, return_exceptions=True)
-    await settle()
-    assert runner.admission.occupancy() == Occupancy(0, 0, 0)
-    assert runner.admission.large.memory.held == {}
-    assert any(isinstance(each, int) for each in outcomes)
-    found = {type(each) for each in outcomes if isinstance(each, Exception)}
-    assert all(issubclass(each, ServerBusyError) for each in found), found
+        is_whole = task.done()
+        task.cancel()
+        await settle()
+        assert runner.admission.occupancy() == Occupancy(0, 0, 0)
+        assert (runner.admission.large.memory.held, runner.device.staged) == ({}, set())
+        if is_whole:
+            break
+    assert steps > 4
+    assert await task
 
 
 async def test_attempts_end_once_whether_the_device_or_the_caller_is_last() -> None:
@@ -281,19 +274,13 @@ async def test_encoded_inputs_are_claimed_while_a_call_runs(size: int, checked_l
     mask_bytes = 2 * 16 * (size * size // 16 + 1)
     tensor_bytes = 3 * 4 * size * size + mask_bytes
     counts_as_tensors = size == 8 or checked_limit is None
-    for is_batch in (False, True):
-        context = FakeContext()
-        call = new_call(context)
+    ways = partial(execute_unary, runner, SHARED, request), partial(execute_batch, runner, encode_batch([request]))
+    for execute in ways:
         gate.is_open.clear()
-        one, many = (
-            partial(execute_unary, runner, SHARED, request),
-            partial(execute_batch, runner, encode_batch([request])),
-        )
-        running = await begun((many if is_batch else one)(call))
-        assert admission.occupancy().running_bytes == tensor_bytes + (mask_bytes if counts_as_tensors else 0)
-        assert admission.checked_bytes == (0 if counts_as_tensors else mask_bytes)
-        gate.is_open.set()
-        await running
-        context.end()
-        await settle()
+        async with client() as context:
+            running = await begun(execute(new_call(context)))
+            assert admission.occupancy().running_bytes == tensor_bytes + (mask_bytes if counts_as_tensors else 0)
+            assert admission.checked_bytes == (0 if counts_as_tensors else mask_bytes)
+            gate.is_open.set()
+            await running
         assert (admission.occupancy(), admission.checked_bytes) == (Occupancy(0, 0, 0), 0)
