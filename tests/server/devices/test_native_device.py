@@ -93,14 +93,7 @@ def open_files() -> int:
 
 def keep_copying(device: Device) -> list["asyncio.Future[bytes]"]:
     """Gives every thread that copies something to do for a while."""
-    return [asyncio.ensure_future(device.join([bytes(2**26)] * 2)) for _ in range(COPY_THREADS)]
-
-
-async def test_call_reaches_the_device_and_its_end_is_reported(device: Device) -> None:
-    plan, ends = pooling_plan(1, 2, 2), Ends()
-    reply = await device.execute(plan, plan.contents(()), LATER, ends)
-    assert reply == plan.outputs[0].reply_prefix + bytes(16)
-    assert ends.count == 1
+    return [asyncio.ensure_future(device.join([bytes(2**25)] * 2)) for _ in range(COPY_THREADS)]
 
 
 async def test_file_that_its_caller_has_closed_is_not_taken_for_another(device: Device, tmp_path: Path) -> None:
@@ -131,39 +124,27 @@ async def test_file_that_its_caller_has_closed_is_not_taken_for_another(device: 
     tensor.close()
 
 
-async def test_staged_tensors_are_released_once_when_all_are_closed(device: Device) -> None:
-    ends = Ends()
-    first, second = await device.stage([(SIZE, False), (SIZE, True)], LATER, ends)
-    first.close()
-    await device.take_sample()
-    assert ends.count == 0
-    second.close()
-    second.close()
-    await wait_until(lambda: ends.count == 1)
-
-
-async def test_staging_whose_caller_has_gone_is_released(device: Device) -> None:
-    ends, busy = Ends(), keep_copying(device)
-    staging = asyncio.ensure_future(device.stage([(SIZE, False)], LATER, ends))
-    # One turn of the loop submits it; in a later one it may have its tensors already.
-    await asyncio.sleep(0)
-    assert staging.cancel()
-    await asyncio.gather(*busy)
-    await wait_until(lambda: ends.count == 1)
-
-
+@pytest.mark.parametrize("size_bytes", [SIZE, 2**40], ids=["given", "refused"])
 @pytest.mark.parametrize("is_cancelled", [False, True], ids=["waiting", "gone"])
-async def test_staging_that_fails_ends_once(device: Device, is_cancelled: bool) -> None:
-    ends = Ends()
-    staging = asyncio.ensure_future(device.stage([(2**40, False)], LATER, ends))
+async def test_a_staging_ends_once_whoever_waits_for_it(device: Device, size_bytes: int, is_cancelled: bool) -> None:
+    ends, busy = Ends(), keep_copying(device)
+    staging = asyncio.ensure_future(device.stage([(size_bytes, False)], LATER, ends))
+    # One turn of the loop submits it; in a later one it may have its tensors already.
     await asyncio.sleep(0)
     if is_cancelled:
         staging.cancel()
-    with pytest.raises(asyncio.CancelledError if is_cancelled else LimitExceededError):
-        await staging
+    await asyncio.gather(*busy)
+    await asyncio.wait([staging])
+    assert staging.cancelled() is is_cancelled
+    if not is_cancelled and size_bytes == SIZE:
+        assert ends.count == 0
+        (tensor,) = staging.result()
+        tensor.close()
+        tensor.close()
+    elif not is_cancelled:
+        assert isinstance(staging.exception(), LimitExceededError)
     await wait_until(lambda: ends.count > 0)
-    for _ in range(3):
-        await device.take_sample()
+    await device.take_sample()
     assert ends.count == 1
 
 
@@ -244,8 +225,15 @@ async def holds_something(device: Device) -> bool:
     return sample.pool.allocated_bytes != 0 or sample.leased_streams != 0
 
 
-async def assert_held_until_its_end(device: Device, ends: Ends, begin_s: float) -> None:
-    """What abandoned work holds, it holds for as long as it is slow, and nothing of it once its end is reported."""
+async def test_what_a_late_batch_held_is_free_when_its_end_is_reported(open_one: Open) -> None:
+    """Its results are there at the deadline; the kernel of its first call still runs then."""
+    hang = {"kind": "hang", "at": 1, "duration_ms": round(SLOW_S * 1000)}
+    device, _ = await open_one(host_pointers=False, faults=[hang])
+    plan, ends = pooling_plan(1, 2, 2), Ends()
+    calls = [(plan, plan.contents(()), b"")] * 3
+    begin_s = time.monotonic()
+    _, errors = await device.execute_all(calls, begin_s + LATE_S, 1, ends)
+    assert [type(each) for each in errors] == [DeadlinePassedError] * 3
     is_held = await holds_something(device)
     has_ended = ends.count > 0
     assert (is_held and not has_ended) or time.monotonic() > begin_s + SLOW_S
@@ -253,29 +241,3 @@ async def assert_held_until_its_end(device: Device, ends: Ends, begin_s: float) 
         await device.release_finished()
     assert not await holds_something(device)
     assert ends.count == 1
-
-
-async def test_what_an_abandoned_copy_held_is_free_when_its_end_is_reported(open_one: Open) -> None:
-    """Its client has gone; the copy of its tensor goes on."""
-    slow = {"kind": "slow_copy", "at": 1, "duration_ms": round(SLOW_S * 1000)}
-    device, _ = await open_one(host_pointers=False, faults=[slow])
-    ends = Ends()
-    (tensor,) = await device.stage([(SIZE, False)], LATER, ends)
-    begin_s = time.monotonic()
-    with pytest.raises(DeadlinePassedError):
-        await device.write([(tensor, 0, memoryview(bytes(SIZE)))], begin_s + LATE_S)
-    tensor.close()
-    await assert_held_until_its_end(device, ends, begin_s)
-
-
-@pytest.mark.parametrize("host_pointers", [False, True])
-async def test_what_a_late_batch_held_is_free_when_its_end_is_reported(open_one: Open, host_pointers: bool) -> None:
-    """Its results are there at the deadline; the kernel of its first call still runs then."""
-    hang = {"kind": "hang", "at": 1, "duration_ms": round(SLOW_S * 1000)}
-    device, _ = await open_one(host_pointers=host_pointers, faults=[hang])
-    plan, ends = pooling_plan(1, 2, 2), Ends()
-    calls = [(plan, plan.contents(()), b"")] * 3
-    begin_s = time.monotonic()
-    _, errors = await device.execute_all(calls, begin_s + LATE_S, 1, ends)
-    assert [type(each) for each in errors] == [DeadlinePassedError] * 3
-    await assert_held_until_its_end(device, ends, begin_s)
