@@ -1,6 +1,5 @@
 """The command line: flags to Settings, one process or several, errors to one line and an exit code."""
 
-import asyncio
 import gc
 import logging
 import os
@@ -87,6 +86,7 @@ def main(**flags: Any) -> None:
         with ThreadPoolExecutor(1) as thread:
             asked = thread.submit(workers_of, settings, runtime)
             probes = thread.submit(probes_in_child, settings, runtime)
+            import_module("asyncio")
             if settings.admin != OFF:
                 import_module("aclgrad_server.admin.listener")
             cards = asked.result()
@@ -112,6 +112,8 @@ def _server(settings: Settings, card: int) -> Callable[[bool], int]:
 
 def _supervisor(settings: Settings, cards: Sequence[int], flags: Mapping[str, Any]) -> Callable[[bool], int]:
     """Returns what runs several, which takes whether a child of each makes its first calls."""
+    import asyncio
+
     from aclgrad_server.supervisor.supervisor import Supervisor
 
     async def supervise(probes: bool) -> int:
