@@ -75,10 +75,14 @@ def fault_of(method: Callable[..., Any], *arguments: Any) -> Any:
 def _next_request() -> Any:
     """Returns the next test in a fork, and None in this process at its end."""
     while sys.stdin.buffer.peek(1):
-        request = pickle.load(sys.stdin.buffer)
+        module, *request = pickle.load(sys.stdin.buffer)
+        # Imported here, once for all tests of the module; forks need not look at what was there before them.
+        imported = importlib.import_module(module)
+        gc.collect()
+        gc.freeze()
         pid = os.fork()
         if pid == 0:
-            return request
+            return imported, *request
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
     return None
 
@@ -90,12 +94,9 @@ def _redirect(descriptor: int, path: str) -> None:
 
 
 def _serve() -> None:
-    gc.collect()
-    gc.freeze()
     request = _next_request()
     if request is None:
         return
-    gc.unfreeze()
     module, name, arguments, forked.config, errors = request
     for descriptor, path in enumerate((os.devnull, os.devnull, errors)):
         _redirect(descriptor, path)
@@ -103,12 +104,17 @@ def _serve() -> None:
     faulthandler.dump_traceback_later(TIMEOUT_S, exit=True)
     signal.alarm(TIMEOUT_S + 5)
     try:
-        getattr(importlib.import_module(module), name).__wrapped__(**arguments)
+        getattr(module, name).__wrapped__(**arguments)
+    except SystemExit:
+        return  # of a test that is about the interpreter's end
     except BaseException:
         # What still hangs would keep the interpreter from its end.
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)
+    # Closes what the test has left in cycles. The interpreter's end would take longer than the test.
+    gc.collect()
+    os._exit(0)
 
 
 if __name__ == "__main__":

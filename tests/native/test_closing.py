@@ -2,6 +2,7 @@
 
 import gc
 import resource
+import sys
 import threading
 import time
 import weakref
@@ -182,6 +183,7 @@ def test_the_interpreter_ends_while_there_is_work(forget: str) -> None:
         LEFT.clear()
     else:
         LEFT.pop(forget, None)
+    sys.exit()
 
 
 @in_fork(faults=[hang()])
@@ -191,6 +193,7 @@ def test_the_interpreter_ends_while_a_late_kernel_runs() -> None:
     device.submit(CALL, CONTENTS, 0.1)
     LEFT.update(source=device.stage(4)[0], target=device.stage(16)[0])
     submit_into(device, LEFT["source"], LEFT["target"], 0.1)
+    sys.exit()
 
 
 @in_fork()
