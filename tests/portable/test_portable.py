@@ -9,7 +9,6 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from aclgrad_native.backends import host_library
@@ -26,9 +25,6 @@ AARCH64_LIBRARY = PACKAGES_FOLDER / "aclgrad_native/libacl_host.so"
 ON_OLD_X86 = ("qemu-x86_64", "-cpu", "Nehalem")
 OFFSET = "1"
 """Of every operand: a byte behind what suits vectors."""
-FCVTL, FCVTN = 0x0E217800, 0x0E216800
-"""Four float16 to float32, and back, from and to any register."""
-REGISTERS = 0x3FF
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -59,10 +55,3 @@ def test_gradients_are_the_same_bits_on_aarch64(tmp_path: Path, expected: bytes)
 def test_gradients_are_the_same_bits_without_avx(tmp_path: Path, expected: bytes) -> None:
     assert shutil.which(ON_OLD_X86[0])
     assert gradients(["g++"], HOST_LIBRARY, tmp_path, *ON_OLD_X86) == expected
-
-
-@pytest.mark.parametrize("instruction", [FCVTL, FCVTN], ids=["fcvtl", "fcvtn"])
-def test_halves_are_converted_by_the_processor_four_at_a_time(instruction: int) -> None:
-    """Formulas of integers have no such instruction, and data that looks like one is unlikely to occur this often."""
-    words = np.frombuffer(AARCH64_LIBRARY.read_bytes()[: AARCH64_LIBRARY.stat().st_size // 4 * 4], "<u4")
-    assert np.count_nonzero((words & ~np.uint32(REGISTERS)) == instruction) > 50
