@@ -226,6 +226,7 @@ def test_a_device_that_cannot_be_opened_is_reset() -> None:
     assert steer.Calls(b"aclrtSetDevice") == steer.Calls(b"aclrtResetDevice")
 
 
+@pytest.mark.slow
 @in_fork(faults=[{"kind": "hang", "at": 1, "count": 4}])
 def test_closing_beside_a_kernel_that_hangs_ends() -> None:
     """A card's reset waits for all kernels."""

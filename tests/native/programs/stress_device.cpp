@@ -1,12 +1,16 @@
 // Calls, batches and staged tensors of many threads share the few streams of a device. Every call returns the same bits
-// as when it runs alone, every staged byte is the one that was written, and nothing leaks.
+// as when it runs alone, every staged byte is the one that was written, and nothing leaks, even if calls end before the
+// device's work does.
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <optional>
+#include <thread>
 
 #include "device.h"
 #include "device_context.h"
+#include "error.h"
 #include "host_library.h"
 #include "program.h"
 #include "sample_calls.h"
@@ -14,11 +18,18 @@
 namespace programs {
 namespace {
 
-constexpr int kThreads = 8;
+using aclgrad::AclError;
+using aclgrad::Device;
+using aclgrad::FaultClass;
+
+constexpr int kThreads = 6;
 constexpr int kRounds = 5;
 constexpr int kCallsPerRound = 8;
 constexpr std::size_t kStreams = 3;
-constexpr int32_t kTimeoutMs = 60'000;
+constexpr int32_t kLongMs = 60'000;
+constexpr int32_t kShortMs = 30;
+constexpr int32_t kBegunMs = 500;  // enough for a call to begin on a busy machine
+constexpr int kTimeoutCode = 507046;
 // More than both halves of the ring, so that the ring wraps.
 constexpr std::size_t kStagedBytes = (std::size_t{9} << 20) + 5;
 
@@ -28,40 +39,66 @@ struct Mode {
   std::size_t executor_limit;
   bool pass_through;
   bool is_strict = false;
+  int32_t timeout_ms = kLongMs;
 };
 
 constexpr const char* kHostPointers = R"({"threads": 2})";
 constexpr const char* kCopies = R"({"threads": 2, "host_pointers": false})";
+// Launches hang for longer than their calls wait.
+constexpr const char* kLate = R"({"faults": [{"kind": "hang", "at": 4, "count": 9, "duration_ms": 80}]})";
+constexpr const char* kLateCopies =
+    R"({"host_pointers": false, "faults": [{"kind": "hang", "at": 4, "count": 9, "duration_ms": 80}]})";
 
 // Four executors are fewer than the different calls, so that they also evict each other.
 constexpr Mode kModes[] = {
     {"host pointers", kHostPointers, 0, false},
-    {"host pointers, executors kept", kHostPointers, 4, false},
     {"host pointers, executors kept, pass-through", kHostPointers, 4, true},
-    {"copies", kCopies, 0, false},
     {"copies, executors kept", kCopies, 4, false},
-    {"copies, executors kept, pass-through", kCopies, 4, true},
     {"strict, executors kept, pass-through", kCopies, 4, true, true},
+    {"late, host pointers, executors kept", kLate, 4, false, false, kShortMs},
+    {"late, copies", kLateCopies, 0, false, false, kShortMs},
 };
 
 // What the threads share.
 struct Load {
-  aclgrad::Device& device;
+  Device& device;
   const std::vector<SampleCall>& calls;
   const std::vector<Outputs>& expected;
+  const int32_t timeout_ms;
+  std::atomic<int> late{0};
 };
 
-// In an order that differs between threads.
-void RunCalls(const Load& load, int thread, int round) {
-  for (int number = 0; number < kCallsPerRound; ++number) {
-    const auto step = static_cast<std::size_t>((round * kCallsPerRound + number) * 7 + thread * 3);
-    const std::size_t chosen = step % load.calls.size();
-    Expect(load.calls[chosen].Run(load.device, kTimeoutMs) == load.expected[chosen],
-           "call " + std::to_string(chosen) + " has other bits in thread " + std::to_string(thread));
+// On a busy machine a call may not even begin in its time.
+void ExpectLate(const AclError& error) {
+  if (error.fault() == FaultClass::kNotBegun) return;
+  ExpectEqual("the code of a late call", static_cast<uint64_t>(error.code()), kTimeoutCode);
+}
+
+// Runs work that may be late if the mode's calls are.
+template <typename Work>
+void InTime(Load& load, const Work& work) {
+  try {
+    work();
+  } catch (const AclError& error) {
+    if (load.timeout_ms == kLongMs) throw;
+    ExpectLate(error);
+    ++load.late;
   }
 }
 
-void RunBatch(const Load& load) {
+// In an order that differs between threads.
+void RunCalls(Load& load, int thread, int round) {
+  for (int number = 0; number < kCallsPerRound; ++number) {
+    const auto step = static_cast<std::size_t>((round * kCallsPerRound + number) * 7 + thread * 3);
+    const std::size_t chosen = step % load.calls.size();
+    InTime(load, [&] {
+      Expect(load.calls[chosen].Run(load.device, load.timeout_ms) == load.expected[chosen],
+             "call " + std::to_string(chosen) + " has other bits in thread " + std::to_string(thread));
+    });
+  }
+}
+
+void RunBatch(Load& load) {
   std::vector<std::shared_ptr<OwnedCall>> owned;
   std::vector<std::shared_ptr<const aclgrad::OperatorCall>> batch;
   for (const SampleCall& call : load.calls) {
@@ -70,15 +107,17 @@ void RunBatch(const Load& load) {
   }
   const std::atomic<bool> is_cancelled{false};
   const std::vector<std::exception_ptr> errors =
-      load.device.ExecuteAll(batch, SIZE_MAX, After(kTimeoutMs), is_cancelled);
+      load.device.ExecuteAll(batch, SIZE_MAX, After(load.timeout_ms), is_cancelled);
   for (std::size_t i = 0; i < owned.size(); ++i) {
-    if (errors[i]) std::rethrow_exception(errors[i]);
-    Expect(owned[i]->outputs == load.expected[i], "call " + std::to_string(i) + " of a batch has other bits");
+    InTime(load, [&] {
+      if (errors[i]) std::rethrow_exception(errors[i]);
+      Expect(owned[i]->outputs == load.expected[i], "call " + std::to_string(i) + " of a batch has other bits");
+    });
   }
 }
 
 void RunStaging(const Load& load, int thread) {
-  const aclgrad::Deadline deadline = After(kTimeoutMs);
+  const aclgrad::Deadline deadline = After(kLongMs);
   const Bytes written(kStagedBytes, static_cast<std::byte>(thread + 1));
   const aclgrad::StagingHandle staging = load.device.Stage(nullptr);
   const std::size_t tensor =
@@ -89,37 +128,52 @@ void RunStaging(const Load& load, int thread) {
   Expect(read == written, "staged bytes are not those that were written");
 }
 
-void Stress(const std::string& path, const Mode& mode, int factor, const std::vector<SampleCall>& calls) {
-  const auto library = OpenHost(mode.is_strict ? StrictBeside(path) : path, mode.settings);
+void RunRound(Load& load, int thread, int round) {
+  switch ((thread + round) % kRounds) {
+    case 0:
+      // The server's watch and its trim also run during calls.
+      load.device.ReleaseFinished();
+      load.device.CheckSteps();
+      load.device.Trim();
+      if (thread % 2 == 0) RunStaging(load, thread);
+      break;
+    case 1:
+      RunBatch(load);
+      break;
+    default:
+      RunCalls(load, thread, round);
+  }
+}
+
+void AwaitReturn(Device& device) {
+  const aclgrad::Deadline limit = After(kLongMs);
+  while (device.leased_stream_count() != 0) {
+    Expect(aclgrad::Deadline::clock::now() < limit, "streams that hung did not come back");
+    device.Trim();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+void Stress(const std::string& path, const Mode& mode, int factor, const std::vector<SampleCall>& calls,
+            const std::vector<Outputs>& expected) {
   aclgrad::DeviceOptions options;
   options.pool_limit_bytes = std::size_t{256} << 20;
   options.stream_limit = kStreams;
   options.executor_limit = mode.executor_limit;
   options.pool_pass_through = mode.pass_through;
-  aclgrad::Device device(library, 0, options);
+  Device device(OpenHost(mode.is_strict ? StrictBeside(path) : path, mode.settings), 0, options);
   const std::size_t free_bytes = device.Memory().free_bytes;
-
-  std::vector<Outputs> expected;
-  for (const SampleCall& call : calls) expected.push_back(call.Run(device, kTimeoutMs));
-  const Load load{device, calls, expected};
+  Load load{device, calls, expected, mode.timeout_ms};
   InThreads(kThreads, [&](int thread) {
-    for (int round = 0; round < kRounds * factor; ++round) {
-      switch ((thread + round) % kRounds) {
-        case 0:
-          // The server's watch and its trim also run during calls.
-          device.ReleaseFinished();
-          device.CheckSteps();
-          device.Trim();
-          if (thread % 2 == 0) RunStaging(load, thread);
-          break;
-        case 1:
-          RunBatch(load);
-          break;
-        default:
-          RunCalls(load, thread, round);
-      }
-    }
+    for (int round = 0; round < kRounds * factor; ++round) RunRound(load, thread, round);
   });
+  const bool are_late = mode.timeout_ms != kLongMs;
+  Expect((load.late != 0) == are_late, "launches hung, and no call was late");
+  if (are_late) {
+    AwaitReturn(device);
+    Load after{device, calls, expected, kLongMs};
+    InThreads(kThreads, [&](int) { RunBatch(after); });
+  }
 
   Expect(device.stream_count() <= kStreams, "there are more streams than the limit");
   ExpectEqual("leased streams", device.leased_stream_count(), 0);
@@ -131,16 +185,47 @@ void Stress(const std::string& path, const Mode& mode, int factor, const std::ve
   ExpectEqual("free bytes of the device", device.Memory().free_bytes, free_bytes);
 }
 
+// A call is abandoned when its device closes: the device waits for the work, which writes to the call's memory.
+void CloseBesideLateCalls(const std::string& path, const std::vector<SampleCall>& calls) {
+  Device device(OpenHost(path, R"({"faults": [{"kind": "hang", "at": 1, "count": 3, "duration_ms": 1000}]})"), 0, {});
+  InThreads(3, [&](int thread) {
+    try {
+      static_cast<void>(calls[static_cast<std::size_t>(thread)].Run(device, kBegunMs));
+      Expect(false, "a call that hangs for longer than its time ended well");
+    } catch (const AclError& error) {
+      ExpectEqual("the code of a late call", static_cast<uint64_t>(error.code()), kTimeoutCode);
+    }
+  });
+  ExpectEqual("streams of late calls", device.leased_stream_count(), 3);
+}
+
+// One launch hangs for ever and a later one loses the device: every thread gets the error, and the device still closes.
+void LoseTheDevice(const std::string& path, const std::vector<SampleCall>& calls, std::size_t executor_limit) {
+  aclgrad::DeviceOptions options;
+  options.stream_limit = kStreams;
+  options.executor_limit = executor_limit;
+  const char* settings = R"({"faults": [{"kind": "hang", "at": 2}, {"kind": "launch_error", "at": 40}]})";
+  Device device(OpenHost(path, settings), 0, options);
+  InThreads(kThreads, [&](int thread) {
+    for (std::size_t number = 0;; ++number) {
+      try {
+        static_cast<void>(calls[number % calls.size()].Run(device, thread == 0 ? kShortMs : kBegunMs));
+      } catch (const AclError& error) {
+        if (error.fault() == FaultClass::kDeviceLost) return;
+        ExpectLate(error);
+      }
+    }
+  });
+}
+
 // Devices that take turns on a thread of ours: each call has its device's context current, also after a device was
 // closed and another one opened at its address. The library refuses a stream of another context than the thread's.
-void TakeTurns(const std::string& path, const SampleCall& call) {
+void TakeTurns(const std::string& path, const SampleCall& call, const Outputs& expected) {
   const auto library = OpenHost(path, R"({"devices": 2, "host_pointers": false})");
-  std::array<std::optional<aclgrad::Device>, 2> devices;
-  std::optional<Outputs> expected;
-  const auto run = [&](aclgrad::Device& device) {
-    const Outputs outputs = call.Run(device, kTimeoutMs);
-    if (!expected) expected = outputs;
-    Expect(outputs == *expected, "a call on a thread of two devices has other bits");
+  std::array<std::optional<Device>, 2> devices;
+  const auto run = [&](int index) {
+    Expect(call.Run(*devices[static_cast<std::size_t>(index)], kLongMs) == expected,
+           "a call on a thread of two devices has other bits");
   };
   const auto open = [&](int index) {
     devices[static_cast<std::size_t>(index)].emplace(library, index, aclgrad::DeviceOptions());
@@ -148,24 +233,18 @@ void TakeTurns(const std::string& path, const SampleCall& call) {
   open(0);
   open(1);
   for (int round = 0; round < 3; ++round) {
-    for (int turn = 0; turn < 3; ++turn) {
-      run(*devices[0]);
-      run(*devices[1]);
-      run(*devices[1]);
-    }
+    for (const int index : {0, 1, 1, 0, 1, 1}) run(index);
     // Closing and opening on this thread leaves it with another context than the other device's.
     devices[1].reset();
-    run(*devices[0]);
+    run(0);
     open(1);
-    run(*devices[0]);
-    run(*devices[1]);
-    run(*devices[0]);
+    for (const int index : {0, 1, 0}) run(index);
     // On another thread, this one keeps a context that is gone.
     InThreads(1, [&](int) {
       devices[0].reset();
       open(0);
     });
-    run(*devices[0]);
+    run(0);
   }
 }
 
@@ -173,10 +252,17 @@ void TakeTurns(const std::string& path, const SampleCall& call) {
 
 void Run(const Arguments& given) {
   const std::vector<SampleCall> calls = ReadCalls(given.calls);
-  InModes(kModes, [&](const Mode& mode) { Stress(given.library, mode, given.factor, calls); });
+  std::vector<Outputs> expected;
+  {
+    Device device(OpenHost(given.library, "{}"), 0, {});
+    for (const SampleCall& call : calls) expected.push_back(call.Run(device, kLongMs));
+  }
+  InModes(kModes, [&](const Mode& mode) { Stress(given.library, mode, given.factor, calls, expected); });
+  for (const std::size_t executor_limit : {0, 8}) LoseTheDevice(given.library, calls, executor_limit);
+  CloseBesideLateCalls(given.library, calls);
   InThreads(1, [&](int) {
     aclgrad::OwnThisThread();
-    TakeTurns(given.library, calls.front());
+    TakeTurns(given.library, calls.front(), expected.front());
   });
 }
 

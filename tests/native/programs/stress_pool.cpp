@@ -1,4 +1,5 @@
-// Many threads share one memory pool. No two of them ever hold the same byte, and the pool's statistics stay exact.
+// Many threads share one memory pool. No two of them ever hold the same byte, and the pool's statistics stay exact. One
+// thread compares every step with a model.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -107,6 +108,82 @@ void Stress(const aclgrad::AclLibrary& library, const Mode& mode, int factor) {
   Expect(statistics.peak_reserved_bytes <= kLimitBytes, "more was reserved than the limit allows");
 }
 
+constexpr std::size_t kModelLimit = 96 * kMebibyte;
+
+// Around the sizes at which the pool takes other segments, and of all kinds.
+std::size_t DrawModelSize(std::mt19937& random) {
+  constexpr std::size_t kEdges[] = {
+      480, 481, kMebibyte - 32, kMebibyte - 31, 10 * kMebibyte - 32, 10 * kMebibyte - 31, kModelLimit, kModelLimit + 1};
+  constexpr std::size_t kMost[] = {4096, 2 * kMebibyte, 24 * kMebibyte};
+  const auto kind = random() % 4;
+  return kind == 3 ? kEdges[random() % std::size(kEdges)] : random() % kMost[kind] + 1;
+}
+
+// What callers hold, and what the statistics have to say of it.
+struct Model {
+  std::vector<PoolBlock> held;
+  std::size_t allocated_bytes = 0;
+  uint64_t allocations = 0;
+  uint64_t refusals = 0;
+
+  void Allocate(MemoryPool& pool, std::size_t size) {
+    ++allocations;
+    try {
+      PoolBlock block = pool.Allocate(size);
+      const auto begin = reinterpret_cast<uintptr_t>(block.address());
+      Expect(block.capacity() >= size && begin % 64 == 0, "a block is too small or begins anywhere");
+      for (const PoolBlock& other : held) {
+        const auto there = reinterpret_cast<uintptr_t>(other.address());
+        Expect(begin + block.capacity() <= there || there + other.capacity() <= begin, "two blocks overlap");
+      }
+      allocated_bytes += block.capacity();
+      held.push_back(std::move(block));
+    } catch (const aclgrad::OutOfMemory& error) {
+      ++refusals;
+      ExpectEqual("the size of a refusal", error.size_bytes(), size);
+      ExpectEqual("the limit of a refusal", error.limit_bytes(), kModelLimit);
+    }
+  }
+
+  void Release(std::size_t number) {
+    if (held.empty()) return;
+    std::swap(held[number % held.size()], held.back());
+    allocated_bytes -= held.back().capacity();
+    held.pop_back();
+  }
+
+  void Compare(const aclgrad::PoolStatistics& found) const {
+    ExpectEqual("allocated bytes", found.allocated_bytes, allocated_bytes);
+    ExpectEqual("allocations", found.allocation_count, allocations);
+    ExpectEqual("refused allocations", found.out_of_memory_count, refusals);
+    Expect(found.allocated_bytes <= found.reserved_bytes && found.reserved_bytes <= kModelLimit, "reserved bytes");
+    Expect(found.peak_allocated_bytes >= found.allocated_bytes, "the peak of allocated bytes");
+    Expect(found.peak_reserved_bytes >= found.reserved_bytes, "the peak of reserved bytes");
+    Expect(found.largest_free_bytes <= found.reserved_bytes - found.allocated_bytes, "the largest free bytes");
+  }
+};
+
+void CompareWithModel(const aclgrad::AclLibrary& library, const Mode& mode, int factor) {
+  aclgrad::PoolOptions options = mode.options;
+  options.limit_bytes = kModelLimit;
+  for (int run = 0; run < 60 * factor; ++run) {
+    std::mt19937 random(static_cast<uint32_t>(run));
+    MemoryPool pool(library, aclgrad::DeviceMemorySource(library, options.pass_through), options);
+    Model model;
+    for (int step = 0; step < 100; ++step) {
+      const auto choice = random() % 8;
+      if (choice == 0) pool.Trim();
+      if (choice > 3) model.Allocate(pool, DrawModelSize(random));
+      if (choice > 0 && choice <= 3) model.Release(random());
+      model.Compare(pool.Statistics());
+    }
+    while (!model.held.empty()) model.Release(0);
+    pool.Trim();
+    ExpectEqual("reserved bytes", pool.Statistics().reserved_bytes, 0);
+    model.Compare(pool.Statistics());
+  }
+}
+
 // A source of memory that is slow keeps only those who need it: other threads get and return blocks meanwhile.
 
 // Larger than what is cut from shared segments, so that each is a segment of its own.
@@ -211,7 +288,10 @@ void WaitForARelease(const aclgrad::AclLibrary& library) {
 
 void Run(const Arguments& given) {
   OnSetDevice(given.library, [&](const aclgrad::AclLibrary& library) {
-    InModes(kModes, [&](const Mode& mode) { Stress(library, mode, given.factor); });
+    InModes(kModes, [&](const Mode& mode) {
+      CompareWithModel(library, mode, given.factor);
+      Stress(library, mode, given.factor);
+    });
     for (Gate Source::* gate : {&Source::allocate, &Source::release, &Source::free_bytes}) {
       AllocateBeside(library, gate);
     }
