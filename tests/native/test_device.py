@@ -8,7 +8,7 @@ import pytest
 
 import aclgrad_native
 from aclgrad import reference
-from aclgrad_native import AclError
+from aclgrad_native import AclError, OutOfMemoryError
 
 from .blocking import BlockingDevice
 from .forked import open_library
@@ -57,49 +57,56 @@ def test_index_that_no_device_has(library: aclgrad_native.AclLibrary, index: int
     assert str(error) == f"aclrtSetDevice returned 107001: {error.detail}"
 
 
-BAD_CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
-    "no_input": ([], {"inputs": []}),
-    "one_input": ([DATA], {"inputs": [SENT]}),
-    "three_inputs": ([DATA, None, None], {"inputs": [SENT, UNSENT, UNSENT]}),
-    "one_content": ([DATA], {}),
-    "three_contents": ([DATA, None, None], {}),
-    "an_attribute": ([DATA, None], {"attributes": [1]}),
-    "short_data": ([bytes(47), None], {}),
-    "long_data": ([bytes(49), None], {}),
-    "negative_size": ([DATA, None], {"inputs": [SENT, ((1, -7, 9), FLOAT32, False, None)]}),
-    "overflow": ([DATA, None], {"inputs": [SENT, ((2**33, 2**33), FLOAT32, False, None)]}),
-    "no_data_type": ([DATA, None], {"inputs": [SENT, (SHAPE, 9999, False, None)]}),
-    "short_reply": ([DATA, None], {"outputs": [returned(SHAPE, 4)]}),
-    "long_reply": ([DATA, None], {"outputs": [returned(SHAPE, 1000)]}),
+INVALID = r"takes|has|negative|overflow|no data type|given|no operator aclnnNothing; a header of native/include/aclnnop"
+HUGE = ((1, 2**14, 2**14), FLOAT32, False, None)
+BAD_CALLS: dict[str, tuple[type[Exception], list[Any], dict[str, Any]]] = {
+    "no_input": (ValueError, [], {"inputs": []}),
+    "one_input": (ValueError, [DATA], {"inputs": [SENT]}),
+    "three_inputs": (ValueError, [DATA, None, None], {"inputs": [SENT, UNSENT, UNSENT]}),
+    "an_attribute": (ValueError, [DATA, None], {"attributes": [1]}),
+    "short_data": (ValueError, [bytes(47), None], {}),
+    "long_data": (ValueError, [bytes(49), None], {}),
+    "negative_size": (ValueError, [DATA, None], {"inputs": [SENT, ((1, -7, 9), FLOAT32, False, None)]}),
+    "overflow": (ValueError, [DATA, None], {"inputs": [SENT, ((2**33, 2**33), FLOAT32, False, None)]}),
+    "no_data_type": (ValueError, [DATA, None], {"inputs": [SENT, (SHAPE, 9999, False, None)]}),
+    "short_reply": (ValueError, [DATA, None], {"outputs": [returned(SHAPE, 4)]}),
+    "long_reply": (ValueError, [DATA, None], {"outputs": [returned(SHAPE, 1000)]}),
+    "two_outputs": (ValueError, [DATA, None], {"outputs": [returned(SHAPE), returned(SHAPE)]}),
+    "no_operator": (ValueError, [DATA, None], {"symbol": "aclnnNothing"}),
+    "refused": (AclError, [DATA, None], {"inputs": [SENT, ((2, 7, 9), FLOAT32, False, None)]}),
+    "beyond_the_pool": (OutOfMemoryError, [None, None], {"inputs": [HUGE, UNSENT]}),
 }
 
 
-@pytest.mark.parametrize(("contents", "changes"), BAD_CALLS.values(), ids=BAD_CALLS)
-def test_call_that_does_not_fit_is_a_value_error_and_leaves_nothing(
-    device: BlockingDevice, contents: list[Any], changes: dict[str, Any]
+@pytest.mark.parametrize(("kind", "contents", "changes"), BAD_CALLS.values(), ids=BAD_CALLS)
+def test_a_bad_call_fails_alone_and_leaves_nothing(
+    device: BlockingDevice, kind: type[Exception], contents: list[Any], changes: dict[str, Any]
 ) -> None:
-    with pytest.raises(ValueError, match=r"takes|has|negative|overflow|no data type|given"):
-        device.execute(plan(GRAD.shape, SHAPE, **changes), contents)
+    bad, good = plan(GRAD.shape, SHAPE, **changes), plan(GRAD.shape, SHAPE)
+    with pytest.raises(kind, match=INVALID if kind is ValueError else None) as caught:
+        device.execute(bad, contents)
+    if kind is AclError:
+        assert (getattr(caught.value, "code", 0), getattr(caught.value, "call", "")) == (161002, "phase 1")
     device.assert_idle()
-    np.testing.assert_allclose(pool(device, GRAD, SHAPE), truth(GRAD, SHAPE), rtol=1e-6)
-
-
-def test_operator_that_has_no_row_is_told_what_is_missing(device: BlockingDevice) -> None:
-    with pytest.raises(ValueError, match=r"no operator aclnnNothing; a header of native/include/aclnnop"):
-        pool(device, GRAD, SHAPE, symbol="aclnnNothing")
-
-
-def test_call_that_the_operator_refuses_is_an_acl_error_and_leaves_nothing(device: BlockingDevice) -> None:
-    with pytest.raises(AclError) as caught:
-        pool(device, GRAD, SHAPE, inputs=[SENT, ((2, 7, 9), FLOAT32, False, None)])
-    assert caught.value.code == 161002
-    assert caught.value.call == "phase 1"
+    gradient = pool(device, GRAD, SHAPE)
+    np.testing.assert_allclose(gradient, truth(GRAD, SHAPE), rtol=1e-6)
+    for place in (0, 2):
+        calls = [(good, [DATA, None], b"")] * 3
+        calls[place] = bad, contents, b""
+        reply, errors = device.execute_all(calls)
+        assert isinstance(errors.pop(place), kind)
+        assert errors == [None] * 2
+        assert (reply.startswith if place else reply.endswith)(2 * gradient.tobytes())
     device.assert_idle()
 
 
-def test_object_without_a_buffer_is_a_type_error(device: BlockingDevice) -> None:
-    with pytest.raises(TypeError):
-        pool(device, GRAD, SHAPE, contents=["text", None])
+def test_contents_that_are_no_contents(device: BlockingDevice) -> None:
+    """Too few, too many, and an object without a buffer."""
+    for kind, contents in ((ValueError, [DATA]), (ValueError, [DATA, None, None]), (TypeError, ["text", None])):
+        with pytest.raises(kind):
+            device.execute(plan(GRAD.shape, SHAPE), contents)
+        with pytest.raises(kind):
+            device.execute_all([(plan(GRAD.shape, SHAPE), contents, b"")])
 
 
 @pytest.mark.parametrize("size", [2**62, 2**63 - 1, 2**50])

@@ -33,19 +33,6 @@ def test_reservation_beyond_the_pool(device: BlockingDevice, sizes: list[int]) -
     device.assert_idle()
 
 
-def test_a_staging_is_released_when_nobody_has_any_of_its_tensors(device: BlockingDevice) -> None:
-    first, second = device.stage(10, 20)
-    before = device.state().pool.allocated_bytes
-    del first
-    with pytest.raises(TimeoutError):
-        device.waiting.end(device.released[0], timeout_s=0.05)
-    assert device.state().pool.allocated_bytes == before > 0
-    second.write(0, b"still there")
-    assert second.read(0, 11) == b"still there"
-    del second
-    device.assert_idle()
-
-
 def test_a_closed_tensor_takes_no_work_and_keeps_nothing(device: BlockingDevice) -> None:
     source, target = device.stage(4, 16)
     call = plan((1, 1, 1), (1, 2, 2))
@@ -69,34 +56,21 @@ def test_a_closed_tensor_takes_no_work_and_keeps_nothing(device: BlockingDevice)
     device.assert_idle()
 
 
-def test_work_that_nobody_waits_for_keeps_its_tensors(library: aclgrad_native.AclLibrary) -> None:
-    """The release comes after it, in any order of dropped references."""
-    # One thread: a staging takes one copy at a time, and this test does not wait for the first before the second.
-    device = BlockingDevice(library, copy_threads=1)
-    size = 8 * MEBIBYTE
-    source, target = device.stage(size, size)
-    call = plan((2, 1024, 1024), (2, 1024, 1024))
-    tickets = [device.waiting.new_ticket() for _ in range(3)]
-    device.native.write(tickets[0], [(source.native, 0, b"\x55" * size)], deadline(60))
-    device.native.submit_into(tickets[1], call, [source.native, None], [target.native], deadline(60))
-    device.native.read(tickets[2], [(target.native, 0, b"", size)], deadline(60))
-    del source, target
-    for ticket in tickets:
-        device.waiting.result(ticket)
-    device.assert_idle()
-
-
 def test_a_tensor_of_another_device_is_refused(library: aclgrad_native.AclLibrary, device: BlockingDevice) -> None:
-    """Its address means nothing there."""
-    other = BlockingDevice(library)
-    (own_source,), (own_target,) = device.stage(4), device.stage(16)
-    (source,), (target,) = other.stage(4), other.stage(16)
-    call = plan((1, 1, 1), (1, 2, 2))
-    for inputs, output, name in (([source, None], own_target, "input 0"), ([own_source, None], target, "output 0")):
+    """Its address means nothing there; nor may a call copy to and from a closed one."""
+    own, target, closed = device.stage(4, 16, 4)
+    closed.native.close()
+    (other,) = BlockingDevice(library).stage(16)
+    call, submit = plan((1, 1, 1), (1, 2, 2)), device.native.submit_into
+    for number, output, name in ((other, target, "input 0"), (own, other, "output 0")):
         with pytest.raises(ValueError, match=f"{name} was staged on device 0 and the call runs on device 0; stage it"):
-            device.execute_into(call, inputs, output)
-    del inputs, output, own_source, own_target
-    device.assert_idle()
+            device.execute_into(call, [number, None], output)
+    work = call, [own.native, None], [target.native], deadline(60), None, None
+    for tensor, problem in ((closed, "the tensor is closed"), (other, "was staged on device 0")):
+        with pytest.raises(ValueError, match=f"write 0.*{problem}"):
+            device.waiting.call(submit, *work, [(tensor.native, 0, b"grad")])
+        with pytest.raises(ValueError, match=f"read 0.*{problem}"):
+            device.waiting.call(submit, *work, [], [(tensor.native, 0, b"", 4)])
 
 
 def test_join(device: BlockingDevice) -> None:

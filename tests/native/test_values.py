@@ -1,5 +1,7 @@
 """Native code finds values that must not reach a device, at any place and alignment."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -70,29 +72,41 @@ GEOMETRIES = {
     "overlapping": ((5, 6), (3, 3), (2, 1), (1, 1)),
     "four rows": ((6, 4), (4, 2), (1, 2), (2, 1)),
     "many rows": ((8, 3), (6, 2), (1, 1), (3, 0)),
+    "dilated": ((4, 5), (2, 2), (1, 1), (1, 1), (2, 3)),
 }
+BEYOND = [-1, 2**31 - 1]
+"""Positions outside of every plane, as are 2**32 and what follows in 64 bits, and the first after the last cell."""
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("geometry", GEOMETRIES.values(), ids=GEOMETRIES)
 def test_of_all_positions_those_in_the_window_pass(geometry: tuple[tuple[int, int], ...], dtype: type) -> None:
-    pooling = Pooling(*geometry)
-    height, width = pooling.output_size
-    check = aclgrad_native.ArgmaxCheck(native(pooling), np.dtype(dtype).itemsize, 1, 2, MaskEncoding.NONE)
-    inside = np.zeros((height, width, *pooling.input_size), bool)
-    for row, column in np.ndindex(height, width):
-        top, left = (np.array((row, column)) * pooling.stride - pooling.padding).tolist()
-        bottom, right = top + pooling.kernel_size[0], left + pooling.kernel_size[1]
-        inside[row, column, max(top, 0) : bottom, max(left, 0) : right] = True
-    inside = inside.reshape(height * width, -1)
-    legal = np.broadcast_to(inside.argmax(1), (2, height * width)).astype(dtype)
-    for window, position in np.ndindex(inside.shape):
+    size, kernel, stride, padding, *rest = geometry
+    dilation = rest[0] if rest else (1, 1)
+    reach = [step * (count - 1) + 1 for step, count in zip(dilation, kernel, strict=True)]
+    pooled = [(s + 2 * p - r) // t + 1 for s, p, r, t in zip(size, padding, reach, stride, strict=True)]
+    pooling = aclgrad_native.Pooling(size, (pooled[0], pooled[1]), kernel, stride, padding, dilation)
+    inside = np.zeros((*pooled, *size), bool)
+    for row, column, y, x in np.ndindex(*pooled, *kernel):
+        cell = np.array((row, column)) * stride - padding + np.array((y, x)) * dilation
+        if (cell >= 0).all() and (cell < size).all():
+            inside[row, column, *cell] = True
+    inside = inside.reshape(pooled[0] * pooled[1], -1)
+    legal = np.broadcast_to(inside.argmax(1), (2, len(inside))).astype(dtype)
+    encodings = (MaskEncoding.NONE, MaskEncoding.INT32, MaskEncoding.BITS)
+    plain, *others = (
+        aclgrad_native.ArgmaxCheck(pooling, legal.itemsize, 1, 2, encoding)
+        for encoding in (encodings if max(dilation) == 1 else encodings[:1])
+    )
+    outside = [*BEYOND, inside.shape[1], *([2**32, 2**63 - 1] if dtype is np.int64 else [])]
+    for window, position in itertools.product(range(len(inside)), [*range(inside.shape[1]), *outside]):
         given = legal.copy()
         given[1, window] = position
-        if inside[window, position]:
-            assert check.apply(given.tobytes()) is None
-        else:
-            with pytest.raises(InvalidValueError, match=f"has {position} at position {height * width + window},"):
+        if position not in outside and inside[window, position]:
+            assert plain.apply(given.tobytes()) is None
+            continue
+        for check in (plain, *others):
+            with pytest.raises(InvalidValueError, match=f"has {position} at position {len(inside) + window},"):
                 check.apply(given.tobytes())
 
 
@@ -130,46 +144,6 @@ def test_windows_that_reach_beyond_a_plane_of_very_long_rows(
         check.apply(argmax.tobytes())
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.int64])
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        pytest.param(lambda value: value + 2, id="right of the window"),
-        pytest.param(lambda value: value - 2, id="left of the window"),
-        pytest.param(lambda value: value + 30, id="below the window"),
-        pytest.param(lambda value: -1, id="negative"),
-        pytest.param(lambda value: 90, id="one beyond the plane"),
-        pytest.param(lambda value: 2**31 - 1, id="huge"),
-        pytest.param(lambda value: value + 2**32, id="of 64 bits"),
-    ],
-)
-def test_a_position_outside_its_own_window_is_refused(argmax: np.ndarray, dtype: type, wrong) -> None:
-    bad = argmax.astype(dtype)
-    position = wrong(int(bad[1, 3, 2, 1]))
-    if position > np.iinfo(dtype).max:
-        return
-    bad[1, 3, 2, 1] = position
-    place = np.ravel_multi_index((1, 3, 2, 1), bad.shape)
-    for encoding in (MaskEncoding.NONE, MaskEncoding.INT32, MaskEncoding.BITS):
-        with pytest.raises(InvalidValueError, match=f"at position {place}, outside its window"):
-            apply(bad, encoding)
-
-
-def test_each_position_of_a_dilated_window_is_a_cell_or_refused() -> None:
-    """Windows of 2x2 cells that lie 2 rows and 3 columns apart, the first of them with its corner in the padding."""
-    rows, columns = {-1, 1}, {-1, 2}
-    pooling = aclgrad_native.Pooling((4, 5), (1, 1), (2, 2), (1, 1), (1, 1), (2, 3))
-    check = aclgrad_native.ArgmaxCheck(pooling, 8, 1, 1, MaskEncoding.NONE)
-    for position in range(20):
-        data = np.array([position]).tobytes()
-        y, x = divmod(position, 5)
-        if y in rows and x in columns:
-            assert check.apply(data) is None
-            continue
-        with pytest.raises(InvalidValueError, match=f"has {position} at position 0, outside its window"):
-            check.apply(data)
-
-
 @pytest.mark.parametrize("encoding", [MaskEncoding.NONE, MaskEncoding.INT32, MaskEncoding.BITS])
 @pytest.mark.parametrize("kept", [slice(0, -1), slice(0, 0)], ids=["by a byte", "by all"])
 def test_an_argmax_shorter_than_its_shape_is_refused(argmax: np.ndarray, encoding: MaskEncoding, kept: slice) -> None:
@@ -201,17 +175,10 @@ def test_work_is_no_less_than_the_samples(rows: list[tuple[float, ...]], options
     assert 3 * samples <= work <= 3 * samples + 3 * (100 + 2) * 100 + 8 * (samples + 100)
 
 
-NO_SAMPLES = {
-    "no_boxes": [],
-    "no_extent": [(0, 5, 5, 5, 5)],
-    "reversed": [(0, 9, 9, 1, 1)],
-    "reversed_along_one_axis_alone": [(0, 0, 10, 2**21, 0)],
-}
-
-
-@pytest.mark.parametrize("rows", NO_SAMPLES.values(), ids=NO_SAMPLES)
-def test_boxes_without_samples_are_no_work(rows: list[tuple[float, ...]]) -> None:
-    assert roi_align(0).count_work(boxes(*rows)) == 0
+def test_boxes_without_samples_are_no_work() -> None:
+    """No boxes, one without an extent, and reversed ones, also along one axis alone."""
+    for rows in ([], [(0, 5, 5, 5, 5)], [(0, 9, 9, 1, 1)], [(0, 0, 10, 2**21, 0)]):
+        assert roi_align(0).count_work(boxes(*rows)) == 0
 
 
 def test_cells_that_are_only_passed_over_are_work() -> None:
