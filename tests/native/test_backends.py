@@ -34,16 +34,13 @@ def home(toolkit: Path, **more: str) -> dict[str, str]:
     return {"ASCEND_HOME_PATH": str(toolkit), **more}
 
 
-def test_host_is_the_library_beside_the_compiled_module() -> None:
+def test_host_is_the_library_beside_the_compiled_module_and_anything_else_a_path() -> None:
     ((path, required),) = library_files("host", {})
     assert Path(path).name == "libacl_host.so"
     assert Path(path).is_file()
     assert required
-
-
-@pytest.mark.parametrize("path", ["/opt/vendor/libacl.so", "libacl.so", "/nowhere/host"])
-def test_anything_else_is_a_path(path: str) -> None:
-    assert library_files(path, {}) == [(path, True)]
+    for other in ("/opt/vendor/libacl.so", "libacl.so", "/nowhere/host"):
+        assert library_files(other, {}) == [(other, True)]
 
 
 def test_ascend_without_a_toolkit_leaves_the_search_to_the_loader(toolkit: Path) -> None:
@@ -51,22 +48,14 @@ def test_ascend_without_a_toolkit_leaves_the_search_to_the_loader(toolkit: Path)
     assert files == [(name, True) for name in REQUIRED] + [(name, False) for name in OPTIONAL]
 
 
-def test_split_operator_libraries_come_in_order_before_the_whole(toolkit: Path) -> None:
-    folder = toolkit / "lib64"
-    split = touch(folder / "libopapi_cv.so", folder / "libopapi_math.so", folder / "libopapi_nn.so")
-    (whole,) = touch(folder / "libopapi.so")
-    files = library_files("ascend", home(toolkit))
-    assert files[2:6] == [(path, False) for path in [*split, whole]]
-    assert [path for path, _ in files if "/" in path] == [*split, whole]
-
-
-def test_split_operator_libraries_are_found_where_the_loader_looks(toolkit: Path, tmp_path: Path) -> None:
-    """The toolkit's library is preferred if it has the same name."""
-    elsewhere = tmp_path / "elsewhere"
-    math, _, nn = touch(elsewhere / "libopapi_math.so", elsewhere / "libopapi_cv.so", toolkit / "lib64/libopapi_nn.so")
-    (cv,) = touch(toolkit / "lib64/libopapi_cv.so")
-    environment = home(toolkit, LD_LIBRARY_PATH=f"{tmp_path}/none::{elsewhere}")
-    assert library_files("ascend", environment)[2:5] == [(path, False) for path in (cv, math, nn)]
+def test_split_operator_libraries_come_in_order_before_the_whole(toolkit: Path, tmp_path: Path) -> None:
+    """Also those where the loader looks; the toolkit's library is preferred if it has the same name."""
+    folder, elsewhere = toolkit / "lib64", tmp_path / "elsewhere"
+    cv, nn, whole = touch(folder / "libopapi_cv.so", folder / "libopapi_nn.so", folder / "libopapi.so")
+    math, _ = touch(elsewhere / "libopapi_math.so", elsewhere / "libopapi_cv.so")
+    files = library_files("ascend", home(toolkit, LD_LIBRARY_PATH=f"{tmp_path}/none::{elsewhere}"))
+    assert [path for path, _ in files if "/" in path] == [cv, math, nn, whole]
+    assert files[2:6] == [(path, False) for path in (cv, math, nn, whole)]
 
 
 def test_custom_operators_come_first_in_the_order_of_their_variables(toolkit: Path, tmp_path: Path) -> None:
@@ -85,14 +74,14 @@ def test_custom_operators_come_first_in_the_order_of_their_variables(toolkit: Pa
     assert files[6] == ("libopapi.so", False)
 
 
-@pytest.mark.parametrize("config", [None, "", "load_priority=\n", "other=acme\n"], ids=repr)
-def test_vendors_that_no_configuration_names_are_left_out(toolkit: Path, tmp_path: Path, config: str | None) -> None:
+def test_vendors_that_no_configuration_names_are_left_out(toolkit: Path, tmp_path: Path) -> None:
     vendors = tmp_path / "opp/vendors"
     touch(vendors / "acme/op_api/lib/libcust_opapi.so")
-    if config is not None:
-        (vendors / "config.ini").write_text(config)
-    paths = [path for path, _ in library_files("ascend", home(toolkit, ASCEND_OPP_PATH=str(vendors.parent)))]
-    assert not [path for path in paths if "acme" in path]
+    for config in (None, "", "load_priority=\n", "other=acme\n"):
+        if config is not None:
+            (vendors / "config.ini").write_text(config)
+        paths = [path for path, _ in library_files("ascend", home(toolkit, ASCEND_OPP_PATH=str(vendors.parent)))]
+        assert not [path for path in paths if "acme" in path]
 
 
 def test_library_of_another_user_is_not_trusted(toolkit: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,20 +119,17 @@ def test_toolkit_is_the_variables_or_the_newest_of_the_usual_folders(tmp_path: P
     assert toolkit_folder({"ASCEND_HOME_PATH": "/opt/cann"}, (new, old)) == Path("/opt/cann")
 
 
-def write(file: Path, text: bytes) -> None:
-    file.parent.mkdir(parents=True)
-    file.write_bytes(text)
-
-
 def test_versions_are_those_of_the_driver_and_of_each_package(tmp_path: Path) -> None:
-    write(tmp_path / "driver/version.info", b"Version=25.0.rc1\nascendhal_version=7.35.19\n")
-    write(tmp_path / "cann/runtime/version.info", b"timestamp=20250303\nVersion=7.7.0.1.238\n")
-    write(tmp_path / "cann/opp/version.info", b"# \xff\nversion = [8.1.RC1]\n")
-    write(tmp_path / "cann/empty/version.info", b"none\n")
+    environment = {"ASCEND_HOME_PATH": f"{tmp_path}/cann"}
+    assert installed_versions(environment, tmp_path / "driver") == {}
+    for folder, text in {
+        "driver": b"Version=25.0.rc1\nascendhal_version=7.35.19\n",
+        "cann/runtime": b"timestamp=20250303\nVersion=7.7.0.1.238\n",
+        "cann/opp": b"# \xff\nversion = [8.1.RC1]\n",
+        "cann/empty": b"none\n",
+    }.items():
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "version.info").write_bytes(text)
     (tmp_path / "cann/folder/version.info").mkdir(parents=True)
-    found = installed_versions({"ASCEND_HOME_PATH": f"{tmp_path}/cann"}, tmp_path / "driver")
+    found = installed_versions(environment, tmp_path / "driver")
     assert found == {"driver": "25.0.rc1", "opp": "8.1.RC1", "runtime": "7.7.0.1.238"}
-
-
-def test_nothing_is_installed(tmp_path: Path) -> None:
-    assert installed_versions({"ASCEND_HOME_PATH": str(tmp_path)}, tmp_path / "driver") == {}
