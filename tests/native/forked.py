@@ -32,10 +32,10 @@ config: str | None = None
 
 
 class _Steering:
-    """What makes the functions of a steered library fail or hang: see libraries/steered.cpp."""
+    """What makes the functions of a steered library fail or hang, and the system refuse threads: see libraries/."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(ctypes.CDLL(str(STEERED)), name)
+        return getattr(ctypes.CDLL(None if name in ("Refuse", "Refused") else str(STEERED)), name)
 
 
 steer = _Steering()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import sanitizers
+from tests.native.shims import REFUSED_THREADS
 from tools.serving import clean_environment
 from tools.strict import config_text
 
@@ -45,7 +46,7 @@ def in_fork(**host: Any) -> Callable[[Test], Test]:
 class Forks:
     def __init__(self) -> None:
         # A thread of another library would not be there in a fork.
-        environment = clean_environment(PYTHONPATH=str(ROOT), OPENBLAS_NUM_THREADS="1")
+        environment = clean_environment(PYTHONPATH=str(ROOT), OPENBLAS_NUM_THREADS="1", LD_PRELOAD=str(REFUSED_THREADS))
         command = [sys.executable, "-m", "tests.native.forked"]
         self._process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 

@@ -11,6 +11,7 @@ from tests.sanitizers import COMPILER, PLAIN, ROOT
 STEERED = PLAIN / "libsteered.so"
 """What tests/native/steered.cpp is built to, for `open_with`."""
 REFUSED_THREADS = PLAIN / "librefused_threads.so"
+"""Preloaded into the process that forks."""
 
 _KEPT = ROOT / "build" / "shims"
 _START = """

@@ -34,31 +34,28 @@ def test_a_call_that_is_cancelled_before_it_begins() -> None:
     device.native.submit_batch(tickets[2], BATCH * 2, deadline(60)).cancel()
     first.cancel()
     assert len(device.waiting.result(tickets[0])) == 16
+    first.cancel()
     error = device.waiting.end(tickets[1])
     assert (error.code, error.call, error.detail) == (TIMEOUT_CODE, "the call", "its client has gone")
     assert [each.code for each in device.waiting.result(tickets[2])[1]] == [TIMEOUT_CODE] * 2
 
 
+@pytest.mark.parametrize("is_late", [False, True], ids=["cancelled", "late"])
 @in_fork(faults=[hang()])
-def test_a_batch_that_is_cancelled_between_its_calls() -> None:
-    """The calls that have the two streams go on."""
+def test_a_batch_that_nobody_waits_for_begins_no_further_call(is_late: bool) -> None:
+    """If it is cancelled, calls that have the two streams go on. If it is late, so is the first one itself."""
     device = open_device()
     ticket = device.waiting.new_ticket()
-    cancellation = device.native.submit_batch(ticket, BATCH * 6, deadline(60))
-    wait_until_leased(device, 2)
-    cancellation.cancel()
+    cancellation = device.native.submit_batch(ticket, BATCH * 6, deadline(0.2 if is_late else 60))
+    if not is_late:
+        wait_until_leased(device, 2)
+        cancellation.cancel()
     _, errors = device.waiting.result(ticket)
-    assert [error and error.code for error in errors] == [None] * 2 + [TIMEOUT_CODE] * 4
-    device.assert_idle()
-
-
-@in_fork(faults=[hang()])
-def test_a_batch_begins_no_call_after_its_deadline() -> None:
-    """The first is late itself; those that waited for a stream are not begun."""
-    _, errors = open_device().execute_all(BATCH * 6, 0.2)
-    ends = [(error.code, error.call) if isinstance(error, AclError) else error for error in errors]
-    assert ends[0] == (TIMEOUT_CODE, KERNEL_WAIT)
+    ends = [error and (error.code, error.call) for error in errors]
+    assert ends[0] == ((TIMEOUT_CODE, KERNEL_WAIT) if is_late else None)
     assert ends.count((TIMEOUT_CODE, "the batch")) == 4
+    if not is_late:
+        device.assert_idle()
 
 
 @in_fork(faults=[hang()])
@@ -108,11 +105,3 @@ def test_a_deadline_may_be_as_far_as_it_likes(device: BlockingDevice, timeout_s:
     assert tensor.read(0, 4, timeout_s=timeout_s) == b"grad"
     assert pool(device, ONE, (1, 2, 2), timeout_s=timeout_s).sum() == 1
     device.native.check_steps()
-
-
-def test_a_call_that_has_ended_is_cancelled_without_effect(device: BlockingDevice) -> None:
-    ticket = device.waiting.new_ticket()
-    cancellation = device.native.submit(ticket, CALL, CONTENTS, 1e9)
-    assert len(device.waiting.result(ticket)) == 16
-    cancellation.cancel()
-    cancellation.cancel()

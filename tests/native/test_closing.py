@@ -122,24 +122,11 @@ def test_an_abandoned_call_may_be_the_last_to_have_the_device(host_pointers: boo
     assert waiting.completions.drain() == []
 
 
-@in_fork()
-def test_closing_waits_without_the_interpreters_lock() -> None:
-    """The kernel goes on only if another thread of Python does."""
-    device = open_narrow()
-    waiting = device.waiting
-    steer.Hang(LAUNCH, 1, False)
-    ticket = device.submit(CALL, CONTENTS)
-    wait_until(lambda: steer.Hanging(LAUNCH))
-    thread = release_later()
-    del device.native
-    thread.join()
-    assert len(waiting.end(ticket)) == 16
-
-
-def release_later() -> threading.Thread:
-    """Ends what hangs, soon after the caller has gone on."""
+def release_when_hanging(name: bytes) -> threading.Thread:
+    """Ends what hangs, soon after the main thread waits for it without the interpreter's lock."""
 
     def run() -> None:
+        wait_until(lambda: steer.Hanging(name))
         time.sleep(0.1)
         steer.Release()
 
@@ -148,51 +135,46 @@ def release_later() -> threading.Thread:
     return thread
 
 
-@pytest.mark.parametrize("last", ["library", "device"])
+@pytest.mark.parametrize("last", ["kernel", "library", "device"])
 @in_fork()
 def test_the_runtime_ends_without_the_interpreters_lock(last: str) -> None:
     """Also if its device could not be opened: the driver takes its time until another thread of Python ends it."""
-    finalize = b"aclFinalizeReference"
     library = open_library(steered=True)
-    device = BlockingDevice(library) if last == "device" else None
+    device = BlockingDevice(library, stream_limit=1) if last != "library" else None
     if device is None:
         assert outcome(BlockingDevice, library, 1000) == "internal aclrtSetDevice"
-    steer.Hang(finalize, 1, False)
-    thread = threading.Thread(target=lambda: (wait_until(lambda: steer.Hanging(finalize)), release_later().join()))
-    thread.start()
+    function = LAUNCH if last == "kernel" else b"aclFinalizeReference"
+    steer.Hang(function, 1, False)
+    ticket = device.submit(CALL, CONTENTS) if device and last == "kernel" else None
+    thread = release_when_hanging(function)
     del library
     if device is not None:
         del device.native
     thread.join()
-    assert steer.Calls(finalize) == 1
+    assert steer.Calls(b"aclFinalizeReference") == 1
+    if device and ticket is not None:
+        assert len(device.waiting.end(ticket)) == 16
 
 
 @pytest.mark.parametrize("forget", ["nothing", "device", "waiting", "all"])
+@pytest.mark.parametrize("timeout_s", [60, 0.1], ids=["work", "late"])
 @in_fork(faults=[hang()])
-def test_the_interpreter_ends_while_there_is_work(forget: str) -> None:
+def test_the_interpreter_ends_while_there_is_work(forget: str, timeout_s: float) -> None:
+    """Or while late kernels run."""
     LEFT.update(device=open_narrow())
-    LEFT.update(waiting=LEFT["device"].waiting, kept=LEFT["device"].stage(100))
+    LEFT.update(waiting=LEFT["device"].waiting, kept=LEFT["device"].stage(4), target=LEFT["device"].stage(16))
     device, waiting = LEFT["device"], LEFT["waiting"]
     for _ in range(3):
-        device.submit(CALL, CONTENTS)
+        device.submit(CALL, CONTENTS, timeout_s)
         device.native.write(waiting.new_ticket(), [(LEFT["kept"][0].native, 0, b"x")], deadline(60))
         device.native.stage(waiting.new_ticket(), waiting.new_ticket(), [(10, False)], deadline(60))
+    submit_into(device, LEFT["kept"][0], LEFT["target"][0], timeout_s)
     if forget == "waiting":
         device.waiting = None
     elif forget == "all":
         LEFT.clear()
     else:
         LEFT.pop(forget, None)
-    sys.exit()
-
-
-@in_fork(faults=[hang()])
-def test_the_interpreter_ends_while_a_late_kernel_runs() -> None:
-    LEFT.update(device=open_narrow())
-    device = LEFT["device"]
-    device.submit(CALL, CONTENTS, 0.1)
-    LEFT.update(source=device.stage(4)[0], target=device.stage(16)[0])
-    submit_into(device, LEFT["source"], LEFT["target"], 0.1)
     sys.exit()
 
 

@@ -24,9 +24,8 @@ def elsewhere(left: int) -> int:
     return STREAM_LIMITS[PRODUCT] - DEFAULT_STREAMS - left
 
 
-@pytest.mark.parametrize("host_pointers", [True, False], ids=["host_pointers", "copies"])
-@in_fork(threads=2, product=PRODUCT, streams_elsewhere=elsewhere(6))
-def test_every_call_is_answered(host_pointers: bool) -> None:
+@in_fork(host_pointers=False, threads=2, product=PRODUCT, streams_elsewhere=elsewhere(6))
+def test_every_call_is_answered() -> None:
     """Copies have streams of their own, of which one is left to them, whatever the calls have taken."""
     device = open_device(stream_limit=16)
     plans = plan((1, 1, 1), (1, 2, 2)), plan((1, 2, 2), (1, 2, 2))

@@ -54,45 +54,44 @@ def test_memory_of_a_call_is_given_back_and_used_again(device: BlockingDevice) -
     assert second.hit_count - first.hit_count == first.allocation_count
 
 
-def test_a_trim_and_the_end_of_a_device_give_everything_back(quiet_library: aclgrad_native.AclLibrary) -> None:
+@pytest.mark.parametrize("pass_through", [True, False])
+def test_the_pool_counts_what_the_device_charges(quiet_library: aclgrad_native.AclLibrary, pass_through: bool) -> None:
+    """And gives it back: a trim what is not used, the end of a device everything."""
     other = BlockingDevice(quiet_library)
     before = other.state().free_bytes
-    device = BlockingDevice(quiet_library, pool_limit_bytes=None)
-    pool(device, GRAD, (1, 512, 512))
-    held = device.state().pool.reserved_bytes
-    assert other.state().free_bytes <= before - held  # the device may round up
+    device = BlockingDevice(quiet_library, pool_limit_bytes=None, pool_pass_through=pass_through)
+    tensors = device.stage(1, 1000, 3 << 20)
+    assert before - other.state().free_bytes == device.state().pool.reserved_bytes > 3 << 20
+    for tensor in tensors:
+        tensor.native.close()
+    device.assert_idle()
     device.trim()
-    assert device.state().pool.reserved_bytes == 0
-    assert other.state().free_bytes == before
+    assert (device.state().pool.reserved_bytes, other.state().free_bytes) == (0, before)
     pool(device, GRAD, (1, 512, 512))
-    assert other.state().free_bytes < before
-    del device
+    assert pass_through or other.state().free_bytes < before
+    del tensor, tensors, device
     assert other.state().free_bytes == before
 
 
-def test_allocation_over_the_limit_is_told_with_both_sizes(library: aclgrad_native.AclLibrary) -> None:
-    device = BlockingDevice(library, pool_limit_bytes=4 * MEBIBYTE, stream_limit=1)
+@pytest.mark.parametrize(("limit", "shape"), [(4, (1, 2048, 2048)), (5, (1, 1024, 1023))])
+def test_a_call_that_does_not_fit_is_out_of_memory(
+    library: aclgrad_native.AclLibrary, limit: int, shape: tuple[int, ...]
+) -> None:
+    """One tensor is larger than the pool, or several are together."""
+    device = BlockingDevice(library, pool_limit_bytes=limit * MEBIBYTE, stream_limit=1)
     with pytest.raises(OutOfMemoryError) as caught:
-        pool(device, GRAD, (1, 2048, 2048))
-    error = caught.value
+        pool(device, GRAD, shape)
+    error, statistics = caught.value, device.state().pool
     assert isinstance(error, AclError)
-    assert error.code == 207001
-    assert (error.size_bytes, error.limit_bytes) == (2048 * 2048 * 4, 4 * MEBIBYTE)
+    assert (error.code, error.limit_bytes) == (207001, limit * MEBIBYTE)
+    if error.size_bytes <= error.limit_bytes:
+        assert error.allocated_bytes > 0
+    assert error.size_bytes == 4 * np.prod(shape)
     assert str(error.size_bytes) in str(error)
     assert str(error.limit_bytes) in str(error)
-    statistics = device.state().pool
     assert (statistics.allocated_bytes, statistics.out_of_memory_count) == (0, 1)
-    assert statistics.limit_bytes == 4 * MEBIBYTE
+    assert statistics.limit_bytes == limit * MEBIBYTE
     assert pool(device, GRAD, (1, 4, 4)).sum() == 4
-
-
-def test_tensors_that_do_not_fit_together_are_out_of_memory(library: aclgrad_native.AclLibrary) -> None:
-    device = BlockingDevice(library, pool_limit_bytes=5 * MEBIBYTE, stream_limit=1)
-    with pytest.raises(OutOfMemoryError) as caught:
-        pool(device, GRAD, (1, 1024, 1023))
-    assert caught.value.size_bytes <= 5 * MEBIBYTE
-    assert caught.value.allocated_bytes > 0
-    assert device.state().pool.allocated_bytes == 0
 
 
 def test_cache_makes_room_for_tensors_of_another_size(library: aclgrad_native.AclLibrary) -> None:
@@ -176,18 +175,6 @@ def test_what_abandoned_work_held_serves_the_next_call() -> None:
     shape, pooled = (1, 1, 5 << 18), (1, 1, 2 << 18)
     assert outcome(device.execute, plan((1, 1, 1), shape), CONTENTS, 0.1) == f"timeout {KERNEL_WAIT}"
     assert len(device.execute(plan(pooled, shape), [bytes(2 << 20), None])) == 5 << 20
-
-
-@pytest.mark.parametrize("pass_through", [True, False])
-def test_the_pool_counts_what_the_device_charges(quiet_library: aclgrad_native.AclLibrary, pass_through: bool) -> None:
-    device = BlockingDevice(quiet_library, pool_pass_through=pass_through)
-    before = device.state().free_bytes
-    tensors = device.stage(1, 1000, 3 << 20)
-    state = device.state()
-    assert before - state.free_bytes == state.pool.reserved_bytes
-    for tensor in tensors:
-        tensor.native.close()
-    device.assert_idle()
 
 
 CROWDED = {"set": (800 * MEBIBYTE, 800, [40, 60]), "default": (None, 900, [40])}

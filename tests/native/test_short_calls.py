@@ -1,7 +1,6 @@
 """Calls that take less time than waking a thread run on the thread that makes them."""
 
 import time
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from aclgrad_native import AclError, CallPlan, InvalidValueError, MaskEncoding
 from tools.calling import wait_until
 
 from .blocking import BlockingDevice
-from .forked import CALL, CONTENTS, LAUNCH, hang, open_device, steer
+from .forked import CALL, CONTENTS, LAUNCH, open_device, steer
 from .forks import in_fork
 from .pooling import plan
 from .test_checked_calls import GRAD, INDICES, POOLING, VALUES, gradient, max_pool, spoiled, unpool, unpooled
@@ -49,13 +48,6 @@ def test_a_large_call_is_not_short(device: BlockingDevice) -> None:
     call = plan(shape, shape)
     device.execute(call, [np.ones(shape, np.float32).tobytes(), None])
     assert not call.is_short
-
-
-@pytest.mark.parametrize(("faults", "is_short"), [([], True), ([hang(at=1000, duration_ms=1)], False)])
-@in_fork()
-def test_no_call_is_short_where_faults_are_to_come(faults: list[dict[str, Any]], is_short: bool) -> None:
-    open_device(stream_limit=1).execute(CALL, CONTENTS)
-    assert CALL.is_short == is_short
 
 
 def test_values_are_checked_first(device: BlockingDevice) -> None:

@@ -1,7 +1,5 @@
 """Tensors that come to a device and go from it piece by piece."""
 
-import random
-
 import pytest
 
 import aclgrad_native
@@ -10,18 +8,6 @@ from .blocking import BlockingDevice, deadline
 from .pooling import plan
 
 MEBIBYTE = 2**20
-PIECES = [1, 7, 4096, MEBIBYTE, 4 * MEBIBYTE - 1, 4 * MEBIBYTE, 9 * MEBIBYTE + 3]
-
-
-def pieces(size: int, piece: int | None) -> list[tuple[int, int]]:
-    """Cuts a size into ranges of one length, or of all kinds."""
-    drawn = random.Random(size)
-    ranges, offset = [], 0
-    while offset < size:
-        count = min(size - offset, piece or drawn.choice(PIECES))
-        ranges.append((offset, offset + count))
-        offset += count
-    return ranges
 
 
 @pytest.mark.parametrize("sizes", [[65 * MEBIBYTE], [1, 65 * MEBIBYTE]])

@@ -67,57 +67,24 @@ STEPS: dict[str, tuple[str, str, int]] = {
     "memory": ("state", "aclrtGetMemInfo", 1),
 }
 """The work, the function that it hangs in, and in which of its calls of the function."""
-SLOW = ("copy_in", "block", "launch")
-"""Those that are tried on devices that wait longer for a step than these take."""
 NO_RESULT = {"block_of_a_tensor", "free", "memory"}
 """Work whose end has nothing that the device computed or copied."""
-HANG_TIMEOUT_S = 1
+HANG_TIMEOUT_MS = 1000
 
 LOSS = "device_lost the device"
 FAST = ("launch", "copy_in", "memory")
 
 
-class Begun:
-    """Work whose step hangs, on a device that waits so long for it."""
-
-    def __init__(self, name: str, hang_timeout_s: int) -> None:
-        work, function, number = STEPS[name]
-        self.device = BlockingDevice(
-            open_library(steered=True), pool_pass_through=True, hang_timeout_ms=1000 * hang_timeout_s
-        )
-        (self._tensor,) = self.device.stage(5 << 20)
-        self.ticket = self.device.waiting.new_ticket()
-        self.start = time.monotonic()
-        steered = function.encode()
-        before = steer.Hanging(steered)
-        steer.Hang(steered, number, False)
-        WORK[work](self.device, self._tensor, self.ticket)
-        wait_until(lambda: steer.Hanging(steered) > before)
-
-    def loss(self) -> Any:
-        return outcome(self.device.native.check_steps)
-
-    def end(self, ticket: int) -> set[str]:
-        end = self.device.waiting.end(ticket)
-        errors = end[1] if isinstance(end, tuple) and len(end) == 2 else [end]
-        return {getattr(each, "fault", "good") for each in errors}
-
-
-def begin_and_find(name: str) -> Begun:
-    """Returns work whose device was found lost."""
-    begun = Begun(name, HANG_TIMEOUT_S)
-    while not begun.loss():
+def wait_for_loss(look: Callable[[], Any]) -> None:
+    while not (error := outcome(look)):
         time.sleep(0.01)
-    assert time.monotonic() - begun.start >= HANG_TIMEOUT_S
-    assert begun.loss() == LOSS
-    assert begun.end(begun.device.submit(CALL, CONTENTS, FAR)) == {"device_lost"}
-    return begun
+    assert error == LOSS
 
 
-def assert_lost(begun: Begun, name: str) -> None:
-    """What ends after the loss is no result."""
-    assert begun.end(begun.ticket) == {"good" if name in NO_RESULT else "device_lost"}
-    assert begun.loss() == LOSS
+def fault_of_end(device: BlockingDevice, ticket: int) -> set[str]:
+    end = device.waiting.end(ticket)
+    errors = end[1] if isinstance(end, tuple) and len(end) == 2 else [end]
+    return {getattr(each, "fault", "good") for each in errors}
 
 
 # One device in each process: the hang of a function is not to meet another device's call of it.
@@ -125,29 +92,27 @@ def assert_lost(begun: Begun, name: str) -> None:
 @in_fork(host_pointers=False, faults=[hang(duration_ms=1500)])
 def test_a_step_that_hangs_loses_the_device(name: str) -> None:
     """After the hang timeout, however far the call's deadline is."""
-    begun = begin_and_find(name)
+    work, function, number = STEPS[name]
+    library = open_library(steered=True)
+    device = BlockingDevice(library, pool_pass_through=True, hang_timeout_ms=HANG_TIMEOUT_MS)
+    (tensor,) = device.stage(5 << 20)
+    ticket, start = device.waiting.new_ticket(), time.monotonic()
+    steer.Hang(function.encode(), number, False)
+    WORK[work](device, tensor, ticket)
+    wait_until(lambda: steer.Hanging(function.encode()))
+    wait_for_loss(device.native.check_steps)
+    assert time.monotonic() - start >= HANG_TIMEOUT_MS / 1000
+    assert fault_of_end(device, device.submit(CALL, CONTENTS, FAR)) == {"device_lost"}
     steer.Release()
-    assert_lost(begun, name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SLOW)
-@in_fork(host_pointers=False, faults=[hang(duration_ms=1500)])
-def test_a_slow_step_of_a_patient_device_is_no_loss(name: str) -> None:
-    lost = begin_and_find("query")
-    patient = Begun(name, 3600)
-    steer.Release()
-    assert_lost(lost, "query")
-    assert patient.end(patient.ticket) == {"good"}
-    assert patient.loss() is None
+    # What ends after the loss is no result.
+    assert fault_of_end(device, ticket) == {"good" if name in NO_RESULT else "device_lost"}
+    assert outcome(device.native.check_steps) == LOSS
 
 
 @in_fork(faults=[{"kind": "hang", "at": 1}])
 def test_a_kernel_that_does_not_end_loses_the_device() -> None:
     device = open_device(hang_timeout_ms=300)
     assert outcome(device.execute, CALL, CONTENTS, 0.1) == f"timeout {KERNEL_WAIT}"
-    while not (error := outcome(device.release_finished)):
-        time.sleep(0.01)
-    assert error == LOSS
+    wait_for_loss(device.release_finished)
     assert outcome(device.native.check_steps) == LOSS
     os._exit(0)

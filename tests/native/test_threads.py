@@ -1,26 +1,21 @@
 """The threads of a device: their contexts, calls that begin together or are planned alone, and threads refused."""
 
 import ctypes
-import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from aclgrad import reference
 from aclgrad_native import AclError, Meeting
 from tools.calling import wait_until
-from tools.serving import clean_environment
 
-from . import shims
 from .blocking import BlockingDevice, deadline
 from .forked import CALL, CONTENTS, open_device, open_library, steer
-from .forks import ROOT, in_fork
+from .forks import in_fork
 from .pooling import SYMBOL, plan, pool
 
-pytestmark = [pytest.mark.once, pytest.mark.usefixtures("built")]
+pytestmark = pytest.mark.once
 
 SET = b"aclrtSetCurrentContext"
 PHASE_1 = f"{SYMBOL}GetWorkspaceSize".encode()
@@ -35,7 +30,8 @@ def assert_right(device: BlockingDevice) -> None:
 @in_fork(devices=2)
 def test_a_thread_of_ours_sets_its_context_once(host_pointers: bool) -> None:
     """Those of calls, of stagings and of copies; `programs/stress_device.cpp` has devices that take turns."""
-    device = BlockingDevice(open_library(steered=True), stream_limit=1, copy_threads=1)
+    library = open_library(steered=True)
+    device = BlockingDevice(library, stream_limit=1, copy_threads=1)
     steer.Calls(SET)
     for _ in range(20):
         assert_right(device)
@@ -47,18 +43,13 @@ def test_a_thread_of_ours_sets_its_context_once(host_pointers: bool) -> None:
         assert tensor.read(0, 1000) == bytes(range(250)) * 4
     device.release_finished()
     assert steer.Calls(SET) == 1
-
-
-@in_fork(devices=2)
-def test_a_device_that_is_opened_again_is_set_again() -> None:
-    library = open_library(steered=True)
-    for _ in range(3):
-        device = BlockingDevice(library, stream_limit=1)
-        steer.Calls(SET)
+    del tensors, tensor, device
+    # A device that is opened again is set again.
+    device = BlockingDevice(library, stream_limit=1)
+    steer.Calls(SET)
+    for _ in range(2):
         assert_right(device)
-        assert_right(device)
-        assert steer.Calls(SET) == 1
-        del device
+    assert steer.Calls(SET) == 1
 
 
 @in_fork(devices=2)
@@ -113,43 +104,21 @@ def test_phase_1_waits_for_another_if_it_is_not_safe() -> None:
     assert steer.Calls(PHASE_1) == 1
 
 
-LARGE_CALLS = """
-import ctypes, os, sys
-import numpy as np
-import aclgrad_native
-from aclgrad import reference
-from tests.native.blocking import BlockingDevice
-from tests.native.pooling import plan
-shim = ctypes.CDLL(os.environ["LD_PRELOAD"])
-library = aclgrad_native.open("host", sys.argv[1])
-if sys.argv[2] == "workers":
-    # One of three is there.
-    shim.Refuse(1, 1)
-device = BlockingDevice(library, stream_limit=3)
-if sys.argv[2] == "streams":
-    shim.Refuse(0, 1000)
-grads = [np.random.default_rng(seed).standard_normal((8, 16, 16), np.float32) for seed in range(6)]
-shape = (8, 256, 256)
-tickets = [device.submit(plan(grad.shape, shape), [grad.tobytes(), None]) for grad in grads]
-for ticket, grad in zip(tickets, grads):
-    found = np.frombuffer(device.waiting.result(ticket), np.float32).reshape(shape)
-    np.testing.assert_allclose(found, reference.adaptive_avg_pool2d_backward(grad, shape), rtol=1e-5, atol=1e-6)
-device.native.check_steps()
-print(shim.Refused() > 0)
-"""
-
-
 @pytest.mark.parametrize("refused", ["workers", "streams"])
-def test_large_calls_are_answered_where_the_system_refuses_threads(tmp_path: Path, refused: str) -> None:
-    """In an interpreter of its own, because the library that refuses stands before the C library."""
-    config = tmp_path / "acl.json"
-    config.write_text(json.dumps({"host": {"threads": 4}}))
-    finished = subprocess.run(
-        [sys.executable, "-c", LARGE_CALLS, str(config), refused],
-        env=clean_environment(PYTHONPATH=str(ROOT), LD_PRELOAD=str(shims.REFUSED_THREADS)),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (finished.returncode, finished.stdout) == (0, "True\n"), finished.stderr
+@in_fork(threads=4)
+def test_large_calls_are_answered_where_the_system_refuses_threads(refused: str) -> None:
+    library = open_library()
+    if refused == "workers":
+        # One of three is there.
+        steer.Refuse(1, 1)
+    device = BlockingDevice(library, stream_limit=3)
+    if refused == "streams":
+        steer.Refuse(0, 1000)
+    grads = [np.random.default_rng(seed).standard_normal((8, 16, 16), np.float32) for seed in range(6)]
+    shape = (8, 256, 256)
+    tickets = [device.submit(plan(grad.shape, shape), [grad.tobytes(), None]) for grad in grads]
+    for ticket, grad in zip(tickets, grads, strict=True):
+        found = np.frombuffer(device.waiting.result(ticket), np.float32).reshape(shape)
+        np.testing.assert_allclose(found, reference.adaptive_avg_pool2d_backward(grad, shape), rtol=1e-5, atol=1e-6)
+    device.native.check_steps()
+    assert steer.Refused() > 0

@@ -31,7 +31,7 @@ def test_each_kernel_is_waited_for_once() -> None:
     assert (steer.Late(WAIT), device.state().abandoned_count) == (1, 0)
 
 
-@in_fork(faults=[hang(4, 1000)])
+@in_fork(faults=[hang(4, 600)])
 def test_a_late_batch_waits_no_longer_for_what_is_not_done() -> None:
     """The first wait takes all the time there is; the other kernels are only asked whether they are done."""
     _, errors = open_device(steered=True, stream_limit=4).execute_all([(CALL, CONTENTS, b"")] * 4, 0.3)
