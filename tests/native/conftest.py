@@ -2,20 +2,37 @@
 
 import gc
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import aclgrad_native
 from tests import sanitizers
 from tests.native.blocking import BlockingDevice
-from tools.strict import strict_backend
+from tools.strict import config_text, strict_backend
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Repeats the tests of a module that has LIBRARIES on a library with each of these settings."""
+    libraries = getattr(metafunc.module, "LIBRARIES", {})
+    if "library" in metafunc.fixturenames and libraries:
+        metafunc.parametrize("library", libraries.values(), ids=libraries, indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module")
-def library() -> Iterator[aclgrad_native.AclLibrary]:
-    yield aclgrad_native.open(strict_backend(None))
+def library(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[aclgrad_native.AclLibrary]:
+    """The host library; if it is strict, it has nothing to report at its end."""
+    folder, config = tmp_path_factory.mktemp("library"), None
+    report = folder / "strict.txt"
+    if settings := getattr(request, "param", {}):
+        config = str(folder / "acl.json")
+        Path(config).write_text(config_text(strict_report=report, **settings))
+    yield aclgrad_native.open(strict_backend(config), config)
     # Other tests of this process initialise the runtime again: nothing of this one may be left then.
     gc.collect()
+    assert not report.exists() or report.read_text() == ""
 
 
 @pytest.fixture

@@ -45,16 +45,12 @@ def test_a_warm_call_waits_once_and_copies_without_blocking() -> None:
         reply = device.execute(two_inputs.unpool(), contents)
     assert (two_inputs.gradient(reply, two_inputs.INDICES.shape) == two_inputs.unpooled()).all()
     assert (count(), steer.Misalignment()) == ((1, 0, 3, 0), 0)
-    device.assert_idle()
-
-
-@in_fork(host_pointers=False, strict=True)
-def test_calls_of_a_batch_wait_once_each() -> None:
-    device = open_device(steered=True)
+    # As does each call of a batch.
     for _ in range(2):
         count()
         reply, errors = device.execute_all([(CALL, CONTENTS, b"")] * 4)
     assert (errors, len(reply), count()) == ([None] * 4, 64, (4, 0, 8, 0))
+    device.assert_idle()
 
 
 @pytest.mark.parametrize(

@@ -76,11 +76,17 @@ def test_the_affinity_mask_is_obeyed(tell: Tell) -> None:
     assert tell({}, "taskset", "--cpu-list", str(min(os.sched_getaffinity(0))))[0] == 1
 
 
-@pytest.mark.parametrize("files", [*memory_trees.UNLIMITED.values(), {}], ids=[*memory_trees.UNLIMITED, "nothing"])
-def test_without_a_limit_devices_have_three_quarters_of_the_machine(tell: Tell, files: dict[str, str]) -> None:
-    assert tell(files)[1] == memory_trees.MACHINE_BYTES // 4 * 3
+QUARTERS, HALF = memory_trees.MACHINE_BYTES // 4 * 3, memory_trees.LIMIT_BYTES // 2
 
 
-@pytest.mark.parametrize("files", memory_trees.LIMITED.values(), ids=memory_trees.LIMITED)
-def test_devices_have_half_of_the_smallest_limit(tell: Tell, files: dict[str, str]) -> None:
-    assert tell(files)[1] == memory_trees.LIMIT_BYTES // 2
+@pytest.mark.parametrize(
+    ("files", "memory_bytes"),
+    [
+        *((files, QUARTERS) for files in (*memory_trees.UNLIMITED.values(), {})),
+        *((files, HALF) for files in memory_trees.LIMITED.values()),
+    ],
+)
+def test_devices_have_half_of_the_smallest_limit_or_three_quarters_of_the_machine(
+    tell: Tell, files: dict[str, str], memory_bytes: int
+) -> None:
+    assert tell(files)[1] == memory_bytes

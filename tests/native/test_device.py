@@ -26,23 +26,11 @@ def truth(grad_output: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return reference.adaptive_avg_pool2d_backward(grad_output, shape)
 
 
-@pytest.mark.parametrize("prefix", [b"", b"prefix\x00\xff", bytes(1000)], ids=len)
-def test_gradient_is_written_behind_the_prefix(device: BlockingDevice, prefix: bytes) -> None:
-    np.testing.assert_allclose(pool(device, GRAD, SHAPE, prefix), truth(GRAD, SHAPE), rtol=1e-6)
-
-
-@pytest.mark.parametrize("offset", range(1, 5))
-def test_input_may_start_at_any_byte(device: BlockingDevice, offset: int) -> None:
-    data = memoryview(bytearray(offset) + DATA)[offset:]
-    gradient = pool(device, GRAD, SHAPE, contents=[data, None])
-    np.testing.assert_array_equal(gradient, pool(device, GRAD, SHAPE))
-
-
-def test_device_tells_what_it_is(device: BlockingDevice) -> None:
-    assert device.native.index == 0
-    assert device.native.soc_name.startswith("Ascend910B")
-    assert device.native.pool_limit_bytes == 64 << 20
-    assert device.native.is_deterministic is False
+def test_gradient_is_written_behind_the_prefix(device: BlockingDevice) -> None:
+    """An input may start at any byte."""
+    data = memoryview(b"x" + DATA)[1:]
+    gradient = pool(device, GRAD, SHAPE, b"prefix\x00\xff", contents=[data, None])
+    np.testing.assert_allclose(gradient, truth(GRAD, SHAPE), rtol=1e-6)
     state = device.state()
     assert 0 < state.free_bytes <= state.total_bytes
 

@@ -2,15 +2,12 @@
 
 import ctypes
 import gc
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import aclgrad_native
 from aclgrad_native import AclError, CallPlan, OutOfMemoryError, WorkspaceError
-from tools.strict import config_text, strict_library
 
 from .blocking import BlockingDevice
 from .forked import CONTENTS, KERNEL_WAIT, hang, open_device, outcome, steer
@@ -25,12 +22,7 @@ GRAD = np.ones((1, 2, 2), np.float32)
 MEBIBYTE = 1 << 20
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[aclgrad_native.AclLibrary]:
-    config: Path = tmp_path_factory.mktemp("config") / "acl.json"
-    config.write_text(config_text(host_pointers=False, strict=True))
-    yield aclgrad_native.open(strict_library(), str(config))
-    gc.collect()
+LIBRARIES = {"copies": {"host_pointers": False, "strict": True}}
 
 
 @pytest.fixture

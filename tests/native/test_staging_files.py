@@ -1,6 +1,5 @@
 """Staged tensors and files, on devices of both kinds; refused calls, and late failures."""
 
-import gc
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import aclgrad_native
-from tools.strict import config_text, strict_backend, strict_library
 
 from .blocking import BlockingDevice, BlockingTensor
 from .forked import KERNEL_WAIT, open_device, outcome
 from .forks import in_fork
 from .pooling import plan
 
+LIBRARIES = {"host_pointers": {}, "copies": {"host_pointers": False, "strict": True}}
 HALF = 2**20
 PIECE = 4 * HALF
 
@@ -38,23 +37,6 @@ def bytes_of(file: int) -> bytes:
     with open(file, "rb", closefd=False) as whole:
         whole.seek(0)
         return whole.read()
-
-
-@pytest.fixture(scope="module", params=["host_pointers", "copies"])
-def library(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[aclgrad_native.AclLibrary]:
-    """The device that copies is strict, and has nothing to report at its end."""
-    if request.param == "host_pointers":
-        yield aclgrad_native.open(strict_backend(None))
-        gc.collect()
-        return
-    folder = tmp_path_factory.mktemp("copies")
-    config, report = folder / "acl.json", folder / "strict.txt"
-    config.write_text(config_text(host_pointers=False, strict=True, strict_report=report))
-    yield aclgrad_native.open(strict_library(), str(config))
-    gc.collect()
-    assert not report.exists() or report.read_text() == ""
 
 
 @pytest.fixture

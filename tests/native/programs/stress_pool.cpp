@@ -1,5 +1,5 @@
 // Many threads share one memory pool. No two of them ever hold the same byte, and the pool's statistics stay exact. One
-// thread compares every step with a model.
+// thread alone compares them after every step.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -17,12 +17,9 @@ namespace {
 using aclgrad::MemoryPool;
 using aclgrad::PoolBlock;
 
-constexpr int kThreads = 8;
-constexpr int kStepsPerThread = 400;
-constexpr std::size_t kMostHeld = 6;
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;
-// Less than all threads may request together, so that the pool also has to trim and to refuse.
-constexpr std::size_t kLimitBytes = 24 * kMebibyte;
+// Less than callers may request together, so that the pool also has to trim and to refuse.
+constexpr std::size_t kLimitBytes = 96 * kMebibyte;
 
 struct Mode {
   const char* name;
@@ -31,157 +28,139 @@ struct Mode {
 
 const Mode kModes[] = {
     {"pool", {kLimitBytes}},
-    {"pool that keeps little", {kLimitBytes, 4 * kMebibyte}},
+    {"pool that keeps little", {kLimitBytes, 32 * kMebibyte}},
+    {"pool that keeps nothing", {kLimitBytes, 0}},
     {"pass-through", {kLimitBytes, SIZE_MAX, true}},
 };
 
-struct Counts {
-  std::atomic<uint64_t> allocations{0};
-  std::atomic<uint64_t> refusals{0};
-};
-
-struct Held {
-  PoolBlock block;
-  int pattern;
-};
-
+// Of all kinds, and around those at which the pool takes other segments.
 std::size_t DrawSize(std::mt19937& random) {
-  switch (random() % 8) {
-    case 0:
-      return random() % (2 * kMebibyte) + 1;
-    case 1:
-    case 2:
-      return random() % (64 << 10) + 1;
-    default:
-      return random() % 4096 + 1;
-  }
+  constexpr std::size_t kMost[] = {4096, 64 << 10, 2 * kMebibyte, 24 * kMebibyte};
+  constexpr std::size_t kEdges[] = {480, kMebibyte - 32, 10 * kMebibyte - 32, kLimitBytes};
+  const auto kind = random() % 5;
+  return kind == 4 ? kEdges[random() % std::size(kEdges)] + random() % 2 : random() % kMost[kind] + 1;
 }
 
-void Fill(const Held& held) { std::memset(held.block.address(), held.pattern, held.block.capacity()); }
+// What one thread holds, and what it expects of the statistics.
+class Caller {
+ public:
+  Caller(MemoryPool& pool, uint32_t number) : pool_(pool), number_(number), random_(number) {}
 
-void Check(const Held& held) {
-  const auto* bytes = static_cast<const unsigned char*>(held.block.address());
-  // All bytes are correct if the first is, and each equals the one before.
-  const bool whole = bytes[0] == held.pattern && std::memcmp(bytes, bytes + 1, held.block.capacity() - 1) == 0;
-  Expect(whole, "somebody else wrote into a block of " + std::to_string(held.block.capacity()) + " bytes");
-}
-
-void Work(MemoryPool& pool, Counts& counts, int thread, int steps) {
-  std::mt19937 random(static_cast<uint32_t>(thread));
-  std::vector<Held> blocks;
-  for (int step = 0; step < steps; ++step) {
-    const auto choice = random() % 16;
-    if (choice == 1) pool.Trim();
-    if (choice < 9 && blocks.size() < kMostHeld) {
-      ++counts.allocations;
-      try {
-        blocks.push_back({pool.Allocate(DrawSize(random)), (thread * 31 + step) & 0xFF});
-        Fill(blocks.back());
-      } catch (const aclgrad::OutOfMemory&) {
-        ++counts.refusals;
-      }
-    } else if (!blocks.empty()) {
-      std::swap(blocks[random() % blocks.size()], blocks.back());
-      Check(blocks.back());
-      blocks.pop_back();
+  void Step() {
+    const auto choice = random_() % 16;
+    if (choice == 0) pool_.Trim();
+    if (choice < 9) {
+      Allocate(DrawSize(random_));
+    } else if (!held_.empty()) {
+      std::swap(held_[random_() % held_.size()], held_.back());
+      Release();
     }
   }
-  for (const Held& held : blocks) Check(held);
+
+  void ReleaseAll() {
+    while (!held_.empty()) Release();
+  }
+
+  // If it is the only caller.
+  void Compare() const {
+    const aclgrad::PoolStatistics found = pool_.Statistics();
+    ExpectEqual("allocated bytes", found.allocated_bytes, allocated_bytes_);
+    ExpectEqual("allocations", found.allocation_count, allocations_);
+    ExpectEqual("refused allocations", found.out_of_memory_count, refusals_);
+    Expect(found.allocated_bytes <= found.reserved_bytes && found.reserved_bytes <= kLimitBytes, "reserved bytes");
+    Expect(found.peak_allocated_bytes >= found.allocated_bytes, "the peak of allocated bytes");
+    Expect(found.peak_reserved_bytes >= found.reserved_bytes, "the peak of reserved bytes");
+    Expect(found.largest_free_bytes <= found.reserved_bytes - found.allocated_bytes, "the largest free bytes");
+  }
+
+  [[nodiscard]] uint64_t allocations() const { return allocations_; }
+  [[nodiscard]] uint64_t refusals() const { return refusals_; }
+
+ private:
+  struct Held {
+    PoolBlock block;
+    unsigned char pattern;
+    std::size_t filled;  // so that large blocks cost little
+  };
+
+  void Allocate(std::size_t size) {
+    ++allocations_;
+    try {
+      PoolBlock block = pool_.Allocate(size);
+      const auto begin = reinterpret_cast<uintptr_t>(block.address());
+      Expect(block.capacity() >= size && begin % 64 == 0, "a block is too small or begins anywhere");
+      for (const Held& other : held_) {
+        const auto there = reinterpret_cast<uintptr_t>(other.block.address());
+        Expect(begin + block.capacity() <= there || there + other.block.capacity() <= begin, "two blocks overlap");
+      }
+      allocated_bytes_ += block.capacity();
+      const auto pattern = static_cast<unsigned char>(number_ * 31 + allocations_);
+      const std::size_t filled = block.capacity() <= kMebibyte ? block.capacity() : 4096;
+      std::memset(block.address(), pattern, filled);
+      held_.push_back({std::move(block), pattern, filled});
+    } catch (const aclgrad::OutOfMemory& error) {
+      ++refusals_;
+      ExpectEqual("the size of a refusal", error.size_bytes(), size);
+      ExpectEqual("the limit of a refusal", error.limit_bytes(), kLimitBytes);
+    }
+  }
+
+  void Release() {
+    const Held& held = held_.back();
+    const auto* bytes = static_cast<const unsigned char*>(held.block.address());
+    // All bytes are correct if the first is, and each equals the one before.
+    const bool whole = bytes[0] == held.pattern && std::memcmp(bytes, bytes + 1, held.filled - 1) == 0;
+    Expect(whole, "somebody else wrote into a block of " + std::to_string(held.block.capacity()) + " bytes");
+    allocated_bytes_ -= held.block.capacity();
+    held_.pop_back();
+  }
+
+  MemoryPool& pool_;
+  const uint32_t number_;
+  std::mt19937 random_;
+  std::vector<Held> held_;
+  std::size_t allocated_bytes_ = 0;
+  uint64_t allocations_ = 0;
+  uint64_t refusals_ = 0;
+};
+
+void CompareAlone(const aclgrad::AclLibrary& library, const Mode& mode, int factor) {
+  for (uint32_t run = 0; run < 25 * static_cast<uint32_t>(factor); ++run) {
+    MemoryPool pool(library, aclgrad::DeviceMemorySource(library, mode.options.pass_through), mode.options);
+    Caller caller(pool, run);
+    for (int step = 0; step < 100; ++step) {
+      caller.Step();
+      caller.Compare();
+    }
+    caller.ReleaseAll();
+    pool.Trim();
+    caller.Compare();
+    ExpectEqual("reserved bytes", pool.Statistics().reserved_bytes, 0);
+  }
 }
 
 void Stress(const aclgrad::AclLibrary& library, const Mode& mode, int factor) {
   aclrtContext context = nullptr;
   library.Check(library->aclrtGetCurrentContext(&context), "aclrtGetCurrentContext");
-  Counts counts;
+  std::atomic<uint64_t> allocations{0};
+  std::atomic<uint64_t> refusals{0};
   MemoryPool pool(library, aclgrad::DeviceMemorySource(library, mode.options.pass_through), mode.options);
-  InThreads(kThreads, [&](int thread) {
+  InThreads(8, [&](int thread) {
     library.Check(library->aclrtSetCurrentContext(context), "aclrtSetCurrentContext");
-    Work(pool, counts, thread, kStepsPerThread * factor);
+    Caller caller(pool, static_cast<uint32_t>(thread));
+    for (int step = 0; step < 400 * factor; ++step) caller.Step();
+    caller.ReleaseAll();
+    allocations += caller.allocations();
+    refusals += caller.refusals();
   });
   ExpectEqual("allocated bytes", pool.Statistics().allocated_bytes, 0);
   pool.Trim();
   const aclgrad::PoolStatistics statistics = pool.Statistics();
   ExpectEqual("reserved bytes", statistics.reserved_bytes, 0);
   ExpectEqual("largest free bytes", statistics.largest_free_bytes, 0);
-  ExpectEqual("allocations", statistics.allocation_count, counts.allocations);
-  ExpectEqual("refused allocations", statistics.out_of_memory_count, counts.refusals);
+  ExpectEqual("allocations", statistics.allocation_count, allocations);
+  ExpectEqual("refused allocations", statistics.out_of_memory_count, refusals);
   Expect(statistics.peak_reserved_bytes <= kLimitBytes, "more was reserved than the limit allows");
-}
-
-constexpr std::size_t kModelLimit = 96 * kMebibyte;
-
-// Around the sizes at which the pool takes other segments, and of all kinds.
-std::size_t DrawModelSize(std::mt19937& random) {
-  constexpr std::size_t kEdges[] = {
-      480, 481, kMebibyte - 32, kMebibyte - 31, 10 * kMebibyte - 32, 10 * kMebibyte - 31, kModelLimit, kModelLimit + 1};
-  constexpr std::size_t kMost[] = {4096, 2 * kMebibyte, 24 * kMebibyte};
-  const auto kind = random() % 4;
-  return kind == 3 ? kEdges[random() % std::size(kEdges)] : random() % kMost[kind] + 1;
-}
-
-// What callers hold, and what the statistics have to say of it.
-struct Model {
-  std::vector<PoolBlock> held;
-  std::size_t allocated_bytes = 0;
-  uint64_t allocations = 0;
-  uint64_t refusals = 0;
-
-  void Allocate(MemoryPool& pool, std::size_t size) {
-    ++allocations;
-    try {
-      PoolBlock block = pool.Allocate(size);
-      const auto begin = reinterpret_cast<uintptr_t>(block.address());
-      Expect(block.capacity() >= size && begin % 64 == 0, "a block is too small or begins anywhere");
-      for (const PoolBlock& other : held) {
-        const auto there = reinterpret_cast<uintptr_t>(other.address());
-        Expect(begin + block.capacity() <= there || there + other.capacity() <= begin, "two blocks overlap");
-      }
-      allocated_bytes += block.capacity();
-      held.push_back(std::move(block));
-    } catch (const aclgrad::OutOfMemory& error) {
-      ++refusals;
-      ExpectEqual("the size of a refusal", error.size_bytes(), size);
-      ExpectEqual("the limit of a refusal", error.limit_bytes(), kModelLimit);
-    }
-  }
-
-  void Release(std::size_t number) {
-    if (held.empty()) return;
-    std::swap(held[number % held.size()], held.back());
-    allocated_bytes -= held.back().capacity();
-    held.pop_back();
-  }
-
-  void Compare(const aclgrad::PoolStatistics& found) const {
-    ExpectEqual("allocated bytes", found.allocated_bytes, allocated_bytes);
-    ExpectEqual("allocations", found.allocation_count, allocations);
-    ExpectEqual("refused allocations", found.out_of_memory_count, refusals);
-    Expect(found.allocated_bytes <= found.reserved_bytes && found.reserved_bytes <= kModelLimit, "reserved bytes");
-    Expect(found.peak_allocated_bytes >= found.allocated_bytes, "the peak of allocated bytes");
-    Expect(found.peak_reserved_bytes >= found.reserved_bytes, "the peak of reserved bytes");
-    Expect(found.largest_free_bytes <= found.reserved_bytes - found.allocated_bytes, "the largest free bytes");
-  }
-};
-
-void CompareWithModel(const aclgrad::AclLibrary& library, const Mode& mode, int factor) {
-  aclgrad::PoolOptions options = mode.options;
-  options.limit_bytes = kModelLimit;
-  for (int run = 0; run < 60 * factor; ++run) {
-    std::mt19937 random(static_cast<uint32_t>(run));
-    MemoryPool pool(library, aclgrad::DeviceMemorySource(library, options.pass_through), options);
-    Model model;
-    for (int step = 0; step < 100; ++step) {
-      const auto choice = random() % 8;
-      if (choice == 0) pool.Trim();
-      if (choice > 3) model.Allocate(pool, DrawModelSize(random));
-      if (choice > 0 && choice <= 3) model.Release(random());
-      model.Compare(pool.Statistics());
-    }
-    while (!model.held.empty()) model.Release(0);
-    pool.Trim();
-    ExpectEqual("reserved bytes", pool.Statistics().reserved_bytes, 0);
-    model.Compare(pool.Statistics());
-  }
 }
 
 // A source of memory that is slow keeps only those who need it: other threads get and return blocks meanwhile.
@@ -289,7 +268,7 @@ void WaitForARelease(const aclgrad::AclLibrary& library) {
 void Run(const Arguments& given) {
   OnSetDevice(given.library, [&](const aclgrad::AclLibrary& library) {
     InModes(kModes, [&](const Mode& mode) {
-      CompareWithModel(library, mode, given.factor);
+      CompareAlone(library, mode, given.factor);
       Stress(library, mode, given.factor);
     });
     for (Gate Source::* gate : {&Source::allocate, &Source::release, &Source::free_bytes}) {

@@ -3,11 +3,8 @@
 #include <poll.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <thread>
 
 #include "completions.h"
@@ -41,8 +38,6 @@ class NumberedWork final : public Work {
   const std::function<void()> run_;
   const bool runs_at_close_;
 };
-
-constexpr auto kIgnore = [](const NumberedWork&) {};
 
 // Calls visit for each returned piece of work, count in all; fails if one is returned twice, or none arrives in time.
 template <typename Visit>
@@ -86,36 +81,6 @@ void Serve(int factor) {
   ExpectEqual("work that was done", ran, kCount * static_cast<std::size_t>(factor));
 }
 
-// One call after the other stays on the thread that was idle last; as many calls as there are threads have each its
-// own.
-void KeepThreadsWarm(int factor) {
-  constexpr std::size_t kThreads = 4;
-  const auto completions = std::make_shared<Completions>();
-  WorkQueue queue(kThreads, completions);
-  const auto all_at_once = [&] {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::set<std::thread::id> threads;
-    const auto meet = [&] {
-      std::unique_lock lock(mutex);
-      threads.insert(std::this_thread::get_id());
-      changed.notify_all();
-      changed.wait(lock, [&] { return threads.size() == kThreads; });
-    };
-    for (std::size_t i = 0; i < kThreads; ++i) queue.Submit(std::make_unique<NumberedWork>(i, meet));
-    DrainAll(*completions, kThreads, kIgnore);
-  };
-  for (int round = 0; round < factor; ++round) {
-    all_at_once();
-    std::set<std::thread::id> threads;
-    for (int call = 0; call < 200; ++call) {
-      queue.Submit(std::make_unique<NumberedWork>(0, [&] { threads.insert(std::this_thread::get_id()); }));
-      DrainAll(*completions, 1, kIgnore);
-    }
-    ExpectEqual("threads that one call after the other ran on", threads.size(), 1);
-  }
-}
-
 // A queue closes while it is busy. Work that has not begun ends with an error, unless it has to run. What the queue
 // does at its end comes after all work, and on one of its threads.
 void CloseWithWorkLeft(int factor) {
@@ -153,20 +118,11 @@ void CloseWithWorkLeft(int factor) {
   }
 }
 
-// Nothing drains: completed work is destroyed with the completions.
-void LeaveUndrained() {
-  const auto completions = std::make_shared<Completions>();
-  WorkQueue queue(2, completions);
-  for (std::size_t i = 0; i < 100; ++i) queue.Submit(std::make_unique<NumberedWork>(i, [] {}));
-}
-
 }  // namespace
 
 void Run(const Arguments& given) {
   Serve(given.factor);
-  KeepThreadsWarm(given.factor);
   CloseWithWorkLeft(given.factor);
-  LeaveUndrained();
 }
 
 }  // namespace programs

@@ -1,7 +1,6 @@
-// A loop wakes no more workers than it has use for, and free workers spread over the loops.
+// A loop wakes no more workers than it has use for.
 #include <atomic>
 #include <chrono>
-#include <future>
 #include <string>
 #include <thread>
 
@@ -13,7 +12,6 @@ namespace {
 using acl_host::ThreadPool;
 
 constexpr int32_t kThreads = 5;
-constexpr int64_t kPieces = 4 * kThreads;  // the most of a loop
 
 template <typename Condition>
 void WaitUntil(const char* what, const Condition& holds) {
@@ -24,36 +22,13 @@ void WaitUntil(const char* what, const Condition& holds) {
   }
 }
 
-// A loop whose pieces wait until they are released.
-class Held {
- public:
-  Held(ThreadPool& pool, int64_t pieces) {
-    done_ = std::async(std::launch::async, [this, &pool, pieces] {
-      pool.ParallelFor(pieces, 1, [this](int64_t, int64_t) {
-        ++running_;
-        WaitUntil("the loop is released", [this] { return released_.load(); });
-      });
-    });
-  }
-  ~Held() { released_ = true; }
-
-  [[nodiscard]] int64_t running() const { return running_; }
-  void Release() {
-    released_ = true;
-    done_.get();
-  }
-
- private:
-  std::atomic<int64_t> running_ = 0;
-  std::atomic<bool> released_ = false;
-  std::future<void> done_;
-};
-
 void ExpectWakeUps(ThreadPool& pool) {
   // One loop that all threads run: then the workers have begun, and go to sleep.
-  Held all(pool, kPieces);
-  WaitUntil("every thread runs a piece", [&] { return all.running() == kThreads; });
-  all.Release();
+  std::atomic<int64_t> running = 0;
+  pool.ParallelFor(4 * kThreads, 1, [&](int64_t, int64_t) {
+    ++running;
+    WaitUntil("every thread runs a piece", [&] { return running >= kThreads; });
+  });
   int64_t woken = 0;
   WaitUntil("loops of two pieces have woken workers", [&] {
     const int64_t before = pool.wake_ups();
@@ -68,24 +43,10 @@ void ExpectWakeUps(ThreadPool& pool) {
   programs::ExpectEqual("the wake-ups by a loop of one piece", static_cast<uint64_t>(pool.wake_ups() - before), 0);
 }
 
-void ExpectSpread(ThreadPool& pool) {
-  Held all(pool, kPieces);
-  WaitUntil("every thread runs a piece", [&] { return all.running() == kThreads; });
-  Held one(pool, kPieces);
-  Held other(pool, kPieces);
-  WaitUntil("both loops have begun", [&] { return one.running() == 1 && other.running() == 1; });
-  all.Release();
-  WaitUntil("the workers are at work", [&] { return one.running() + other.running() == kThreads + 1; });
-  programs::ExpectEqual("the threads of one loop", static_cast<uint64_t>(one.running()), (kThreads + 1) / 2);
-  one.Release();
-  other.Release();
-}
-
 }  // namespace
 
 void programs::Run(const Arguments&) {
   ThreadPool pool(kThreads);
   pool.Start();
   ExpectWakeUps(pool);
-  ExpectSpread(pool);
 }
