@@ -12,8 +12,8 @@ from tools.abi.acl import Library
 
 from .table_gradients import LARGE, call, gradient_of
 
-ITEMS = 5
-SIZES = (1, 2, 3, 7, 64, 257)
+ITEMS = 3
+SIZES = (2, 17, 257)
 MOST_ELEMENTS = 2**16
 MOST_OF_LARGE = 2**23
 

@@ -222,6 +222,7 @@ BAD_CONFIGURATIONS = [
     ('{"host": {"product": "911"}}', "910B"),
     ('{"host": {"product": 910}}', "host.product"),
     ('{"host": {"devices": 0}}', "host.devices"),
+    ('{"host": {"vector_level": "mmx"}}', "host.vector_level must be one of baseline"),
     ('{"host": {"memory_bytes": -1}}', "host.memory_bytes"),
     ('{"host": {"memory_bytes": 18446744073709551615}}', "host.memory_bytes"),
     ('{"host": {"threads": "all"}}', "host.threads"),

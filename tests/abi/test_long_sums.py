@@ -168,7 +168,7 @@ def sums(terms: int) -> tuple[Sum, ...]:
     )  # fmt: skip
 
 
-LONG = sums(1 << 22)
+LONG = sums(1 << 20)
 
 
 def arrays_for(typed: TypedCase, sum: Sum) -> Arrays:

@@ -54,15 +54,13 @@ def indices_of(pooling: Pooling, dtype: str, generator: np.random.Generator) -> 
 
 def expected_gradient(pooling: Pooling, grad: Array, indices: Array) -> Array:
     """Adds each gradient to the cell that its window chose, if that lies in the window and on the plane."""
-    (height, width), result = pooling.input_size, np.zeros((PLANES, *pooling.input_size))
-    for plane, row, column in np.ndindex(indices.shape):
-        y, x = divmod(int(indices[plane, row, column]), width)
-        top = row * pooling.stride[0] - pooling.padding[0]
-        left = column * pooling.stride[1] - pooling.padding[1]
-        if max(top, 0) <= y < min(top + pooling.kernel_size[0], height) and max(left, 0) <= x < min(
-            left + pooling.kernel_size[1], width
-        ):
-            result[plane, y, x] += float(grad[plane, row, column])
+    places = np.moveaxis(np.indices(indices.shape), 0, -1)
+    cells = np.stack(np.divmod(indices.astype(np.int64), pooling.input_size[1]), -1)
+    firsts = places[..., 1:] * pooling.stride - pooling.padding
+    legal = (cells >= np.maximum(firsts, 0)) & (cells < np.minimum(firsts + pooling.kernel_size, pooling.input_size))
+    chosen = legal.all(-1)
+    result = np.zeros((PLANES, *pooling.input_size))
+    np.add.at(result, (places[chosen, 0], *cells[chosen].T), grad.astype(np.float64)[chosen])
     return result
 
 
