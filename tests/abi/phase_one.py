@@ -1,10 +1,10 @@
 """Phase 1 of an operator as data: its arguments, its answer, and mutations of one valid call."""
 
 import ctypes
-from collections.abc import Callable
+import re
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from aclgrad.products import Product
 from tools.abi.acl import DataType, Format, Library, Scalar
@@ -28,10 +28,14 @@ class Tensor:
 Arguments = dict[str, Tensor | Scalar | tuple[int, ...] | int | float | bool | str | None]
 
 
+Changes = dict[str, Tensor | Scalar | tuple[int, ...] | int | float | bool | str | dict[str, Any] | None]
+"""Arguments in place of a valid call's; a dict has fields of a tensor."""
+
+
 class Refused(NamedTuple):
     """What is changed about the valid call, how the message begins and the code that it earns."""
 
-    changes: Arguments
+    changes: Changes
     message: str
     code: int = INVALID
 
@@ -44,32 +48,48 @@ class Row(NamedTuple):
     message: str = ""
 
 
-class Order(NamedTuple):
-    """The order and the codes of an operator's checks: mutations of a valid call.
+@dataclass(frozen=True)
+class Order:
+    """Calls of an operator that the table does not derive: changes of its first sample, after those of `valid`.
 
-    `otherwise` has rows that a product answers in another way, or that only it has.
+    `otherwise` has what a product answers in another way, under the names of accepted calls or their own; `like` has
+    tensors that the sample leaves out, each with one that it resembles.
     """
 
-    valid: Arguments
-    accepted: dict[str, Arguments]
-    refused: dict[str, Refused]
-    otherwise: dict[Product, dict[str, Refused]]
+    accepted: dict[str, Changes] = field(default_factory=dict)
+    refused: tuple[Refused, ...] = ()
+    otherwise: dict[Product, dict[str, Refused]] = field(default_factory=dict)
+    valid: Changes = field(default_factory=dict)
+    like: dict[str, str] = field(default_factory=dict)
 
-    def rows(self, product: Product) -> dict[str, Row]:
-        rows = {name: Row(self.valid | changes) for name, changes in self.accepted.items()}
-        for name, each in (*self.refused.items(), *self.otherwise.get(product, {}).items()):
-            given = rows[name].arguments if name in rows else self.valid
-            rows[name] = Row(given | each.changes, each.code, each.message)
+    def rows(self, sample: Arguments, product: Product) -> dict[str, Row]:
+        alike = {name: sample[other] for name, other in self.like.items()}
+        valid = with_changes({**sample, **alike}, self.valid)
+        rows = {name: Row(with_changes(valid, changes)) for name, changes in self.accepted.items()}
+        otherwise = self.otherwise.get(product, {})
+        replaced = [each.changes for each in otherwise.values()]
+        refused = [each for each in self.refused if each.changes not in replaced]
+        for name, each in (
+            {f"{number} {each.message}": each for number, each in enumerate(refused)} | otherwise
+        ).items():
+            rows[name] = Row(with_changes(valid, each.changes), each.code, each.message)
         return rows
 
 
-def changing(valid: Arguments) -> Callable[..., Arguments]:
-    """Returns a function that changes something about tensors of the valid call."""
+def with_changes(valid: Arguments, changes: Changes) -> Arguments:
+    resolved = {
+        name: replace(valid[name], **each) if isinstance(each, dict) else each for name, each in changes.items()
+    }
+    return {**valid, **resolved}
 
-    def but(*names: str, **changes: object) -> Arguments:
-        return {name: replace(valid[name], **changes) for name in names}
 
-    return but
+def changed(*names: str, **fields: object) -> Changes:
+    """Changes something about these tensors."""
+    return {name: fields for name in names}
+
+
+def shapes(**given: tuple[int, ...]) -> Changes:
+    return {name: {"shape": shape} for name, shape in given.items()}
 
 
 def phase_one(acl: Library, name: str, arguments: Arguments) -> tuple[int, str]:
@@ -97,3 +117,15 @@ def phase_one(acl: Library, name: str, arguments: Arguments) -> tuple[int, str]:
     function, message = acl.message().split(": ", 1)
     assert function == name + "GetWorkspaceSize"
     return code, message
+
+
+def wrong_answers(acl: Library, symbol: str, rows: dict[str, Row]) -> dict[str, tuple[object, ...]]:
+    """Returns the rows that are answered otherwise; a refusal of a tensor or an attribute names one."""
+    wrong = {}
+    for name, (arguments, code, message) in rows.items():
+        got = phase_one(acl, symbol, arguments)
+        is_named = re.split("[:, ]", got[1])[0] in arguments or got[1].startswith("there is no tensor")
+        is_right = got[1].startswith(acl.told(message)) and (is_named or message != "" or code == 0)
+        if got[0] != code or not is_right:
+            wrong[name] = (got, code, message)
+    return wrong

@@ -11,55 +11,10 @@ from aclgrad.tensors import DTYPES, TensorType
 from tools.abi.acl import NO_BOOLS, DataType, Format, Scalar
 from tools.abi.prototypes import read_prototypes
 
-from .phase_one import INVALID, NULL, TILING, Arguments, Row, Tensor
+from .cann_answers import CHECKED_FORMATS, answer_of, matches
+from .phase_one import INVALID, NULL, Arguments, Row, Tensor
 
 _PROTOTYPES = read_prototypes()
-
-CANN_ANSWERS: dict[tuple[str, str], int | None] = {
-    # The documents exclude it on some products, the checks on none.
-    ("grid_sampler3d_backward", "BF16"): 0,
-    ("layer_norm_backward", "BF16"): 0,
-    # Only their elements are counted.
-    ("layer_norm_backward", "gradWeightOut with a dimension more"): 0,
-    ("layer_norm_backward", "gradBiasOut with a dimension more"): 0,
-    # These lengths are checked together with the null pointers.
-    ("max_pool2d_with_mask_backward", "kernelSize of 0"): NULL,
-    ("max_pool2d_with_mask_backward", "kernelSize of 3"): NULL,
-    # A mask is checked together with the null pointers.
-    **{("batch_norm_backward", f"outputMask of {length}"): NULL for length in (0, 1, 2, 4)},
-    # Types of CANN's that the operator table leaves out.
-    ("sigmoid_backward", "COMPLEX64"): 0,
-    ("sigmoid_backward", "COMPLEX128"): 0,
-    **{("threshold_backward", kind): 0 for kind in ("INT32", "INT8", "UINT8")},
-    ("gelu_backward_v2", "rank 9"): 0,
-    ("swi_glu_grad", "rank 9"): 0,
-    ("swi_glu_grad", "rank 0"): TILING,
-    # So are null pointers to the mask and to outputs, the other way round.
-    **{
-        ("group_norm_backward", f"{name} null"): INVALID
-        for name in ("outputMask", "gradInput", "gradGammaOut", "gradBetaOut")
-    },
-    # Only elements are counted.
-    **{("group_norm_backward", f"{name} with a dimension more"): 0 for name in ("gradOut", "mean", "rstd")},
-    ("embedding_dense_backward", "indices with a dimension more"): 0,
-    # As many gradients are asked for as there are indices, whatever their shapes.
-    ("embedding_dense_backward", "grad with a dimension more"): 0,
-    # CANN casts indices of these types, which the wire does not take.
-    **{
-        ("embedding_dense_backward", f"{kind} indices"): 0
-        for kind in ("FLOAT", "FLOAT16", "INT8", "UINT8", "INT16", "BOOL", "DOUBLE")
-    },
-    # The tiling checks the shapes of an operator that CANN generates.
-    **{
-        ("rms_norm_grad", f"{name} with a dimension more"): TILING
-        for name in ("dy", "x", "rstd", "gamma", "dxOut", "dgammaOut")
-    },
-    ("rms_norm_grad", "rank 9"): TILING,
-    # A dtype of CANN's that the wire does not have.
-    ("max_unpool2d_backward", "BOOL"): 0,
-}
-"""By operator and row: CANN's code if it differs from the table's, or None if CANN would crash."""
-
 
 MASK = "outputMask"
 """The parameter that says which outputs are wanted, under the name that it has for every operator."""
@@ -86,14 +41,11 @@ def rows_of(spec: OperatorSpec, product: Product) -> dict[str, Row]:
     cases = samples_of(spec.name).cases
     samples = [TypedCase(spec, case, dtype) for case in cases for dtype in served_dtypes(spec, case, served)]
     rows = {f"{typed.case.name} {typed.dtype}": Row(arguments_of(typed, served)) for typed in samples}
-    for mutations in (_nulls, _masks, _dtypes, _ranks, _lengths):
+    for mutations in (_nulls, _masks, _dtypes, _ranks, _lengths, _alone):
         rows |= mutations(samples[0], served)
-    for row in list(rows):
-        code = CANN_ANSWERS.get((spec.name, row), rows[row].code)
-        if code is None:
-            del rows[row]
-        else:
-            rows[row] = rows[row]._replace(code=code)
+    for row, each in rows.items():
+        code = answer_of(spec.name, row, each.code, served)
+        rows[row] = each if code == each.code else Row(each.arguments, code)
     return rows
 
 
@@ -191,13 +143,10 @@ def _retyped(tensors: Arguments, kind: DataType) -> Arguments:
 
 
 def _ranks(typed: TypedCase, product: Product) -> dict[str, Row]:
-    """Every tensor alone, with a dimension more; and all with too few and too many."""
+    """All tensors with too few and too many dims."""
     spec, valid = typed.spec, arguments_of(typed, product)
     tensors = {name: value for name, value in valid.items() if isinstance(value, Tensor)}
     rows = {}
-    for name, tensor in tensors.items():
-        longer = Tensor((1, *tensor.shape), tensor.data_type, tensor.format_)
-        rows[f"{name} with a dimension more"] = Row({**valid, name: longer}, INVALID)
     if len({each.ranks for each in spec.inputs}) == 1:
         ranks = spec.inputs[0].ranks
         for rank in {max(min(ranks) - 1, 0), max(ranks) + 1} - set(ranks):
@@ -209,6 +158,41 @@ def _ranks(typed: TypedCase, product: Product) -> dict[str, Row]:
 def _of_rank(tensor: Tensor, rank: int) -> Tensor:
     shape = (1,) * (rank - len(tensor.shape)) + tensor.shape[max(len(tensor.shape) - rank, 0) :]
     return Tensor(shape, tensor.data_type, tensor.format_)
+
+
+def _alone(typed: TypedCase, product: Product) -> dict[str, Row]:
+    """Each tensor alone of another type, shape or format, and before its storage; and what is wrong about several."""
+    valid, names = arguments_of(typed, product), abi_names(typed.spec)
+    tensors = {name: value for name, value in valid.items() if isinstance(value, Tensor)}
+    unread = {names[each.name] for each in typed.spec.inputs if each.unread_on is not None}
+    rows: dict[str, Arguments] = {}
+    format_code = INVALID if matches(typed.spec.name, CHECKED_FORMATS) else 0
+    answers = {}
+    for name, tensor in tensors.items():
+        for kind in {DataType.FLOAT16, DataType.COMPLEX128} - {tensor.data_type}:
+            rows[f"{name} of {kind.name}"] = {name: replace(tensor, data_type=kind)}
+        for axis, size in enumerate(tensor.shape):
+            longer = (*tensor.shape[:axis], size + 1, *tensor.shape[axis + 1 :])
+            rows[f"{name} with dim {axis} one larger"] = {name: replace(tensor, shape=longer)}
+        rows[f"{name} with a dim less"] = {name: replace(tensor, shape=tensor.shape[1:])}
+        rows[f"{name} with a dim more"] = {name: replace(tensor, shape=(1, *tensor.shape))}
+        if name not in unread:
+            rows[f"{name} before its storage"] = {name: replace(tensor, offset=-1)}
+        other = Format.NCHW if tensor.format_ is Format.ND else Format.ND
+        rows[f"{name} in {other.name}"] = {name: replace(tensor, format_=other)}
+        answers[f"{name} in {other.name}"] = format_code
+    rows["FRACTAL_NZ"] = {name: replace(each, format_=Format.FRACTAL_NZ) for name, each in tensors.items()}
+    answers["FRACTAL_NZ"] = format_code
+    first, *_, last = tensors
+    wrong = replace(tensors[first], data_type=DataType.COMPLEX128, shape=(1,))
+    rows["null and wrong"] = {first: wrong, last: None}
+    answers["null and wrong"] = NULL
+    rows["a negative dim"] = {
+        name: replace(each, shape=(-each.shape[0], *each.shape[1:]))
+        for name, each in tensors.items()
+        if each.shape[0] == tensors[first].shape[0]
+    }
+    return {row: Row({**valid, **changes}, answers.get(row, INVALID)) for row, changes in rows.items()}
 
 
 def _lengths(typed: TypedCase, product: Product) -> dict[str, Row]:

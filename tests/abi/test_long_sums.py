@@ -14,7 +14,7 @@ from aclgrad.operators.samples import Arrays
 from tests.call_file import PRODUCT
 from tools.abi.acl import Library
 
-from .checks.elementwise import ORDERS
+from .checks.elementwise import ELEMENTWISE
 from .programs_in_forks import call_of
 from .table_gradients import call, gradient_of
 
@@ -195,7 +195,7 @@ def test_sums_of_many_terms(acl: Library, sum: Sum) -> None:
 def test_every_operator_with_a_sum_has_one_here() -> None:
     """The others compute or move elements alone, or add up at most 27 copies of a reflected cell."""
     with_sum = {each.operator for each in LONG}
-    assert [name for name in OPERATORS if name not in {*with_sum, *ORDERS, "swi_glu_grad"}] == [
+    assert [name for name in OPERATORS if name not in {*with_sum, *ELEMENTWISE, "swi_glu_grad"}] == [
         "max_unpool2d_backward", "max_unpool3d_backward",
         "reflection_pad1d_backward", "reflection_pad2d_backward", "reflection_pad3d_backward",
     ]  # fmt: skip

@@ -7,12 +7,9 @@ from aclgrad.products import Product
 from tools.abi.acl import Library
 
 from .checks import every_row
-from .phase_one import phase_one
+from .phase_one import wrong_answers
 
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_every_row(acl: Library, name: str) -> None:
-    rows = every_row(name, Product.ATLAS_A2)
-    answers = {row: phase_one(acl, OPERATORS[name].symbol, each.arguments) for row, each in rows.items()}
-    got = {row: (code, message[: len(rows[row].message)]) for row, (code, message) in answers.items()}
-    assert got == {row: (each.code, acl.told(each.message)) for row, each in rows.items()}
+    assert wrong_answers(acl, OPERATORS[name].symbol, every_row(name, Product.ATLAS_A2)) == {}

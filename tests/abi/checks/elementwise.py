@@ -1,146 +1,153 @@
-"""The gradients of elementwise functions, which share their checks."""
+"""The gradients of elementwise functions and of softmax."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from aclgrad.products import Product
-from tools.abi.acl import DataType, Format, Scalar
+from tools.abi.acl import DataType, Scalar
 
-from ..phase_one import NULL, Arguments, Order, Refused, Tensor, changing
+from ..phase_one import NULL, TILING, Changes, Order, Refused, changed, shapes
 
 FLOAT, FLOAT16, BF16, DOUBLE = DataType.FLOAT, DataType.FLOAT16, DataType.BF16, DataType.DOUBLE
 COMPLEX64, INT32 = DataType.COMPLEX64, DataType.INT32
-SHAPE = (2, 3, 4)
+SHAPE = (2, 3, 4, 5)
 HUGE = 2**62
+Types = Sequence[tuple[DataType, DataType, DataType]]
 
 
 def order(
     saved: str,
     output: str,
-    attributes: Arguments | None = None,
     *,
     broadcasts: bool = True,
-    mixes: Sequence[tuple[DataType, DataType, DataType]] = (),
-    unmixable: Sequence[tuple[DataType, DataType, DataType]] = (),
+    mixes: Types = (),
+    unmixable: Types = (),
     limits_rank: bool = True,
-    refused: dict[str, Refused] | None = None,
-    accepted: dict[str, Arguments] | None = None,
+    refused: tuple[Refused, ...] = (),
+    accepted: dict[str, Changes] | None = None,
     as_on_950: tuple[str, ...] = (),
 ) -> Order:
     """Returns the rows of an operator; `mixes` has types of gradOutput, the saved tensor and the output.
 
     The 950 accepts those of `as_on_950`.
     """
-    tensor = Tensor(SHAPE, format_=Format.ND)
-    valid: Arguments = {"gradOutput": tensor, saved: tensor, **(attributes or {}), output: tensor}
-    but = changing(valid)
 
-    def mixed(types: tuple[DataType, DataType, DataType]) -> Arguments:
-        return {name: Tensor(SHAPE, kind) for name, kind in zip(("gradOutput", saved, output), types, strict=True)}
+    def mixed(types: tuple[DataType, DataType, DataType]) -> Changes:
+        return {name: {"data_type": kind} for name, kind in zip(("gradOutput", saved, output), types, strict=True)}
 
-    def shaped(grad: tuple[int, ...], own: tuple[int, ...], result: tuple[int, ...]) -> Arguments:
-        return but("gradOutput", shape=grad) | but(saved, shape=own) | but(output, shape=result)
+    def shaped(grad: tuple[int, ...], own: tuple[int, ...], result: tuple[int, ...]) -> Changes:
+        return shapes(**{"gradOutput": grad, saved: own, output: result})
 
     fits = {
-        "a row for all": shaped((4,), SHAPE, SHAPE),
-        "both repeated": shaped((2, 1, 4), (3, 1), SHAPE),
+        "a row for all": shaped((5,), SHAPE, SHAPE),
+        "both repeated": shaped((2, 3, 1, 5), (4, 1), SHAPE),
         "one gradient for all": shaped((), SHAPE, SHAPE),
         "nothing after broadcasting": shaped((1, 3), (0, 1), (0, 3)),
     }
-    misfits = {
-        "sizes that do not fit": shaped((2, 2, 4), SHAPE, SHAPE),
-        "the output unlike both": shaped((4,), SHAPE, (4,)),
-    }
     rank_of_9 = shaped((1,) * 9, (1,) * 9, (1,) * 9)
-    not_mixed = {f"not mixed {number}": Refused(mixed(types), "") for number, types in enumerate(unmixable)}
-    not_fitting = {} if broadcasts else {name: Refused(each, "") for name, each in fits.items()}
-    alone = {name: Refused({}, "", 0) for name in as_on_950}
-    without_bf16 = {f"mixed {number}": Refused({}, "") for number, types in enumerate(mixes) if BF16 in types}
+    special = {f"not mixed {number}": mixed(types) for number, types in enumerate(unmixable)}
+    special |= {} if broadcasts else fits
+    without_bf16 = {f"mixed {number}": Refused(mixed(types), "") for number, types in enumerate(mixes) if BF16 in types}
     return Order(
-        valid,
-        {
-            "as it is": {},
-            "other formats": but("gradOutput", format_=Format.NCHW) | but(output, format_=Format.FRACTAL_NZ),
-            "strides": but(saved, strides=(1, 2, 6)) | but(output, strides=(12, 1, 3)),
-            "nothing": but("gradOutput", saved, output, shape=(2, 0)),
+        accepted={
             **{f"mixed {number}": mixed(types) for number, types in enumerate(mixes)},
             **(fits if broadcasts else {}),
             **({} if limits_rank else {"rank of 9": rank_of_9}),
             **(accepted or {}),
         },
-        {
-            "null comes first": Refused({saved: None, **but(output, data_type=INT32)}, f"{saved} must not be", NULL),
-            "types before shapes": Refused(
-                but(output, data_type=DataType.BOOL, shape=(1,)), f"{output}: expected data type"
-            ),
-            **not_mixed,
-            **{name: Refused(each, "") for name, each in misfits.items()},
-            **not_fitting,
-            **({"rank of 9": Refused(rank_of_9, "gradOutput: expected a rank of at most 8")} if limits_rank else {}),
-            "a negative dim": Refused(shaped((-2, 3), (-2, 3), (-2, 3)), "gradOutput: expected no negative"),
-            "too large to exist": Refused(shaped((HUGE, 4), (HUGE, 4), (HUGE, 4)), ""),
-            "before the storage": Refused(but(output, offset=-1), f"{output}: expected a view"),
-            **(refused or {}),
+        refused=(
+            *(Refused(each, "") for name, each in special.items()),
+            Refused(changed(output, data_type=DataType.BOOL), f"{output}: expected data type"),
+            Refused(shaped((2, 2, 1, 5), SHAPE, SHAPE), ""),
+            Refused(shaped((5,), SHAPE, (5,)), ""),
+            *((Refused(rank_of_9, "gradOutput: expected a rank of at most 8"),) if limits_rank else ()),
+            Refused(shaped((HUGE, 4), (HUGE, 4), (HUGE, 4)), ""),
+            *refused,
+        ),
+        otherwise={
+            Product.ASCEND_950: {name: Refused(special[name], "", 0) for name in as_on_950},
+            Product.ATLAS_TRAINING: without_bf16,
+            Product.ATLAS_INFERENCE: without_bf16,
         },
-        {Product.ASCEND_950: alone, Product.ATLAS_TRAINING: without_bf16, Product.ATLAS_INFERENCE: without_bf16},
     )
 
 
-_FITS = ("a row for all", "both repeated", "one gradient for all", "nothing after broadcasting")
 SCALARS = ("float32", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8")
 _CASTS: Any = ((FLOAT, FLOAT, FLOAT16), (DOUBLE, FLOAT, BF16))
 _NOT_CASTABLE: Any = ((FLOAT, COMPLEX64, FLOAT), (COMPLEX64, COMPLEX64, DOUBLE))
 _MIXES: Any = ((FLOAT16, FLOAT, FLOAT), (FLOAT16, BF16, FLOAT))
 _COMPLEX: Any = ((DOUBLE, COMPLEX64, DataType.COMPLEX128), (FLOAT, COMPLEX64, COMPLEX64))
 _EQUAL_TYPES: Any = ((FLOAT16, FLOAT, FLOAT), (FLOAT, FLOAT, FLOAT16))
+_FITS = ("a row for all", "both repeated", "one gradient for all", "nothing after broadcasting")
 
-_NOTHING: Arguments = dict.fromkeys(("gradOutput", "self", "gradInput"), Tensor((0, 3)))
+ROWS = ("gradOutput", "output", "out")
+UNCHECKED: Changes = {"gradOutput": {"shape": (0, 3), "data_type": INT32}, "dim": 9}
+SOFTMAX = Order(
+    accepted={
+        "the first axis from the last": {"dim": -3},
+        "a scalar": shapes(gradOutput=(), output=(), out=()) | {"dim": 0},
+        "a scalar from the last": shapes(gradOutput=(), output=(), out=()) | {"dim": -1},
+        "as many rows as no memory holds": changed(*ROWS, shape=(2**31, 1)),
+        "empty and else wrong": UNCHECKED,
+    },
+    refused=(
+        Refused({"dim": 3}, "dim: expected -3 to 2"),
+        Refused({"dim": -4}, "dim: expected -3 to 2"),
+        Refused(changed(*ROWS, shape=()) | {"dim": 1}, "dim: expected -1 to 0"),
+        Refused(changed(*ROWS, shape=(HUGE, 4)), ""),
+    ),
+    otherwise={
+        Product.ASCEND_950: {"empty and else wrong": Refused(UNCHECKED, "gradOutput: expected data type")},
+    },
+)
 
-ORDERS = {
+
+def gated(x: tuple[int, ...], y: tuple[int, ...], dim: int) -> Changes:
+    return shapes(yGrad=y, x=x, out=x) | {"dim": dim}
+
+
+ELEMENTWISE = {
     "gelu_backward": order("self", "gradInput", mixes=(*_MIXES, _CASTS[0])),
     "gelu_backward_v2": order(
         "self",
         "gradInput",
-        {"approximate": "none"},
         mixes=_MIXES,
         unmixable=_CASTS,
         limits_rank=False,
-        refused={
-            "null approximate": Refused({"approximate": None, "gradInput": None}, "approximate must not", NULL),
-            "another approximation, also of nothing": Refused(
-                {"approximate": "erf", **_NOTHING}, "approximate: expected none or tanh, got erf"
+        refused=(
+            Refused({"approximate": None, "gradInput": None}, "approximate must not", NULL),
+            Refused({"approximate": "erf"}, "approximate: expected none or tanh, got erf"),
+            Refused(
+                {"approximate": "erf", **changed("gradOutput", "self", "gradInput", shape=(0, 3))},
+                "approximate: expected none or tanh",
             ),
-            "shapes before the approximation": Refused(
-                {"approximate": "erf", "gradInput": Tensor((1,))}, "gradInput: expected the shape"
-            ),
-        },
+        ),
     ),
     "threshold_backward": order(
         "self",
         "out",
-        {"threshold": Scalar(0.5)},
         unmixable=_EQUAL_TYPES,
-        refused={
-            "null threshold": Refused({"threshold": None, "out": None, "self": None}, "threshold must not", NULL),
-            "null out": Refused({"out": None, "self": None}, "out must not", NULL),
-            "complex threshold": Refused({"threshold": Scalar(1j, "complex64")}, "threshold: expected a real"),
-            "INT64": Refused(dict.fromkeys(("gradOutput", "self", "out"), Tensor(SHAPE, DataType.INT64)), "gradOutput"),
-        },
+        refused=(
+            Refused({"threshold": None, "out": None, "self": None}, "threshold must not", NULL),
+            Refused({"out": None, "self": None}, "out must not", NULL),
+            Refused({"threshold": Scalar(1j, "complex64")}, "threshold: expected a real"),
+            Refused(
+                {"threshold": Scalar(0.5), **changed("gradOutput", "self", "out", data_type=DataType.INT64)},
+                "gradOutput: expected data type",
+            ),
+        ),
         accepted={f"threshold of {kind}": {"threshold": Scalar(1, kind)} for kind in SCALARS},
     ),
     "hardswish_backward": order("self", "out", broadcasts=False, unmixable=_EQUAL_TYPES),
     "leaky_relu_backward": order(
         "self",
         "out",
-        {"negativeSlope": Scalar(0.5), "selfIsResult": False},
         mixes=(*_MIXES, *_CASTS),
-        refused={
-            "null slope": Refused({"negativeSlope": None, "out": None}, "negativeSlope must not", NULL),
-            "negative slope of a result": Refused(
-                {"negativeSlope": Scalar(-0.5), "selfIsResult": True}, "negativeSlope: expected at least 0"
-            ),
-            "complex slope": Refused({"negativeSlope": Scalar(1j, "complex64")}, "negativeSlope: expected a real"),
-        },
+        refused=(
+            Refused({"negativeSlope": None, "out": None}, "negativeSlope must not", NULL),
+            Refused({"negativeSlope": Scalar(-0.5), "selfIsResult": True}, "negativeSlope: expected at least 0"),
+            Refused({"negativeSlope": Scalar(1j, "complex64")}, "negativeSlope: expected a real"),
+        ),
         accepted={
             "slope of 0 of a result": {"negativeSlope": Scalar(0.0), "selfIsResult": True},
             **{f"slope of {kind}": {"negativeSlope": Scalar(1, kind)} for kind in SCALARS},
@@ -150,5 +157,21 @@ ORDERS = {
     "tanh_backward": order("output", "gradInput", unmixable=_EQUAL_TYPES),
     "silu_backward": order(
         "self", "gradInput", broadcasts=False, unmixable=_EQUAL_TYPES, as_on_950=(*_FITS, "not mixed 0")
+    ),
+}
+ORDERS = ELEMENTWISE | {
+    "softmax_backward": SOFTMAX,
+    "log_softmax_backward": SOFTMAX,
+    "swi_glu_grad": Order(
+        accepted={"from the end": {"dim": 2}},
+        refused=(
+            Refused({"dim": 3}, "dim: expected from -3 to 2, got 3", TILING),
+            Refused({"dim": -4}, "dim: expected from -3 to 2, got -4", TILING),
+            Refused(gated((2, 5, 4), (2, 2, 4), 1), "x: expected dim 1 to be even", TILING),
+            # A device looks at the product with the sizes behind it, or not at all.
+            Refused(gated((2, 6, 4), (2, 4, 4), 1), "yGrad: expected the shape of x with half of dim 1"),
+            Refused(gated((2, 6, 4), (2, 6, 4), 1), "yGrad: expected the shape of x with half of dim 1"),
+            Refused(gated((0, 6), (0, 3), 1), "x: expected elements", TILING),
+        ),
     ),
 }

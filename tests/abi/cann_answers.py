@@ -1,0 +1,89 @@
+"""CANN's answers to what the operator table would refuse, or take, and the codes that it has for them."""
+
+from fnmatch import fnmatch
+
+from aclgrad.products import Product
+
+from .phase_one import INVALID, NULL, TILING
+
+NO_KERNEL = 561003
+
+Patterns = str | tuple[str, ...]
+Answers = tuple[tuple[Patterns, Patterns, int], ...]
+
+CHECKED_FORMATS = (
+    "adaptive_*", "avg_pool*", "batch_norm_*", "embedding_*", "max_pool*", "*_pad?d_*", "roi_*", "upsample_*",
+)  # fmt: skip
+"""Operators that take tensors in some formats alone."""
+BROADCASTING = ("gelu_*", "leaky_relu_*", "sigmoid_*", "tanh_*", "threshold_*")
+MIXING = ("gelu_*", "leaky_relu_*", "sigmoid_*")
+"""Operators that take tensors of different types."""
+
+CANN_ANSWERS: Answers = (
+    # The documents exclude it on some products, the checks on none.
+    (("grid_sampler3d_*", "layer_norm_*"), "BF16", 0),
+    # These lengths and masks are checked together with the null pointers.
+    ("max_pool2d_with_mask_*", "kernelSize of [03]", NULL),
+    ("batch_norm_*", "outputMask of *", NULL),
+    # So are null pointers to the mask and to outputs, the other way round.
+    ("group_norm_*", ("outputMask null", "grad[IGB]* null", "null and wrong"), INVALID),
+    ("group_norm_*", "grad* not wanted and null", 0),
+    # Nothing is checked then, and nothing done.
+    ("grid_sampler*", "outputMask null", 0),
+    # Types of CANN's that the operator table leaves out, and those that CANN casts.
+    ("sigmoid_*", ("COMPLEX*", "gradInput of COMPLEX128"), 0),
+    ("threshold_*", ("INT32", "*INT8"), 0),
+    ("max_unpool2d_*", "BOOL", 0),
+    ("max_unpool2d_*", "out of FLOAT16", NO_KERNEL),
+    ("embedding_*", ("FLOAT* indices", "INT* indices", "UINT8 indices", "BOOL indices", "DOUBLE indices"), 0),
+    ("embedding_*", "* of FLOAT*", 0),
+    (MIXING, "* of FLOAT16", 0),
+    ("gelu_backward_v2", "gradInput of FLOAT16", INVALID),
+    ("avg_pool2d_*", "self of FLOAT16", 0),
+    ("batch_norm_*", "* of FLOAT16", 0),
+    ("batch_norm_*", ("gradOut of FLOAT16", "input of FLOAT16"), INVALID),
+    ("layer_norm_*", ("[mr]* of FLOAT16", "biasOptional of FLOAT16", "grad?*Out of FLOAT16"), 0),
+    ("*softmax_*", "out of FLOAT16", 0),
+    # Only elements are counted.
+    ("layer_norm_*", "grad[WB]* with a dim more", 0),
+    ("group_norm_*", ("gradOut with a dim more", "mean with a dim more", "rstd with a dim more"), 0),
+    ("embedding_*", ("indices with a dim more", "grad with a dim more"), 0),
+    ("max_pool2d_with_mask_*", ("indices with dim *", "indices with a dim less"), 0),
+    ("adaptive_avg_pool?d_*", "gradOutput with dim [234] *", 0),
+    (BROADCASTING, "* with a dim less", 0),
+    (BROADCASTING, ("gradInput with a dim less", "out with a dim less"), INVALID),
+    (("gelu_backward_v2", "swi_glu_*"), "rank 9", 0),
+    # The tiling checks the shapes of operators that CANN generates.
+    ("swi_glu_*", ("rank 0", "x with dim 2 *"), TILING),
+    ("rms_norm_*", ("* with *", "a negative dim", "rank 9"), TILING),
+    # Formats of tensors that are not compared.
+    ("adaptive_avg_pool2d_*", "out in *", 0),
+    ("max_pool2d_*", "indices in *", 0),
+    ("batch_norm_*", "*[es]* in *", 0),
+    ("embedding_*", "* in NCHW", 0),
+    ("upsample_*", "gradOut in *", 0),
+)
+"""Patterns of operators and rows, and CANN's code if it differs from the table's: the last counts."""
+
+_ONE_WINDOW = "gradOutput with dim [234] *"
+ANSWERS_OF_PRODUCTS: dict[Product, Answers] = {
+    Product.ATLAS_TRAINING: (("adaptive_avg_pool3d_*", _ONE_WINDOW, INVALID),),
+    Product.ATLAS_INFERENCE: (("adaptive_avg_pool3d_*", _ONE_WINDOW, NO_KERNEL),),
+    Product.ASCEND_950: (
+        ("batch_norm_*", "* of FLOAT16", INVALID),
+        ("silu_*", ("gradOutput of FLOAT16", "self of FLOAT16"), 0),
+        ("silu_*", ("gradOutput with a dim less", "self with a dim less"), 0),
+        ("threshold_*", "INT64", 0),
+    ),
+}
+
+
+def answer_of(operator: str, row: str, code: int, product: Product) -> int:
+    for operators, rows, answer in (*CANN_ANSWERS, *ANSWERS_OF_PRODUCTS.get(product, ())):
+        if matches(operator, operators) and matches(row, rows):
+            code = answer
+    return code
+
+
+def matches(name: str, patterns: Patterns) -> bool:
+    return any(fnmatch(name, each) for each in (patterns if isinstance(patterns, tuple) else (patterns,)))

@@ -1,0 +1,109 @@
+"""Grid samplers, boxes and embeddings."""
+
+from aclgrad.products import Product
+from tools.abi.acl import DataType, Format
+
+from ..phase_one import NULL, Changes, Order, Refused, changed, shapes
+
+HUGE = 2**62
+NAN, INF = float("nan"), float("inf")
+SMALLEST_NORMAL = 2.0**-126
+
+
+def _grid_sampler(axes: int) -> Order:
+    """Both operators differ in the order of modes and in empty images."""
+
+    def sampled(images: int, channels: int, *sizes: int, points: tuple[int, ...] = (3, 4, 6)) -> Changes:
+        """The shapes of a call; of sizes and points, the last count."""
+        image, points = (images, channels, *sizes[-axes:]), points[-axes:]
+        grid = (images, *points, axes)
+        return shapes(
+            gradOutput=(images, channels, *points), input=image, grid=grid, inputGrad=image, gridGrad=grid
+        )  # fmt: skip
+
+    accepted: dict[str, Changes] = {
+        # Nothing is checked then, and nothing done.
+        "outputMask null before all else": {
+            "outputMask": None, "input": None, **shapes(gradOutput=(1,)), "paddingMode": 9, "gridGrad": None,
+        },
+        "nearest, reflected, aligned": {"interpolationMode": 1, "paddingMode": 2, "alignCorners": True},
+        "too many points of no images": sampled(0, 3, 4, 5, 7, points=(3, HUGE, HUGE)),
+    }  # fmt: skip
+    refused: list[Refused] = [
+        Refused({"input": None, "outputMask": (False, False)}, "input", NULL),
+        Refused({"interpolationMode": 2}, "interpolationMode: expected 0 to 1, got 2"),
+        Refused({"interpolationMode": -1}, "interpolationMode: expected 0 to 1"),
+        Refused({"paddingMode": 3}, "paddingMode: expected 0 to 2"),
+        Refused({"paddingMode": -1}, "paddingMode: expected 0 to 2"),
+        Refused(
+            shapes(gridGrad=(2, 9, *(4, 6)[-axes + 1 :], axes)) | {"outputMask": (True, False)},
+            "gridGrad: expected the",
+        ),
+        Refused(sampled(2, 3, 4, 5, -7), "input: expected no negative"),
+        Refused(sampled(1, 1, 1, 2**31, 2**31, points=(1, 1, 1)), "input: expected a view"),
+    ]
+    otherwise = {}
+    if axes == 3:
+        # These are empty tensors like others, which CANN's documents exclude.
+        accepted |= {f"no cells, {sizes}": sampled(2, 3, *sizes) for sizes in ((0, 5, 7), (4, 0, 7), (4, 5, 0))}
+        refused.append(Refused(changed("input", format_=Format.NDHWC), "input: expected format NCDHW"))
+    else:
+        nothing = sampled(2, 3, 5, 0) | {"outputMask": (False, False)}
+        refused += [Refused(each, "input: expected a height and a width") for each in (sampled(2, 3, 0, 7), nothing)]
+        bf16 = changed("gradOutput", "input", "grid", "inputGrad", "gridGrad", data_type=DataType.BF16)
+        otherwise = {Product.ATLAS_TRAINING: {"BF16": Refused(bf16, "input: expected data type")}}
+    return Order(accepted, tuple(refused), otherwise)
+
+
+def embedded(indices: tuple[int, ...], weights: int, columns: int) -> Changes:
+    return shapes(grad=(*indices, columns), indices=indices, out=(weights, columns)) | {"numWeights": weights}
+
+
+def into(shape: tuple[int, ...], **more: object) -> Changes:
+    return shapes(gradInput=shape) | {"inputShape": shape, **more}
+
+
+ORDERS = {
+    **{f"grid_sampler{axes}d_backward": _grid_sampler(axes) for axes in (2, 3)},
+    "embedding_dense_backward": Order(
+        valid=embedded((2, 3), 5, 8) | {"paddingIdx": 2**64 - 1},
+        accepted={
+            "a padding that is no row": {"paddingIdx": 7},
+            "other shapes of as many rows": shapes(grad=(6, 8), indices=(3, 1, 2)),
+            "one index": shapes(indices=(), grad=(8,)),
+            "rows that do not matter without columns": embedded((2, 3), 4, 0) | shapes(grad=(9, 0)),
+            "no weights": embedded((0,), 0, 5),
+        },
+        refused=(
+            Refused(shapes(grad=(), indices=()), "grad: expected at least one dim"),
+            Refused(embedded((1,) * 8, 5, 8), "grad: expected a rank of at most 8"),
+            Refused({"numWeights": 6}, "out: expected numWeights rows of the last dim of grad, [6, 8]"),
+            Refused({"numWeights": 2**63}, "numWeights: expected less than 2^63"),
+            Refused({"numWeights": 2**60}, "out: expected numWeights rows"),
+            Refused(changed("out", format_=Format.FRACTAL_NZ), "out: expected a plain format"),
+            Refused(embedded((1,), 2**60, 64), ""),
+        ),
+    ),
+    "roi_align_v2_backward": Order(
+        accepted={
+            "most samples": {"samplingRatio": 2**31 - 1},
+            "smallest scale": {"spatialScale": SMALLEST_NORMAL * (1 + 2.0**-23)},
+            "infinite scale": {"spatialScale": INF},
+        },
+        refused=(
+            Refused({"pooledHeight": 4}, "gradOutput: expected dim 2"),
+            Refused({"pooledWidth": 2}, "gradOutput: expected dim 3"),
+            Refused({"pooledWidth": 2**63 - 1}, "gradOutput: expected dim 3"),
+            Refused({"inputShape": (2, 3, 24, 20)}, "gradInput: expected inputShape"),
+            Refused({"samplingRatio": -1}, "samplingRatio: expected 0 or more"),
+            Refused({"samplingRatio": 2**40}, "samplingRatio: expected less than"),
+            *(
+                Refused({"spatialScale": scale}, "spatialScale: expected more than")
+                for scale in (0.0, -0.5, 1e-40, SMALLEST_NORMAL, NAN)
+            ),
+            Refused(shapes(gradOutput=(6, 3, -2, 7)) | {"pooledHeight": -2}, "gradOutput: expected no neg"),
+            Refused(into((-2, 3, 9, 12)), "gradInput: expected no negative"),
+            Refused(into((1, 3, HUGE, HUGE)), "gradInput: expected a view"),
+        ),
+    ),
+}
