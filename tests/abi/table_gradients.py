@@ -107,11 +107,12 @@ def gradient(acl: Library, typed: TypedCase, offset: int = 0, product: Product =
 
 
 def device_arrays(typed: TypedCase, given: Mapping[str, np.ndarray] = MappingProxyType({})) -> dict[str, np.ndarray]:
-    """Returns the inputs as the device reads them and full outputs by CANN's names; some inputs may be given."""
-    names = abi_names(typed.spec)
-    inputs = dict(given) if given.keys() == typed.case.shapes.keys() else typed.arrays() | dict(given)
+    """Returns the inputs as the device reads them and full outputs by CANN's names; some of both may be given."""
+    names, outputs = abi_names(typed.spec), typed.outputs
+    inputs = {name: array for name, array in given.items() if name not in outputs}
+    inputs = inputs if inputs.keys() == typed.case.shapes.keys() else typed.arrays() | inputs
     arrays = {names[name]: device_array(typed, name, array) for name, array in inputs.items()}
-    return arrays | {names[name]: unwritten(type) for name, type in typed.outputs.items()}
+    return arrays | {names[name]: given.get(name, unwritten(type)) for name, type in outputs.items()}
 
 
 def run(acl: Library, typed: TypedCase, tensors: Mapping[str, DeviceTensor], **changed: object) -> None:

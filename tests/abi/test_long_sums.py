@@ -162,7 +162,7 @@ def sums(terms: int) -> tuple[Sum, ...]:
         folded("replication_pad3d_backward", 16, side // 16, side, padding=(0, side - 1, 0, side // 16 - 1, 15, 0)),
         max_pool("max_pool2d_with_indices_backward", terms // 16),
         max_pool("max_pool2d_with_mask_backward", side),
-        grid_sampler(2, terms), grid_sampler(3, terms), grid_sampler(2, terms, "float16"),
+        *(grid_sampler(axes, terms, dtype) for axes in (2, 3) for dtype in ("float32", "float16")),
         grid_of_channels(2, terms), grid_of_channels(3, terms),
         roi_align(1, side), roi_align(terms // 64, 8),
     )  # fmt: skip

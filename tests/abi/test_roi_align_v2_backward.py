@@ -1,18 +1,18 @@
-"""aclnnRoiAlignV2Backward against its definition."""
+"""aclnnRoiAlignV2Backward against its definition, also at the edges of its blocks, groups and batches."""
 
 import numpy as np
 import pytest
 
-from aclgrad import reference
 from tools.abi.acl import AclError, Format, Library
 
 from . import roi_align
 from .roi_align import Roi
-from .values import assert_close, random
 
 NAME = "aclnnRoiAlignV2Backward"
 AICORE_TIMEOUT = 507014
 NAN, INF = float("nan"), float("inf")
+BOXES_IN_A_BATCH = 284
+"""Of 8x8 bins with 2x2 samples: no more than about a mebibyte of weights is kept at a time."""
 
 # One list of boxes for an input of two images of 9x12 cells, seen at half their size: image id, x1, y1, x2, y2.
 BOXES = {
@@ -49,9 +49,30 @@ def gradient(acl: Library, roi: Roi, grad: np.ndarray, boxes: np.ndarray) -> np.
         return out.read_storage()
 
 
-def check(acl: Library, roi: Roi, boxes: np.ndarray) -> None:
-    grad = random((len(boxes), roi.input_shape[1], *roi.pooled), np.float32)
-    assert_close(gradient(acl, roi, grad, boxes), *roi_align.gradient(roi, grad, boxes))
+def assert_close(result: np.ndarray, expected: np.ndarray, scale: np.ndarray) -> None:
+    """scale: the definition with absolute values, by which rounding errors are measured."""
+    error = abs(result.astype(np.float64) - expected)
+    assert (error <= 2.0**-20 * scale + 1e-38).all(), (error - 2.0**-20 * scale).max()
+
+
+def random_grad(roi: Roi, boxes: np.ndarray) -> np.ndarray:
+    shape = (len(boxes), roi.input_shape[1], *roi.pooled)
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def check(acl: Library, roi: Roi, boxes: np.ndarray) -> np.ndarray:
+    grad = random_grad(roi, boxes)
+    result = gradient(acl, roi, grad, boxes)
+    assert_close(result, *roi_align.gradient(roi, grad, boxes))
+    return result
+
+
+def random_boxes(count: int, roi: Roi, reach: float = 0.3) -> np.ndarray:
+    """Boxes with corners on the input and up to `reach` of its size beside it, of images in turn."""
+    generator = np.random.default_rng(count)
+    images, _, height, width = roi.input_shape
+    corners = np.sort(generator.uniform(-reach, 1 + reach, (count, 2, 2)), 1) * (width, height) / roi.spatial_scale
+    return np.column_stack([np.arange(count) % images, corners.reshape(count, 4)]).astype(np.float32)
 
 
 @pytest.mark.parametrize("aligned", [False, True])
@@ -61,17 +82,59 @@ def test_values(acl: Library, sampling_ratio: int, aligned: bool) -> None:
         check(acl, Roi((2, 3, 9, 12), (3, 2), 0.5, sampling_ratio, aligned), np.array(boxes, np.float32))
 
 
-@pytest.mark.parametrize("aligned", [False, True])
-@pytest.mark.parametrize("sampling_ratio", [0, 2])
-def test_the_two_definitions_agree(sampling_ratio: int, aligned: bool) -> None:
-    for boxes in BOXES.values():
-        roi, given = Roi((2, 3, 9, 12), (3, 2), 0.5, sampling_ratio, aligned), np.array(boxes, np.float32)
-        grad = random((len(boxes), 3, 3, 2), np.float32)
-        ours, _ = roi_align.gradient(roi, grad, given)
-        theirs = reference.roi_align_v2_backward(
-            grad, given, roi.input_shape, *roi.pooled, roi.spatial_scale, sampling_ratio, aligned
-        )
-        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+SHAPES = [
+    *(((2, channels, 17, 33), (2, 3), 2) for channels in (1, 15, 16, 17, 33)),
+    *(((2, 17, *plane), (2, 3), 2) for plane in ((1, 15), (5, 16), (16, 1))),
+    # Bins are read 16 at a time; a block of 16 rows needs only some bins of a box.
+    *(((1, 4, 40, 500), pooled, 2) for pooled in ((3, 5), (4, 4), (1, 17), (17, 1), (3, 11), (8, 10))),
+    ((1, 16, 30, 500), (7, 7), 2),  # a block of 16 rows
+    ((1, 17, 33, 300), (2, 2), 0),  # of 27 rows or fewer
+    ((1, 16, 3, 8192), (7, 7), 2),  # of one row
+    ((1, 5, 3, 8193), (2, 2), 0),  # of fewer channels, because one row would be too wide
+    ((1, 3, 2, 32768), (7, 7), 2),
+    ((1, 3, 2, 32769), (7, 7), 2),  # of one channel
+    ((1, 1, 300, 700), (2, 2), 0),
+    ((3, 1, 200, 4), (7, 7), 2),
+    ((1, 2, 1, 60_000), (1, 1), 0),  # one bin with the weights of many cells
+    ((1, 2, 60_000, 1), (3, 1), 0),
+    ((1, 1, 2, 9), (1, 15_000), 2),  # many bins
+    ((2, 5, 9, 2), (15_000, 1), 2),
+    ((1, 1, 2, 140_000), (2, 5), 0),  # a row of several blocks
+]
+"""The shape of the input, the bins, and the samples."""
+
+
+@pytest.mark.parametrize(("shape", "pooled", "sampling_ratio"), SHAPES, ids=str)
+def test_blocks(acl: Library, shape: tuple[int, int, int, int], pooled: tuple[int, int], sampling_ratio: int) -> None:
+    roi = Roi(shape, pooled, 0.5, sampling_ratio, True)
+    boxes = random_boxes(7, roi)
+    boxes[1, 1:] = boxes[1, [3, 4, 1, 2]]  # reversed
+    boxes[3, 1:] /= 100  # a small one between large ones
+    check(acl, roi, boxes)
+
+
+@pytest.mark.parametrize("images", [1, 3])
+@pytest.mark.parametrize("count", [BOXES_IN_A_BATCH, BOXES_IN_A_BATCH + 1, 2 * BOXES_IN_A_BATCH + 1])
+def test_batches(acl: Library, count: int, images: int) -> None:
+    roi = Roi((images, 2, 21, 19), (8, 8), 1.0, 2)
+    check(acl, roi, random_boxes(count, roi, reach=0.0))
+
+
+def test_images_without_boxes_beside_batches(acl: Library) -> None:
+    roi = Roi((7, 2, 13, 19), (8, 8), 1.0, 2)
+    boxes = random_boxes(BOXES_IN_A_BATCH + 5, roi, reach=0.0)
+    for images in ((1, 1, 1, 1, 4), (6,), (0, 5), (-1, 2, 7)):
+        boxes[:, 0] = np.resize(images, len(boxes))
+        result = check(acl, roi, boxes)
+        assert {image for image in range(7) if result[image].any()} == set(images) & set(range(7))
+
+
+def test_rows_that_no_box_touches_are_zero(acl: Library) -> None:
+    boxes = np.array([(0, 3, row, 9, row + 1.5) for row in (2, 40, 41, 90)], np.float32)
+    result = check(acl, Roi((2, 18, 100, 20), (2, 2), 1.0, 2), boxes)
+    touched = np.flatnonzero(result.any(axis=(0, 1, 3)))
+    assert set(touched) == {2, 3, 4, 40, 41, 42, 43, 90, 91, 92}
+    assert (result[1] == 0).all()
 
 
 def test_a_last_bit_decides_about_the_samples(acl: Library) -> None:
@@ -90,7 +153,7 @@ def test_boxes_that_mean_nothing_are_skipped(acl: Library, aligned: bool, sampli
     boxes = np.array([*SKIPPED, (0, 1, 1, 5, 4)], np.float32)
     if sampling_ratio:
         boxes = boxes[[*range(12), -1]]  # 1e30 is a legal size then: its samples just lie elsewhere
-    grad = random((len(boxes), 2, 3, 2), np.float32)
+    grad = random_grad(roi, boxes)
     expected = roi_align.gradient(roi, grad[-1:], boxes[-1:])
     assert_close(gradient(acl, roi, grad, boxes), *expected)
 

@@ -5,6 +5,8 @@ import pytest
 
 from aclgrad import reference
 from aclgrad.operators.cases import TypedCase, arrays_of
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.layer_norm_backward.samples import layer_norm_case
 from aclgrad.operators.samples import samples_of
 from tests.call_file import PRODUCT
 from tools.abi.acl import Library
@@ -21,6 +23,8 @@ def poisoned(name: str) -> list[tuple[TypedCase, str]]:
     """Returns small calls with several rows, and each input of floats."""
     typed = [TypedCase(each.spec, each.case, "float32") for each in sweep(PRODUCT) if each.spec.name == name]
     shapes = {str(each): each for each in typed if each.case.name in {case.name for case in samples_of(name).cases[:2]}}
+    if name == "layer_norm_backward":
+        shapes["long rows"] = TypedCase(OPERATORS[name], layer_norm_case("long", (6,), (9000,)), "float32")
     return [(each, input) for each in shapes.values() for input in each.case.shapes]
 
 
