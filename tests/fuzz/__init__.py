@@ -1,1 +1,1 @@
-"""Targets for a fuzzer, each a function that takes any bytes and raises where something is wrong."""
+"""A target for a fuzzer: a function that takes any bytes and raises where something is wrong."""
