@@ -12,8 +12,15 @@ Patterns = str | tuple[str, ...]
 Answers = tuple[tuple[Patterns, Patterns, int], ...]
 
 CHECKED_FORMATS = (
-    "adaptive_*", "avg_pool*", "batch_norm_*", "embedding_*", "max_pool*", "*_pad?d_*", "roi_*", "upsample_*",
-)  # fmt: skip
+    "adaptive_*",
+    "avg_pool*",
+    "batch_norm_*",
+    "embedding_*",
+    "max_pool*",
+    "*_pad?d_*",
+    "roi_*",
+    "upsample_*",
+)
 """Operators that take tensors in some formats alone."""
 BROADCASTING = ("gelu_*", "leaky_relu_*", "sigmoid_*", "tanh_*", "threshold_*")
 MIXING = ("gelu_*", "leaky_relu_*", "sigmoid_*")

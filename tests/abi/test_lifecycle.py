@@ -8,30 +8,81 @@ import pytest
 
 Run = Callable[..., list[str]]
 
+MEMORY = (
+    "free, total = ctypes.c_size_t(), ctypes.c_size_t()\n"
+    "acl.call('aclInit', None)\n"
+    "acl.call('aclrtSetDevice', 0)\n"
+    "acl.call('aclrtGetMemInfo', 1, ctypes.byref(free), ctypes.byref(total))\n"
+)
 
-def config_file(folder: Path, text: str) -> str:
-    path = folder / "acl.json"
-    path.write_text(text)
-    return str(path)
-
-
-def test_init_and_finalize_repeat(run_program: Run) -> None:
-    assert run_program(
+# The program and its output.
+CASES = {
+    "both repeat": (
         "print(acl.aclInit(None), acl.aclInit(None), acl.aclFinalize(), acl.aclFinalize())\n"
-        "print(acl.aclInit(None), acl.aclrtSetDevice(0), acl.aclFinalize())\n"
-    ) == ["0 100002 0 100037", "0 0 0"]
-
-
-def test_the_last_of_several_users_releases_everything(run_program: Run) -> None:
-    lines = run_program(
+        "print(acl.aclInit(None), acl.aclrtSetDevice(0), acl.aclFinalize())",
+        "0 100002 0 100037\n0 0 0",
+    ),
+    "the last of several users releases everything": (
         "left = ctypes.c_uint64(9)\n"
         "def release():\n"
         "    return f'{acl.aclFinalizeReference(ctypes.byref(left))} {left.value}'\n"
         "print(acl.aclInit(None), acl.aclInit(None), acl.aclInit(None))\n"
         "print(release(), acl.aclrtSetDevice(0), release(), acl.aclrtSetDevice(0))\n"
-        "print(acl.aclFinalizeReference(None), acl.aclrtSetDevice(0), acl.aclFinalizeReference(None))\n"
-    )
-    assert lines == ["0 100002 100002", "0 2 0 0 1 0", "0 0 100037"]
+        "print(acl.aclFinalizeReference(None), acl.aclrtSetDevice(0), acl.aclFinalizeReference(None))",
+        "0 100002 100002\n0 2 0 0 1 0\n0 0 100037",
+    ),
+    # CANN's runtime starts with the first call that needs it; aclInit then keeps the device that is in use.
+    "devices are found and set before init": (
+        "count, number, out = ctypes.c_uint32(), ctypes.c_int32(), ctypes.c_void_p()\n"
+        "print(acl.aclrtGetDevice(ctypes.byref(number)), acl.aclrtPeekAtLastError(0), acl.aclrtGetSocName().decode())\n"
+        "print(acl.aclrtGetDeviceCount(ctypes.byref(count)), count.value, acl.aclrtSetDevice(0))\n"
+        "print(acl.aclrtMalloc(ctypes.byref(out), 8, 0), acl.aclInit(None), acl.aclrtFree(out), acl.aclFinalize())",
+        "107002 0 Ascend910B1\n0 1 0\n0 0 0 0",
+    ),
+    # Pinned memory outlasts its device, and options of the process outlast everything.
+    "init keeps what was made and set before it": (
+        "acl.call('aclrtSetDevice', 0)\n"
+        "pinned, value = acl.create('aclrtMallocHost', 8 << 20), ctypes.c_int64()\n"
+        "print(acl.aclrtSetSysParamOpt(0, 1), acl.aclrtResetDevice(0), acl.aclInit(None))\n"
+        "ctypes.memset(pinned, 1, 8 << 20)\n"
+        "print(acl.aclrtGetSysParamOpt(0, ctypes.byref(value)), value.value, acl.aclrtFreeHost(pinned))\n"
+        "print(acl.aclFinalize(), acl.aclrtGetSysParamOpt(0, ctypes.byref(value)), value.value)",
+        "0 0 0\n0 1 0\n0 0 1",
+    ),
+    "a program may exit without finalize": (
+        "acl.call('aclInit', None)\n"
+        "acl.call('aclrtSetDevice', 0)\n"
+        "buffer = acl.create('aclrtMalloc', 64 << 20, 0)\n"
+        "stream = acl.create('aclrtCreateStream')\n"
+        "for _ in range(40):\n"
+        "    acl.call('aclrtMemsetAsync', buffer, 64 << 20, 1, 64 << 20, stream)",
+        "",
+    ),
+    "finalize releases what is left": (
+        "acl.call('aclInit', None)\n"
+        "acl.call('aclrtSetDevice', 0)\n"
+        "buffer = acl.create('aclrtMalloc', 64 << 20, 0)\n"
+        "first, second = acl.create('aclrtCreateStream'), acl.create('aclrtCreateStream')\n"
+        "event = acl.create('aclrtCreateEvent')\n"
+        "for _ in range(20):\n"
+        "    acl.call('aclrtMemsetAsync', buffer, 64 << 20, 1, 64 << 20, first)\n"
+        "acl.call('aclrtRecordEvent', event, first)\n"
+        "acl.call('aclrtStreamWaitEvent', second, event)\n"
+        "acl.call('aclFinalize')\n"
+        "print(threading.active_count(), acl.aclrtSynchronizeStream(first), acl.aclrtFree(buffer))\n"
+        "acl.call('aclInit', None)\n"
+        "print(acl.aclrtSynchronizeStream(first), acl.aclrtFree(buffer))\n"
+        "acl.call('aclrtSetDevice', 0)\n"
+        "print(acl.aclrtSynchronizeStream(first), acl.aclrtDestroyEvent(event))",
+        "1 100001 100001\n107002 107000\n107017 107017",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_processes(run_program: Run, case: str) -> None:
+    program, output = CASES[case]
+    assert run_program(program + "\n") == output.splitlines()
 
 
 @pytest.mark.needs("texts")
@@ -51,34 +102,12 @@ def test_calls_before_init_are_refused(run_program: Run) -> None:
     assert "aclInit" in lines[2]
 
 
-def test_devices_are_found_and_set_before_init(run_program: Run) -> None:
-    """CANN's runtime starts with the first call that needs it; aclInit then keeps the device that is in use."""
-    assert run_program(
-        "count, number, out = ctypes.c_uint32(), ctypes.c_int32(), ctypes.c_void_p()\n"
-        "print(acl.aclrtGetDevice(ctypes.byref(number)), acl.aclrtPeekAtLastError(0), acl.aclrtGetSocName().decode())\n"
-        "print(acl.aclrtGetDeviceCount(ctypes.byref(count)), count.value, acl.aclrtSetDevice(0))\n"
-        "print(acl.aclrtMalloc(ctypes.byref(out), 8, 0), acl.aclInit(None), acl.aclrtFree(out), acl.aclFinalize())\n"
-    ) == ["107002 0 Ascend910B1", "0 1 0", "0 0 0 0"]
-
-
-def test_init_keeps_what_was_made_and_set_before_it(run_program: Run) -> None:
-    """Pinned memory outlasts its device, and options of the process outlast everything."""
-    assert run_program(
-        "acl.call('aclrtSetDevice', 0)\n"
-        "pinned, value = acl.create('aclrtMallocHost', 8 << 20), ctypes.c_int64()\n"
-        "print(acl.aclrtSetSysParamOpt(0, 1), acl.aclrtResetDevice(0), acl.aclInit(None))\n"
-        "ctypes.memset(pinned, 1, 8 << 20)\n"
-        "print(acl.aclrtGetSysParamOpt(0, ctypes.byref(value)), value.value, acl.aclrtFreeHost(pinned))\n"
-        "print(acl.aclFinalize(), acl.aclrtGetSysParamOpt(0, ctypes.byref(value)), value.value)\n"
-    ) == ["0 0 0", "0 1 0", "0 0 1"]
-
-
 def test_init_beside_threads_that_set_their_device(run_program: Run) -> None:
     """Each thread keeps the device that it has set, whether aclInit comes before or after."""
     assert run_program(
         "import threading\n"
         "wrong = []\n"
-        "for _ in range(300):\n"
+        "for _ in range(60):\n"
         "    start = threading.Barrier(5)\n"
         "    def set_device():\n"
         "        number = ctypes.c_int32()\n"
@@ -95,123 +124,75 @@ def test_init_beside_threads_that_set_their_device(run_program: Run) -> None:
     ) == ["[]"]
 
 
-@pytest.mark.needs("settings")
-def test_bad_file_is_refused_even_if_a_device_is_in_use(run_program: Run, tmp_path: Path) -> None:
-    missing = str(tmp_path / "none.json").encode()
-    assert run_program(
-        f"acl.call('aclrtSetDevice', 0)\nprint(acl.aclInit({missing!r}), acl.aclFinalize(), acl.aclInit(None))\n"
-    ) == ["100000 100037 0"]
+INIT = "code = acl.aclInit(path.encode())\n"
+COUNT = "count = ctypes.c_uint32()\nprint(acl.aclrtGetDeviceCount(ctypes.byref(count)), count.value)\n"
+PARTS = {"host": {"product": "910B", "devices": 3, "memory_bytes": 1 << 20, "threads": 2}, "dump": {"x": 1}}
 
-
-@pytest.mark.needs("settings")
-def test_file_of_init_adds_to_that_of_the_variable(run_program: Run, tmp_path: Path) -> None:
-    own = tmp_path / "own.json"
-    own.write_text('{"host": {"product": "950", "devices": 2}}')
-    path = config_file(tmp_path, '{"host": {"devices": 3}}')
-    program = (
-        "count = ctypes.c_uint32()\n"
-        "print(acl.aclrtGetDeviceCount(ctypes.byref(count)), count.value)\n"
-        f"acl.call('aclInit', {path.encode()!r})\n"
-        "print(acl.aclrtGetDeviceCount(ctypes.byref(count)), count.value, acl.aclrtGetSocName().decode()[:9])\n"
-    )
-    assert run_program(program, ACL_HOST_CONFIG=str(own)) == ["0 2", "0 3 Ascend950"]
-
-
-@pytest.mark.needs("settings")
-def test_default_device_is_that_of_threads_that_set_none(run_program: Run, tmp_path: Path) -> None:
-    path = config_file(tmp_path, '{"host": {"devices": 2}, "defaultDevice": {"default_device": "1"}}')
-    assert run_program(
-        f"acl.call('aclInit', {path.encode()!r})\n"
-        "number, out = ctypes.c_int32(-1), ctypes.c_void_p()\n"
+# The configuration that aclInit gets, or None if there is no such file, and that of the variable; the program, in which
+# `path` is the former's; its output.
+CONFIGURATIONS: dict[str, tuple[object, object, str, str]] = {
+    "a bad file is refused even if a device is in use": (
+        None,
+        {},
+        "acl.call('aclrtSetDevice', 0)\nprint(acl.aclInit(path.encode()), acl.aclFinalize(), acl.aclInit(None))",
+        "100000 100037 0",
+    ),
+    "the file of init adds to that of the variable": (
+        {"host": {"devices": 3}},
+        {"host": {"product": "950", "devices": 2}},
+        COUNT + INIT + COUNT + "print(acl.aclrtGetSocName().decode()[:9])",
+        "0 2\n0 3\nAscend950",
+    ),
+    "a default device is that of threads that set none": (
+        {"host": {"devices": 2}, "defaultDevice": {"default_device": "1"}},
+        {},
+        INIT + "number, out = ctypes.c_int32(-1), ctypes.c_void_p()\n"
         "print(acl.aclrtGetDevice(ctypes.byref(number)), number.value, acl.aclrtMalloc(ctypes.byref(out), 8, 0))\n"
-        "print(acl.aclrtResetDevice(1), acl.aclrtResetDevice(1))\n"
-    ) == ["0 1 0", "0 107002"]
+        "print(acl.aclrtResetDevice(1), acl.aclrtResetDevice(1))",
+        "0 1 0\n0 107002",
+    ),
+    **{
+        f"no default device {number}": ({"defaultDevice": {"default_device": number}}, {}, INIT + "print(code)", code)
+        for number, code in (("7", "107001"), ("-1", "100000"), ("one", "100000"))
+    },
+    **{f"empty {each}": (each, {}, INIT + "print(code)", "0") for each in ({}, {"host": {}}, {"err_msg_mode": 1})},
+    **{
+        f"applied, {name}": (
+            *configurations,
+            INIT
+            + COUNT
+            + MEMORY.replace("acl.call('aclInit', None)\n", "")
+            + "print(free.value, total.value, acl.aclrtGetSocName().decode(), acl.aclrtSetDevice(2))",
+            "0 3\n1048576 1048576 Ascend910B1 0",
+        )
+        for name, configurations in (("of init", (PARTS, {})), ("of the variable", ({}, PARTS)))
+    },
+    "others may use a part of the device": (
+        {},
+        {"host": {"memory_bytes": 4096, "memory_elsewhere_bytes": 1024, "streams_elsewhere": 1980}},
+        MEMORY + "out = ctypes.c_void_p()\n"
+        "print(free.value, total.value, acl.aclrtMallocAlign32(ctypes.byref(out), 3073, 0))\n"
+        "print(*[acl.aclrtCreateStream(ctypes.byref(out)) for _ in range(4)])",
+        "3072 4096 207001\n0 0 0 207008",
+    ),
+}
 
 
 @pytest.mark.needs("settings")
-@pytest.mark.parametrize(("number", "code"), [("7", 107001), ("-1", 100000), ("one", 100000)])
-def test_default_device_that_there_is_not(run_program: Run, tmp_path: Path, number: str, code: int) -> None:
-    path = config_file(tmp_path, json.dumps({"defaultDevice": {"default_device": number}}))
-    assert run_program(f"print(acl.aclInit({path.encode()!r}))\n") == [str(code)]
-
-
-def test_a_program_may_exit_without_finalize(run_program: Run) -> None:
-    run_program(
-        "acl.call('aclInit', None)\n"
-        "acl.call('aclrtSetDevice', 0)\n"
-        "buffer = acl.create('aclrtMalloc', 64 << 20, 0)\n"
-        "stream = acl.create('aclrtCreateStream')\n"
-        "for _ in range(40):\n"
-        "    acl.call('aclrtMemsetAsync', buffer, 64 << 20, 1, 64 << 20, stream)\n"
-    )
-
-
-def test_finalize_releases_what_is_left(run_program: Run) -> None:
-    assert run_program(
-        "acl.call('aclInit', None)\n"
-        "acl.call('aclrtSetDevice', 0)\n"
-        "buffer = acl.create('aclrtMalloc', 64 << 20, 0)\n"
-        "first, second = acl.create('aclrtCreateStream'), acl.create('aclrtCreateStream')\n"
-        "event = acl.create('aclrtCreateEvent')\n"
-        "for _ in range(20):\n"
-        "    acl.call('aclrtMemsetAsync', buffer, 64 << 20, 1, 64 << 20, first)\n"
-        "acl.call('aclrtRecordEvent', event, first)\n"
-        "acl.call('aclrtStreamWaitEvent', second, event)\n"
-        "acl.call('aclFinalize')\n"
-        "print(threading.active_count(), acl.aclrtSynchronizeStream(first), acl.aclrtFree(buffer))\n"
-        "acl.call('aclInit', None)\n"
-        "print(acl.aclrtSynchronizeStream(first), acl.aclrtFree(buffer))\n"
-        "acl.call('aclrtSetDevice', 0)\n"
-        "print(acl.aclrtSynchronizeStream(first), acl.aclrtDestroyEvent(event))\n"
-    ) == ["1 100001 100001", "107002 107000", "107017 107017"]
-
-
-@pytest.mark.needs("settings")
-def test_the_configuration_is_applied(run_program: Run, tmp_path: Path) -> None:
-    settings = {"host": {"product": "910B", "devices": 3, "memory_bytes": 1 << 20, "threads": 2}, "dump": {"x": 1}}
-    path = config_file(tmp_path, json.dumps(settings))
-    program = (
-        "count, free, total = ctypes.c_uint32(), ctypes.c_size_t(), ctypes.c_size_t()\n"
-        "acl.call('aclrtSetDevice', 2)\n"
-        "acl.call('aclrtGetDeviceCount', ctypes.byref(count))\n"
-        "acl.call('aclrtGetMemInfo', 1, ctypes.byref(free), ctypes.byref(total))\n"
-        "print(count.value, free.value, total.value, acl.aclrtGetSocName().decode())\n"
-    )
-    expected = ["3 1048576 1048576 Ascend910B1"]
-    assert run_program(f"acl.call('aclInit', {path.encode()!r})\n" + program) == expected
-    assert run_program("acl.call('aclInit', None)\n" + program, ACL_HOST_CONFIG=path) == expected
+@pytest.mark.parametrize("case", CONFIGURATIONS)
+def test_configurations(run_program: Run, tmp_path: Path, case: str) -> None:
+    given, own, program, output = CONFIGURATIONS[case]
+    path, variable = tmp_path / "acl.json", tmp_path / "own.json"
+    variable.write_text(json.dumps(own))
+    if given is not None:
+        path.write_text(json.dumps(given))
+    lines = run_program(f"path = {str(path)!r}\n{program}\n", ACL_HOST_CONFIG=str(variable))
+    assert lines == output.splitlines()
 
 
 def test_devices_share_the_memory_of_the_machine(run_program: Run) -> None:
-    program = (
-        "free, total = ctypes.c_size_t(), ctypes.c_size_t()\n"
-        "acl.call('aclInit', None)\n"
-        "acl.call('aclrtSetDevice', 0)\n"
-        "acl.call('aclrtGetMemInfo', 1, ctypes.byref(free), ctypes.byref(total))\n"
-        "print(total.value)\n"
-    )
-    totals = [int(run_program(program, {"devices": devices})[0]) for devices in (1, 4)]
+    totals = [int(run_program(MEMORY + "print(total.value)\n", {"devices": devices})[0]) for devices in (1, 4)]
     assert totals[1] == totals[0] // 4
-
-
-def test_others_may_use_a_part_of_the_device(run_program: Run) -> None:
-    settings = {"memory_bytes": 4096, "memory_elsewhere_bytes": 1024, "streams_elsewhere": 1980}
-    program = (
-        "free, total = ctypes.c_size_t(), ctypes.c_size_t()\n"
-        "acl.call('aclInit', None)\n"
-        "acl.call('aclrtSetDevice', 0)\n"
-        "acl.call('aclrtGetMemInfo', 1, ctypes.byref(free), ctypes.byref(total))\n"
-        "out = ctypes.c_void_p()\n"
-        "print(free.value, total.value, acl.aclrtMallocAlign32(ctypes.byref(out), 3073, 0))\n"
-        "print(*[acl.aclrtCreateStream(ctypes.byref(out)) for _ in range(4)])\n"
-    )
-    assert run_program(program, settings) == ["3072 4096 207001", "0 0 0 207008"]
-
-
-@pytest.mark.needs("settings")
-@pytest.mark.parametrize("text", ["{}", '{"host": {}}', '{"err_msg_mode": 1}'])
-def test_empty_configurations(run_program: Run, tmp_path: Path, text: str) -> None:
-    assert run_program(f"print(acl.aclInit({config_file(tmp_path, text).encode()!r}))") == ["0"]
 
 
 BAD_CONFIGURATIONS = [

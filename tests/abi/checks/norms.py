@@ -41,7 +41,9 @@ BATCH_NORM = Order(
         "rank 5": planes((2, 3, 1, 2, 2), Format.NCDHW),
         "rank 8": planes((2, 3, 1, 1, 1, 1, 1, 1), Format.ND),
         "empty comes before everything else": {
-            "gradOut": {"shape": (0, 3), "data_type": DOUBLE}, "weight": {"shape": (9,)}, "outputMask": None,
+            "gradOut": {"shape": (0, 3), "data_type": DOUBLE},
+            "weight": {"shape": (9,)},
+            "outputMask": None,
             **dict.fromkeys(BATCH_OUTPUTS),
         },
         "empty input": shapes(input=(0,)) | {"outputMask": None, **dict.fromkeys(BATCH_OUTPUTS)},
@@ -85,7 +87,7 @@ BATCH_NORM = Order(
             "rank 5 of ND": Refused(planes((2, 3, 1, 2, 2), Format.ND), "gradOut: expected format NCDHW"),
         }
     },
-)  # fmt: skip
+)
 
 # Group normalization of (2, 6, 5, 7) in 3 groups.
 GROUP_OUTPUTS = ("gradInput", "gradGammaOut", "gradBetaOut")

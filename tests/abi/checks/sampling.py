@@ -17,18 +17,20 @@ def _grid_sampler(axes: int) -> Order:
         """The shapes of a call; of sizes and points, the last count."""
         image, points = (images, channels, *sizes[-axes:]), points[-axes:]
         grid = (images, *points, axes)
-        return shapes(
-            gradOutput=(images, channels, *points), input=image, grid=grid, inputGrad=image, gridGrad=grid
-        )  # fmt: skip
+        return shapes(gradOutput=(images, channels, *points), input=image, grid=grid, inputGrad=image, gridGrad=grid)
 
     accepted: dict[str, Changes] = {
         # Nothing is checked then, and nothing done.
         "outputMask null before all else": {
-            "outputMask": None, "input": None, **shapes(gradOutput=(1,)), "paddingMode": 9, "gridGrad": None,
+            "outputMask": None,
+            "input": None,
+            **shapes(gradOutput=(1,)),
+            "paddingMode": 9,
+            "gridGrad": None,
         },
         "nearest, reflected, aligned": {"interpolationMode": 1, "paddingMode": 2, "alignCorners": True},
         "too many points of no images": sampled(0, 3, 4, 5, 7, points=(3, HUGE, HUGE)),
-    }  # fmt: skip
+    }
     refused: list[Refused] = [
         Refused({"input": None, "outputMask": (False, False)}, "input", NULL),
         Refused({"interpolationMode": 2}, "interpolationMode: expected 0 to 1, got 2"),
