@@ -1,61 +1,62 @@
-"""What every operator's executor does, shown by one operator."""
+"""What every operator's executor does, for one launch or for many, shown by one operator."""
 
 import ctypes
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
 
-from tools.abi.acl import DeviceTensor, Library
+from tools.abi.acl import Library
 
 NAME = "aclnnAdaptiveAvgPool2dBackward"
-PARAM_NULLPTR, PARAM_INVALID, RUNTIME_ERROR = 161001, 161002, 361001
+PARAM_NULLPTR, PARAM_INVALID, RUNTIME_ERROR, INNER_NULLPTR = 161001, 161002, 361001, 561103
+SHAPE, GRAD_SHAPE = (2, 3, 4, 4), (2, 3, 2, 2)
+TRANSPOSED = (48, 16, 1, 4)
+SETTERS = [prefix + kind + "TensorAddr" for prefix in ("aclSet", "AclSet") for kind in ("Input", "Output", "")]
 
-Tensors = tuple[DeviceTensor, DeviceTensor, DeviceTensor]
+Busy = Callable[[object], None]
+
+
+class Average:
+    """An executor of NAME; its tensors have no address until one is set."""
+
+    def __init__(
+        self, acl: Library, stack: ExitStack, strides: tuple[int, ...] | None = None, repeats: bool = True
+    ) -> None:
+        self.acl = acl
+        self.grad = stack.enter_context(acl.describe(GRAD_SHAPE))
+        self.out = stack.enter_context(acl.describe(SHAPE, strides=strides))
+        self.size, self.executor = acl.plan(NAME, self.grad, self.out, self.out)
+        if repeats:
+            acl.call("aclSetAclOpExecutorRepeatable", self.executor)
+
+    def launch(self, grad: int | None, out: int | None, workspace: int | None = None, stream: object = None) -> int:
+        self.acl.call("aclSetInputTensorAddr", self.executor, 0, self.grad, grad)
+        self.acl.call("aclSetOutputTensorAddr", self.executor, 0, self.out, out)
+        return getattr(self.acl, NAME)(workspace, self.size, self.executor, stream)
 
 
 @pytest.fixture
-def tensors(acl: Library) -> Iterator[Tensors]:
-    image = np.zeros((2, 3, 4, 4), np.float32)
-    with acl.tensor(np.ones((2, 3, 2, 2), np.float32)) as grad, acl.tensor(image) as self, acl.tensor(image) as out:
-        yield grad, self, out
+def average(acl: Library) -> Iterator[Average]:
+    with ExitStack() as stack:
+        average = Average(acl, stack)
+        yield average
+        acl.call("aclDestroyAclOpExecutor", average.executor)
 
 
-@pytest.fixture
-def strided(acl: Library) -> Iterator[Tensors]:
-    """As tensors, but the output is a transposed view: the operator needs a workspace for it."""
-    storage = np.zeros((2, 3, 4, 4), np.float32)
-    grad = np.ones((2, 3, 2, 2), np.float32)
-    with (
-        acl.tensor(grad) as first,
-        acl.tensor(storage) as second,
-        acl.tensor(storage, storage.transpose(0, 1, 3, 2)) as third,
-    ):
-        yield first, second, third
-
-
-def plan(acl: Library, tensors: Tensors) -> tuple[int, ctypes.c_void_p]:
-    return acl.plan(NAME, *(tensor.handle for tensor in tensors))
+def grad_of(value: float) -> np.ndarray:
+    return np.full(GRAD_SHAPE, value * 4, np.float32)
 
 
 @pytest.mark.needs("nulls")
-def test_phase_one_needs_both_results(acl: Library, tensors: Tensors) -> None:
-    handles = [tensor.handle for tensor in tensors]
+def test_both_phases_need_their_results_and_an_executor(acl: Library, average: Average) -> None:
     size, executor = ctypes.c_uint64(), ctypes.c_void_p()
-    phase = getattr(acl, NAME + "GetWorkspaceSize")
+    phase, handles = getattr(acl, NAME + "GetWorkspaceSize"), (average.grad, average.out, average.out)
     assert phase(*handles, None, ctypes.byref(executor)) == PARAM_NULLPTR
     assert acl.says("workspaceSize")
     assert phase(*handles, ctypes.byref(size), None) == PARAM_NULLPTR
     assert acl.says("executor")
-
-
-def test_an_executor_that_never_runs_is_destroyed(acl: Library, tensors: Tensors) -> None:
-    _, executor = plan(acl, tensors)
-    assert acl.aclDestroyAclOpExecutor(executor) == 0
-
-
-@pytest.mark.needs("nulls")
-def test_phase_two_needs_an_executor(acl: Library) -> None:
     assert getattr(acl, NAME)(None, 0, None, None) == PARAM_NULLPTR
     assert acl.says("executor")
 
@@ -75,36 +76,34 @@ def test_the_tensors_may_go_once_phase_two_has_returned(acl: Library, busy: Call
         assert (acl.download(out_address, np.zeros(16, np.float32)) == 1).all()
 
 
-def test_strided_tensors_need_a_workspace(acl: Library, strided: Tensors) -> None:
-    size, executor = plan(acl, strided)
-    assert size >= 2 * 3 * 4 * 4 * 4
-    assert getattr(acl, NAME)(None, size, executor, None) == PARAM_NULLPTR
-    assert acl.says("workspace")
-    size, executor = plan(acl, strided)
-    with acl.buffer(size) as workspace:
-        assert getattr(acl, NAME)(workspace, size - 1, executor, None) == PARAM_INVALID
+def test_strided_tensors_need_a_workspace(acl: Library) -> None:
+    with ExitStack() as stack:
+        tensors = [stack.enter_context(acl.tensor(grad_of(1))), stack.enter_context(acl.tensor(np.zeros(SHAPE, "f4")))]
+        launch = getattr(acl, NAME)
+        average = Average(acl, stack, TRANSPOSED, repeats=False)
+        size = average.size
+        assert size >= 2 * 3 * 4 * 4 * 4
+        addresses = [each.address for each in tensors]
+        assert average.launch(*addresses) == PARAM_NULLPTR
+        assert acl.says("workspace")
+        workspace = stack.enter_context(acl.buffer(size))
+        average = Average(acl, stack, TRANSPOSED, repeats=False)
+        assert launch(workspace, size - 1, average.executor, None) == PARAM_INVALID
         assert acl.says(str(size))
-        _, executor = plan(acl, strided)
-        assert getattr(acl, NAME)(workspace, size, executor, None) == 0
+        average = Average(acl, stack, TRANSPOSED, repeats=False)
+        assert average.launch(*addresses, workspace) == 0
         acl.call("aclrtSynchronizeStream", None)
-    assert (strided[2].read_storage() == 0.25).all()
+        assert (tensors[1].read_storage() == 1).all()
 
 
-@pytest.mark.needs("nulls")
-def test_a_bad_stream_is_a_runtime_error(acl: Library, tensors: Tensors) -> None:
-    _, executor = plan(acl, tensors)
-    assert getattr(acl, NAME)(None, 0, executor, 0x1234567) == RUNTIME_ERROR
-    assert acl.says("107017")
-
-
-def test_tensors_need_an_address_unless_only_their_shape_matters(acl: Library, tensors: Tensors) -> None:
-    grad, _, out = tensors
-    with acl.describe((2, 3, 2, 2)) as nowhere, acl.describe((2, 3, 4, 4)) as shape_only:
-        _, executor = acl.plan(NAME, nowhere, shape_only, out.handle)
-        assert getattr(acl, NAME)(None, 0, executor, None) == PARAM_NULLPTR
+def test_tensors_need_an_address_unless_only_their_shape_matters(acl: Library, average: Average) -> None:
+    with acl.tensor(grad_of(1)) as grad, acl.tensor(np.zeros(SHAPE, np.float32)) as out:
+        assert average.launch(None, out.address) == PARAM_NULLPTR
         assert acl.says("[2, 3, 2, 2]")
-        acl.run(NAME, grad.handle, shape_only, out.handle)
-    assert (out.read_storage() == 0.25).all()
+        assert average.launch(grad.address, None) == PARAM_NULLPTR
+        assert acl.says("[2, 3, 4, 4]")
+        acl.run(NAME, grad.handle, average.out, out.handle)
+        assert (out.read_storage() == 1).all()
 
 
 def test_aclnn_init_and_finalize(acl: Library) -> None:
@@ -165,3 +164,100 @@ def test_whether_an_executor_is_short_is_asked_with_pointers(acl: Library) -> No
     is_short = ctypes.c_int32(-1)
     assert acl.aclHostExecutorIsShort(None, ctypes.byref(is_short)) == PARAM_NULLPTR
     assert is_short.value == -1
+
+
+def test_addresses_change_while_launches_are_queued(acl: Library, average: Average, busy: Busy) -> None:
+    with ExitStack() as stack:
+        streams = [stack.enter_context(acl.stream()) for _ in range(2)]
+        grads = [stack.enter_context(acl.tensor(grad_of(value))) for value in range(6)]
+        outs = [stack.enter_context(acl.tensor(np.full(SHAPE, -1, np.float32))) for _ in range(6)]
+        busy(streams[0])
+        for number, (grad, out) in enumerate(zip(grads, outs, strict=True)):
+            assert average.launch(grad.address, out.address, stream=streams[number % 2]) == 0
+        assert acl.aclrtSynchronizeStreamWithTimeout(streams[0], 0) != 0
+        for stream in streams:
+            acl.call("aclrtSynchronizeStream", stream)
+        for value, out in enumerate(outs):
+            assert (out.read_storage() == value).all()
+
+
+def test_an_executor_may_be_destroyed_while_launches_are_queued(acl: Library, busy: Busy) -> None:
+    with (
+        acl.stream() as stream,
+        acl.tensor(grad_of(5)) as grad,
+        acl.tensor(np.zeros(SHAPE, np.float32)) as out,
+    ):
+        busy(stream)
+        with ExitStack() as stack:
+            average = Average(acl, stack)
+            assert average.launch(grad.address, out.address, stream=stream) == 0
+            assert average.launch(grad.address, out.address, stream=stream) == 0
+            acl.call("aclDestroyAclOpExecutor", average.executor)
+        assert acl.aclrtSynchronizeStreamWithTimeout(stream, 0) != 0
+        acl.call("aclrtSynchronizeStream", stream)
+        assert (out.read_storage() == 5).all()
+
+
+@pytest.mark.needs("nulls")
+def test_a_refused_launch_does_not_destroy_it(acl: Library, average: Average) -> None:
+    assert average.launch(None, None) == PARAM_NULLPTR
+    assert getattr(acl, NAME)(None, 64, average.executor, None) == PARAM_NULLPTR
+    with acl.tensor(grad_of(2)) as grad, acl.tensor(np.zeros(SHAPE, np.float32)) as out:
+        assert average.launch(grad.address, out.address, stream=0x1234567) == RUNTIME_ERROR
+        assert acl.says("107017")
+        assert average.launch(grad.address, out.address) == 0
+        acl.call("aclrtSynchronizeStream", None)
+        assert (out.read_storage() == 2).all()
+
+
+@pytest.mark.parametrize("index", [0, 7])
+@pytest.mark.parametrize("setter", SETTERS)
+def test_every_setter_finds_the_tensor_whatever_the_index(
+    acl: Library, average: Average, setter: str, index: int
+) -> None:
+    with acl.tensor(grad_of(3)) as grad, acl.tensor(np.zeros(SHAPE, np.float32)) as out:
+        acl.call(setter, average.executor, index, average.grad, grad.address)
+        acl.call(setter, average.executor, index, average.out, out.address)
+        address = ctypes.c_void_p()
+        acl.call("aclGetRawTensorAddr", average.out, ctypes.byref(address))
+        assert address.value == out.address
+        acl.call(NAME, None, 0, average.executor, None)
+        acl.call("aclrtSynchronizeStream", None)
+        assert (out.read_storage() == 3).all()
+
+
+def test_views_are_staged_from_and_to_the_new_addresses(acl: Library) -> None:
+    storage = np.zeros(SHAPE, np.float32)
+    with ExitStack() as stack:
+        average = Average(acl, stack, TRANSPOSED)
+        workspace = stack.enter_context(acl.buffer(average.size))
+        for value in range(3):
+            grad = stack.enter_context(acl.tensor(np.arange(24, dtype=np.float32).reshape(GRAD_SHAPE) * value))
+            out = stack.enter_context(acl.tensor(storage))
+            assert average.launch(grad.address, out.address, workspace) == 0
+            acl.call("aclrtSynchronizeStream", None)
+            expected = grad.read_storage().repeat(2, 2).repeat(2, 3).transpose(0, 1, 3, 2) / 4
+            np.testing.assert_array_equal(out.read_storage(), expected)
+        acl.call("aclDestroyAclOpExecutor", average.executor)
+
+
+def test_an_address_set_between_the_phases_counts(acl: Library) -> None:
+    with (
+        acl.tensor(grad_of(1)) as first,
+        acl.tensor(grad_of(2)) as second,
+        acl.tensor(np.zeros(SHAPE, np.float32)) as out,
+    ):
+        size, executor = acl.plan(NAME, first.handle, out.handle, out.handle)
+        acl.call("aclSetRawTensorAddr", first.handle, second.address)
+        acl.call(NAME, None, size, executor, None)
+        acl.call("aclrtSynchronizeStream", None)
+        assert (out.read_storage() == 2).all()
+
+
+def test_null_arguments(acl: Library, average: Average) -> None:
+    assert acl.aclSetAclOpExecutorRepeatable(None) == INNER_NULLPTR
+    for setter in SETTERS:
+        assert getattr(acl, setter)(None, 0, average.grad, None) == INNER_NULLPTR
+        assert acl.says("executor")
+        assert getattr(acl, setter)(average.executor, 0, None, None) == INNER_NULLPTR
+        assert acl.says("tensor")
