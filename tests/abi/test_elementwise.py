@@ -32,41 +32,40 @@ def test_extreme_values(acl: Library, name: str) -> None:
         np.testing.assert_allclose(gradient_of(acl, typed, **arrays), truth, rtol=4e-6, atol=1e-6)
 
 
-SHAPES = {"a_row": ((4,), (2, 3, 4)), "both": ((2, 1, 4), (3, 1)), "one_for_all": ((), (2, 3, 4))}
+FLAT = ((2000,), (2000,))
+SIGMOIDS = [
+    ((4,), (2, 3, 4), "float32 float32 float32"),
+    ((2, 1, 4), (3, 1), "float32 float32 float32"),
+    ((), (2, 3, 4), "float32 float32 float32"),
+    (*FLAT, "float16 float32 float32"),
+    (*FLAT, "float32 float16 float16"),
+    (*FLAT, "float32 float64 float64"),
+    (*FLAT, "complex64 float64 complex128"),
+    (*FLAT, "float32 complex64 complex64"),
+    (*FLAT, "complex64 complex64 complex64"),
+    (*FLAT, "complex128 complex128 complex128"),
+]
+"""Shapes of the gradient and the output; the types of both, and of the result."""
 
 
-@pytest.mark.parametrize(("grad_shape", "saved_shape"), SHAPES.values(), ids=SHAPES)
-def test_broadcasting(acl: Library, grad_shape: tuple[int, ...], saved_shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("grad_shape", "saved_shape", "types"), SIGMOIDS, ids=str)
+def test_sigmoids_broadcast_mix_types_and_are_complex(
+    acl: Library, grad_shape: tuple[int, ...], saved_shape: tuple[int, ...], types: str
+) -> None:
+    def draw(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+        values = generator.standard_normal(shape)
+        return (values + 1j * generator.standard_normal(shape) if "complex" in dtype else values).astype(dtype)
+
     generator = np.random.default_rng(1)
-    grad, saved = (generator.standard_normal(shape).astype(np.float32) for shape in (grad_shape, saved_shape))
-    np.testing.assert_allclose(run(acl, grad, saved, np.float32), grad * (1 - saved) * saved, rtol=1e-6, atol=1e-6)
-
-
-MIXED = [("float16", "float32", "float32"), ("float32", "float16", "float16"), ("float32", "float64", "float64"),
-         ("complex64", "float64", "complex128"), ("float32", "complex64", "complex64")]  # fmt: skip
-
-
-@pytest.mark.parametrize("types", MIXED, ids="-".join)
-def test_mixed_types(acl: Library, types: tuple[str, str, str]) -> None:
-    grad, saved = (np.linspace(-1, 2, 2000).astype(each) for each in types[:2])
-    found = run(acl, grad, saved, np.dtype(types[2]))
-    expected = grad.astype(np.complex128) * (1 - saved.astype(np.complex128)) * saved
-    np.testing.assert_allclose(found, expected, rtol=2e-3 if "float16" in types else 1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-def test_complex_sigmoid(acl: Library, dtype: str) -> None:
-    generator = np.random.default_rng(2)
-    grad, saved = ((generator.standard_normal(50) + 1j * generator.standard_normal(50)).astype(dtype) for _ in range(2))
-    np.testing.assert_allclose(run(acl, grad, saved, dtype), grad * np.conj((1 - saved) * saved), rtol=1e-5, atol=1e-6)
-
-
-def run(acl: Library, grad_output: np.ndarray, saved: np.ndarray, dtype: object) -> np.ndarray:
-    """Returns the gradient of the sigmoid."""
-    made = np.empty(np.broadcast_shapes(grad_output.shape, saved.shape), dtype)
-    with acl.tensor(grad_output) as grads, acl.tensor(saved) as outputs, acl.tensor(made) as gradient:
+    grad_type, saved_type, dtype = types.split()
+    grad, saved = draw(grad_shape, grad_type), draw(saved_shape, saved_type)
+    made = np.empty(np.broadcast_shapes(grad_shape, saved_shape), dtype)
+    with acl.tensor(grad) as grads, acl.tensor(saved) as outputs, acl.tensor(made) as gradient:
         acl.run("aclnnSigmoidBackward", grads.handle, outputs.handle, gradient.handle)
-        return gradient.read_storage()
+        found = gradient.read_storage()
+    wide = saved.astype(np.complex128)
+    expected = grad * np.conj((1 - wide) * wide)
+    np.testing.assert_allclose(found, expected, rtol=2e-3 if "float16" in types else 1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int8", "uint8"])

@@ -9,28 +9,18 @@ import pytest
 from tools.abi.acl import Library
 
 from .programs_in_forks import call_of
+from .table_gradients import call, gradient_of
 
 ALL = np.arange(2**16, dtype=np.uint16).view(np.float16).reshape(1, 1, 1, -1)
 
 POSITIVE = np.float16(0)
 
 
-def averaged(acl: Library, grad: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    with acl.tensor(grad) as first, acl.tensor(np.full(shape, 7, grad.dtype)) as out:
-        acl.run("aclnnAdaptiveAvgPool2dBackward", first.handle, out.handle, out.handle)
-        return out.read_storage()
-
-
-def rows_added(acl: Library, pairs: np.ndarray) -> np.ndarray:
+def added(acl: Library, pairs: np.ndarray) -> np.ndarray:
     """Returns the sums of two rows of the upper one, which was padded to both."""
-    shape = (*pairs.shape[:-2], 1, pairs.shape[-1])
-    with (
-        acl.tensor(pairs) as grad,
-        acl.tensor(np.full(shape, 7, pairs.dtype)) as out,
-        acl.int_array((0, 0, 1, 0)) as padding,
-    ):
-        acl.run("aclnnReplicationPad2dBackward", grad.handle, out.handle, padding, out.handle)
-        return out.read_storage()
+    shape, dtype = (*pairs.shape[:-2], 1, pairs.shape[-1]), pairs.dtype.name
+    typed = call("replication_pad2d_backward", dtype, grad_output=pairs.shape, self=shape, padding=(0, 0, 1, 0))
+    return gradient_of(acl, typed, grad_output=pairs)
 
 
 def same(result: np.ndarray, expected: np.ndarray) -> bool:
@@ -47,13 +37,16 @@ def print_comparisons(acl: Library) -> None:
     for rows, values in ((1, ALL), (3, ALL), (1000, ALL[..., 5::64].copy())):
         with np.errstate(all="ignore"):
             expected = np.repeat((values.astype(np.float32) / np.float32(rows)).astype(np.float16), rows, axis=2)
-            # A sum may begin at +0, so the sign of a zero is undefined.
-            print(rows, same(averaged(acl, values, expected.shape) + POSITIVE, expected + POSITIVE))
+        typed = call("adaptive_avg_pool2d_backward", "float16", grad_output=values.shape, self=expected.shape)
+        found = gradient_of(acl, typed, grad_output=values)
+        # A sum may begin at +0, so the sign of a zero is undefined.
+        print(rows, same(found + POSITIVE, expected + POSITIVE))
     with np.errstate(all="ignore"):
         # Sums begin at +0, so none is -0.
         doubled = (ALL.astype(np.float32) * 2 + 0).astype(np.float16)
     twice = np.concatenate([ALL, ALL], axis=2)
-    print("padded", same(rows_added(acl, twice), doubled))
+    typed = call("replication_pad2d_backward", "float16", grad_output=twice.shape, self=ALL.shape, padding=(0, 0, 1, 0))
+    print("padded", same(gradient_of(acl, typed, grad_output=twice), doubled))
 
 
 def test_float16(run_program: Callable[..., list[str]], vector_levels: list[str]) -> None:
@@ -72,4 +65,4 @@ def test_every_half_value_survives_and_rounds_to_even(acl: Library, data_type: t
     pairs = np.stack([finite, np.roll(finite, 3)]).reshape(shape)
     with np.errstate(over="ignore"):
         expected = (pairs[0, 0].astype(np.float32) + pairs[0, 1].astype(np.float32)).astype(data_type)
-    np.testing.assert_array_equal(rows_added(acl, pairs)[0, 0], expected)
+    np.testing.assert_array_equal(added(acl, pairs)[0, 0], expected)
