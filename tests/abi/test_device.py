@@ -117,22 +117,18 @@ def test_options_belong_to_the_context(acl: Library) -> None:
     assert acl.aclrtCtxGetSysParamOpt(0, None) == INVALID_PARAM
 
 
-@pytest.mark.parametrize(("option", "largest"), [(0, 3), (1, 1), (2, 1)])
-def test_options_have_ranges(acl: Library, option: int, largest: int) -> None:
+def test_options_have_ranges(acl: Library) -> None:
     value = ctypes.c_int64()
-    acl.call("aclrtCtxSetSysParamOpt", option, largest)
-    acl.call("aclrtCtxGetSysParamOpt", option, ctypes.byref(value))
-    assert value.value == largest
-    assert acl.aclrtCtxSetSysParamOpt(option, largest + 1) == RT_PARAM_INVALID
-    assert acl.aclrtCtxSetSysParamOpt(option, -1) == RT_PARAM_INVALID
-    acl.call("aclrtCtxSetSysParamOpt", option, 0)
-
-
-@pytest.mark.parametrize("option", [-1, 3, 99])
-def test_unknown_options_of_a_context(acl: Library, option: int) -> None:
-    """3 is an option of the process alone."""
-    assert acl.aclrtCtxSetSysParamOpt(option, 1) == INVALID_PARAM
-    assert acl.aclrtCtxGetSysParamOpt(option, ctypes.byref(ctypes.c_int64())) == INVALID_PARAM
+    for option, largest in ((0, 3), (1, 1), (2, 1)):
+        acl.call("aclrtCtxSetSysParamOpt", option, largest)
+        acl.call("aclrtCtxGetSysParamOpt", option, ctypes.byref(value))
+        assert value.value == largest
+        assert acl.aclrtCtxSetSysParamOpt(option, largest + 1) == RT_PARAM_INVALID
+        assert acl.aclrtCtxSetSysParamOpt(option, -1) == RT_PARAM_INVALID
+        acl.call("aclrtCtxSetSysParamOpt", option, 0)
+    for unknown in (-1, 3, 99):  # 3 is an option of the process alone
+        assert acl.aclrtCtxSetSysParamOpt(unknown, 1) == INVALID_PARAM
+        assert acl.aclrtCtxGetSysParamOpt(unknown, ctypes.byref(value)) == INVALID_PARAM
 
 
 def test_options_of_the_process(run_program: Callable[..., list[str]]) -> None:

@@ -112,7 +112,7 @@ def grid_of_channels(axes: int, channels: int) -> Sum:
 MODES = {"interpolation_mode": 0, "padding_mode": 1, "align_corners": False}
 
 
-def max_pool(name: str, windows: int) -> Sum:
+def max_pool(name: str, windows: int, dtype: str = "float32") -> Sum:
     """Windows that all chose the one cell in which they overlap."""
     shapes = {"grad_output": (1, 1, 1, windows), "self": (1, 1, 1, 2 * windows - 1), "indices": (1, 1, 1, windows)}
     chosen = np.zeros(shapes["self"])
@@ -120,7 +120,7 @@ def max_pool(name: str, windows: int) -> Sum:
     attributes = {
         "kernel_size": (1, windows), "stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "ceil_mode": False
     }  # fmt: skip
-    return Sum(name, shapes, (chosen,), attributes, {"indices": windows - 1}, {"indices": "int32"})
+    return Sum(name, shapes, (chosen,), attributes, {"indices": windows - 1}, {"indices": "int32"}, dtype)
 
 
 def avg_pool(rows: int, columns: int) -> Sum:
@@ -162,6 +162,7 @@ def sums(terms: int) -> tuple[Sum, ...]:
         folded("replication_pad3d_backward", 16, side // 16, side, padding=(0, side - 1, 0, side // 16 - 1, 15, 0)),
         max_pool("max_pool2d_with_indices_backward", terms // 16),
         max_pool("max_pool2d_with_mask_backward", side),
+        max_pool("max_pool2d_with_mask_backward", side, "bfloat16"),
         *(grid_sampler(axes, terms, dtype) for axes in (2, 3) for dtype in ("float32", "float16")),
         grid_of_channels(2, terms), grid_of_channels(3, terms),
         roi_align(1, side), roi_align(terms // 64, 8),

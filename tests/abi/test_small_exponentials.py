@@ -74,14 +74,9 @@ def test_gradients_keep_what_is_left_of_the_derivative(acl: Library, decay: Deca
         found = found_by(acl, decay, np.full_like(INPUTS, grad), INPUTS)
         limit = float(grad) * (decay.relative * terms + STEP * (1 + factor)) + STEP
         assert (np.abs(found - derivative * float(grad)) <= limit).all()
-
-
-@pytest.mark.parametrize("decay", DECAYS.values(), ids=DECAYS)
-def test_infinite_gradients_stay_infinite(acl: Library, decay: Decay) -> None:
-    derivative, *_ = decay.derivative(INPUTS.astype(np.float64))
     left = np.abs(derivative) > 300 * STEP
-    found = found_by(acl, decay, np.full_like(INPUTS, np.inf), INPUTS)
-    np.testing.assert_array_equal(found[left], np.copysign(np.inf, derivative[left]))
+    infinite = found_by(acl, decay, np.full_like(INPUTS, np.inf), INPUTS)
+    np.testing.assert_array_equal(infinite[left], np.copysign(np.inf, derivative[left]))
 
 
 @pytest.mark.parametrize("grad", [*GRADS, np.inf], ids=str)
