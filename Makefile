@@ -27,7 +27,7 @@ debian = command -v $(1) > /dev/null || { $(SUDO) apt-get update -qq && \
 	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(2); }
 PROGRAMS := tests/native/test_programs.py tests/abi/test_programs.py
 # Tests whose servers or devices a mode of the device changes, unless their mark is `once`.
-MODAL := tests/native $(addprefix tests/e2e/,batches chunks faults input limits operators process shared_memory)
+MODAL := tests/native $(addprefix tests/e2e/,chunks faults input limits operators process shared_memory)
 # The tests start hundreds of processes, which read compiled modules even where the environment turns that off.
 export PYTHONDONTWRITEBYTECODE :=
 export PRE_COMMIT_HOME ?= $(CURDIR)/build/pre-commit

@@ -1,29 +1,25 @@
-"""Every operator, remotely: the gradient is the one that the definition gives."""
+"""A gradient that can be checked by hand, and many callers at once, of whom each gets its own, bit for bit."""
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
+import pytest
 
 import aclgrad
 from aclgrad.operators.cases import first_cases
 from aclgrad.products import Product
-from tests.bounds import assert_near
+from tests.bounds import bits_of
 from tools.calling import AnyClient, maybe_await
 from tools.serving import Server
 
-FIRST = {str(typed): typed for typed in first_cases(Product.ATLAS_A2, every_dtype=True)}
-
-
-def test_gradients_of_the_named_methods(server: Server) -> None:
-    """With unread inputs as shapes. tests/abi has all cases."""
-    with aclgrad.Client(server.address) as client:
-        for typed in FIRST.values():
-            arrays = typed.arrays()
-            arguments = {
-                each.python_name: arrays[each.name].shape if each.unread_on is not None else arrays[each.name]
-                for each in typed.spec.inputs
-                if each.name in arrays
-            }
-            found = getattr(client, typed.spec.name)(**arguments, **typed.case.attributes)
-            assert_near(typed, found, Product.ATLAS_A2)
+THREADS = 8
+REQUESTS = [
+    (typed.spec.name, typed.arrays(), typed.case.attributes)
+    for typed in first_cases(Product.ATLAS_A2, every_dtype=True)
+]
 
 
 async def test_adaptive_average_pooling_by_hand(client: AnyClient) -> None:
@@ -36,9 +32,27 @@ async def test_adaptive_average_pooling_by_hand(client: AnyClient) -> None:
     assert gradient.tolist() == [[[2.0, 3.0], [5.0, 7.0], [4.0, 5.0]]]
 
 
-async def test_strided_and_big_endian_arrays_are_sent_by_value(client: AnyClient) -> None:
-    values = np.arange(2 * 3 * 8 * 6, dtype=np.float32).reshape(2, 3, 8, 6)[..., ::2, ::-1]
-    expected = await maybe_await(client.adaptive_avg_pool2d_backward(values.copy(), (2, 3, 9, 7)))
-    for given in (values, values.astype(">f4")):
-        gradient = await maybe_await(client.adaptive_avg_pool2d_backward(given, (2, 3, 9, 7)))
-        np.testing.assert_array_equal(gradient, expected)
+@pytest.fixture(scope="module")
+def alone(server: Server) -> Iterator[list[Any]]:
+    with aclgrad.Client(server.address) as client:
+        yield [bits_of(client.execute(*request)) for request in REQUESTS]
+
+
+@pytest.mark.parametrize("is_shared", [True, False], ids=["one_client", "own_clients"])
+def test_threads(server: Server, alone: list[Any], is_shared: bool) -> None:
+    """Each calls in an order of its own."""
+
+    def differing(thread: int) -> list[int]:
+        chosen = np.random.default_rng(thread).permutation(len(REQUESTS))[:40]
+        with aclgrad.Client(server.address) as own:
+            client = shared if is_shared else own
+            return [index for index in chosen if bits_of(client.execute(*REQUESTS[index])) != alone[index]]
+
+    with aclgrad.Client(server.address) as shared, ThreadPoolExecutor(THREADS) as threads:
+        assert [*threads.map(differing, range(THREADS))] == [[]] * THREADS
+
+
+async def test_tasks_share_a_client(server: Server, alone: list[Any]) -> None:
+    async with aclgrad.AsyncClient(server.address) as client:
+        results = await asyncio.gather(*(client.execute(*request) for request in REQUESTS * 3))
+    assert [bits_of(each) for each in results] == alone * 3
