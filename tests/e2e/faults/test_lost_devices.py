@@ -22,7 +22,6 @@ pytestmark = once
 
 LOST = {
     "copy_in": ({"kind": "copy_error", "at": 1, "code": 507054}, False),
-    "second_copy_in": ({"kind": "copy_error", "at": 2, "code": 507054}, False),
     "kernel": ({"kind": "launch_error", "at": 1, "code": 507015}, False),
     "kernel_on_host_memory": ({"kind": "launch_error", "at": 1, "code": 507015}, True),
     "copy_out": ({"kind": "copy_error", "at": 3, "code": 507054}, False),
