@@ -23,27 +23,14 @@ def doctor(*flags: str, device: bool = False) -> tuple[subprocess.CompletedProce
     return done, [Row(**line) for line in lines[:-1]], lines[-1]["summary"] if lines else {}
 
 
-def test_a_sound_machine() -> None:
-    done, rows, summary = doctor("--backend", "host", *FREE, "--pool-bytes", "300M")
-    assert (done.returncode, done.stderr, summary["exit_code"]) == (0, "", 0)
-    # What this machine gives CANN is its own affair, and stops no start.
-    assert {row.verdict for row in rows if not row.name.startswith("CANN: ")} == {PASSED}
-    assert summary[PASSED] == sum(row.verdict == PASSED for row in rows)
-    assert {row.name.partition(":")[0] for row in rows} == {"settings", "start", "CANN"}
-    text = run_to_end("doctor", "--", "--backend", "host", *FREE, "--pool-bytes", "300M").stdout.splitlines()
-    assert "passed  settings: pool_bytes: 300MB (--pool-bytes)" in text
-    assert len(text) == len(rows) + 1
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("host", [{}, {"devices": 2, "product": "310P"}], ids=["one", "two"])
-def test_sound_devices_open_and_pass_the_self_test(tmp_path: Path, host: dict[str, Any]) -> None:
+def test_sound_devices_open_and_pass_the_self_test(tmp_path: Path) -> None:
     memory = {"memory_bytes": 8 * 2**30, "memory_elsewhere_bytes": 3 * 2**30}
-    config = write_config(tmp_path, strict=False, **memory, **host)
+    config = write_config(tmp_path, strict=False, devices=2, product="310P", **memory)
     done, rows, _ = doctor("--backend", "host", "--acl-config", config, *FREE, device=True)
     assert done.returncode == 0
     own = [row for row in rows if row.name.startswith("device ")]
-    assert [row.name for row in own] == [f"device {index}" for index in range(host.get("devices", 1))]
+    assert [row.name for row in own] == ["device 0", "device 1"]
     told = " opens and passes the self-test; without its own pool 3.0 of 8.0 GiB are in use "
     assert all(told in row.found for row in own)
 
@@ -65,8 +52,12 @@ def test_a_device_that_cannot_be_used_is_a_finding(
     tmp_path: Path, fault: dict[str, Any], flags: tuple[str, ...], told: str
 ) -> None:
     config = write_config(tmp_path, fault, faults_after_launches=0)
-    done, rows, _ = doctor("--backend", "host", "--acl-config", config, *flags, *FREE, device=True)
-    assert done.returncode == 1
+    done, rows, summary = doctor("--backend", "host", "--acl-config", config, *flags, *FREE, device=True)
+    assert (done.returncode, done.stderr, summary["exit_code"]) == (1, "", 1)
     (row,) = [row for row in rows if row.verdict == FAILED]
+    # What this machine gives CANN is its own affair, and stops no start.
+    assert {each.verdict for each in rows if each is not row and not each.name.startswith("CANN: ")} == {PASSED}
+    assert summary[PASSED] == sum(each.verdict == PASSED for each in rows)
+    assert {each.name.partition(":")[0] for each in rows} == {"settings", "start", "CANN", "device 0"}
     assert told in row.found
     assert "npu-smi" in row.remedy

@@ -1,8 +1,7 @@
-"""A server that is asked to stop answers what it has begun, and takes no more."""
+"""What a stop does not wait for. What it does wait for: test_admin.py."""
 
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
@@ -15,15 +14,9 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1.operator_service_pb2_grpc import OperatorServiceStub
 from aclgrad_server.exits import EXIT_UNDRAINED
 from tests.e2e.fault_plans import once, write_config
-from tools.calling import calls_in, wait_until
 from tools.serving import Server
 
-pytestmark = once
-
-NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
-CALLS = 6
-SIZE = 2048
-GRAD = np.full((1, 1, 1), float(SIZE * SIZE), np.float32)
+pytestmark = [once, pytest.mark.slow]
 
 
 @pytest.fixture
@@ -48,34 +41,6 @@ def begin_call(channel: grpc.Channel, unfinished: threading.Event) -> grpc.Futur
     return call
 
 
-def in_flight(client: aclgrad.Client) -> int:
-    return calls_in(client.server_status().queue)
-
-
-def test_calls_in_flight_are_answered_while_health_says_no() -> None:
-    with (
-        # As many calls as are let in: the stream and the queue are full.
-        Server("--streams", "1", "--max-waiting-calls", str(CALLS - 1)) as server,
-        aclgrad.Client(server.address) as client,
-        server.channel() as channel,
-        ThreadPoolExecutor(CALLS) as threads,
-    ):
-        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service="readiness"))
-        next(watch)
-        calls = [threads.submit(client.adaptive_avg_pool2d_backward, GRAD, (1, SIZE, SIZE)) for _ in range(CALLS)]
-        # They take turns on the only stream: when the last has arrived, the first may be done, hardly all. What is done
-        # is counted first, so that no call counts twice.
-        wait_until(lambda: sum(call.done() for call in calls) + in_flight(client) >= CALLS)
-        server.ask_to_stop()
-        assert next(watch).status == NOT_SERVING
-        watch.cancel()
-        for call in calls:
-            np.testing.assert_array_equal(call.result(60), np.ones((1, SIZE, SIZE), np.float32))
-        assert server.exit_code() == 0
-        assert "stopped" in server.log
-
-
-@pytest.mark.slow
 def test_call_that_never_ends_is_given_up_at_the_limit(unfinished: threading.Event) -> None:
     with Server("--drain-timeout-s", "0.1") as server, server.channel() as channel:
         call = begin_call(channel, unfinished)
@@ -84,7 +49,6 @@ def test_call_that_never_ends_is_given_up_at_the_limit(unfinished: threading.Eve
         assert server.exit_code() == 0
 
 
-@pytest.mark.slow
 def test_an_open_watch_does_not_hold_up_the_stop() -> None:
     with Server("--drain-timeout-s", "60") as server, server.channel() as channel:
         watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service="readiness"))
@@ -94,7 +58,6 @@ def test_an_open_watch_does_not_hold_up_the_stop() -> None:
         assert server.exit_code() == 0
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_a_driver_that_hangs_does_not_keep_the_process(tmp_path: Path) -> None:
     config = write_config(tmp_path, {"kind": "hang_destroy_stream", "at": 1})

@@ -61,13 +61,6 @@ def test_addresses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         probe.configured_address()
 
 
-def test_nobody_listens() -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        address = "{}:{}".format(*unused.getsockname())
-        assert_unhealthy(run_to_end("probe", address), f"{address}: no answer: Connection refused")
-
-
 @contextmanager
 def answering(reply: bytes) -> Iterator[str]:
     """Yields the address of something that answers every connection so, and then waits."""
@@ -111,7 +104,11 @@ def test_answers_that_are_not_good(reply: bytes, told: str) -> None:
         assert_unhealthy(run_to_end("probe", "--timeout-s", timeout_s, address), told)
 
 
-def test_process_that_hangs_does_not_hold_up_the_probe(server: Server) -> None:
+def test_nobody_listens_and_a_process_that_hangs_does_not_hold_up_the_probe(server: Server) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = "{}:{}".format(*unused.getsockname())
+        assert_unhealthy(run_to_end("probe", address), f"{address}: no answer: Connection refused")
     os.kill(server.process_id, signal.SIGSTOP)
     try:
         assert_unhealthy(run_to_end("probe", "--timeout-s", "0.3", server.admin), "no answer within 0.3 s")

@@ -95,17 +95,14 @@ def test_sampled_calls_of_clients_and_failed_calls_have_spans() -> None:
     assert collector.stages(unary) == collector.stages(chunked) == ["receive", "plan", "wait", "run", "reply"]
 
 
-@pytest.mark.parametrize("trouble", ["down", "hung"])
-def test_a_collector_in_trouble_holds_neither_calls_nor_the_stop(trouble: str) -> None:
+def test_a_collector_that_hangs_holds_neither_calls_nor_the_stop() -> None:
     may_answer = threading.Event()
     with listening(Collector(lambda: may_answer.wait(60))) as collector:
         variables = collector.variables | {"OTEL_EXPORTER_OTLP_TIMEOUT": "600"}
-        if trouble == "down":
-            variables["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://127.0.0.1:1"
         with Server("--tracing", **variables) as server:
             with open_channel(server) as channel:
                 execute(channel, SMALL["tanh_backward"])
-                wait_until(lambda: collector.has_begun or "StatusCode.UNAVAILABLE" in server.log)
+                wait_until(lambda: collector.has_begun)
                 for _ in range(20):
                     execute(channel, SMALL["tanh_backward"])
             begin = time.monotonic()
