@@ -1,12 +1,9 @@
 """A client of a headless Service follows the name server from pod to pod, and no call fails."""
 
-from collections.abc import Callable, Iterator
-
 import numpy as np
 import pytest
 
 import aclgrad
-from tools.calling import AnyClient, maybe_await
 from tools.lab.names import Answers, NameServer
 from tools.serving import Server, free_range
 
@@ -18,34 +15,27 @@ LAG_S = 0.5
 ASK_OFTEN = [("grpc.dns_min_time_between_resolutions_ms", 100)]
 
 
-@pytest.fixture
-def pods() -> Iterator[tuple[Server, Server]]:
-    """Two servers with one port, as the pods of a headless Service have it."""
-    port = free_range(0)
-    with Server(listen=(f"{FIRST}:{port}",)) as first, Server(listen=(f"{SECOND}:{port}",)) as second:
-        yield first, second
-
-
-async def test_no_call_fails_if_a_pod_stops_before_the_name_server_knows(
-    connect: Callable[..., AnyClient], pods: tuple[Server, Server]
-) -> None:
+def test_no_call_fails_if_a_pod_stops_before_the_name_server_knows() -> None:
     """Nor if the name server does not know the name yet, as at the start."""
-    first, second = pods
+    port = free_range(0)
     answers = Answers(LAG_S, cache_s=0.0)
     reports: list[aclgrad.CallReport] = []
-    with NameServer(answers) as names:
-        target = names.target(int(first.address.rpartition(":")[2]))
-        client = connect(target, on_call=reports.append, channel_options=ASK_OFTEN)
+    # The pods of a headless Service have one port.
+    with (
+        Server(listen=(f"{FIRST}:{port}",)) as first,
+        Server(listen=(f"{SECOND}:{port}",)) as second,
+        NameServer(answers) as names,
+        aclgrad.Client(names.target(port), on_call=reports.append, channel_options=ASK_OFTEN) as client,
+    ):
 
-        async def call_until_answered_by(server: Server) -> None:
+        def call_until_answered_by(server: Server) -> None:
             while not reports or reports[-1].server != server.address:
-                gradient = await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2), timeout_s=10))
-                assert gradient.sum() == 1
+                assert client.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2), timeout_s=10).sum() == 1
 
         answers.publish([FIRST])
-        await call_until_answered_by(first)
+        call_until_answered_by(first)
         answers.publish([SECOND])
         first.ask_to_stop()
-        await call_until_answered_by(second)
-    assert first.exit_code() == 0
+        call_until_answered_by(second)
+        assert first.exit_code() == 0
     assert {report.server for report in reports} == {first.address, second.address}

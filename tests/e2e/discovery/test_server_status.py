@@ -17,12 +17,10 @@ from tools.raw_calls import open_channel, open_chunked
 from tools.serving import Server
 
 
-async def test_operators_are_those_of_the_table(client: AnyClient) -> None:
+async def test_status_of_a_server_on_the_host_library(client: AnyClient, server: Server) -> None:
     described = await maybe_await(client.list_operators())
     assert [each.name for each in described] == sorted(OPERATORS)
-
-
-async def test_status_of_a_server_on_the_host_library(client: AnyClient, server: Server) -> None:
+    await maybe_await(client.adaptive_avg_pool2d_backward(np.ones((1, 1, 1), np.float32), (1, 256, 256)))
     status = await maybe_await(client.server_status())
     assert status.version == aclgrad.__version__
     assert status.runtime_version.count(".") == 2
@@ -35,26 +33,15 @@ async def test_status_of_a_server_on_the_host_library(client: AnyClient, server:
     assert status.start_time <= datetime.now(UTC)
     assert tuple(status.endpoints) == server.addresses
     assert status.limits.message_bytes > 0
-    assert status.limits.tensor_bytes > 0
-
-
-async def test_status_of_the_device(client: AnyClient) -> None:
-    for _ in range(2):
-        await maybe_await(client.adaptive_avg_pool2d_backward(np.ones((1, 1, 1), np.float32), (1, 256, 256)))
-    (device,) = (await maybe_await(client.server_status())).devices
-    assert device.index == 0
+    (device,) = status.devices
+    assert (device.index, device.leased_stream_count) == (0, 0)
     assert device.soc_name.startswith("Ascend910B")
-    assert device.stream_count >= 1
-    assert device.leased_stream_count == 0
     assert 0 < device.free_bytes <= device.total_bytes
     pool = device.pool
     assert pool.allocated_bytes == 0
     assert 0 < pool.peak_allocated_bytes <= pool.peak_reserved_bytes <= pool.limit_bytes
-    assert pool.allocated_bytes <= pool.reserved_bytes
-    assert pool.largest_free_bytes <= pool.reserved_bytes
-    assert pool.reserved_bytes <= pool.peak_reserved_bytes
-    assert pool.allocation_count > 0
-    assert pool.hit_count <= pool.allocation_count
+    assert max(pool.largest_free_bytes, pool.allocated_bytes) <= pool.reserved_bytes <= pool.peak_reserved_bytes
+    assert 0 <= pool.hit_count <= pool.allocation_count
 
 
 def test_calls_on_their_way_are_counted(server: Server) -> None:

@@ -56,24 +56,27 @@ async def test_every_way_gives_the_bits_of_one_message(
     monkeypatch: pytest.MonkeyPatch,
     way: str,
 ) -> None:
-    """Inputs that are not read are sent as shapes."""
+    """Inputs that are not read are sent as shapes. The log has the id of each call."""
     monkeypatch.setattr(shared_memory, "SHARED_ABOVE_BYTES", 1)
     options, method, least = WAYS[way]
-    before = shared_server.log.count(f"{method} ok")
     client = connect(shared_server.address, **options)
     caller = client.batch() if way == "batched" else client
-    results = [
-        await maybe_await(caller.execute(typed.spec.name, typed.arrays(), typed.case.attributes, outputs=outputs[::-1]))
-        for typed, outputs in CASES
-    ]
-    if way == "batched":
-        results = await maybe_await(caller.run())
+    name = f"{type(client).__name__}-{way}"
+    with aclgrad.request_id(name):
+        results = [
+            await maybe_await(
+                caller.execute(typed.spec.name, typed.arrays(), typed.case.attributes, outputs=outputs[::-1])
+            )
+            for typed, outputs in CASES
+        ]
+        if way == "batched":
+            results = await maybe_await(caller.run())
     assert bool(objects.names()) is (way == "shared")
     for (typed, outputs), result in zip(CASES, results, strict=True):
         for spec, expected, found in zip(typed.spec.outputs, whole[str(typed)], arrays_of(result), strict=True):
             assert (found is not None) is (spec.name in outputs), (typed, spec.name)
             assert found is None or bits_of(found) == bits_of(expected), (typed, spec.name)
             assert found is None or found.flags.writeable
-    wait_until(lambda: shared_server.log.count(f"{method} ok") >= before + least)
+    wait_until(lambda: shared_server.log.count(f"{name} {method} ok in ") >= least)
     (device,) = (await maybe_await(connect(shared_server.address).server_status())).devices
     assert device.pool.allocated_bytes == 0

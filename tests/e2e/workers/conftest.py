@@ -5,13 +5,22 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.workers.hosts import Host
+from tests.service_manager import ServiceManager, managing
 
 
 @pytest.fixture(scope="package")
-def lasting_host() -> Iterator[Host]:
-    with Host("--pool-bytes", "100000001", "--streams", "3") as host:
+def manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceManager]:
+    """What the shared host tells systemd."""
+    with managing(tmp_path_factory.mktemp("manager")) as manager:
+        yield manager
+
+
+@pytest.fixture(scope="package")
+def lasting_host(manager: ServiceManager) -> Iterator[Host]:
+    with Host("--pool-bytes", "100000001", "--streams", "3", NOTIFY_SOCKET=manager.address) as host:
         yield host
         assert "Traceback" not in host.log
+    assert manager.told[-2:] == ["STOPPING=1", "STATUS=draining"]
 
 
 @pytest.fixture

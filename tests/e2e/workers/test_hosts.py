@@ -8,25 +8,17 @@ import pytest
 import aclgrad
 from tests.e2e.fault_plans import once
 from tests.e2e.workers.hosts import GRAD, Host, assert_computes, worker_behind
+from tests.service_manager import ServiceManager
 from tools.calling import wait_until
-from tools.serving import run_to_end
 
 pytestmark = once
 
 
-def test_each_worker_answers_at_its_own_address_and_both_at_the_shared_one(host: Host) -> None:
+def test_each_worker_answers_at_its_own_address_and_both_at_the_shared_one(host: Host, manager: ServiceManager) -> None:
+    """Each tells its place and its part. Only the supervisor tells systemd of itself."""
     assert len({host.address, *host.worker_addresses}) == 3
     for index, address in enumerate(host.worker_addresses):
         assert_computes(address)
-        assert worker_behind(address) == index
-    met: set[int] = set()
-    wait_until(lambda: met.add(worker_behind(host.address)) or met == {0, 1})
-    for index in (0, 1):
-        assert f"INFO worker {index} aclgrad_server.server: serving" in host.log
-
-
-def test_status_of_a_worker_tells_its_place_and_its_part(host: Host) -> None:
-    for index, address in enumerate(host.worker_addresses):
         with aclgrad.Client(address) as client:
             status = client.server_status()
         worker = status.worker
@@ -40,15 +32,13 @@ def test_status_of_a_worker_tells_its_place_and_its_part(host: Host) -> None:
         assert status.queue.running_limit == 2
         assert status.queue.running_bytes_limit == 50_000_001
         assert status.process.limit_bytes > 0
-
-
-def test_ports_of_the_host_are_not_for_another(host: Host) -> None:
-    refused = run_to_end("--backend", "host", "--listen", host.address, "--workers", "2")
-    assert (refused.returncode, refused.stdout) == (1, "")
-    # It knows before it starts anything.
-    (line,) = refused.stderr.splitlines()
-    assert line.startswith(f"aclgrad-server: cannot listen on {host.address}: ")
-    assert line.endswith("; give another --listen")
+        assert f"INFO worker {index} aclgrad_server.server: serving" in host.log
+    met: set[int] = set()
+    wait_until(lambda: met.add(worker_behind(host.address)) or met == {0, 1})
+    ready = manager.told.index("READY=1")
+    both = [f"STATUS={count} of 2 workers are ready" for count in (1, 2)]
+    assert manager.told[ready + 1 : ready + 3] == both
+    assert {each for each in manager.told if each.startswith("STATUS=")} <= {*both, "STATUS=0 of 2 workers are ready"}
 
 
 @pytest.mark.slow

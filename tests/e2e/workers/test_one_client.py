@@ -19,7 +19,6 @@ from tests.e2e.fault_plans import once
 from tests.e2e.workers.hosts import GRAD, Host, calling, children_of
 from tools.authority import Authority, write_identities
 from tools.calling import AnyClient, maybe_await, wait_until
-from tools.serving import free_range
 
 pytestmark = once
 BOTH = ["worker 0: ready", "worker 1: ready"]
@@ -44,31 +43,16 @@ async def until_spread(client: AnyClient, reports: list[CallReport]) -> None:
         assert time.monotonic() < end
 
 
-def target_of(host: Host, way: str) -> Any:
-    return host.address if way == "front_door" else list(host.worker_addresses)
-
-
-@pytest.mark.parametrize(("way", "count", "most"), [("front_door", 400, 220), ("list", 100, 60)])
-async def test_calls_are_even_and_name_the_worker(
-    connect: Callable[..., AnyClient], host: Host, way: str, count: int, most: int
-) -> None:
+async def test_calls_are_even_and_name_the_worker(connect: Callable[..., AnyClient], host: Host) -> None:
     reports: list[CallReport] = []
-    client = connect(target_of(host, way), on_call=reports.append)
+    client = connect(host.address, on_call=reports.append)
     await until_spread(client, reports)
     reports.clear()
-    for _ in range(count):
+    for _ in range(100):
         await call(client)
     counts = Counter(report.server for report in reports)
     assert set(counts) == set(host.worker_addresses)
-    assert max(counts.values()) <= most
-
-
-async def test_errors_name_the_worker(connect: Callable[..., AnyClient], host: Host) -> None:
-    reports: list[CallReport] = []
-    client = connect(host.address, on_call=reports.append)
-    with pytest.raises(aclgrad.UnknownOperatorError):
-        await maybe_await(client.execute("nothing", {"a": GRAD}))
-    assert reports[-1].server in host.worker_addresses
+    assert max(counts.values()) <= 60
 
 
 @pytest.mark.slow
@@ -111,19 +95,15 @@ async def test_tls_certificates_and_tokens(connect: Callable[..., AnyClient], tm
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["front_door", "list"])
-async def test_a_thousand_calls_at_once_neither_fail_nor_are_retried(host: Host, way: str) -> None:
+async def test_a_thousand_calls_at_once_neither_fail_nor_are_retried(host: Host) -> None:
     reports: list[CallReport] = []
-    async with aclgrad.AsyncClient(target_of(host, way), on_call=reports.append) as client:
-        for _ in range(2):
+    async with aclgrad.AsyncClient(host.address, on_call=reports.append) as client:
+        for _ in range(3):
             reports.clear()
             await asyncio.gather(*(call(client) for _ in range(1000)))
             assert len(reports) == 1000
             assert not any(report.retries for report in reports)
-        await until_spread(client, reports)
-        reports.clear()
-        await asyncio.gather(*(call(client) for _ in range(1000)))
-        assert not any(report.retries for report in reports)
+            await until_spread(client, reports)
 
 
 @contextmanager
@@ -178,25 +158,3 @@ def test_renewal_under_load_costs_no_call(host: Host) -> None:
 
         wait_until(is_renewed, 60)
     assert errors == []
-
-
-@pytest.mark.slow
-@pytest.mark.long
-async def test_host_that_starts_anew_with_more_workers(connect: Callable[..., AnyClient]) -> None:
-    """Its id is another one, and it has more of them."""
-    reports: list[CallReport] = []
-    port = free_range(3)
-    with Host(listen=(f"127.0.0.1:{port}",)) as first:
-        first.wait_until_whole()
-        client = connect(first.address, on_call=reports.append)
-        await until_spread(client, reports)
-        old = first.worker_addresses
-    with Host("--workers", "3", listen=(f"127.0.0.1:{port}",)) as second:
-        wait_until(lambda: [each.partition(": ")[2] for each in second.workers] == ["ready"] * 3, 60)
-        workers = {f"127.0.0.1:{port + 1 + index}" for index in range(3)}
-        assert set(old) < workers
-        end = time.monotonic() + 30
-        while {report.server for report in reports[-12:]} != workers:
-            await call(client)
-            assert time.monotonic() < end
-    assert all(report.error is None for report in reports)
