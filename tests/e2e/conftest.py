@@ -14,9 +14,6 @@ from tests.e2e.shared_objects import Objects, own_objects, sharing_server
 from tools.raw_calls import assert_idle
 from tools.serving import Server
 
-MIB = 2**20
-# What tests compute from. A message's limit is that of a reply with a tensor of 250,000 float32.
-NARROW = {"message": 1_000_022, "tensor": 13 * MIB, "pool": 60 * MIB, "streams": 2, "waiting": 5}
 # The device is strict in either case; with host pointers it computes on what the server has received.
 DEVICES = [pytest.param(False, id="copies"), pytest.param(True, id="host_pointers", marks=pytest.mark.slow)]
 
@@ -52,29 +49,6 @@ def shared_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
         yield server
         assert_idle(server)
     assert_no_misuse(folder)
-
-
-@pytest.fixture(scope="session")
-def narrow_server() -> Iterator[Server]:
-    """Allows less of everything than other servers, and logs every call."""
-    limits = {
-        "max-message-bytes": NARROW["message"],
-        "max-tensor-bytes": NARROW["tensor"],
-        "pool-bytes": NARROW["pool"],
-        "streams": NARROW["streams"],
-        "max-waiting-calls": NARROW["waiting"],
-    }
-    flags = [f"--{name}={limit}" for name, limit in limits.items()]
-    with Server(*flags, "--log-level", "debug") as server:
-        yield server
-        assert_idle(server)
-
-
-@pytest.fixture(scope="session")
-def brisk_server() -> Iterator[Server]:
-    """Waits for its clients for half a second."""
-    with Server("--client-timeout-s", "0.5", "--streams", "1", "--max-waiting-calls", "2") as server:
-        yield server
 
 
 @pytest.fixture

@@ -1,15 +1,22 @@
-"""Values that a device may not be given are refused with their place, and what follows is served.
+"""Whatever a client sends: a typed error that names the field and the remedy, and a server that goes on.
 
-More rules: tests/client/operators/test_refusals.py and tests/native/test_checked_calls.py.
+More rules: tests/server/devices/test_validation.py, tests/client/operators/test_refusals.py and
+tests/native/test_checked_calls.py.
 """
 
+import random
 from typing import Any
 
+import grpc
 import numpy as np
 import pytest
 
 import aclgrad
 from aclgrad.masks import MaskLayout, Pooling, argmax_of_input, mask_of_argmax
+from aclgrad.tensors import DTYPES, TensorType, TensorView, view_of_array
+from aclgrad.wire.messages import OperatorCall, encode_request
+from tools.calling import calls_in
+from tools.raw_calls import SERVICE, error_of
 from tools.serving import Server
 
 POOLING = Pooling.of((6, 8), (3, 3), (2, 2), (1, 1))
@@ -52,21 +59,51 @@ def normalise(reciprocal: float) -> tuple[str, Inputs, dict[str, Any]]:
     return "batch_norm_backward", inputs, {"training": True, "eps": 0.25}
 
 
+GRAD = np.ones((1, 2, 2), np.float32)
+NAME = "adaptive_avg_pool2d_backward"
 BOXES_DATA = "inputs[boxes].data"
-# One of each kind of check: the checks themselves are tested in tests/native/test_values.py and test_variances.py.
+INVALID, LIMIT, UNKNOWN = aclgrad.InvalidFieldError, aclgrad.LimitExceededError, aclgrad.UnknownOperatorError
+# The call, the field and the kind of its error. One of each kind of check: the checks of values themselves are in
+# tests/native/test_values.py and test_variances.py.
 REFUSED: dict[str, tuple[Any, str, type[aclgrad.AclgradError]]] = {
-    "index_one_beyond": (unpool(32), "inputs[indices].data", aclgrad.InvalidFieldError),
-    "prefix_beyond_its_window": (pool_with_prefix_at(0), "inputs[indices].data", aclgrad.InvalidFieldError),
-    "box_nan": (roi(2, np.nan), BOXES_DATA, aclgrad.InvalidFieldError),
-    "scale_nan": (roi(spatial_scale=np.nan), "attributes[spatial_scale]", aclgrad.InvalidFieldError),
-    "reciprocal_of_another_eps": (normalise(2.001), "inputs[save_invstd].data", aclgrad.InvalidFieldError),
-    "box_of_a_million_cells": (roi(4, 1e9, sampling_ratio=0), BOXES_DATA, aclgrad.LimitExceededError),
-    "output_of_a_terabyte": (
-        roi(input_shape=(2, 3, 2**20, 2**20)),
+    "index_one_beyond": (unpool(32), "inputs[indices].data", INVALID),
+    "prefix_beyond_its_window": (pool_with_prefix_at(0), "inputs[indices].data", INVALID),
+    "box_nan": (roi(2, np.nan), BOXES_DATA, INVALID),
+    "scale_nan": (roi(spatial_scale=np.nan), "attributes[spatial_scale]", INVALID),
+    "reciprocal_of_another_eps": (normalise(2.001), "inputs[save_invstd].data", INVALID),
+    "box_of_a_million_cells": (roi(4, 1e9, sampling_ratio=0), BOXES_DATA, LIMIT),
+    "output_of_a_terabyte": (roi(input_shape=(2, 3, 2**20, 2**20)), "outputs[grad_input]", LIMIT),
+    "input_of_a_terabyte": ((NAME, {"grad_output": GRAD, "self": (1, 2**20, 2**20)}), "inputs[self].shape", LIMIT),
+    "unknown_operator": (("x" * 20_000, {"grad_output": GRAD}), "operator", UNKNOWN),
+    "long_input": ((NAME, {"y" * 20_000: GRAD}), "inputs[grad_output]", INVALID),
+    "many_inputs": ((NAME, {f"input{number}": GRAD for number in range(500)}), "inputs", INVALID),
+    "output_with_a_zero_beyond_64_bits": (
+        (
+            "roi_align_v2_backward",
+            {"grad_output": np.ones((0, 1, 2, 2), np.float32), "boxes": np.ones((0, 5), np.float32)},
+            {"input_shape": (2**62, 1, 4, 0), "pooled_height": 2, "pooled_width": 2},
+        ),
         "outputs[grad_input]",
-        aclgrad.LimitExceededError,
+        LIMIT,
+    ),
+    "padding_that_cancels_beyond_64_bits": (
+        (
+            "replication_pad2d_backward",
+            {"grad_output": np.ones((1, 4, 4), np.float32), "self": (1, 4, 4)},
+            {"padding": (2**63 - 1, -(2**63 - 1), 0, 0)},
+        ),
+        "attributes[padding][0]",
+        INVALID,
     ),
 }
+
+
+def assert_goes_on(client: aclgrad.Client) -> None:
+    status = client.server_status()
+    assert (status.devices[0].pool.allocated_bytes, status.devices[0].leased_stream_count) == (0, 0)
+    assert calls_in(status.queue) == 0
+    gradient = client.execute(*unpool(31))
+    assert gradient.sum() == gradient.size
 
 
 @pytest.mark.parametrize(("call", "field", "kind"), REFUSED.values(), ids=REFUSED)
@@ -74,11 +111,32 @@ def test_an_illegal_value_or_too_much_work_is_refused(
     server: Server, call: Any, field: str, kind: type[aclgrad.AclgradError]
 ) -> None:
     with aclgrad.Client(server.address) as client:
-        with pytest.raises(kind) as error:
+        with pytest.raises(kind) as caught:
             client.execute(*call)
-        assert client.server_status().devices[0].pool.allocated_bytes == 0
-        assert error.value.field == field
-        assert error.value.remedy
-        assert error.value.remedy in str(error.value)
-        gradient = client.execute(*unpool(31))
-    assert gradient.sum() == gradient.size
+        error = caught.value
+        assert error.field == field
+        assert error.remedy
+        assert error.remedy in str(error)
+        assert len(str(error)) < 1000
+        assert error.request_id
+        assert_goes_on(client)
+
+
+def test_bytes_that_are_no_message(server: Server) -> None:
+    inputs = (view_of_array("grad_output", GRAD), TensorView("self", TensorType(DTYPES["float32"], (1, 4, 4))))
+    generator, good = random.Random(1), encode_request(OperatorCall(NAME, inputs, {}))
+    wrong = [generator.randbytes(generator.randrange(200)) for _ in range(50)]
+    wrong += [good[: generator.randrange(len(good))] for _ in range(50)]
+    with server.channel() as channel:
+
+        def error_for(request: bytes, method: str = "ExecuteOperator") -> aclgrad.AclgradError:
+            with pytest.raises(grpc.RpcError) as caught:
+                channel.unary_unary(SERVICE + method)(request, timeout=60)
+            return error_of(caught.value)
+
+        for method in ("ExecuteOperator", "ListOperators", "GetServerStatus"):
+            assert type(error_for(b"\x0f", method)) is aclgrad.MalformedRequestError
+        assert "more than 20000 fields" in str(error_for(b"\x78\x00" * 1_000_000))
+        assert all(isinstance(error_for(each), aclgrad.RequestError) for each in wrong)
+    with aclgrad.Client(server.address) as client:
+        assert_goes_on(client)

@@ -1,8 +1,6 @@
-"""What is as large as a limit passes, and one byte or one field more does not."""
+"""What is as large as a message may be passes, and one byte more does not; clients of ours send it otherwise."""
 
-import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 
 import grpc
 import numpy as np
@@ -10,152 +8,104 @@ import pytest
 
 import aclgrad
 from aclgrad.tensors import DTYPES, TensorType, TensorView, view_of_array
-from aclgrad.wire.messages import OperatorCall, decode_response, encode_batch, encode_request, response_prefix
+from aclgrad.wire.messages import OperatorCall, decode_response, encode_request, response_prefix
 from aclgrad_server.limits import SMALL_BYTES, SMALL_POOL_BYTES
 from tests.client.wire.wire_format import key, varint
-from tests.e2e.conftest import NARROW
-from tools.raw_calls import (
-    SERVICE,
-    assert_idle,
-    error_of,
-    execute_chunked,
-    open_channel,
-    send_batch,
-)
+from tools.calling import AnyClient, maybe_await, wait_until
+from tools.raw_calls import SERVICE, assert_idle, error_of, open_channel
 from tools.serving import Server
 
 OPERATOR = "adaptive_avg_pool2d_backward"
-TENSOR_BYTES, MESSAGE_BYTES = NARROW["tensor"], NARROW["message"]
-FIELDS = 20_000
+POOL_BYTES, MESSAGE_BYTES = 60 * 2**20, 1_000_022
+"""A message may be a reply with a tensor of 250,000 float32."""
+LARGE = np.random.default_rng(1).standard_normal((1, 600, 500), np.float32)
 
 
-@pytest.fixture
-def channel(narrow_server: Server) -> Iterator[grpc.Channel]:
-    with open_channel(narrow_server) as channel:
-        yield channel
+@pytest.fixture(scope="module")
+def narrow_server() -> Iterator[Server]:
+    limits = {"max-message-bytes": MESSAGE_BYTES, "pool-bytes": POOL_BYTES, "streams": 2, "max-waiting-calls": 5}
+    with Server(*(f"--{name}={limit}" for name, limit in limits.items()), "--log-level", "debug") as server:
+        yield server
+        assert_idle(server)
 
 
-def pooling(output_elements: int) -> OperatorCall:
+def pooling(output_elements: int) -> bytes:
     grad_output = view_of_array("grad_output", np.ones((1, 1, 1), np.float32))
     output = TensorType(grad_output.type.dtype, (1, 1, output_elements))
-    return OperatorCall(OPERATOR, (grad_output, TensorView("self", output)), {})
-
-
-def padded(request: bytes, size_bytes: int) -> bytes:
-    """Returns the request with a field that nobody knows, so large that the whole has this size."""
-    head = key(99, 2)
-    left = size_bytes - len(request) - len(head)
-    length = varint(left - 3, padding=3 - len(varint(left - 3)))
-    return request + head + length + bytes(left - 3)
+    return encode_request(OperatorCall(OPERATOR, (grad_output, TensorView("self", output)), {}))
 
 
 def request_of_size(size_bytes: int) -> bytes:
-    """Returns a legal request of exactly this size, most of it the data of a tensor."""
+    """Returns a legal request of exactly this size: a tensor, and a field that nobody knows."""
     values = np.zeros((1, 1, (size_bytes - 1000) // 4), np.float32)
     inputs = (view_of_array("grad_output", values), TensorView("self", view_of_array("", values[..., :1]).type))
-    return padded(encode_request(OperatorCall(OPERATOR, inputs, {})), size_bytes)
-
-
-def send(channel: grpc.Channel, request: bytes) -> int:
-    """Returns the size of the output of a unary call."""
-    reply = channel.unary_unary(SERVICE + "ExecuteOperator")(request, timeout=60)
-    return decode_response(reply)[0].type.size_bytes
-
-
-def assert_too_large_for_the_core(call: pytest.ExceptionInfo, size_bytes: int) -> None:
-    """The words of gRPC's core, which are all that other clients see; our own send chunks."""
-    assert call.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert f"Received message larger than max ({size_bytes} vs. {MESSAGE_BYTES})" in call.value.details()
-
-
-def assert_names_the_limit(call: pytest.ExceptionInfo, field: str) -> None:
-    error = error_of(call.value)
-    assert isinstance(error, aclgrad.LimitExceededError)
-    assert error.field == field
-    assert "ExecuteOperatorChunked" in error.remedy
-    assert "--max-message-bytes" in error.remedy
-    assert error.metadata["max_message_bytes"] == str(MESSAGE_BYTES)
+    request = encode_request(OperatorCall(OPERATOR, inputs, {})) + key(99, 2)
+    left = size_bytes - len(request) - 3
+    return request + varint(left, padding=3 - len(varint(left))) + bytes(left)
 
 
 def test_status_follows_the_settings(narrow_server: Server) -> None:
     with aclgrad.Client(narrow_server.address) as client:
         status = client.server_status()
-    assert (status.queue.running_limit, status.queue.waiting_limit) == (NARROW["streams"], NARROW["waiting"])
-    assert (status.limits.message_bytes, status.limits.tensor_bytes) == (MESSAGE_BYTES, TENSOR_BYTES)
-    assert status.devices[0].claimed_bytes_limit == NARROW["pool"]
+    assert (status.queue.running_limit, status.queue.waiting_limit) == (2, 5)
+    assert status.limits.message_bytes == MESSAGE_BYTES
+    assert status.devices[0].claimed_bytes_limit == POOL_BYTES
     # Small calls have more.
-    assert status.devices[0].pool.limit_bytes == NARROW["pool"] + SMALL_POOL_BYTES + NARROW["streams"] * SMALL_BYTES
+    assert status.devices[0].pool.limit_bytes == POOL_BYTES + SMALL_POOL_BYTES + 2 * SMALL_BYTES
 
 
-def test_a_request_of_the_size_of_the_limit(channel: grpc.Channel) -> None:
-    assert len(request_of_size(MESSAGE_BYTES)) == MESSAGE_BYTES
-    assert send(channel, request_of_size(MESSAGE_BYTES)) == 4
-    with pytest.raises(grpc.RpcError) as caught:
-        send(channel, request_of_size(MESSAGE_BYTES + 1))
-    assert_too_large_for_the_core(caught, MESSAGE_BYTES + 1)
-
-
-def test_a_reply_of_the_size_of_the_limit(channel: grpc.Channel) -> None:
+def test_a_message_of_the_size_of_the_limit(narrow_server: Server) -> None:
     prefix = response_prefix("out", TensorType(DTYPES["float32"], (1, 1, 250_000)))
-    assert len(prefix) + 1_000_000 == MESSAGE_BYTES
-    assert send(channel, encode_request(pooling(250_000))) == 1_000_000
-    with pytest.raises(grpc.RpcError) as caught:
-        send(channel, encode_request(pooling(250_001)))
-    assert_names_the_limit(caught, "outputs[out]")
+    assert len(prefix) + 1_000_000 == len(request_of_size(MESSAGE_BYTES)) == MESSAGE_BYTES
+    with open_channel(narrow_server) as channel:
+        send = channel.unary_unary(SERVICE + "ExecuteOperator")
+        for request, output_bytes in ((request_of_size(MESSAGE_BYTES), 4), (pooling(250_000), 1_000_000)):
+            assert decode_response(send(request, timeout=60))[0].type.size_bytes == output_bytes
+        with pytest.raises(grpc.RpcError) as caught:
+            send(request_of_size(MESSAGE_BYTES + 1), timeout=60)
+        # The words of gRPC's core, which are all that other clients see.
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert f"Received message larger than max ({MESSAGE_BYTES + 1} vs. {MESSAGE_BYTES})" in caught.value.details()
+        with pytest.raises(grpc.RpcError) as caught:
+            send(pooling(250_001), timeout=60)
+        error = error_of(caught.value)
+        assert isinstance(error, aclgrad.LimitExceededError)
+        assert error.field == "outputs[out]"
+        assert "ExecuteOperatorChunked" in error.remedy
+        assert "--max-message-bytes" in error.remedy
+        assert error.metadata["max_message_bytes"] == str(MESSAGE_BYTES)
 
 
-def test_a_batch_of_the_size_of_the_limit(channel: grpc.Channel) -> None:
-    batch = encode_batch([request_of_size(MESSAGE_BYTES // 2), request_of_size(MESSAGE_BYTES // 2 - 2000)])
-    assert send_batch(channel, padded(batch, MESSAGE_BYTES)) == [np.float32(0).tobytes()] * 2
-    with pytest.raises(grpc.RpcError) as caught:
-        send_batch(channel, padded(batch, MESSAGE_BYTES + 1))
-    assert_too_large_for_the_core(caught, MESSAGE_BYTES + 1)
+@pytest.mark.parametrize(
+    ("grad_output", "shape"), [(LARGE, (1, 3, 2)), (LARGE[:, :2, :3], (1, 600, 500))], ids=["request", "reply"]
+)
+async def test_a_client_learns_the_limit_from_one_refusal_of_a_call(
+    connect: Callable[..., AnyClient],
+    server: Server,
+    narrow_server: Server,
+    grad_output: np.ndarray,
+    shape: tuple[int, ...],
+) -> None:
+    expected = await maybe_await(connect(server.address).adaptive_avg_pool2d_backward(grad_output, shape))
+    client = connect(narrow_server.address, retries=0)
+    ended, done = (narrow_server.log.count(f"ExecuteOperatorChunked {each}") for each in ("", "ok"))
+    for _ in range(2):
+        gradient = await maybe_await(client.adaptive_avg_pool2d_backward(grad_output, shape))
+        assert np.array_equal(gradient, expected)
+    wait_until(lambda: narrow_server.log.count("ExecuteOperatorChunked ok") == done + 2)
+    assert narrow_server.log.count("ExecuteOperatorChunked ") <= ended + 3, "one attempt may have been refused"
 
 
-def test_a_batch_whose_replies_are_too_large_together(channel: grpc.Channel, narrow_server: Server) -> None:
-    with pytest.raises(grpc.RpcError) as caught:
-        send_batch(channel, encode_batch([encode_request(pooling(150_000))] * 2))
-    assert_names_the_limit(caught, "calls")
-    assert_idle(narrow_server)
-
-
-def test_a_tensor_of_the_size_of_the_limit(channel: grpc.Channel) -> None:
-    """In chunks, as it is larger than a message."""
-    elements = TENSOR_BYTES // 4
-    assert len(execute_chunked(channel, pooling(elements), ["grad_output"], 2**19)) == TENSOR_BYTES
-    with pytest.raises(grpc.RpcError) as caught:
-        execute_chunked(channel, pooling(elements + 1), ["grad_output"], 2**19)
-    error = error_of(caught.value)
-    assert isinstance(error, aclgrad.LimitExceededError)
-    assert error.field == "inputs[self].shape"
-    assert "--max-tensor-bytes" in str(error)
-
-
-def test_a_call_of_more_than_half_of_a_pool(narrow_server: Server) -> None:
-    """It waits for its client, so others need the rest."""
-    with aclgrad.Client(narrow_server.address, shape_only=False) as client:
-        values = np.ones((3, 1050, 1050), np.float32)
-        with pytest.raises(aclgrad.LimitExceededError, match="--max-call-bytes") as caught:
-            client.adaptive_avg_pool2d_backward(values[:, :1024, :1024], values)
-        assert not isinstance(caught.value, aclgrad.RetryableError), "to try again is of no use"
-        assert client.server_status().devices[0].pool.allocated_bytes == 0
-
-
-def test_calls_beyond_those_that_run_and_wait_are_refused_or_answered(narrow_server: Server) -> None:
-    start = threading.Barrier(16)
-
-    def call(client: aclgrad.Client) -> np.ndarray | aclgrad.ServerBusyError:
-        start.wait(60)
-        try:
-            return client.adaptive_avg_pool2d_backward(np.ones((1, 1, 1), np.float32), (1, 1024, 1024))
-        except aclgrad.ServerBusyError as error:
-            return error
-
-    with aclgrad.Client(narrow_server.address, retries=0) as client, ThreadPoolExecutor(16) as threads:
-        outcomes = list(threads.map(call, [client] * 16))
-        refused = [each for each in outcomes if isinstance(each, aclgrad.ServerBusyError)]
-        answered = [each for each in outcomes if isinstance(each, np.ndarray)]
-        assert answered
-        assert all(each.sum() == pytest.approx(1) for each in answered)
-        assert all(each.retry_after_s and each.metadata["limit"] for each in refused)
-    assert_idle(narrow_server)
+async def test_a_client_learns_the_limit_from_one_refusal_of_a_batch(
+    connect: Callable[..., AnyClient], server: Server, narrow_server: Server
+) -> None:
+    """Two of these calls exceed one message."""
+    calls = [(LARGE[:, :380, :380] * number, (1, 380, 380)) for number in range(5)]
+    batches = [connect(each.address, retries=0).batch() for each in (server, narrow_server)]
+    done = narrow_server.log.count("BatchExecuteOperators ok")
+    for batch in batches:
+        for call in calls:
+            batch.adaptive_avg_pool2d_backward(*call)
+    expected, gradients = [await maybe_await(batch.run()) for batch in batches]
+    assert all(map(np.array_equal, gradients, expected))
+    wait_until(lambda: narrow_server.log.count("BatchExecuteOperators ok") == done + 5)

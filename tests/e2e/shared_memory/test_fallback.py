@@ -2,14 +2,12 @@
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad.wire import shared_memory
 from tests.e2e.shared_objects import Objects
 from tools.calling import maybe_await
 from tools.serving import Server
@@ -19,17 +17,8 @@ SHAPE = (1, 16, 300, 300)
 LARGE = np.random.default_rng(4).standard_normal((8, 1024, 1024), np.float32)
 
 
-async def plain_result(connect: Callable[..., Any], server: Server, given: tuple) -> np.ndarray:
+async def plain_result(connect: Callable[..., Any], server: Server, given: tuple[Any, ...]) -> np.ndarray:
     return await maybe_await(connect(server.address).adaptive_avg_pool2d_backward(*given))
-
-
-async def test_without_dev_shm(
-    shared_server: Server, connect: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(shared_memory, "FOLDER", str(tmp_path / "nothing"))
-    client = connect(shared_server.address, shared_memory=True)
-    result = await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, SHAPE))
-    assert np.array_equal(result, await plain_result(connect, shared_server, (GRAD, SHAPE)))
 
 
 class Room:
@@ -53,7 +42,8 @@ class Room:
     [
         pytest.param((GRAD, SHAPE), 4, id="message_without_room_for_the_output"),
         pytest.param((LARGE, (8, 1030, 1000)), 40, id="chunks_without_room_for_the_output"),
-        pytest.param((LARGE, (8, 1030, 1000)), 0, id="chunks_without_room", marks=pytest.mark.slow),
+        # As without /dev/shm.
+        pytest.param((GRAD, SHAPE), 0, id="message_without_room"),
     ],
 )
 async def test_a_full_dev_shm(
@@ -61,7 +51,7 @@ async def test_a_full_dev_shm(
     connect: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
     objects: Objects,
-    given: tuple,
+    given: tuple[Any, ...],
     room_mib: int,
 ) -> None:
     Room(room_mib * 2**20, monkeypatch)
