@@ -8,6 +8,7 @@ import socket
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -75,7 +76,7 @@ def test_device_that_is_served(tmp_path: Path) -> None:
 
 
 NONE_VISIBLE = {"ASCEND_RT_VISIBLE_DEVICES": "9"}
-CANNOT_START = {
+CANNOT_START: dict[str, tuple[tuple[Any, ...], dict[str, str], list[str]]] = {
     "no_acl_library": (("--backend", "libm.so.6"), {}, ["symbols are missing", "aclInit", "--backend host"]),
     "no_library": (("--backend", "/nowhere/libacl.so"), {}, ["cannot open /nowhere/libacl.so", "--backend host"]),
     "no_device": (("--device", "1"), {}, ["there is no device 1: ", "the runtime shows 0", "--device"]),
@@ -86,9 +87,14 @@ CANNOT_START = {
         ["976 slots (--streams) need 1985 streams", "910B has 1984: give at most 975"],
     ),
     "streams_of_others": (
-        ("--acl-config", "{config}"),
+        ("--acl-config", {"product": Product.ATLAS_A2, "streams_elsewhere": STREAM_LIMITS[Product.ATLAS_A2] - 1}),
         {},
         ["device 0 has none of its 1984 streams left for this process; run fewer processes on it"],
+    ),
+    "no_operator": (
+        ("--acl-config", {"product": "310B"}),
+        {},
+        ["product 310B (Ascend310B1) has none of the operators"],
     ),
     "no_acl_config": (("--acl-config", "/nowhere/acl.json"), {}, ["/nowhere/acl.json", "--acl-config"]),
 }
@@ -97,11 +103,9 @@ CANNOT_START = {
 @slow
 @pytest.mark.parametrize(("flags", "variables", "told"), CANNOT_START.values(), ids=CANNOT_START)
 def test_server_that_cannot_start_says_why_and_what_to_do(
-    tmp_path: Path, flags: tuple[str, ...], variables: dict[str, str], told: list[str]
+    tmp_path: Path, flags: tuple[Any, ...], variables: dict[str, str], told: list[str]
 ) -> None:
-    if "{config}" in flags:
-        left = {"product": Product.ATLAS_A2, "streams_elsewhere": STREAM_LIMITS[Product.ATLAS_A2] - 1}
-        flags = acl_config(tmp_path, **left)
+    flags = tuple(acl_config(tmp_path, **each)[1] if isinstance(each, dict) else each for each in flags)
     finished = run_to_end("--backend", "host", "--listen", "127.0.0.1:0", *flags, **variables)
     assert (finished.returncode, finished.stdout) == (1, "")
     assert all(words in finished.stderr for words in told), finished.stderr

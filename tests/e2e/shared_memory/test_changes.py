@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad.tensors import SharedRange, view_of_array
+from aclgrad.tensors import view_of_array
 from aclgrad.wire.messages import OperatorCall
 from tests.e2e.shared_objects import Objects, send
-from tools.raw_calls import error_of, execute, open_channel
+from tools.raw_calls import error_of, open_channel
 from tools.serving import Server
 
 SIZE = (8, 256, 512)
@@ -110,12 +110,3 @@ def test_indices_that_change_never_reach_the_device_unchecked(channel: grpc.Chan
                 assert np.array_equal(output, expected)
     assert {type(error) for error in errors} == {type(None), aclgrad.InvalidFieldError}
     assert {error.field for error in errors if error} == {"inputs[indices].data"}
-
-
-def test_output_and_input_may_be_the_same_object(channel: grpc.Channel, objects: Objects) -> None:
-    shared = objects.share(LARGE, at=12)
-    given = shared.inputs[0].data
-    assert isinstance(given, SharedRange)
-    target = SharedRange(given.name, 5, OUTPUT_BYTES)
-    send(channel, OperatorCall(shared.operator, shared.inputs, shared.attributes, {"out": target}))
-    assert objects.content(target) == execute(channel, LARGE)
