@@ -7,11 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
 
-from aclgrad_server.admin.listener import AdminListener
 from aclgrad_server.supervisor.answers import ask
 
 
@@ -80,20 +76,3 @@ async def test_there_may_be_nobody(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path / "nowhere" / "socket", tmp_path / "file", tmp_path / ("x" * 200)):
         assert await ask(str(path), "/page") is None
-
-
-async def test_admin_listener_is_understood(tmp_path: Path) -> None:
-    async def page(request: Request) -> Response:
-        return PlainTextResponse("\u00e4" * 100_000)
-
-    async def broken(request: Request) -> Response:
-        return PlainTextResponse("not ready", 503)
-
-    listener = AdminListener(f"unix:{tmp_path}/socket", [Route("/page", page), Route("/broken", broken)])
-    listener.start()
-    try:
-        assert await ask(f"{tmp_path}/socket", "/page", 30) == b"\xc3\xa4" * 100_000
-        assert await ask(f"{tmp_path}/socket", "/broken", 30) is None
-        assert await ask(f"{tmp_path}/socket", "/other", 30) is None
-    finally:
-        listener.stop()

@@ -2,10 +2,10 @@
 
 import asyncio
 import re
-import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,8 @@ from aclgrad_server.admin.pages import pages
 from aclgrad_server.place import Place
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.settings import Settings
+from aclgrad_server.supervisor import answers
+from aclgrad_server.supervisor import pages as supervisor_pages
 from aclgrad_server.supervisor.worker import State
 from tests.e2e.admin_pages import ask, fetch
 from tests.server.supervisor.hosts import FakeWorker, Host, hosting
@@ -73,36 +75,8 @@ async def test_supervisor_that_hangs_is_not_alive(
         assert await asked.page("/livez") == (503, f"not alive: {why}\n")
 
 
-Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
-async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await reader.read()
-    writer.close()
-
-
-async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await reader.readuntil(b"\r\n\r\n")
-    writer.write(b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 21\r\n\r\nInternal Server Error")
-    writer.close()
-    await writer.wait_closed()
-
-
-@asynccontextmanager
-async def answering(workers: Iterable[FakeWorker], answer: Answer) -> AsyncIterator[None]:
-    servers = [await asyncio.start_unix_server(answer, worker.socket) for worker in workers]
-    try:
-        yield
-    finally:
-        for each in servers:
-            each.close()
-
-
-@pytest.mark.parametrize("answer", [None, babble], ids=["nobody", "garbage"])
-async def test_pages_tell_of_those_that_answer_and_why_others_do_not(
-    capfd: pytest.CaptureFixture[str], answer: Answer | None
-) -> None:
-    async with asking(capfd, 3, 5) as asked, answering(asked.workers[:1] if answer else (), answer or babble):
+async def test_pages_tell_of_those_that_answer_and_why_others_do_not(capfd: pytest.CaptureFixture[str]) -> None:
+    async with asking(capfd, 3, 5) as asked:
         own = asked.host.supervisor.addresses.own
         listener = answer_for(asked.workers[1])
         asked.workers[0].enter(State.GIVEN_UP, "given up: exit code 2")
@@ -111,6 +85,7 @@ async def test_pages_tell_of_those_that_answer_and_why_others_do_not(
             (metrics_status, metrics), (status, page) = await asked.page("/metrics"), await asked.page("/")
         finally:
             listener.stop()
+        assert asked.workers[0].socket not in page
     assert (metrics_status, status) == (200, 200)
     for told in (
         'aclgrad_worker_up{worker="0"} 0.0',
@@ -124,53 +99,56 @@ async def test_pages_tell_of_those_that_answer_and_why_others_do_not(
     assert all(address in text for each in own for address in each)
 
 
-@pytest.mark.parametrize("with_identities", [False, True])
 async def test_addresses_are_not_for_everybody_if_calls_need_an_identity(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path, with_identities: bool
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    identities = tmp_path / "identities.toml" if with_identities else None
-    if identities is not None:
-        identities.touch()
+    identities = tmp_path / "identities.toml"
+    identities.touch()
     async with asking(capfd, 0, 1, identities=identities) as asked:
-        addresses = asked.host.supervisor.addresses
         _, page = await asked.page("/")
-        for each in addresses.own:
-            assert (each[0] in page) is not with_identities
-        assert asked.workers[0].socket not in page
+        assert not any(each[0] in page for each in asked.host.supervisor.addresses.own)
 
 
-async def test_workers_that_do_not_answer_delay_nobody_for_longer_than_one(capfd: pytest.CaptureFixture[str]) -> None:
-    async with asking(capfd, *range(9)) as asked, answering(asked.workers[:8], be_silent):
-        listener = answer_for(asked.workers[8])
-        begin = time.monotonic()
+async def test_silent_workers_are_asked_at_once_and_once_for_all_who_want_a_page_meanwhile(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise those who read pages take the supervisor's time and files, and it takes its workers for dead."""
+    monkeypatch.setattr(supervisor_pages, "ask", partial(answers.ask, limit_s=0.5))
+    count: Counter[str] = Counter()
+    open_count = most = 0
+
+    async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal open_count, most
+        count[(await reader.readline()).decode()] += 1
+        open_count += 1
+        most = max(most, open_count)
+        await reader.read()
+        open_count -= 1
+        writer.close()
+
+    async with asking(capfd, *range(4)) as asked:
+        silent = asked.workers[:3]
+        servers = [await asyncio.start_unix_server(be_silent, worker.socket) for worker in silent]
+        listener = answer_for(asked.workers[3])
         try:
-            (_, metrics), (_, page) = await asyncio.gather(asked.page("/metrics"), asked.page("/"))
+            found = await asyncio.gather(*(asked.page(path) for path in ("/", "/metrics") * 3))
+            assert {status for status, _ in found} == {200}
+            for (_, page), (_, metrics) in zip(found[::2], found[1::2], strict=True):
+                assert [metrics.count(f'up{{worker="{each}"}} {float(each == 3)}') for each in range(4)] == [1] * 4
+                assert page.count("starting") >= 3
+            # One after the other, no more than one would be open for each page.
+            assert most >= len(silent)
+            assert len(count) == 2
+            # Threads that come late may find the first page made.
+            assert max(count.values()) <= 2 * len(silent)
+            # The next one is a new one.
+            before = count.copy()
+            await asyncio.gather(asked.page("/"), asked.page("/metrics"))
+            assert count == {path: each + len(silent) for path, each in before.items()}
         finally:
             listener.stop()
-        # One after the other, they would take eight seconds.
-        assert time.monotonic() - begin < 5
-        assert [metrics.count(f'up{{worker="{number}"}} {float(number == 8)}') for number in range(9)] == [1] * 9
-        assert page.count("starting") >= 8
-
-
-async def test_workers_are_asked_once_for_all_who_want_a_page_meanwhile(capfd: pytest.CaptureFixture[str]) -> None:
-    """Otherwise those who read pages take the supervisor's time and files, and it takes its workers for dead."""
-    count: Counter[str] = Counter()
-
-    async def note(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        count[(await reader.readline()).decode()] += 1
-        await be_silent(reader, writer)
-
-    async with asking(capfd, 0, 1) as asked, answering(asked.workers, note):
-        pages = await asyncio.gather(*(asked.page(path) for path in ("/", "/metrics") * 3))
-        assert len(count) == 2
-        # Threads that come late may find the first page made.
-        assert max(count.values()) <= 2 * len(asked.workers)
-        assert {status for status, _ in pages} == {200}
-        # The next one is a new one.
-        before = count.copy()
-        await asyncio.gather(asked.page("/"), asked.page("/metrics"))
-        assert count == {path: each + len(asked.workers) for path, each in before.items()}
+            for each in servers:
+                each.close()
 
 
 async def test_only_these_pages_are_served(capfd: pytest.CaptureFixture[str]) -> None:

@@ -165,14 +165,6 @@ async def test_host_all_of_whose_workers_are_given_up_ends_with_their_code(capfd
     assert capfd.readouterr().out == ""
 
 
-async def test_host_goes_on_as_long_as_one_worker_is_not_given_up() -> None:
-    async with hosting() as host:
-        host.workers[0].give_up(EXIT_USAGE)
-        host.workers[1].enter(State.READY)
-        await host.signal(signal.SIGTERM)
-        assert await host.exit_code() == 0
-
-
 async def test_a_worker_that_nobody_keeps_any_more_ends_the_host(caplog: pytest.LogCaptureFixture) -> None:
     async with hosting() as host:
         host.workers[0].fail(MemoryError("none left"))
