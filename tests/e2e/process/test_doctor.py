@@ -35,29 +35,15 @@ def test_sound_devices_open_and_pass_the_self_test(tmp_path: Path) -> None:
     assert all(told in row.found for row in own)
 
 
-@pytest.mark.parametrize(
-    ("fault", "flags", "told"),
-    [
-        ({"kind": "copy_error", "at": 2, "code": 507054}, (), "507054"),
-        pytest.param(
-            {"kind": "hang_set_device", "at": 1},
-            ("--hang-timeout-s", "0.5"),
-            "its driver has not returned within 0.5 s (--hang-timeout-s)",
-            marks=pytest.mark.slow,
-        ),
-    ],
-    ids=["fails", "hangs"],
-)
-def test_a_device_that_cannot_be_used_is_a_finding(
-    tmp_path: Path, fault: dict[str, Any], flags: tuple[str, ...], told: str
-) -> None:
+def test_a_device_that_cannot_be_used_is_a_finding(tmp_path: Path) -> None:
+    fault = {"kind": "copy_error", "at": 2, "code": 507054}
     config = write_config(tmp_path, fault, faults_after_launches=0)
-    done, rows, summary = doctor("--backend", "host", "--acl-config", config, *flags, *FREE, device=True)
+    done, rows, summary = doctor("--backend", "host", "--acl-config", config, *FREE, device=True)
     assert (done.returncode, done.stderr, summary["exit_code"]) == (1, "", 1)
     (row,) = [row for row in rows if row.verdict == FAILED]
     # What this machine gives CANN is its own affair, and stops no start.
     assert {each.verdict for each in rows if each is not row and not each.name.startswith("CANN: ")} == {PASSED}
     assert summary[PASSED] == sum(each.verdict == PASSED for each in rows)
     assert {each.name.partition(":")[0] for each in rows} == {"settings", "start", "CANN", "device 0"}
-    assert told in row.found
+    assert "507054" in row.found
     assert "npu-smi" in row.remedy

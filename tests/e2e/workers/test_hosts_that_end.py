@@ -2,13 +2,10 @@
 
 import os
 import signal
-import subprocess
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 import aclgrad
@@ -37,53 +34,21 @@ def begin_slow_call(client: aclgrad.Client, thread: ThreadPoolExecutor) -> Futur
     return call
 
 
-class Ending:
-    """A host whose worker runs a call, as it ends."""
-
-    def __init__(self, process: subprocess.Popen[str], worker: psutil.Process, log: Path, admin: str) -> None:
-        self.process = process
-        self.worker = worker
-        self.admin = admin
-        self._log = log
-
-    def wait_for_line(self, text: str) -> None:
-        wait_until(lambda: text in self._log.read_text())
-
-    def terminate(self) -> None:
-        self.process.terminate()
-        # Of two signals that wait, the one with the lower number comes first.
-        self.wait_for_line("stopping the workers")
-        # A renewal would be a second signal, which cuts calls.
-        self.process.send_signal(signal.SIGHUP)
-        self.wait_for_line("SIGHUP is ignored")
-        wait_until(lambda: ": not ready: draining" in ask(self.admin, "/readyz")[1])
-
-    def terminate_all(self) -> None:
-        """As systemd does: a worker gets another signal from its supervisor. Signals that come together are one."""
-        self.worker.terminate()
-        self.wait_for_line("draining for at most")
-        self.process.terminate()
-
-    def interrupt(self) -> None:
-        """As a terminal does to all processes of its foreground: workers are not among them."""
-        os.killpg(self.process.pid, signal.SIGINT)
-
-    def kill(self) -> None:
-        self.process.kill()
-
-
 @pytest.mark.parametrize(
-    ("end", "code"),
+    ("way", "code"),
     [
-        (Ending.terminate, 0),
-        pytest.param(Ending.terminate_all, 0, marks=pytest.mark.long),
-        (Ending.interrupt, 0),
-        (Ending.kill, -signal.SIGKILL),
+        ("terminated", 0),
+        pytest.param("all_terminated", 0, marks=pytest.mark.long),
+        ("interrupted", 0),
+        ("killed", -signal.SIGKILL),
     ],
-    ids=["terminated", "all_terminated", "interrupted", "killed"],
 )
-def test_call_that_runs_as_its_host_ends_is_answered(tmp_path: Path, end: Callable[[Ending], None], code: int) -> None:
+def test_call_that_runs_as_its_host_ends_is_answered(tmp_path: Path, way: str, code: int) -> None:
     log, config = tmp_path / "log", hanging_kernel(tmp_path, 3000)
+
+    def wait_for_line(text: str) -> None:
+        wait_until(lambda: text in log.read_text())
+
     with (
         starting_host(log, "--acl-config", config, process_group=0) as (process, admin),
         ThreadPoolExecutor(1) as thread,
@@ -94,7 +59,21 @@ def test_call_that_runs_as_its_host_ends_is_answered(tmp_path: Path, end: Callab
         processes = children_of(process.pid)
         with aclgrad.Client(address, retries=0) as client:
             call = begin_slow_call(client, thread)
-            end(Ending(process, worker, log, admin))
+            if way == "all_terminated":
+                # As systemd does: a worker gets another signal from its supervisor. Signals that come together are one.
+                worker.terminate()
+                wait_for_line("draining for at most")
+            if way == "interrupted":
+                # As a terminal does to all processes of its foreground: workers are not among them.
+                os.killpg(process.pid, signal.SIGINT)
+            else:
+                process.send_signal(signal.SIGKILL if code else signal.SIGTERM)
+            if way == "terminated":
+                wait_for_line("stopping the workers")
+                # A renewal would be a second signal, which cuts calls.
+                process.send_signal(signal.SIGHUP)
+                wait_for_line("SIGHUP is ignored")
+                wait_until(lambda: ": not ready: draining" in ask(admin, "/readyz")[1])
             np.testing.assert_array_equal(call.result(60), QUARTERS)
         assert process.wait(60) == code
         wait_for_end(*processes, timeout_s=60 if code else 0)

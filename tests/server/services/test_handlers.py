@@ -106,12 +106,21 @@ async def test_reply_passes_through_with_a_fit_request_id(script: Script, given:
     assert await trailer(calls[0], "grpc-status-details-bin") is None
 
 
-async def test_stream_passes_through_with_the_request_id(script: Script) -> None:
+async def test_stream_passes_through_with_the_request_id_and_its_error_comes_after_its_messages(script: Script) -> None:
     call = script.begin_stream()
     await call.write(b"abc")
     await call.done_writing()
     assert [message async for message in call] == [b"abc"]
     assert await trailer(call, "x-request-id")
+
+    async def fail_later(call: Call) -> None:
+        await call.write(b"first")
+        raise errors.DeadlinePassedError("late")
+
+    script.stream = fail_later
+    call = script.begin_stream()
+    assert await call.read() == b"first"
+    assert type(await error_of(call)) is errors.DeadlinePassedError
 
 
 async def test_call_without_a_message_is_malformed_and_one_while_the_server_stops_refused(script: Script) -> None:
@@ -149,17 +158,6 @@ async def test_error_of_ours_becomes_its_status_and_one_line_of_the_log(
         assert each in record.getMessage()
 
 
-async def test_error_after_messages_of_a_stream_becomes_its_status(script: Script) -> None:
-    async def behaviour(call: Call) -> None:
-        await call.write(b"first")
-        raise errors.DeadlinePassedError("late")
-
-    script.stream = behaviour
-    call = script.begin_stream()
-    assert await call.read() == b"first"
-    assert type(await error_of(call)) is errors.DeadlinePassedError
-
-
 @pytest.mark.parametrize("error", [errors.ServerBusyError("full", retry_after_s=0.1), MemoryError()], ids=repr)
 async def test_retryable_error_tells_the_delay(script: Script, error: Exception) -> None:
     script.unary = raising(error)
@@ -170,11 +168,17 @@ async def test_retryable_error_tells_the_delay(script: Script, error: Exception)
     assert told_s
 
 
-@pytest.mark.parametrize("kind", [RuntimeError, OSError], ids=lambda kind: kind.__name__)
-async def test_unexpected_exception_is_internal_and_keeps_its_text(
-    script: Script, caplog: pytest.LogCaptureFixture, kind: type[Exception]
+async def test_unexpected_exception_and_the_cause_of_an_error_keep_their_text(
+    script: Script, caplog: pytest.LogCaptureFixture
 ) -> None:
-    script.unary = raising(kind("the secret path"))
+    lost = errors.DeviceLostError("the device failed")
+    lost.__cause__ = RuntimeError("what the device told")
+    script.unary = raising(lost)
+    with caplog.at_level(logging.INFO):
+        assert await (await script.call()).details() == "the device failed"
+    assert "what the device told" in caplog.text
+    caplog.clear()
+    script.unary = raising(OSError("the secret path"))
     call = await script.call()
     assert await call.code() is grpc.StatusCode.INTERNAL
     error = await error_of(call)
@@ -186,16 +190,6 @@ async def test_unexpected_exception_is_internal_and_keeps_its_text(
     (record,) = [each for each in caplog.records if each.levelno == logging.ERROR]
     assert error.request_id in record.getMessage()
     assert "the secret path" in record.exc_text
-
-
-async def test_cause_of_an_error_goes_to_the_log_alone(script: Script, caplog: pytest.LogCaptureFixture) -> None:
-    async def behaviour(message: bytes, call: Call) -> bytes:
-        raise errors.DeviceLostError("the device failed") from RuntimeError("what the device told")
-
-    script.unary = behaviour
-    caplog.set_level(logging.INFO)
-    assert await (await script.call()).details() == "the device failed"
-    assert "what the device told" in caplog.text
 
 
 @pytest.mark.parametrize("kind", ["unary", "stream"])
