@@ -12,17 +12,22 @@ from aclgrad.tensors import dtype_of_wire
 from aclgrad.v1 import operator_service_pb2 as pb
 from tests.client.scripted_service import end
 
+Array = np.ndarray[Any, Any]
 Change = Callable[[str, bytes, bytes], bytes]
 """From a method's name, a request and the true reply to the reply that the client gets."""
 
 
-def one_element(gradient: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def last_bit(gradient: Array) -> Array:
+    return np.nextafter(gradient, gradient.dtype.type(np.inf))
+
+
+def one_element(gradient: Array) -> Array:
     changed = gradient.copy()
     changed.flat[3] += np.asarray(0.1, gradient.dtype)
     return changed
 
 
-def one_nan(gradient: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def one_nan(gradient: Array) -> Array:
     changed = gradient.copy()
     changed.flat[-1] = np.nan
     return changed
@@ -58,7 +63,7 @@ def changed(address: str, change: Change) -> Iterator[str]:
             end(server)
 
 
-def of_gradients(operator: str, change: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> Change:
+def of_gradients(operator: str, change: Callable[[Array], Array]) -> Change:
     """Returns the change of each gradient of one operator, alone and in batches."""
 
     def gradients(outputs: Sequence[Any]) -> None:
@@ -87,15 +92,20 @@ def of_gradients(operator: str, change: Callable[[np.ndarray[Any, Any]], np.ndar
     return of_reply
 
 
+def of_reply(method: str, kind: type[Any], change: Callable[[Any], object]) -> Change:
+    """Returns the change of the message that replies to a method."""
+
+    def changed(called: str, request: bytes, reply: bytes) -> bytes:
+        if called != method:
+            return reply
+        message = kind.FromString(reply)
+        change(message)
+        return bytes(message.SerializeToString())
+
+    return changed
+
+
 def of_status(**fields: Any) -> Change:
     """Returns the change of fields of GetServerStatus."""
-
-    def of_reply(method: str, request: bytes, reply: bytes) -> bytes:
-        if method != "GetServerStatus":
-            return reply
-        status = pb.GetServerStatusResponse.FromString(reply)
-        for name, value in fields.items():
-            setattr(status, name, value)
-        return status.SerializeToString()
-
-    return of_reply
+    status = pb.GetServerStatusResponse
+    return of_reply("GetServerStatus", status, lambda status: [setattr(status, *field) for field in fields.items()])

@@ -1,21 +1,22 @@
-"""A server in this process, and a check that calls each operator once or a few times."""
+"""A server in this process, and a check that calls a few operators once or a few times."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from aclgrad.check import repetition, service, target
-from aclgrad.operators.cases import first_cases
+from aclgrad.check import repetition, selection, service, target
 from aclgrad.testing import serve
+from tests.check.checking import FEW, few_cases
 
 
 @pytest.fixture(scope="module")
 def few() -> Iterator[pytest.MonkeyPatch]:
-    """Leaves the first case of each operator, and few runs of it: what is made of the rows is the same."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(target, "typed_cases", first_cases)
+        patch.setattr(target, "typed_cases", few_cases)
         patch.setattr(target, "CONNECT_TIMEOUT_S", 0.5)
+        patch.setattr(selection, "OPERATORS", {name: selection.OPERATORS[name] for name in FEW})
         patch.setattr(repetition, "_RUNS", 3)
+        patch.setattr(service, "first_cases", few_cases)
         patch.setattr(service, "_QUICK_RUNS", 3)
         patch.setattr(service, "_MIXED_CALLS", 20)
         patch.setattr(service, "_IDLE_S", 0.2)

@@ -1,47 +1,56 @@
-"""What a run says of servers that compute wrongly, or that it cannot check."""
+"""What a run says of servers that compute wrongly or that it cannot check; bundles of the worst call; early ends."""
 
 import itertools
+import json
+import re
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner, Result
 
+from aclgrad import reference
+from aclgrad.bundles import read
+from aclgrad.commands import program
+from aclgrad.judgement.console import Display
+from aclgrad.judgement.rows import Row
+from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.tensors import DTYPES
+from aclgrad.testing import serve
 from aclgrad.v1 import operator_service_pb2 as pb
-from tests.check.checking import check
-from tests.wrong_servers import Change, changed, of_gradients, of_status
-
-OPERATOR, ROI = "replication_pad2d_backward", "roi_align_v2_backward"
-Array = np.ndarray[Any, Any]
+from tests.check.checking import FEW, NORM, PAD, ROI, check
+from tests.wrong_servers import (
+    Array,
+    Change,
+    changed,
+    last_bit,
+    of_gradients,
+    of_reply,
+    of_status,
+    one_element,
+    one_nan,
+)
 
 
 def test_a_negated_gradient_fails_its_operator_alone(address: str, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    with changed(address, of_gradients(OPERATOR, np.negative)) as wrong:
-        checked = check(tmp_path, wrong, "--html", str(page))
+    with changed(address, of_gradients(PAD, np.negative)) as wrong:
+        checked = check(tmp_path, wrong, "--html", str(page), only=("accuracy", "layouts", "fills", "determinism"))
     assert checked.exit_code == 1
     failed = [row for row in checked.rows if row["verdict"] == "failed"]
-    assert {(row["operator"], row["check"]) for row in failed} == {(OPERATOR, "accuracy")}
+    assert {(row["operator"], row["check"]) for row in failed} == {(PAD, "accuracy")}
     assert "elements are outside the tolerance" in failed[0]["message"]
     assert failed[0]["figures"]["outside"] > 0.9
     assert "Rows that did not pass" in page.read_text()
 
 
-def reshape(message: pb.ExecuteOperatorResponse) -> None:
-    """Changes the gradient's shape, even if it is empty."""
-    message.outputs[0].shape.append(1)
-
-
 def test_a_gradient_of_another_shape_fails(address: str, tmp_path: Path) -> None:
-    def reshaped(method: str, request: bytes, reply: bytes) -> bytes:
-        if method != "ExecuteOperator":
-            return reply
-        message = pb.ExecuteOperatorResponse.FromString(reply)
-        reshape(message)
-        return message.SerializeToString()
-
-    with changed(address, reshaped) as wrong:
+    reshape = lambda message: message.outputs[0].shape.append(1)  # noqa: E731
+    with changed(address, of_reply("ExecuteOperator", pb.ExecuteOperatorResponse, reshape)) as wrong:
         checked = check(tmp_path, wrong, only=("accuracy",))
     assert checked.exit_code == 1
     assert checked.verdicts("accuracy") == {"failed"}
@@ -54,11 +63,7 @@ def stained(gradient: Array) -> Array:
 
 def unsteady() -> Change:
     numbers = itertools.count()
-
-    def last_bit(gradient: Array) -> Array:
-        return np.nextafter(gradient, gradient.dtype.type(np.inf)) if next(numbers) % 3 == 2 else gradient
-
-    return of_gradients(ROI, last_bit)
+    return of_gradients(ROI, lambda gradient: last_bit(gradient) if next(numbers) % 3 == 2 else gradient)
 
 
 def reads_self(method: str, request: bytes, reply: bytes) -> bytes:
@@ -66,7 +71,7 @@ def reads_self(method: str, request: bytes, reply: bytes) -> bytes:
         return reply
     call = pb.ExecuteOperatorRequest.FromString(request)
     sent = next((each.data for each in call.inputs if each.name == "self"), b"")
-    if call.operator != OPERATOR or sent.count(0xCB) < len(sent) or not sent:
+    if call.operator != PAD or sent.count(0xCB) < len(sent) or not sent:
         return reply
     message = pb.ExecuteOperatorResponse.FromString(reply)
     message.outputs[0].data = sent
@@ -76,15 +81,11 @@ def reads_self(method: str, request: bytes, reply: bytes) -> bytes:
 def leaking() -> Change:
     kept = itertools.count(2**20, 512)
 
-    def of_reply(method: str, request: bytes, reply: bytes) -> bytes:
-        if method != "GetServerStatus":
-            return reply
-        status = pb.GetServerStatusResponse.FromString(reply)
+    def leak(status: pb.GetServerStatusResponse) -> None:
         pool = status.devices.add().pool
         pool.allocated_bytes = pool.reserved_bytes = next(kept)
-        return status.SerializeToString()
 
-    return of_reply
+    return of_reply("GetServerStatus", pb.GetServerStatusResponse, leak)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def leaking() -> Change:
         (of_gradients(ROI, stained), ("accuracy", "fills"), False, {("fills", ROI, "failed")}),
         (unsteady(), ("determinism",), True, {("determinism", ROI, "failed")}),
         (unsteady(), ("determinism",), False, {("determinism", ROI, "noted")}),
-        (reads_self, ("shape_only",), False, {("shape_only", OPERATOR, "failed")}),
+        (reads_self, ("shape_only",), False, {("shape_only", PAD, "failed")}),
         (leaking(), ("memory",), False, {("memory", "", "failed")}),
     ],
     ids=["stained", "unsteady", "unsteady_by_its_own_word", "reads_self", "leaking"],
@@ -118,36 +119,31 @@ def test_an_unknown_product_is_refused(address: str, tmp_path: Path) -> None:
 
 
 def test_operators_and_dtypes_that_only_one_side_knows_have_a_row(address: str, tmp_path: Path) -> None:
-    def other_operators(method: str, request: bytes, reply: bytes) -> bytes:
-        if method != "ListOperators":
-            return reply
-        message = pb.ListOperatorsResponse.FromString(reply)
-        kept = [each for each in message.operators if each.name != OPERATOR]
-        kept[0].inputs[0].data_types.append(99)
-        del kept[-1].inputs[0].data_types[0]
-        return pb.ListOperatorsResponse(
-            operators=[*kept, pb.OperatorDescription(name="fold_backward")]
-        ).SerializeToString()
+    first, last = min(OPERATORS), FEW[-1]
 
-    with changed(address, other_operators) as wrong:
+    def other_operators(message: pb.ListOperatorsResponse) -> None:
+        named = {each.name: each for each in message.operators}
+        named[first].inputs[0].data_types.append(99)
+        del named[last].inputs[0].data_types[0]
+        message.operators.remove(named[PAD])
+        message.operators.add(name="fold_backward")
+
+    with changed(address, of_reply("ListOperators", pb.ListOperatorsResponse, other_operators)) as wrong:
         checked = check(tmp_path, wrong, only=("listing", "accuracy"))
     assert checked.exit_code == 1
     listing = {row["operator"]: row for row in checked.rows if row["verdict"] in ("failed", "skipped")}
-    assert "does not know the operator" in listing["fold_backward"]["message"]
-    assert "does not list the operator" in listing[OPERATOR]["message"]
-    assert listing[min(OPERATORS)]["dtype"] == "DataType 99"
-    assert "does not list float32" in listing[max(OPERATORS)]["message"]
-    verdicts = {name: row["verdict"] for name, row in listing.items()}
-    assert verdicts == {
-        "fold_backward": "skipped",
-        OPERATOR: "failed",
-        min(OPERATORS): "skipped",
-        max(OPERATORS): "failed",
+    told = {
+        "fold_backward": ("skipped", "does not know the operator"),
+        PAD: ("failed", "does not list the operator"),
+        first: ("skipped", "does not know the dtype"),
+        last: ("failed", "does not list float32"),
     }
-    assert {row["operator"] for row in checked.rows if row["check"] == "accuracy"} == set(OPERATORS) - {
-        OPERATOR,
-        max(OPERATORS),
+    assert {name: row["verdict"] for name, row in listing.items()} == {
+        name: verdict for name, (verdict, _) in told.items()
     }
+    assert [name for name, (_, message) in told.items() if message not in listing[name]["message"]] == []
+    assert listing[first]["dtype"] == "DataType 99"
+    assert {row["operator"] for row in checked.rows if row["check"] == "accuracy"} == set(FEW) - {PAD, last}
 
 
 def test_operators_that_are_not_served_fail_whatever_is_checked(address: str, tmp_path: Path) -> None:
@@ -156,20 +152,135 @@ def test_operators_that_are_not_served_fail_whatever_is_checked(address: str, tm
     def none(method: str, request: bytes, reply: bytes) -> bytes:
         if method == "GetServerStatus":
             status = pb.GetServerStatusResponse.FromString(reply)
-            status.turned_off_operators.add(name=OPERATOR, reason="device 3 computes int8 wrongly")
+            status.turned_off_operators.add(name=PAD, reason="device 3 computes int8 wrongly")
             return status.SerializeToString()
         return b"" if method == "ListOperators" else reply
 
-    with changed(address, none) as wrong:
-        checked = check(tmp_path, wrong, only=("accuracy",))
-        with changed(wrong, of_status(version="0.0.1")) as old:
-            older = check(tmp_path, old)
-    why = {row["operator"]: (row["verdict"], row["message"]) for row in checked.rows}
-    assert checked.exit_code == 1
     off = "the server has turned the operator off: device 3 computes int8 wrongly; its log says more"
-    assert why.pop(OPERATOR) == ("failed", off)
-    assert set(why.values()) == {("failed", "the server does not list the operator, which product 910B has")}
-    why = {row["operator"]: (row["verdict"], row["message"]) for row in older.rows}
-    assert older.exit_code == 1
-    assert why.pop(OPERATOR) == ("failed", off)
-    assert set(why.values()) == {("skipped", "aclgrad 0.0.1 of the server does not have the operator")}
+    missing = ("failed", "the server does not list the operator, which product 910B has")
+    other = ("skipped", "aclgrad 0.0.1 of the server does not have the operator")
+    with changed(address, none) as wrong, changed(wrong, of_status(version="0.0.1")) as old:
+        for target, told in ((wrong, missing), (old, other)):
+            checked = check(tmp_path, target, only=("accuracy",))
+            assert checked.exit_code == 1
+            why = {row["operator"]: (row["verdict"], row["message"]) for row in checked.rows}
+            assert why.pop(PAD) == ("failed", off)
+            assert set(why.values()) == {told}
+
+
+def call_again(path: Path, target: str, *arguments: str) -> Result:
+    return CliRunner().invoke(program, ["call", "--bundle", str(path), "--target", target, *arguments])
+
+
+@pytest.mark.parametrize(("nan", "percent"), [(ROI, NORM), (NORM, ROI)])
+def test_the_worst_call_is_bundled_and_repeated(address: str, tmp_path: Path, nan: str, percent: str) -> None:
+    """A gradient that is not a number is worse than one that is off, whichever comes first."""
+    path = tmp_path / "worst.zip"
+    with (
+        changed(address, of_gradients(nan, one_nan)) as first,
+        changed(first, of_gradients(percent, one_element)) as wrong,
+    ):
+        checked = check(tmp_path, wrong, "--bundle", str(path), only=("accuracy",))
+        again = call_again(path, wrong, "--json")
+    failed = {row["operator"]: row for row in checked.rows if row["verdict"] == "failed"}
+    assert (checked.exit_code, set(failed)) == (1, {nan, percent})
+    told = f"{path} has the worst call, which `aclgrad call --bundle {path}` repeats: accuracy {nan} "
+    assert told in checked.output
+    bundle = read(path)
+    assert (bundle.call.operator, bundle.server["library"]) == (nan, failed[nan]["library"])
+    assert failed[nan]["message"] in bundle.finding
+    truth = reference.define(nan, bundle.call.inputs, bundle.call.attributes)
+    for expected, each in zip(bundle.call.expected.values(), arrays_of(truth), strict=True):
+        np.testing.assert_array_equal(expected, each)
+
+    found = json.loads(again.output)
+    assert (again.exit_code, found["verdict"], found["same_bits"]) == (1, "failed", True)
+    assert found["figures"] == failed[nan]["figures"]
+    right = call_again(path, address, "--json")
+    found = json.loads(right.output)
+    assert (right.exit_code, found["verdict"], found["same_bits"]) == (0, "passed", False)
+    assert found["figures"]["error_of_limit"] <= 1
+
+
+def test_a_gradient_of_another_dtype_is_bundled(address: str, tmp_path: Path) -> None:
+    dtype = DTYPES["bfloat16"]
+
+    def of_other_dtype(method: str, request: bytes, reply: bytes) -> bytes:
+        if method != "ExecuteOperator" or pb.ExecuteOperatorRequest.FromString(request).operator != PAD:
+            return reply
+        message = pb.ExecuteOperatorResponse.FromString(reply)
+        (output,) = message.outputs
+        output.data = np.frombuffer(output.data, np.float32).astype(dtype.numpy).tobytes()
+        output.data_type = dtype.wire
+        return message.SerializeToString()
+
+    path = tmp_path / "worst.zip"
+    with changed(address, of_other_dtype) as wrong:
+        checked = check(tmp_path, wrong, "--bundle", str(path), only=("accuracy",))
+        again = call_again(path, wrong)
+    assert checked.exit_code == 1
+    assert read(path).call.gradients["grad_input"].dtype == dtype.numpy
+    assert again.exit_code == 1
+    assert re.search(r"failed .*grad_input is \w+ \(.*\) instead of float32", again.output)
+    assert "those of the bundle" in again.output
+    assert call_again(path, address).exit_code == 0
+
+
+def unchanged(method: str, request: bytes, reply: bytes) -> bytes:
+    return reply
+
+
+def refused(method: str, request: bytes, reply: bytes) -> bytes:
+    """The gradient of one operator cannot be read."""
+    return b"\xff" if method == "ExecuteOperator" and PAD.encode() in request else reply
+
+
+@pytest.mark.parametrize(("change", "exit_code"), [(unchanged, 0), (refused, 1)])
+def test_without_a_wrong_gradient_there_is_no_bundle(
+    address: str, tmp_path: Path, change: Change, exit_code: int
+) -> None:
+    path = tmp_path / "worst.zip"
+    with changed(address, change) as server:
+        checked = check(tmp_path, server, "--bundle", str(path), only=("accuracy",))
+    assert checked.exit_code == exit_code
+    assert f"{path} is not written: no gradient is wrong" in checked.output
+    assert not path.exists()
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("is_gone", "end", "exit_code", "told"),
+    [
+        (False, "interrupted", 130, r"interrupted after \d+ of"),
+        (True, "server gone", 2, "the server went away after"),
+    ],
+    ids=["interrupt", "gone"],
+)
+def test_a_run_that_ends_early_leaves_a_partial_report_and_the_bundle_of_what_failed_before(
+    few: pytest.MonkeyPatch, tmp_path: Path, is_gone: bool, end: str, exit_code: int, told: str
+) -> None:
+    page, bundle, real = tmp_path / "report.html", tmp_path / "worst.zip", Display.take
+    with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        address = stack.enter_context(serve()).target
+        wrong = stack.enter_context(changed(address, of_gradients(NORM, one_element)))
+        happen: Callable[[], None] = stack.close if is_gone else interrupt
+
+        def take(display: Display, row: Row) -> None:
+            real(display, row)
+            if row.verdict == "failed":
+                happen()
+
+        patch.setattr(Display, "take", take)
+        checked = check(tmp_path, wrong, "--html", str(page), "--bundle", str(bundle), "--timeout-s", "5")
+    assert checked.exit_code == exit_code
+    assert re.search(told, checked.output)
+    assert "Traceback" not in checked.output
+    assert len(OPERATORS) < len(checked.rows) < checked.summary["planned"]
+    summary = (checked.summary["end"], checked.summary["exit_code"], checked.summary["rows"])
+    assert summary == (end, exit_code, len(checked.rows))
+    assert f"{end}, exit code {exit_code}" in page.read_text()
+    assert "safe" not in {each["verdict"] for each in checked.summary["switches"].values()}
+    assert read(bundle).call.operator == NORM
