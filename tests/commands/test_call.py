@@ -223,13 +223,6 @@ def test_a_server_that_fails_is_exit_code_1(run: Run, testing: TestServer, grad:
     assert (result.exit_code, "broken" in result.output) == (1, True)
 
 
-def test_the_wait_for_a_server_is_a_variable_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ACLGRAD_CONNECT_TIMEOUT_S", "soon")
-    for command in ("call pool", "operators", "status", "bench", "check 127.0.0.1:1"):
-        result = run(command)
-        assert (result.exit_code, "ACLGRAD_CONNECT_TIMEOUT_S is 'soon'" in result.output) == (2, True), result.output
-
-
 @pytest.fixture
 def normalised(tmp_path: Path) -> tuple[str, ...]:
     """A call of an operator with several outputs."""

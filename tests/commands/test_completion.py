@@ -33,22 +33,6 @@ def completed(command: str) -> list[str]:
 def test_operators_are_completed(command: str) -> None:
     assert completed(f"{command} ") == list(OPERATORS)
     assert completed(f"{command} max_unp") == ["max_unpool2d_backward", "max_unpool3d_backward"]
-
-
-def test_commands_and_flags_are_completed() -> None:
-    assert completed("") == [
-        "bench",
-        "call",
-        "check",
-        "compare",
-        "doctor",
-        "judge",
-        "operators",
-        "replay",
-        "serve",
-        "status",
-    ]
-    assert completed("status --w") == ["--watch"]
     assert completed("check --only la") == ["layouts", "latency"]
 
 

@@ -70,12 +70,17 @@ def test_people_read_the_same_rows_in_any_encoding_and_nothing_else(testing: Tes
     assert lines[-1] == "3 passed, 1 noted"
 
 
-def test_several_servers_are_examined_one_after_the_other(testing: TestServer) -> None:
+def test_several_servers_are_examined_one_after_the_other(testing: TestServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And as a list, which gRPC might have a proxy look up as a whole."""
     with peers.listening(peers.speak_http1) as other:
-        rows, exit_code = diagnosed(f"{other},{testing.target}")
+        targets = f"{other},{testing.target}"
+        rows, exit_code = diagnosed(targets)
+        monkeypatch.setattr("aclgrad._client.channel.servers.target_of", lambda _: "ipv4:127.0.0.1:1")
+        broken, _ = diagnosed(targets)
     assert exit_code == 1
     verdicts = {name: rows[name]["verdict"] for name in (other, testing.target, "all servers")}
     assert verdicts == {other: "failed", testing.target: "passed", "all servers": "passed"}
+    assert broken["all servers"]["verdict"] == "failed"
 
 
 NOBODY = "http://127.0.0.1:1"
@@ -109,8 +114,8 @@ FAILURES: dict[str, tuple[Peer, dict[str, str], str, str]] = {
     "a_dead_port": (lambda _: nullcontext("127.0.0.1:1"), {}, "Connection refused", "the network lets it through"),
     "no_socket": (lambda _: nullcontext("unix:/none/s"), {}, "No such file or directory", "lets it through"),
     "http_1": (speaking(peers.speak_http1), {}, "http1.x server (HTTP status 400)", "lets it through"),
-    "silence": (speaking(peers.keep_silent), {}, "no answer within 2 s", "status page at its --admin"),
-    "a_firewall": (lambda _: peers.dropping(), {}, "no answer within 2 s", "status page at its --admin"),
+    "silence": (speaking(peers.keep_silent), {}, "no answer within 0.5 s", "status page at its --admin"),
+    "a_firewall": (lambda _: peers.dropping(), {}, "no answer within 0.5 s", "status page at its --admin"),
     "tls_alone": (secured("127.0.0.1"), {}, "Socket closed", "with a certificate and its key if it asks for one"),
     "plaintext_alone": (speaking(peers.speak_http1), {"ACLGRAD_TLS": "true"}, "does not speak TLS", "on the server"),
     "authority": (secured("127.0.0.1"), {"ACLGRAD_TLS": "true"}, "is not trusted", "authority that signed it"),
@@ -131,7 +136,7 @@ def test_a_server_that_is_not_reached(
     found: str,
     end: str,
 ) -> None:
-    monkeypatch.setattr(doctor, "_ANSWER_S", 2.0)
+    monkeypatch.setattr(doctor, "_ANSWER_S", 0.5 if "no answer" in found else 10.0)
     authority = Authority(tmp_path)
     with peer(authority) as address:
         given = {name: authority.ca if value == "CA" else value for name, value in variables.items()}
