@@ -1,47 +1,30 @@
-"""The pages say one thing once: headings, rows of tables, times; and what they say of the project is so."""
+"""What the pages say of the project is so: what is run, limits, figures, errors, attributes, what to install."""
 
 import re
 import tomllib
-from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from aclgrad.errors import AccessDeniedError, AclgradError, RequestError, RetryableError
+from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.wire import limits as contract
 from aclgrad_server import limits as server
 from aclgrad_server.admin import listener
-from tests.docs.snippets import PAGES, ROOT
+from tests.docs.snippets import PAGES, ROOT, snippets
 from tools.benchmarks.rates import LEAST
 from tools.benchmarks.rivals import FIGURES
 from website.limits import amount, constants
 
 DECISIONS = sorted((ROOT / "docs/decisions").glob("*.md"))
 ALL = [*PAGES, *(ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")), *DECISIONS]
+ALONG_AND_ACROSS = {"rows": "columns", "height": "width", "oH": "oW", "H": "W", "h": "w"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
 
 
 def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
-
-
-def prose(page: Path) -> str:
-    """Returns the page without its blocks of code."""
-    return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-
-
-@pytest.mark.parametrize("page", ALL, ids=name)
-def test_no_heading_occurs_twice_in_a_page(page: Path) -> None:
-    headings = Counter(re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE))
-    assert [heading for heading, count in headings.items() if count > 1] == []
-
-
-@pytest.mark.parametrize("page", ALL, ids=name)
-def test_no_name_has_two_rows_in_a_table(page: Path) -> None:
-    for table in re.findall(r"(?:^\|.*\n)+", prose(page), re.MULTILINE):
-        names = Counter(row.split("|")[1].strip() for row in table.splitlines()[2:])
-        assert [each for each, count in names.items() if count > 1 and each.startswith("`")] == []
 
 
 def test_folders_that_make_test_leaves_out_are_told() -> None:
@@ -65,32 +48,6 @@ def test_targets_that_ci_leaves_out_have_a_row() -> None:
     )
     rows = set(re.findall(r"`([a-z0-9-]+)`", " ".join(row.split("|")[1] for row in table.splitlines() if row)))
     assert tests | whole <= rows <= targets - in_ci
-
-
-def test_pages_agree_on_the_time_of_the_first_build() -> None:
-    sentences = {
-        "README.md": r"The first run compiles the C\+\+: about (\w+) minutes",
-        "CONTRIBUTING.md": r"installs the C\+\+ \| (\w+) minutes at first",
-        "docs/quick-start.md": r"The first run takes about (\w+) minutes",
-        "Makefile": r"Compiling the C\+\+ \(about (\w+) minutes the first time\)",
-    }
-    told = {re.search(sentence, (ROOT / page).read_text())[1] for page, sentence in sentences.items()}  # type: ignore[index]
-    assert len(told) == 1
-
-
-def test_the_table_of_the_servers_packages_is_that_of_the_linter() -> None:
-    """From top to bottom, complete, and with nothing that is gone."""
-    contracts = PROJECT["importlinter"]["contracts"]
-    (layers,) = (each["layers"] for each in contracts if each.get("containers") == ["aclgrad_server"])
-    allowed = [set(layer.split(" | ")) for layer in layers]
-    text = (ROOT / "ARCHITECTURE.md").read_text()
-    (table,) = re.findall(r"^\| package \| subject \|\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE)
-    rows = [re.findall(r"`(\w+)/?`", row.split("|")[1]) for row in table.splitlines()]
-    floors = [next(index for index, layer in enumerate(allowed) if each in layer) for row in rows for each in row]
-    assert floors == sorted(floors)
-    folder = ROOT / "server/src/aclgrad_server"
-    packages = {each for each in set().union(*allowed) if (folder / each / "__init__.py").exists()}
-    assert {each for row in rows for each in row} == packages
 
 
 @pytest.mark.parametrize("module", [contract, server, listener], ids=lambda module: module.__name__)
@@ -128,8 +85,10 @@ def test_the_figures_of_the_readme_are_those_of_the_benchmarks() -> None:
             assert sorted({min(found), max(found)}) == [*map(float, range_of_ratios.split(" to "))]
 
 
-def test_every_reason_has_a_cause_and_a_remedy() -> None:
+def test_every_error_is_in_troubleshooting_and_every_reason_has_a_cause_and_a_remedy() -> None:
     text = (ROOT / "docs/troubleshooting.md").read_text()
+    groups = {RequestError, RetryableError, AccessDeniedError}
+    assert [each for each in kinds(AclgradError) if each not in groups and f"`{each.__name__}`" not in text] == []
     sections = dict(re.findall(r"^### ([A-Z_]+)\n(.*?)(?=^##)", text, re.MULTILINE | re.DOTALL))
     errors = {each.reason: each for each in kinds(AclgradError) if each.reason}
     assert sections.keys() == errors.keys()
@@ -138,13 +97,47 @@ def test_every_reason_has_a_cause_and_a_remedy() -> None:
         assert (f"\n{name}. **Cause.** " in section, "**Remedy.** " in section) == (True, True), reason
 
 
-def test_every_error_is_in_troubleshooting() -> None:
-    text = (ROOT / "docs/troubleshooting.md").read_text()
-    groups = {RequestError, RetryableError, AccessDeniedError}
-    assert [each for each in kinds(AclgradError) if each not in groups and f"`{each.__name__}`" not in text] == []
-
-
 def kinds(parent: type[AclgradError]) -> set[type[AclgradError]]:
     """Returns the kinds of an error that clients see."""
     children = {each for each in parent.__subclasses__() if each.__module__ == parent.__module__}
     return children.union(*map(kinds, children))
+
+
+def test_the_attribute_of_each_axis_speaks_of_its_own() -> None:
+    """Texts of a pair differ in the axis alone: one for rows, exchanged, is that for columns."""
+    exchanged = ALONG_AND_ACROSS | {across: along for along, across in ALONG_AND_ACROSS.items()}
+    axes = re.compile(rf"(?<![a-zA-Z])({'|'.join(exchanged)})(?![a-zA-Z])")
+    pairs = 0
+    for spec in OPERATORS.values():
+        summaries = {each.name: each.summary for each in spec.attributes}
+        for attribute, summary in summaries.items():
+            other = re.sub(r"_(h|height)$", lambda found: f"_{exchanged[found[1]]}", attribute)
+            if other != attribute:
+                assert axes.sub(lambda found: exchanged[found[1]], summary) == summaries[other]
+                pairs += 1
+    assert pairs >= 2
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/quick-start.md", "docs/command-line.md", "docs/pytorch.md", "docs/jax.md"]
+)
+def test_pip_installs_a_checkout_in_an_environment(page: str) -> None:
+    """`aclgrad` is on no index, and Debian 12 and Ubuntu 24.04 refuse other environments (PEP 668)."""
+    blocks = [each.text for each in snippets(ROOT / page) if each.language == "sh" and "pip install" in each.text]
+    assert blocks
+    for block in blocks:
+        first, second = block.splitlines()[:2]
+        assert first == "python3 -m venv .venv && . .venv/bin/activate"
+        assert second.startswith(("pip install ./client", "pip install './client"))
+
+
+def test_no_page_or_message_installs_from_an_index_what_is_on_none() -> None:
+    """A client that is there takes its own extras from no index, so messages name them."""
+    published = re.compile(r"pip install (?!'aclgrad\[)['\"]?aclgrad")
+    files = [
+        each for each in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")) if published.search(each.read_text())
+    ]
+    for folder in ("client/src", "server/src", "native/python", "deploy", "examples", "website", "tools"):
+        for suffix in ("py", "md", "html", "jinja"):
+            files += [each for each in (ROOT / folder).rglob(f"*.{suffix}") if published.search(each.read_text())]
+    assert files == []

@@ -1,11 +1,16 @@
 """The Python, `aclgrad` and `make` snippets of README and docs run as they stand, but for the address."""
 
 import re
+import shlex
 from pathlib import Path
 
+import click
 import pytest
 
 from aclgrad.operators.catalogue import OPERATORS
+from aclgrad_server.cli import main
+from aclgrad_server.listen_addresses import is_local
+from aclgrad_server.settings import read_settings
 from tests.docs.running import LIMIT_S, run
 from tests.docs.snippets import PAGES, ROOT, Snippet, snippets
 from tools.rehearsal.__main__ import RUNBOOK
@@ -78,3 +83,18 @@ def test_every_flag_that_a_page_names_exists() -> None:
     flags = {flag for command in PROGRAMS.values() for each in command.params for flag in each.opts} | {"--live"}
     for page in [page for page in PAGES if page != ROOT / "deploy/README.md"]:
         assert set(re.findall(r"`(--[a-z-]+)[ `]", page.read_text())) <= flags, page.name
+
+
+def test_every_container_of_a_page_serves_others() -> None:
+    """A server refuses an address that others reach without TLS or --insecure, and is alone on its own loopback."""
+    pages = [*PAGES, *(page for folder in ("website", "examples") for page in (ROOT / folder).rglob("*.md"))]
+    texts = {page: "".join(each.text for each in snippets(page)).replace("\\\n", " ") for page in pages}
+    starts = {page: re.findall(r"\bdocker run\b.* aclgrad:(?:host|ascend) (.*)", text) for page, text in texts.items()}
+    assert starts[ROOT / "README.md"]
+    assert starts[ROOT / "deploy/README.md"]
+    for page, commands in starts.items():
+        for arguments in commands:
+            with click.Context(main) as context:
+                main.parse_args(context, shlex.split(arguments))
+                settings = read_settings(context.params)
+            assert not all(map(is_local, settings.listen)), (page, arguments)
