@@ -61,6 +61,7 @@ def test_an_output_is_null_only_for_an_operator_that_takes_a_mask(generate: Modu
     assert problem.endswith("aclnnMaxUnpool2dBackward takes no mask, and spec.py has nullable outputs")
 
 
+@pytest.mark.slow
 def test_everything_is_generated_without_the_server() -> None:
     command = [sys.executable, "-c", WITHOUT_THE_SERVER]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

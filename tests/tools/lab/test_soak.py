@@ -1,68 +1,16 @@
-"""The soak can fail: it sees what a process takes, a call that failed, and calls or a restart that were missing."""
+"""The soak can fail: it sees growth, a call that failed, and calls or a restart that were missing."""
 
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
-import psutil
 import pytest
 from rich.console import Console
 
-from tools.lab.caller import Orders
-from tools.lab.gradients import write_questions
 from tools.lab.growth import SETTLED_S, Sample
 from tools.lab.history import Event
-from tools.lab.processes import ClientProcesses
 from tools.lab.soak.report import table
 from tools.lab.soak.run import Plan, Run, seconds_of
 from tools.lab.soak.scene import SHARES
-from tools.lab.usage import figures_of
-
-GROWING = """
-import mmap, os, socket, threading
-print("up", flush=True)
-input()
-memory = bytearray(os.urandom(32 * 2**20))
-for _ in range(3): threading.Thread(target=threading.Event().wait, daemon=True).start()
-pairs = [socket.socketpair() for _ in range(2)]
-shared = os.open("/dev/shm", os.O_TMPFILE | os.O_RDWR)
-os.truncate(shared, 8 * 2**20)
-mapped = mmap.mmap(shared, 8 * 2**20)
-print("grown", flush=True)
-input()
-"""
-
-
-def test_what_a_process_takes_is_seen_until_it_has_ended() -> None:
-    words = [sys.executable, "-c", GROWING]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdout.readline()
-        before = figures_of(process.pid)
-        process.stdin.write("grow\n")
-        process.stdout.readline()
-        after = figures_of(process.pid)
-        process.kill()
-        process.stdout.read()
-        assert figures_of(process.pid) == {}
-    grown = {name: after[name] - before[name] for name in after}
-    assert (grown["RSS"], grown["PSS"]) == (pytest.approx(32, abs=4), pytest.approx(32, abs=6))
-    # The mapping has a file of its own.
-    figures = "shared memory", "threads", "connections", "files"
-    assert [grown[name] for name in figures] == [8, 3, 4, 4 + 2]
-
-
-def test_clients_that_end_before_their_time_break_the_run_off(tmp_path: Path) -> None:
-    questions = write_questions(tmp_path / "questions", ["unary"], set())
-    orders = Orders("one", "threads", "127.0.0.1:1", ["a"], {"unary": 1}, questions, str(tmp_path / "history"))
-    with ClientProcesses([orders]) as clients:
-        psutil.Process(clients.process_ids["one"]).kill()
-        with pytest.raises(ChildProcessError, match="clients one ended with -9"):
-            clients.end_round()
-    assert clients.failures == ["the clients one ended with -9"]
 
 
 def ended(outcome: str) -> list[Event]:
@@ -115,9 +63,3 @@ def test_durations(text: str, seconds: float) -> None:
     assert plan.restarts >= 3
     assert (plan.life_s - plan.warm_up_s) / plan.round_s >= 10
     assert (plan.warm_up_s == SETTLED_S) == (seconds >= 1800)
-
-
-@pytest.mark.parametrize("text", ["", "soon", "5s", "1d"])
-def test_other_durations_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="for example 600, 90s, 30m or 2h"):
-        seconds_of(text)

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from tools.lab.chaos.summary import table_of, totals_of
 from tools.lab.history import Event, History, merged, read
-from tools.lab.host import longest_pause_s
 from tools.lab.rolling import problems_of
 from tools.lab.validator import FULL_SERVICE_S, RETRY_BURST, judge
 
@@ -128,12 +126,6 @@ def test_the_first_violation_comes_first_and_nothing_proves_nothing() -> None:
     assert [each.promise for each in judge([each for each in made.events if each["kind"] == "fault"])] == ["P2"]
 
 
-def test_pauses_are_read_from_the_log_of_a_supervisor() -> None:
-    line = "2026-01-01T00:00:00Z WARNING supervisor.worker: worker {} ended with {}; it starts again in {} s\n"
-    assert longest_pause_s(line.format(0, "signal 9", 32) + line.format(1, "exit code 4", 4) + "worker 2 ended\n") == 32
-    assert longest_pause_s("") == 0
-
-
 def test_histories_of_several_processes_are_merged_by_time(tmp_path: Path) -> None:
     paths = [tmp_path / name for name in ("a", "b")]
     with History(paths[0]) as first, History(paths[1]) as second:
@@ -143,16 +135,6 @@ def test_histories_of_several_processes_are_merged_by_time(tmp_path: Path) -> No
     with paths[1].open("a") as file:
         file.write('{"kind": "cut')
     assert [event["kind"] for event in read(paths)] == ["begin", "lag", "end"]
-
-
-def test_each_kind_of_fault_has_a_row_with_its_worst_times() -> None:
-    made = Made()
-    made.failed("lost")
-    made.operation("wrong", outcome="wrong", retries=2)
-    made.fault(2, "kill", ["A/0"], begin=20.0, detected=20.5, whole=24.5)
-    rows = list(zip(*(column.cells for column in table_of(merged(made.events)).columns), strict=True))
-    assert rows == [("kill", "2", "0.5", "4.0")]
-    assert totals_of(made.events).startswith("102 operations, 1 wrong, 1 errors")
 
 
 def test_pods_that_end_badly_or_that_a_client_never_uses_are_problems() -> None:
