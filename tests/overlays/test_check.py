@@ -1,13 +1,12 @@
 """The check of overlays refuses components that do not go together."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from tools.overlays.components import COMPONENTS, FOLDER, ORDER, components_of, refusals, sets
-from tools.overlays.rendering import EXAMPLE, RenderError, render, write_overlay
+from tools.overlays.rendering import RenderError, render, write_overlay
 
 REFUSED = {
     ("plaintext",): "no component says what a pod computes on: add host or ascend",
@@ -38,23 +37,6 @@ def test_every_component_is_known_and_goes_with_others() -> None:
     assert {name for each in allowed for name in each} == set(ORDER)
     # On the CPU: two ways to connect; alone, monitored, or scaled. On a card: three more choices.
     assert len(allowed) == 2 * 3 * (1 + 2**3)
-
-
-def normal(value: Any) -> Any:
-    """Returns the value with the lists of named things sorted, whose order means nothing."""
-    if isinstance(value, dict):
-        return {key: normal(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return sorted(map(normal, value), key=str)
-    return value
-
-
-def test_order_means_nothing_where_it_is_not_refused(tmp_path: Path) -> None:
-    components = components_of(EXAMPLE)
-    orders = components, ("autoscaling", "monitoring", "mtls", "volcano", "ascend", "docker-runtime")
-    assert sorted(orders[0]) == sorted(orders[1])
-    first, second = (render(write_overlay(tmp_path / str(len(each[0])), each)) for each in orders)
-    assert normal(first.documents) == normal(second.documents)
 
 
 def test_kubectl_itself_refuses_a_310p_without_a_card(tmp_path: Path) -> None:

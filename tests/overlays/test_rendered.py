@@ -125,14 +125,6 @@ def test_a_pod_has_one_card_its_scheduler_and_the_driver(tmp_path: Path, compone
         assert "910" not in yaml.safe_dump(it.deployment)
 
 
-def test_docker_runtime_leaves_the_log_and_nothing_of_the_node(tmp_path: Path) -> None:
-    with_driver = render(FOLDER / "overlays/ascend")
-    without = render(write_overlay(tmp_path / "without", ("ascend", "plaintext", "docker-runtime")))
-    names = [{each["name"] for each in it.pod["spec"]["volumes"]} for it in (with_driver, without)]
-    assert names[0] - names[1] == {"driver", "driver-version", "install-info"}
-    assert names[1] == {"ascend-log", "settings", "tmp"}
-
-
 def test_everything_is_in_the_namespace_of_the_overlay(example: Rendered) -> None:
     assert {each["metadata"].get("namespace") for each in example.documents} == {"aclgrad"}
 
