@@ -95,56 +95,34 @@ def test_page_follows_the_server_until_it_ends(browser: Chrome, pictures: Path) 
     keep(browser, pictures / "ended.png")
 
 
-def test_page_needs_no_script(browser: Chrome, busy: Server) -> None:
-    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-    try:
-        browser.get(f"http://{busy.admin}/")
-        assert "Ascend910B1" in browser.page_source
-        assert '<meta http-equiv="refresh"' in browser.page_source
-    finally:
-        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
-
-
+LONG_PATH = "/a/very/long/path/without/any/space/that/goes/on/and/on/and/on"
+LOST = status_with(
+    not_ready_reason="device lost",
+    devices=[device(index=0), device(index=1, down=True, sample_age=Duration(seconds=90))],
+    queue=pb.QueueStatus(running_limit=8, running_count=8, waiting_limit=4096, waiting_count=4095),
+    recent_failures=[failure("DEVICE_LOST", 2, 17), failure("DEVICE_MEMORY_EXHAUSTED", 3, 2)],
+    operators=[
+        pb.OperatorStatus(
+            name="max_pool2d_with_indices_backward",
+            call_count=2**40,
+            failure_count=123_456_789,
+            calls_per_second=123_456,
+            median_latency=Duration(nanos=999_999),
+            p99_latency=Duration(seconds=59, nanos=900_000_000),
+        )
+    ],
+    changed_settings={"acl_config": f"{LONG_PATH}/acl.json"},
+    certificate_remaining=Duration(seconds=7200),
+)
+GIVEN_UP = "given up: it ended 5 times within a minute, the last time with exit code 70"
 STATES = {
     "starting": pb.GetServerStatusResponse(version="0.1.0", not_ready_reason="starting"),
-    "lost": status_with(
-        not_ready_reason="device lost",
-        devices=[device(index=0), device(index=1, down=True, sample_age=Duration(seconds=90))],
-        queue=pb.QueueStatus(running_limit=8, running_count=8, waiting_limit=64, waiting_count=64),
-        recent_failures=[failure("DEVICE_LOST", 2, 17), failure("DEVICE_MEMORY_EXHAUSTED", 3, 2)],
-        operators=[
-            pb.OperatorStatus(
-                name="max_pool2d_with_indices_backward",
-                call_count=2**40,
-                failure_count=123_456_789,
-                calls_per_second=123_456,
-                median_latency=Duration(nanos=999_999),
-                p99_latency=Duration(seconds=59, nanos=900_000_000),
-            )
-        ],
-        changed_settings={"acl_config": "/a/very/long/path/without/any/space/that/goes/on/and/on/and/on/acl.json"},
-        certificate_remaining=Duration(seconds=7200),
-    ),
+    "lost": LOST,
     "host": merge(
         [
             WorkerAnswer(0, status_with(), addresses=["0.0.0.0:50052"], restart_count=0),
-            WorkerAnswer(
-                1,
-                status_with(
-                    devices=[device(index=1)],
-                    queue=pb.QueueStatus(running_limit=4, running_count=4, waiting_limit=4096, waiting_count=4095),
-                    operators=[pb.OperatorStatus(name="none", calls_per_second=123_456)],
-                ),
-                addresses=["[::]:50053", "unix:/a/very/long/path/without/any/space/that/goes/on/and/on/aclgrad.sock.1"],
-                restart_count=123_456,
-            ),
-            WorkerAnswer(
-                2,
-                reason="given up: it ended 5 times within a minute, the last time with exit code 70",
-                addresses=["0.0.0.0:50054"],
-                restart_count=5,
-                device_index=2,
-            ),
+            WorkerAnswer(1, LOST, addresses=["[::]:50053", f"unix:{LONG_PATH}/aclgrad.sock.1"], restart_count=123_456),
+            WorkerAnswer(2, reason=GIVEN_UP, addresses=["0.0.0.0:50054"], restart_count=5, device_index=2),
             WorkerAnswer(3, reason="restarts in 4 s", addresses=["0.0.0.0:50055"], restart_count=1, device_index=3),
         ]
     ),
