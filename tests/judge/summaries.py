@@ -182,15 +182,10 @@ def hostile() -> list[CallRow]:
 
 def many(count: int = 50_000) -> list[CallRow]:
     """Returns a long run in which one call of a hundred is wrong and one of fifty is noted."""
-    random = Random(5)
-    rows = step((count - 6) // 6 - count // 120)
-    while len(rows) < count:
-        rows.append(call(len(rows), f"Functional.gelu.{len(rows)}.forward", (8, 197, 3072), random))
-    for at in range(60, count, 100):
-        rows[at] = wrong(rows[at])
-    for at in range(20, count, 50):
-        rows[at] = noted(rows[at])
-    return where(rows[:count], lambda row: skipped(row, "its inputs are not in the dump"), "linear")
+    block = step(8)
+    block[20], block[40] = noted(block[20]), wrong(block[40])
+    rows = [replace(block[at % 100 % len(block)], index=at) for at in range(count)]
+    return [replace(row, name=f"{row.api}.{row.index}.forward") for row in rows]
 
 
 def two_sides() -> list[CallRow]:

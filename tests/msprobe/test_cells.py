@@ -1,7 +1,6 @@
 """Rows of the details CSV against those that msprobe wrote, and against figures computed by hand."""
 
 import csv
-import math
 import warnings
 
 import ml_dtypes
@@ -33,25 +32,6 @@ def test_the_columns_are_those_of_msprobe() -> None:
     assert list(TITLE) == golden()["API Name"]
 
 
-def test_figures_are_those_of_the_formulas() -> None:
-    truth, device = np.array([1.0, -2.0, 4.0, 2**-21]), np.array([1.25, -2.0, 3.5, 2**-22], np.float32)
-    figures = row(truth, device, "float32").figures
-    epsilon = 2**-52
-    # The last element is small, and its error of 2^-22 is not: it counts in no other figure.
-    assert figures["小值域错误占比"] == 1.0
-    assert figures["误差均衡性"] == abs(1 - 2) / 4
-    assert figures["均方根误差"] == pytest.approx(
-        math.sqrt((0.25**2 + 0.5**2) / 4 * (4 / (3 + 0.0001) + 0.0001)), rel=1e-15
-    )
-    assert figures["相对误差最大值"] == pytest.approx(0.25 / (1 + epsilon), rel=1e-15)
-    assert figures["相对误差平均值"] == pytest.approx((0.25 + 0.125) / 3, rel=1e-15)
-    assert figures["最大绝对误差"] == 0.5
-    assert figures["双千指标"] == 0.25
-    cosine = (1 * 1.25 + 2 * 2 + 4 * 3.5) / math.sqrt((1 + 4 + 16) * (1.25**2 + 4 + 3.5**2))
-    assert figures["余弦相似度"] == pytest.approx(cosine, abs=1e-12)
-    assert figures["二进制一致错误率"] == 0.75
-
-
 def test_unequal_elements_are_counted_in_the_dtype_of_the_device() -> None:
     third = np.array([1 / 3, 2 / 3])
     assert row(third, third.astype(np.float32), "float32").figures["二进制一致错误率"] == 0.0
@@ -76,10 +56,6 @@ def test_a_skipped_row_holds_spaces_and_its_reason() -> None:
     assert skipped("no operator").cells("Functional.pad.0.backward.output.0") == [
         *("Functional.pad.0.backward.output.0", *[" "] * 20, "SKIP", "no operator")
     ]
-
-
-def test_a_message_of_any_length_stays_a_cell_that_csv_reads() -> None:
-    assert len(skipped("x" * 10**6).cells("x")[-1]) < csv.field_size_limit()
 
 
 def test_gradients_that_may_be_rounding_say_so() -> None:

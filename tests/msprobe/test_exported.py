@@ -60,15 +60,19 @@ def test_names_are_those_of_msprobe_and_counted_for_each_function() -> None:
     assert {len(name.split(".")) for name in names} <= {3, 4}
 
 
-def test_the_dump_names_types_shapes_and_files_of_a_call(tmp_path: Path, without_pytorch: None) -> None:
-    cases = [case for case in exported(typed_cases(Product.ATLAS_A2)) if case.typed.dtype != "bfloat16"]
-    dump, counts = dumped(tmp_path, cases)
-    assert counts == (len(dump["data"]) // 2, 0)
-    assert {key: dump[key] for key in ("task", "level", "framework")} == {
-        "task": "tensor",
-        "level": "L1",
-        "framework": "pytorch",
-    }
+def test_the_dump_names_types_shapes_and_files_of_each_call_but_those_of_bfloat16_without_pytorch(
+    tmp_path: Path, without_pytorch: None
+) -> None:
+    few = ("batch_norm_backward", "layer_norm_backward", "max_pool2d_with_mask_backward", "max_unpool2d_backward")
+    cases = [case for case in exported(typed_cases(Product.ATLAS_A2)) if case.typed.spec.name in few]
+    dump, (calls, left_out) = dumped(tmp_path, cases)
+    sound = [case for case in cases if not case.refusal]
+    halves = {case.name for case in sound if case.typed.dtype == "bfloat16"}
+    assert left_out == len(halves) > 0
+    assert calls == len(sound) - left_out
+    forward = {name.removesuffix(".forward") for name in dump["data"] if name.endswith(".forward")}
+    assert forward == {case.name for case in sound} - halves
+    assert (dump["task"], dump["level"], dump["framework"]) == ("tensor", "L1", "pytorch")
     files = []
     for entry in dump["data"].values():
         for tensor in files_of(entry.get("input_args", []) + entry.get("input", [])):
@@ -85,18 +89,6 @@ def test_the_dump_names_types_shapes_and_files_of_a_call(tmp_path: Path, without
     ]
     assert entry["input_args"][0]["requires_grad"] is True
     assert dump["data"][f"{first.name}.backward"]["input"][0]["requires_grad"] is False
-
-
-def test_without_pytorch_bfloat16_is_left_out_and_counted(tmp_path: Path, without_pytorch: None) -> None:
-    cases = list(exported(typed_cases(Product.ATLAS_A2)))
-    dump, (calls, left_out) = dumped(tmp_path, cases)
-    sound = [case for case in cases if not case.refusal]
-    halves = {case.name for case in sound if case.typed.dtype == "bfloat16"}
-    assert left_out == len(halves) > 0
-    assert {name.removesuffix(".forward") for name in dump["data"] if name.endswith(".forward")} == {
-        case.name for case in sound
-    } - halves
-    assert calls == len(sound) - left_out
 
 
 @pytest.mark.parametrize(
