@@ -14,7 +14,6 @@ from aclgrad_server import limits as server
 from aclgrad_server.admin import listener
 from tests.docs.snippets import PAGES, ROOT, snippets
 from tools.benchmarks.rates import LEAST
-from tools.benchmarks.rivals import FIGURES
 from website.limits import amount, constants
 
 DECISIONS = sorted((ROOT / "docs/decisions").glob("*.md"))
@@ -69,20 +68,11 @@ def test_every_decision_is_in_the_list_of_decisions() -> None:
     assert set(re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs/decisions/README.md").read_text())) == notes
 
 
-def test_the_figures_of_the_readme_are_those_of_the_benchmarks() -> None:
-    rows = re.findall(r"^\| ([^|]+) \| ([\d.to ]+) \| ([\d.to ]+) \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    shown = {name: ranges for name, *ranges in rows}
-    sizes = ("16 KB", "6.4 MB")
-    ratios = {(each.server, each.size): each.ratio for each in FIGURES if each.concurrency == 16}
-    (ours,) = (name for name in shown if name.startswith("aclgrad"))
-    assert shown.pop(ours) == [f"{LEAST[size, 16][0]:g}" for size in sizes]
-    assert len(shown) == 2
-    (naive,) = (each for each in FIGURES if (each.size, each.concurrency) == ("16 KB", 1) and "naive" in each.server)
-    assert f"{naive.ratio:g}, where aclgrad promises {LEAST['16 KB', 1][0]:g}" in (ROOT / "README.md").read_text()
-    for names, ranges in shown.items():
-        for size, range_of_ratios in zip(sizes, ranges, strict=True):
-            found = [ratio for (name, of), ratio in ratios.items() if name.split()[0] in names and of == size]
-            assert sorted({min(found), max(found)}) == [*map(float, range_of_ratios.split(" to "))]
+def test_the_figures_of_the_readme_are_those_that_the_benchmark_promises() -> None:
+    text = (ROOT / "README.md").read_text()
+    promised = " | ".join(f"{LEAST[size, 16][0]:g}" for size in ("16 KB", "6.4 MB"))
+    assert re.search(rf"^\| aclgrad, the least that its .* \| {re.escape(promised)} \|$", text, re.MULTILINE)
+    assert f"where aclgrad promises {LEAST['16 KB', 1][0]:g}" in text
 
 
 def test_every_error_is_in_troubleshooting_and_every_reason_has_a_cause_and_a_remedy() -> None:

@@ -18,7 +18,6 @@ from tools.benchmarks import h2load, loads
 from tools.benchmarks.loads import BATCH, Load
 from tools.benchmarks.measure import SERVER, SERVER_FLAGS, Figures, Samples, Served, in_turns, running
 from tools.benchmarks.report import Report
-from tools.benchmarks.rivals import FIGURES
 from tools.benchmarks.sizes import SIZES, Size
 
 AT_ONCE: Final = (1, 4, 16)
@@ -100,7 +99,6 @@ def main(quick: bool, arguments: list[str]) -> None:
     sizes, rounds, seconds = (("16 KB", "6.4 MB", HUGE), 1, 0.5) if quick else (tuple(SIZES), 5, 2.0)
     report = Report("rates", __doc__)
     report.table("Gradients per second", *HEADINGS)
-    ours: dict[tuple[str, int], tuple[float, float]] = {}
     with (
         loads.shared_segment(SIZES[HUGE].tensor_bytes) as shared_memory,
         servers(flags.against) as served,
@@ -115,10 +113,6 @@ def main(quick: bool, arguments: list[str]) -> None:
             for name, samples in measured.items():
                 ratios = {other: _ratio(here, measured, name, other) for other in here[name].against if other in here}
                 report.row(*_cells(name, here[name], size, at_once, samples, ratios))
-            if "echo" in measured and "aclgrad" in measured:
-                rate = measured["aclgrad"].median("calls_per_s")
-                ours[size, at_once] = rate, measured["aclgrad"].ratio(measured["echo"], "calls_per_s")
-    _beside_others(report, ours)
     report.write()
 
 
@@ -160,15 +154,3 @@ def _cells(name: str, row: Row, size: str, at_once: int, samples: Samples, ratio
         f"{max(each['peak_bytes'] for each in samples.rounds) / 1e6:.0f}",
         ", ".join(told),
     )
-
-
-def _beside_others(report: Report, ours: dict[tuple[str, int], tuple[float, float]]) -> None:
-    report.table("Beside others, measured on another day: rivals.py", "server", "size", "at once", "calls/s", "to echo")
-    for load in dict.fromkeys((each.size, each.concurrency) for each in FIGURES):
-        size, at_once = load
-        if load in ours:
-            rate, ratio = ours[load]
-            report.row("aclgrad", size, str(at_once), f"{rate:.1f}", f"{ratio:.2f}")
-        for each in FIGURES:
-            if (each.size, each.concurrency) == load:
-                report.row(each.server, size, str(at_once), f"{each.calls_per_s:g}", f"{each.ratio:.2f}")

@@ -1,6 +1,6 @@
 """Messages of attackers: small ones that ask for much, and large ones."""
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from grpc_health.v1 import health_pb2
@@ -39,12 +39,6 @@ def small() -> bytes:
 
 def large_reply(size_bytes: int) -> bytes:
     return frames.message(encode_request(pooling((1, size_bytes // 2**12, 2**10))))
-
-
-def pooling_request(gradient: np.ndarray[Any, Any]) -> bytes:
-    """Returns a call, without the header of a message, that makes one cell of each plane of a gradient."""
-    cell = TensorView("self", TensorType(FLOAT, (gradient.shape[0], 1, 1)))
-    return encode_request(OperatorCall(POOLING, (view_of_array("grad_output", gradient), cell), {}))
 
 
 def claim(size_bytes: int) -> bytes:

@@ -120,18 +120,10 @@ ATTACKS: Final = {
         call_ms=RESET_CALL_MS,
         least=("resets_per_s", RESETS_PER_S),
     ),
-    "resets_32": Attack(
-        "resets on 32 connections: honest calls wait for seconds, and this says for how long",
-        lambda: floods.resets(UNARY, 32),
-        in_short=False,
-        call_ms=RESET_CALL_MS,
-        least=("resets_per_s", RESETS_PER_S),
-    ),
     "continuation": Attack("header blocks without an end", lambda: floods.endless_headers),
     "pings": Attack(
         "pings, as many as go", lambda: floods.flood(frames.frame(frames.PING, 0, 0, bytes(8))), in_short=False
     ),
-    "settings": Attack("settings, as many as go", lambda: floods.flood(frames.settings()), in_short=False),
     "garbage": Attack("connections that are no HTTP/2", lambda: floods.garbage, files=2048),
     "idle": Attack("2,000 idle connections", lambda: floods.idle(2000), least=("connected", 2000), files=2048),
     "handshakes": Attack(

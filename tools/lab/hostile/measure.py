@@ -2,22 +2,35 @@
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 import psutil
 
+from tools.authority import Authority
 from tools.lab.hostile.attacker import GRACE_S
 from tools.lab.hostile.bystander import Samples
-from tools.lab.hostile.server import Attacked
+from tools.lab.latencies import Latencies
 from tools.lab.usage import Peak, Usage
 from tools.raw_calls import assert_idle
+from tools.serving import Server
 
+FLAGS: Final = ("--memory-limit-bytes", str(640 * 2**20))
+"""As little memory as a container has."""
+CHANGES: Final = "idle_trim_s=0.3"
+"""Memory is given back while the suite watches."""
+HELD: Final = re.compile(r"loop held\D*([\d.]+) ms(?:, ([\d.]+) ms of it on the CPU)?")
+"""A line of the server's alarm. On a busy machine, only time on the CPU says what the callback itself took."""
 MAKE_S: Final = 60
 END_S: Final = 120
 """A bystander whose questions are not answered waits for their limit, one after the other."""
@@ -25,6 +38,34 @@ LEAD_S: Final = 0.2
 """Of the bystander before the attack, and after it."""
 RECOVERY_S: Final = 20.0
 """The kernels of calls that nobody waits for run to their end: ten seconds on a slow machine."""
+
+
+class Attacked(Server):
+    """Listens on TCP for the attackers and on a unix socket for the bystander, so that their addresses differ."""
+
+    def __init__(self, *, has_tls: bool) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        folder = Path(self._folder.name)
+        listen = ("127.0.0.1:0", f"unix:{folder / 'socket'}")
+        flags = Authority(folder).server_flags() if has_tls else ()
+        super().__init__(*FLAGS, *flags, listen=listen, changes=CHANGES)
+        self.has_tls = has_tls
+        self.rest: Usage | None = None
+        """What it used before the first attack; None until it is measured."""
+
+    @property
+    def quiet_address(self) -> str:
+        return self.addresses[1]
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Ends the server without any ceremony: how it stops is no part of an attack."""
+        with suppress(ProcessLookupError):
+            os.kill(self.process_id, signal.SIGKILL)
+        self.exit_code()
+        super().__exit__(kind, error, traceback)
+        self._folder.cleanup()
 
 
 class Child:
@@ -73,6 +114,26 @@ class Measured:
     log: str = ""
     problems: list[str] = field(default_factory=list)
     """Of the server: that it ended, or does not serve as before."""
+
+    @property
+    def latencies(self) -> dict[str, Latencies]:
+        """Of each kind of question, from when it was due."""
+        return {
+            name: Latencies.of((seconds for _, seconds, _ in each), (error for *_, error in each))
+            for name, each in self.samples.items()
+        }
+
+    @property
+    def grown(self) -> Usage:
+        return self.peak.beyond(self.rest)
+
+    @property
+    def kept(self) -> Usage:
+        return self.after.beyond(self.rest)
+
+    @property
+    def loop_ms(self) -> float:
+        return max((float(cpu or wall) for wall, cpu in HELD.findall(self.log)), default=0.0)
 
 
 def measure(attacker: Child, server: Attacked, bystander: Child, seconds: float, kept: Usage) -> Measured:

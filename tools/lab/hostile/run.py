@@ -9,57 +9,67 @@ from pathlib import Path
 from typing import Final
 
 from tools.lab.hostile.catalogue import ATTACKS, SECONDS, SHORT_SECONDS
-from tools.lab.hostile.judgement import HEALTH, LONG, SHORT, Verdict, judge
-from tools.lab.hostile.measure import Child, measure
-from tools.lab.hostile.server import Servers
+from tools.lab.hostile.judgement import HEALTH, LONG, SHORT, judge
+from tools.lab.hostile.measure import Attacked, Child, Measured, measure
 
 FOLDER: Final = Path("build/hostile")
-COLUMNS: Final = (
-    *("attack", "sent", "call p50/p99/max ms", "health p99/max", "check p99", "chunked p99"),
-    *("+MB", "kept", "+files", "kept", "+threads", "kept", "loop ms", "load"),
-)
-WIDTHS: Final = (20, 20, 22, 16, 10, 12, 5, 5, 7, 5, 9, 5, 8, 5)
+COLUMNS: Final = {
+    "attack": 20,
+    "sent": 20,
+    "call p50/p99/max ms": 22,
+    "health p99/max": 16,
+    "check p99": 10,
+    "chunked p99": 12,
+    "+MB, kept": 10,
+    "+files, kept": 13,
+    "+threads, kept": 15,
+    "loop ms": 8,
+    "load": 5,
+}
+"""With their widths."""
 SENT: Final = ("resets_per_s", "frames", "calls", "stopped", "connected")
 """What an attacker counts, the most telling first."""
+LOG_LETTERS: Final = 8000
 
 
-def run(names: Sequence[str], is_short: bool) -> Iterator[Verdict]:
-    """Yields what came of each attack; without names, of all that belong to the form."""
+def run(names: Sequence[str], is_short: bool) -> Iterator[tuple[str, Measured, list[str]]]:
+    """Yields what came of each attack, and what is wrong with it; without names, of all that belong to the form."""
     limits, seconds = (SHORT, SHORT_SECONDS) if is_short else (LONG, SECONDS)
     chosen = names or [name for name, attack in ATTACKS.items() if attack.in_short or not is_short]
-    # In the short form, an attacker prepares while the one before attacks.
+    # In the short form, attacks share a server, and an attacker prepares while the one before attacks.
     ahead = 1 if is_short else 0
-    servers = Servers(reuses=is_short)
-    with Child("bystander") as bystander, ExitStack() as stack:
-        stack.callback(servers.end)
+    with Child("bystander") as bystander, ExitStack() as stack, ExitStack() as running:
         started: list[Child] = []
+        server: Attacked | None = None
         for number, name in enumerate(chosen):
             for each in chosen[len(started) : number + 1 + ahead]:
                 started.append(stack.enter_context(Child("attacker", each)))
-            server = servers.get(ATTACKS[name].has_tls)
-            measured = measure(started[number], server, bystander, seconds, limits.kept)
-            verdict = judge(name, ATTACKS[name], measured, limits)
-            if not verdict.withstood:
-                servers.end()
-            yield verdict
+            attack = ATTACKS[name]
+            if server is None or server.has_tls != attack.has_tls:
+                running.close()
+                server = running.enter_context(Attacked(has_tls=attack.has_tls))
+            found = measure(started[number], server, bystander, seconds, limits.kept)
+            problems = judge(attack, found, limits)
+            if problems or not is_short:
+                running.close()
+                server = None
+            yield name, found, problems
 
 
-def line(cells: Sequence[str]) -> str:
-    padded = [cell.ljust(width) for cell, width in zip(cells, WIDTHS, strict=False)]
-    return " ".join((*padded, cells[-1]))
+def line(cells: Sequence[str], verdict: str) -> str:
+    return " ".join([*(cell.ljust(width) for cell, width in zip(cells, COLUMNS.values(), strict=True)), verdict])
 
 
-def cells_of(verdict: Verdict) -> Iterator[str]:
-    yield verdict.name
-    yield next((f"{verdict.reached[name]} {name}" for name in SENT if name in verdict.reached), "-")
-    call, health = verdict.figures["call"], [verdict.figures[name] for name in HEALTH]
-    yield f"{call.p50_ms:.1f} / {call.p99_ms:.0f} / {call.max_ms:.0f}"
-    yield f"{max(each.p99_ms for each in health):.0f} / {max(each.max_ms for each in health):.0f}"
-    yield from (f"{verdict.figures[name].p99_ms:.0f}" for name in ("check", "chunked"))
-    grown, kept = verdict.grown, verdict.kept
-    yield from (f"{grown.mb:.0f}", f"{kept.mb:.0f}", f"{grown.files}", f"{kept.files}", f"{grown.threads}")
-    yield from (f"{kept.threads}", f"{verdict.loop_ms:.0f}", f"{verdict.load:.1f}")
-    yield "withstood" if verdict.withstood else "; ".join(verdict.problems)
+def cells_of(name: str, found: Measured) -> Iterator[str]:
+    yield name
+    yield next((f"{found.reached[each]} {each}" for each in SENT if each in found.reached), "-")
+    call, health = found.latencies["call"], [found.latencies[each] for each in HEALTH]
+    yield f"{call.ms(50):.1f} / {call.ms(99):.0f} / {call.ms(100):.0f}"
+    yield f"{max(each.ms(99) for each in health):.0f} / {max(each.ms(100) for each in health):.0f}"
+    yield from (f"{found.latencies[each].ms(99):.0f}" for each in ("check", "chunked"))
+    grown, kept = found.grown, found.kept
+    yield from (f"{grown.mb:.0f}, {kept.mb:.0f}", f"{grown.files}, {kept.files}", f"{grown.threads}, {kept.threads}")
+    yield from (f"{found.loop_ms:.0f}", f"{found.load:.1f}")
 
 
 def main(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
@@ -69,13 +79,14 @@ def main(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
     if unknown := sorted({*arguments.names} - ATTACKS.keys()):
         parser.error(f"{', '.join(unknown)} is no attack; known: {', '.join(ATTACKS)}")
     FOLDER.mkdir(parents=True, exist_ok=True)
-    verdicts: list[Verdict] = []
-    print(line((*COLUMNS, "verdict")), flush=True)
-    for verdict in run(arguments.names, arguments.short):
-        verdicts.append(verdict)
-        print(line(tuple(cells_of(verdict))), flush=True)
-        rows = [asdict(each) | {"withstood": each.withstood} for each in verdicts]
+    rows = []
+    print(line(list(COLUMNS), "verdict"), flush=True)
+    for name, found, problems in run(arguments.names, arguments.short):
+        print(line(list(cells_of(name, found)), "; ".join(problems) or "withstood"), flush=True)
+        warnings = "".join(each for each in found.log.splitlines(keepends=True) if " INFO " not in each)
+        log = warnings[-LOG_LETTERS:] if problems else ""
+        rows.append({"name": name, "about": ATTACKS[name].about, **asdict(found), "log": log, "problems": problems})
         (FOLDER / "report.json").write_text(json.dumps(rows, indent=1))
-    fallen = sum(not verdict.withstood for verdict in verdicts)
-    print(f"{len(verdicts) - fallen} of {len(verdicts)} withstood; {FOLDER}/report.json has everything")
-    return 1 if fallen or not verdicts else 0
+    fallen = sum(bool(each["problems"]) for each in rows)
+    print(f"{len(rows) - fallen} of {len(rows)} withstood; {FOLDER}/report.json has everything")
+    return 1 if fallen or not rows else 0

@@ -8,7 +8,6 @@ from __future__ import annotations  # grpc's classes are generic in their stubs 
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
 import grpc
@@ -16,16 +15,14 @@ import grpc
 import aclgrad
 from aclgrad.operators.cases import arrays_of
 from aclgrad.tensors import array_of_view
-from aclgrad.wire.messages import decode_response, encode_request
-from aclgrad.wire.service import SERVICE
-from tools.benchmarks import ceilings
+from aclgrad.wire.messages import decode_response
+from tools.benchmarks import ceilings, loads
 from tools.benchmarks.sizes import SIZES
-from tools.lab.gradients import Sampler, call_of, of_all_operators, of_size
+from tools.lab.gradients import Sampler, of_all_operators, of_size
 from tools.lab.known import UnexpectedReplyError
-from tools.raw_calls import chunked_messages, error_of
+from tools.raw_calls import error_of
 
 DEADLINE_S: Final = 30.0
-CHUNK_BYTES: Final = 2**20
 Caller = Callable[[], int]
 
 
@@ -39,8 +36,7 @@ class Targets:
 
 def echo(targets: Targets, sampler: Sampler, size: str) -> Caller:
     """The ceiling of `unary`: as many bytes each way, and nothing done with them."""
-    reply_bytes = SIZES[size].tensor_bytes
-    request = ceilings.request_for(len(encode_request(call_of(of_size(size)))), reply_bytes)
+    request, reply_bytes = loads.echo_request(SIZES[size]), SIZES[size].tensor_bytes
     send = _method(targets.echo, ceilings.UNARY)
 
     def call() -> int:
@@ -51,8 +47,8 @@ def echo(targets: Targets, sampler: Sampler, size: str) -> Caller:
 
 def stream_echo(targets: Targets, sampler: Sampler, size: str) -> Caller:
     """The ceiling of large calls: as many chunks each way."""
-    send: Any = channel_to(targets.echo).stream_stream(ceilings.CHUNKS)
-    messages = _chunks(size)
+    load = loads.chunk_echo(SIZES[size])
+    send, messages = load.send(loads.channel_to(targets.echo)), load.messages
 
     def call() -> int:
         received = sum(map(len, send(iter(messages), timeout=DEADLINE_S)))
@@ -64,8 +60,8 @@ def stream_echo(targets: Targets, sampler: Sampler, size: str) -> Caller:
 def unary(targets: Targets, sampler: Sampler, size: str) -> Caller:
     """ExecuteOperator with bytes that were made once, without retries: what the server does, not what a client does."""
     known = of_size(size)
-    request, reply_bytes = encode_request(call_of(of_size(size))), SIZES[size].tensor_bytes
-    send = _method(targets.server, SERVICE + "ExecuteOperator")
+    request, reply_bytes = loads.unary_request(SIZES[size]), SIZES[size].tensor_bytes
+    send = _method(targets.server, loads.EXECUTE)
 
     def call() -> int:
         reply = send(request)
@@ -116,17 +112,8 @@ _OWN: Final = [("grpc.use_local_subchannel_pool", 1)]
 """A connection of its own: channels with equal options would share one."""
 
 
-def channel_to(address: str) -> grpc.Channel:
-    return grpc.insecure_channel(address, [*aclgrad.channel_options(ceilings.LIMIT), *_OWN])
-
-
-@cache
-def _chunks(size: str) -> list[bytes]:
-    return list(chunked_messages(call_of(of_size(size)), ("grad_output",), CHUNK_BYTES))
-
-
 def _method(address: str, name: str) -> Callable[[bytes], bytes]:
-    method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel_to(address).unary_unary(name)
+    method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = loads.channel_to(address).unary_unary(name)
 
     def send(request: bytes) -> bytes:
         try:

@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 import numpy as np
 import psutil
 
+from tools.lab.latencies import Latencies
 from tools.lab.load.scenario import SETTLE_S, Stage
 
 SAMPLE_S: Final = 0.25
@@ -151,7 +152,7 @@ def _row(stay: Stay, call: str, watch: Watch, of_echo: Collection[str]) -> Row:
     cpu_s, (peak_bytes, threads) = watch.cpu_s(server, window), watch.peaks(server, window)
     beside = [each for each in stay.stage.callers if (each in of_echo) == (call in of_echo)]
     answered = sum(len(stay.answers(each)) + len(stay.errors(each)) for each in beside)
-    latencies_ms = np.array([each[1] for each in answers] or [np.nan]) * 1e3
+    took = Latencies.of(each[1] for each in answers)
     return Row(
         turn=stay.turn,
         stage=stay.stage.name,
@@ -160,8 +161,8 @@ def _row(stay: Stay, call: str, watch: Watch, of_echo: Collection[str]) -> Row:
         calls=len(answers),
         calls_per_s=len(answers) / seconds,
         mb_per_s=sum(each[2] for each in answers) / seconds / 1e6,
-        p50_ms=float(np.percentile(latencies_ms, 50)),
-        p99_ms=float(np.percentile(latencies_ms, 99)),
+        p50_ms=took.ms(50),
+        p99_ms=took.ms(99),
         errors=Counter(name for _, name, _ in errors),
         error_share=len(errors) / (len(answers) + len(errors)) if answers or errors else 0.0,
         retryable_share=sum(each[2] for each in errors) / len(errors) if errors else 1.0,

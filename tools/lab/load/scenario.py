@@ -31,10 +31,6 @@ class Stage:
     seconds: float
     callers: dict[str, int]
 
-    @property
-    def caller_count(self) -> int:
-        return sum(self.callers.values())
-
 
 @dataclass(frozen=True, slots=True)
 class Objective:

@@ -1,15 +1,12 @@
-"""What was sampled and judged: a table for a terminal, and the samples as a file."""
+"""What was sampled and judged: a table for a terminal."""
 
-import csv
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, fields
-from pathlib import Path
 
 from rich.table import Table
 
-from tools.lab.growth import LIMITS, SETTLED_S, Sample, Verdict
+from tools.lab.growth import LIMITS, SETTLED_S, Verdict
 
 EXPLANATION = (
     "slope: Theil-Sen's, within the lives of the processes of one kind; rise: that slope over the longest life.\n"
@@ -52,10 +49,3 @@ def lines(warm_up_s: float, ends: Counter[str]) -> Iterator[str]:
     if warm_up_s < SETTLED_S:
         yield f"Limits of the rise are wide: {warm_up_s:g} s of warm-up do not fill heaps and pools."
     yield f"{ends.total()} calls: {dict(sorted(ends.items()))}"
-
-
-def write_samples(samples: Sequence[Sample], path: Path) -> None:
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(each.name for each in fields(Sample))
-        writer.writerows(astuple(each) for each in samples)

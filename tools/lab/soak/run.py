@@ -3,7 +3,6 @@
 import argparse
 import re
 import shutil
-import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -16,8 +15,9 @@ from rich.console import Console
 from tools.lab.events import Operation, operations_of
 from tools.lab.growth import SETTLED_S, Sample, Verdict, judge
 from tools.lab.history import Event
+from tools.lab.latencies import Latencies
 from tools.lab.processes import ClientProcesses
-from tools.lab.soak.report import lines, table, write_samples
+from tools.lab.soak.report import lines, table
 from tools.lab.soak.scene import SHARES, WHOLE_TIMEOUT_S, Scene, is_whole, samples_of
 from tools.lab.validator import judge as judge_calls
 
@@ -99,12 +99,9 @@ class Run:
 
 def latencies(seconds: float, life: str, operations: Sequence[Operation]) -> Iterator[Sample]:
     """Yields percentiles of the small calls of a process, in ms; their life is that of the kind of device."""
-    took_ms = [1000 * (each.end - each.begin) for each in operations if each.method == "unary" and each.ends]
-    if len(took_ms) > 1:
-        percentiles = statistics.quantiles(took_ms, n=100, method="inclusive")
-        subject = f"client, {operations[0].process}"
-        yield Sample(seconds, subject, life, "p50", percentiles[49])
-        yield Sample(seconds, subject, life, "p99", percentiles[98])
+    took = Latencies.of(each.end - each.begin for each in operations if each.method == "unary" and each.ends)
+    for percent in (50, 99) if len(took.ordered_ms) > 1 else ():
+        yield Sample(seconds, f"client, {operations[0].process}", life, f"p{percent}", took.ms(percent))
 
 
 def soak(plan: Plan, folder: Path, tell: Callable[[str], None]) -> Run:
@@ -162,10 +159,8 @@ def main(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
         f"the first {plan.warm_up_s:g} s of each process are not judged"
     )
     run = soak(plan, FOLDER, console.print)
-    write_samples(run.samples, FOLDER / "samples.csv")
     console.print(table(run.verdicts()))
-    below = [*lines(plan.warm_up_s, run.ends), f"samples: {FOLDER}/samples.csv"]
     problems = run.problems()
-    for each in [*below, *(f"FAILED: {problem}" for problem in problems[:20])]:
+    for each in [*lines(plan.warm_up_s, run.ends), *(f"FAILED: {problem}" for problem in problems[:20])]:
         console.print(each, soft_wrap=True, markup=False)
     return int(bool(problems))
