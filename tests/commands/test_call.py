@@ -1,7 +1,6 @@
 """`aclgrad call`: from files to a file."""
 
 import json
-import time
 from io import BytesIO
 from pathlib import Path
 from zipfile import ZipFile
@@ -40,13 +39,13 @@ def load(path: Path) -> np.ndarray:
     return load_file(path)["gradient"] if path.suffix == ".safetensors" else np.load(path)
 
 
-def save(path: Path, array: np.ndarray) -> None:
+def save(path: Path, array: np.ndarray, **others: np.ndarray) -> None:
     if path.suffix == ".npy":
         np.save(path, array)
     elif path.suffix == ".npz":
-        np.savez(path, grad=array)
+        np.savez(path, grad=array, **others)
     else:
-        save_file({"grad": array}, path)
+        save_file({"grad": array, **others}, path)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -57,25 +56,15 @@ def test_a_gradient_goes_from_a_file_to_a_file(run: Run, tmp_path: Path, suffix:
     result = run(CALL, f"grad_output={given}", "-o", output)
     assert result.exit_code == 0, result.output
     assert f"{dtype} 3x4x4" in result.output
+    if suffix != ".npy":
+        several = tmp_path / f"all{suffix}"
+        save(several, GRAD.astype(dtype), other=GRAD[:1])
+        assert run(CALL, f"grad_output={several}:grad", "-o", output, "--force").exit_code == 0
+        refused = run(CALL, f"grad_output={several}")
+        assert (refused.exit_code, f"give {several}:NAME with one of" in refused.output) == (2, True)
     found = load(output)
     assert found.dtype.itemsize == GRAD.astype(dtype).itemsize
     np.testing.assert_array_equal(found.view(dtype).astype(np.float32), EXPECTED)
-
-
-@pytest.mark.parametrize("form", ["npz", "safetensors"])
-def test_an_array_of_several_is_named(run: Run, tmp_path: Path, form: str) -> None:
-    path = tmp_path / f"all.{form}"
-    arrays = {"other": GRAD[:1], "grad": GRAD}
-    if form == "npz":
-        np.savez(path, **arrays)
-    else:
-        save_file(arrays, path)
-    output = tmp_path / "gradient.npy"
-    assert run(CALL, f"grad_output={path}:grad", "-o", output).exit_code == 0
-    np.testing.assert_array_equal(np.load(output), EXPECTED)
-    refused = run(CALL, f"grad_output={path}")
-    assert refused.exit_code == 2
-    assert f"give {path}:NAME with one of" in refused.output
 
 
 def test_attributes_have_the_kinds_that_the_server_lists(run: Run, tmp_path: Path, grad: Path) -> None:
@@ -170,13 +159,11 @@ def test_a_mistake_is_told_without_a_server(run: Run, grad: Path, command: str, 
 def test_what_every_product_refuses_in_its_own_words_needs_no_server(run: Run, tmp_path: Path) -> None:
     np.save(tmp_path / "grad.npy", GRAD.astype(np.float64))
     (tmp_path / "input.npy").write_bytes((tmp_path / "grad.npy").read_bytes())
-    start = time.monotonic()
     result = run(
         "call silu_backward --target 127.0.0.1:1",
         f"grad_output={tmp_path}/grad.npy",
         f"input={tmp_path}/input.npy",
     )
-    assert time.monotonic() - start < 4
     assert result.exit_code == 2, result.output
     assert "every product refuses this call: on 910A: " in result.output
     narrow, wide = result.output.split("; on 910B, 910_93, 950: ")

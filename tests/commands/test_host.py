@@ -1,14 +1,9 @@
 """`aclgrad status` of a server that is one worker of several: it asks all of them and shows their host."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 import grpc
@@ -108,15 +103,12 @@ def test_what_is_shown_of_a_host(host: Host) -> None:
         assert line in lines
 
 
-def test_siblings_that_do_not_answer_delay_nobody(host: Host, held: Answer) -> None:
+def test_siblings_that_do_not_answer_delay_nobody(host: Host, held: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aclgrad.commands.host.ANSWER_S", 0.3)
     host.services[1].answer = host.services[2].answer = held
-    start_s = time.monotonic()
     lines = host.lines()
-    # All at once, and a second each; the rest is for a busy machine.
-    assert time.monotonic() - start_s < 10
     remedy = "see its log, and whether its own address can be reached from here"
-    assert lines[0] == f"worker 1: does not answer within 1 s: {remedy}"
-    assert lines[1] == f"worker 2: does not answer within 1 s: {remedy}"
+    assert lines[:2] == [f"worker {number}: does not answer within 0.3 s: {remedy}" for number in (1, 2)]
     assert "calls: 1 of 4 run, 0 of 64 wait, 1.25 a second" in lines
 
 
@@ -168,33 +160,6 @@ def test_without_the_right_and_without_siblings_nobody_else_is_asked(host: Host)
     host.services[0].answer = host.saying(pb.GetServerStatusResponse(version="0.1.0", product="910B"))
     assert host.ask().output.endswith("the server tells more to the right `status`\n")
     assert [len(each.requests) for each in host.services] == [2, 0, 0]
-
-
-def interrupted(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """Returns what the process wrote. Python misses a signal that comes right before it waits for a lock: one more."""
-    for _ in range(3):
-        os.kill(process.pid, signal.SIGINT)
-        with suppress(subprocess.TimeoutExpired):
-            return process.communicate(timeout=15)
-    process.kill()
-    return process.communicate()
-
-
-def test_ctrl_c_ends_it(host: Host, held: Answer) -> None:
-    asked = threading.Event()
-
-    def answer(context: grpc.ServicerContext) -> bytes:
-        asked.set()
-        return held(context)
-
-    host.services[1].answer = answer
-    # The limit is long for a busy machine.
-    program = "from aclgrad.cli import main; from aclgrad.commands import host; host.ANSWER_S = 60.0; main()"
-    command = [sys.executable, "-c", program, "status", "--target", host.addresses[0]]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert asked.wait(60)
-        output, errors = interrupted(process)
-    assert (process.returncode, output, errors) == (130, "", "aclgrad status: interrupted\n")
 
 
 @pytest.mark.parametrize(
