@@ -1,17 +1,12 @@
 """The parts of the site that decide something: what a picture shows, where links lead, what counts as broken."""
 
-import io
 import re
 from pathlib import Path
 
-import pytest
-
 import aclgrad
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad_server.admin.page import render
 from tests.docs.snippets import ROOT
-from tests.server.status.statuses import status_with
-from website import api, pictures
+from website import api
 from website.links import problems
 from website.navigation import HOME, home
 from website.operators.flows import flow_of
@@ -113,20 +108,3 @@ def test_the_home_page_has_the_number_of_operators_and_pictures_of_this_build() 
     assert f"[{len(OPERATORS)} operators](../operators/index.md)" in text
     assert re.findall(r'src="(.*?)"', text) == ["_static/operator.png", "_static/status.png"]
     assert list((ROOT / "website").rglob("*.png")) == []  # they would be of another day
-
-
-def status_page(*problems: str) -> str:
-    status = status_with()
-    for summary in problems:
-        status.problems.add(summary=summary, remedy="wait")
-    return render(status)
-
-
-def test_a_status_page_with_a_problem_is_not_pictured(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("LOAD_S", "LIMIT_S"):
-        monkeypatch.setattr(pictures, name, 0)
-    answers = [status_page("the event loop is up to 1405 ms late"), status_page()]
-    monkeypatch.setattr(pictures, "urlopen", lambda _: io.BytesIO(answers.pop(0).encode()))
-    with pytest.raises(SystemExit, match="not well for 0 s: the event loop is up to 1405 ms late; run this on an idle"):
-        pictures.wait_until_well("http://127.0.0.1/")
-    assert "All is well" in pictures.wait_until_well("http://127.0.0.1/")

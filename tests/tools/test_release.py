@@ -153,16 +153,13 @@ def test_a_release_is_not_made_twice(repository: Repository) -> None:
 
 @pytest.mark.parametrize("name", ["native/pyproject.toml", "native/new.cpp"])
 def test_changes_that_are_not_committed_are_refused(repository: Repository, name: str) -> None:
-    repository.write(name, PROJECT + "# changed\n")
+    repository.write(name, PROJECT.replace("1.2.3", "1.2.2"))
     with pytest.raises(RefusedError, match=rf"1 changes are not committed: {name}"):
         repository.release("1.3.0")
-
-
-def test_projects_of_several_versions_are_refused(repository: Repository) -> None:
-    repository.write("native/pyproject.toml", PROJECT.replace("1.2.3", "1.2.2"))
     repository.commit()
-    with pytest.raises(RefusedError, match="the projects differ in version"):
-        repository.release("1.3.0")
+    if name == "native/pyproject.toml":
+        with pytest.raises(RefusedError, match="the projects differ in version"):
+            repository.release("1.3.0")
 
 
 def _break_build(repository: Repository) -> None:
