@@ -1,8 +1,6 @@
 """What `aclgrad compare` says of two servers: sound ones, planted kernels, different operators, early ends."""
 
-import io
 import itertools
-import re
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -12,15 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from rich.console import Console
 
 from aclgrad.check.selection import Selection
 from aclgrad.commands import program
-from aclgrad.compare.view import PairDisplay
 from aclgrad.errors import PermissionDeniedError, ServerFaultError
 from aclgrad.judgement.console import Display
-from aclgrad.judgement.report import Report
-from aclgrad.judgement.rows import Finding, Origin, Row, Task, Verdict
+from aclgrad.judgement.rows import Row
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import samples_of
 from aclgrad.products import Product
@@ -163,41 +158,6 @@ def test_targets_that_are_not_two_servers_are_refused(address: str, tmp_path: Pa
     ):
         result = CliRunner().invoke(program, ["compare", *arguments])
         assert (result.exit_code, told in result.output) == (2, True), result.output
-
-
-def test_the_table_of_all_operators_is_whole_at_80_columns() -> None:
-    origin = Origin("127.0.0.1:1", "910B", "libacl_host.so", "8.1.0")
-    figures = {"different": 1.0, "max_ulps": 12345678.0, "a_varied": 1.0, "b_varied": 1.0, "error_of_limit": 123.0}
-    figures |= {"a_of_limit": 1e9, "b_of_limit": 99.99}
-    rows = []
-    for name in OPERATORS:
-        task = Task(origin, "compare", name, "complex128", (2,), "case", lambda: Finding(Verdict.FAILED))
-        rows.append(Row.of(task, Finding(Verdict.FAILED, figures=figures), 0.1))
-    out = io.StringIO()
-    PairDisplay(Console(file=out, force_terminal=True, width=80, color_system=None)).end(Report(len(rows), rows))
-    lines = [re.split(r"\s{2,}", line.strip()) for line in out.getvalue().splitlines()]
-    assert lines[0] == ["operator", "dtype", "A", "B", "elements", "ULPs", "varies"]
-    assert lines[1:-1] == [
-        [name.removesuffix("_backward"), "complex128", ">9999%", "9999.0%", "100.0%", "1.2e+07", "A, B"]
-        for name in OPERATORS
-    ]
-
-
-@pytest.mark.parametrize("verbose", [True, False])
-def test_operators_with_the_same_bits_are_shown_if_asked_for(verbose: bool) -> None:
-    origin, figures = Origin("127.0.0.1:1", "910B", "libacl_host.so", "8.1.0"), {"a_of_limit": 0.5, "b_of_limit": 0.5}
-    rows = [
-        Row(origin, "compare", f"{verdict}_operator", "float32", (2,), "case", verdict, "", figures, 0.1)
-        for verdict in Verdict
-    ]
-    out = io.StringIO()
-    display = PairDisplay(Console(file=out, width=120, color_system=None), verbose=verbose)
-    for row in rows:
-        display.take(row)
-    assert [line.split()[0] for line in out.getvalue().splitlines()] == (list(Verdict) if verbose else ["failed"])
-    display.end(Report(len(rows), rows))
-    shown = [line.split()[0] for line in out.getvalue().splitlines() if "_operator  " in line]
-    assert shown == [f"{each}_operator" for each in ("failed", "noted", *(["passed"] if verbose else []))]
 
 
 @pytest.mark.slow

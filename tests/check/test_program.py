@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from aclgrad.compare.view import PairDisplay
 from aclgrad.judgement.console import Display
 from aclgrad.judgement.report import Report
 from aclgrad.judgement.rows import Finding, Origin, Row, Task, Verdict
@@ -92,3 +93,29 @@ def test_failures_and_a_table_are_shown_or_all_rows(is_terminal: bool, verbose: 
     ending = shown.splitlines()[-1]
     assert ending.startswith("complete: 1 passed, 1 failed, 1 noted, 0 skipped; 3 of 3 rows")
     assert ending.endswith("; --verbose shows all rows") is not verbose
+
+
+def test_the_table_of_a_comparison_is_whole_at_80_columns() -> None:
+    figures = {"different": 1.0, "max_ulps": 12345678.0, "a_varied": 1.0, "b_varied": 1.0, "error_of_limit": 123.0}
+    finding = Finding(Verdict.FAILED, figures=figures | {"a_of_limit": 1e9, "b_of_limit": 99.99})
+    rows = [replace(row_of(ORIGIN, "compare", name, "case", finding), dtype="complex128") for name in OPERATORS]
+    out = io.StringIO()
+    PairDisplay(Console(file=out, force_terminal=True, width=80, color_system=None)).end(Report(len(rows), rows))
+    lines = [line.split() for line in out.getvalue().splitlines()]
+    assert lines[0] == ["operator", "dtype", "A", "B", "elements", "ULPs", "varies"]
+    cells = ["complex128", ">9999%", "9999.0%", "100.0%", "1.2e+07", "A,", "B"]
+    assert lines[1:-1] == [[name.removesuffix("_backward"), *cells] for name in OPERATORS]
+
+
+@pytest.mark.parametrize("verbose", [True, False])
+def test_operators_with_the_same_bits_are_shown_if_asked_for(verbose: bool) -> None:
+    figures = {"a_of_limit": 0.5, "b_of_limit": 0.5}
+    found = [row_of(ORIGIN, "compare", f"{each}_operator", "", Finding(each, figures=figures)) for each in Verdict]
+    out = io.StringIO()
+    display = PairDisplay(Console(file=out, width=120, color_system=None), verbose=verbose)
+    for each in found:
+        display.take(each)
+    assert [line.split()[0] for line in out.getvalue().splitlines()] == (list(Verdict) if verbose else ["failed"])
+    display.end(Report(len(found), found))
+    shown = [line.split()[0] for line in out.getvalue().splitlines() if "_operator  " in line]
+    assert shown == [f"{each}_operator" for each in ("failed", "noted", *(["passed"] if verbose else []))]
