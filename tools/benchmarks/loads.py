@@ -19,6 +19,7 @@ from aclgrad.wire.messages import OperatorCall, encode_request
 from aclgrad.wire.service import SERVICE
 from tools.benchmarks import ceilings
 from tools.benchmarks.sizes import OPERATOR, Size
+from tools.raw_calls import chunked_messages
 
 BATCH: Final = 64
 """Gradients in one message."""
@@ -45,11 +46,20 @@ def gradient(size: Size) -> np.ndarray[Any, Any]:
     return np.random.default_rng(0).standard_normal(size.shape, np.float32)
 
 
+def call(size: Size) -> OperatorCall:
+    sent = view_of_array("grad_output", gradient(size))
+    return OperatorCall(OPERATOR, (sent, TensorView("self", TensorType(sent.type.dtype, size.shape))), {})
+
+
 @lru_cache(maxsize=1)
 def unary_request(size: Size) -> bytes:
-    sent = view_of_array("grad_output", gradient(size))
-    shape = TensorView("self", TensorType(sent.type.dtype, size.shape))
-    return encode_request(OperatorCall(OPERATOR, (sent, shape), {}))
+    return encode_request(call(size))
+
+
+@lru_cache(maxsize=1)
+def chunked_requests(size: Size) -> list[bytes]:
+    """Returns the messages of a call in chunks."""
+    return list(chunked_messages(call(size), ("grad_output",), CHUNK_BYTES))
 
 
 @lru_cache(maxsize=1)
@@ -72,11 +82,11 @@ def fresh_echo(size: Size) -> Load:
 
 
 def chunk_echo(size: Size) -> Load:
-    return Load(ceilings.CHUNKS, _chunk_messages(size), size.tensor_bytes)
+    return Load(ceilings.CHUNKS, chunked_requests(size)[1:], size.tensor_bytes)
 
 
 def whole_echo(size: Size) -> Load:
-    return Load(ceilings.WHOLE, _chunk_messages(size), size.tensor_bytes)
+    return Load(ceilings.WHOLE, chunked_requests(size)[1:], size.tensor_bytes)
 
 
 def unary(size: Size) -> Load:
@@ -91,15 +101,6 @@ def batch(size: Size) -> Load:
 
 def chunked(size: Size) -> Load:
     return Load(SERVICE + "ExecuteOperatorChunked", chunked_requests(size), size.tensor_bytes)
-
-
-def chunked_requests(size: Size) -> list[bytes]:
-    """Returns the messages of a call in chunks."""
-    request = pb.ExecuteOperatorRequest.FromString(unary_request(size))
-    for tensor in request.inputs:
-        tensor.ClearField("data")
-    header = pb.ChunkedHeader(request=request, chunked_inputs=["grad_output"], chunk_size_bytes=CHUNK_BYTES)
-    return [pb.ExecuteOperatorChunkedRequest(header=header).SerializeToString(), *_chunk_messages(size)]
 
 
 @contextmanager
@@ -124,13 +125,3 @@ def shared_segment(most_bytes: int) -> Iterator[Callable[[Size], Load]]:
     finally:
         segment.close()
         segment.unlink()
-
-
-@lru_cache(maxsize=1)
-def _chunk_messages(size: Size) -> list[bytes]:
-    data = gradient(size).tobytes()
-    chunks = (
-        pb.TensorChunk(tensor_index=0, offset_bytes=offset, data=data[offset : offset + CHUNK_BYTES])
-        for offset in range(0, size.tensor_bytes, CHUNK_BYTES)
-    )
-    return [pb.ExecuteOperatorChunkedRequest(chunk=each).SerializeToString() for each in chunks]

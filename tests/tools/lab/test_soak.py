@@ -8,8 +8,7 @@ from rich.console import Console
 
 from tools.lab.growth import SETTLED_S, Sample
 from tools.lab.history import Event
-from tools.lab.soak.report import table
-from tools.lab.soak.run import Plan, Run, seconds_of
+from tools.lab.soak.run import Plan, Run, seconds_of, table
 from tools.lab.soak.scene import SHARES
 
 

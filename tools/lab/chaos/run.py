@@ -1,6 +1,7 @@
 """Faults by a seed under traffic of every kind, and the verdict of the validator."""
 
 import argparse
+import math
 import os
 import random
 import shutil
@@ -9,18 +10,19 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 from rich.console import Console
+from rich.table import Table
 
 from tools.lab.chaos.faults import FAULTS
 from tools.lab.chaos.scene import Scene, machine_has, scene
 from tools.lab.chaos.schedule import SHORT_SEED, Planned, draw
-from tools.lab.chaos.summary import slowest_of, table_of, totals_of
-from tools.lab.history import History, read
+from tools.lab.events import faults_of, operations_of
+from tools.lab.history import Event, History, read
 from tools.lab.host import longest_pause_s
 from tools.lab.processes import ClientProcesses
 from tools.lab.validator import judge
@@ -134,3 +136,37 @@ def _slowness() -> float:
     begin = time.monotonic()
     subprocess.run(START, check=True)
     return (time.monotonic() - begin) / QUIET_START_S
+
+
+def table_of(events: Sequence[Event]) -> Table:
+    """Returns the table; times are the longest of each kind, full service counts from the detection."""
+    faults = faults_of(events)
+    table = Table("fault")
+    for title in ("count", "detected s", "full service s"):
+        table.add_column(title, justify="right")
+    for kind in sorted({fault.name for fault in faults}):
+        these = [fault for fault in faults if fault.name == kind]
+        detected = [fault.detected - fault.begin for fault in these if fault.detected is not None]
+        recovered = [fault.recovery_s for fault in these if fault.recovery_s is not None]
+        table.add_row(kind, str(len(these)), _longest(detected), _longest(recovered))
+    return table
+
+
+def totals_of(events: Sequence[Event]) -> str:
+    operations, _ = operations_of(events)
+    outcomes = [each.outcome for each in operations.values()]
+    retries = sum(each.retries for each in operations.values())
+    return (
+        f"{len(outcomes)} operations, {outcomes.count('wrong')} wrong, {outcomes.count('error')} errors "
+        f"(of those that are promised nothing, if there is no violation); {retries} retries"
+    )
+
+
+def slowest_of(events: Sequence[Event]) -> float:
+    """Returns how many times slower than a quiet machine this one was at worst."""
+    return max((fault.slowness for fault in faults_of(events)), default=1.0)
+
+
+def _longest(values: Iterable[float]) -> str:
+    longest = max(values, default=None)
+    return "-" if longest is None else "never" if longest == math.inf else f"{longest:.1f}"

@@ -66,12 +66,6 @@ def long_attribute(count: int) -> bytes:
     return frames.message(request.SerializeToString())
 
 
-def many_inputs(count: int) -> bytes:
-    """Returns a call with this many inputs, 4 bytes each."""
-    request = pb.ExecuteOperatorRequest(operator=POOLING).SerializeToString()
-    return frames.message(request + pb.ExecuteOperatorRequest(inputs=[{"data_type": 1}]).SerializeToString() * count)
-
-
 def empty_calls(count: int) -> bytes:
     """Returns a batch of this many calls, 2 bytes each."""
     return frames.message(pb.BatchExecuteOperatorsRequest(calls=[{}]).SerializeToString() * count)

@@ -66,11 +66,6 @@ ATTACKS: Final = {
         "a message with an attribute of 8 million values, and again",
         lambda: make(UNARY, [bodies.long_attribute(8_000_000)], 1),
     ),
-    "inputs": Attack(
-        "a message with 2 million inputs, and again",
-        lambda: make(UNARY, [bodies.many_inputs(2_000_000)], 1),
-        in_short=False,
-    ),
     "batch": Attack(
         "a batch of 4 million empty calls, and again", lambda: make(BATCH, [bodies.empty_calls(4_000_000)], 1)
     ),

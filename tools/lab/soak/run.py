@@ -1,6 +1,7 @@
 """Rounds of mixed calls with a quiet moment after each, in which every process is sampled: does anything grow?"""
 
 import argparse
+import math
 import re
 import shutil
 import time
@@ -11,13 +12,13 @@ from pathlib import Path
 from typing import Final
 
 from rich.console import Console
+from rich.table import Table
 
 from tools.lab.events import Operation, operations_of
-from tools.lab.growth import SETTLED_S, Sample, Verdict, judge
+from tools.lab.growth import LIMITS, SETTLED_S, Sample, Verdict, judge
 from tools.lab.history import Event
 from tools.lab.latencies import Latencies
 from tools.lab.processes import ClientProcesses
-from tools.lab.soak.report import lines, table
 from tools.lab.soak.scene import SHARES, WHOLE_TIMEOUT_S, Scene, is_whole, samples_of
 from tools.lab.validator import judge as judge_calls
 
@@ -27,6 +28,10 @@ ROUNDS: Final = 80
 MAX_LIFE_S: Final = 600.0
 """Between two restarts; shorter runs have three restarts."""
 MIN_S: Final = 20.0
+EXPLANATION: Final = (
+    "slope: Theil-Sen's, within the lives of the processes of one kind; rise: that slope over the longest life.\n"
+    "A figure grows if both are above their limits."
+)
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smh]?)")
 _UNITS_S: Final = {"": 1, "s": 1, "m": 60, "h": 3600}
 
@@ -143,6 +148,43 @@ def _rounds(run: Run, scene: Scene, clients: ClientProcesses, tell: Callable[[st
         for name, process_id in clients.process_ids.items():
             run.samples += samples_of(seconds, f"client, {name}", process_id)
         run.take(seconds, events, scene.device)
+
+
+def table(verdicts: Sequence[Verdict]) -> Table:
+    """Returns a row for each figure of each kind of process."""
+    titles = ("process", "figure", "lives", "samples", "median", "slope per hour", "limit", "rise", "limit", "")
+    found = Table(*titles)
+    for column in found.columns[2:9]:
+        column.justify = "right"
+    before = ""
+    for each in sorted(verdicts, key=lambda each: each.subject):
+        found.add_row(each.subject if each.subject != before else "", each.figure, *_cells(each))
+        before = each.subject
+    return found
+
+
+def _cells(verdict: Verdict) -> Iterator[str]:
+    limit = LIMITS[verdict.figure]
+    times, unit = (100, " %") if limit.is_relative else (1, f" {limit.unit}".rstrip())
+    yield str(verdict.lives)
+    yield str(verdict.samples)
+    if math.isnan(verdict.median):
+        yield from ("", "", "", "", "", "NOT MEASURED" if verdict.problem else "too short")
+        return
+    yield f"{verdict.median:.1f}{' ms' if limit.is_relative else unit}"
+    yield f"{times * verdict.per_hour:+.1f}{unit}"
+    yield f"{times * limit.per_hour:g}"
+    yield f"{times * verdict.rise:+.1f}{unit}"
+    yield f"{times * verdict.most_rise:g}"
+    yield "GROWS" if verdict.problem else ""
+
+
+def lines(warm_up_s: float, ends: Counter[str]) -> Iterator[str]:
+    """Yields what belongs below the table."""
+    yield EXPLANATION
+    if warm_up_s < SETTLED_S:
+        yield f"Limits of the rise are wide: {warm_up_s:g} s of warm-up do not fill heaps and pools."
+    yield f"{ends.total()} calls: {dict(sorted(ends.items()))}"
 
 
 def main(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
