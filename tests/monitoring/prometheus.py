@@ -64,11 +64,6 @@ class Prometheus:
     def values_of(self, label: str) -> set[str]:
         return set(self._ask(f"label/{label}/values"))
 
-    def alerts(self) -> dict[str, dict[str, str]]:
-        """Returns the annotations of the alerts that fire, by their names."""
-        found = self._ask("alerts")["alerts"]
-        return {each["labels"]["alertname"]: each["annotations"] for each in found if each["state"] == "firing"}
-
     def wait_until(self, condition: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> bool:
         """Returns whether the condition came true in time."""
         end = time.monotonic() + timeout_s
