@@ -2,8 +2,8 @@
 
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import aclgrad
 
@@ -14,15 +14,6 @@ AnyClient = aclgrad.Client | aclgrad.AsyncClient
 async def maybe_await(value: Awaitable[Result] | Result) -> Result:
     """Returns the result of a call of either client."""
     return await value if inspect.isawaitable(value) else value
-
-
-def finish(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    """Runs a coroutine whose calls are those of a Client, so that it waits for no event loop."""
-    try:
-        coroutine.send(None)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
-    raise AssertionError("a call of a Client waited for an event loop")
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float = 60.0, look_s: float = 0.001) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from tools.overlays.components import COMPONENTS, FOLDER, components_of
+from tools.overlays.components import COMPONENTS, FOLDER
 
 EXAMPLE: Final = FOLDER / "overlays/cluster"
 OURS: Final = {"app.kubernetes.io/name": "aclgrad"}
@@ -25,13 +25,9 @@ class RenderError(Exception):
 
 
 class Rendered(NamedTuple):
-    """The components of an overlay, and the documents that kubectl would apply."""
+    """The documents that kubectl would apply."""
 
-    components: tuple[str, ...]
     documents: list[Document]
-
-    def has(self, component: str) -> bool:
-        return component in self.components
 
     def of_kind(self, kind: str) -> list[Document]:
         return [each for each in self.documents if each["kind"] == kind]
@@ -62,7 +58,7 @@ def render(overlay: Path) -> Rendered:
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     if done.returncode or done.stderr:
         raise RenderError(done.stderr.strip())
-    return Rendered(components_of(overlay), list(yaml.load_all(done.stdout, yaml.CSafeLoader)))
+    return Rendered(list(yaml.load_all(done.stdout, yaml.CSafeLoader)))
 
 
 def write_overlay(folder: Path, components: Sequence[str]) -> Path:
