@@ -1,15 +1,14 @@
-"""Small networks with a loss, as people train them: each is a function that makes a step."""
+"""Small networks with a loss, as people train them."""
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-Step = Callable[[], Tensor]
-"""Computes a loss."""
 CLASSES: Final = torch.tensor([1, 0, 2])
 
 
@@ -110,85 +109,91 @@ class Graph(nn.Module):
         return classes
 
 
-def classified(model: nn.Module, *shape: int) -> Step:
-    return lambda: functional.cross_entropy(model(torch.randn(3, *shape)), CLASSES)
+class Sequences(nn.Module):
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.embed, self.layer = nn.Embedding(7, 8), layer
+
+    def forward(self, words: Tensor) -> Tensor:
+        output: Tensor = self.layer(self.embed(words))[0]
+        return output
 
 
-def regressed(model: nn.Module, *shape: int) -> Step:
-    def step() -> Tensor:
-        output = model(torch.randn(shape))
-        output = output[0] if isinstance(output, tuple) else output
+@dataclass(frozen=True)
+class Network:
+    model: nn.Module
+    inputs: Callable[[], Tensor]
+    loss: Callable[[Tensor], Tensor]
+    local: set[str]
+    """The functions that no operator differentiates."""
+
+    def step(self) -> Tensor:
+        return self.loss(self.model(self.inputs()))
+
+
+def classified(model: nn.Module, *shape: int, local: set[str]) -> Network:
+    return Network(
+        model,
+        lambda: torch.randn(3, *shape),
+        lambda each: functional.cross_entropy(each, CLASSES),
+        {"nll_loss", *local},
+    )
+
+
+def regressed(model: nn.Module, *shape: int, local: set[str]) -> Network:
+    def loss(output: Tensor) -> Tensor:
         return functional.smooth_l1_loss(output, torch.zeros(output.shape))
 
-    return step
+    return Network(model, lambda: torch.randn(shape), loss, {"smooth_l1_loss", *local})
 
 
-def sequences(layer: nn.Module) -> Step:
-    layer.add_module("embed", nn.Embedding(7, 8))
-
-    def step() -> Tensor:
-        output: Tensor = layer(layer.embed(torch.arange(6).reshape(3, 2)))[0]
+def sequences(layer: nn.Module, local: str) -> Network:
+    def loss(output: Tensor) -> Tensor:
         return functional.mse_loss(output, torch.zeros(output.shape))
 
-    return step
+    return Network(Sequences(layer), lambda: torch.arange(6).reshape(3, 2), loss, {"mse_loss", local})
 
 
-def speech() -> Step:
+def speech() -> Network:
     model = nn.Sequential(nn.Conv1d(4, 8, 3), nn.BatchNorm1d(8), nn.ReLU(), nn.Conv1d(8, 5, 3), nn.LogSoftmax(1))
 
-    def step() -> Tensor:
-        scores = model(torch.randn(2, 4, 12)).permute(2, 0, 1)
-        return functional.ctc_loss(scores, torch.tensor([[1, 2], [3, 4]]), torch.tensor([8, 8]), torch.tensor([2, 2]))
+    def loss(output: Tensor) -> Tensor:
+        words, lengths = torch.tensor([[1, 2], [3, 4]]), (torch.tensor([8, 8]), torch.tensor([2, 2]))
+        return functional.ctc_loss(output.permute(2, 0, 1), words, *lengths)
 
-    return step
-
-
-def volumes() -> nn.Module:
-    return nn.Sequential(
-        nn.Conv3d(1, 2, 3), nn.InstanceNorm3d(2), nn.ReLU6(), nn.MaxPool3d(2), nn.Conv3d(2, 2, 2),
-        nn.AdaptiveAvgPool3d(1), nn.Flatten(), nn.Linear(2, 3),
-    )  # fmt: skip
+    return Network(model, lambda: torch.randn(2, 4, 12), loss, {"conv1d", "ctc_loss"})
 
 
-def mobile() -> nn.Module:
+def images() -> nn.Module:
     gate = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(8, 8, 1), nn.Hardsigmoid())
     return nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1), nn.Hardswish(), nn.Conv2d(8, 8, 3, padding=1, groups=8), Residual(gate),
-        nn.ZeroPad2d(1), nn.AvgPool2d(2), nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Dropout(0.5), nn.Linear(8, 3),
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.Hardswish(), nn.Conv2d(8, 8, 3, padding=1, groups=8),
+        Residual(gate), nn.ZeroPad2d(1), nn.AvgPool2d(2), Residual(nn.Sequential(nn.GroupNorm(2, 8), nn.ReLU6())),
+        nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Dropout(0.5), nn.Linear(8, 3),
     )  # fmt: skip
-
-
-def residual() -> nn.Module:
-    def body() -> nn.Module:
-        return nn.Sequential(nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 4, 3, padding=1))
-
-    blocks = (Residual(body()), nn.ReLU(), nn.MaxPool2d(2), Residual(body()))
-    return nn.Sequential(nn.Conv2d(3, 4, 3), *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3))
-
-
-def diffusion() -> nn.Module:
-    body = nn.Sequential(nn.GroupNorm(2, 4), nn.SiLU(), nn.Conv2d(4, 4, 3, padding=1))
-    return nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), Residual(body), nn.ConvTranspose2d(4, 3, 2, 2))
 
 
 def encoder() -> nn.Module:
     return nn.TransformerEncoderLayer(8, 2, 16, 0.2, functional.gelu, batch_first=True)
 
 
-NETWORKS: Final[dict[str, Callable[[], Step]]] = {
-    "residual": lambda: classified(residual(), 3, 10, 10),
-    "mobile": lambda: classified(mobile(), 3, 8, 8),
-    "u_net": lambda: regressed(UNet(), 2, 3, 8, 8),
-    "diffusion": lambda: regressed(diffusion(), 2, 3, 8, 8),
-    "volumes": lambda: classified(volumes(), 1, 9, 9, 9),
-    "speech": speech,
-    "graph": lambda: (lambda model: lambda: functional.cross_entropy(model(torch.randn(3, 4)), CLASSES))(Graph()),
-    "encoder": lambda: regressed(encoder(), 2, 5, 8),
-    "attention": lambda: regressed(nn.Sequential(nn.LayerNorm(8), WrittenOut()), 2, 5, 8),
-    "llama": lambda: regressed(nn.Sequential(Llama(), Llama()), 2, 5, 16),
-    "lstm": lambda: sequences(nn.LSTM(8, 8)),
-    "gru": lambda: sequences(nn.GRU(8, 8)),
-    "unpooled": lambda: regressed(
-        nn.Sequential(nn.Conv1d(2, 4, 3), nn.MaxPool1d(2), nn.ELU(), nn.Conv1d(4, 2, 1)), 2, 2, 9
+NETWORKS: Final[dict[str, Callable[[], Network]]] = {
+    "images": lambda: classified(
+        images(), 3, 8, 8,
+        local={"conv2d", "hardsigmoid", "pad", "hardtanh", "adaptive_max_pool2d", "dropout", "linear"},
     ),
-}
+    "u_net": lambda: regressed(UNet(), 2, 3, 8, 8, local={"conv2d", "interpolate"}),
+    "speech": speech,
+    "graph": lambda: classified(Graph(), 4, local={"linear", "elu", "index_add"}),
+    "encoder": lambda: regressed(
+        encoder(), 2, 5, 8, local={"multi_head_attention_forward", "dropout", "linear"}
+    ),
+    "attention": lambda: regressed(
+        nn.Sequential(nn.LayerNorm(8), WrittenOut()), 2, 5, 8, local={"linear", "matmul", "index"}
+    ),
+    "llama": lambda: regressed(
+        nn.Sequential(Llama(), Llama()), 2, 5, 16, local={"linear", "scaled_dot_product_attention"}
+    ),
+    "lstm": lambda: sequences(nn.LSTM(8, 8), "lstm"),
+    "gru": lambda: sequences(nn.GRU(8, 8), "gru"),
+}  # fmt: skip

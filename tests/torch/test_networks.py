@@ -1,4 +1,7 @@
-"""The account against a count of what autograd runs: its engine's events, and the operators that each node calls."""
+"""Whole networks: gradients are PyTorch's, and the account is a count of what autograd runs.
+
+The count is of its engine's events, and of the operators that each node calls.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -12,10 +15,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count
 
+import aclgrad
 import aclgrad.torch
+from examples import train_cnn
 
 from .conftest import RecordingClient
-from .networks import NETWORKS, Step
+from .networks import NETWORKS, Network
 
 MOVING: Final = {
     "_reshape_alias", "_unsafe_view", "add", "add_", "alias", "as_strided", "cat", "clone", "copy_", "detach",
@@ -62,24 +67,31 @@ def counted(loss: Tensor) -> int:
     return sum(count for name, count in ran.items() if name in computing | HANDED_ON)
 
 
-def step_of(name: str) -> Step:
+def network_of(name: str) -> Network:
     torch.manual_seed(3)
     return NETWORKS[name]()
 
 
+def gradients(network: Network) -> list[Tensor | None]:
+    return [each.grad for each in network.model.parameters()]
+
+
 @pytest.mark.parametrize("name", NETWORKS)
-def test_calls_are_all_that_autograd_runs_and_operations_those_of_pytorch(client: RecordingClient, name: str) -> None:
+def test_gradients_are_those_of_pytorch_and_the_account_counts_what_ran(client: RecordingClient, name: str) -> None:
+    own, network = network_of(name), network_of(name)
+    torch.manual_seed(4)
     with FlopCounterMode(display=False, custom_mapping=ATTENTION) as counter:
-        loss = step_of(name)()
+        loss = own.step()
         forward = counter.get_total_flops()
         loss.backward()
-    step = step_of(name)
-    with aclgrad.torch.remote_backward(client) as remote:
-        loss = step()
-        loss.backward()
+    torch.manual_seed(4)
+    with aclgrad.torch.remote_backward(client, strict=True, allow=network.local) as remote:
+        network.step().backward()
+    torch.testing.assert_close(gradients(network), gradients(own), rtol=1e-4, atol=1e-5)
     sums = Counter(place.whose for place in remote.account.calls.elements())
     assert sums["remote"] == len(client.called)
-    assert sums["remote"] + sums["local"] + remote.account.arithmetic == counted(step_of(name)())
+    assert {place.function for place in remote.account.calls if place.whose == "local"} == network.local
+    assert sums["remote"] + sums["local"] + remote.account.arithmetic == counted(own.step())
     assert remote.account.flops.total() == counter.get_total_flops() - forward
 
 
@@ -102,9 +114,25 @@ def test_a_checkpoint_is_not_computed_again_for_the_account(client: RecordingCli
 
 def test_a_llama_is_nearly_all_local(client: RecordingClient) -> None:
     with aclgrad.torch.remote_backward(client) as remote:
-        step_of("llama")().backward()
+        network_of("llama").step().backward()
     calls: Counter[str] = Counter()
     for place, count in remote.account.calls.items():
         calls[place.function] += count
     assert calls == {"silu": 2, "linear": 14, "scaled_dot_product_attention": 2, "smooth_l1_loss": 1}
     assert "\n2 of 60 backward calls are the server's\n0.0% of " in str(remote)
+
+
+def test_the_sample_program(
+    client: RecordingClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(aclgrad, "Client", lambda _: client)
+    assert train_cnn.main() == 0
+    assert Counter(client.called) == {
+        "adaptive_avg_pool2d_backward": 50,
+        "log_softmax_backward": 50,
+        "max_pool2d_with_mask_backward": 50,
+        "replication_pad2d_backward": 50,
+        "threshold_backward": 100,
+        "upsample_nearest2d_backward": 50,
+    }
+    assert "largest difference in 50 steps" in capsys.readouterr().out
