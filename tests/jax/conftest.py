@@ -4,27 +4,35 @@ import jax
 import pytest
 
 import aclgrad
+from tests.jax.rows import Calls
 from tools.serving import Server
 
 # For shard_map; JAX refuses it once it has computed something.
 jax.config.update("jax_num_cpu_devices", 4)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def client(server: Server) -> Iterator[aclgrad.Client]:
+    """One for all tests: what it has compiled for one test serves the others."""
     with aclgrad.Client(server.address) as client:
         yield client
 
 
 @pytest.fixture
-def calls(client: aclgrad.Client, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The operators that the client executes, as it begins to."""
-    begun: list[str] = []
+def unused_client(server: Server) -> Iterator[aclgrad.Client]:
+    with aclgrad.Client(server.address) as client:
+        yield client
+
+
+@pytest.fixture
+def calls(client: aclgrad.Client, monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """The operators that the client executes, with the outputs that it wants of them, as it begins to."""
+    begun: Calls = []
     execute: Callable[..., object] = client.execute
 
-    def count(name: str, *rest: object, **options: object) -> object:
-        begun.append(name)
+    def note(name: str, *rest: object, **options: object) -> object:
+        begun.append((name, options.get("outputs")))
         return execute(name, *rest, **options)
 
-    monkeypatch.setattr(client, "execute", count)
+    monkeypatch.setattr(client, "execute", note)
     return begun

@@ -13,6 +13,9 @@ import aclgrad.jax
 from aclgrad.torch._roi_align import roi_align
 from tests.torch.table import CALLS, Call, random
 
+Calls = list[tuple[str, list[str] | None]]
+"""Operators that were called, and the outputs that were wanted of each."""
+
 BOXES = np.array([[0, 1, 1, 6, 6.5], [1, -2, 0, 3, 3], [1, 0, 0, 9, 30], [0, 5, 5, 4, 4]], np.float32)
 
 

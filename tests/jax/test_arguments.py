@@ -23,8 +23,6 @@ ROWS, THREE = np.ones((2, 3, 4), np.float32), np.ones(3, np.float32)
 IMAGES, GRID = np.ones((2, 3, 4, 4), np.float32), np.zeros((2, 5, 5, 2), np.float32)
 
 REFUSED: tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...] = (
-    ("max_pool2d", ([[1.0]], 2), {}, "input is a list; give a jax.Array"),
-    ("avg_pool2d", (1.0, 2), {}, "input is a float; give a jax.Array"),
     ("max_pool2d", (PLANES[0, 0], 2), {}, r"input.shape is \(8, 8\); give 3 or 4 dimensions"),
     ("interpolate", (PLANES[0], 9), {}, r"input.shape is \(3, 8, 8\); give 4 dimensions"),
     ("interpolate", (PLANES[0],), {"scale_factor": 2}, r"input.shape is \(3, 8, 8\); give 4 dimensions"),
@@ -34,16 +32,11 @@ REFUSED: tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...] = (
     ("avg_pool2d", (PLANES.astype("complex64"), 2), {}, "input is complex64; give float32"),
     ("avg_pool2d", (PLANES.astype(object), 2), {}, "input is object; give float32"),
     ("max_pool2d", (PLANES, 0), {}, "kernel_size is 0; send at least 1"),
-    ("max_pool2d", (PLANES, (2, -1)), {}, r"kernel_size\[1\] is -1; send at least 1"),
     ("max_pool2d", (PLANES, "2"), {}, "kernel_size is '2'; send a list of integers"),
-    ("max_pool2d", (PLANES, 2.5), {}, "kernel_size is 2.5; send a list of integers"),
     ("avg_pool2d", (PLANES, (2, 2, 2)), {}, "kernel_size has 3 values; send 1 or 2"),
     ("avg_pool2d", (PLANES, 9), {}, r"kernel_size is \(9, 9\), larger than the padded \(8, 8\) of input;"),
-    ("avg_pool2d", (PLANES, 2, 0), {}, "stride is 0; send at least 1"),
     ("max_pool2d", (PLANES, 2), {"padding": 2}, r"padding is \(2, 2\) for kernel_size \(2, 2\); send at most half"),
-    ("max_pool2d", (PLANES, 2, 2, 0, 1), {}, "ceil_mode is 1; send a bool"),
     ("adaptive_avg_pool2d", (PLANES, (2, 2, 2)), {}, "output_size is .*; give an integer of at least 0, or 2 of them"),
-    ("adaptive_avg_pool2d", (PLANES, -1), {}, "output_size is -1; give an integer of at least 0"),
     ("adaptive_avg_pool3d", (VOLUMES, "2"), {}, "output_size is '2'; give an integer"),
     ("interpolate", (PLANES, 2.5), {}, "size is 2.5; give an integer"),
     ("interpolate", (PLANES, 0), {}, r"\(1\) size\[0\] is 0; send at least 1 \(2\) size\[1\] is 0; "),
@@ -58,13 +51,10 @@ REFUSED: tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...] = (
     ("roi_align", (PLANES, BOXES[:, 1:], 2), {}, r"boxes.shape is \(4, 4\); give \(4, 5\)"),
     ("roi_align", (PLANES, BOXES.tolist(), 2), {}, "boxes is a list; give a jax.Array"),
     ("roi_align", (PLANES, BOXES, 2), {"sampling_ratio": 0}, "sampling_ratio is 0.*give at least 1"),
-    ("roi_align", (PLANES, BOXES, 2), {"spatial_scale": 0.0}, "spatial_scale is 0.0; send at least"),
-    ("roi_align", (PLANES, BOXES, (2, 5000)), {}, "output_size is 5000; send at most 4096"),
     ("pad", (PLANES, (1, 1, 1, 1), "constant"), {}, "mode is 'constant' for 4 values of pad; use jax.numpy.pad"),
     ("pad", (PLANES, 1, "reflect"), {}, "mode is 'reflect' for 0 values of pad"),
     ("pad", (PLANES, (1, 1, 8, 1), "reflect"), {}, r"pad is \(1, 1, 8, 1\) for input of sizes \(8, 8\); send less"),
     ("pad", (PLANES, (1, 1), "reflect"), {}, r"input.shape is \(2, 3, 8, 8\); give 2 or 3 dimensions"),
-    ("pad", (VOLUMES, (1, 1, 0, 0, -1, 0), "reflect"), {}, r"pad\[4\] is -1; send at least 0"),
     ("pad", (jnp.ones((1, 1, 20, 20), jnp.bfloat16), (0, 8, 8, 0), "reflect"), {}, "pad is .*; for bfloat16 send"),
     ("layer_norm", (ROWS, (3,)), {}, r"normalized_shape is \(3,\) for an input of \(2, 3, 4\); give its last sizes"),
     ("layer_norm", (ROWS, ()), {}, r"normalized_shape is \(\)"),
@@ -85,7 +75,6 @@ REFUSED: tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...] = (
     ("grid_sample", (IMAGES, GRID[:1]), {}, r"grid.shape is \(1, 5, 5, 2\); give \(2, 5, 5, 2\)"),
     ("grid_sample", (IMAGES, GRID[0]), {}, r"grid.shape is \(5, 5, 2\); give 4 dimensions"),
     ("grid_sample", (IMAGES, GRID.astype(np.float16)), {}, "grid.data_type is float16"),
-    ("grid_sample", (IMAGES, GRID), {"align_corners": 1}, "align_corners is 1; send a bool"),
     *(
         ("softmax", (ROWS[0], dim), {}, r"dim is .* for an input of \(3, 4\); give -2 to 1")
         for dim in (2, -3, True, None, 0.5)
@@ -126,21 +115,13 @@ def test_arguments_are_refused_by_name_in_the_forward_pass(
     call = partial(getattr(aclgrad.jax, name), client=client, **options)
     # Objects of Python cannot be traced.
     is_traced = traced and np.asarray(input).dtype.kind != "O" and np.ndim(input)
+    made = len(client.bridge_functions)
     with pytest.raises(aclgrad.InvalidFieldError, match=f"^{message}"):
         jax.eval_shape(lambda x: call(x, *others), input) if is_traced else call(input, *others)
-    assert not client.bridge_functions
+    assert len(client.bridge_functions) == made
 
 
-def test_the_rules_are_those_of_the_product_of_the_server(tmp_path: Path) -> None:
-    config = write_host_config(tmp_path, product=Product.ATLAS_INFERENCE)
-    with Server("--acl-config", config) as server, aclgrad.Client(server.address) as client:
-        with pytest.raises(aclgrad.InvalidFieldError, match=r"output.shape is .*product 310P has no other kernel"):
-            aclgrad.jax.adaptive_avg_pool3d(VOLUMES, 2, client=client)
-        with pytest.raises(aclgrad.OperatorNotSupportedError, match="roi_align_v2_backward is not served"):
-            aclgrad.jax.roi_align(PLANES, BOXES, 2, client=client)
-
-
-def test_the_rules_follow_a_server_that_comes_back_with_another_card(
+def test_the_rules_are_those_of_the_card_that_a_server_comes_back_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also for a function that was called before."""
@@ -149,14 +130,12 @@ def test_the_rules_follow_a_server_that_comes_back_with_another_card(
     with Server() as server:
         client = aclgrad.Client(server.address)
         aclgrad.jax.adaptive_avg_pool3d(VOLUMES, 2, client=client)
-    with client:
-        with Server("--acl-config", config, listen=[server.address]):
-            client.wait_until_ready(20)
-            with pytest.raises(aclgrad.InvalidFieldError, match=r"output.shape is .*product 310P has no other kernel"):
-                aclgrad.jax.adaptive_avg_pool3d(VOLUMES, 2, client=client)
-        with Server(listen=[server.address]):
-            client.wait_until_ready(20)
+    with client, Server("--acl-config", config, listen=[server.address]):
+        client.wait_until_ready(20)
+        with pytest.raises(aclgrad.InvalidFieldError, match=r"output.shape is .*product 310P has no other kernel"):
             aclgrad.jax.adaptive_avg_pool3d(VOLUMES, 2, client=client)
+        with pytest.raises(aclgrad.OperatorNotSupportedError, match="roi_align_v2_backward is not served"):
+            aclgrad.jax.roi_align(PLANES, BOXES, 2, client=client)
 
 
 def test_64_bits_of_numpy_are_the_32_of_jax(client: aclgrad.Client) -> None:

@@ -83,7 +83,7 @@ def test_grids_may_hold_any_numbers(client: aclgrad.Client) -> None:
     np.testing.assert_array_equal(by_grid[0, 0, :2], 0)
 
 
-def test_nothing_is_compiled_for_a_gradient_that_was_computed_before(client: aclgrad.Client) -> None:
+def test_nothing_is_compiled_for_a_gradient_that_was_computed_before(unused_client: aclgrad.Client) -> None:
     compilations = []
     jax.monitoring.register_event_duration_secs_listener(
         lambda event, duration, **_: compilations.append(event) if "backend_compile" in event else None
@@ -91,7 +91,7 @@ def test_nothing_is_compiled_for_a_gradient_that_was_computed_before(client: acl
     images = jnp.asarray(GENERATOR.standard_normal(IMAGES, np.float32))
 
     def gradient() -> Any:
-        return jax.grad(lambda x: aclgrad.jax.max_pool2d(x, 2, client=client).sum())(images)
+        return jax.grad(lambda x: aclgrad.jax.max_pool2d(x, 2, client=unused_client).sum())(images)
 
     first = gradient()
     assert compilations
@@ -99,18 +99,18 @@ def test_nothing_is_compiled_for_a_gradient_that_was_computed_before(client: acl
     for _ in range(3):
         np.testing.assert_array_equal(gradient(), first)
     assert compilations == []
-    assert len(client.bridge_functions) == 1
-    client.close()
-    assert not client.bridge_functions
+    assert len(unused_client.bridge_functions) == 1
+    unused_client.close()
+    assert not unused_client.bridge_functions
 
 
 def test_functions_that_were_not_used_for_long_are_made_again(
-    client: aclgrad.Client, monkeypatch: pytest.MonkeyPatch
+    unused_client: aclgrad.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("aclgrad._client.sync.bridge_functions.MOST", 2)
     images = jnp.asarray(GENERATOR.standard_normal(IMAGES, np.float32))
-    gradient = jax.grad(lambda x: aclgrad.jax.avg_pool2d(x, 2, client=client).sum())
+    gradient = jax.grad(lambda x: aclgrad.jax.avg_pool2d(x, 2, client=unused_client).sum())
     found = [gradient(images[..., :size]) for size in (2, 4, 2, 6, 4)]
-    assert len(client.bridge_functions) == 2
+    assert len(unused_client.bridge_functions) == 2
     for each in found:
         np.testing.assert_array_equal(each, np.full_like(each, 0.25))
