@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from aclgrad.judge import arriving, results
-from aclgrad.judge.display import Display
 from aclgrad.judge.judging import Given, Judge
 from aclgrad.judge.records import CallRow
 from tests.torch.recording import Recording
@@ -91,25 +90,17 @@ def test_one_api_is_judged_alone(tmp_path: Path) -> None:
     assert "has no call of conv3d; it has adaptive_avg_pool2d, conv2d" in nothing.output
 
 
-def test_folders_of_steps_and_stages_are_found_at_any_depth(tmp_path: Path) -> None:
+def test_dumps_are_found_at_any_depth_and_one_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
     places = ("step_1/actor_update/step0/rank0", "step_1/actor_update/step0/rank1", "step_2/rollout/step0/rank0")
     for place in places:
         step(tmp_path / "dump" / place)
     plant(tmp_path / "dump" / places[1], "Functional.relu.0.forward.output.0", 1.01)
+    (tmp_path / "dump" / places[0] / "dump.json").write_text('{"data": {"Functional.relu.0.forward": {')
     found = judge(tmp_path / "dump", tmp_path / "out")
     assert sorted({row["place"] for row in found.rows}) == sorted(places)
     assert found.summary["first_wrong"] == {"place": places[1], "name": "Functional.relu.0.forward"}
-
-
-def test_a_dump_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
-    step(tmp_path / "dump" / "step0" / "rank0")
-    broken = tmp_path / "dump" / "step0" / "rank1"
-    broken.mkdir(parents=True)
-    (broken / "dump.json").write_text('{"data": {"Functional.relu.0.forward": {')
-    found = judge(tmp_path / "dump", tmp_path / "out")
-    assert found.exit_code == 0
-    assert found.summary["calls"] == 11
     assert "cut off" in found.reasons["dump.json"]
+    assert (found.exit_code, found.summary["calls"]) == (1, 21)
 
 
 def interrupted(judge_rows: Any, after: int) -> Any:
@@ -189,19 +180,6 @@ def test_gradients_that_were_not_judged_after_an_interrupt_are_named(
     assert judge(dump, tmp_path / "out", "--resume").exit_code == 0
 
 
-def test_gradients_that_arrive_have_a_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    counts: list[int] = []
-
-    def each(self: Display, items: Any, description: str, shown: Any = Display.each) -> Any:
-        counts.append(len(items))
-        assert description == "gradients that arrive at other calls"
-        return shown(self, items, description)
-
-    monkeypatch.setattr(Display, "each", each)
-    assert judge(layers(tmp_path / "dump"), tmp_path / "out").exit_code == 0
-    assert counts == [1]
-
-
 def layers(folder: Path) -> Path:
     """Records a linear layer whose gradient of the input is only where it arrives."""
     torch.manual_seed(0)
@@ -225,26 +203,23 @@ def test_an_interrupt_waits_for_the_report(tmp_path: Path, monkeypatch: pytest.M
     assert found.summary["end"] == "complete"
 
 
-@pytest.mark.parametrize("content", ["[]", '{"dumps": {', "", "7", "[" * 100_000, "\0"])
-def test_a_broken_file_of_the_run_is_named(tmp_path: Path, content: str) -> None:
-    dump = step(tmp_path / "dump")
-    judge(dump, tmp_path / "out")
-    (tmp_path / "out" / "run.json").write_text(content)
-    found = judge(dump, tmp_path / "out", "--resume")
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        *(("run.json", each) for each in ("[]", '{"dumps": {', "", "7", "[" * 100_000, "\0")),
+        *(("rows.jsonl", each) for each in ("[]", '{"index": Infinity}', "[" * 100_000, '{"index": 1, "place": ""}')),
+    ],
+)
+def test_a_broken_file_of_an_earlier_run_is_named(tmp_path: Path, file: str, content: str) -> None:
+    dump, path = step(tmp_path / "dump"), tmp_path / "out" / file
+    judge(dump, tmp_path / "out", "--api", "relu")
+    path.write_text(f"{content}\n")
+    found = judge(dump, tmp_path / "out", "--resume", "--api", "relu")
     assert found.exit_code == 2
     (line,) = found.output.splitlines()
-    assert line.startswith(f"aclgrad judge: {tmp_path / 'out' / 'run.json'} is not ")
+    place = path if file == "run.json" else f"line 1 of {path}"
+    assert line.startswith(f"aclgrad judge: {place} is not ")
     assert line.endswith("; give another folder")
-
-
-@pytest.mark.parametrize("line", ["[]", '{"index": Infinity}', "[" * 100_000, '{"index": 1, "place": "", "name": "a"}'])
-def test_a_broken_row_is_named(tmp_path: Path, line: str) -> None:
-    dump = step(tmp_path / "dump")
-    judge(dump, tmp_path / "out")
-    (tmp_path / "out" / "rows.jsonl").write_text(f"{line}\n")
-    found = judge(dump, tmp_path / "out", "--resume")
-    assert found.exit_code == 2
-    assert f"line 1 of {tmp_path / 'out' / 'rows.jsonl'} is not a row" in found.output
 
 
 def test_a_dump_of_empty_tensors_is_judged(tmp_path: Path) -> None:

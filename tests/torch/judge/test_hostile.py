@@ -22,24 +22,11 @@ class Harm:
         return Path.write_text, (Path("harmed"), "harmed")
 
 
-def replace_by_pickle(path: Path) -> None:
-    path.write_bytes(pickle.dumps(Harm()))
-
-
-BREAKS: Final[dict[str, Callable[[Path], Any]]] = {
-    "missing": Path.unlink,
-    "a pickle": replace_by_pickle,
-}
-
-
-@pytest.mark.parametrize("how", BREAKS)
 @pytest.mark.parametrize("file", [_INPUT, _OUTPUT])
-def test_a_broken_file_is_the_problem_of_its_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, file: str
-) -> None:
+def test_a_broken_file_is_the_problem_of_its_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
     monkeypatch.chdir(tmp_path)
     dump = step(tmp_path / "dump")
-    BREAKS[how](tmp_path / "dump" / "dump_tensor_data" / file)
+    (tmp_path / "dump" / "dump_tensor_data" / file).write_bytes(pickle.dumps(Harm()))
     found = judge(dump, tmp_path / "out")
     assert found.exit_code == 0, found.output
     assert "Functional.relu.0.forward" in found.reasons
@@ -54,23 +41,6 @@ def changed(dump: Path, change: Callable[[dict[str, Any]], None]) -> Path:
     change(content["data"])
     dump.write_text(json.dumps(content))
     return dump
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "reason"),
-    [
-        ("data_name", "../../secret.pt", "no name of a .pt"),
-        ("shape", [2**40, 2**40], "more than"),
-    ],
-)
-def test_a_broken_tensor_is_the_problem_of_its_call(tmp_path: Path, key: str, value: Any, reason: str) -> None:
-    def change(data: dict[str, Any]) -> None:
-        data["Functional.relu.0.forward"]["input_args"][0][key] = value
-
-    found = judge(changed(step(tmp_path / "dump"), change), tmp_path / "out")
-    assert found.exit_code == 0, found.output
-    assert reason in found.reasons["Functional.relu.0.forward"]
-    assert len(found.reasons) == 2
 
 
 @pytest.mark.parametrize(
@@ -125,18 +95,6 @@ def test_arguments_that_ask_for_any_memory_are_the_problem_of_their_calls(tmp_pa
     assert set(found.reasons) == set(found.verdicts) - {"Functional.relu.0.forward"}
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**18, "KiB"
     assert resource.getrlimit(resource.RLIMIT_DATA)[0] == resource.RLIM_INFINITY
-
-
-def test_a_gradient_that_the_dump_has_lost_is_no_reason_to_pass(tmp_path: Path) -> None:
-    recording = Recording(tmp_path / "dump")
-    x, w = torch.randn(3, 5, requires_grad=True), torch.randn(5, 3, requires_grad=True)
-    recording.call("Torch.mm", x, w).sum().backward()
-
-    def change(data: dict[str, Any]) -> None:
-        del data["Torch.mm.0.backward"]["output"][1]
-
-    found = judge(changed(recording.write(), change), tmp_path / "out")
-    assert "lacks a gradient of shape 5x3" in found.reasons["Torch.mm.0.backward"]
 
 
 def test_what_a_dump_says_is_printed_as_one_line_of_text(tmp_path: Path) -> None:

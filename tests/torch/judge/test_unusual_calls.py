@@ -140,18 +140,6 @@ def test_calls_inside_of_custom_functions_are_judged(recording: Recording, tmp_p
     assert sum(name.endswith(".backward") for name in found) == 1
 
 
-def test_collectives_are_named(recording: Recording, tmp_path: Path) -> None:
-    recording.call("Torch.exp", torch.randn(6, 8))
-    path = recording.write()
-    dump = json.loads(path.read_text())
-    exp = dump["data"]["Torch.exp.0.forward"]
-    dump["data"]["Distributed.all_reduce.0.forward"] = {**exp, "output": exp["input_args"]}
-    path.write_text(json.dumps(dump))
-    reasons = judge(path, tmp_path / "out").reasons
-    assert list(reasons) == ["Distributed.all_reduce.0.forward"]
-    assert "collective" in reasons["Distributed.all_reduce.0.forward"]
-
-
 def test_autocast_is_seen_in_the_dtypes(recording: Recording, tmp_path: Path) -> None:
     image, kernel, offset = drawn(2, 3, 8, 8), drawn(4, 3, 3, 3), drawn(4)
     with torch.autocast("cpu", dtype=torch.bfloat16):
