@@ -76,21 +76,20 @@ def test_without_tensors_the_server_is_the_only_side(server: Server, tmp_path: P
     assert replay(tmp_path / "dump", server, tmp_path / "other", "--require-all").exit_code == 1
 
 
-@pytest.mark.parametrize(("scale", "verdict"), [(1.0, "failed"), (1e5, "noted")])
-def test_infinite_gradients_of_values_beyond_the_products_route_are_noted(
-    tmp_path: Path, scale: float, verdict: str
-) -> None:
+def test_infinite_gradients_of_values_beyond_the_products_route_are_noted(tmp_path: Path) -> None:
     """The 310P spreads averages by products in FLOAT16, whose largest number is 65504."""
     dump = Recording(tmp_path / "dump")
-    gradient = torch.full((1, 1, 2, 2), scale)
-    dump.differentiate(gradient, "Functional.adaptive_avg_pool2d", drawn(1, 1, 4, 4, grad=True), [2, 2])
+    for scale in (1.0, 1e5):
+        gradient = torch.full((1, 1, 2, 2), scale)
+        dump.differentiate(gradient, "Functional.adaptive_avg_pool2d", drawn(1, 1, 4, 4, grad=True), [2, 2])
     config = write_host_config(tmp_path, product="310P", host_pointers=False)
     infinite = of_gradients("adaptive_avg_pool2d_backward", lambda each: np.full_like(each, np.inf))
     with Server("--backend", "host", "--acl-config", config) as own, changed(own.address, infinite) as wrong:
         found = replay(dump.write(), wrong, tmp_path / "out")
-    assert found.sides("server") == {"adaptive_avg_pool2d.0 gradient of input": verdict}
+    name = "adaptive_avg_pool2d.{} gradient of input".format
+    assert found.sides("server") == {name(0): "failed", name(1): "noted"}
     message = "grad_output has values above 65504, and product 310P computes in FLOAT16"
-    assert (message in json.dumps(found.rows)) is (verdict == "noted")
+    assert [row["name"].split(".")[2] for row in found.rows if message in json.dumps(row)] == ["1"]
 
 
 def one_element(gradient: np.ndarray) -> np.ndarray:
@@ -203,13 +202,6 @@ def test_what_the_server_has_not_computed_has_its_reason(server: Server, tmp_pat
     }
 
 
-def test_the_numbers_of_a_statistics_dump_do_not_depend_on_what_is_chosen(server: Server, tmp_path: Path) -> None:
-    dump = sample(tmp_path / "dump", task="statistics", copies=3)
-    whole = replay(dump, server, tmp_path / "all").table("details")
-    part = replay(dump, server, tmp_path / "part", "--api", "layer_norm").table("details")
-    assert part == [row for row in whole if ".layer_norm." in row[0]]
-
-
 def test_calls_that_draw_numbers_themselves_are_told(server: Server, tmp_path: Path) -> None:
     dump = Recording(tmp_path / "dump", task="statistics")
     dump.add(drawn(2, 3), "Functional.dropout", drawn(2, 3, grad=True))
@@ -220,20 +212,12 @@ def test_calls_that_draw_numbers_themselves_are_told(server: Server, tmp_path: P
 
 
 def test_every_rank_and_step_has_tables_of_its_own(server: Server, tmp_path: Path) -> None:
-    ranks = ["step0/rank0", "step0/rank1", "step10/rank0"]
+    ranks = ["step0/rank0", "step10/rank0"]
     for rank in ranks:
         sample(tmp_path / "dump" / rank)
-    (tmp_path / "dump" / "step0" / "rank1" / "dump.json").write_text("{")
     found = replay(tmp_path / "dump", server, tmp_path / "out")
-    assert found.exit_code == 0
-    (row,) = [row for row in found.rows if row["place"] == ranks[1]]
-    assert row["verdict"] == "skipped"
-    assert "rank1/dump.json is cut off" in row["message"]
-    assert "".join(row["message"].split()) in "".join(found.output.split()), "a terminal breaks the line"
-    for rank in (ranks[0], ranks[2]):
-        assert len(found.table("result", rank)) == 4
-        assert sum(row["place"] == rank for row in found.rows) == 10
-    assert replay(tmp_path / "dump", server, tmp_path / "again", "--require-all").exit_code == 1
+    assert [len(found.table("result", rank)) for rank in ranks] == [4, 4]
+    assert {row["place"] for row in found.rows} == set(ranks)
 
 
 def test_a_run_in_which_the_server_computes_nothing_says_so(server: Server, tmp_path: Path) -> None:

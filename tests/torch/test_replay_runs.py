@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,51 +15,36 @@ from tests.torch.running import replay, sample
 from tools.serving import Server
 
 
-def test_an_interrupted_run_is_resumed(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dump, out = sample(tmp_path / "dump", copies=8), tmp_path / "out"
-    calls: list[str] = []
+def test_an_interrupted_run_is_resumed_with_its_tables(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dump, out, calls = sample(tmp_path / "dump", copies=3), tmp_path / "out", count()
 
     class Interrupted(aclgrad.Client):
         def execute(self, name: str, *args: Any, **options: Any) -> Any:
-            calls.append(name)
-            if len(calls) == 9:
+            if next(calls) == 4:
                 raise KeyboardInterrupt
             return super().execute(name, *args, **options)
 
-    monkeypatch.setattr(command, "Client", Interrupted)
-    first = replay(dump, server, out)
+    with monkeypatch.context() as patch:
+        patch.setattr(command, "Client", Interrupted)
+        first = replay(dump, server, out)
     assert first.exit_code == 130
-    assert "--resume" in first.output
     done = [row[0] for row in first.table("result")]
-    assert 0 < len(done) < 32
-    refused = replay(dump, server, out)
-    assert refused.exit_code == 2
-    assert "has the rows of an earlier run" in refused.output
-    monkeypatch.setattr(command, "Client", aclgrad.Client)
+    assert 0 < len(done) < 12
+    # Calls of two dumps have the same names: what is right in the one must not pass for the other.
+    other = sample(tmp_path / "other", copies=3)
+    for again, flags, differs in ((other, [], "dumps"), (dump, ["--local", "cpu"], "local")):
+        refused = replay(again, server, out, "--resume", *flags)
+        assert (refused.exit_code, f"a run with other {differs}" in refused.output) == (2, True)
     second = replay(dump, server, out, "--resume")
     assert second.exit_code == 0, second.output
     names = [row[0] for row in second.table("result")]
     assert names[: len(done)] == done
-    expected = [f"Functional.{api}.{n}" for n in range(8) for api in ("max_pool2d", "pad", "avg_pool2d", "layer_norm")]
+    expected = [f"Functional.{api}.{n}" for n in range(3) for api in ("max_pool2d", "pad", "avg_pool2d", "layer_norm")]
     assert sorted(names) == sorted(expected)
     # The report is of both runs.
-    assert "80 calls: 80 judged, 0 not judged\nserver: 24 of 40 backward calls" in second.output
-    assert [row["index"] for row in second.rows] == list(range(80))
-
-
-def test_a_folder_is_resumed_by_runs_of_the_same_dump_alone(server: Server, tmp_path: Path) -> None:
-    """Calls of two dumps have the same names: what is right in the one must not pass for the other."""
-    dump, other, out = sample(tmp_path / "dump", copies=2), sample(tmp_path / "other", copies=2), tmp_path / "out"
-    rows = replay(dump, server, out).rows
-    for again, flags, differs in ((other, [], "dumps"), (dump, ["--local", "cpu"], "local")):
-        found = replay(again, server, out, "--resume", *flags)
-        assert found.exit_code == 2
-        assert f"has the rows of a run with other {differs}" in found.output
-        assert found.rows == rows
-    found = replay(dump, server, out, "--resume")
-    assert found.exit_code == 0
-    assert "20 calls: 20 judged" in found.output
-    assert found.rows == rows
+    assert "30 calls: 30 judged, 0 not judged\nserver: 9 of 15 backward calls" in second.output
 
 
 @pytest.mark.parametrize("task", ["tensor", "statistics"])
@@ -100,14 +84,9 @@ def test_without_a_cuda_device_there_is_no_local_side_of_it(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("places", [["."], ["rank0", "rank1"]])
-def test_a_dump_is_read_before_a_server_is_asked(tmp_path: Path, places: list[str]) -> None:
-    for place in places:
-        (tmp_path / "dump" / place).mkdir(parents=True)
-        (tmp_path / "dump" / place / "dump.json").write_text("{")
-    start = time.monotonic()
-    found = replay(tmp_path / "dump", "127.0.0.1:1", tmp_path / "out")
-    assert time.monotonic() - start < 4
+def test_a_dump_is_read_before_a_server_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "dump.json").write_text("{")
+    found = replay(tmp_path, "127.0.0.1:1", tmp_path / "out")
     assert found.exit_code == 2
     assert "dump.json is cut off: the process ended before stop(); dump again." in found.output
     assert "127.0.0.1:1" not in found.output
@@ -141,11 +120,3 @@ def test_a_server_that_goes_away_ends_the_run_and_is_not_wrong(
             assert replay(dump, server, tmp_path / "out", "--resume").exit_code == 0
         else:
             server.exit_code()
-
-
-def test_an_output_that_is_a_file_is_refused(server: Server, tmp_path: Path) -> None:
-    dump = sample(tmp_path / "dump")
-    (tmp_path / "out").write_text("")
-    found = replay(dump, server, tmp_path / "out")
-    assert found.exit_code == 2
-    assert "Traceback" not in found.output
