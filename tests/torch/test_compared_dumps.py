@@ -62,16 +62,11 @@ def test_what_one_server_does_not_take_is_skipped(server: Server, tmp_path: Path
     assert rows["Functional.interpolate"]["verdict"] in ("passed", "noted")
 
 
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [(["--only", "no_such"], "there is no operator no_such"), (["--dump", "DUMP", "--quick"], "--quick chooses among")],
-)
-def test_flags_that_do_not_fit_are_refused(tmp_path: Path, flags: list[str], told: str) -> None:
-    dump = str(sample(tmp_path / "dump"))
-    given = [dump if each == "DUMP" else each for each in flags]
-    found = CliRunner().invoke(program, ["compare", "127.0.0.1:1", "127.0.0.1:1", *given])
+def test_flags_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    flags = ["--dump", str(sample(tmp_path / "dump")), "--quick"]
+    found = CliRunner().invoke(program, ["compare", "127.0.0.1:1", "127.0.0.1:1", *flags])
     assert found.exit_code == 2
-    assert told in found.output
+    assert "--quick chooses among" in found.output
 
 
 def test_only_wanted_gradients_are_asked_for_and_a_call_takes_two_messages(server: Server, tmp_path: Path) -> None:

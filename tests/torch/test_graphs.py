@@ -87,20 +87,10 @@ def test_a_model_is_compiled_in_one_graph(client: RecordingClient, expected: tor
     torch.testing.assert_close(gradient_of(network), expected)
 
 
-def test_a_function_is_compiled_with_a_client_that_was_used_before(client: RecordingClient) -> None:
-    def padded(input: torch.Tensor) -> torch.Tensor:
-        return aclgrad.torch.pad(input, (1, 1, 1, 1), "replicate", client=client)
-
-    padded(INPUT)
-    input = INPUT.clone().requires_grad_()
-    torch.compile(padded, fullgraph=True, backend="aot_eager")(input).sum().backward()
-    assert client.called == ["replication_pad2d_backward"]
-
-
 def test_sizes_may_change_between_calls_of_a_compiled_model(client: RecordingClient) -> None:
     network = model()
     compiled = torch.compile(network, dynamic=True, backend="aot_eager")
-    for size in (8, 11, 14):
+    for size in (8, 11):
         input = torch.randn(1, 3, size, size)
         network.zero_grad()
         network(input).sum().backward()
@@ -109,7 +99,7 @@ def test_sizes_may_change_between_calls_of_a_compiled_model(client: RecordingCli
         with aclgrad.torch.remote_backward(client):
             compiled(input).sum().backward()
         torch.testing.assert_close(gradient_of(network), expected)
-    assert client.called == COMPILED * 3
+    assert client.called == COMPILED * 2
 
 
 def test_a_compiled_model_follows_its_client(client: RecordingClient, server: Server) -> None:

@@ -1,10 +1,10 @@
-"""What a product does not compute stays local, or is refused, in the forward pass."""
+"""What no operator, or not that of the product, computes stays local or is refused, in the forward pass."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 import aclgrad
@@ -13,17 +13,11 @@ from aclgrad.products import Product
 from tools.serving import Server, write_host_config
 
 from .conftest import RecordingClient
+from .table import gradients, random
 
 
 def volume(dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.randn(1, 2, 4, 6, 6, generator=torch.Generator().manual_seed(1)).to(dtype)
-
-
-@pytest.fixture(scope="module")
-def client_of_310p(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordingClient]:
-    config = write_host_config(tmp_path_factory.mktemp("host"), product=Product.ATLAS_INFERENCE)
-    with Server("--acl-config", config) as server, RecordingClient(server.address) as client:
-        yield client
 
 
 REFUSED = (
@@ -31,8 +25,6 @@ REFUSED = (
     (lambda each: functional.pad(each, (-1, 0, 0, 1, 1, 1), "replicate"), volume(), "padding"),
     (lambda each: functional.pad(each, (-1, 0, 0, 1, 1, 1), "reflect"), volume(), "padding"),
     (lambda each: functional.pad(each, (8, 0, 1, 1), "replicate"), volume(torch.bfloat16)[0], "for bfloat16 send"),
-    (lambda each: functional.interpolate(each, scale_factor=1.5), volume()[0, :, :, 1:], "uses the scale"),
-    (lambda each: functional.max_pool2d(each, 2, dilation=2), volume()[0], "no dilation"),
     (lambda each: functional.avg_pool2d(each, 2), volume(torch.float64)[0], "no product takes float64"),
 )
 
@@ -57,19 +49,21 @@ def test_what_no_product_computes_is_told_in_the_forward_pass(
         function(leaf)
 
 
-def test_the_rules_are_those_of_the_servers_product(client: RecordingClient, client_of_310p: RecordingClient) -> None:
+def test_the_rules_are_those_of_the_servers_product(client: RecordingClient, tmp_path: Path) -> None:
     def pooled(input: torch.Tensor, size: int, client: aclgrad.Client) -> None:
         aclgrad.torch.adaptive_avg_pool3d(input, size, client=client).sum().backward()
 
     input = volume().requires_grad_()
     for size in (1, 2):
         pooled(input, size, client)
-    pooled(input, 1, client_of_310p)
-    with pytest.raises(aclgrad.InvalidFieldError, match="product 310P has no other kernel"):
-        pooled(input, 2, client_of_310p)
-    with aclgrad.torch.remote_backward(client_of_310p) as remote:
-        functional.adaptive_avg_pool3d(input.bfloat16(), 1)
-        functional.batch_norm(input, None, None, training=True).sum().backward()
+    config = write_host_config(tmp_path, product=Product.ATLAS_INFERENCE)
+    with Server("--acl-config", config) as server, aclgrad.Client(server.address) as other:
+        pooled(input, 1, other)
+        with pytest.raises(aclgrad.InvalidFieldError, match="product 310P has no other kernel"):
+            pooled(input, 2, other)
+        with aclgrad.torch.remote_backward(other) as remote:
+            functional.adaptive_avg_pool3d(input.bfloat16(), 1)
+            functional.batch_norm(input, None, None, training=True).sum().backward()
     reasons = {place.function: place.because for place in remote.account.calls}
     assert "the server follows the rules of product 310P" in reasons["adaptive_avg_pool3d"]
     assert "batch_norm_backward" in reasons["batch_norm"]
@@ -103,3 +97,53 @@ def test_the_rules_follow_a_server_that_comes_back_with_another_card(
     local = images.detach().requires_grad_()
     (2 * functional.max_pool2d(local, 2)).sum().backward()
     torch.testing.assert_close(images.grad, local.grad)
+
+
+def test_a_leaf_is_not_overwritten(client: RecordingClient) -> None:
+    leaf = torch.ones(3, requires_grad=True)
+    with aclgrad.torch.remote_backward(client), pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        functional.silu(leaf, inplace=True)
+
+
+@pytest.mark.parametrize(("shape", "target"), [((4, 5), (4,)), ((2, 3, 4), (2, 4)), ((5,), ())], ids=str)
+def test_cross_entropy(client: RecordingClient, shape: tuple[int, ...], target: tuple[int, ...]) -> None:
+    values, classes = random(*shape).requires_grad_(), torch.full(target, 2)
+
+    def function(each: Tensor) -> Tensor:
+        return functional.cross_entropy(each, classes, reduction="sum", ignore_index=1)
+
+    with aclgrad.torch.remote_backward(client, strict=True, allow=["nll_loss"]):
+        found = gradients(function, [values.detach().requires_grad_()])
+    torch.testing.assert_close(found, gradients(function, [values]), rtol=1e-5, atol=1e-6)
+    assert client.called == ["log_softmax_backward"]
+    with aclgrad.torch.remote_backward(client) as block:
+        functional.cross_entropy(values, classes, label_smoothing=0.1).backward()
+    assert "without label_smoothing" in str(block)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_what_softmax_leaves_local(client: RecordingClient, name: str) -> None:
+    function, rows = getattr(functional, name), random(2, 3).requires_grad_()
+    with aclgrad.torch.remote_backward(client) as block:
+        function(rows.double(), 1).sum().backward()
+        with pytest.warns(UserWarning, match="Implicit dimension"):
+            function(rows).sum().backward()
+    because = {place.because for place in block.account.calls if place.function == name}
+    assert because == {"no product takes float64", "the operator takes an axis, and dim is None"}
+    assert client.called == []
+
+
+def test_places_that_there_are_not_are_refused_as_by_pytorch(client: RecordingClient) -> None:
+    rows = random(4, 5).requires_grad_()
+    with aclgrad.torch.remote_backward(client):
+        for function in (functional.softmax, functional.log_softmax):
+            with pytest.raises(IndexError):
+                function(rows, 2)
+        with pytest.raises(IndexError):
+            functional.embedding(torch.tensor([9]), rows)
+    assert client.called == []
+
+
+def test_an_axis_without_halves_is_refused(client: RecordingClient) -> None:
+    with pytest.raises(aclgrad.InvalidFieldError, match="no equal halves of 3"):
+        aclgrad.torch.swiglu(torch.ones(2, 3), client=client)

@@ -33,30 +33,18 @@ def step() -> None:
 def test_a_thread_that_begins_in_a_block_is_told(client: RecordingClient, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "aclgrad.torch")
     before = threading.getprofile()
-    with aclgrad.torch.remote_backward(client) as remote:
-        thread = threading.Thread(target=step)
-        thread.start()
-        thread.join()
-        with ThreadPoolExecutor(1) as pool:
-            pool.submit(step).result()
+    with ThreadPoolExecutor(1) as pool:
+        for _ in range(2):
+            with aclgrad.torch.remote_backward(client) as remote:
+                thread = threading.Thread(target=step)
+                thread.start()
+                thread.join()
+                # It begins in the first block, and is told to the second one as well.
+                pool.submit(step).result()
+            assert remote.account.calls == {Place("max_pool2d", "", THREAD): 2}
     assert client.called == []
-    assert remote.account.calls == {Place("max_pool2d", "", THREAD): 2}
-    assert caplog.messages == [f"max_pool2d stays local: {THREAD}"]
+    assert set(caplog.messages) == {f"max_pool2d stays local: {THREAD}"}
     assert threading.getprofile() is before
-
-
-def test_a_thread_that_enters_a_block_is_not_told(client: RecordingClient) -> None:
-    outer = aclgrad.torch.remote_backward(client)
-
-    def within() -> None:
-        with outer:
-            step()
-
-    with outer:
-        thread = threading.Thread(target=within)
-        thread.start()
-        thread.join()
-    assert outer.account.calls == {Place("max_pool2d", "", None): 1}
 
 
 def test_a_thread_that_outlives_the_block_is_no_longer_told(client: RecordingClient) -> None:
@@ -85,14 +73,6 @@ def test_a_strict_block_ends_a_thread_that_would_stay_local(client: RecordingCli
         future.result()
 
 
-def test_a_thread_of_an_earlier_block_is_told_to_a_later_one(client: RecordingClient) -> None:
-    with ThreadPoolExecutor(1) as pool:
-        for _ in range(2):
-            with aclgrad.torch.remote_backward(client) as remote:
-                pool.submit(step).result()
-            assert remote.account.calls == {Place("max_pool2d", "", THREAD): 1}
-
-
 def test_a_thread_that_enters_blocks_itself_may_compute_outside_of_them(client: RecordingClient) -> None:
     def within_and_after() -> None:
         with aclgrad.torch.remote_backward(client):
@@ -103,14 +83,6 @@ def test_a_thread_that_enters_blocks_itself_may_compute_outside_of_them(client: 
         pool.submit(within_and_after).result()
     assert not other.account.calls
     assert len(client.called) == 1
-
-
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
-def test_a_compiled_call_in_a_thread_is_told(client: RecordingClient) -> None:
-    compiled = torch.compile(step, backend="aot_eager")
-    with aclgrad.torch.remote_backward(client) as remote, ThreadPoolExecutor(1) as pool:
-        pool.submit(compiled).result()
-    assert remote.account.calls == {Place("max_pool2d", "", THREAD): 1}
 
 
 def test_a_profile_function_that_is_set_in_a_block_stays(client: RecordingClient) -> None:
@@ -206,16 +178,14 @@ def test_traces_are_those_of_pytorch(client: RecordingClient) -> None:
 
 
 def test_a_strict_block_refuses_torchscript(client: RecordingClient) -> None:
-    network = scripted()
-    with (
-        pytest.raises(aclgrad.InvalidFieldError, match=r"pad would stay local: TorchScript"),
-        aclgrad.torch.remote_backward(client, strict=True),
-    ):
+    network, refused = scripted(), r"would stay local: TorchScript"
+    with pytest.raises(aclgrad.InvalidFieldError, match=refused), aclgrad.torch.remote_backward(client, strict=True):
         loss = network(INPUT.clone().requires_grad_()).sum()
     with aclgrad.torch.remote_backward(client, strict=True):
-        loss = network(INPUT.clone().requires_grad_()).sum()
-        with pytest.raises(aclgrad.InvalidFieldError, match=r"would stay local: TorchScript"):
-            torch.autograd.grad(loss, list(network.parameters()) or loss)
+        input = INPUT.clone().requires_grad_()
+        loss = network(input).sum()
+        with pytest.raises(aclgrad.InvalidFieldError, match=refused):
+            torch.autograd.grad(loss, input)
 
 
 FORKED = """
