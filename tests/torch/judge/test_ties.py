@@ -15,52 +15,34 @@ SAME = torch.ones(9)
 ROWS = torch.ones(3, 3)
 
 
-@pytest.mark.parametrize("name", ["sort", "argsort", "topk"])
-@pytest.mark.parametrize(
-    ("source", "found", "is_right"),
-    [
-        (SAME, torch.arange(9).flip(0), True),
-        (SAME, torch.zeros(9, dtype=torch.int64), False),
-        (SAME, torch.arange(9) - 9, False),
-        (SAME, torch.arange(9) + 1, False),
-        (ROWS, torch.tensor([[2, 1, 0]] * 3), True),
-        (ROWS, torch.tensor([[0, 0, 0]] * 3), False),
-        (ROWS, torch.tensor([[0], [1], [2]]).expand(3, 3), False),
-        (torch.tensor(1.0), torch.tensor(0), True),
-        (torch.tensor(1.0), torch.tensor(-1), False),
-    ],
+IN_ORDER = (
+    (SAME, torch.arange(9).flip(0), True),
+    (SAME, torch.zeros(9, dtype=torch.int64), False),
+    (SAME, torch.arange(9) - 9, False),
+    (SAME, torch.arange(9) + 1, False),
+    (ROWS, torch.tensor([[2, 1, 0]] * 3), True),
+    (ROWS, torch.tensor([[0, 0, 0]] * 3), False),
+    (ROWS, torch.tensor([[0], [1], [2]]).expand(3, 3), False),
+    (torch.tensor(1.0), torch.tensor(0), True),
+    (torch.tensor(1.0), torch.tensor(-1), False),
 )
-def test_what_is_in_order_has_each_index_once(name: str, source: Tensor, found: Tensor, *, is_right: bool) -> None:
-    truth = torch.sort(source, stable=True).indices
-    assert are_ties(name, source, found, truth) is is_right
-
-
-@pytest.mark.parametrize(
-    ("source", "found", "is_right"),
-    [
-        (SAME, 8, True),
-        (SAME, 9, False),
-        (SAME, -1, False),
-        (SAME, -9, False),
-        (torch.ones(9, 9), 80, True),
-        (torch.ones(9, 9), -81, False),
-        (torch.ones(9, 9), 81, False),
-    ],
+OF_ALL = ((SAME, 8, True), (SAME, 9, False), (SAME, -1, False), (torch.ones(9, 9), 80, True), (ROWS, -9, False))
+CASES = (
+    *((name, source, found, is_right) for name in ("sort", "argsort", "topk") for source, found, is_right in IN_ORDER),
+    *((name, each, torch.tensor(at), is_right) for name in ("argmax", "argmin") for each, at, is_right in OF_ALL),
+    ("max", ROWS, torch.tensor([2, 0, 1]), True),
+    ("max", ROWS, torch.tensor([3, 0, 0]), False),
+    ("max", ROWS, torch.tensor([-1, 0, 0]), False),
+    ("topk", torch.ones(4, 6), torch.tensor([[5, 2]] * 4), True),
+    ("topk", torch.ones(4, 6), torch.tensor([[5, 5]] * 4), False),
 )
-@pytest.mark.parametrize("name", ["argmax", "argmin"])
-def test_an_index_of_all_elements_is_one_of_them(name: str, source: Tensor, found: int, *, is_right: bool) -> None:
-    assert are_ties(name, source, torch.tensor(found), torch.tensor(0)) is is_right
+"""Each index of what is in order is found once; an index along an axis, or of all elements, is one of those."""
 
 
-@pytest.mark.parametrize(("found", "is_right"), [([2, 0, 1], True), ([3, 0, 0], False), ([-1, 0, 0], False)])
-def test_an_index_along_an_axis_is_within_it(found: list[int], *, is_right: bool) -> None:
-    assert are_ties("max", ROWS, torch.tensor(found), torch.zeros(3, dtype=torch.int64)) is is_right
-
-
-def test_the_largest_elements_may_be_any_of_equal_ones_but_not_one_twice() -> None:
-    source, truth = torch.ones(4, 6), torch.tensor([[0, 1]] * 4)
-    assert are_ties("topk", source, torch.tensor([[5, 2]] * 4), truth)
-    assert not are_ties("topk", source, torch.tensor([[5, 5]] * 4), truth)
+@pytest.mark.parametrize(("name", "source", "found", "is_right"), CASES)
+def test_any_index_of_equal_elements_is_right(name: str, source: Tensor, found: Tensor, *, is_right: bool) -> None:
+    truth = torch.sort(source, stable=True).indices if name in ("sort", "argsort", "topk") else found * 0
+    assert are_ties(name, source, found, truth[..., : found.shape[-1]] if found.dim() else truth) is is_right
 
 
 @pytest.mark.parametrize(("found", "is_right"), [(15, True), (16, False), (-1, False)])
