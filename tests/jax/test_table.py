@@ -15,7 +15,7 @@ from torch.nn import functional
 import aclgrad
 import aclgrad.jax
 from tests.jax.rows import ROWS, Calls, arrays_of, loss, ours, theirs
-from tests.torch.table import Call
+from tests.torch.table import CALLS_OF_VMAP, Call
 
 GENERATOR = np.random.default_rng(8)
 FIRST = {each.function: each for each in reversed(ROWS)}
@@ -108,24 +108,6 @@ def test_vmap_makes_one_call(client: aclgrad.Client, calls: Calls, call: Call) -
     expected = torch.stack([torch.func.grad(loss(theirs(call)))(each) for each in torch.from_numpy(many)])
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
     assert len(calls) == (2 if call.function == "embedding" else 1)
-
-
-# Of layer_norm, gradients of parameters are sums over a call, and parameters are one for each.
-CALLS_OF_VMAP = {
-    ("layer_norm", (0,), (0, None, None)): 1,
-    ("layer_norm", (0,), (1, 0, None)): 3,
-    ("layer_norm", (0, 1, 2), (0, None, None)): 3,
-    ("layer_norm", (1, 2), (None, 0, 0)): 3,
-    ("batch_norm", (0,), (0, None, None)): 1,
-    ("batch_norm", (0, 1, 2), (0, None, None)): 1,
-    ("batch_norm", (0, 1, 2), (1, 0, 0)): 1,
-    ("group_norm", (0, 1, 2), (0, None, None)): 3,
-    ("rms_norm", (0,), (0, None)): 1,
-    ("rms_norm", (0, 1), (0, None)): 3,
-    ("grid_sample", (0, 1), (0, 0)): 1,
-    ("grid_sample", (0, 1), (0, None)): 1,
-    ("grid_sample", (1,), (None, 0)): 1,
-}
 
 
 @pytest.mark.parametrize(("function", "by", "axes"), CALLS_OF_VMAP, ids=str)

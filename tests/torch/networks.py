@@ -1,6 +1,5 @@
 """Small networks with a loss, as people train them."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -60,23 +59,6 @@ class Llama(nn.Module):
         input = input + self.projections[3](mixed.transpose(1, 2).flatten(2))
         normed = self.norms[1](input)
         output: Tensor = input + self.down(functional.silu(self.gate(normed)) * self.up(normed))
-        return output
-
-
-class WrittenOut(nn.Module):
-    """Attention with a softmax of its own and a mask, and relative positions by index."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner, self.outer = nn.Linear(8, 24), nn.Linear(8, 8)
-        self.positions = nn.Parameter(torch.randn(9))
-
-    def forward(self, input: Tensor) -> Tensor:
-        query, key, value = self.inner(input).chunk(3, -1)
-        places = torch.arange(5)
-        scores = query @ key.transpose(-2, -1) / math.sqrt(8) + self.positions[places[:, None] - places + 4]
-        scores = scores.masked_fill(torch.ones(5, 5).triu(1).bool(), -1e9)
-        output: Tensor = self.outer(scores.softmax(-1) @ value)
         return output
 
 
@@ -186,10 +168,7 @@ NETWORKS: Final[dict[str, Callable[[], Network]]] = {
     "speech": speech,
     "graph": lambda: classified(Graph(), 4, local={"linear", "elu", "index_add"}),
     "encoder": lambda: regressed(
-        encoder(), 2, 5, 8, local={"multi_head_attention_forward", "dropout", "linear"}
-    ),
-    "attention": lambda: regressed(
-        nn.Sequential(nn.LayerNorm(8), WrittenOut()), 2, 5, 8, local={"linear", "matmul", "index"}
+        nn.Sequential(encoder(), nn.LayerNorm(8)), 2, 5, 8, local={"multi_head_attention_forward", "dropout", "linear"}
     ),
     "llama": lambda: regressed(
         nn.Sequential(Llama(), Llama()), 2, 5, 16, local={"linear", "scaled_dot_product_attention"}

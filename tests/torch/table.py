@@ -285,3 +285,25 @@ STAY_LOCAL = (
     embedding(_INDICES, sparse=True),
 )
 """Calls whose gradient no operator computes."""
+CALLS_OF_VMAP = {
+    ("layer_norm", (0,), (0, None, None)): 1,
+    ("layer_norm", (0,), (1, 0, None)): 3,
+    ("layer_norm", (0, 1, 2), (0, None, None)): 3,
+    ("layer_norm", (1, 2), (None, 0, 0)): 3,
+    ("batch_norm", (0,), (0, None, None)): 1,
+    ("batch_norm", (0, 1, 2), (0, None, None)): 1,
+    ("batch_norm", (0, 1, 2), (1, 0, 0)): 1,
+    ("batch_norm", (1,), (None, 0, None)): 1,
+    ("group_norm", (0, 1, 2), (0, None, None)): 3,
+    ("group_norm", (0,), (1, 0, 0)): 3,
+    ("rms_norm", (0,), (0, None)): 1,
+    ("rms_norm", (0, 1), (0, None)): 3,
+    ("rms_norm", (0,), (1, 0)): 3,
+    ("grid_sample", (0, 1), (0, 0)): 1,
+    ("grid_sample", (0, 1), (0, None)): 1,
+    ("grid_sample", (1,), (None, 0)): 1,
+}
+"""How many calls vmap of three elements makes, by function, what it is differentiated by, and the mapped axes.
+
+Gradients of parameters are sums over a call, and parameters of layer_norm are one for each.
+"""

@@ -13,7 +13,7 @@ import aclgrad
 import aclgrad.torch
 
 from .conftest import RecordingClient
-from .table import ACTIVATIONS, CALLS, FIRST, LINEAR, LOCAL, Call, call, random
+from .table import ACTIVATIONS, CALLS, CALLS_OF_VMAP, FIRST, LINEAR, LOCAL, Call, call, random
 
 BOXES = torch.tensor([[0, 1.0, 1, 6, 6], [1, 0, 0, 3, 3.5], [1, 2, 2, 7, 7], [5, 1, 1, 4, 4]])
 OF_ONE = tuple(each for each in CALLS if not each.outputs)
@@ -81,27 +81,6 @@ def test_vmap_makes_one_call(client: RecordingClient, call: Call) -> None:
     is_apart = call.function == "embedding" or ("softmax" in call.function and call.input.dim() == 8)
     assert client.called == [call.operator] * (3 if is_apart else 1)
     torch.testing.assert_close(found, torch.stack([own(each) for each in batches]), rtol=1e-4, atol=1e-4)
-
-
-# Of layer_norm, gradients of parameters are sums over a call, and parameters are one for each.
-CALLS_OF_VMAP = {
-    ("layer_norm", (0,), (0, None, None)): 1,
-    ("layer_norm", (0,), (1, 0, None)): 3,
-    ("layer_norm", (0, 1, 2), (0, None, None)): 3,
-    ("layer_norm", (1, 2), (None, 0, 0)): 3,
-    ("batch_norm", (0,), (0, None, None)): 1,
-    ("batch_norm", (0, 1, 2), (0, None, None)): 1,
-    ("batch_norm", (0, 1, 2), (1, 0, 0)): 1,
-    ("batch_norm", (1,), (None, 0, None)): 1,
-    ("group_norm", (0, 1, 2), (0, None, None)): 3,
-    ("group_norm", (0,), (1, 0, 0)): 3,
-    ("rms_norm", (0,), (0, None)): 1,
-    ("rms_norm", (0, 1), (0, None)): 3,
-    ("rms_norm", (0,), (1, 0)): 3,
-    ("grid_sample", (0, 1), (0, 0)): 1,
-    ("grid_sample", (0, 1), (0, None)): 1,
-    ("grid_sample", (1,), (None, 0)): 1,
-}
 
 
 @pytest.mark.parametrize(("function", "by", "in_dims"), CALLS_OF_VMAP, ids=str)
