@@ -1,4 +1,4 @@
-"""The answers of workers become one status, and nothing that one of them says is lost."""
+"""The answers of workers become one status: figures are sums or the worst, and nothing that one says is lost."""
 
 import subprocess
 import sys
@@ -201,3 +201,73 @@ def test_devices_stay_as_they_are() -> None:
     for each in host.devices:
         each.ClearField("worker")
     assert list(host.devices) == devices
+
+
+def filled(kind: type[Any], count: int, seconds: int, **texts: str) -> Any:
+    """Returns a message with this count as each number, levels of at most 2, and times of so many seconds."""
+    message = kind(**texts)
+    for field in kind.DESCRIPTOR.fields:
+        if field.enum_type:
+            setattr(message, field.name, min(count, 2))
+        elif field.message_type and field.message_type.GetOptions().map_entry:
+            getattr(message, field.name)["queue"] = count
+        elif field.message_type:
+            getattr(message, field.name).seconds = seconds
+        elif field.cpp_type != field.CPPTYPE_STRING:
+            setattr(message, field.name, count)
+    return message
+
+
+def figures(count: int, seconds: int) -> dict[str, Any]:
+    return {
+        "queue": filled(pb.QueueStatus, count, seconds),
+        "process": filled(pb.ProcessStatus, count, seconds),
+        "operators": [filled(pb.OperatorStatus, count, seconds, name="pool")],
+        "recent_failures": [filled(pb.FailureStatus, count, seconds, reason="SERVER_BUSY", operator="pool")],
+    }
+
+
+def test_counts_are_sums_and_times_are_those_of_the_worst() -> None:
+    """Groups that only one worker has stay as they are; operators go by name, failures by their last time."""
+    one, other = status_with(**figures(1, 9)), status_with(**figures(2, 4))
+    own_operator, own_failure = operator(0.001, 0.1, "a"), filled(pb.FailureStatus, 7, 10, reason="SERVER_BUSY")
+    other.operators.append(own_operator)
+    other.recent_failures.append(own_failure)
+    for status, seconds in ((one, 9), (other, 4)):
+        status.uptime.seconds = status.certificate_remaining.seconds = seconds
+    other.process.refused_counts["share"] = 5
+    total = figures(3, 9)
+    total["process"].refused_counts["share"] = 5
+    expected = status_with(**total)
+    before = other.SerializeToString(deterministic=True)
+    for pair in ((one, other), (other, one)):
+        host = merge(answers(*pair))
+        assert (host.queue, host.process) == (expected.queue, expected.process)
+        assert list(host.operators) == [own_operator, *expected.operators]
+        assert list(host.recent_failures) == [own_failure, *expected.recent_failures]
+        assert (host.uptime.seconds, host.certificate_remaining.seconds) == (9, 4)
+    assert other.SerializeToString(deterministic=True) == before
+    # A worker without these figures changes nothing of them.
+    bare = status_with()
+    for name in ("queue", "process", "uptime"):
+        bare.ClearField(name)
+    host = merge(answers(bare, one))
+    assert (host.queue, host.process, host.uptime) == (one.queue, one.process, one.uptime)
+
+
+def test_one_worker_is_itself_and_its_row() -> None:
+    alone = status_with(**figures(3, 9))
+    alone.problems.add(summary="the queue is full", remedy="add a replica", serious=True)
+    alone.turned_off_operators.add(name="roi_align_backward", reason="device 0 computes float16 wrongly")
+    alone.changed_settings["listen"] = "127.0.0.1:1"
+    alone.devices[0].worker = 0
+    host = merge(answers(alone))
+    assert len(host.workers) == 1
+    host.ClearField("workers")
+    assert host == alone
+
+
+def test_a_host_is_deterministic_if_all_workers_are() -> None:
+    sure, unsure = status_with(deterministic=True), status_with(deterministic=False)
+    assert merge(answers(sure, sure)).deterministic
+    assert not merge(answers(sure, unsure)).deterministic
