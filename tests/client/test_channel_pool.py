@@ -1,205 +1,178 @@
-"""Which server a call goes to next, on a clock and a network of the test's own."""
+"""Courses of events in the modelled world of test_channel_pool_model.py, and what the client has to do in each."""
 
 import logging
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from aclgrad import errors
-from aclgrad._client.channel.pool import IDLE_S, ChannelPool
-from aclgrad._client.channel.probes import Answer, Channel, Hear
-from aclgrad._client.channel.proxies import ProxyRules
-from aclgrad._client.channel.resolver import Addresses, Found, numbers_of
-from aclgrad._client.channel.servers import Balancing, Endpoints, servers_of
-from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad._client.channel import pool
 
-LATE = errors.DeadlinePassedError("no reply")
-DOOR = "127.0.0.1:1000"
-WORKERS = ("127.0.0.1:1001", "127.0.0.1:1002", "127.0.0.1:1003")
-HOST = pb.Host(id="0f" * 16, listeners=[pb.Listener(port=1000, worker_ports=(1001, 1002, 1003))])
+from .modelled_network import REPLY_S, Server, State, Visit
+from .test_channel_pool_model import LIMITS_S, Clients
+
+WELL, HUNG, DOWN, STRANGER = State.WELL, State.HUNG, State.DOWN, State.STRANGER
+SHORT_S, LONG_S = LIMITS_S
+HASTY_S = 2.0
+"""Half of what is left after the first attempt is less than a check lasts."""
 
 
-class FakeNetwork:
-    """Answers at once, as the test has it; `host` is None while the front door says nothing."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.host: pb.Host | None = HOST
-        self.answers = dict.fromkeys(WORKERS, Answer.HERE)
-
-    def clock(self) -> float:
-        return self.now
-
-    def open_to(self, endpoints: Endpoints) -> Channel:
-        return Channel(endpoints, None)
-
-    async def ask(self, front: Channel) -> pb.Host | None:
-        return self.host
-
-    async def look_up(self, addresses: Addresses, rules: ProxyRules) -> Found:
-        assert not callable(addresses)
-        found = numbers_of(addresses, rules)
-        assert found is not None
-        return found
-
-    async def check(self, servers: Sequence[Endpoints], hear: Hear) -> list[Answer]:
-        answers = [self.answers[each.target.removeprefix("ipv4:")] for each in servers]
-        for each, answer in zip(servers, answers, strict=True):
-            if answer is Answer.HERE:
-                hear(each)
-        await self.silence()
-        return answers
-
-    async def silence(self) -> None:
-        """What happens while silent servers are waited for."""
-
-    async def is_connected(self, channel: Channel) -> bool:
-        return True
-
-    def close(self, channel: Channel) -> None:
-        """Nobody asks whether it is closed."""
+@pytest.fixture(autouse=True)
+def first_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool.random, "choice", lambda choices: choices[0])
 
 
-@pytest.fixture
-def network() -> FakeNetwork:
-    return FakeNetwork()
+@contextmanager
+def playing(kind: str, count: int = 3) -> Iterator[Clients]:
+    """A client of servers of a kind; the promises of the model are kept all the way, and in the end."""
+    clients = Clients(kind)
+    clients.begin(count=count, burst=100, ending=[WELL, WELL])
+    try:
+        yield clients
+        clients.calls_end_in_time_and_succeed_if_they_can()
+        clients.servers_that_say_nothing_are_left_alone()
+    finally:
+        clients.teardown()
 
 
-def opened(network: FakeNetwork, target: Any) -> ChannelPool:
-    servers = servers_of(target)
-    pool = ChannelPool(servers, network.open_to, network.clock)
-    assert servers.endpoints is not None
-    pool.start(network.open_to(servers.endpoints))
-    return pool
+def turn(clients: Clients, *states: State) -> None:
+    for number, state in enumerate(states):
+        clients.turn(number, state)
 
 
-async def discover(pool: ChannelPool, network: FakeNetwork) -> None:
-    assert pool.begin_discovery()
-    await pool.discover(network)
+def visits(clients: Clients, seconds: float, *, times: int = 1, limit_s: float | None = SHORT_S) -> list[Visit]:
+    """Makes calls one after the other, each with so many seconds, and returns where their attempts went."""
+    before = len(clients.world.visits)
+    for _ in range(times):
+        clients.start(limit_s)
+        clients.run(seconds)
+    return clients.world.visits[before:]
 
 
-async def on_workers(network: FakeNetwork) -> ChannelPool:
-    pool = opened(network, DOOR)
-    channel = taken(pool)
-    pool.succeeded(channel)
-    pool.give_back(channel)
-    network.now += 1.0
-    await discover(pool, network)
-    assert taken(pool).endpoints.addresses == WORKERS
-    return pool
+def met(found: list[Visit]) -> set[Server]:
+    return {each.server for each in found}
 
 
-def taken(pool: ChannelPool) -> Channel:
-    channel = pool.take()
-    assert channel is not None
-    return channel
+def test_a_server_that_was_well_for_long_is_soon_used_again() -> None:
+    """However long it was missing before."""
+    with playing("numbers") as clients:
+        turn(clients, HUNG)
+        clients.settle()
+        turn(clients, WELL)
+        clients.settle()
+        turn(clients, HUNG)
+        visits(clients, 1.0, times=9)
+        turn(clients, WELL)
+        assert clients.server(0) in met(visits(clients, 0.5, times=60))
 
 
-def tries(pool: ChannelPool, tried: set[str], times: int) -> list[str]:
-    """Returns the servers that a call which moved is sent to."""
-    channels = [pool.take(tried) for _ in range(times)]
-    return [each.endpoints.addresses[0] for each in channels if each is not None and each.is_retired]
+def test_a_stranger_at_the_port_of_a_worker_gets_one_call() -> None:
+    """Though the servers were checked just before, so that the next check has to wait."""
+    with playing("host", 4) as clients:
+        clients.start(SHORT_S)
+        clients.run(0.001)
+        turn(clients, DOWN, DOWN, DOWN, DOWN)
+        turn(clients, WELL, WELL, WELL, WELL)
+        clients.run(0.3)
+        turn(clients, STRANGER)
+        assert sum(each.state is STRANGER for each in visits(clients, 0.05, times=12)) == 1
 
 
-async def test_a_call_that_moves_meets_no_server_twice(network: FakeNetwork) -> None:
-    pool = await on_workers(network)
-    tried: set[str] = set()
-    assert sorted(tries(pool, tried, 4)) == sorted(WORKERS)
-    assert tried == set(WORKERS)
-    # Another call begins anew.
-    assert len(tries(pool, set(), 1)) == 1
+def test_a_host_that_could_not_say_who_its_workers_are_is_asked_again() -> None:
+    """No call fails meanwhile: those without a time limit are answered late."""
+    with playing("host") as clients:
+        clients.restart_host(3, DOWN)
+        turn(clients, HUNG, HUNG, HUNG)
+        visits(clients, 2.0, times=4, limit_s=None)
+        turn(clients, WELL, WELL, WELL)
+        clients.run(1.0)
+        assert met(visits(clients, 0.5, times=30)[-15:]) == set(clients.servers)
 
 
-async def test_a_call_moves_to_who_has_answered_while_the_silent_are_waited_for(network: FakeNetwork) -> None:
-    pool = opened(network, list(WORKERS))
-    network.answers |= {WORKERS[0]: Answer.SILENT, WORKERS[2]: Answer.SILENT}
-    pool.failed(taken(pool), LATE, moves=True)
-    moved: list[str] = []
-
-    async def silence() -> None:
-        moved.extend(tries(pool, set(), 1))
-
-    network.silence = silence  # type: ignore[method-assign]
-    await discover(pool, network)
-    assert moved == [WORKERS[1]]
+def test_a_name_is_left_to_grpc_again_when_all_its_servers_answer() -> None:
+    with playing("dns") as clients:
+        turn(clients, HUNG)
+        clients.settle()
+        turn(clients, WELL)
+        clients.settle()
+        clients.run(10.0)
+        clients.move(0)
+        assert met(visits(clients, 0.5, times=20)) == set(clients.servers)
 
 
-async def test_who_is_there_goes_before_who_takes_no_connection(network: FakeNetwork) -> None:
-    """It may be about to start; a list keeps it. A new check has begun, and nobody has answered yet."""
-    pool = opened(network, list(WORKERS))
-    network.answers[WORKERS[0]] = Answer.UNREACHABLE
-    pool.failed(taken(pool), LATE, moves=True)
-    await discover(pool, network)
-    for _ in range(10):
-        assert tries(pool, set(), 3)[-1] == WORKERS[0]
-    network.answers = dict.fromkeys(WORKERS, Answer.SILENT)
-    moved: list[str] = []
-
-    async def silence() -> None:
-        moved.extend(tries(pool, set(), 3))
-
-    network.silence = silence  # type: ignore[method-assign]
-    pool.failed(taken(pool), LATE, moves=True)
-    await discover(pool, network)
-    assert moved[-1] == WORKERS[0]
+def test_a_call_that_moves_meets_no_server_twice() -> None:
+    """Not even before any check has ended. Which server was the first, gRPC does not say."""
+    with playing("numbers", 4) as clients:
+        turn(clients, HUNG, HUNG, HUNG, HUNG)
+        moved = [visits(clients, LONG_S + 1.0, limit_s=LONG_S)[1:] for _ in range(8)]
+        assert [len(met(each)) for each in moved] == [len(each) for each in moved]
+        assert max(map(len, moved)) == 2
 
 
-async def test_a_call_to_the_only_server_that_is_left_does_not_move(network: FakeNetwork) -> None:
-    pool = await on_workers(network)
-    network.answers |= {WORKERS[0]: Answer.SILENT, WORKERS[1]: Answer.SILENT}
-    pool.failed(taken(pool), LATE, moves=True)
-    await discover(pool, network)
-    left = taken(pool)
-    assert left.endpoints.addresses == (WORKERS[2],)
-    assert not pool.has_others(left, None)
+def test_a_call_moves_to_who_has_answered_while_the_silent_are_waited_for() -> None:
+    with playing("numbers") as clients:
+        turn(clients, HUNG, HUNG)
+        found = visits(clients, HASTY_S, times=3, limit_s=HASTY_S)
+        assert [each.state for each in found] == [HUNG, WELL, WELL, WELL]
 
 
-async def test_a_call_moves_before_any_check_has_ended(network: FakeNetwork) -> None:
-    """The first check takes longer than a short call, if a server says nothing."""
-    pool = opened(network, list(WORKERS))
-    pool.failed(taken(pool), LATE, moves=True)
-    assert sorted(tries(pool, set(), 4)) == sorted(WORKERS)
+def test_who_was_there_goes_before_who_takes_no_connection() -> None:
+    """A list keeps a server that may be about to start. The next check has begun, and nobody has answered yet."""
+    with playing("numbers", 4) as clients:
+        turn(clients, DOWN, WELL, WELL, HUNG)
+        visits(clients, HASTY_S, times=3, limit_s=HASTY_S)
+        turn(clients, DOWN, HUNG, HUNG)
+        first, second = visits(clients, HASTY_S, limit_s=HASTY_S)
+        assert second.at - first.at == pytest.approx(2 / 3 * HASTY_S, abs=0.001)
 
 
-async def test_workers_that_are_all_silent_stay_known_and_the_front_door_gets_a_new_connection(
-    network: FakeNetwork,
-) -> None:
-    """They may only be slow. The front door, whose worker hangs, is asked no more: it would say nothing either."""
-    pool = await on_workers(network)
-    network.now += 2 * IDLE_S
-    front = taken(pool)
-    assert front.endpoints.balancing is Balancing.ONE
-    network.answers = dict.fromkeys(WORKERS, Answer.SILENT)
-    network.host = None
-    assert pool.has_others(front, None)
-    pool.failed(front, LATE, moves=True)
-    await discover(pool, network)
-    assert sorted(tries(pool, set(), 4)) == sorted(WORKERS)
-    renewed = taken(pool)
-    assert renewed is not front
-    assert ("grpc.use_local_subchannel_pool", 1) in renewed.endpoints.options
-    # As soon as one of them says who it is, calls leave the front door.
-    network.answers[WORKERS[1]] = Answer.HERE
-    network.now += 1.0
-    await discover(pool, network)
-    assert taken(pool).endpoints.addresses == (WORKERS[1],)
+def test_a_call_to_the_only_server_that_is_left_does_not_move() -> None:
+    with playing("numbers") as clients:
+        turn(clients, HUNG, HUNG)
+        clients.settle()
+        turn(clients, HUNG, HUNG, HUNG)
+        assert len(visits(clients, LONG_S - 1.0, limit_s=LONG_S)) == 1
 
 
-async def test_a_front_door_with_workers_out_of_reach_is_tried_by_a_new_connection(
-    network: FakeNetwork, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_workers_that_are_all_silent_are_asked_on_and_the_front_door_gets_a_new_connection() -> None:
+    """They may only be slow."""
+    with playing("host") as clients:
+        clients.settle()
+        clients.run(5.0)
+        turn(clients, HUNG, HUNG, HUNG)
+        first, *moved = visits(clients, LONG_S + 1.0, limit_s=LONG_S)
+        assert first.is_by_front
+        assert met(moved) <= set(clients.servers)
+        turn(clients, HUNG, WELL)
+        assert met(visits(clients, 2.0, times=4)[-2:]) == {clients.server(1)}
+
+
+def test_a_front_door_with_workers_out_of_reach_is_tried_by_a_new_connection(caplog: pytest.LogCaptureFixture) -> None:
     """Behind NAT, the port that all workers share is the only way to them; that is said once."""
     caplog.set_level(logging.INFO, "aclgrad")
-    network.answers = dict.fromkeys(WORKERS, Answer.UNREACHABLE)
-    pool = opened(network, DOOR)
-    front = taken(pool)
-    assert not pool.has_others(front, None)
-    pool.succeeded(front)
-    await discover(pool, network)
-    assert taken(pool) is front
-    assert pool.has_others(front, None)
-    pool.failed(front, LATE, moves=True)
-    await discover(pool, network)
-    assert taken(pool) is not front
+    with playing("nat") as clients:
+        clients.run(10.0)
+        (pinned,) = met(visits(clients, 1.0))
+        clients.world.turn(pinned, HUNG)
+        found = visits(clients, SHORT_S, limit_s=SHORT_S)
+        assert [each.state for each in found] == [HUNG, WELL]
+        assert found[1].at - found[0].at < SHORT_S / 2 + REPLY_S
+        clients.world.turn(pinned, WELL)
+        clients.world.is_behind_nat = False
+        assert met(visits(clients, 1.0, times=75)) == set(clients.servers)
     assert sum("calls stay with" in each for each in caplog.messages) == 1
+
+
+def test_a_connection_that_is_half_open_is_left_though_its_server_answers() -> None:
+    with playing("numbers") as clients:
+        visits(clients, 0.5, times=3)
+        clients.lose_connections(0)
+        visits(clients, 0.5, times=9)
+        assert {each.state for each in visits(clients, 0.5, times=9)} == {WELL}
+
+
+def test_a_function_is_asked_again_though_no_call_fails() -> None:
+    with playing("function") as clients:
+        visits(clients, 1.0)
+        clients.named.append(clients.new_server())
+        assert met(visits(clients, 0.5, times=20)) == set(clients.servers)
