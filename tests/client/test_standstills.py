@@ -1,7 +1,11 @@
-"""Both clients: calls end when their client is closed or their time is over, wherever they stand."""
+"""Both clients: calls end when their client is closed or their time is over, wherever they stand, and not before."""
 
 import asyncio
+import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +14,8 @@ import numpy as np
 import pytest
 
 import aclgrad
+from aclgrad._client.aio.sender import _IdleTimeout
+from aclgrad._client.sync.idle_timeout import IdleTimeout
 from tools.calling import maybe_await
 
 from .conftest import begin, each_end, end_as
@@ -109,3 +115,116 @@ async def test_a_server_that_stops_amid_a_call(connect: Connect, streams: Script
     with pytest.raises(aclgrad.ConnectionLostError):
         await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, SHAPE))
     stopper.join(60)
+
+
+IDLE_S = 0.5
+MESSAGES = [b"a", b"b", b"c", b"d"]
+
+
+async def test_what_moves_slowly_goes_on() -> None:
+    """In threads and in tasks, for longer than nothing may move."""
+    before, ended, idle_timeout = threading.active_count(), threading.Event(), IdleTimeout(IDLE_S)
+    with idle_timeout.watched(ended.set):
+        for each in idle_timeout.through(MESSAGES[:3]):
+            time.sleep(IDLE_S / 2)
+            assert each
+    assert not idle_timeout.is_over
+    assert not ended.is_set()
+    for each in threading.enumerate():
+        if each.name == "aclgrad-idle-timeout":
+            each.join(30)
+    assert threading.active_count() == before
+    in_task = _IdleTimeout(IDLE_S)
+    async with in_task.timeout:
+        for message in in_task.through(MESSAGES[:3]):
+            await asyncio.sleep(IDLE_S / 2)
+            assert message
+    # A writer may be behind.
+    assert list(in_task.through(MESSAGES)) == MESSAGES
+
+
+SERVING = (
+    "import aclgrad.testing, sys\nwith aclgrad.testing.serve() as server: print(server.target, flush=True); input()"
+)
+PROGRAM = """
+import asyncio, sys, threading
+import numpy as np
+import aclgrad
+
+# The kernel gives a connection up after ten minutes, and gRPC does not before.
+PATIENT = [
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.keepalive_time_ms", 600_000),
+    ("grpc.keepalive_timeout_ms", 600_000),
+]
+SIZES = (4, 24)  # MiB, more than the buffers of a connection take: one message, and chunks
+
+ends = []
+
+def given(size):
+    return np.ones((size, 512, 512), "f4"), (size, 1, 2)
+
+def call(client, size, kind, **options):
+    try:
+        client.adaptive_avg_pool2d_backward(*given(size), **options)
+    except kind:
+        ends.append(kind.__name__)
+
+async def call_in_task(client, size):
+    try:
+        await client.adaptive_avg_pool2d_backward(*given(size), timeout_s=0.5)
+    except aclgrad.DeadlinePassedError:
+        ends.append("DeadlinePassedError")
+
+async def main(target):
+    late, closed = ([aclgrad.Client(target, channel_options=PATIENT) for _ in SIZES] for _ in range(2))
+    in_tasks = [aclgrad.AsyncClient(target, channel_options=PATIENT) for _ in SIZES]
+    for each in late + closed:
+        each.list_operators()
+    for each in in_tasks:
+        await each.list_operators()
+    print("connected", flush=True)
+    sys.stdin.readline()
+    threads = []
+    for clients, kind, timeout_s in (
+        (late, aclgrad.DeadlinePassedError, 0.5), (closed, aclgrad.CallCancelledError, None)
+    ):
+        for client, size in zip(clients, SIZES):
+            threads.append(threading.Thread(target=call, args=(client, size, kind), kwargs={"timeout_s": timeout_s}))
+            threads[-1].start()
+    await asyncio.gather(*(call_in_task(client, size) for client, size in zip(in_tasks, SIZES)))
+    for each in threads[:2]:
+        each.join()
+    for each in closed + late:
+        each.close()
+    for each in threads:
+        each.join()
+    for each in in_tasks:
+        await each.close()
+    print(*sorted(ends))
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+def start(program: str, *arguments: str) -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-W", "error", "-c", program, *arguments]
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+
+def test_a_program_whose_server_process_is_stopped_ends_promptly_and_in_silence() -> None:
+    """By deadlines and by closing, while large messages are on their way; no thread keeps the interpreter."""
+    with start(SERVING) as server:
+        assert server.stdout is not None
+        with start(PROGRAM, server.stdout.readline().strip()) as program:
+            try:
+                assert program.stdout is not None
+                assert program.stdout.readline() == "connected\n"
+                server.send_signal(signal.SIGSTOP)
+                out, err = program.communicate("\n", timeout=PROMPTLY_S)
+            finally:
+                program.kill()
+                server.kill()
+    ends = ["CallCancelledError"] * 2 + ["DeadlinePassedError"] * 4
+    assert (program.returncode, out.split(), err) == (0, ends, "")
