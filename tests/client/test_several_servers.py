@@ -76,8 +76,8 @@ async def test_hung_front_door_is_left_even_if_healthy_workers_are_slow_to_say_w
         host.workers[1].check_delay_s = 0.6
         with hung(host.door), hung(host.workers[0]):
             monkeypatch.setattr(pool, "IDLE_S", -1.0)
-            await call(client, 3, timeout_s=TIMEOUT_S)
-        assert [report.server for report in reports[-3:]] == [host.workers[1].address] * 3
+            await call(client, timeout_s=TIMEOUT_S)
+        assert reports[-1].server == host.workers[1].address
         assert max(report.seconds for report in reports) < TIMEOUT_S
 
 
