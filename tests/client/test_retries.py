@@ -70,22 +70,6 @@ async def test_a_retry_leaves_nothing_to_the_garbage_collector(connect: Connect,
         gc.enable()
 
 
-FINAL = [
-    abort_with(grpc.StatusCode.RESOURCE_EXHAUSTED, "too much"),
-    failing(aclgrad.DeviceMemoryError("says no delay")),
-    failing(aclgrad.ServerFaultError("oops")),
-]
-
-
-async def test_what_would_fail_again_is_not_repeated(connect: Connect, service: ScriptedService) -> None:
-    client = connect(service.address)
-    for attempts, failure in enumerate(FINAL, 1):
-        service.answer = failure
-        with pytest.raises(aclgrad.AclgradError):
-            await maybe_await(client.execute("pool", INPUTS))
-        assert len(service.requests) == attempts
-
-
 async def test_the_time_limit_bounds_all_attempts_together(connect: Connect, service: ScriptedService) -> None:
     now = 0.0
     remaining: list[float] = []
@@ -136,14 +120,6 @@ async def test_an_upload_that_was_cut_is_sent_again_once(connect: Connect, strea
     with pytest.raises(aclgrad.CallCutError, match=r"ended the call and gave no reason.*--client-timeout-s"):
         await maybe_await(connect(streams.address).adaptive_avg_pool2d_backward(GRAD, SHAPE))
     assert len(streams.attempts) == 2
-
-
-async def test_a_message_that_was_cut_is_sent_again_once(connect: Connect, service: ScriptedService) -> None:
-    service.answer = CUT
-    with pytest.raises(aclgrad.CallCutError) as caught:
-        await maybe_await(connect(service.address).execute("pool", INPUTS))
-    assert caught.value.code is grpc.StatusCode.CANCELLED
-    assert len(service.requests) == 2
 
 
 async def test_a_deadline_tells_that_an_attempt_was_cut_before(connect: Connect, service: ScriptedService) -> None:

@@ -18,21 +18,10 @@ from aclgrad._client.channel.servers import Balancing
 from tools.calling import maybe_await
 
 from .scripted_service import REPLY, ScriptedService, abort_with, failing
+from .test_retry_policy import ASKED, CUT, LATE, LOST, UNREACHED, Clock
 
 Connect = Callable[..., Any]
 INPUTS = {"a": np.ones((1, 1, 1), np.float32)}
-LOST = errors.ConnectionLostError("gone")
-CUT = errors.CallCutError("ended")
-BUSY = errors.ServerBusyError("full", retry_after_s=0.0)
-UNREACHED = errors.ServerUnreachableError("refused")
-LATE = errors.DeadlinePassedError("no reply")
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -82,22 +71,6 @@ def test_every_call_under_way_can_be_retried_once(budget: RetryBudget) -> None:
     assert budget.left == 0
 
 
-def test_no_minute_has_more_wherever_it_begins(budget: RetryBudget, clock: Clock) -> None:
-    """Calls and retries that come in any order: brute force over all minutes."""
-    chances = np.random.default_rng(7)
-    begins: list[float] = []
-    retries: list[float] = []
-    for _ in range(600):
-        clock.now += chances.exponential(0.5)
-        count = int(chances.integers(0, 8))
-        calls(budget, count)
-        begins += [clock.now] * count
-        retries += [clock.now] * sum(budget.spend() for _ in range(int(chances.integers(0, 4))))
-    for end in retries:
-        within = [sum(end - 60 < each <= end for each in times) for times in (retries, begins)]
-        assert within[0] <= BURST + 0.1 * within[1]
-
-
 def test_days_of_calls_take_no_memory(budget: RetryBudget, clock: Clock) -> None:
     for _ in range(10_000):
         clock.now += 1.0
@@ -114,7 +87,7 @@ def test_threads_lose_no_count(budget: RetryBudget) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "is_spent"), [(LOST, True), (CUT, True), (BUSY, False), (UNREACHED, False)], ids=lambda each: str(each)
+    ("error", "is_spent"), [(LOST, True), (CUT, True), (ASKED, False), (UNREACHED, False)], ids=lambda each: str(each)
 )
 def test_only_what_no_server_asked_for_is_spent(
     budget: RetryBudget, error: errors.AclgradError, is_spent: bool
@@ -127,7 +100,7 @@ def test_only_what_no_server_asked_for_is_spent(
 def test_without_a_budget_a_lost_call_says_so_and_one_that_the_server_asked_for_goes_on(budget: RetryBudget) -> None:
     spent(budget)
     attempts = RetryPolicy(budget=budget).start(9.0)
-    assert attempts.delay_after_s(BUSY) is not None
+    assert attempts.delay_after_s(ASKED) is not None
     assert attempts.delay_after_s(UNREACHED) is not None
     error = errors.ConnectionLostError("gone")
     assert attempts.delay_after_s(error) is None

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from aclgrad import errors
-from aclgrad._client.attempts.retry import Attempts, RetryPolicy
+from aclgrad._client.attempts.retry import RetryPolicy
 from aclgrad._client.attempts.retry_budget import BURST
 from aclgrad._client.channel.servers import Balancing
 
@@ -44,35 +45,66 @@ def policy(
     )
 
 
-def delays(attempts: Attempts, error: errors.AclgradError, count: int) -> list[float | None]:
-    return [attempts.delay_after_s(error) for _ in range(count)]
-
-
-def test_delays_double_up_to_the_longest() -> None:
-    assert delays(policy().start(None), LOST, 6) == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
-
-
-def test_a_delay_is_anything_from_none_to_the_full_one() -> None:
-    chances = iter([0.0, 0.25, 0.5])
-    assert delays(policy(draw=lambda: next(chances)).start(None), LOST, 3) == [0.0, 0.25, 1.0]
-
-
-def test_the_delay_of_the_server_is_a_minimum() -> None:
-    assert delays(policy(draw=lambda: 0.0).start(None), BUSY, 2) == [3.0, 3.0]
+FINAL = [
+    errors.InvalidFieldError("wrong"),
+    errors.MessageTooLargeError("large"),
+    errors.LimitExceededError("alone too large"),
+    errors.DeviceLostError("and nobody says that it comes back"),
+    errors.DeadlinePassedError("late"),
+    errors.CallCancelledError("closed"),
+    errors.ServerFaultError("oops"),
+    errors.AclgradError("whatever"),
+]
+ASKED = errors.ServerBusyError("full", retry_after_s=0.0)
+# The policy, the time limit, and what happens: seconds that pass, or a failure and the delay that the call waits then.
+COURSES: dict[str, tuple[dict[str, Any], float | None, list[Any]]] = {
+    "delays double up to the longest": ({}, None, [(LOST, each) for each in (0.5, 1.0, 2.0, 4.0, 5.0, 5.0)]),
+    "chances": ({"draw": iter([0.0, 0.25, 0.5]).__next__}, None, [(LOST, 0.0), (LOST, 0.25), (LOST, 1.0)]),
+    "the delay of the server is a minimum": ({"draw": lambda: 0.0}, None, [(BUSY, 3.0), (BUSY, 3.0)]),
     # Clients that were told the same delay do not come back at the same moment.
-    assert delays(policy().start(None), BUSY, 2) == [3.5, 4.0]
+    "those who waited part": ({}, None, [(BUSY, 3.5), (BUSY, 4.0)]),
+    "no retry": ({"retries": 0}, None, [(LOST, None)]),
+    "one retry": ({"retries": 1}, None, [(LOST, 0.5), (LOST, None)]),
+    "very many": ({"retries": 1_100}, None, [(ASKED, each) for each in (0.5, 1.0, 2.0, 4.0, *[5.0] * 1_096, None)]),
+    "a wait beyond the limit is not begun, and does not count": (
+        {},
+        20.0,
+        [12.9, (BUSY, 3.5), (BUSY, None), (LOST, 1.0)],
+    ),
+    "what was cut is sent again once": ({}, None, [(LOST, 0.5), (CUT, 1.0), (LOST, 2.0), (CUT, None)]),
+    "what was cut is a retry": ({"retries": 0}, None, [(CUT, None)]),
+    "a call waits for a server whatever its retries": (
+        {"retries": 0, "connect_timeout_s": 3.6},
+        None,
+        [*[(UNREACHED, each) for each in (0.5, 1.0, 1.0, 1.0, None)], (LOST, None)],
+    ),
+    "a wait for a server takes no retry": ({"retries": 1}, None, [(UNREACHED, 0.5), (LOST, 0.5), (LOST, None)]),
+    "it starts anew when one was reached": (
+        {"connect_timeout_s": 2.0},
+        None,
+        [
+            *[(UNREACHED, 0.5), (UNREACHED, 1.0), (UNREACHED, None), 100.0],
+            *[(LOST, 0.5), (UNREACHED, 0.5), (UNREACHED, 1.0), (UNREACHED, None)],
+        ],
+    ),
+    "the time limit bounds it, too": ({}, 2.0, [(UNREACHED, 0.5), (UNREACHED, 1.0), (UNREACHED, None)]),
+    **{
+        f"{kind.__name__} that asks for a retry": ({}, None, [(kind("later", retry_after_s=0.0), 0.5)])
+        for kind in errors.RetryableError.__subclasses__()
+    },
+    **{f"{error} is final": ({}, None, [(error, None)]) for error in FINAL},
+}
 
 
-@pytest.mark.parametrize("retries", [0, 1, 4])
-def test_attempts_beyond_the_first_are_counted(retries: int) -> None:
-    attempts = policy(retries).start(None)
-    assert [delay is not None for delay in delays(attempts, LOST, retries + 2)] == [True] * retries + [False] * 2
-
-
-def test_many_retries_stay_at_the_longest_delay() -> None:
-    attempts = policy(1_000).start(None)
-    asked = errors.ServerBusyError("full", retry_after_s=0.0)
-    assert set(delays(attempts, asked, 1_000)[10:]) == {5.0}
+@pytest.mark.parametrize(("settings", "timeout_s", "course"), COURSES.values(), ids=COURSES)
+def test_delays(settings: dict[str, Any], timeout_s: float | None, course: list[Any]) -> None:
+    clock = Clock()
+    attempts = policy(**settings, clock=clock).start(timeout_s)
+    for step in course:
+        error, expected = step if isinstance(step, tuple) else (None, step)
+        if error is not None:
+            assert attempts.delay_after_s(error) == expected, step
+        clock.now += expected or 0.0
 
 
 def test_the_time_limit_is_that_of_all_attempts() -> None:
@@ -84,53 +116,6 @@ def test_the_time_limit_is_that_of_all_attempts() -> None:
     clock.now += 7.0
     assert attempts.time_left_s() == -1.0
     assert policy().start(None).time_left_s() is None
-
-
-def test_a_wait_beyond_the_time_limit_is_not_begun() -> None:
-    clock = Clock()
-    attempts = policy(clock=clock).start(10.0)
-    clock.now += 6.4
-    assert attempts.delay_after_s(BUSY) == 3.5
-    clock.now += 0.1
-    assert attempts.delay_after_s(BUSY) is None
-    assert attempts.delay_after_s(LOST) == 1.0, "a retry that was not made does not count"
-
-
-def test_a_call_that_was_cut_is_sent_again_once() -> None:
-    assert delays(policy().start(None), CUT, 2) == [0.5, None]
-    assert delays(policy(0).start(None), CUT, 1) == [None]
-    attempts = policy().start(None)
-    assert [attempts.delay_after_s(each) for each in (LOST, CUT, LOST, CUT)] == [0.5, 1.0, 2.0, None]
-
-
-def look(attempts: Attempts, clock: Clock, error: errors.AclgradError) -> float | None:
-    """Fails at once and then waits for as long as it is told to."""
-    delay_s = attempts.delay_after_s(error)
-    clock.now += delay_s or 0.0
-    return delay_s
-
-
-@pytest.mark.parametrize("retries", [0, 4])
-def test_a_call_waits_for_a_server_whatever_its_retries(retries: int) -> None:
-    clock = Clock()
-    attempts = policy(retries, connect_timeout_s=3.6, clock=clock).start(None)
-    assert [look(attempts, clock, UNREACHED) for _ in range(5)] == [0.5, 1.0, 1.0, 1.0, None]
-    assert [look(attempts, clock, LOST) is not None for _ in range(5)] == [True] * retries + [False] * (5 - retries)
-
-
-def test_the_wait_for_a_server_starts_anew_when_one_was_reached() -> None:
-    clock = Clock()
-    attempts = policy(clock=clock, connect_timeout_s=2.0).start(None)
-    assert [look(attempts, clock, UNREACHED) for _ in range(3)] == [0.5, 1.0, None]
-    clock.now += 100.0
-    assert look(attempts, clock, LOST) == 0.5
-    assert [look(attempts, clock, UNREACHED) for _ in range(3)] == [0.5, 1.0, None]
-
-
-def test_the_time_limit_bounds_the_wait_for_a_server_too() -> None:
-    clock = Clock()
-    attempts = policy(clock=clock).start(2.0)
-    assert [look(attempts, clock, UNREACHED) for _ in range(3)] == [0.5, 1.0, None]
 
 
 def test_a_deadline_tells_of_the_attempt_before() -> None:
@@ -150,27 +135,6 @@ def test_other_last_errors_stay_as_they_are() -> None:
     other = errors.ServerFaultError("oops")
     attempts.explain(other)
     assert (str(only), only.remedy, str(other)) == ("late; give more time", "give more time", "oops")
-
-
-FINAL = [
-    errors.InvalidFieldError("wrong"),
-    errors.MessageTooLargeError("large"),
-    errors.LimitExceededError("alone too large"),
-    errors.DeviceLostError("and nobody says that it comes back"),
-    errors.DeadlinePassedError("late"),
-    errors.CallCancelledError("closed"),
-    errors.ServerFaultError("oops"),
-    errors.AclgradError("whatever"),
-]
-
-
-def test_other_errors_are_final() -> None:
-    assert [policy().start(None).delay_after_s(error) for error in FINAL] == [None] * len(FINAL)
-
-
-def test_a_delay_of_the_server_asks_for_a_retry() -> None:
-    for kind in errors.RetryableError.__subclasses__():
-        assert policy().start(None).delay_after_s(kind("later", retry_after_s=0.0)) == 0.5
 
 
 LATE = errors.DeadlinePassedError("no reply")
