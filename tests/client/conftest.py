@@ -18,6 +18,8 @@ from tools.calling import AnyClient, maybe_await
 from .scripted_service import ScriptedService, listening, serving
 from .scripted_streams import ScriptedStreams
 
+Connect = Callable[..., Any]
+"""Makes a client of either kind, which the fixture closes."""
 one_kind = pytest.mark.parametrize("connect", [aclgrad.Client], indirect=True, ids=["sync"])
 """For what both kinds of client share: settings, plans of calls, readers of replies."""
 each_end = pytest.mark.parametrize(

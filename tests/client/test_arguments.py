@@ -12,11 +12,10 @@ import aclgrad
 from aclgrad.operators.catalogue import OPERATORS
 from tools.calling import maybe_await
 
-from .conftest import one_kind
+from .conftest import Connect, one_kind
 from .scripted_service import REPLY, ScriptedService
 
 ONES = np.ones((1, 1, 1), np.float32)
-Connect = Callable[..., Any]
 
 BAD_SETTINGS: dict[str, list[Any]] = {
     "target": [None, 50051, "", b"127.0.0.1:50051", [], "a\0:1", "\udc80:1", f"unix:/{'a' * 107}"],

@@ -1,6 +1,5 @@
 """Attributes in every form that Python code has them in: each way to send a call makes the same of them."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import decode_request
 from tools.calling import maybe_await
 
-from .conftest import one_kind
+from .conftest import Connect, one_kind
 from .scripted_batches import answer_each
 from .scripted_service import ScriptedService
 from .scripted_streams import ScriptedStreams
@@ -22,7 +21,6 @@ ROI = "roi_align_v2_backward"
 MEDIUM = np.ones((256, 256), np.float32)
 """256 KiB: goes through shared memory if there is any, and in chunks if no message may be as large."""
 LIMIT = 100_000
-Connect = Callable[..., Any]
 
 # Operator, attribute, what a caller gives, and the plain value that is sent.
 FORMS: list[tuple[str, str, Any, Any]] = [

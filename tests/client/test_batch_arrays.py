@@ -1,6 +1,5 @@
 """Both clients: a batch has taken all it needs when a call has been added, and sends values that are asked for."""
 
-from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -11,7 +10,7 @@ import aclgrad
 from aclgrad.v1 import operator_service_pb2 as pb
 from tools.calling import maybe_await
 
-from .conftest import one_kind
+from .conftest import Connect, one_kind
 from .scripted_batches import ONES, add, answer_each, plain, sent
 from .scripted_service import ScriptedService, failing
 
@@ -19,8 +18,6 @@ REQUIRED = aclgrad.InputValuesRequiredError("send the array", field="inputs[self
 REFUSE_ALL = failing(REQUIRED)
 LATER = aclgrad.DeviceMemoryError("full", retry_after_s=1000.0)
 INPUT = np.arange(4, dtype=np.float32).reshape(1, 2, 2)
-
-Connect = Callable[..., Any]
 
 
 def sum_of_self(call: pb.ExecuteOperatorRequest) -> float | aclgrad.AclgradError:

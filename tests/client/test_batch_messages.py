@@ -13,13 +13,12 @@ from aclgrad.errors import to_status
 from aclgrad.wire.limits import MAX_BATCH_CALLS
 from tools.calling import maybe_await
 
-from .conftest import one_kind
+from .conftest import Connect, one_kind
 from .scripted_batches import ONES, add, answer_each, answer_in_turn, number_of, numbers_sent, plain
 from .scripted_limits import LimitedServer, limited_server
 from .scripted_service import ScriptedService, abort_with, failing
 from .scripted_streams import ANSWER, ScriptedStreams
 
-Connect = Callable[..., Any]
 LIMIT = 1_000_000
 QUARTER = np.ones(75_000, np.float32)
 """300 KB: three of them fit in a message."""

@@ -1,8 +1,5 @@
 """Both clients against a scripted service: what a batch sends, and what it gives back."""
 
-from collections.abc import Callable
-from typing import Any
-
 import grpc
 import numpy as np
 import pytest
@@ -12,14 +9,12 @@ from aclgrad.errors import to_status
 from aclgrad.v1 import operator_service_pb2 as pb
 from tools.calling import maybe_await
 
-from .conftest import one_kind
+from .conftest import Connect, one_kind
 from .scripted_batches import ONES, add, answer_in_turn, numbers_sent, plain
 from .scripted_service import ScriptedService, abort_with
 
 BAD = aclgrad.InvalidFieldError("wrong", field="inputs[a]")
 WORSE = aclgrad.ServerFaultError("oops")
-
-Connect = Callable[..., Any]
 
 
 @one_kind
@@ -82,8 +77,6 @@ async def test_replies_that_make_no_sense(connect: Connect, service: ScriptedSer
 
 BUSY = aclgrad.ServerBusyError("full", retry_after_s=0.001)
 LATER = aclgrad.DeviceMemoryError("full", retry_after_s=1000.0)
-
-Connect = Callable[..., Any]
 
 
 async def test_only_what_failed_in_passing_is_sent_again(connect: Connect, service: ScriptedService) -> None:

@@ -15,10 +15,9 @@ from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire.chunks import encode_response_header
 from tools.calling import maybe_await
 
-from .conftest import one_kind
+from .conftest import Connect, one_kind
 from .scripted_streams import ANSWER, GRAD, HEADER, OPERATOR, SHAPE, SMALL, Script, ScriptedStreams, chunk
 
-Connect = Callable[..., Any]
 DATA = ANSWER.tobytes()
 LIMIT = 30_000
 MEDIUM = GRAD[:, :80, :60].copy()
@@ -124,9 +123,6 @@ async def test_a_server_that_never_says_that_it_is_ready(connect: Connect, strea
     gradient = await maybe_await(connect(streams.address).adaptive_avg_pool2d_backward(GRAD, (3, 1, 2)))
     assert gradient.tolist() == ANSWER.tolist()
     assert len(streams.attempts) == 1
-
-
-Connect = Callable[..., Any]
 
 
 def refuse(error: aclgrad.AclgradError, context: grpc.ServicerContext) -> None:

@@ -1,6 +1,5 @@
 """Both clients against a scripted service: what is sent, and for how long."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -12,10 +11,9 @@ import aclgrad
 from aclgrad.v1 import operator_service_pb2 as pb
 from tools.calling import maybe_await
 
+from .conftest import Connect
 from .scripted_batches import add
 from .scripted_service import GRADIENT, REPLY, ScriptedService
-
-Connect = Callable[..., Any]
 
 ONES = np.ones((1, 1, 1), np.float32)
 

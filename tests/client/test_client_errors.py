@@ -2,8 +2,6 @@
 
 import re
 import threading
-from collections.abc import Callable
-from typing import Any
 
 import grpc
 import numpy as np
@@ -18,9 +16,8 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from tools.calling import maybe_await
 
+from .conftest import Connect
 from .scripted_service import REPLY, ScriptedService, abort_with, failing
-
-Connect = Callable[..., Any]
 
 ONES = np.ones((1, 1, 1), np.float32)
 

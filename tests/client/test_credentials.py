@@ -20,13 +20,12 @@ from aclgrad.testing import TestServer
 from tools import authority as authorities
 from tools.calling import AnyClient, maybe_await
 
-from .conftest import one_kind
+from .conftest import Connect, one_kind
 from .scripted_service import abort_with, end
 
 TOKEN = "token-of-the-test"
 GRAD = np.ones((1, 1, 1), np.float32)
 REFUSED = aclgrad.NotAuthenticatedError("show who you are")
-Connect = Callable[..., AnyClient]
 
 
 class Authority(authorities.Authority):

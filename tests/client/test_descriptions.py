@@ -1,8 +1,6 @@
 """Both clients: what a server says of itself as Python values, also a server that knows more than the client."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -13,10 +11,9 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from tools.calling import maybe_await
 
-from .conftest import one_kind
+from .conftest import Connect, one_kind
 from .scripted_service import ScriptedService
 
-Connect = Callable[..., Any]
 NEWER = b"\xc2\x3e\x03abc"
 """Field 1000, which nobody knows."""
 

@@ -1,7 +1,6 @@
 """Tensors of any kind are sent as they are, or refused with the call that helps."""
 
 import array
-from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -14,10 +13,9 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from tools.calling import maybe_await
 
-from .conftest import one_kind
+from .conftest import Connect, one_kind
 from .scripted_service import ScriptedService
 
-Connect = Callable[..., Any]
 VALUES = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
 

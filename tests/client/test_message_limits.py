@@ -10,12 +10,11 @@ import pytest
 import aclgrad
 from tools.calling import maybe_await
 
-from .conftest import one_kind
+from .conftest import Connect, one_kind
 from .scripted_limits import LimitedServer, limited_server
 from .scripted_service import GRADIENT, ScriptedService, abort_with, failing
 from .scripted_streams import ANSWER, GRAD, SMALL
 
-Connect = Callable[..., Any]
 LIMIT = 1_000_000
 MEDIUM = np.random.default_rng(2).standard_normal((1, 600, 500), np.float32)
 """1.2 MB: less than calls in chunks have by default."""

@@ -1,6 +1,6 @@
 """Both clients: `out=` is where the gradient goes; one that does not fit is refused before anything is sent."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -14,11 +14,10 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from tools.calling import maybe_await
 
-from .conftest import one_kind
+from .conftest import Connect, one_kind
 from .scripted_service import GRADIENT, ScriptedService, failing
 from .test_inputs import ByDlpack
 
-Connect = Callable[..., Any]
 RNG = np.random.default_rng(7)
 SMALL, LARGE = (2, 3, 4), (1, 150, 150)
 

@@ -3,7 +3,7 @@
 import logging
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import grpc
@@ -17,11 +17,10 @@ from aclgrad._client.channel.servers import servers_of
 from tests.commands import peers
 from tools.calling import maybe_await
 
-from .conftest import one_kind
+from .conftest import Connect, one_kind
 from .proxy_cases import CASES
 from .several_servers import SERVICE, Host, Worker, call, on_workers, running
 
-Connect = Callable[..., Any]
 NOBODY = "http://127.0.0.1:1"
 
 

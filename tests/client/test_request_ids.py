@@ -13,11 +13,11 @@ import aclgrad
 from aclgrad.errors import to_status
 from tools.calling import maybe_await
 
+from .conftest import Connect
 from .scripted_batches import add
 from .scripted_service import REPLY, ScriptedService, abort_with
 
 ONES = np.ones((1, 1, 1), np.float32)
-Connect = Callable[..., Any]
 LOST = abort_with(grpc.StatusCode.UNAVAILABLE, "connection reset")
 
 

@@ -2,9 +2,7 @@
 
 import socket
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import grpc
 import numpy as np
@@ -14,10 +12,10 @@ import aclgrad
 from aclgrad.testing import TestServer
 from tools.calling import maybe_await, wait_until
 
+from .conftest import Connect
 from .scripted_service import ScriptedService, abort_with, serving
 
 INPUTS = {"a": np.ones((1, 1, 1), np.float32)}
-Connect = Callable[..., Any]
 
 
 async def test_a_call_made_after_the_server_is_back_succeeds(connect: Connect, tmp_path: Path) -> None:
@@ -56,7 +54,6 @@ async def test_a_listener_that_never_answers_is_no_server(connect: Connect) -> N
             await maybe_await(client.list_operators())
 
 
-Connect = Callable[..., Any]
 SERVING, NOT_SERVING = b"\x08\x01", b"\x08\x02"
 
 

@@ -7,7 +7,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import grpc
 import numpy as np
@@ -17,7 +16,7 @@ from google.rpc import error_details_pb2, status_pb2
 import aclgrad
 from tools.calling import maybe_await, wait_until
 
-from .conftest import begin, each_end, end_as
+from .conftest import Connect, begin, each_end, end_as
 from .scripted_service import GRADIENT, REPLY, ScriptedService, abort_with, failing
 from .scripted_streams import GRAD, SHAPE, ScriptedStreams
 
@@ -25,7 +24,6 @@ INPUTS = {"a": np.ones((1, 1, 1), np.float32)}
 SOON_S = 0.001
 NEVER_S = 1000.0
 
-Connect = Callable[..., Any]
 Answer = Callable[[grpc.ServicerContext], bytes]
 
 

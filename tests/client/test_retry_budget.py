@@ -2,9 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import grpc
 import numpy as np
@@ -17,10 +15,10 @@ from aclgrad._client.attempts.retry_budget import BURST, RetryBudget
 from aclgrad._client.channel.servers import Balancing
 from tools.calling import maybe_await
 
+from .conftest import Connect
 from .scripted_service import REPLY, ScriptedService, abort_with, failing
 from .test_retry_policy import ASKED, CUT, LATE, LOST, UNREACHED, Clock
 
-Connect = Callable[..., Any]
 INPUTS = {"a": np.ones((1, 1, 1), np.float32)}
 
 

@@ -21,11 +21,10 @@ from aclgrad.testing import serve
 from aclgrad.v1 import operator_service_pb2 as pb
 from tools.calling import maybe_await, wait_until
 
-from .conftest import begin, end_as, one_kind
+from .conftest import Connect, begin, end_as, one_kind
 from .scripted_service import serving
 from .several_servers import HOST_ID, INPUTS, SERVICE, Worker, call, running
 
-Connect = Callable[..., Any]
 TLS = aclgrad.Credentials()
 REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "empty_entry": ("a:1,,b:2", {}, "target is 'a:1,,b:2': it has an empty entry"),

@@ -1,6 +1,5 @@
 """Replies of operators with several outputs: arrays by name, in each way that a reply comes."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from aclgrad.wire.chunks import chunk_prefix, encode_response_header
 from aclgrad.wire.messages import decode_response, response_of
 from tools.calling import maybe_await
 
-from .conftest import one_kind
+from .conftest import Connect, one_kind
 
 ARRAYS = {
     "grad_input": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -69,7 +68,6 @@ def test_an_answer_that_ends_early_is_told(end: int) -> None:
         answer.gradient()
 
 
-Connect = Callable[..., Any]
 NAME, SIZE = "layer_norm_backward", {"normalized_shape": (16,)}
 SMALL, LARGE = 3, 2000
 """Rows of a call that goes in one message, and in chunks."""

@@ -5,7 +5,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,9 +16,9 @@ import aclgrad
 from aclgrad._client.channel import pool, probes, resolver
 from tools.calling import maybe_await, wait_until
 
+from .conftest import Connect
 from .several_servers import SERVICE, Host, Worker, call, on_workers, running, settled
 
-Connect = Callable[..., Any]
 TOKEN = aclgrad.Credentials(token="secret", tls=False)
 TIMEOUT_S = 3.0
 LONG_S = 20.0

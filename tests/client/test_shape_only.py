@@ -1,8 +1,7 @@
 """When both clients send the values of an input that the operator does not read, seen by a service that keeps them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import grpc
 import numpy as np
@@ -14,10 +13,8 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from tools.calling import maybe_await
 
-from .conftest import one_kind
+from .conftest import Connect, one_kind
 from .scripted_service import ScriptedService, failing, relay_to
-
-Connect = Callable[..., Any]
 
 GRAD = np.ones((1, 1, 1), np.float32)
 INPUT = np.arange(4, dtype=np.float32).reshape(1, 2, 2)

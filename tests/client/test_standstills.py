@@ -18,7 +18,7 @@ from aclgrad._client.aio.sender import _IdleTimeout
 from aclgrad._client.sync.idle_timeout import IdleTimeout
 from tools.calling import maybe_await
 
-from .conftest import begin, each_end, end_as
+from .conftest import Connect, begin, each_end, end_as
 from .scripted_limits import LimitedServer, limited_server
 from .scripted_streams import GRAD, HEADER, OPERATOR, SHAPE, ScriptedStreams
 
@@ -57,7 +57,6 @@ async def test_calls_end_as_cancelled_whenever_their_client_is_closed(
         assert [type(each) for each in ends] == [aclgrad.CallCancelledError] * 2
 
 
-Connect = Callable[..., Any]
 PROMPTLY_S = 60
 """Less than the time limit of a call."""
 

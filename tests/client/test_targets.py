@@ -1,19 +1,15 @@
 """Which addresses of a server clients take, and what they say of the others."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import aclgrad
 from tools.calling import maybe_await
 
-from .conftest import one_kind
+from .conftest import Connect, one_kind
 from .scripted_service import ScriptedService, serving
-
-Connect = Callable[..., Any]
 
 BAD = {
     "127.0.0.1": "names no port",

@@ -4,7 +4,6 @@ import asyncio
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import grpc
 import numpy as np
@@ -19,13 +18,12 @@ import aclgrad
 from aclgrad.testing import TestServer
 from tools.calling import maybe_await
 
-from .conftest import one_kind
+from .conftest import Connect, one_kind
 from .scripted_service import REPLY, ScriptedService, abort_with
 
 ONES = np.ones((1, 1, 1), np.float32)
 METHOD = "aclgrad.v1.OperatorService/ExecuteOperator"
 LOST = abort_with(grpc.StatusCode.UNAVAILABLE, "connection reset")
-Connect = Callable[..., Any]
 
 
 class Traces:
