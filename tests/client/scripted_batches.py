@@ -11,9 +11,8 @@ from aclgrad.errors import to_status
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 
-from .scripted_service import ScriptedService
+from .scripted_service import ONES, ScriptedService
 
-ONES = np.ones((1, 1, 1), np.float32)
 Outcome = float | aclgrad.AclgradError
 
 

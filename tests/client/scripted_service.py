@@ -17,6 +17,9 @@ from aclgrad.v1 import tensor_pb2
 from aclgrad.wire.request_ids import REQUEST_ID
 
 GRADIENT = np.array([1.5, -2.5], np.float32)
+ONES = np.ones((1, 1, 1), np.float32)
+INPUTS = {"a": ONES}
+"""Those of a call that any service answers."""
 REPLY = pb.ExecuteOperatorResponse(
     outputs=[tensor_pb2.Tensor(name="out", data_type=1, shape=[2], data=GRADIENT.tobytes())]
 ).SerializeToString()

@@ -8,15 +8,13 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 import grpc
-import numpy as np
 
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.service import SERVER
 from tools.calling import maybe_await
 
-from .scripted_service import REPLY, end
+from .scripted_service import INPUTS, REPLY, end
 
-INPUTS: Final = {"a": np.ones((1, 1, 1), np.float32)}
 SERVICE: Final = "aclgrad.v1.OperatorService"
 HOST_ID: Final = "0f" * 16
 _SERVING, _NOT_SERVING, _UNKNOWN = b"\x08\x01", b"\x08\x02", b"\x08\x03"

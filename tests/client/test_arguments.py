@@ -13,9 +13,7 @@ from aclgrad.operators.catalogue import OPERATORS
 from tools.calling import maybe_await
 
 from .conftest import Connect, one_kind
-from .scripted_service import REPLY, ScriptedService
-
-ONES = np.ones((1, 1, 1), np.float32)
+from .scripted_service import INPUTS, ONES, REPLY, ScriptedService
 
 BAD_SETTINGS: dict[str, list[Any]] = {
     "target": [None, 50051, "", b"127.0.0.1:50051", [], "a\0:1", "\udc80:1", f"unix:/{'a' * 107}"],
@@ -65,9 +63,9 @@ async def test_only_the_option_that_is_wrong_is_named(connect: Connect, options:
 async def test_bad_time_limit_of_a_call(connect: Connect, service: ScriptedService, way: str) -> None:
     client = connect(service.address)
     batch = client.batch()
-    batch.execute("pool", {"a": ONES})
+    batch.execute("pool", INPUTS)
     ways: dict[str, Callable[[Any], Any]] = {
-        "execute": lambda value: client.execute("pool", {"a": ONES}, timeout_s=value),
+        "execute": lambda value: client.execute("pool", INPUTS, timeout_s=value),
         "list_operators": lambda value: client.list_operators(timeout_s=value),
         "server_status": lambda value: client.server_status(timeout_s=value),
         "batch": lambda value: batch.run(timeout_s=value),
@@ -92,14 +90,14 @@ async def test_numbers_of_every_kind_are_numbers(connect: Connect, service: Scri
     service.answer = lambda context: REPLY
     for settings in NUMBERS:
         client = connect(service.address, **settings)
-        gradient = client.execute("pool", {"a": ONES}, timeout_s=settings.get("timeout_s"))
+        gradient = client.execute("pool", INPUTS, timeout_s=settings.get("timeout_s"))
         assert (await maybe_await(gradient)).size == 2
 
 
 async def test_no_time_left_is_no_mistake(connect: Connect, service: ScriptedService) -> None:
     """A caller that computes what is left of its own limit may find less than nothing."""
     with pytest.raises(aclgrad.DeadlinePassedError):
-        await maybe_await(connect(service.address).execute("pool", {"a": ONES}, timeout_s=-1.5))
+        await maybe_await(connect(service.address).execute("pool", INPUTS, timeout_s=-1.5))
 
 
 POOL, ROI = "max_pool2d_with_mask_backward", "roi_align_v2_backward"
@@ -118,9 +116,9 @@ BAD_CALLS: list[tuple[tuple[Any, ...], str, str]] = [
     (("pool", ONES), "inputs", "is a ndarray.*; give "),
     (("pool", None), "inputs", "is a NoneType.*; give "),
     (("pool", [("a", ONES)]), "inputs", "is a list.*; give "),
-    (("pool", {"a": ONES}, [1]), "attributes", "is a list.*; give "),
-    (("pool", {"a": ONES}, 3), "attributes", "is a int.*; give "),
-    (("pool", {"a": ONES}, "padding"), "attributes", "is a str.*; give "),
+    (("pool", INPUTS, [1]), "attributes", "is a list.*; give "),
+    (("pool", INPUTS, 3), "attributes", "is a int.*; give "),
+    (("pool", INPUTS, "padding"), "attributes", "is a str.*; give "),
     ((None, {"a": ONES}), "operator", "has the name None.*; give "),
     ((["pool"], {"a": ONES}), "operator", r"has the name \['pool'\].*; give "),
     ((3, {"a": ONES}), "operator", "has the name 3"),

@@ -11,8 +11,8 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from tools.calling import maybe_await
 
 from .conftest import Connect, one_kind
-from .scripted_batches import ONES, add, answer_each, plain, sent
-from .scripted_service import ScriptedService, failing
+from .scripted_batches import add, answer_each, plain, sent
+from .scripted_service import ONES, ScriptedService, failing
 
 REQUIRED = aclgrad.InputValuesRequiredError("send the array", field="inputs[self]")
 REFUSE_ALL = failing(REQUIRED)

@@ -14,9 +14,9 @@ from aclgrad.wire.limits import MAX_BATCH_CALLS
 from tools.calling import maybe_await
 
 from .conftest import Connect, one_kind
-from .scripted_batches import ONES, add, answer_each, answer_in_turn, number_of, numbers_sent, plain
+from .scripted_batches import add, answer_each, answer_in_turn, number_of, numbers_sent, plain
 from .scripted_limits import LimitedServer, limited_server
-from .scripted_service import ScriptedService, abort_with, failing
+from .scripted_service import ONES, ScriptedService, abort_with, failing
 from .scripted_streams import ANSWER, ScriptedStreams
 
 LIMIT = 1_000_000
@@ -226,8 +226,8 @@ async def test_the_time_limit_is_that_of_all_messages(connect: Connect, limited:
 
     limited.service.answer = answer
     batch = add_large(connect(limited.address, max_message_bytes=LIMIT).batch(), range(9))
-    outcomes = await maybe_await(batch.run(return_errors=True, timeout_s=1.0))
+    outcomes = await maybe_await(batch.run(return_errors=True, timeout_s=0.5))
     released.set()
     assert plain(outcomes) == [0, 1, 2] + [aclgrad.DeadlinePassedError] * 6
-    assert "timeout_s was 1 s" in str(outcomes[3])
+    assert "timeout_s was 0.5 s" in str(outcomes[3])
     assert len(limited.service.requests) == 2

@@ -10,8 +10,8 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from tools.calling import maybe_await
 
 from .conftest import Connect, one_kind
-from .scripted_batches import ONES, add, answer_in_turn, numbers_sent, plain
-from .scripted_service import ScriptedService, abort_with
+from .scripted_batches import add, answer_in_turn, numbers_sent, plain
+from .scripted_service import ONES, ScriptedService, abort_with
 
 BAD = aclgrad.InvalidFieldError("wrong", field="inputs[a]")
 WORSE = aclgrad.ServerFaultError("oops")

@@ -13,9 +13,7 @@ from tools.calling import maybe_await
 
 from .conftest import Connect
 from .scripted_batches import add
-from .scripted_service import GRADIENT, REPLY, ScriptedService
-
-ONES = np.ones((1, 1, 1), np.float32)
+from .scripted_service import GRADIENT, INPUTS, ONES, REPLY, ScriptedService
 
 
 async def test_execute_sends_the_call_and_returns_the_gradient(connect: Connect, service: ScriptedService) -> None:
@@ -37,7 +35,7 @@ async def test_a_closed_client_says_so(connect: Connect, service: ScriptedServic
     client = connect(service.address)
     await maybe_await(client.close())
     with pytest.raises(aclgrad.CallCancelledError, match="the client is closed; make a new client"):
-        await maybe_await(client.execute("pool", {"a": ONES}))
+        await maybe_await(client.execute("pool", INPUTS))
 
 
 async def test_time_limit_of_the_call_goes_before_that_of_the_client(
@@ -53,12 +51,12 @@ async def test_time_limit_of_the_call_goes_before_that_of_the_client(
     client = connect(service.address, timeout_s=1000)
     pooled = np.ones((1, 2, 2), np.float32)
     for timeout_s in (aclgrad.DEFAULT, 5000, None):
-        await maybe_await(client.execute("pool", {"a": ONES}, timeout_s=timeout_s))
+        await maybe_await(client.execute("pool", INPUTS, timeout_s=timeout_s))
         await maybe_await(client.adaptive_avg_pool2d_backward(ONES, pooled, timeout_s=timeout_s))
         with suppress(aclgrad.ServerFaultError):  # the reply is that of another method
             await maybe_await(client.list_operators(timeout_s=timeout_s))
         batch = client.batch()
-        batch.execute("pool", {"a": ONES})
+        batch.execute("pool", INPUTS)
         with suppress(aclgrad.ServerFaultError):
             await maybe_await(batch.run(timeout_s=timeout_s))
     # Deadlines travel rounded to a few digits.
@@ -69,7 +67,6 @@ async def test_time_limit_of_the_call_goes_before_that_of_the_client(
     assert len(remaining) == 12
 
 
-ONES = np.ones((1, 1, 1), np.float32)
 PAIRS = [
     ("x-tenant", "vision"),
     ("authorization", "Bearer abc=="),
@@ -112,7 +109,7 @@ async def test_pairs_go_with_each_call(connect: Connect, service: ScriptedServic
 
     service.answer = note
     client = connect(service.address, metadata=form(PAIRS))
-    await maybe_await(client.execute("pool", {"a": ONES}))
+    await maybe_await(client.execute("pool", INPUTS))
     await maybe_await(client.list_operators())
     with pytest.raises(aclgrad.ServerFaultError):
         await maybe_await(add(client.batch(), [1]).run())

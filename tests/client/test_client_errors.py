@@ -17,16 +17,14 @@ from aclgrad.v1 import tensor_pb2
 from tools.calling import maybe_await
 
 from .conftest import Connect
-from .scripted_service import REPLY, ScriptedService, abort_with, failing
-
-ONES = np.ones((1, 1, 1), np.float32)
+from .scripted_service import INPUTS, REPLY, ScriptedService, abort_with, failing
 
 
 async def test_error_of_ours_is_raised_with_its_fields(connect: Connect, service: ScriptedService) -> None:
     service.answer = failing(aclgrad.ServerBusyError("full", retry_after_s=0.5, metadata={"limit": "8"}))
     client = connect(service.address, retries=0)
     with pytest.raises(aclgrad.ServerBusyError, match=r"^full$") as caught:
-        await maybe_await(client.execute("pool", {"a": ONES}))
+        await maybe_await(client.execute("pool", INPUTS))
     assert (caught.value.retry_after_s, caught.value.request_id) == (0.5, "5f0c")
     assert caught.value.metadata == {"limit": "8"}
 
@@ -49,7 +47,7 @@ async def test_status_that_is_none_of_ours_becomes_an_error_of_its_code(
         for details in (None, b"\xff", status_pb2.Status(code=14).SerializeToString()):
             service.answer = abort_with(code, "by the proxy", details)
             with pytest.raises(aclgrad.AclgradError) as caught:
-                await maybe_await(client.execute("pool", {"a": ONES}))
+                await maybe_await(client.execute("pool", INPUTS))
             assert type(caught.value) is kind
             assert (caught.value.code, caught.value.reason) == (code, kind.reason)
             assert service.address in str(caught.value)
@@ -77,7 +75,7 @@ async def test_a_proxy_may_ask_for_another_attempt(connect: Connect, service: Sc
     status.details.add().Pack(RetryInfo(retry_delay=Duration(nanos=1_000_000)))
     answers = iter([abort_with(grpc.StatusCode.RESOURCE_EXHAUSTED, "by the proxy", status.SerializeToString())])
     service.answer = lambda context: next(answers, lambda context: REPLY)(context)
-    await maybe_await(connect(service.address).execute("pool", {"a": ONES}))
+    await maybe_await(connect(service.address).execute("pool", INPUTS))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +102,7 @@ async def test_reply_that_makes_no_sense_is_a_fault_of_the_server(connect: Conne
     for reply in BAD_REPLIES:
         service.answer = lambda context, reply=reply: reply
         with pytest.raises(aclgrad.ServerFaultError, match="the reply of the server cannot be read"):
-            await maybe_await(client.execute("pool", {"a": ONES}))
+            await maybe_await(client.execute("pool", INPUTS))
     for reply in (b"\x0f", b"\x0a\x05abc"):
         service.answer = lambda context, reply=reply: reply
         for query in (client.list_operators, client.server_status):
@@ -118,9 +116,9 @@ async def test_no_answer_within_the_time_limit(connect: Connect, service: Script
     client = connect(service.address, timeout_s=0.05)
     try:
         with pytest.raises(aclgrad.DeadlinePassedError, match=r"time limit.*larger timeout_s \(.*was 0\.05 s\)"):
-            await maybe_await(client.execute("pool", {"a": ONES}))
+            await maybe_await(client.execute("pool", INPUTS))
         with pytest.raises(aclgrad.DeadlinePassedError, match=r"\(timeout_s was 0\.1 s\)"):
-            await maybe_await(client.execute("pool", {"a": ONES}, timeout_s=0.1))
+            await maybe_await(client.execute("pool", INPUTS, timeout_s=0.1))
     finally:
         released.set()
 
@@ -152,7 +150,7 @@ async def test_details_that_make_no_sense_leave_the_code(connect: Connect, servi
     details = garbled(aclgrad.ServerBusyError("full", retry_after_s=0.1)).SerializeToString()
     service.answer = abort_with(grpc.StatusCode.UNIMPLEMENTED, "by the proxy", details)
     with pytest.raises(aclgrad.MethodNotServedError, match="by the proxy"):
-        await maybe_await(connect(service.address, retries=0).execute("pool", {"a": ONES}))
+        await maybe_await(connect(service.address, retries=0).execute("pool", INPUTS))
 
 
 async def test_details_in_a_batch_that_make_no_sense_leave_the_message(
@@ -161,6 +159,6 @@ async def test_details_in_a_batch_that_make_no_sense_leave_the_message(
     failed = pb.OperatorResult(error=garbled(aclgrad.InvalidFieldError("wrong")))
     service.answer = lambda context: pb.BatchExecuteOperatorsResponse(results=[failed]).SerializeToString()
     batch = connect(service.address).batch()
-    batch.execute("pool", {"a": ONES})
+    batch.execute("pool", INPUTS)
     with pytest.raises(aclgrad.AclgradError, match=r"^wrong$"):
         await maybe_await(batch.run())

@@ -4,16 +4,13 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc.aio
-import numpy as np
 import pytest
 
 import aclgrad
 from aclgrad._client.channel.options import all_channel_options
 from tools.calling import maybe_await
 
-from .scripted_service import GRADIENT, ScriptedService
-
-ONES = np.ones((1, 1, 1), np.float32)
+from .scripted_service import GRADIENT, INPUTS, ScriptedService
 
 
 class Counting(grpc.UnaryUnaryClientInterceptor):
@@ -59,10 +56,10 @@ async def test_calls_go_through_the_channel_which_stays_open(made: Made) -> None
     kind, channel, counting = made
     for _ in range(2):
         client = kind(channel=channel)
-        assert (await maybe_await(client.execute("pool", {"a": ONES}))).tolist() == GRADIENT.tolist()
+        assert (await maybe_await(client.execute("pool", INPUTS))).tolist() == GRADIENT.tolist()
         await maybe_await(client.close())
         with pytest.raises(aclgrad.CallCancelledError, match="your channel: the client is closed"):
-            await maybe_await(client.execute("pool", {"a": ONES}))
+            await maybe_await(client.execute("pool", INPUTS))
     assert counting.methods == ["/aclgrad.v1.OperatorService/ExecuteOperator"] * 2
 
 
@@ -70,10 +67,10 @@ async def test_a_channel_that_its_owner_closed(made: Made) -> None:
     kind, channel, _ = made
     client = kind(channel=channel)
     assert repr(client) == f"<aclgrad.{kind.__name__} of your channel, open>"
-    await maybe_await(client.execute("pool", {"a": ONES}))
+    await maybe_await(client.execute("pool", INPUTS))
     await maybe_await(channel.close())
     with pytest.raises(aclgrad.CallCancelledError, match="channel is closed"):
-        await maybe_await(client.execute("pool", {"a": ONES}))
+        await maybe_await(client.execute("pool", INPUTS))
 
 
 async def test_what_the_channel_has_already_is_refused(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +81,7 @@ async def test_what_the_channel_has_already_is_refused(made: Made, monkeypatch: 
         assert caught.value.field == setting
     monkeypatch.setenv("ACLGRAD_TARGET", "other:1")
     monkeypatch.setenv("ACLGRAD_RETRIES", "2")
-    assert (await maybe_await(kind.from_env(channel=channel).execute("pool", {"a": ONES}))).size == GRADIENT.size
+    assert (await maybe_await(kind.from_env(channel=channel).execute("pool", INPUTS))).size == GRADIENT.size
     other = aclgrad.AsyncClient if kind is aclgrad.Client else aclgrad.Client
     for wrong in (channel, "127.0.0.1:50051"):
         with pytest.raises(aclgrad.InvalidSettingError, match=r"^channel is a \w+; give a grpc\.") as caught:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import grpc
-import numpy as np
 import pytest
 
 import aclgrad
@@ -15,9 +14,8 @@ from tools.calling import maybe_await
 
 from .conftest import Connect
 from .scripted_batches import add
-from .scripted_service import REPLY, ScriptedService, abort_with
+from .scripted_service import INPUTS, REPLY, ScriptedService, abort_with
 
-ONES = np.ones((1, 1, 1), np.float32)
 LOST = abort_with(grpc.StatusCode.UNAVAILABLE, "connection reset")
 
 
@@ -40,8 +38,8 @@ async def test_all_attempts_of_a_call_have_its_id(
     reports: list[aclgrad.CallReport] = []
     client = connect(service.address, on_call=reports.append)
     with caplog.at_level(logging.INFO, "aclgrad"):
-        await maybe_await(client.execute("pool", {"a": ONES}))
-        await maybe_await(client.execute("pool", {"a": ONES}))
+        await maybe_await(client.execute("pool", INPUTS))
+        await maybe_await(client.execute("pool", INPUTS))
     first, second = ids[0], ids[3]
     assert ids == [first, first, first, second]
     assert first.rpartition("-")[0] == second.rpartition("-")[0] != ""
@@ -65,10 +63,10 @@ async def test_an_error_has_the_id_of_its_call(connect: Connect, service: Script
     reports: list[aclgrad.CallReport] = []
     client = connect(service.address, retries=0, on_call=reports.append)
     with pytest.raises(aclgrad.ServerFaultError) as caught:
-        await maybe_await(client.execute("pool", {"a": ONES}))
+        await maybe_await(client.execute("pool", INPUTS))
     assert (caught.value.request_id, caught.value.is_from_server) == ("of the server", True)
     ways: tuple[Callable[[], Any], ...] = (
-        lambda: client.execute("pool", {"a": ONES}),
+        lambda: client.execute("pool", INPUTS),
         client.list_operators,
         add(client.batch(), [1]).run,
     )
@@ -93,11 +91,11 @@ async def test_an_id_of_the_callers_own(connect: Connect, service: ScriptedServi
 
     async def call(name: str) -> None:
         with aclgrad.request_id(name):
-            await maybe_await(client.execute("pool", {"a": ONES}))
+            await maybe_await(client.execute("pool", INPUTS))
 
     await asyncio.gather(*(call(f"order-{number}") for number in range(4)))
     assert sorted(ids) == [f"order-{number}" for number in range(4)]
-    await maybe_await(client.execute("pool", {"a": ONES}))
+    await maybe_await(client.execute("pool", INPUTS))
     assert not ids[-1].startswith("order-")
 
 
@@ -114,7 +112,7 @@ async def test_what_a_hook_raises_the_call_raises(connect: Connect, service: Scr
         raise LookupError(report.request_id)
 
     with pytest.raises(LookupError, match=r"-1$"):
-        await maybe_await(connect(service.address, on_call=fail).execute("pool", {"a": ONES}))
+        await maybe_await(connect(service.address, on_call=fail).execute("pool", INPUTS))
 
 
 async def test_a_wait_for_a_server_is_told(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
@@ -133,7 +131,7 @@ async def test_hostile_text_of_a_server_stays_one_line(
     text = "gone\nFAKE LINE\r\n" + 2_000 * "x"
     note_ids(service, abort_with(grpc.StatusCode.UNAVAILABLE, text), lambda context: REPLY)
     with caplog.at_level(logging.WARNING, "aclgrad"):
-        await maybe_await(connect(service.address).execute("pool", {"a": ONES}))
+        await maybe_await(connect(service.address).execute("pool", INPUTS))
     (line,) = (record.getMessage() for record in caplog.records)
     assert line.isprintable()
     assert len(line) < 700

@@ -5,7 +5,6 @@ import threading
 from pathlib import Path
 
 import grpc
-import numpy as np
 import pytest
 
 import aclgrad
@@ -13,9 +12,7 @@ from aclgrad.testing import TestServer
 from tools.calling import maybe_await, wait_until
 
 from .conftest import Connect
-from .scripted_service import ScriptedService, abort_with, serving
-
-INPUTS = {"a": np.ones((1, 1, 1), np.float32)}
+from .scripted_service import INPUTS, ScriptedService, abort_with, serving
 
 
 async def test_a_call_made_after_the_server_is_back_succeeds(connect: Connect, tmp_path: Path) -> None:

@@ -17,10 +17,9 @@ import aclgrad
 from tools.calling import maybe_await, wait_until
 
 from .conftest import Connect, begin, each_end, end_as
-from .scripted_service import GRADIENT, REPLY, ScriptedService, abort_with, failing
+from .scripted_service import GRADIENT, INPUTS, REPLY, ScriptedService, abort_with, failing
 from .scripted_streams import GRAD, SHAPE, ScriptedStreams
 
-INPUTS = {"a": np.ones((1, 1, 1), np.float32)}
 SOON_S = 0.001
 NEVER_S = 1000.0
 

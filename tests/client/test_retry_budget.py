@@ -5,7 +5,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
-import numpy as np
 import pytest
 
 import aclgrad
@@ -16,10 +15,8 @@ from aclgrad._client.channel.servers import Balancing
 from tools.calling import maybe_await
 
 from .conftest import Connect
-from .scripted_service import REPLY, ScriptedService, abort_with, failing
+from .scripted_service import INPUTS, REPLY, ScriptedService, abort_with, failing
 from .test_retry_policy import ASKED, CUT, LATE, LOST, UNREACHED, Clock
-
-INPUTS = {"a": np.ones((1, 1, 1), np.float32)}
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from tools.calling import maybe_await, wait_until
 
 from .conftest import Connect, begin, end_as, one_kind
-from .scripted_service import serving
-from .several_servers import HOST_ID, INPUTS, SERVICE, Worker, call, running
+from .scripted_service import INPUTS, serving
+from .several_servers import HOST_ID, SERVICE, Worker, call, running
 
 TLS = aclgrad.Credentials()
 REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {

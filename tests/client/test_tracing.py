@@ -19,9 +19,8 @@ from aclgrad.testing import TestServer
 from tools.calling import maybe_await
 
 from .conftest import Connect, one_kind
-from .scripted_service import REPLY, ScriptedService, abort_with
+from .scripted_service import INPUTS, ONES, REPLY, ScriptedService, abort_with
 
-ONES = np.ones((1, 1, 1), np.float32)
 METHOD = "aclgrad.v1.OperatorService/ExecuteOperator"
 LOST = abort_with(grpc.StatusCode.UNAVAILABLE, "connection reset")
 
@@ -72,7 +71,7 @@ async def test_each_attempt_is_a_span_below_the_call(
     parents = note_parents(service, LOST, LOST, lambda context: REPLY)
     client = connect(service.address, tracing=traces.provider)
     with traces.provider.get_tracer("test").start_as_current_span("step") as step, aclgrad.request_id("mine"):
-        await maybe_await(client.execute("pool", {"a": ONES}))
+        await maybe_await(client.execute("pool", INPUTS))
     (call,) = (each for each in traces.calls() if each.name != "step")
     assert (call.name, call.parent) == ("pool", step.get_span_context())
     assert call.attributes == {"aclgrad.request_id": "mine", "aclgrad.operator": "pool", "aclgrad.retries": 2}
@@ -132,7 +131,7 @@ async def test_a_call_that_is_cancelled(service: ScriptedService, traces: Traces
 
     service.answer = answer
     async with aclgrad.AsyncClient(service.address, tracing=traces.provider) as client:
-        task = asyncio.ensure_future(client.execute("pool", {"a": ONES}))
+        task = asyncio.ensure_future(client.execute("pool", INPUTS))
         await asyncio.to_thread(arrived.wait, 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -148,7 +147,7 @@ async def test_a_trace_goes_on_unsampled_and_without_an_sdk_there_is_none(
     connect: Connect, service: ScriptedService, tracing: TracerProvider | bool
 ) -> None:
     parents = note_parents(service, lambda context: REPLY)
-    await maybe_await(connect(service.address, tracing=tracing).execute("pool", {"a": ONES}))
+    await maybe_await(connect(service.address, tracing=tracing).execute("pool", INPUTS))
     assert [int(each[-2:], 16) & TraceFlags.SAMPLED for each in parents] == ([] if tracing is True else [0])
     assert len(service.requests) == 1
 
