@@ -11,6 +11,7 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from aclgrad.wire.messages import OperatorCall, decode_request, decode_response, encode_request, response_prefix
 
+from . import wire_format as wire
 from .agreement import KINDS, assert_agrees_with_protobuf
 from .wire_format import UNKNOWN_FIELDS, length_field, varint_field
 
@@ -66,7 +67,9 @@ def test_inputs_are_views_of_the_request() -> None:
         assert np.shares_memory(np.frombuffer(each.data, np.uint8), np.frombuffer(data, np.uint8))
 
 
-@pytest.mark.parametrize(("shape", "size"), [((2, 3), 24), ((), 4), ((0, 9), 0), ((2**21,), 2**23)], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "size"), [((2, 3), 24), ((), 4), ((32,), 128), ((0, 9), 0), ((2**21,), 2**23)], ids=str
+)
 def test_reply_is_the_prefix_and_the_payload(shape: tuple[int, ...], size: int) -> None:
     payload = random.Random(1).randbytes(size)
     data = response_prefix("out", TensorType(FLOAT32, shape)) + payload
@@ -122,6 +125,38 @@ def test_the_last_content_counts(content: bytes, held: bytes | None) -> None:
     assert (parsed.data if parsed.HasField("data") else None) == held  # what protobuf makes of the same bytes
     (view,) = decode_request(length_field(2, body)).inputs
     assert (bytes(view.data) if isinstance(view.data, memoryview) else None) == held
+
+
+LONG = wire.key(4, wire.LENGTH) + wire.varint(4, 1) + b"data"
+ODD = [
+    wire.group(7, length_field(2, length_field(4, b"inside a group"))),
+    wire.group(7, wire.group(8, b"")) + length_field(2, wire.group(7, length_field(4, b"a")) + length_field(1, b"a")),
+    length_field(4, b"at the top") + length_field(3, length_field(4, b"in another field")),
+    varint_field(2, 4) + length_field(2, varint_field(4, 7) + varint_field(2, 1)),
+    *(wire.key(2, wire.LENGTH) + wire.varint(len(LONG) + 2, padding) + LONG + b"\x10\x01" for padding in (1, 4, 5)),
+    wire.key(1, wire.GROUP_END),
+    wire.key(1, wire.GROUP_START),
+    wire.key(1, 6),
+    wire.key(1, 7) + b"\0",
+    b"\x80" * 11 + b"\x01",
+    wire.key(2, wire.LENGTH) + wire.varint(4, 5) + b"data",
+    wire.key(2, wire.LENGTH) + wire.varint(2**63) + b"data",
+    length_field(2, wire.key(4, wire.LENGTH) + wire.varint(9) + b"data"),
+    length_field(2, wire.key(4, wire.GROUP_START)) + wire.key(4, wire.GROUP_END),
+]
+
+
+@pytest.mark.parametrize("data", ODD)
+def test_odd_bytes_are_read_as_protobuf_reads_them(data: bytes) -> None:
+    for buffer in (data, UNKNOWN_FIELDS["group"] + data + UNKNOWN_FIELDS["fixed64"]):
+        assert_agrees_with_protobuf(KINDS["request"], buffer)
+
+
+@pytest.mark.parametrize("unknown", UNKNOWN_FIELDS.values(), ids=UNKNOWN_FIELDS)
+def test_a_batch_is_read_as_protobuf_reads_it(unknown: bytes) -> None:
+    tensors = [length_field(1, length_field(4, each) + unknown + varint_field(2, 1)) for each in (b"1234", b"5678")]
+    results = [length_field(1, unknown + b"".join(tensors[:count])) for count in (1, 2)]
+    assert_agrees_with_protobuf(KINDS["batch_response"], unknown + b"".join(results))
 
 
 def test_every_cut_is_an_error_of_ours_or_a_message() -> None:
