@@ -197,16 +197,17 @@ async def test_work_that_was_given_up_never_begins() -> None:
     assert not begun.is_set()
 
 
-def hold(service: ScriptedService) -> None:
-    """Has the service answer no call before it has ended."""
+def hold(service: ScriptedService) -> threading.Event:
+    """Has the service answer no call before it has ended, which the event tells."""
+    ended = threading.Event()
 
     def answer(context: grpc.ServicerContext) -> bytes:
-        ended = threading.Event()
         if context.add_callback(ended.set):
             ended.wait(60)
         return REPLY
 
     service.answer = answer
+    return ended
 
 
 LARGE = np.ones((1, 600, 1000), np.float32)
@@ -277,18 +278,13 @@ def test_a_client_that_was_never_used_is_closed_anywhere() -> None:
     asyncio.run(client.close())
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 600, 1000)], ids=["one_message", "stream"])
-async def test_a_task_that_is_cancelled_ends_its_call_at_the_server(service: ScriptedService, shape: Any) -> None:
-    ended = threading.Event()
-
-    def hold(context: grpc.ServicerContext) -> bytes:
-        if context.add_callback(ended.set):
-            ended.wait(60)
-        return REPLY
-
-    service.answer = hold
+@pytest.mark.parametrize("array", [SMALL, LARGE], ids=["one_message", "stream"])
+async def test_a_task_that_is_cancelled_ends_its_call_at_the_server(
+    service: ScriptedService, array: np.ndarray
+) -> None:
+    ended = hold(service)
     async with aclgrad.AsyncClient(service.address, timeout_s=None) as client:
-        task = asyncio.create_task(client.execute("pool", {"a": np.ones(shape, np.float32)}))
+        task = asyncio.create_task(client.execute("pool", {"a": array}))
         while not service.requests:
             await asyncio.sleep(0.001)
         task.cancel()

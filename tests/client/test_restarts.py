@@ -30,12 +30,9 @@ async def test_a_call_made_after_the_server_is_back_succeeds(connect: Connect, t
         assert len(second.requests) == 1
 
 
-@pytest.mark.parametrize("retries", [0, 4])
 @pytest.mark.parametrize("connect_timeout_s", [0, 0.5])
-async def test_the_wait_for_a_server_is_bounded(
-    connect: Connect, tmp_path: Path, retries: int, connect_timeout_s: float
-) -> None:
-    client = connect(f"unix:{tmp_path}/nobody", retries=retries, connect_timeout_s=connect_timeout_s, timeout_s=None)
+async def test_the_wait_for_a_server_is_bounded(connect: Connect, tmp_path: Path, connect_timeout_s: float) -> None:
+    client = connect(f"unix:{tmp_path}/nobody", connect_timeout_s=connect_timeout_s, timeout_s=None)
     with pytest.raises(aclgrad.ServerUnreachableError, match=r"nobody.*check that a server listens"):
         await maybe_await(client.list_operators())
 

@@ -32,9 +32,14 @@ from .scripted_service import end
 NOW = datetime.now(UTC)
 
 
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(tmp_path)
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def rsa_key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(65537, 2048)
 
 
 def signed(key: CertificateIssuerPrivateKeyTypes, begin: datetime, end: datetime) -> bytes:
@@ -78,10 +83,12 @@ def test_a_file_of_another_kind_is_named_with_what_it_holds(authority: Authority
         assert told in refusal(**given)
 
 
-def test_a_key_of_another_certificate_is_refused(authority: Authority, tmp_path: Path) -> None:
+def test_a_key_of_another_certificate_is_refused(
+    authority: Authority, rsa_key: rsa.RSAPrivateKey, tmp_path: Path
+) -> None:
     certificate, _ = authority.pair("trainer")
     _, other = authority.pair("server")
-    keys = {"rsa": rsa.generate_private_key(65537, 2048), "ed25519": ed25519.Ed25519PrivateKey.generate()}
+    keys = {"rsa": rsa_key, "ed25519": ed25519.Ed25519PrivateKey.generate()}
     for name, key in keys.items():
         (tmp_path / name).write_bytes(pem(key))
     for key in (other, *(str(tmp_path / name) for name in keys)):
@@ -188,36 +195,41 @@ REPAIRED: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("name", REPAIRED)
-def test_text_that_does_no_harm_is_left_out(tmp_path: Path, name: str) -> None:
+def test_text_that_does_no_harm_is_left_out() -> None:
     """A chain of two and a bundle of two, as gRPC needs both."""
-    write, root, other = REPAIRED[name], trustme.CA(), trustme.CA()
-    made = root.create_child_ca().issue_cert("trainer")
+    root, other = trustme.CA(), trustme.CA()
+    child = root.create_child_ca()
+    made, with_rsa = child.issue_cert("trainer"), child.issue_cert("trainer", key_type=trustme.KeyType.RSA)
     key = load_pem_private_key(made.private_key_pem.bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
+    assert b"BEGIN RSA PRIVATE KEY" in with_rsa.private_key_pem.bytes()
     parameters = b"-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
     older = pem(key, form=PrivateFormat.TraditionalOpenSSL)
-    chain = b"".join(write(each.bytes()) for each in made.cert_chain_pems)
-    bundle = write(other.cert_pem.bytes()) + write(root.cert_pem.bytes())
-    accepted = [Credentials(bundle, chain, write(each)) for each in (pem(key), older, parameters + older)]
-    made = root.create_child_ca().issue_cert("trainer", key_type=trustme.KeyType.RSA)
-    chain = b"".join(write(each.bytes()) for each in made.cert_chain_pems)
-    assert b"BEGIN RSA PRIVATE KEY" in made.private_key_pem.bytes()
-    accepted.append(Credentials(bundle, chain, write(made.private_key_pem.bytes())))
+    accepted = []
+    for write in REPAIRED.values():
+        bundle = write(other.cert_pem.bytes()) + write(root.cert_pem.bytes())
+        chain, rsa_chain = (b"".join(write(each.bytes()) for each in own.cert_chain_pems) for own in (made, with_rsa))
+        accepted += [Credentials(bundle, chain, write(each)) for each in (pem(key), older, parameters + older)]
+        accepted.append(Credentials(bundle, rsa_chain, write(with_rsa.private_key_pem.bytes())))
     own = root.issue_cert("127.0.0.1")
     pair = (own.private_key_pem.bytes(), own.cert_chain_pems[0].bytes())
+    connect_with(accepted, grpc.ssl_server_credentials([pair], root.cert_pem.bytes(), require_client_auth=True))
+
+
+def connect_with(accepted: list[Credentials], secured: grpc.ServerCredentials) -> None:
     with ThreadPoolExecutor(2) as threads:
         server = grpc.server(threads)
-        secured = grpc.ssl_server_credentials([pair], root.cert_pem.bytes(), require_client_auth=True)
         port = server.add_secure_port("127.0.0.1:0", secured)
         server.start()
         for each in accepted:
             with grpc.secure_channel(f"127.0.0.1:{port}", each.channel_credentials()) as channel:
-                grpc.channel_ready_future(channel).result(10)
+                grpc.channel_ready_future(channel).result(20)
         end(server)
 
 
-def test_what_gRPC_connects_with_is_not_refused(authority: Authority, tmp_path: Path) -> None:  # noqa: N802
+def test_what_gRPC_connects_with_is_not_refused(  # noqa: N802
+    authority: Authority, rsa_key: rsa.RSAPrivateKey, tmp_path: Path
+) -> None:
     """Bundles with certificates that have expired, comments, other blocks, other keys, and one file for both."""
     certificate, key = (Path(file).read_bytes() for file in authority.pair("trainer"))
     past = signed(ec.generate_private_key(ec.SECP256R1()), NOW - timedelta(9), NOW - timedelta(1))
@@ -227,17 +239,10 @@ def test_what_gRPC_connects_with_is_not_refused(authority: Authority, tmp_path: 
     label = b"CERTIFICATE", b"TRUSTED CERTIFICATE"
     trusted = with_der(authority.ca_pem, lambda der: der + b"0\0").replace(*label)
     accepted = [Credentials(bundle), Credentials(trusted), Credentials(together), Credentials(ca, together, together)]
-    for own in (rsa.generate_private_key(65537, 2048), ed25519.Ed25519PrivateKey.generate()):
+    for own in (rsa_key, ed25519.Ed25519PrivateKey.generate()):
         accepted.append(Credentials(ca, signed(own, NOW - timedelta(1), NOW + timedelta(1)), pem(own)))
-    with ThreadPoolExecutor(1) as threads:
-        server = grpc.server(threads)
-        pair = tuple(Path(file).read_bytes() for file in reversed(authority.pair("server")))
-        port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([pair]))
-        server.start()
-        for each in accepted:
-            with grpc.secure_channel(f"127.0.0.1:{port}", each.channel_credentials()) as channel:
-                grpc.channel_ready_future(channel).result(20)
-        end(server)
+    pair = tuple(Path(file).read_bytes() for file in reversed(authority.pair("server")))
+    connect_with(accepted, grpc.ssl_server_credentials([pair]))
 
 
 def test_gRPC_prints_nothing_of_its_own(authority: Authority) -> None:  # noqa: N802
