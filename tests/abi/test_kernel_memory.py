@@ -19,7 +19,7 @@ CELLS = 2**20
     [
         (Product.ATLAS_A2, 64, True),
         *(
-            pytest.param(*each, False, marks=[pytest.mark.slow, pytest.mark.long])
+            pytest.param(*each, False, marks=pytest.mark.slow)
             for each in ((Product.ATLAS_A2, 64), (Product.ASCEND_950, 2), (Product.ATLAS_TRAINING, 1))
         ),
     ],

@@ -14,7 +14,7 @@ from .table_gradients import print_gradients
 pytestmark = pytest.mark.timeout(600)
 
 
-@pytest.mark.parametrize("is_short", [True, pytest.param(False, marks=[pytest.mark.slow, pytest.mark.long])])
+@pytest.mark.parametrize("is_short", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_gradients_are_those_of_the_definition_and_the_same_bits_everywhere(
     run_program: Callable[..., list[str]], vector_levels: list[str], is_short: bool
 ) -> None:
@@ -32,7 +32,6 @@ def test_gradients_are_those_of_the_definition_and_the_same_bits_everywhere(
             assert gradients(level, threads, offset) ^ first == set(), (level, threads, offset)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("product", "name"),
     [

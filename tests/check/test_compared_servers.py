@@ -171,7 +171,6 @@ def test_the_full_form_has_large_calls_and_all_calls_again(server: Server, tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.long
 def test_executors_of_the_real_server_are_safe(server: Server, tmp_path: Path) -> None:
     with Server("--executor-cache", "off") as off:
         compared = compare(tmp_path, off.address, server.address)

@@ -315,7 +315,7 @@ class Clients(RuleBasedStateMachine):
             self.loop.close()
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(300, marks=[pytest.mark.slow, pytest.mark.long])])
+@pytest.mark.parametrize("count", [4, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["numbers", *NAMED, *OF_A_HOST])
 def test_no_order_of_events_breaks_a_promise(kind: str, count: int) -> None:
     """The short form has the same events at every run."""

@@ -19,7 +19,6 @@ print(aclgrad.Client("127.0.0.1:1").target)
 
 
 @pytest.mark.slow
-@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_client_installs_and_imports_without_a_compiler(tmp_path: Path) -> None:
     target, empty = tmp_path / "site", tmp_path / "bin"

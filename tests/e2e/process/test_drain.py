@@ -28,7 +28,6 @@ def test_call_that_never_ends_is_given_up_at_the_limit() -> None:
         never.set()
 
 
-@pytest.mark.long
 def test_a_driver_that_hangs_does_not_keep_the_process(tmp_path: Path) -> None:
     config = write_config(tmp_path, {"kind": "hang_destroy_stream", "at": 1})
     with Server("--acl-config", config) as server, aclgrad.Client(server.address) as client:

@@ -38,7 +38,7 @@ def begin_slow_call(client: aclgrad.Client, thread: ThreadPoolExecutor) -> Futur
     ("way", "code"),
     [
         ("terminated", 0),
-        pytest.param("all_terminated", 0, marks=pytest.mark.long),
+        ("all_terminated", 0),
         ("interrupted", 0),
         ("killed", -signal.SIGKILL),
     ],
