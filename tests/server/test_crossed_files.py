@@ -19,9 +19,8 @@ from aclgrad_server.calls.runner import Runner
 from aclgrad_server.calls.shared_memory import SharedMemory
 from aclgrad_server.calls.unary import execute_unary
 from aclgrad_server.devices.completions import Completions
-from aclgrad_server.devices.opening import open_device
+from aclgrad_server.devices.opening import VISIBLE, open_device
 from aclgrad_server.devices.planning import Planner
-from aclgrad_server.devices.visible import VISIBLE
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.services.load_report import LoadReport

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aclgrad_server.devices.visible import VISIBLE
+from aclgrad_server.devices.opening import VISIBLE
 from aclgrad_server.exits import StartError
 from aclgrad_server.server import Server
 from aclgrad_server.server_view import ServerView

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from aclgrad.diagnosis import Row, noted, passed
-from aclgrad_server.devices.visible import VISIBLE, visible_cards
+from aclgrad_server.devices.opening import VISIBLE, visible_cards
 from aclgrad_server.limits import PINNED_BYTES
 
 _PREFIXES: Final = ("ASCEND_", "ACL_")

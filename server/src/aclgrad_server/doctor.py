@@ -22,10 +22,9 @@ from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.devices.library import runtime_file
-from aclgrad_server.devices.opening import check_streams, open_device, product_of
+from aclgrad_server.devices.opening import VISIBLE, check_streams, open_device, product_of
 from aclgrad_server.devices.probing import probe
 from aclgrad_server.devices.self_test import self_test
-from aclgrad_server.devices.visible import VISIBLE
 from aclgrad_server.edge.process import FILES_OF_WORKER, check_memory, check_open_files
 from aclgrad_server.edge.tls import open_certificates
 from aclgrad_server.exits import StartError

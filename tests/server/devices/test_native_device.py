@@ -17,9 +17,8 @@ from aclgrad.products import Product
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import COPY_THREADS, Device
-from aclgrad_server.devices.opening import open_device
+from aclgrad_server.devices.opening import VISIBLE, open_device
 from aclgrad_server.devices.planning import plan_call
-from aclgrad_server.devices.visible import VISIBLE
 from aclgrad_server.settings import Settings
 from tests.native.shims import without
 from tests.server.fakes import LATER, NO_LIMIT, pooling_plan, settle, tensor, wait_until

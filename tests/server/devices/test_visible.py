@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from aclgrad_server.devices.completions import Completions
-from aclgrad_server.devices.opening import open_device
-from aclgrad_server.devices.visible import VISIBLE, visible_card
+from aclgrad_server.devices.opening import VISIBLE, open_device, visible_card
 from aclgrad_server.exits import StartError
 from aclgrad_server.settings import Settings
 
@@ -25,9 +24,9 @@ def test_indices_count_the_entries_up_to_the_first_bad_one(visible: str, cards: 
     environment = {VISIBLE: visible}
     assert [visible_card(environment, index) for index in range(len(cards))] == cards
     told = f"there is no device {len(cards)}: {VISIBLE}={visible!r} shows {len(cards)}; see --device"
-    with pytest.raises(ValueError, match=re.escape(told)):
+    with pytest.raises(StartError, match=re.escape(told)):
         visible_card(environment, len(cards))
-    with pytest.raises(ValueError, match="there is no device -1"):
+    with pytest.raises(StartError, match="there is no device -1"):
         visible_card(environment, -1)
 
 

@@ -5,14 +5,17 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Self, TypeVar
+from functools import partial
+from typing import Any, Final, Self, TypeVar
 
 from aclgrad.errors import AclgradError, LimitExceededError
+from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.gate import Bounds, Callers, Claim, Gate, Pace, Room
 from aclgrad_server.devices.device import OnEnd
 from aclgrad_server.devices.faults import WorkspaceShortageError
 from aclgrad_server.devices.planning import check_size
 from aclgrad_server.limits import LONGEST_PAUSE_S, MAX_WAITING_SMALL_CALLS, RECEIVE_BYTES_PER_S, SMALL_BYTES
+from aclgrad_server.statistics import WAIT
 
 _NO_BOUNDS: Final = Bounds()
 
@@ -26,6 +29,23 @@ class Occupancy:
     running: int
     waiting: int
     running_bytes: int = 0
+
+
+class Claims:
+    """Memory that a call has claimed: of the device, and of the process for inputs that are checked or encoded."""
+
+    def __init__(self, call: Call, memory: Claim, of_process: Claim | None) -> None:
+        self._call = call
+        self._memory = memory
+        # Without a claim of their own, they count as tensors.
+        self._of_process = of_process or memory
+
+    def give_back(self, size_bytes: int, process_bytes: int = 0, reply_bytes: int = 0) -> None:
+        """Gives back what work that has ended held; that of its reply, a part of the device's, when the call ends."""
+        self._memory.give_back(size_bytes - reply_bytes)
+        self._of_process.give_back(process_bytes)
+        if reply_bytes:
+            self._call.at_end(partial(self._memory.give_back, reply_bytes))
 
 
 class Admission:
@@ -63,17 +83,14 @@ class Admission:
         self.replies = Gate(reply_limit, reply_limit // 2, large)
         """The memory of replies that clients have not fetched, but for those of small calls."""
         self._checked = None if checked_limit is None else Gate(checked_limit, checked_limit // 2, large)
-        of_rooms = [gate for room in self.rooms.values() for gate in (room.slots, room.memory)]
-        self._gates = [*of_rooms, self.replies]
-        if self._checked is not None:
-            self._gates.append(self._checked)
+        gates = large.slots, large.memory, small.slots, small.memory, self.replies, self._checked
+        self._gates = [each for each in gates if each is not None]
         self._receiving = Pace(RECEIVE_BYTES_PER_S, LONGEST_PAUSE_S, clock)
 
     def check(self, caller: str, size_bytes: int, workspace_bytes: int = 0, is_small: bool = False) -> None:
         """Raises LimitExceededError for more of the device's memory than the caller or any call may have."""
-        check_size(size_bytes, (self.small if is_small else self.large).memory.limit, workspace_bytes)
-        if size_bytes > (limit := self.callers.bounds(caller).size_bytes):
-            raise _too_large(size_bytes, limit)
+        check_size(size_bytes, self._room(is_small).memory.limit, workspace_bytes)
+        self._check_bounds(caller, size_bytes)
 
     def memory(
         self,
@@ -88,10 +105,9 @@ class Admission:
         Raises LimitExceededError for more bytes than the device holds, and ServerBusyError if too many calls wait.
         """
         self.callers.ask(caller)
-        memory = (self.small if is_small else self.large).memory
         self.check(caller, size_bytes, workspace_bytes, is_small)
         # The reply of a small call has no claim of its own, and its client decides when it is fetched.
-        return memory.take(caller, size_bytes, waits_for_client or is_small)
+        return self._room(is_small).memory.take(caller, size_bytes, waits_for_client or is_small)
 
     def split(self, tensor_bytes: int, checked_bytes: int) -> tuple[int, int]:
         """Returns what tensors and checked inputs take of the device's memory, and of the process's."""
@@ -117,16 +133,26 @@ class Admission:
         how = waits_for_client, is_small, workspace_bytes
         if self._checked is None or of_process == 0:
             return await self.memory(caller, of_device, *how), None
-        if of_process > self._checked.limit:
-            raise _too_much_to_check(of_process, self._checked.limit)
-        if of_process > (limit := self.callers.bounds(caller).size_bytes):
-            raise _too_large(of_process, limit)
+        if of_process > (limit := self._checked.limit):
+            problem = f"has inputs of {of_process} bytes to check and the process may keep {limit} at most"
+            remedy = "send smaller tensors, or raise --memory-limit-bytes (ACLGRAD_MEMORY_LIMIT_BYTES) of the server"
+            raise _beyond(of_process, limit, problem, remedy)
+        self._check_bounds(caller, of_process)
         checked = await self._checked.take(caller, of_process, waits_for_client)
         try:
             return await self.memory(caller, of_device, *how), checked
         except BaseException:
             checked.give_back()
             raise
+
+    async def claim(self, call: Call, size_bytes: int, process_bytes: int, **how: Any) -> Claims:
+        """Returns what `tensors` does."""
+        call.enter(WAIT)
+        return Claims(call, *await self.tensors(call.caller, size_bytes, process_bytes, **how))
+
+    async def claim_reply(self, call: Call, size_bytes: int) -> None:
+        """Claims memory of the process for a reply until the call ends."""
+        call.at_end((await self.reply(call.caller, size_bytes)).give_back)
 
     def workspace(
         self, caller: str, size_bytes: int, more_bytes: int, workspace_bytes: int, is_small: bool
@@ -152,14 +178,14 @@ class Admission:
         Raises ServerBusyError if too many calls wait already.
         """
         self.callers.ask(caller)
-        slots = (self.small if is_small else self.large).slots
+        slots = self._room(is_small).slots
         claim = await slots.take(caller, 1)
         slots.widen(claim, most)
         claim.since = self._clock()
         return claim
 
     def ran(self, slot: Claim, is_small: bool) -> None:
-        (self.small if is_small else self.large).ran(slot)
+        self._room(is_small).ran(slot)
 
     def sweep(self) -> None:
         """Serves calls that waited because others asked, if these have stopped. To be called some times a second."""
@@ -204,6 +230,15 @@ class Admission:
             found.update(room.refusals)
         return found
 
+    def _room(self, is_small: bool) -> Room:
+        return self.small if is_small else self.large
+
+    def _check_bounds(self, caller: str, size_bytes: int) -> None:
+        if size_bytes > (limit := self.callers.bounds(caller).size_bytes):
+            problem = f"takes {size_bytes} bytes and this identity may have {limit} at most"
+            remedy = "send smaller tensors or fewer calls, or ask for a larger max_bytes in the server's identities"
+            raise _beyond(size_bytes, limit, problem, remedy)
+
 
 class Ends:
     """Calls `on_end` once, when all work that began has ended and its maker has called `end`, too."""
@@ -222,6 +257,7 @@ class Ends:
             self._on_end()
 
 
+@dataclass
 class Attempts:
     """Attempts at running what has claimed so much, and this part of it as workspace.
 
@@ -232,15 +268,14 @@ class Attempts:
     all attempts.
     """
 
-    def __init__(
-        self, admission: Admission, caller: str, size_bytes: int, workspace_bytes: int, is_small: bool, on_end: OnEnd
-    ) -> None:
-        self._admission = admission
-        self._caller = caller
-        self._size_bytes = size_bytes
-        self._workspace_bytes = workspace_bytes
-        self._is_small = is_small
-        self._on_end = on_end
+    admission: Admission
+    caller: str
+    size_bytes: int
+    workspace_bytes: int
+    is_small: bool
+    on_end: OnEnd
+
+    def __post_init__(self) -> None:
         self._more: list[Claim] = []
         self._ends = Ends(self._give_back)
 
@@ -254,7 +289,7 @@ class Attempts:
         """Returns the result of an attempt, which takes the size of its workspace."""
         while True:
             try:
-                return await attempt(self._ends.begin(), self._workspace_bytes)
+                return await attempt(self._ends.begin(), self.workspace_bytes)
             except WorkspaceShortageError as shortage:
                 if not self._widen(shortage.size_bytes, shortage.size_bytes):
                     raise
@@ -286,7 +321,7 @@ class Attempts:
                     if not isinstance(error, WorkspaceShortageError) or index in refusals:
                         continue
                     try:
-                        self._admission.check(self._caller, tensors[index] + error.size_bytes, error.size_bytes)
+                        self.admission.check(self.caller, tensors[index] + error.size_bytes, error.size_bytes)
                         needed[index] = error.size_bytes
                     except LimitExceededError as refusal:
                         refusals[index] = refusal.with_traceback(None)
@@ -306,19 +341,19 @@ class Attempts:
     def _give_back(self) -> None:
         for claim in self._more:
             claim.give_back()
-        self._on_end()
+        self.on_end()
 
     def _widen(self, workspace_bytes: int, largest_bytes: int) -> bool:
         """Says whether there is so much for workspaces now, the largest of this size."""
-        more_bytes = workspace_bytes - self._workspace_bytes
+        more_bytes = workspace_bytes - self.workspace_bytes
         if more_bytes <= 0:
             return True
-        claim = self._admission.workspace(self._caller, self._size_bytes, more_bytes, largest_bytes, self._is_small)
+        claim = self.admission.workspace(self.caller, self.size_bytes, more_bytes, largest_bytes, self.is_small)
         if claim is None:
             return False
         self._more.append(claim)
-        self._size_bytes += more_bytes
-        self._workspace_bytes = workspace_bytes
+        self.size_bytes += more_bytes
+        self.workspace_bytes = workspace_bytes
         return True
 
 
@@ -327,15 +362,5 @@ def bytes_at_once(workspaces: Sequence[int], count: int) -> int:
     return sum(sorted(workspaces)[-count:])
 
 
-def _too_much_to_check(size_bytes: int, limit: int) -> LimitExceededError:
-    problem = f"has inputs of {size_bytes} bytes to check and the process may keep {limit} at most"
-    metadata = {"size_bytes": str(size_bytes), "limit": str(limit)}
-    remedy = "send smaller tensors, or raise --memory-limit-bytes (ACLGRAD_MEMORY_LIMIT_BYTES) of the server"
-    return LimitExceededError.at("call", problem, remedy, metadata)
-
-
-def _too_large(size_bytes: int, limit: int) -> LimitExceededError:
-    problem = f"takes {size_bytes} bytes and this identity may have {limit} at most"
-    metadata = {"size_bytes": str(size_bytes), "limit": str(limit)}
-    remedy = "send smaller tensors or fewer calls, or ask for a larger max_bytes in the server's identities"
-    return LimitExceededError.at("call", problem, remedy, metadata)
+def _beyond(size_bytes: int, limit: int, problem: str, remedy: str) -> LimitExceededError:
+    return LimitExceededError.at("call", problem, remedy, {"size_bytes": str(size_bytes), "limit": str(limit)})

@@ -14,8 +14,8 @@ from aclgrad.errors import AclgradError, InvalidFieldError, to_status
 from aclgrad.wire.messages import failed_result, result_prefix, split_batch
 from aclgrad_server.calls.admission import Attempts, bytes_at_once
 from aclgrad_server.calls.call import Call, deadline_passed
+from aclgrad_server.calls.gate import Claim
 from aclgrad_server.calls.runner import Runner
-from aclgrad_server.calls.unary import Held, claim_reply, give_back
 from aclgrad_server.devices.device import PlannedCall
 from aclgrad_server.devices.planning import check_reply_size, extract_payloads, is_small
 from aclgrad_server.limits import GROUP_S, SMALL_BYTES, WORK_PER_S
@@ -93,7 +93,7 @@ async def run_calls(runner: Runner, call: Call, calls: Sequence[PlannedCall]) ->
     """
     admission, streams = runner.admission, runner.admission.large.running_limit
     groups = [_Group(group) for group in _groups(calls)]
-    tensor_bytes, output_bytes, encoded_bytes = map(sum, zip(*(group.held for group in groups), strict=True))
+    tensor_bytes, encoded_bytes, output_bytes = map(sum, zip(*(group.held for group in groups), strict=True))
     # One for all: a group begins when the device is done with the one before, or never.
     workspace_bytes = max(bytes_at_once(group.workspaces, streams) for group in groups)
     size_bytes = tensor_bytes + workspace_bytes
@@ -101,16 +101,14 @@ async def run_calls(runner: Runner, call: Call, calls: Sequence[PlannedCall]) ->
     takes_little = is_small_batch and size_bytes + encoded_bytes <= SMALL_BYTES
     # Outputs may have to be joined, with those of other groups or with statuses.
     reply_bytes = output_bytes if len(calls) == 1 else 2 * output_bytes
-    call.enter(WAIT)
-    memory, encoded = await admission.tensors(
-        call.caller, size_bytes, encoded_bytes, is_small=takes_little, workspace_bytes=workspace_bytes
-    )
+    how = {"is_small": takes_little, "workspace_bytes": workspace_bytes}
+    claims = await admission.claim(call, size_bytes, encoded_bytes, **how)
     ran, left = [], deque(groups)
-    end_of_all = partial(memory.give_back, workspace_bytes)
+    end_of_all = partial(claims.give_back, workspace_bytes)
     with Attempts(admission, call.caller, size_bytes, workspace_bytes, takes_little, end_of_all) as attempts:
         try:
             if reply_bytes > SMALL_BYTES:
-                await claim_reply(admission, call, reply_bytes)
+                await admission.claim_reply(call, reply_bytes)
             for group in groups:
                 call.enter(WAIT)
                 try:
@@ -121,13 +119,16 @@ async def run_calls(runner: Runner, call: Call, calls: Sequence[PlannedCall]) ->
                     continue
                 call.enter(RUN)
                 left.remove(group)
-                end = partial(give_back, admission, call, is_small_batch, slot, memory, encoded, group.held)
+
+                def end(slot: Claim = slot, group: _Group = group) -> None:
+                    admission.ran(slot, is_small_batch)
+                    claims.give_back(*group.held)
+
                 run = partial(runner.device.execute_all, group.calls, call.deadline, slot.units)
                 ran.append(Ran(*await attempts.run_all(group.tensors, group.workspaces, streams, run, end)))
         finally:
             for group in left:
-                memory.give_back(group.held.size_bytes)
-                (encoded or memory).give_back(group.held.encoded_bytes)
+                claims.give_back(*group.held[:2])
     return ran
 
 
@@ -140,7 +141,7 @@ class _Group:
         self.tensors = [plan.size_bytes for plan in plans]
         self.workspaces = [plan.workspace.size_bytes for plan in plans]
         output_bytes = sum(plan.output_bytes for plan in plans)
-        self.held = Held(sum(self.tensors), output_bytes, sum(plan.encoded_bytes for plan in plans))
+        self.held = sum(self.tensors), sum(plan.encoded_bytes for plan in plans), output_bytes
 
 
 def _groups(calls: Sequence[PlannedCall]) -> Iterator[Sequence[PlannedCall]]:

@@ -17,7 +17,6 @@ from aclgrad.wire.chunks import (
 from aclgrad.wire.limits import MAX_CHUNK_BYTES
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.runner import Runner, Staged
-from aclgrad_server.calls.unary import claim_reply
 from aclgrad_server.devices.device import Device, Read, StagedTensor, Write
 from aclgrad_server.devices.planning import extract_payloads
 
@@ -43,7 +42,7 @@ async def execute_chunked(runner: Runner, max_call_bytes: int, call: Call) -> No
     await call.peek()
     call.works()
     async with runner.staged(call, plan, Announced) as staged:
-        await claim_reply(runner.admission, call, _messages_bytes(staged))
+        await runner.admission.claim_reply(call, _messages_bytes(staged))
         last = await _receive(runner.device, call, [(name, staged.inputs[name]) for name in header.chunked])
         if await call.read_or_end() is not None:
             problem = "has more chunks than its inputs take"

@@ -8,7 +8,6 @@ from functools import partial
 from aclgrad.tensors import Announced
 from aclgrad_server.calls.admission import Admission, Attempts
 from aclgrad_server.calls.call import Call
-from aclgrad_server.calls.gate import Claim
 from aclgrad_server.devices.device import Device, Read, StagedTensor, Write
 from aclgrad_server.devices.planning import OperatorPlan, Planner, Source
 from aclgrad_server.statistics import RUN, WAIT
@@ -38,17 +37,16 @@ class Runner:
         self, call: Call, plan: OperatorPlan, source: Source, reply_bytes: int = 0
     ) -> AsyncIterator[Staged]:
         """Yields memory for inputs from the source and the outputs; `reply_bytes` stay admitted until the call ends."""
-        workspace_bytes, waits_for_client = plan.workspace.size_bytes, source is Announced
-        sizes_bytes = plan.size_bytes + workspace_bytes, plan.checked_bytes(source)
-        call.enter(WAIT)
-        memory, checked = await self.admission.tensors(
-            call.caller, *sizes_bytes, waits_for_client, workspace_bytes=workspace_bytes
-        )
+        workspace_bytes, checked_bytes = plan.workspace.size_bytes, plan.checked_bytes(source)
+        size_bytes = plan.size_bytes + workspace_bytes
+        how = {"waits_for_client": source is Announced, "workspace_bytes": workspace_bytes}
+        claims = await self.admission.claim(call, size_bytes, checked_bytes, **how)
         call.enter(RUN)
         inputs = plan.inputs_in(source)
         sizes = [(tensor.type.size_bytes, on_host) for tensor, on_host in inputs]
         sizes += [(each.type.size_bytes, False) for each in plan.outputs]
-        tensors = await self.device.stage(sizes, call.deadline, partial(_end, call, memory, checked, reply_bytes))
+        end = partial(claims.give_back, size_bytes, checked_bytes, reply_bytes)
+        tensors = await self.device.stage(sizes, call.deadline, end)
         names = [tensor.name for tensor, _ in inputs]
         try:
             yield Staged(dict(zip(names, tensors, strict=False)), tensors[len(names) :], workspace_bytes)
@@ -78,11 +76,3 @@ class Runner:
         size_bytes, workspace_bytes = plan.size_bytes + staged.workspace_bytes, staged.workspace_bytes
         with Attempts(self.admission, call.caller, size_bytes, workspace_bytes, False, slot.give_back) as attempts:
             return await attempts.run(lambda on_end, limit: execute(*given, on_end, writes, reads, limit))
-
-
-def _end(call: Call, memory: Claim, checked: Claim | None, size_bytes: int) -> None:
-    """Gives back all of the memory but so much of the device's, and the rest when the call has ended."""
-    memory.give_back(memory.units - size_bytes)
-    call.at_end(memory.give_back)
-    if checked is not None:
-        checked.give_back()

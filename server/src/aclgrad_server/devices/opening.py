@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import aclgrad_native as native
 from aclgrad.operators.catalogue import OPERATORS
@@ -17,12 +17,12 @@ from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import OTHER_STREAMS, STREAMS_PER_SLOT, Device, OnLost
 from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.devices.library import failed, load_library
-from aclgrad_server.devices.visible import VISIBLE, visible_card
 from aclgrad_server.exits import StartError
 from aclgrad_server.settings import Settings, is_on
 
 log = logging.getLogger(__name__)
 
+VISIBLE: Final = "ASCEND_RT_VISIBLE_DEVICES"
 Opened = TypeVar("Opened")
 
 
@@ -129,10 +129,7 @@ def check_streams(soc_name: str, slots: int, process_count: int) -> str:
 def _open_library(settings: Settings, index: int, process_count: int) -> tuple[native.AclLibrary, str]:
     """Returns the library, which sees no device but this one, and its version."""
     config = None if settings.acl_config is None else str(settings.acl_config)
-    try:
-        os.environ[VISIBLE] = card = visible_card(os.environ, index)
-    except ValueError as error:
-        raise StartError(str(error)) from error
+    os.environ[VISIBLE] = card = visible_card(os.environ, index)
     library = load_library(settings.backend, config)
     try:
         if (count := library.device_count()) != 1:
@@ -142,3 +139,27 @@ def _open_library(settings: Settings, index: int, process_count: int) -> tuple[n
         return library, library.version()
     except native.AclError as error:
         raise failed(settings.backend, error) from error
+
+
+def visible_card(environment: Mapping[str, str], index: int) -> str:
+    """Returns the value of ASCEND_RT_VISIBLE_DEVICES that shows one card alone.
+
+    If the variable is set, indices count its entries. Raises StartError for an index beyond them.
+    """
+    if (visible := environment.get(VISIBLE)) is None:
+        return str(index)
+    cards = visible_cards(visible)
+    if not 0 <= index < len(cards):
+        remedy = f"see --device, and give {VISIBLE} ascending indices with commas and without spaces"
+        raise StartError(f"there is no device {index}: {VISIBLE}={visible!r} shows {len(cards)}; {remedy}")
+    return cards[index]
+
+
+def visible_cards(visible: str) -> list[str]:
+    """Returns the indices that CANN takes: it stops at the first that is no number or does not ascend."""
+    cards: list[str] = []
+    for word in visible.split(","):
+        if not (word.isascii() and word.isdecimal()) or (cards and int(word) <= int(cards[-1])):
+            break
+        cards.append(word)
+    return cards
