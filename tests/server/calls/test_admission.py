@@ -5,12 +5,13 @@ Small calls have room of their own, whatever large ones hold, also those of the 
 
 import asyncio
 from collections.abc import Awaitable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from aclgrad.errors import DeviceLostError, LimitExceededError, ServerBusyError
-from aclgrad_server.calls.admission import Admission, Occupancy
+from aclgrad_server.calls.admission import Admission, Claims, Occupancy
 from aclgrad_server.calls.gate import Bounds, Claim
 from aclgrad_server.devices.planning import is_small
 from aclgrad_server.limits import (
@@ -218,6 +219,11 @@ async def test_a_full_queue_refuses_and_so_does_a_share_of_it() -> None:
     assert play.admission.occupancy() == Occupancy(0, 0)
 
 
+def claim(admission: Admission, caller: str, tensor_bytes: int, checked_bytes: int) -> Awaitable[Claims]:
+    call: Any = SimpleNamespace(caller=caller, enter=lambda stage: None)
+    return admission.claim(call, tensor_bytes, checked_bytes, waits_for_client=True)
+
+
 @pytest.mark.parametrize(
     ("tensors", "checked", "told", "metadata"),
     [
@@ -233,19 +239,18 @@ async def test_a_call_never_waits_for_what_it_never_gets(
     most = int(metadata[1]) if "identity" in told else 1000
     admission = Admission(8, 8, 150, checked_limit=50, bounds=lambda caller: Bounds(size_bytes=most))
     with pytest.raises(LimitExceededError, match=told) as caught:
-        await admission.tensors(A, tensors, checked, waits_for_client=True)
+        await claim(admission, A, tensors, checked)
     assert caught.value.metadata == dict(zip(("size_bytes", "limit"), metadata, strict=True))
-    await admission.tensors(A, tensors - (checked == 0), max(0, checked - 1), waits_for_client=True)
+    await claim(admission, A, tensors - (checked == 0), max(0, checked - 1))
 
 
 async def test_inputs_to_check_are_bounded_by_memory_of_the_process() -> None:
     """Who waits for it keeps nobody else from the device."""
     admission = Admission(8, 8, 100, checked_limit=50)
-    _, checked = await admission.tensors(A, 60, 30, waits_for_client=True)
-    second = await begun(admission.tensors(B, 10, 30, waits_for_client=True))
+    checked = (await claim(admission, A, 60, 30)).of_process
+    second = await begun(claim(admission, B, 10, 30))
     (await admission.memory(C, 40)).give_back()
     assert admission.occupancy() == Occupancy(0, 1, 60)
-    assert checked is not None
     checked.give_back()
     await settle()
     assert second.done()
@@ -256,21 +261,22 @@ async def test_inputs_to_check_are_bounded_by_memory_of_the_process() -> None:
 async def test_inputs_to_check_that_get_no_device_memory_leave_nothing(is_cancelled: bool) -> None:
     admission = Admission(8, 8, 100, checked_limit=50)
     await admission.memory(A, 60)
-    waiting = await begun(admission.tensors(B, 60 if is_cancelled else 101, 50, waits_for_client=True))
+    waiting = await begun(claim(admission, B, 60 if is_cancelled else 101, 50))
     if is_cancelled:
         waiting.cancel()
     with pytest.raises(asyncio.CancelledError if is_cancelled else LimitExceededError):
         await waiting
-    await admission.tensors(B, 10, 50, waits_for_client=True)
+    await claim(admission, B, 10, 50)
 
 
 async def test_inputs_to_check_count_as_tensors_where_the_device_is_the_process() -> None:
     admission = Admission(8, 8, 100)
-    assert admission.split(60, 30) == (90, 0)
-    assert (await admission.tensors(A, 60, 30, waits_for_client=True))[1] is None
+    assert admission.device_bytes(60, 30) == 90
+    claims = await claim(admission, A, 60, 30)
+    assert claims.of_process is claims.memory
     assert admission.occupancy() == Occupancy(0, 0, 90)
     with pytest.raises(LimitExceededError):
-        await admission.tensors(A, 60, 41, waits_for_client=True)
+        await claim(admission, A, 60, 41)
 
 
 @pytest.mark.parametrize(

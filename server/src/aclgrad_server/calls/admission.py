@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from aclgrad.errors import AclgradError, LimitExceededError
 from aclgrad_server.calls.call import Call
@@ -31,21 +31,21 @@ class Occupancy:
     running_bytes: int = 0
 
 
+@dataclass(slots=True)
 class Claims:
     """Memory that a call has claimed: of the device, and of the process for inputs that are checked or encoded."""
 
-    def __init__(self, call: Call, memory: Claim, of_process: Claim | None) -> None:
-        self._call = call
-        self._memory = memory
-        # Without a claim of their own, they count as tensors.
-        self._of_process = of_process or memory
+    call: Call
+    memory: Claim
+    of_process: Claim
+    """The same as `memory` if these inputs count as tensors."""
 
     def give_back(self, size_bytes: int, process_bytes: int = 0, reply_bytes: int = 0) -> None:
         """Gives back what work that has ended held; that of its reply, a part of the device's, when the call ends."""
-        self._memory.give_back(size_bytes - reply_bytes)
-        self._of_process.give_back(process_bytes)
+        self.memory.give_back(size_bytes - reply_bytes)
+        self.of_process.give_back(process_bytes)
         if reply_bytes:
-            self._call.at_end(partial(self._memory.give_back, reply_bytes))
+            self.call.at_end(partial(self.memory.give_back, reply_bytes))
 
 
 class Admission:
@@ -109,46 +109,42 @@ class Admission:
         # The reply of a small call has no claim of its own, and its client decides when it is fetched.
         return self._room(is_small).memory.take(caller, size_bytes, waits_for_client or is_small)
 
-    def split(self, tensor_bytes: int, checked_bytes: int) -> tuple[int, int]:
-        """Returns what tensors and checked inputs take of the device's memory, and of the process's."""
-        return (tensor_bytes + checked_bytes, 0) if self._checked is None else (tensor_bytes, checked_bytes)
+    def device_bytes(self, tensor_bytes: int, checked_bytes: int) -> int:
+        """Returns what tensors and checked inputs take of the device's memory."""
+        return tensor_bytes + (checked_bytes if self._checked is None else 0)
 
-    async def tensors(
+    async def claim(
         self,
-        caller: str,
+        call: Call,
         tensor_bytes: int,
         checked_bytes: int,
-        waits_for_client: bool = False,
-        is_small: bool = False,
         workspace_bytes: int = 0,
-    ) -> tuple[Claim, Claim | None]:
-        """Returns claims on the device's memory, and on the process's for inputs that are checked or encoded.
+        is_small: bool = False,
+        waits_for_client: bool = False,
+    ) -> Claims:
+        """Claims the device's memory, this part of it as workspace, and the process's for checked or encoded inputs.
 
         Raises as `memory` does. Whoever waits for the process's memory keeps none of the device's from others. Those of
         small calls count as tensors, so that these never wait for large ones.
         """
-        of_device, of_process = self.split(tensor_bytes, checked_bytes)
-        if is_small:
-            of_device, of_process = of_device + of_process, 0
-        how = waits_for_client, is_small, workspace_bytes
-        if self._checked is None or of_process == 0:
-            return await self.memory(caller, of_device, *how), None
-        if of_process > (limit := self._checked.limit):
-            problem = f"has inputs of {of_process} bytes to check and the process may keep {limit} at most"
+        call.enter(WAIT)
+        caller = call.caller
+        if is_small or self._checked is None or checked_bytes == 0:
+            size_bytes = tensor_bytes + checked_bytes
+            memory = await self.memory(caller, size_bytes, waits_for_client, is_small, workspace_bytes)
+            return Claims(call, memory, memory)
+        if checked_bytes > (limit := self._checked.limit):
+            problem = f"has inputs of {checked_bytes} bytes to check and the process may keep {limit} at most"
             remedy = "send smaller tensors, or raise --memory-limit-bytes (ACLGRAD_MEMORY_LIMIT_BYTES) of the server"
-            raise _beyond(of_process, limit, problem, remedy)
-        self._check_bounds(caller, of_process)
-        checked = await self._checked.take(caller, of_process, waits_for_client)
+            raise _beyond(checked_bytes, limit, problem, remedy)
+        self._check_bounds(caller, checked_bytes)
+        checked = await self._checked.take(caller, checked_bytes, waits_for_client)
         try:
-            return await self.memory(caller, of_device, *how), checked
+            memory = await self.memory(caller, tensor_bytes, waits_for_client, is_small, workspace_bytes)
         except BaseException:
             checked.give_back()
             raise
-
-    async def claim(self, call: Call, size_bytes: int, process_bytes: int, **how: Any) -> Claims:
-        """Returns what `tensors` does."""
-        call.enter(WAIT)
-        return Claims(call, *await self.tensors(call.caller, size_bytes, process_bytes, **how))
+        return Claims(call, memory, checked)
 
     async def claim_reply(self, call: Call, size_bytes: int) -> None:
         """Claims memory of the process for a reply until the call ends."""
@@ -257,7 +253,7 @@ class Ends:
             self._on_end()
 
 
-@dataclass
+@dataclass(eq=False)
 class Attempts:
     """Attempts at running what has claimed so much, and this part of it as workspace.
 

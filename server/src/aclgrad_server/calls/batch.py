@@ -101,8 +101,7 @@ async def run_calls(runner: Runner, call: Call, calls: Sequence[PlannedCall]) ->
     takes_little = is_small_batch and size_bytes + encoded_bytes <= SMALL_BYTES
     # Outputs may have to be joined, with those of other groups or with statuses.
     reply_bytes = output_bytes if len(calls) == 1 else 2 * output_bytes
-    how = {"is_small": takes_little, "workspace_bytes": workspace_bytes}
-    claims = await admission.claim(call, size_bytes, encoded_bytes, **how)
+    claims = await admission.claim(call, size_bytes, encoded_bytes, workspace_bytes, takes_little)
     ran, left = [], deque(groups)
     end_of_all = partial(claims.give_back, workspace_bytes)
     with Attempts(admission, call.caller, size_bytes, workspace_bytes, takes_little, end_of_all) as attempts:

@@ -32,7 +32,7 @@ async def execute_chunked(runner: Runner, max_call_bytes: int, call: Call) -> No
     call.operator = plan.spec.name
     if plan.uses_shared_memory:
         raise InvalidFieldError.at("chunk", "would come with shared memory", "send such a call as one message")
-    size_bytes, _ = runner.admission.split(plan.size_bytes, plan.checked_bytes(Announced))
+    size_bytes = runner.admission.device_bytes(plan.size_bytes, plan.checked_bytes(Announced))
     if size_bytes > max_call_bytes:
         problem = f"takes {size_bytes} bytes and one call may take {max_call_bytes}"
         remedy = "send smaller tensors, or raise --max-call-bytes (ACLGRAD_MAX_CALL_BYTES) of the server"

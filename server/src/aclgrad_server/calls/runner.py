@@ -39,8 +39,8 @@ class Runner:
         """Yields memory for inputs from the source and the outputs; `reply_bytes` stay admitted until the call ends."""
         workspace_bytes, checked_bytes = plan.workspace.size_bytes, plan.checked_bytes(source)
         size_bytes = plan.size_bytes + workspace_bytes
-        how = {"waits_for_client": source is Announced, "workspace_bytes": workspace_bytes}
-        claims = await self.admission.claim(call, size_bytes, checked_bytes, **how)
+        waits_for_client = source is Announced
+        claims = await self.admission.claim(call, size_bytes, checked_bytes, workspace_bytes, False, waits_for_client)
         call.enter(RUN)
         inputs = plan.inputs_in(source)
         sizes = [(tensor.type.size_bytes, on_host) for tensor, on_host in inputs]

@@ -26,8 +26,7 @@ async def run_plan(runner: Runner, call: Call, plan: OperatorPlan, payloads: Seq
     size_bytes, encoded_bytes = plan.size_bytes + workspace_bytes, plan.encoded_bytes
     takes_little = is_small and size_bytes + encoded_bytes <= SMALL_BYTES
     check_reply_size(f"outputs[{plan.outputs[0].name}]", plan.reply_bytes, runner.max_message_bytes)
-    how = {"is_small": takes_little, "workspace_bytes": workspace_bytes}
-    claims = await admission.claim(call, size_bytes, encoded_bytes, **how)
+    claims = await admission.claim(call, size_bytes, encoded_bytes, workspace_bytes, takes_little)
     try:
         if plan.output_bytes > SMALL_BYTES:
             await admission.claim_reply(call, plan.output_bytes)
