@@ -24,9 +24,15 @@ from aclgrad.products import Product
 from aclgrad.tensors import Announced, SharedRange, TensorType, TensorView
 from aclgrad.wire.limits import MAX_REST_BYTES
 from aclgrad.wire.messages import REQUEST_PAYLOADS, AttributeValue, OperatorCall, parse_request, response_prefix
-from aclgrad_server.devices.plan_checks import check_presence, check_tensor_size, check_work, output_memory
+from aclgrad_server.devices.checks import (
+    ValueCheck,
+    check_of,
+    check_presence,
+    check_tensor_size,
+    check_work,
+    output_memory,
+)
 from aclgrad_server.devices.turned_off import TurnedOff
-from aclgrad_server.devices.value_checks import ValueCheck, check_of
 from aclgrad_server.limits import MAX_ROI_WORK, SMALL_BYTES, SMALL_S, WORK_PER_S
 
 Source = type[Announced] | type[SharedRange]

@@ -1,13 +1,19 @@
-"""What this server refuses of calls that the operator table allows: sizes, work, missing values, places of outputs."""
+"""What this server refuses of calls that the operator table allows, and how the native runtime checks values."""
 
 from collections.abc import Mapping
+from dataclasses import astuple
 from itertools import combinations
 
+import aclgrad_native as native
 from aclgrad.errors import InputValuesRequiredError, InvalidFieldError, LimitExceededError
+from aclgrad.masks import MaskLayout, Pooling
 from aclgrad.operators.spec import Arguments, InputSpec
+from aclgrad.operators.values import ArgmaxRule, BoxRule, IndexRule, ValueRule, VarianceRule, WindowRule
 from aclgrad.products import Product
 from aclgrad.tensors import SharedRange, TensorType, TensorView
 from aclgrad.wire.messages import OperatorCall
+
+ValueCheck = native.IndexCheck | native.ArgmaxCheck | native.BoxCheck | native.VarianceCheck
 
 
 def check_work(work: float, limit: float) -> None:
@@ -59,3 +65,42 @@ def output_memory(call: OperatorCall, types: Mapping[str, TensorType]) -> Mappin
             problem = f"shares bytes with output_memory[{name}]"
             raise InvalidFieldError.at(f"output_memory[{other}]", problem, "name a range of its own")
     return call.output_memory
+
+
+def check_of(rule: ValueRule | None, type: TensorType, max_roi_work: int) -> tuple[ValueCheck | None, bool]:
+    """Returns the check of an input of this type, and whether the device reads only a prefix of the input."""
+    if isinstance(rule, IndexRule):
+        return native.IndexCheck(rule.bound, type.dtype.itemsize), False
+    if isinstance(rule, BoxRule):
+        return native.BoxCheck(native.RoiAlign(*astuple(rule)), max_roi_work), False
+    if isinstance(rule, VarianceRule):
+        return native.VarianceCheck(rule.eps, rule.tolerance, rule.is_converted), False
+    if isinstance(rule, ArgmaxRule):
+        return _mask_check(rule, type), True
+    if isinstance(rule, WindowRule):
+        encoding = native.MaskEncoding.NONE if type == rule.read_as else native.MaskEncoding.INT32
+        return _argmax_check(rule.pooling, type.shape[:-2], type.dtype.itemsize, encoding), False
+    return None, False
+
+
+def _mask_check(rule: ArgmaxRule, type: TensorType) -> ValueCheck | None:
+    is_mask = type.dtype is rule.mask.dtype
+    is_bits = rule.layout is MaskLayout.UINT16_BITS
+    if is_mask and is_bits:
+        # Any bits are legal: the device ignores bits for cells in the padding.
+        return None
+    item_bytes = 4 if is_mask else type.dtype.itemsize
+    encoding = native.MaskEncoding.NONE if item_bytes == 4 else native.MaskEncoding.INT32
+    if is_bits:
+        encoding = native.MaskEncoding.BITS
+    return _argmax_check(rule.pooling, rule.mask.shape[:-2], item_bytes, encoding)
+
+
+def _argmax_check(
+    pooling: Pooling, leading: tuple[int, ...], item_bytes: int, encoding: native.MaskEncoding
+) -> ValueCheck:
+    windows = native.Pooling(
+        pooling.input_size, pooling.output_size, pooling.kernel_size, pooling.stride, pooling.padding, pooling.dilation
+    )
+    batch, channels = (1, *leading)[-2:]
+    return native.ArgmaxCheck(windows, item_bytes, batch, channels, encoding)
