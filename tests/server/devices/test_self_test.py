@@ -23,7 +23,6 @@ from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType, dtype_of_wire
-from aclgrad_server.devices import known_cases
 from aclgrad_server.devices import self_test as module
 from aclgrad_server.devices.device import Content, OnEnd
 from aclgrad_server.devices.faults import UnfitDeviceError
@@ -93,7 +92,7 @@ def _known_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "known_cases", known_once)
 
 
-known_once = cache(known_cases.known_cases)
+known_once = cache(module.known_cases)
 
 
 def _same(gradient: Array) -> Array:
@@ -239,7 +238,7 @@ async def test_a_driver_that_hangs_makes_its_device_unfit(monkeypatch: pytest.Mo
         async def execute(self, *arguments: Any) -> bytes:
             return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
 
-    monkeypatch.setattr(known_cases, "_DRIVER_GRACE_S", 0.0)
+    monkeypatch.setattr(module, "_DRIVER_GRACE_S", 0.0)
     with pytest.raises(UnfitDeviceError, match=r"device 0 .* its driver does not return"):
         await self_test(HungDevice(), Product.ATLAS_A2, 0.05)
 

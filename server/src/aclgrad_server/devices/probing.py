@@ -26,9 +26,8 @@ from aclgrad.operators.cases import TypedCase, first_cases
 from aclgrad.products import Product
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.faults import UnfitDeviceError
-from aclgrad_server.devices.known_cases import Fault, KnownCase
 from aclgrad_server.devices.opening import open_device, product_of
-from aclgrad_server.devices.self_test import check_that_some_are_left, turn_off
+from aclgrad_server.devices.self_test import Fault, KnownCase, check_that_some_are_left, turn_off
 from aclgrad_server.devices.turned_off import TurnedOff
 from aclgrad_server.exits import StartError
 from aclgrad_server.settings import Settings

@@ -7,19 +7,119 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
 
 import aclgrad_native as native
-from aclgrad.errors import AclgradError
+from aclgrad.errors import AclgradError, DeviceLostError, DeviceMemoryError, LimitExceededError
+from aclgrad.operators.cases import TypedCase, first_cases
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.spec import OperatorSpec
+from aclgrad.operators.spec import OperatorSpec, Tolerance
+from aclgrad.operators.validation import MAX_INT64
 from aclgrad.products import Product
+from aclgrad.tensors import array_of_view, view_of_array
+from aclgrad.tolerances import tolerance_of
+from aclgrad.truths import truths_of
+from aclgrad.wire.messages import OperatorCall, decode_response
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.faults import UnfitDeviceError
-from aclgrad_server.devices.known_cases import Fault, KnownCase, known_cases, text_of, unfit
+from aclgrad_server.devices.planning import OperatorPlan, check_size, plan_call
 from aclgrad_server.devices.turned_off import TurnedOff
 from aclgrad_server.exits import StartError
 
 log = logging.getLogger(__name__)
+
+_OF_THE_CARD: Final = (DeviceLostError, DeviceMemoryError, TimeoutError)
+"""Errors after which a device is not asked for another operator. DeadlinePassedError is a TimeoutError."""
+_DRIVER_GRACE_S: Final = 1.0
+_REFUSED: Final = "refused"  # the class of the codes of a library that lacks an operator or a dtype
+_MISSING: Final = "install CANN's operator package for this card, or set ASCEND_CUSTOM_OPP_PATH before the start"
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with an operator on a device: in words for clients, and for the log, with the library's own.
+
+    A call that the library refuses says nothing of other dtypes; any other fault makes them suspicious, too.
+    """
+
+    reason: str
+    logged: str
+    is_of_dtype: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCase:
+    """A call with a known answer."""
+
+    typed: TypedCase
+    plan: OperatorPlan
+    truths: tuple[Array, ...]
+    """One for each output."""
+    tolerance: Tolerance
+
+    @classmethod
+    def of(cls, typed: TypedCase, product: Product) -> "KnownCase":
+        arrays = typed.arrays()
+        views = tuple(view_of_array(name, array) for name, array in arrays.items())
+        plan = plan_call(OperatorCall(typed.spec.name, views, typed.case.attributes), product, MAX_INT64)
+        tolerance = tolerance_of(typed.spec, product, arrays, typed.case.attributes)
+        return cls(typed, plan, truths_of(typed, arrays), tolerance)
+
+    def __str__(self) -> str:
+        return f"{self.typed.spec.symbol} ({self.typed.dtype})"
+
+    async def fault_of(self, device: Device, timeout_s: float) -> Fault | None:
+        """Runs the call on each thread of the device, and returns what is wrong.
+
+        Raises UnfitDeviceError if the device does not answer in time or is lost, and StartError if its pool is small.
+        """
+        try:
+            check_size(self.plan.size_bytes, device.pool_limit_bytes)
+        except LimitExceededError as error:
+            raise StartError(f"{device} has no room for {self.typed.spec.symbol}: {error}") from error
+        name, dtype = f"device {device.index}", self.typed.dtype
+        try:
+            # The device itself ends the wait for a kernel at the deadline, but a driver that hangs never returns.
+            async with asyncio.timeout(timeout_s + _DRIVER_GRACE_S):
+                contents, deadline = self.plan.contents(()), time.monotonic() + timeout_s
+                replies = await device.execute_on_each_thread(self.plan, contents, deadline)
+        except _OF_THE_CARD as error:
+            raise _unfit(device, f"it does not answer {self}: {_text_of(error)}") from error
+        except native.LibraryError as error:
+            return Fault(f"the server's device library lacks it; {_MISSING}", str(error))
+        except AclgradError as error:
+            if isinstance(error.__cause__, native.AclError) and error.__cause__.fault == _REFUSED:
+                return Fault(f"{name} refuses it ({error.__cause__.code}); {_MISSING}", _text_of(error), True)
+            return Fault(f"{name} fails with {dtype}: {error.message}", _text_of(error))
+        except Exception as error:
+            # Of the runtime: a library that makes no tensor, or does not know the dtype.
+            return Fault(f"{name} fails with {dtype}", repr(error))
+        problem = next(filter(None, map(self._problem_of, set(replies))), None)
+        return None if problem is None else Fault(f"{name} computes {dtype} wrongly", problem)
+
+    def _problem_of(self, reply: bytes) -> str | None:
+        """Returns what is wrong with a reply, or None if every element is within the operator's tolerance."""
+        for view, truth in zip(decode_response(reply), self.truths, strict=True):
+            gradient = array_of_view(view)
+            with np.errstate(invalid="ignore"):
+                # Written so that a NaN is out of tolerance.
+                outside = ~(np.abs(gradient.astype(truth.dtype) - truth) <= self.tolerance.limit(truth))
+            if outside.any():
+                cell = tuple(map(int, np.argwhere(outside)[0]))
+                values = f"{gradient[cell]} at {cell} instead of {truth[cell]:.6g}"
+                of = f" of {view.name}" if len(self.truths) > 1 else ""
+                return f"{int(outside.sum())} of {outside.size} elements{of} are wrong, the first is {values}"
+        return None
+
+
+def known_cases(product: Product) -> list[KnownCase]:
+    """Returns the first case of every operator of the product, with every dtype."""
+    return [KnownCase.of(typed, product) for typed in first_cases(product, every_dtype=True)]
 
 
 async def self_test(device: Device, product: Product, timeout_s: float, off: TurnedOff | None = None) -> TurnedOff:
@@ -80,8 +180,17 @@ async def _test(device: Device, cases: Sequence[KnownCase], timeout_s: float, of
         async with asyncio.timeout(timeout_s):
             await device.trim()
     except (AclgradError, TimeoutError) as error:
-        raise unfit(device, f"it does not take memory back: {text_of(error)}") from error
+        raise _unfit(device, f"it does not take memory back: {_text_of(error)}") from error
     if why := device.pinned_refusal:
         log.warning("%s gets no pinned memory, so that copies are slower: %s", device, why)
     took_ms = (time.monotonic() - start) * 1e3
     log.info("%s passed %d of %d self-tests in %.0f ms", device, passed, len(cases), took_ms)
+
+
+def _unfit(device: Device, problem: str) -> UnfitDeviceError:
+    return UnfitDeviceError(f"{device} failed the self-test", problem)
+
+
+def _text_of(error: Exception) -> str:
+    """Returns the log's text for an error: the library's own words, if there are any, which no client sees."""
+    return str(error.__cause__ or error) or "its driver does not return"
