@@ -137,10 +137,10 @@ async def test_batch_has_a_place_for_each_call_that_nobody_else_waits_for() -> N
     task = await begun(run_calls(runner, new_call(context), calls))
     assert occupied(runner) == Occupancy(2, 0, sum(plan.size_bytes for plan in plans))
     gate.is_open.set()
-    (ran,) = await task
+    ((reply, errors),) = await task
     expected = [plan.outputs[0].reply_prefix + b"\x01" * plan.output_bytes for plan in plans]
-    assert ran.reply == b"".join(b"prefix" + each for each in expected)
-    assert ran.errors == [None, None]
+    assert reply == b"".join(b"prefix" + each for each in expected)
+    assert errors == [None, None]
     assert occupied(runner) == Occupancy(0, 0, 40)
 
 
@@ -161,7 +161,7 @@ async def test_others_run_between_the_groups_of_a_batch() -> None:
     await other
     assert gate.arrived < 4, "the other call came before the last one of the batch"
     ran = await batch
-    assert [each.errors for each in ran] == [[None]] * 3
+    assert [errors for _, errors in ran] == [[None]] * 3
     outputs = 3 * plan.output_bytes + 4
     assert occupied(runner) == Occupancy(0, 0, outputs), "until the replies have left"
 
@@ -183,6 +183,6 @@ async def test_groups_that_come_too_late_have_a_status_each() -> None:
     plan = pooling_plan(1, 2, 2)
     call = new_call()
     call.deadline = time.monotonic() + 0.01
-    (ran,) = await run_calls(runner, call, [(plan, plan.contents(()), b"")] * 2)
-    assert [type(error) for error in ran.errors] == [DeadlinePassedError] * 2
+    ((_, errors),) = await run_calls(runner, call, [(plan, plan.contents(()), b"")] * 2)
+    assert [type(error) for error in errors] == [DeadlinePassedError] * 2
     place.give_back()

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 from aclgrad.errors import NotAuthenticatedError, PermissionDeniedError, ServerBusyError
@@ -126,7 +126,8 @@ class Access:
             if identities.of_unix_sockets is None:
                 raise NotAuthenticatedError("the call has no token", remedy=_REMEDY)
             return identities.of_unix_sockets
-        names = list(_names(context.auth_context()))
+        properties: Any = context.auth_context()
+        names = [(kind, value) for name, kind in _PROPERTIES for value in properties.get(name, ())]
         if not names:
             raise NotAuthenticatedError("the call has neither token nor certificate", remedy=_REMEDY_CERTIFICATE)
         found = identities.of_sans(names)
@@ -141,9 +142,3 @@ class Access:
             self._in_flight[key] = count
         else:
             del self._in_flight[key]
-
-
-def _names(properties: Any) -> Iterator[tuple[str, bytes]]:
-    for name, kind in _PROPERTIES:
-        for value in properties.get(name, ()):
-            yield kind, value

@@ -5,7 +5,6 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -24,16 +23,10 @@ from aclgrad_server.statistics import OK, RUN, WAIT, OperatorAndReason
 
 log = logging.getLogger(__name__)
 
+Ran = tuple[bytes, list[AclgradError | None]]
+"""What came of a group of a batch: its outputs, each behind its prefix, and the error of each that failed."""
 MAX_LOGGED_CALLS: Final = 20  # failing calls of one batch that are logged
 _TURN_S: Final = 0.002  # how long one batch may hold the event loop before others get their turn
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """What came of a group of a batch: its outputs, each behind its prefix, and the error of each that failed."""
-
-    reply: bytes
-    errors: list[AclgradError | None]
 
 
 class _Turns:
@@ -72,11 +65,11 @@ async def execute_batch(runner: Runner, request: bytes, call: Call) -> bytes:
     ran: list[Ran] = []
     if planned:
         ran = await run_calls(runner, call, tuple(planned.values()))
-        errors = (error for group in ran for error in group.errors)
+        errors = (error for _, of_group in ran for error in of_group)
         failures |= {index: error for index, error in zip(planned, errors, strict=True) if error is not None}
     call.items = _items(planned, failures)
     if not failures and len(ran) == 1:
-        return ran[0].reply
+        return ran[0][0]
     results: dict[int, bytes | memoryview] = dict(_sections(planned, ran))
     results |= await _statuses(call, failures, turns)
     # Statuses may be larger than what they stand for.
@@ -102,7 +95,7 @@ async def run_calls(runner: Runner, call: Call, calls: Sequence[PlannedCall]) ->
     # Outputs may have to be joined, with those of other groups or with statuses.
     reply_bytes = output_bytes if len(calls) == 1 else 2 * output_bytes
     claims = await admission.claim(call, size_bytes, encoded_bytes, workspace_bytes, takes_little)
-    ran, left = [], deque(groups)
+    left, ran = deque(groups), list[Ran]()
     end_of_all = partial(claims.give_back, workspace_bytes)
     with Attempts(admission, call.caller, size_bytes, workspace_bytes, takes_little, end_of_all) as attempts:
         try:
@@ -114,7 +107,7 @@ async def run_calls(runner: Runner, call: Call, calls: Sequence[PlannedCall]) ->
                     async with asyncio.timeout_at(call.deadline):
                         slot = await admission.slot(call.caller, len(group.calls), is_small_batch)
                 except TimeoutError:
-                    ran.append(Ran(b"", [deadline_passed() for _ in group.calls]))
+                    ran.append((b"", [deadline_passed() for _ in group.calls]))
                     continue
                 call.enter(RUN)
                 left.remove(group)
@@ -124,7 +117,7 @@ async def run_calls(runner: Runner, call: Call, calls: Sequence[PlannedCall]) ->
                     claims.give_back(*group.held)
 
                 run = partial(runner.device.execute_all, group.calls, call.deadline, slot.units)
-                ran.append(Ran(*await attempts.run_all(group.tensors, group.workspaces, streams, run, end)))
+                ran.append(await attempts.run_all(group.tensors, group.workspaces, streams, run, end))
         finally:
             for group in left:
                 claims.give_back(*group.held[:2])
@@ -169,11 +162,11 @@ def _items(planned: dict[int, PlannedCall], failures: dict[int, AclgradError]) -
 def _sections(planned: dict[int, PlannedCall], ran: list[Ran]) -> Iterator[tuple[int, memoryview]]:
     """Yields the outputs behind their prefixes; those of calls that failed mean nothing."""
     calls = iter(planned.items())
-    for group in ran:
+    for reply, errors in ran:
         start = 0
-        for index, (plan, _, prefix) in islice(calls, len(group.errors)):
+        for index, (plan, _, prefix) in islice(calls, len(errors)):
             end = start + len(prefix) + plan.reply_bytes
-            yield index, memoryview(group.reply)[start:end]
+            yield index, memoryview(reply)[start:end]
             start = end
 
 

@@ -158,15 +158,6 @@ class OpenCalls:
     def _end(self, context: Context) -> None:
         if (call := self._active.pop(context, None)) is None:
             return
-        self._close(call)
-        self.event_count += 1
-        if not self._active:
-            self._idle.set()
-        call.enter(REPLY)
-        call.end()
-        self.statistics.add(call)
-
-    def _close(self, call: Call) -> None:
         peer = self._peers[call.peer]
         self._addresses[call.address] -= 1
         if not self._addresses[call.address]:
@@ -176,6 +167,12 @@ class OpenCalls:
             peer.finished_at = time.monotonic()
         if not peer.open_count:
             del self._peers[call.peer]
+        self.event_count += 1
+        if not self._active:
+            self._idle.set()
+        call.enter(REPLY)
+        call.end()
+        self.statistics.add(call)
 
 
 @dataclass(slots=True)

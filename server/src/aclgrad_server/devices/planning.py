@@ -139,7 +139,7 @@ class Planner:
         self._rules = product, max_tensor_bytes, shape_only, max_work, host_pointers
         self._kept_plan_of_form = lru_cache(_MAX_PLANS)(self._plan_of_form)
         # Also for plans that are not kept, such as those of calls in chunks.
-        self._workspace_of = lru_cache(_MAX_WORKSPACES)(_new_workspace)
+        self._workspace_of = lru_cache(_MAX_WORKSPACES)(lambda key: Workspace())
 
     def read(self, request: bytes | memoryview) -> tuple[OperatorPlan, list[memoryview]]:
         """Returns the plan of an ExecuteOperatorRequest, and its payloads; raises a RequestError."""
@@ -168,10 +168,6 @@ class Planner:
     def _plan_of_form(self, rest: bytes, lengths: tuple[int, ...]) -> OperatorPlan:
         """Returns a plan whose payloads are announced: it depends only on their lengths."""
         return self.plan(parse_request(rest, [Announced(index, length) for index, length in enumerate(lengths)]))
-
-
-def _new_workspace(key: bytes) -> Workspace:
-    return Workspace()
 
 
 def extract_payloads(message: bytes | memoryview, path: tuple[int, ...]) -> tuple[bytes, list[memoryview]]:

@@ -88,45 +88,30 @@ def bind(
     Certificates put TLS on the TCP addresses. A unix socket is locked as long as the server object lives, by a file
     beside it (`PATH.lock`) that stays; its mode and group are by default what umask and process give it.
     """
-    return tuple(_bind(server, address, certificates, socket_mode, socket_group) for address in addresses)
-
-
-def _bind(
-    server: AnyServer, address: str, certificates: "Certificates | None", mode: int | None, group: str | None
-) -> str:
-    is_unix = address.startswith(_UNIX)
-    if is_unix:
-        _take_socket(server, address)
-    try:
+    bound = []
+    for address in addresses:
+        is_unix = address.startswith(_UNIX)
         if is_unix:
-            port = _bind_socket(server, address, mode, group)
-        elif certificates is None:
-            port = server.add_insecure_port(address)
-        else:
-            port = server.add_secure_port(address, certificates.credentials())
-    except RuntimeError as error:
-        cause = "the port may be taken, or the address not be of this machine"
-        raise _refused(address, f"{cause}; {_REMEDY}") from error
-    return address if is_unix else f"{address.rpartition(':')[0]}:{port}"
-
-
-def _path_of(address: str) -> Path:
-    path = Path(address.removeprefix(_UNIX))
-    if not path.parent.is_dir():
-        raise _refused(address, f"there is no folder {path.parent}; make it")
-    return path
-
-
-def _group_id(address: str, group: str) -> int:
-    try:
-        return grp.getgrnam(group).gr_gid
-    except KeyError as error:
-        raise _refused(address, f"there is no group {group}; give another --unix-socket-group") from error
+            _take_socket(server, address)
+        try:
+            if is_unix:
+                port = _bind_socket(server, address, socket_mode, socket_group)
+            elif certificates is None:
+                port = server.add_insecure_port(address)
+            else:
+                port = server.add_secure_port(address, certificates.credentials())
+        except RuntimeError as error:
+            cause = "the port may be taken, or the address not be of this machine"
+            raise _refused(address, f"{cause}; {_REMEDY}") from error
+        bound.append(address if is_unix else f"{address.rpartition(':')[0]}:{port}")
+    return tuple(bound)
 
 
 def _take_socket(server: AnyServer, address: str) -> None:
     """Raises StartError if another server has the socket, by its lock or by an answer: grpc would replace it."""
-    path = _path_of(address)
+    path = Path(address.removeprefix(_UNIX))
+    if not path.parent.is_dir():
+        raise _refused(address, f"there is no folder {path.parent}; make it")
     lock = path.with_name(f"{path.name}.lock")
     try:
         is_answered = _is_answered(path)
@@ -148,7 +133,7 @@ def _bind_socket(server: AnyServer, address: str, mode: int | None, group: str |
         return server.add_insecure_port(address)
     path = address.removeprefix(_UNIX)
     try:
-        group_id = -1 if group is None else _group_id(address, group)
+        group_id = -1 if group is None else grp.getgrnam(group).gr_gid
         # Nobody connects before the socket has its group and mode.
         mask = os.umask(0o177)
         try:
@@ -162,6 +147,8 @@ def _bind_socket(server: AnyServer, address: str, mode: int | None, group: str |
             os.chmod(f"{_DESCRIPTORS}/{file}", 0o660 if mode is None else mode)
         finally:
             os.close(file)
+    except KeyError as error:
+        raise _refused(address, f"there is no group {group}; give another --unix-socket-group") from error
     except OSError as error:
         problem = f"its group and mode cannot be set: {error.strerror or error}"
         raise _refused(address, f"{problem}; give a group that the server's user is in") from error

@@ -54,7 +54,8 @@ class LoadReport:
         """Renews the report if it is due. To be called on the event loop, some times a second."""
         now = self._clock()
         seconds = now - self._at
-        self._slots_sum += self._used_slots()
+        admission = self._view.admission
+        self._slots_sum += 0.0 if admission is None else admission.utilization
         self._look_count += 1
         if seconds < INTERVAL_S:
             return
@@ -70,10 +71,6 @@ class LoadReport:
     def _replies(self) -> int:
         rows = self._view.calls.statistics.rows.items()
         return sum(row.reasons.get(OK, 0) for (method, _), row in rows if method in OPERATOR_METHODS)
-
-    def _used_slots(self) -> float:
-        admission = self._view.admission
-        return 0.0 if admission is None else admission.utilization
 
     def _used_memory(self) -> float:
         """Returns 1 where the server stops to read, and 0 below half of the limit.
