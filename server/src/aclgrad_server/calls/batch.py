@@ -134,6 +134,7 @@ class _Group:
         self.workspaces = [plan.workspace.size_bytes for plan in plans]
         output_bytes = sum(plan.output_bytes for plan in plans)
         self.held = sum(self.tensors), sum(plan.encoded_bytes for plan in plans), output_bytes
+        """What `Claims.give_back` takes."""
 
 
 def _groups(calls: Sequence[PlannedCall]) -> Iterator[Sequence[PlannedCall]]:
