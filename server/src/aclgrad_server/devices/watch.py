@@ -40,24 +40,22 @@ async def _check(device: Device) -> float | None:
 
 async def _release(device: Device) -> float | None:
     text = "abandoned work of device %d cannot be released: %s"
-    return RELEASE_INTERVAL_S if await _ask(device, device.release_finished(), text) else None
+    return await _ask(device, device.release_finished(), text, RELEASE_INTERVAL_S)
 
 
 async def _sample(device: Device) -> float | None:
-    return (
-        SAMPLE_INTERVAL_S if await _ask(device, device.take_sample(), "device %d does not tell its state: %s") else None
-    )
+    return await _ask(device, device.take_sample(), "device %d does not tell its state: %s", SAMPLE_INTERVAL_S)
 
 
-async def _ask(device: Device, work: Awaitable[Any], text: str) -> bool:
-    """Logs what goes wrong with the device; returns False if it is lost, which the device has reported."""
+async def _ask(device: Device, work: Awaitable[Any], text: str, interval_s: float) -> float | None:
+    """Logs what goes wrong with the device; returns None if it is lost, which the device has reported."""
     try:
         await work
     except DeviceLostError:
-        return False
+        return None
     except AclgradError as error:
         log.warning(text, device.index, error.__cause__ or error)
-    return True
+    return interval_s
 
 
 async def refresh(device: Device) -> None:

@@ -1,5 +1,6 @@
 """`aclgrad.v1.OperatorService`."""
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
@@ -68,16 +69,13 @@ class OperatorService:
 
 def _host(view: ServerView) -> pb.Host:
     """Returns the ports of the workers, by the one that they share."""
+
+    def ports(addresses: Iterable[str]) -> list[int]:
+        return [int(each.rpartition(":")[2]) for each in addresses if not each.startswith(UNIX)]
+
     host = pb.Host(id=view.host_id)
-    place = view.place
-    tcp = [] if place is None else [address for address in place.shared if not address.startswith(UNIX)]
-    for number, address in enumerate(tcp):
-        listener = host.listeners.add(port=_port(address))
-        assert place is not None
-        own = ([each for each in addresses if not each.startswith(UNIX)] for addresses in place.endpoints)
-        listener.worker_ports.extend(_port(addresses[number]) for addresses in own)
+    if (place := view.place) is not None:
+        own = [ports(addresses) for addresses in place.endpoints]
+        for number, port in enumerate(ports(place.shared)):
+            host.listeners.add(port=port, worker_ports=[each[number] for each in own])
     return host
-
-
-def _port(address: str) -> int:
-    return int(address.rpartition(":")[2])
