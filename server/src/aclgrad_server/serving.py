@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from aclgrad_server import logs
 from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.devices.numa import bind_to_card
-from aclgrad_server.devices.visible import visible_card
+from aclgrad_server.devices.opening import visible_card
 from aclgrad_server.exits import EXIT_DEVICE_LOST, EXIT_LIMIT_S, EXIT_START, EXIT_UNDRAINED, StartError
 from aclgrad_server.place import Place, read_orders, wait_for_the_supervisor_to_end
 from aclgrad_server.server import Server, prepare_process
@@ -44,7 +44,7 @@ def serve_as_worker() -> int:
     settings, place = orders.settings, orders.place
     form = logs.form_of(settings.log_format, place.index)
     logs.configure(settings.log_level, form)
-    with suppress(ValueError):  # the server says why there is no such card
+    with suppress(StartError):  # the server says so when it opens the card
         bind_to_card(visible_card(os.environ, settings.device[0]))
     try:
         return serve(settings, place, orders.probes)

@@ -14,7 +14,6 @@ HEAVY = {"grpc", "aclgrad_native", "numpy", "opentelemetry"}
 PROBE = "probe 127.0.0.1:1"
 LOADED: dict[str, tuple[list[str], set[str]]] = {
     "supervisor": ([*MODULES, "aclgrad_server.cli"], HEAVY),
-    "workers_before_the_runtime": (["aclgrad_server.devices.numa", "aclgrad_server.devices.visible"], HEAVY),
     "server_without_tracing": (["aclgrad_server.serving", "aclgrad_server.server"], {"opentelemetry"}),
     PROBE: (["aclgrad_server.__main__"], {"grpc", "pydantic", "click", "numpy", "uvicorn", "aclgrad"}),
 }
