@@ -1,4 +1,4 @@
-"""A heartbeat ages, a readiness has a reason, and background tasks survive what fails or end the heartbeat."""
+"""A heartbeat ages, and background tasks survive what fails or end the heartbeat."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from aclgrad_server import liveness
-from aclgrad_server.liveness import BEAT_LIMIT_S, BackgroundTasks, Heartbeat, Readiness
+from aclgrad_server.liveness import BEAT_LIMIT_S, BackgroundTasks, Heartbeat
 from tests.server.fakes import Clock, settle, wait_until
 
 
@@ -20,15 +20,6 @@ def test_loop_that_beats_is_alive_and_one_that_stops_is_not() -> None:
     assert heartbeat.failure() == "the main loop has not run for 12 s (limit 10 s)"
     heartbeat.beat()
     assert heartbeat.failure() is None
-
-
-def test_readiness_says_why_not() -> None:
-    readiness = Readiness()
-    assert readiness.reason == "starting"
-    readiness.set_ready()
-    assert readiness.reason is None
-    readiness.set_not_ready("device lost")
-    assert readiness.reason == "device lost"
 
 
 class Looks:

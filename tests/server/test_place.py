@@ -29,13 +29,6 @@ def test_shares_are_the_whole_rounded_up_and_no_less_than_the_least_of_it(whole:
     assert share == min(least, whole) or (share - 1) * parts < whole
 
 
-@given(WHOLE, PARTS)
-def test_one_part_is_the_whole_and_nothing_stays_nothing(whole: int, parts: int) -> None:
-    assert share_of(whole, 1) == whole
-    assert share_of(0, parts, 4) == 0
-    assert share_of(whole, parts) >= share_of(whole, parts + 1)
-
-
 TOKEN = sha256(b"token").hexdigest()
 
 

@@ -29,12 +29,11 @@ def test_shortest_and_longest_durations_have_a_bucket() -> None:
     assert Histogram().quantile_s(0.5) is None
 
 
-@pytest.mark.parametrize("share", [0.01, 0.5, 0.9, 0.99, 1.0])
-def test_quantile_is_in_the_bucket_of_the_true_one(share: float) -> None:
-    found_s = filled(DURATIONS_S).quantile_s(share)
-    true_s = float(np.quantile(DURATIONS_S, share, method="inverted_cdf"))
-    assert found_s is not None
-    assert true_s / 2 <= found_s <= true_s * 2
+def test_quantile_is_in_the_bucket_of_the_true_one() -> None:
+    histogram = filled(DURATIONS_S)
+    for share in (0.01, 0.5, 0.9, 0.99, 1.0):
+        true_s = float(np.quantile(DURATIONS_S, share, method="inverted_cdf"))
+        assert true_s / 2 <= (histogram.quantile_s(share) or 0) <= true_s * 2
 
 
 def test_what_was_added_since_a_copy() -> None:
