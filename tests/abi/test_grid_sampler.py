@@ -44,19 +44,6 @@ def within(axes: int, points: list[tuple[float, float]]) -> np.ndarray:
     return np.array([(*point, 0.2)[:axes] for point in points])
 
 
-@ALONG
-@pytest.mark.parametrize("count", [1, 15, 16, 17, 128, 129, 150])
-def test_points_inside_and_at_edges(acl: Library, axes: int, count: int) -> None:
-    """Points inside are computed sixteen at a time, also if others lie between them."""
-    size = (4, 5, 6)[-axes:]
-    for reach in (0.5, 1.2):
-        points = np.random.default_rng(count).uniform(-reach, reach, (count, axes))
-        arrays = arrays_of(points, size, 3)
-        expected = backward(*(array.astype(np.float64) for array in arrays.values()), 0, 0, False)
-        for found, truth in zip(gradients(acl, arrays), expected, strict=True):
-            np.testing.assert_allclose(found, truth, rtol=1e-5, atol=2e-5)
-
-
 @pytest.mark.parametrize("align", [False, True])
 @pytest.mark.parametrize("padding", Padding)
 @pytest.mark.parametrize("mode", [0, NEAREST])

@@ -3,6 +3,7 @@
 import ctypes
 import json
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 import pytest
@@ -49,7 +50,7 @@ def test_views_work_at_any_byte(acl: Library, dtype: type, offset: int) -> None:
     np.testing.assert_array_equal(out, expected.astype(dtype))
 
 
-def answer(acl: Library) -> None:
+def print_codes(acl: Library) -> None:
     """Runs on a library that refuses host pointers, and prints the values that the test below compares."""
     acl.call("aclInit", None)
     acl.call("aclrtSetDevice", 1)
@@ -58,22 +59,17 @@ def answer(acl: Library) -> None:
     device, pinned = acl.create("aclrtMalloc", 96, 0).value, acl.create("aclrtMallocHost", 96).value
     usable, host = ctypes.c_int32(-1), (ctypes.c_uint8 * 96)()
     acl.call("aclHostPointersUsable", ctypes.byref(usable))
-    answers: dict[str, object] = {"usable": usable.value}
-    pageable = ctypes.addressof(host)
-    places = {"device": device, "pinned": pinned, "pageable": pageable, "past the end": device + 64}
+    codes: dict[str, object] = {"usable": usable.value}
+    places = {"device": device, "pinned": pinned, "pageable": ctypes.addressof(host), "past the end": device + 64}
     for target, dst in places.items():
         for source, src in places.items():
-            codes = [acl.aclrtMemcpy(dst, 96, src, 96, kind) for kind in range(4)]
-            codes_of_stream = [acl.aclrtMemcpyAsync(dst, 96, src, 96, kind, None) for kind in range(4)]
+            copied = [acl.aclrtMemcpy(dst, 96, src, 96, kind) for kind in range(4)]
+            queued = [acl.aclrtMemcpyAsync(dst, 96, src, 96, kind, None) for kind in range(4)]
             # Streams do not copy within the host.
-            assert codes_of_stream == [codes[0] or RT_FEATURE_NOT_SUPPORT, *codes[1:]]
-            acl.call("aclrtSynchronizeStream", None)
-            answers[f"{source} to {target}"] = [code == 0 for code in codes]
-            assert set(codes) <= {0, RT_PARAM_INVALID}
-        code = acl.aclrtMemset(dst, 96, 0, 96)
-        assert code == acl.aclrtMemsetAsync(dst, 96, 0, 96, None)
-        acl.call("aclrtSynchronizeStream", None)
-        answers[f"set {target}"] = code
+            assert queued == [copied[0] or RT_FEATURE_NOT_SUPPORT, *copied[1:]]
+            codes[f"{source} to {target}"] = copied
+        codes[f"set {target}"] = acl.aclrtMemset(dst, 96, 0, 96)
+        assert codes[f"set {target}"] == acl.aclrtMemsetAsync(dst, 96, 0, 96, None)
     for name, address in {**places, "elsewhere": elsewhere}.items():
         with (
             acl.describe((1, 1, 2, 2), address=address) as grad,
@@ -81,30 +77,27 @@ def answer(acl: Library) -> None:
             acl.describe((1, 1, 4, 4), address=device) as out,
         ):
             _, executor = acl.plan(NAME, grad, shape_only, out)
-            answers[f"operand {name}"] = [getattr(acl, NAME)(None, 0, executor, None), acl.message()]
+            codes[f"operand {name}"] = [getattr(acl, NAME)(None, 0, executor, None), acl.message()]
         with acl.describe((1, 1, 1, 1), address=device) as grad, acl.describe((1, 1, 2, 2), address=device) as out:
             _, executor = acl.plan(NAME, grad, out, out)
-            answers[f"workspace {name}"] = getattr(acl, NAME)(address, 96, executor, None)
+            codes[f"workspace {name}"] = getattr(acl, NAME)(address, 96, executor, None)
     acl.call("aclrtSynchronizeStream", None)
-    print(json.dumps(answers))
+    print(json.dumps(codes))
 
 
 def test_they_may_be_refused(run_program: Callable[..., list[str]]) -> None:
-    answers = json.loads(run_program(call_of(answer), {"host_pointers": False, "devices": 2})[-1])
-    assert answers["usable"] == 0
-    for target in ("device", "pinned", "pageable"):
-        for source in ("device", "pinned", "pageable"):
-            # In the order of the kinds: host to host, host to device, device to host, device to device.
-            kind = 2 * (source == "device") + (target == "device")
-            assert answers[f"{source} to {target}"] == [number == kind for number in range(4)]
-    assert answers["device to past the end"] == [False] * 4
-    accepted = {"device": 0, "pinned": RT_PARAM_INVALID, "pageable": RT_PARAM_INVALID, "past the end": RT_PARAM_INVALID}
-    assert {place: answers[f"set {place}"] for place in accepted} == accepted
+    codes = json.loads(run_program(call_of(print_codes), {"host_pointers": False, "devices": 2})[-1])
+    assert codes["usable"] == 0
+    for target, source in product(("device", "pinned", "pageable"), repeat=2):
+        # In the order of the kinds: host to host, host to device, device to host, device to device.
+        kind = 2 * (source == "device") + (target == "device")
+        assert codes[f"{source} to {target}"] == [0 if each == kind else RT_PARAM_INVALID for each in range(4)]
+    assert codes["device to past the end"] == [RT_PARAM_INVALID] * 4
+    for place in ("device", "pinned", "pageable", "past the end"):
+        assert codes[f"set {place}"] == (0 if place == "device" else RT_PARAM_INVALID)
     for place in ("pinned", "pageable", "elsewhere"):
-        code, message = answers[f"operand {place}"]
-        assert code == PARAM_INVALID
-        assert "input of shape [1, 1, 2, 2]" in message
-        assert answers[f"workspace {place}"] == PARAM_INVALID
-    assert answers["workspace past the end"] == PARAM_INVALID
-    assert answers["operand past the end"][0] == 0  # 16 of the last 64 bytes
-    assert (answers["operand device"][0], answers["workspace device"]) == (0, 0)
+        assert codes[f"operand {place}"][0] == codes[f"workspace {place}"] == PARAM_INVALID
+        assert "input of shape [1, 1, 2, 2]" in codes[f"operand {place}"][1]
+    assert codes["workspace past the end"] == PARAM_INVALID
+    assert codes["operand past the end"][0] == 0  # 16 of the last 64 bytes
+    assert (codes["operand device"][0], codes["workspace device"]) == (0, 0)

@@ -1,9 +1,6 @@
 """What programs ask about the platform: capabilities, attributes, versions of packages, and their lines in the log."""
 
 import ctypes
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,17 +70,16 @@ def test_versions_of_installed_packages(acl: Library, installed: Callable[[str, 
 
 @pytest.mark.needs("settings")
 @pytest.mark.parametrize(("level", "shown"), [("0", True), (None, False)])
-def test_lines_of_programs(library_path: str, level: str | None, shown: bool) -> None:
+def test_lines_of_programs(
+    run_program: Callable[..., list[str]], library_path: str, level: str | None, shown: bool
+) -> None:
     program = (
-        "import ctypes, sys\n"
-        "acl = ctypes.CDLL(sys.argv[1])\n"
+        f"acl = ctypes.CDLL({library_path!r})\n"
         "acl.aclAppLog(1, b'work', b'file.cpp', 7, b'%s of %d', b'one', ctypes.c_int(2))\n"
         "acl.aclAppLog(3, b'work', b'file.cpp', 8, b'%s', b'x' * 5000)\n"
         "acl.aclAppLog(3, b'work', b'file.cpp', 9, None)\n"
     )
-    told = {"ASCEND_SLOG_PRINT_TO_STDOUT": "1"} | ({} if level is None else {"ASCEND_GLOBAL_LOG_LEVEL": level})
-    command = [sys.executable, "-c", program, library_path]
-    ended = subprocess.run(command, env=os.environ | told, capture_output=True, text=True, check=True)
-    lines = ended.stdout.splitlines()
+    levels = {} if level is None else {"ASCEND_GLOBAL_LOG_LEVEL": level}
+    lines = run_program(program, ASCEND_SLOG_PRINT_TO_STDOUT="1", **levels)
     assert [line for line in lines if "one of 2" in line] == ['[INFO] work:file.cpp:7: "one of 2"'] * shown
     assert lines[-1] == f'[ERROR] work:file.cpp:8: "{"x" * 1023}"'
