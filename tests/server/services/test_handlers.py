@@ -154,7 +154,7 @@ async def test_error_of_ours_becomes_its_status_and_one_line_of_the_log(
     status = status_pb2.Status.FromString(await trailer(call, "grpc-status-details-bin"))
     assert [each.Is(error_details_pb2.ErrorInfo.DESCRIPTOR) for each in status.details].count(True) == 1
     (record,) = [each for each in caplog.records if each.name == "aclgrad_server.services.handlers"]
-    for each in ("mine-42", "Unary", "ipv4:127.0.0.1:", "INVALID_FIELD", " ms", "has 2 dimensions"):
+    for each in ("mine-42", "Unary", "ipv4:127.0.0.1:", ", trace -: ", "INVALID_FIELD", " ms", "has 2 dimensions"):
         assert each in record.getMessage()
 
 
