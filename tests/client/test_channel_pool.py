@@ -176,3 +176,13 @@ def test_a_function_is_asked_again_though_no_call_fails() -> None:
         visits(clients, 1.0)
         clients.named.append(clients.new_server())
         assert met(visits(clients, 0.5, times=20)) == set(clients.servers)
+
+
+@pytest.mark.parametrize("kind", ["names", "function"])
+def test_servers_that_moved_are_found_though_every_call_meets_a_stranger(kind: str) -> None:
+    """Each call that moves has the servers checked at once, without names."""
+    with playing(kind, 2) as clients:
+        visits(clients, 1.0, times=4)
+        turn(clients, STRANGER)
+        clients.move(1)
+        assert met(visits(clients, 1.9, times=10)[-2:]) == {clients.server(1)}

@@ -73,6 +73,8 @@ class ChannelPool:
         self._due_at: float | None = None
         self._is_awaited = False
         """Whether a call waits for the next discovery: only servers are asked then, no name servers."""
+        self._unnamed_since: float | None = None
+        """Since when discoveries have looked up no names because calls waited for them."""
         self._discovered_at, self._used_at = -math.inf, clock()
         self._wait_s = _FIRST_WAIT_S
         self._known: Endpoints | None = None
@@ -160,7 +162,9 @@ class ChannelPool:
         if moves:
             has_known = self._known is not None and bool(self._known.addresses)
             if self.servers.dns_name or has_known or self._has_unreached:
-                self._is_awaited = True
+                # Servers may have moved while every call meets a stranger: names are looked up in the end.
+                since = self._unnamed_since
+                self._is_awaited = since is None or self._clock() < since + ASK_AGAIN_S
                 if not channel.is_retired:
                     self._suspect = channel
                 self._discover_by(self._clock())
@@ -224,6 +228,7 @@ class ChannelPool:
     async def _check_list(self, network: Network, *, with_names: bool) -> None:
         """Looks names up again, and leaves out servers that say nothing, or that they are of another kind."""
         names = self.servers.names
+        self._unnamed_since = None if with_names else self._unnamed_since or self._clock()
         if names and (with_names or self._known is None or not self._known.addresses):
             try:
                 found = await network.look_up(names, self.servers.rules)
