@@ -81,7 +81,7 @@ def test_a_failure_that_no_server_sends_is_refused(testing: TestServer, client: 
 
 
 def test_a_slow_server_lets_a_call_pass_its_time_limit(testing: TestServer, client: aclgrad.Client) -> None:
-    testing.delay_s = 1.0
+    testing.delay_s = 0.5
     with pytest.raises(aclgrad.DeadlinePassedError):
         client.adaptive_avg_pool2d_backward(GRAD, SHAPE, timeout_s=0.1)
 
