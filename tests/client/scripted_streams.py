@@ -1,15 +1,17 @@
 """A service whose chunked method answers what a test tells it to, and calls that are large enough to go in chunks."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import grpc
 import numpy as np
 
+import aclgrad
 from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire.chunks import Header, chunk_prefix, decode_chunk, decode_header, encode_response_header
 
-from .scripted_service import is_a_look
+from .scripted_service import ScriptedService, failing, is_a_look, listening
 
 OPERATOR = "adaptive_avg_pool2d_backward"
 GRAD = np.random.default_rng(0).standard_normal((3, 1024, 1024), np.float32)
@@ -75,3 +77,37 @@ class ScriptedStreams(grpc.GenericRpcHandler):
         self.receive(messages, context)
         yield HEADER
         yield chunk(0, ANSWER.tobytes())
+
+
+def refusing(streams: ScriptedStreams, error: aclgrad.AclgradError, after: int | None = 0, times: int = 1000) -> Script:
+    """Refuses after so many chunks, or after all of them; answers after so many attempts."""
+
+    def script(messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        if len(streams.attempts) < times:
+            streams.receive(messages, context, after)
+            failing(error)(context)
+        yield from streams.complete(messages, context)
+
+    return script
+
+
+class LimitedServer:
+    """Answers messages by `service` and calls in chunks by `streams`; gRPC's core refuses what is too large."""
+
+    def __init__(self) -> None:
+        self.service = ScriptedService()
+        self.streams = ScriptedStreams()
+        self.address = ""
+
+    @property
+    def messages_begun(self) -> int:
+        """How many calls began that were not in chunks; a refused message is one, though nobody sees it."""
+        return len(self.streams.other_methods)
+
+
+@contextmanager
+def limited_server(limit_bytes: int) -> Iterator[LimitedServer]:
+    limited = LimitedServer()
+    options = [("grpc.max_receive_message_length", limit_bytes)]
+    with listening(limited.streams, limited.service, options=options) as (limited.address, _):
+        yield limited

@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad.errors import to_status
 from aclgrad.wire.limits import MAX_BATCH_CALLS
 from tools.calling import maybe_await
 
 from .conftest import Connect, one_kind
 from .scripted_batches import add, answer_each, answer_in_turn, number_of, numbers_sent, plain
-from .scripted_limits import LimitedServer, limited_server
 from .scripted_service import ONES, ScriptedService, abort_with, failing
-from .scripted_streams import ANSWER, ScriptedStreams
+from .scripted_streams import ANSWER, LimitedServer, limited_server, refusing
 
 LIMIT = 1_000_000
 QUARTER = np.ones(75_000, np.float32)
@@ -124,18 +122,8 @@ async def test_a_call_that_turns_out_too_large_goes_in_chunks(connect: Connect, 
     assert (await maybe_await(single.run()))[0].tolist() == ANSWER.tolist()
 
 
-def refusing_chunks(streams: ScriptedStreams, error: aclgrad.AclgradError) -> None:
-    def script(messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        streams.receive(messages, context)
-        context.set_trailing_metadata((("grpc-status-details-bin", to_status(error, "5f0c").SerializeToString()),))
-        context.abort(error.code, error.message)
-        yield b""
-
-    streams.script = script
-
-
 async def test_the_error_of_a_call_in_chunks_is_its_own(connect: Connect, limited: LimitedServer) -> None:
-    refusing_chunks(limited.streams, BAD)
+    limited.streams.script = refusing(limited.streams, BAD, None)
     client = connect(limited.address, max_message_bytes=LIMIT)
     alone = add_large(client.batch(), range(1), TOO_LARGE)
     assert plain(await maybe_await(alone.run(return_errors=True))) == [aclgrad.InvalidFieldError]

@@ -10,13 +10,12 @@ import pytest
 
 import aclgrad
 from aclgrad._client.calls.message_limit import CHUNKED_ABOVE_BYTES
-from aclgrad.errors import to_status
 from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire.chunks import encode_response_header
 from tools.calling import maybe_await
 
 from .conftest import Connect, one_kind
-from .scripted_streams import ANSWER, GRAD, HEADER, OPERATOR, SHAPE, SMALL, Script, ScriptedStreams, chunk
+from .scripted_streams import ANSWER, GRAD, HEADER, OPERATOR, SHAPE, SMALL, ScriptedStreams, chunk, refusing
 
 DATA = ANSWER.tobytes()
 LIMIT = 30_000
@@ -125,25 +124,6 @@ async def test_a_server_that_never_says_that_it_is_ready(connect: Connect, strea
     assert len(streams.attempts) == 1
 
 
-def refuse(error: aclgrad.AclgradError, context: grpc.ServicerContext) -> None:
-    details = to_status(error, "5f0c").SerializeToString()
-    context.set_trailing_metadata((("grpc-status-details-bin", details),))
-    context.abort(error.code, error.message)
-
-
-def failing(streams: ScriptedStreams, error: aclgrad.AclgradError, after: int | None = 0, times: int = 1000) -> Script:
-    """Refuses after so many chunks, or after all of them; answers after so many attempts."""
-
-    def script(messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        if len(streams.attempts) >= times:
-            yield from streams.complete(messages, context)
-            return
-        streams.receive(messages, context, after)
-        refuse(error, context)
-
-    return script
-
-
 REFUSALS = [aclgrad.InvalidFieldError("wrong", field="inputs[self]"), aclgrad.ServerBusyError("full")]
 
 
@@ -152,7 +132,7 @@ REFUSALS = [aclgrad.InvalidFieldError("wrong", field="inputs[self]"), aclgrad.Se
 async def test_a_refusal_is_typed(
     connect: Connect, streams: ScriptedStreams, error: aclgrad.AclgradError, after: int | None
 ) -> None:
-    streams.script = failing(streams, error, after)
+    streams.script = refusing(streams, error, after)
     with pytest.raises(type(error), match=f"^{error.message}$") as caught:
         await maybe_await(connect(streams.address).adaptive_avg_pool2d_backward(GRAD, SHAPE))
     assert (caught.value.field, caught.value.request_id) == (error.field, "5f0c")
@@ -161,7 +141,7 @@ async def test_a_refusal_is_typed(
 
 @pytest.mark.parametrize("after", [1, 4])
 async def test_a_failure_amid_the_chunks_is_typed(connect: Connect, streams: ScriptedStreams, after: int) -> None:
-    streams.script = failing(streams, aclgrad.DeviceLostError("lost"), after)
+    streams.script = refusing(streams, aclgrad.DeviceLostError("lost"), after)
     client = connect(streams.address)
     for _ in range(3):
         with pytest.raises(aclgrad.DeviceLostError):
@@ -172,7 +152,7 @@ async def test_a_failure_amid_the_chunks_is_typed(connect: Connect, streams: Scr
 async def test_another_attempt_sends_everything_again(
     connect: Connect, streams: ScriptedStreams, after: int | None
 ) -> None:
-    streams.script = failing(streams, aclgrad.ServerDrainingError("stopping", retry_after_s=0.001), after, times=2)
+    streams.script = refusing(streams, aclgrad.ServerDrainingError("stopping", retry_after_s=0.001), after, times=2)
     gradient = await maybe_await(connect(streams.address).adaptive_avg_pool2d_backward(GRAD, SHAPE))
     assert gradient.tolist() == ANSWER.tolist()
     assert len(streams.attempts) == 3
@@ -181,12 +161,12 @@ async def test_another_attempt_sends_everything_again(
 
 async def test_values_that_the_server_asks_for_come_in_chunks_too(connect: Connect, streams: ScriptedStreams) -> None:
     required = aclgrad.InputValuesRequiredError("send the array", field="inputs[self]")
-    streams.script = failing(streams, required, times=1)
+    streams.script = refusing(streams, required, times=1)
     client = connect(streams.address, retries=0)
     for _ in range(2):
         await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, GRAD))
     assert [each.header.chunked for each in streams.attempts] == [("grad_output",), *[("grad_output", "self")] * 2]
     assert streams.attempts[1].data["self"] == GRAD.tobytes()
-    streams.script = failing(streams, required)
+    streams.script = refusing(streams, required)
     with pytest.raises(aclgrad.InputValuesRequiredError):
         await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, SHAPE))

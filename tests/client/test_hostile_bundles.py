@@ -279,7 +279,7 @@ def test_what_is_only_stored_is_read(members: Members, tmp_path: Path) -> None:
 
 
 def test_a_zip_bomb_that_lies_about_its_size_is_inflated_no_further(members: Members, tmp_path: Path) -> None:
-    bomb = bytes(2**26)
+    bomb = bytes(2**24)
     path = pack(tmp_path / "call.zip", {**members, GRADIENTS: bomb})
     patched(path, CENTRAL, GRADIENTS, 24, struct.pack("<I", 1000))
     # What is read has the right checksum, so that only the bound can stop it.
@@ -312,11 +312,11 @@ def test_random_damage_is_an_error_or_harmless(members: Members, tmp_path: Path)
     whole = archive_of(members, path, compression=ZIP_STORED)
     generator = np.random.default_rng(0)
     told = []
-    for place in generator.integers(len(whole), size=500):
+    for place in generator.integers(len(whole), size=200):
         path.write_bytes(whole[:place] + bytes([generator.integers(256)]) + whole[place + 1 :])
         try:
             read(path)
         except ValueError as error:
             told.append(str(error))
-    assert len(told) > 250
+    assert len(told) > 100
     assert all(each.startswith(f"{path} cannot be read as a bundle: ") for each in told)

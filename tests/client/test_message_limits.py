@@ -11,9 +11,8 @@ import aclgrad
 from tools.calling import maybe_await
 
 from .conftest import Connect, one_kind
-from .scripted_limits import LimitedServer, limited_server
 from .scripted_service import GRADIENT, ScriptedService, abort_with, failing
-from .scripted_streams import ANSWER, GRAD, SMALL
+from .scripted_streams import ANSWER, GRAD, SMALL, LimitedServer, limited_server
 
 LIMIT = 1_000_000
 MEDIUM = np.random.default_rng(2).standard_normal((1, 600, 500), np.float32)

@@ -19,8 +19,7 @@ from aclgrad._client.sync.idle_timeout import IdleTimeout
 from tools.calling import maybe_await
 
 from .conftest import Connect, begin, each_end, end_as
-from .scripted_limits import LimitedServer, limited_server
-from .scripted_streams import GRAD, HEADER, OPERATOR, SHAPE, ScriptedStreams
+from .scripted_streams import GRAD, HEADER, OPERATOR, SHAPE, LimitedServer, ScriptedStreams, limited_server
 
 MOMENTS_S = [0.004 * count for count in range(6)]
 
