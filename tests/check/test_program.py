@@ -14,15 +14,15 @@ from aclgrad.judgement.report import Report
 from aclgrad.judgement.rows import Finding, Origin, Row, Task, Verdict
 from aclgrad.operators.catalogue import OPERATORS
 
-LIBRARIES = {"click": "--help", "rich": "operators", "jinja2": "check", "safetensors": "call"}
-"""What the program needs, and a command that does not run without it."""
+LIBRARIES = {"click": "--help", "safetensors": "call"}
+"""What the program needs at once, or for a command."""
 ORIGIN = Origin("127.0.0.1:1", "910B", "libacl_host.so", "8.1.0")
 
 
 _PROGRAM = f"""
 import os, sys, aclgrad
 aclgrad.Client, aclgrad.AsyncClient
-print({set(LIBRARIES)} & set(sys.modules), flush=True)
+print({{"click", "rich", "jinja2", "safetensors"}} & set(sys.modules), flush=True)
 from aclgrad.cli import main
 for library, command in {LIBRARIES}.items():
     if not (child := os.fork()):
