@@ -13,10 +13,6 @@ class WrongGradientError(Exception):
     """A reply that differs from its definition by more than the operator's tolerance."""
 
 
-class UnexpectedReplyError(Exception):
-    """A gradient in place of an error."""
-
-
 @dataclass(frozen=True, eq=False)
 class Known:
     """One call, the float64 gradients of its definition, and how far each element of a reply may be from them."""

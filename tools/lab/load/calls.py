@@ -19,7 +19,7 @@ from aclgrad.wire.messages import decode_response
 from tools.benchmarks import ceilings, loads
 from tools.benchmarks.sizes import SIZES
 from tools.lab.gradients import Sampler, of_all_operators, of_size
-from tools.lab.known import UnexpectedReplyError
+from tools.lab.known import WrongGradientError
 from tools.raw_calls import error_of
 
 DEADLINE_S: Final = 30.0
@@ -135,5 +135,5 @@ def _own_error(failure: Any, address: str) -> aclgrad.AclgradError:
 
 def _of_length(reply: bytes, least_bytes: int) -> int:
     if len(reply) < least_bytes:
-        raise UnexpectedReplyError(f"{len(reply)} bytes came back, and the gradient has {least_bytes}")
+        raise WrongGradientError(f"{len(reply)} bytes came back, and the gradient has {least_bytes}")
     return len(reply)
