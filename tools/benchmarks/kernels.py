@@ -26,6 +26,7 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import PLANES
 from aclgrad_native.backends import host_library
 from tools.abi.acl import Library
+from tools.benchmarks import torchvision_kernel
 from tools.benchmarks.kernel_cases import DTYPES, Contest, timed_cases
 from tools.benchmarks.measure import Figures, in_turns
 from tools.benchmarks.report import Report
@@ -107,8 +108,13 @@ def compare(case: Contest, theirs: tuple[torch.Tensor, ...]) -> None:
 def measure(flags: argparse.Namespace, threads: int) -> list[tuple[str, ...]]:
     """Returns the cells of each case; runs in its own process, because the library reads its threads once."""
     torch.set_num_threads(threads)
-    with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder) / "acl.json"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        try:
+            torchvision_kernel.load(folder)
+        except (OSError, AssertionError) as error:
+            print(f"torchvision's kernel does not load: {error}")
+        config = folder / "acl.json"
         level = {"vector_level": flags.vector_level} if flags.vector_level else {}
         config.write_text(json.dumps({"host": {"threads": threads, **level}}))
         acl = Library(str(host_library()))
