@@ -3,7 +3,6 @@
 It takes a minute and 10 GiB of memory in all.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +27,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def fresh_server() -> Iterator[Server]:
-    with Server("--call-timeout-s", str(TIMEOUT_S)) as server:
-        yield server
-
-
 def peak_bytes(server: Server) -> int:
     """Returns the largest resident memory that the server ever had."""
     status = Path(f"/proc/{server.process_id}/status").read_text()
@@ -41,31 +34,30 @@ def peak_bytes(server: Server) -> int:
     return int(line.split()[1]) * 1024
 
 
-async def call(connect: Connect, server: Server, grad_output: Any, shape: tuple[int, ...]) -> np.ndarray:
-    client = connect(server.address)
-    try:
-        gradient = await maybe_await(client.adaptive_avg_pool2d_backward(grad_output, shape, timeout_s=TIMEOUT_S))
-    finally:
+async def call(connect: Connect, grad_output: Any, shape: tuple[int, ...]) -> np.ndarray:
+    with Server("--call-timeout-s", str(TIMEOUT_S)) as server:
+        client = connect(server.address, timeout_s=TIMEOUT_S)
+        gradient = await maybe_await(client.adaptive_avg_pool2d_backward(grad_output, shape))
         await maybe_await(client.close())
-    assert peak_bytes(server) < MAX_OF_THE_TENSOR * SIZE_BYTES
+        assert peak_bytes(server) < MAX_OF_THE_TENSOR * SIZE_BYTES
     return gradient
 
 
-async def test_a_huge_request(connect: Connect, fresh_server: Server) -> None:
+async def test_a_huge_request(connect: Connect) -> None:
     """The corners stand in quarters of their own, and sums of small integers are exact."""
     assert SIZE_BYTES > 2**31
     grad_output = np.empty((1, ROWS, COLUMNS), np.float32)
     grad_output[:] = 0
     grad_output[0, :: ROWS - 1, :: COLUMNS - 1] = [[1, 2], [3, 4]]
-    gradient = await call(connect, fresh_server, grad_output, (1, 2, 2))
+    gradient = await call(connect, grad_output, (1, 2, 2))
     assert gradient.tolist() == [[[1, 2], [3, 4]]]
 
 
-async def test_a_huge_reply(connect: Connect, fresh_server: Server) -> None:
+async def test_a_huge_reply(connect: Connect) -> None:
     """Each quarter of the input shares its gradient evenly, in powers of two."""
     quarters = np.array([[[1, 2], [4, 8]]], np.float32)
     grad_output = quarters * (ROWS // 2) * (COLUMNS // 2)
-    gradient = await call(connect, fresh_server, grad_output, (1, ROWS, COLUMNS))
+    gradient = await call(connect, grad_output, (1, ROWS, COLUMNS))
     assert gradient.shape == (1, ROWS, COLUMNS)
     for row, column in np.ndindex(2, 2):
         quarter = gradient[0, row * ROWS // 2 :, column * COLUMNS // 2 :][: ROWS // 2, : COLUMNS // 2]

@@ -121,10 +121,6 @@ class BlockingDevice:
                 # What was abandoned is released when somebody looks whether it has ended.
                 self.release_finished()
 
-    def join(self, pieces: Sequence[bytes | memoryview]) -> bytes:
-        joined: bytes = self.waiting.call(self.native.join, pieces)
-        return joined
-
     def release_finished(self) -> None:
         self.waiting.call(self.native.release_finished)
 

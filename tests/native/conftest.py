@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import aclgrad_native
-from tests import sanitizers
 from tests.native.blocking import BlockingDevice
 from tools.strict import config_text, strict_backend
 
@@ -17,6 +16,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     libraries = getattr(metafunc.module, "LIBRARIES", {})
     if "library" in metafunc.fixturenames and libraries:
         metafunc.parametrize("library", libraries.values(), ids=libraries, indirect=True, scope="module")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Only tests on the library as it is configured differ in `make test-modes`."""
+    if "library" not in getattr(item, "fixturenames", ()) or hasattr(getattr(item, "module", None), "LIBRARIES"):
+        item.add_marker("once")
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +43,3 @@ def library(
 @pytest.fixture
 def device(library: aclgrad_native.AclLibrary) -> BlockingDevice:
     return BlockingDevice(library)
-
-
-@pytest.fixture(scope="session")
-def built() -> sanitizers.Build:
-    """The C++ programs and libraries of these tests."""
-    return sanitizers.build()

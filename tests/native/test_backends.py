@@ -8,8 +8,6 @@ import pytest
 from aclgrad_native import found_runtime, installed_versions, library_files
 from aclgrad_native.backends import toolkit_folder
 
-pytestmark = pytest.mark.once
-
 REQUIRED = ["libascendcl.so", "libnnopbase.so"]
 OPTIONAL = ["libopapi.so"] + [
     f"libaclnn_{each}.so" for each in ("ops_infer", "ops_train", "math", "sparse", "fft", "rand")

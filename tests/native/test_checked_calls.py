@@ -13,8 +13,6 @@ from aclgrad_native import ArgmaxCheck, CallPlan, IndexCheck, InvalidValueError,
 from .blocking import BlockingDevice
 from .pooling import FLOAT32, returned
 
-pytestmark = pytest.mark.once
-
 INT8, INT64 = 2, 9
 """aclDataType."""
 

@@ -9,21 +9,19 @@ import pytest
 
 from tests import memory_trees, sanitizers
 
-pytestmark = pytest.mark.once
-
 CPUS = len(os.sched_getaffinity(0))
 Tell = Callable[..., tuple[int, int]]
 
 
 @pytest.fixture
-def tell(built: sanitizers.Build, tmp_path: Path) -> Tell:
+def tell(tmp_path: Path) -> Tell:
     """Tells the processors and the memory of a process that sees these files."""
 
     def run(files: dict[str, str], *launcher: str) -> tuple[int, int]:
         for name, text in files.items():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(text)
-        command = [*sanitizers.launcher(), *launcher, built.programs / "usable"]
+        command = [*sanitizers.launcher(), *launcher, sanitizers.build().programs / "usable"]
         told = subprocess.run(command, input=f"{tmp_path}\n", capture_output=True, text=True, check=True).stdout
         cpus, memory_bytes = map(int, told.split())
         return cpus, memory_bytes

@@ -1,6 +1,6 @@
-"""Operators on a device: their results, refused calls, and leaks."""
+"""Operators on a device: their results, refused calls, and leaks; many calls at once, each with its own end."""
 
-from functools import partial
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,10 @@ import aclgrad_native
 from aclgrad import reference
 from aclgrad_native import AclError, OutOfMemoryError
 
-from .blocking import BlockingDevice
-from .forked import open_library
+from .blocking import TIMEOUT_S, BlockingDevice
+from .forked import hang, open_device
 from .forks import in_fork
-from .pooling import FLOAT32, plan, pool, returned
+from .pooling import FLOAT32, SYMBOL, plan, pool, returned
 
 GRAD = np.arange(12, dtype=np.float32).reshape(1, 3, 4)
 SHAPE = (1, 7, 9)
@@ -45,7 +45,12 @@ def test_index_that_no_device_has(library: aclgrad_native.AclLibrary, index: int
     assert str(error) == f"aclrtSetDevice returned 107001: {error.detail}"
 
 
-INVALID = r"takes|has|negative|overflow|no data type|given|no operator aclnnNothing; a header of native/include/aclnnop"
+INVALID = r"takes|has|another kind|negative|overflow|no data type|given|no operator aclnnNothing; a header"
+PADDING = {
+    "symbol": "aclnnReflectionPad1dBackward",
+    "inputs": [((1, 1, 6), FLOAT32, False, None), ((1, 1, 4), FLOAT32, False, None)],
+    "outputs": [returned((1, 1, 4))],
+}
 HUGE = ((1, 2**14, 2**14), FLOAT32, False, None)
 BAD_CALLS: dict[str, tuple[type[Exception], list[Any], dict[str, Any]]] = {
     "no_input": (ValueError, [], {"inputs": []}),
@@ -60,6 +65,7 @@ BAD_CALLS: dict[str, tuple[type[Exception], list[Any], dict[str, Any]]] = {
     "short_reply": (ValueError, [DATA, None], {"outputs": [returned(SHAPE, 4)]}),
     "long_reply": (ValueError, [DATA, None], {"outputs": [returned(SHAPE, 1000)]}),
     "two_outputs": (ValueError, [DATA, None], {"outputs": [returned(SHAPE), returned(SHAPE)]}),
+    "another_kind": (ValueError, [bytes(24), None], {**PADDING, "attributes": [0.5]}),
     "no_operator": (ValueError, [DATA, None], {"symbol": "aclnnNothing"}),
     "refused": (AclError, [DATA, None], {"inputs": [SENT, ((2, 7, 9), FLOAT32, False, None)]}),
     "beyond_the_pool": (OutOfMemoryError, [None, None], {"inputs": [HUGE, UNSENT]}),
@@ -97,52 +103,23 @@ def test_contents_that_are_no_contents(device: BlockingDevice) -> None:
             device.execute_all([(plan(GRAD.shape, SHAPE), contents, b"")])
 
 
-@pytest.mark.parametrize("size", [2**62, 2**63 - 1, 2**50])
-def test_reply_that_no_memory_holds(device: BlockingDevice, size: int) -> None:
-    outputs = [returned(SHAPE, size)]
-    with pytest.raises((MemoryError, OverflowError)):
-        pool(device, GRAD, SHAPE, outputs=outputs)
-    with pytest.raises((MemoryError, OverflowError)):
-        device.execute_all([(plan(GRAD.shape, SHAPE, outputs=outputs), [DATA, None], b"x")] * 2)
-    device.assert_idle()
-
-
 def test_an_empty_call_is_zeros(device: BlockingDevice) -> None:
     """The device is not asked: an operator leaves the output untouched if an input is empty."""
     gradient = pool(device, np.empty((1, 0, 4), np.float32), SHAPE, b"prefix", is_empty=True)
     np.testing.assert_array_equal(gradient, np.zeros(SHAPE))
     size = 4 * 7 * 9
+    empty, other = plan((1, 0, 4), SHAPE, is_empty=True), plan(GRAD.shape, SHAPE)
+    reply, errors = device.execute_all(
+        [(empty, [b"", None], b"<"), (other, [DATA, None], b""), (empty, [b"", None], b">")]
+    )
+    assert errors == [None] * 3
+    assert (reply[: 1 + size], reply[-1 - size :]) == (b"<" + bytes(size), b">" + bytes(size))
+    assert reply[1 + size : -1 - size] == pool(device, GRAD, SHAPE).tobytes()
     for on_host in (False, True):
         (target,) = device.stage(size, on_host=on_host)
         target.write(0, b"\x55" * size)
-        device.execute_into(plan((1, 0, 4), SHAPE, is_empty=True), [b"", None], target)
+        device.execute_into(empty, [b"", None], target)
         assert target.read(0, size) == bytes(size)
-
-
-@in_fork(devices=2)
-def test_two_devices_in_one_process() -> None:
-    library = open_library()
-    devices = [BlockingDevice(library, index, pool_limit_bytes=1 << 20, stream_limit=1) for index in range(2)]
-    for device in (*devices, *reversed(devices)):
-        np.testing.assert_allclose(pool(device, GRAD, SHAPE), truth(GRAD, SHAPE), rtol=1e-6)
-    assert [device.native.index for device in devices] == [0, 1]
-    assert [(device.state().stream_count, device.state().pool.allocated_bytes) for device in devices] == [(1, 0)] * 2
-
-
-def test_nothing_is_no_plan_no_tensor_and_no_device(device: BlockingDevice, library: aclgrad_native.AclLibrary) -> None:
-    call = plan((1, 1, 1), (1, 2, 2)), [b"grad", None]
-    nothing: Any = None
-    for method, *arguments in (
-        (device.native.submit, None, nothing, [], 0.0),
-        (device.native.submit_into, None, nothing, [], [], 0.0),
-        (device.native.submit_into, None, *call, [nothing], 0.0),
-        (device.native.submit_batch, None, [(nothing, [], b"")], 0.0),
-        (partial(aclgrad_native.Device, pool_limit_bytes=None, stream_limit=1), nothing, 0, device.waiting.completions),
-        (partial(aclgrad_native.Device, pool_limit_bytes=None, stream_limit=1), library, 0, nothing),
-    ):
-        with pytest.raises(TypeError):
-            method(*arguments)
-    assert len(device.execute(*call)) == 16
 
 
 def test_a_short_prefix_is_read_from_memory_of_the_whole_size(
@@ -159,3 +136,85 @@ def test_a_short_prefix_is_read_from_memory_of_the_whole_size(
 
     # A device that takes no host memory has a block for each input and for the output.
     assert (count_blocks(bytes(16)), count_blocks(bytes(4))) == ((0, 1) if library.host_pointers else (3, 3))
+
+
+def grad(number: int) -> np.ndarray:
+    return np.random.default_rng(number).standard_normal(GRAD.shape, np.float32)
+
+
+def prefix(number: int) -> bytes:
+    return b"<%d>" % number
+
+
+def call(number: int) -> Any:
+    return plan(GRAD.shape, SHAPE), [grad(number).tobytes(), None], prefix(number)
+
+
+def check(reply: bytes, count: int, failed: AbstractSet[int] = frozenset()) -> None:
+    """Every gradient but those of the failed calls is right and in its place, behind its prefix."""
+    size = 4 * int(np.prod(SHAPE))
+    start = 0
+    for number in range(count):
+        begin = start + len(prefix(number))
+        assert reply[start:begin] == prefix(number)
+        start = begin + size
+        if number not in failed:
+            gradient = np.frombuffer(reply[begin:start], np.float32).reshape(SHAPE)
+            np.testing.assert_allclose(gradient, truth(grad(number), SHAPE), rtol=1e-5, atol=1e-6)
+    assert start == len(reply)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 100])
+def test_more_calls_than_streams(device: BlockingDevice, count: int) -> None:
+    reply, errors = device.execute_all([call(number) for number in range(count)])
+    assert errors == [None] * count
+    check(reply, count)
+    assert device.state().stream_count <= 2
+    device.assert_idle()
+
+
+KERNEL: dict[str, Any] = {"kind": "launch_error", "at": 3, "code": 507051}
+MEMORY: dict[str, Any] = {"kind": "out_of_memory", "at": 8, "count": 2}
+FAULTS = {
+    "kernel": (KERNEL, TIMEOUT_S, "internal", 1),
+    "memory": (MEMORY, TIMEOUT_S, "memory", 1),
+    "lost": (KERNEL | {"code": 507015}, TIMEOUT_S, "device_lost", None),
+    "late": (hang(duration_ms=1500, at=3), 1.0, "timeout", None),
+}
+
+
+@pytest.mark.parametrize("host_pointers", [True, False], ids=["host_pointers", "copies"])
+@pytest.mark.parametrize(
+    ("faults", "timeout_s", "kind", "count"), [([fault], *rest) for fault, *rest in FAULTS.values()], ids=FAULTS
+)
+@in_fork()
+def test_a_fault_fails_the_call_that_meets_it(
+    faults: list[dict[str, Any]], timeout_s: float, kind: str, count: int | None, host_pointers: bool
+) -> None:
+    """If the device is lost, or time runs out, so does every call that had no answer before."""
+    device = open_device(pool_pass_through=True)
+    reply, errors = device.execute_all([call(number) for number in range(8)], timeout_s)
+    check(reply, 8, {number for number, each in enumerate(errors) if each})
+    ends = [getattr(each, "fault", "good") for each in errors]
+    assert set(ends) <= {"good", kind} | ({"not_begun"} if kind == "timeout" else set())
+    assert ends.count(kind) == count if count else kind in ends
+    assert ends[0] == "good"
+
+
+@pytest.mark.parametrize("host_pointers", [True, False], ids=["host_pointers", "copies"])
+@pytest.mark.parametrize("not_repeatable", [[], [SYMBOL]], ids=["repeatable", "not_repeatable"])
+@in_fork(strict=True)
+def test_each_call_has_its_own_values(not_repeatable: list[str], host_pointers: bool) -> None:
+    """Whether a kept executor runs it again, or it is planned anew where the library keeps none."""
+    device = open_device(stream_limit=1, executor_limit=2, pool_pass_through=True)
+    # Of three forms one stays and the others take each other's place; each call has values of its own.
+    for number in range(1, 40):
+        side = (2, 3, 2, 4)[number % 4]
+        grad_output = np.full((1, 1, 1), number * side * side, np.float32)
+        assert (pool(device, grad_output, (1, side, side)) == number).all(), number
+    state = device.state()
+    assert state.pool.allocated_bytes == 0
+    # The form that stays has 19 of the 39 calls, and all but the first find it. Each other call takes the place of the
+    # one before it.
+    counts = state.executors.entry_count, state.executors.hit_count, state.executors.miss_count
+    assert counts == ((0, 0, 39) if not_repeatable else (2, 18, 21))

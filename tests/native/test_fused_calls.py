@@ -15,8 +15,6 @@ from .forked import LAUNCH, open_device, steer
 from .forks import in_fork
 from .pooling import plan
 
-pytestmark = pytest.mark.once
-
 GRAD = np.random.default_rng(0).standard_normal((1, 4, 8), np.float32)
 SHAPE = (1, 8, 16)
 

@@ -6,25 +6,12 @@ import pytest
 
 import aclgrad_native
 from aclgrad_native import AclError, LibraryError
-from tools.strict import strict_backend
 
 from . import shims
 from .blocking import BlockingDevice
 from .forked import CALL, CONTENTS, open_device
 from .forks import in_fork
 from .pooling import FLOAT32, SYMBOL, plan
-
-
-def test_a_library_may_be_opened_again_and_closed_by_name_or_path(library: aclgrad_native.AclLibrary) -> None:
-    path = shims.host_library()
-    for name in ("host", path):
-        again = aclgrad_native.open(name)
-        assert again.version() == library.version()
-        del again
-    assert library.device_count() == 1
-    assert [part.isdigit() for part in library.version().split(".")] == [True] * 3
-    ((opened, _),) = aclgrad_native.library_files(strict_backend(None))
-    assert [Path(file).resolve() for file in library.files] == [Path(opened).resolve()]
 
 
 @in_fork()

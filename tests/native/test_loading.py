@@ -13,28 +13,18 @@ import aclgrad_native
 from aclgrad_native import _native
 from aclgrad_native.loading import explanation
 
-pytestmark = pytest.mark.once
-
 HERE = str(sysconfig.get_config_var("SOABI"))
 OTHER = "cpython-399-sparc64-linux-gnu"
 MISSING = ModuleNotFoundError("No module named 'aclgrad_native._native'")
-
-
 GLIBC = ImportError("/lib64/libc.so.6: version `GLIBC_2.99' not found (required by /x/_native.so)")
+EXPLANATIONS = [
+    (f"_native.{OTHER}.so", MISSING, f"aclgrad_native is built for {OTHER}, and this is {HERE}; install the"),
+    ("", MISSING, f"aclgrad_native has no compiled module for {HERE}; install it with `pip install ./native`"),
+    ("", GLIBC, "aclgrad_native needs GLIBC_2.99, and the glibc of this system is "),
+]
 
 
-@pytest.mark.parametrize(
-    ("other", "error", "begin"),
-    [
-        (
-            f"_native.{OTHER}.so",
-            MISSING,
-            f"aclgrad_native is built for {OTHER}, and this is {HERE}; install the aclgrad",
-        ),
-        ("", MISSING, f"aclgrad_native has no compiled module for {HERE}; install it with `pip install ./native`"),
-        ("", GLIBC, "aclgrad_native needs GLIBC_2.99, and the glibc of this system is "),
-    ],
-)
+@pytest.mark.parametrize(("other", "error", "begin"), EXPLANATIONS)
 def test_explanation(tmp_path: Path, other: str, error: ImportError, begin: str) -> None:
     if other:
         (tmp_path / other).touch()

@@ -14,8 +14,6 @@ from .forked import CONTENTS, KERNEL_WAIT, hang, open_device, outcome, steer
 from .forks import in_fork
 from .pooling import FLOAT32, plan, pool, returned
 
-pytestmark = pytest.mark.once
-
 INT32 = 3
 
 GRAD = np.ones((1, 2, 2), np.float32)
@@ -23,14 +21,6 @@ MEBIBYTE = 1 << 20
 
 
 LIBRARIES = {"copies": {"host_pointers": False, "strict": True}}
-
-
-@pytest.fixture
-def quiet_library(library: aclgrad_native.AclLibrary) -> aclgrad_native.AclLibrary:
-    """For tests that compare free memory: nothing that was there before them gives any back meanwhile."""
-    # A caught error holds the frame that holds it, and the frame's device, until the collector comes.
-    gc.collect()
-    return library
 
 
 def test_memory_of_a_call_is_given_back_and_used_again(device: BlockingDevice) -> None:
@@ -47,11 +37,13 @@ def test_memory_of_a_call_is_given_back_and_used_again(device: BlockingDevice) -
 
 
 @pytest.mark.parametrize("pass_through", [True, False])
-def test_the_pool_counts_what_the_device_charges(quiet_library: aclgrad_native.AclLibrary, pass_through: bool) -> None:
+def test_the_pool_counts_what_the_device_charges(library: aclgrad_native.AclLibrary, pass_through: bool) -> None:
     """And gives it back: a trim what is not used, the end of a device everything."""
-    other = BlockingDevice(quiet_library)
+    # A caught error of an earlier test holds its frame, and the frame's device, until the collector comes.
+    gc.collect()
+    other = BlockingDevice(library)
     before = other.state().free_bytes
-    device = BlockingDevice(quiet_library, pool_limit_bytes=None, pool_pass_through=pass_through)
+    device = BlockingDevice(library, pool_limit_bytes=None, pool_pass_through=pass_through)
     tensors = device.stage(1, 1000, 3 << 20)
     assert before - other.state().free_bytes == device.state().pool.reserved_bytes > 3 << 20
     for tensor in tensors:
@@ -105,15 +97,10 @@ def roi_align_call() -> tuple[CallPlan, list[bytes]]:
     return plan, [bins.tobytes(), boxes.tobytes()]
 
 
-def roi_align(device: BlockingDevice, count: int) -> list[Exception | None]:
-    """Runs so many calls on as many streams; returns their errors."""
-    return device.execute_all([(*roi_align_call(), b"")] * count)[1]
-
-
 def test_a_workspace_is_that_of_its_call(library: aclgrad_native.AclLibrary) -> None:
     """No stream keeps one."""
     device = BlockingDevice(library, pool_pass_through=True)
-    assert roi_align(device, 2) == [None, None]
+    assert device.execute_all([(*roi_align_call(), b"")] * 2)[1] == [None, None]
     statistics = device.state().pool
     assert statistics.allocation_count == 2 * 4, "two inputs, the output, and the workspace"
     assert (statistics.allocated_bytes, statistics.reserved_bytes) == (0, 0)

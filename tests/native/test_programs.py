@@ -13,8 +13,6 @@ from aclgrad.operators.samples import samples_of
 from tests import sanitizers
 from tests.call_file import PRODUCT, write_calls
 
-pytestmark = pytest.mark.once
-
 FACTOR = os.environ.get("ACLGRAD_STRESS_FACTOR", "1")
 BUILD_TIMEOUT_S = 1800
 LONG_ROW = 5000
@@ -35,7 +33,8 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.timeout(BUILD_TIMEOUT_S)
 @pytest.mark.parametrize("name", sorted(source.stem for source in sanitizers.PROGRAMS.glob("*.cpp")))
-def test_program(name: str, calls: str, built: sanitizers.Build) -> None:
+def test_program(name: str, calls: str) -> None:
+    built = sanitizers.build()
     ((installed, _),) = aclgrad_native.library_files("host")
     arguments = (str(built.library or installed), FACTOR, calls)
     assert sanitizers.run(built.programs / name, *arguments, timeout_s=BUILD_TIMEOUT_S) == ""

@@ -15,8 +15,6 @@ from .forks import in_fork
 from .pooling import plan
 from .test_checked_calls import GRAD, INDICES, POOLING, VALUES, gradient, max_pool, spoiled, unpool, unpooled
 
-pytestmark = pytest.mark.once
-
 GRADIENT = np.arange(1, 4, dtype=np.float32).reshape(3, 1, 1)
 SHAPE = (3, 2, 2)
 SOON = 60.0

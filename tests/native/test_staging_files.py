@@ -1,17 +1,18 @@
-"""Staged tensors and files, on devices of both kinds; refused calls, and late failures."""
+"""Tensors that come to a device and go from it piece by piece, or in files; refused calls, and late failures."""
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import aclgrad_native
+from aclgrad_native import AclLibrary, OutOfMemoryError
 
-from .blocking import BlockingDevice, BlockingTensor
+from .blocking import BlockingDevice, BlockingTensor, deadline
 from .forked import KERNEL_WAIT, open_device, outcome
 from .forks import in_fork
 from .pooling import plan
@@ -40,7 +41,7 @@ def bytes_of(file: int) -> bytes:
 
 
 @pytest.fixture
-def device(library: aclgrad_native.AclLibrary) -> Iterator[BlockingDevice]:
+def device(library: AclLibrary) -> Iterator[BlockingDevice]:
     device = BlockingDevice(library)
     yield device
     device.assert_idle()
@@ -125,7 +126,6 @@ def test_files_that_cannot_be_used(device: BlockingDevice) -> None:
     assert tensor.read(0, 10) == b"0123456789"
 
 
-@pytest.mark.once
 @in_fork(host_pointers=False, strict=True, faults=[{"kind": "slow_copy", "at": 10, "count": 1, "duration_ms": 500}])
 def test_bytes_that_came_too_late_are_not_taken_for_the_tensor() -> None:
     """The tenth copy, the first one back, is slow; a second request waits again."""
@@ -149,3 +149,64 @@ def test_staged_input_of_another_size_than_its_shape_takes(
         (source,) = device.stage(size, on_host=on_host)
         with pytest.raises(ValueError, match=f"the input has {size} bytes; its shape takes 16"):
             device.execute_into(plan((1, 2, 2), (1, 4, 4), inputs=inputs), [source, None], target)
+
+
+@pytest.mark.parametrize("sizes", [[65 * HALF], [1, 65 * HALF]])
+def test_reservation_beyond_the_pool(device: BlockingDevice, sizes: list[int]) -> None:
+    """Nothing of it stays, and the ticket of the release comes back all the same."""
+    with pytest.raises(OutOfMemoryError):
+        device.stage(*sizes)
+    assert len(device.released) == 1
+    device.assert_idle()
+
+
+def test_a_closed_tensor_takes_no_work_and_keeps_nothing(device: BlockingDevice) -> None:
+    source, target = device.stage(4, 16)
+    call = plan((1, 1, 1), (1, 2, 2))
+    ticket = device.waiting.new_ticket()
+    device.native.write(ticket, [(source.native, 0, b"grad")], deadline(60))
+    source.native.close()
+    source.native.close()
+    assert device.waiting.result(ticket) is None
+    for use in (
+        lambda: source.write(0, b"grad"),
+        lambda: source.read(0, 4),
+        lambda: source.read_file(0, 0),
+        lambda: source.write_file(1, 0),
+        lambda: device.execute_into(call, [source, None], target),
+        lambda: device.execute_into(call, [b"grad", None], source),
+    ):
+        with pytest.raises(ValueError, match="tensor is closed"):
+            use()
+    # The copy is over, so the release does not leave it to the device.
+    target.native.close()
+    device.assert_idle()
+
+
+def test_a_tensor_of_another_device_is_refused(library: AclLibrary, device: BlockingDevice) -> None:
+    """Its address means nothing there; nor may a call copy to and from a closed one."""
+    own, target, closed = device.stage(4, 16, 4)
+    closed.native.close()
+    (other,) = BlockingDevice(library).stage(16)
+    call, submit = plan((1, 1, 1), (1, 2, 2)), device.native.submit_into
+    for number, output, name in ((other, target, "input 0"), (own, other, "output 0")):
+        with pytest.raises(ValueError, match=f"{name} was staged on device 0 and the call runs on device 0; stage it"):
+            device.execute_into(call, [number, None], output)
+    work = call, [own.native, None], [target.native], deadline(60), None, None
+    for tensor, problem in ((closed, "the tensor is closed"), (other, "was staged on device 0")):
+        with pytest.raises(ValueError, match=f"write 0.*{problem}"):
+            device.waiting.call(submit, *work, [(tensor.native, 0, b"grad")])
+        with pytest.raises(ValueError, match=f"read 0.*{problem}"):
+            device.waiting.call(submit, *work, [], [(tensor.native, 0, b"", 4)])
+
+
+def test_join(device: BlockingDevice) -> None:
+    def join(pieces: Sequence[Any]) -> object:
+        return device.waiting.call(device.native.join, pieces)
+
+    assert (
+        join([b"a", b"", memoryview(b"xbcx")[1:3], bytes(PIECE), bytearray(b"end")]) == b"abc" + bytes(PIECE) + b"end"
+    )
+    assert join([]) == b""
+    with pytest.raises(TypeError):
+        join(["text"])

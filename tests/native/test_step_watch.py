@@ -7,39 +7,35 @@ from typing import Any
 
 import pytest
 
+from aclgrad_native import StagedTensor
 from tools.calling import wait_until
 
-from .blocking import BlockingDevice, BlockingTensor, deadline
+from .blocking import BlockingDevice, deadline
 from .forked import CALL, CONTENTS, KERNEL_WAIT, hang, open_device, open_library, outcome, steer
 from .forks import in_fork
 from .pooling import plan
 
-pytestmark = pytest.mark.once
-
 FAR = 3600.0
-Work = Callable[[BlockingDevice, BlockingTensor, int], object]
-"""Submits work with this ticket on a device, which has a tensor."""
-
-
 SHAPE = (1, 1, 2 << 20)
-WORK: dict[str, Work] = {
-    "unary": lambda device, _, ticket: device.native.submit(ticket, CALL, CONTENTS, deadline(FAR)),
-    "large": lambda device, _, ticket: device.native.submit(
-        ticket, plan(SHAPE, SHAPE), [bytes(8 << 20), None], deadline(FAR)
-    ),
-    "batch": lambda device, _, ticket: device.native.submit_batch(ticket, [(CALL, CONTENTS, b"")] * 3, deadline(FAR)),
-    "stage": lambda device, _, ticket: device.native.stage(ticket, None, [(16, False)], deadline(FAR)),
-    # The first half of the ring is copied when it is full.
-    "write": lambda device, tensor, ticket: device.native.write(
-        ticket, [(tensor.native, 0, bytes(5 << 20))], deadline(FAR)
-    ),
-    "into": lambda device, _, ticket: device.native.submit_into(
-        ticket, CALL, CONTENTS, [device.stage(16)[0].native], deadline(FAR)
-    ),
-    "read": lambda device, tensor, ticket: device.native.read(ticket, [(tensor.native, 0, b"", 4)], deadline(FAR)),
-    "late": lambda device, _, ticket: device.native.submit(ticket, CALL, CONTENTS, deadline(0.3)),
-    "state": lambda device, _, ticket: device.native.state(ticket),
-}
+
+
+def work_on(tensor: StagedTensor, target: StagedTensor) -> dict[str, tuple[Any, ...]]:
+    """Returns methods of a device, and what they take behind a ticket."""
+    end = deadline(FAR)
+    return {
+        "unary": ("submit", CALL, CONTENTS, end),
+        "large": ("submit", plan(SHAPE, SHAPE), [bytes(8 << 20), None], end),
+        "batch": ("submit_batch", [(CALL, CONTENTS, b"")] * 3, end),
+        "stage": ("stage", None, [(16, False)], end),
+        # The first half of the ring is copied when it is full.
+        "write": ("write", [(tensor, 0, bytes(5 << 20))], end),
+        "into": ("submit_into", CALL, CONTENTS, [target], end),
+        "read": ("read", [(tensor, 0, b"", 4)], end),
+        "late": ("submit", CALL, CONTENTS, deadline(0.3)),
+        "state": ("state",),
+    }
+
+
 COPY, BLOCKING_COPY, BLOCK, PINNED = "aclrtMemcpyAsync", "aclrtMemcpy", "aclrtMalloc", "aclrtMallocHost"
 LAUNCH, QUERY = "aclnnAdaptiveAvgPool2dBackward", "aclrtStreamQuery"
 STEPS: dict[str, tuple[str, str, int]] = {
@@ -95,10 +91,11 @@ def test_a_step_that_hangs_loses_the_device(name: str) -> None:
     work, function, number = STEPS[name]
     library = open_library(steered=True)
     device = BlockingDevice(library, pool_pass_through=True, hang_timeout_ms=HANG_TIMEOUT_MS)
-    (tensor,) = device.stage(5 << 20)
+    (tensor,), (target,) = device.stage(5 << 20), device.stage(16)
     ticket, start = device.waiting.new_ticket(), time.monotonic()
     steer.Hang(function.encode(), number, False)
-    WORK[work](device, tensor, ticket)
+    method, *arguments = work_on(tensor.native, target.native)[work]
+    getattr(device.native, method)(ticket, *arguments)
     wait_until(lambda: steer.Hanging(function.encode()))
     wait_for_loss(device.native.check_steps)
     assert time.monotonic() - start >= HANG_TIMEOUT_MS / 1000

@@ -5,14 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tools.strict import strict_library
 
 from . import shims
 from .pooling import SYMBOL
-
-pytestmark = pytest.mark.once
 
 # Answers as no other library does; what it hears of is on its standard output.
 FAKE = """

@@ -1,21 +1,17 @@
-"""The threads of a device: their contexts, calls that begin together or are planned alone, and threads refused."""
-
-import ctypes
-import os
+"""The threads and streams of a device: contexts, calls that begin together or alone, and what the system refuses."""
 
 import numpy as np
 import pytest
 
 from aclgrad import reference
+from aclgrad.products import STREAM_LIMITS, Product
 from aclgrad_native import AclError, Meeting
 from tools.calling import wait_until
 
-from .blocking import BlockingDevice, deadline
+from .blocking import BlockingDevice
 from .forked import CALL, CONTENTS, open_device, open_library, steer
 from .forks import in_fork
 from .pooling import SYMBOL, plan, pool
-
-pytestmark = pytest.mark.once
 
 SET = b"aclrtSetCurrentContext"
 PHASE_1 = f"{SYMBOL}GetWorkspaceSize".encode()
@@ -27,9 +23,9 @@ def assert_right(device: BlockingDevice) -> None:
 
 
 @pytest.mark.parametrize("host_pointers", [True, False])
-@in_fork(devices=2)
+@in_fork()
 def test_a_thread_of_ours_sets_its_context_once(host_pointers: bool) -> None:
-    """Those of calls, of stagings and of copies; `programs/stress_device.cpp` has devices that take turns."""
+    """Those of calls, of stagings and of copies."""
     library = open_library(steered=True)
     device = BlockingDevice(library, stream_limit=1, copy_threads=1)
     steer.Calls(SET)
@@ -50,20 +46,6 @@ def test_a_thread_of_ours_sets_its_context_once(host_pointers: bool) -> None:
     for _ in range(2):
         assert_right(device)
     assert steer.Calls(SET) == 1
-
-
-@in_fork(devices=2)
-def test_a_thread_that_others_use_too_is_given_the_context_for_every_call() -> None:
-    """Here the other users are another device, and somebody who sets no context."""
-    library = open_library(steered=True)
-    devices = [BlockingDevice(library, index) for index in range(2)]
-    steer.Calls(SET)
-    plain = ctypes.CDLL(os.environ["STEERED_HOST"])
-    for number in range(6):
-        device = devices[number % 2].native
-        assert device.run_short(CALL, CONTENTS, deadline(10), None) is not None
-        assert plain.aclrtSetDevice(number // 2 % 2) == 0
-    assert steer.Calls(SET) == 6
 
 
 @in_fork()
@@ -122,3 +104,56 @@ def test_large_calls_are_answered_where_the_system_refuses_threads(refused: str)
         np.testing.assert_allclose(found, reference.adaptive_avg_pool2d_backward(grad, shape), rtol=1e-5, atol=1e-6)
     device.native.check_steps()
     assert steer.Refused() > 0
+
+
+NO_STREAM = 207008
+PRODUCT = Product.ATLAS_A2
+DEFAULT_STREAMS = 1
+"""A process has one on each device that it opens."""
+
+
+def elsewhere(left: int) -> int:
+    """Returns how many streams others have if so many are left for a process."""
+    return STREAM_LIMITS[PRODUCT] - DEFAULT_STREAMS - left
+
+
+@in_fork(host_pointers=False, threads=2, product=PRODUCT, streams_elsewhere=elsewhere(6))
+def test_every_call_is_answered() -> None:
+    """Copies have streams of their own, of which one is left to them, whatever the calls have taken."""
+    device = open_device(stream_limit=16)
+    call, ones, size = plan((1, 1, 1), (1, 2, 2)), np.ones((1, 1, 1), np.float32), 3 << 20
+    tickets = [device.submit(call, [ones * number, None]) for number in range(400)]
+    # A larger pool of memory is also read and written by copies of its own.
+    tensors = device.stage(size, size)
+    for number, tensor in enumerate(tensors):
+        tensor.write(0, bytes([number]) * size)
+    reply, errors = device.execute_all([(call, [ones * number, None], b"") for number in range(50)])
+    assert errors == [None] * 50
+    replies = [device.waiting.result(ticket) for ticket in tickets]
+    for found in (reply, b"".join(replies)):
+        gradients = np.frombuffer(found, np.float32).reshape(-1, 4)
+        assert (gradients == np.arange(len(gradients))[:, None] / 4).all()
+    assert [tensor.read(0, size) for tensor in tensors] == [bytes([number]) * size for number in range(2)]
+    assert device.state().stream_count <= 6
+
+
+@pytest.mark.parametrize("streams_elsewhere", [elsewhere(0), elsewhere(1)])
+@in_fork(host_pointers=False, product=PRODUCT)
+def test_a_device_without_a_stream_does_not_open(streams_elsewhere: int) -> None:
+    """Copies need one, too."""
+    with pytest.raises(AclError) as caught:
+        open_device()
+    assert (caught.value.fault, caught.value.code, caught.value.call) == ("streams", NO_STREAM, "aclrtCreateStream")
+
+
+@pytest.mark.slow
+@in_fork()
+def test_it_asks_again_after_some_seconds() -> None:
+    """Another process may have ended."""
+    device = open_device(steered=True, stream_limit=4)
+    steer.Fail(b"aclrtCreateStream", NO_STREAM, 1)
+    batch = [(CALL, CONTENTS, b"")] * 4
+    assert device.execute_all(batch)[1] == [None] * 4
+    assert device.state().stream_count == 1
+    wait_until(lambda: device.execute_all(batch)[1] == [None] * 4 and device.state().stream_count > 1)
+    assert steer.Calls(b"aclrtCreateStream") <= 5

@@ -72,7 +72,6 @@ def wrong_calls(device: BlockingDevice) -> Iterator[str]:
             yield f"{typed}: the secret was not in the output's memory"
 
 
-@pytest.mark.once
 @in_fork(host_pointers=False, strict=True, faults=[{"kind": "unwritten_output", "at": 1, "count": 2**62}])
 def test_an_output_that_no_operator_writes_is_filled() -> None:
     """Of every operator, in every dtype: a card may report success and write nothing."""

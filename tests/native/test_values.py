@@ -9,8 +9,6 @@ import aclgrad_native
 from aclgrad.masks import MaskLayout, Pooling, argmax_of_input, mask_of_argmax
 from aclgrad_native import IndexCheck, InvalidValueError, MaskEncoding
 
-pytestmark = pytest.mark.once
-
 POOLING = Pooling((9, 10), (3, 2), (2, 3), (1, 1), ceil_mode=True)
 
 

@@ -5,8 +5,6 @@ import pytest
 
 from aclgrad_native import InvalidValueError, VarianceCheck
 
-pytestmark = pytest.mark.once
-
 EPS = float(np.float32(1e-5))
 LARGEST = np.finfo(np.float32).max
 

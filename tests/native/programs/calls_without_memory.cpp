@@ -2,7 +2,6 @@
 // Blocks return to their pool, which happens in destructors, without memory.
 #include <cstdlib>
 #include <new>
-#include <thread>
 
 #include "host_library.h"
 #include "memory_pool.h"
@@ -56,17 +55,6 @@ constexpr int kMostAllocations = 10'000;
 // Kernels are still running when their calls fail.
 constexpr const char* kSettings =
     R"({"host_pointers": false, "faults": [{"kind": "hang", "at": 1, "count": 1000000, "duration_ms": 3}]})";
-
-void AwaitIdle(Device& device) {
-  const aclgrad::Deadline limit = After(kLongMs);
-  while (device.leased_stream_count() != 0 || device.abandoned_count() != 0) {
-    Expect(aclgrad::Deadline::clock::now() < limit, "abandoned work did not come back");
-    device.Trim();
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  device.Trim();
-  ExpectEqual("allocated bytes", device.pool_statistics().allocated_bytes, 0);
-}
 
 // Does the work with memory for no allocation of the runtime, then for one, and so on until that is enough.
 template <typename WorkOfDevice>

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "call_file.h"
 #include "device.h"
+#include "program.h"
 
 namespace programs {
 
@@ -19,6 +21,19 @@ using Outputs = std::vector<Bytes>;
 
 inline aclgrad::Deadline After(int32_t timeout_ms) {
   return aclgrad::Deadline::clock::now() + std::chrono::milliseconds(timeout_ms);
+}
+
+// Waits until all work has ended, abandoned work included; none of it may have left anything behind.
+inline void AwaitIdle(aclgrad::Device& device) {
+  const aclgrad::Deadline limit = After(60'000);
+  while (device.leased_stream_count() != 0 || device.abandoned_count() != 0) {
+    Expect(aclgrad::Deadline::clock::now() < limit, "abandoned work did not come back");
+    device.Trim();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  device.Trim();
+  ExpectEqual("allocated bytes", device.pool_statistics().allocated_bytes, 0);
+  ExpectEqual("reserved bytes", device.pool_statistics().reserved_bytes, 0);
 }
 
 // A call that owns its outputs. It is shared, because a device keeps an abandoned call.

@@ -1,15 +1,10 @@
 // Calls, batches and staged tensors of many threads share the few streams of a device. Every call returns the same bits
 // as when it runs alone, every staged byte is the one that was written, and nothing leaks, even if calls end before the
 // device's work does.
-#include <array>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <optional>
-#include <thread>
 
 #include "device.h"
-#include "device_context.h"
 #include "error.h"
 #include "host_library.h"
 #include "program.h"
@@ -145,15 +140,6 @@ void RunRound(Load& load, int thread, int round) {
   }
 }
 
-void AwaitReturn(Device& device) {
-  const aclgrad::Deadline limit = After(kLongMs);
-  while (device.leased_stream_count() != 0) {
-    Expect(aclgrad::Deadline::clock::now() < limit, "streams that hung did not come back");
-    device.Trim();
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-}
-
 void Stress(const std::string& path, const Mode& mode, int factor, const std::vector<SampleCall>& calls,
             const std::vector<Outputs>& expected) {
   aclgrad::DeviceOptions options;
@@ -170,18 +156,14 @@ void Stress(const std::string& path, const Mode& mode, int factor, const std::ve
   const bool are_late = mode.timeout_ms != kLongMs;
   Expect((load.late != 0) == are_late, "launches hung, and no call was late");
   if (are_late) {
-    AwaitReturn(device);
+    AwaitIdle(device);
     Load after{device, calls, expected, kLongMs};
     InThreads(kThreads, [&](int) { RunBatch(after); });
   }
 
   Expect(device.stream_count() <= kStreams, "there are more streams than the limit");
-  ExpectEqual("leased streams", device.leased_stream_count(), 0);
-  ExpectEqual("allocated bytes", device.pool_statistics().allocated_bytes, 0);
-  device.Trim();
-  const aclgrad::PoolStatistics statistics = device.pool_statistics();
-  ExpectEqual("reserved bytes", statistics.reserved_bytes, 0);
-  ExpectEqual("requests that were out of memory", statistics.out_of_memory_count, 0);
+  AwaitIdle(device);
+  ExpectEqual("requests that were out of memory", device.pool_statistics().out_of_memory_count, 0);
   ExpectEqual("free bytes of the device", device.Memory().free_bytes, free_bytes);
 }
 
@@ -218,36 +200,6 @@ void LoseTheDevice(const std::string& path, const std::vector<SampleCall>& calls
   });
 }
 
-// Devices that take turns on a thread of ours: each call has its device's context current, also after a device was
-// closed and another one opened at its address. The library refuses a stream of another context than the thread's.
-void TakeTurns(const std::string& path, const SampleCall& call, const Outputs& expected) {
-  const auto library = OpenHost(path, R"({"devices": 2, "host_pointers": false})");
-  std::array<std::optional<Device>, 2> devices;
-  const auto run = [&](int index) {
-    Expect(call.Run(*devices[static_cast<std::size_t>(index)], kLongMs) == expected,
-           "a call on a thread of two devices has other bits");
-  };
-  const auto open = [&](int index) {
-    devices[static_cast<std::size_t>(index)].emplace(library, index, aclgrad::DeviceOptions());
-  };
-  open(0);
-  open(1);
-  for (int round = 0; round < 3; ++round) {
-    for (const int index : {0, 1, 1, 0, 1, 1}) run(index);
-    // Closing and opening on this thread leaves it with another context than the other device's.
-    devices[1].reset();
-    run(0);
-    open(1);
-    for (const int index : {0, 1, 0}) run(index);
-    // On another thread, this one keeps a context that is gone.
-    InThreads(1, [&](int) {
-      devices[0].reset();
-      open(0);
-    });
-    run(0);
-  }
-}
-
 }  // namespace
 
 void Run(const Arguments& given) {
@@ -260,10 +212,6 @@ void Run(const Arguments& given) {
   InModes(kModes, [&](const Mode& mode) { Stress(given.library, mode, given.factor, calls, expected); });
   for (const std::size_t executor_limit : {0, 8}) LoseTheDevice(given.library, calls, executor_limit);
   CloseBesideLateCalls(given.library, calls);
-  InThreads(1, [&](int) {
-    aclgrad::OwnThisThread();
-    TakeTurns(given.library, calls.front(), expected.front());
-  });
 }
 
 }  // namespace programs

@@ -1,7 +1,11 @@
-"""Cancelled calls, and calls past their deadline, do not begin."""
+"""Cancelled and late calls do not begin; how often a device is asked to wait, and what it is not believed.
+
+A wait that times out writes to a card's log.
+"""
 
 import math
-from typing import Any
+import os
+import time
 
 import numpy as np
 import pytest
@@ -10,11 +14,12 @@ from aclgrad_native import AclError, IndexCheck
 from tools.calling import wait_until
 
 from .blocking import BlockingDevice, deadline
-from .forked import CALL, CONTENTS, KERNEL_WAIT, hang, open_device, outcome
+from .forked import CALL, CONTENTS, KERNEL_WAIT, hang, open_device, outcome, steer
 from .forks import in_fork
 from .pooling import FLOAT32, plan, pool
 
 TIMEOUT_CODE = 507046
+LATE = f"timeout {KERNEL_WAIT}"
 ONE = np.ones((1, 1, 1), np.float32)
 BATCH = [(CALL, CONTENTS, b"")]
 
@@ -62,7 +67,7 @@ def test_a_batch_that_nobody_waits_for_begins_no_further_call(is_late: bool) -> 
 def test_a_call_that_gets_no_stream_does_not_begin() -> None:
     """The abandoned first one keeps the only stream."""
     device = open_device(stream_limit=1)
-    for end in (f"timeout {KERNEL_WAIT}", "not_begun the wait for a stream"):
+    for end in (LATE, "not_begun the wait for a stream"):
         assert outcome(device.execute, CALL, CONTENTS, 0.1) == end
 
 
@@ -77,20 +82,17 @@ def test_a_kernel_does_not_begin_after_the_deadline() -> None:
     device.assert_idle()
 
 
-def checked(bound: int) -> Any:
-    """A call whose values break its check if the bound is 0: that would be the error of a call that begins."""
-    return plan(
-        (1, 1, 1), (1, 2, 2), inputs=[((1, 1, 1), FLOAT32, False, IndexCheck(bound)), ((1, 2, 2), 0, False, None)]
-    )
+CHECKED = plan((1, 1, 1), (1, 2, 2), inputs=[((1, 1, 1), FLOAT32, False, IndexCheck(0)), ((1, 2, 2), 0, False, None)])
+"""Its values break their check, which would be the error of a call that begins."""
 
 
 @pytest.mark.parametrize("timeout_s", [0.0, -1.0, -1e300, -math.inf, math.nan], ids=str)
 def test_a_call_whose_deadline_passed_before_it_begins(device: BlockingDevice, timeout_s: float) -> None:
     with pytest.raises(AclError) as caught:
-        device.execute(checked(0), [bytes(8), None], timeout_s)
+        device.execute(CHECKED, [bytes(8), None], timeout_s)
     assert (caught.value.code, caught.value.fault, caught.value.call) == (TIMEOUT_CODE, "not_begun", "the call")
     assert "deadline" in caught.value.detail
-    _, errors = device.execute_all([(checked(0), [bytes(8), None], b"")] * 3, timeout_s)
+    _, errors = device.execute_all([(CHECKED, [bytes(8), None], b"")] * 3, timeout_s)
     assert [getattr(error, "code", error) for error in errors] == [TIMEOUT_CODE] * 3
     (target,) = device.stage(16)
     with pytest.raises(AclError, match="deadline"):
@@ -105,3 +107,80 @@ def test_a_deadline_may_be_as_far_as_it_likes(device: BlockingDevice, timeout_s:
     assert tensor.read(0, 4, timeout_s=timeout_s) == b"grad"
     assert pool(device, ONE, (1, 2, 2), timeout_s=timeout_s).sum() == 1
     device.native.check_steps()
+
+
+WAIT, QUERY = b"aclrtSynchronizeStreamWithTimeout", b"aclrtStreamQuery"
+
+UNKNOWN = f"internal {KERNEL_WAIT}"
+
+
+@in_fork(faults=[hang(2)])
+def test_each_kernel_is_waited_for_once() -> None:
+    """Both take half a second. The call that is abandoned is polled afterwards, which is no wait."""
+    device = open_device(steered=True)
+    device.execute(CALL, CONTENTS)
+    assert (steer.Calls(WAIT), steer.Late(WAIT)) == (1, 0)
+    assert outcome(device.execute, CALL, CONTENTS, 0.1) == LATE
+    assert (steer.Calls(WAIT), steer.Late(WAIT), device.state().abandoned_count) == (1, 1, 1)
+    while device.state().leased_stream_count:
+        device.release_finished()
+        time.sleep(0.01)
+    assert (steer.Late(WAIT), device.state().abandoned_count) == (1, 0)
+
+
+@in_fork(faults=[hang(4, 600)])
+def test_a_late_batch_waits_no_longer_for_what_is_not_done() -> None:
+    """The first wait takes all the time there is; the other kernels are only asked whether they are done."""
+    _, errors = open_device(steered=True, stream_limit=4).execute_all([(CALL, CONTENTS, b"")] * 4, 0.3)
+    assert [getattr(error, "fault", None) for error in errors] == ["timeout"] * 4
+    assert steer.Late(WAIT) == 1
+
+
+@in_fork(faults=[hang(2, 60_000)])
+def test_a_look_at_abandoned_work_that_hangs_keeps_nobody() -> None:
+    """The second call is also abandoned while the driver does not report the end of the first."""
+    device = open_device(steered=True)
+    assert outcome(device.execute, CALL, CONTENTS, 0.1) == LATE
+    steer.Hang(QUERY, 1, True)
+    device.native.release_finished(None)
+    wait_until(lambda: steer.Hanging(QUERY))
+    assert outcome(device.execute, CALL, CONTENTS, 0.1) == LATE
+    os._exit(0)
+
+
+@in_fork(host_pointers=False, faults=[hang()])
+def test_a_code_that_nobody_knows_ends_no_work() -> None:
+    """The driver answers so while a kernel runs: the kernel's memory goes to no other call before it has ended."""
+    device, kept = open_device(steered=True), b"another call's.."
+    steer.FailWhileBusy(507998)
+    assert outcome(device.execute, CALL, CONTENTS) == UNKNOWN
+    assert device.state().abandoned_count == 1
+    tensors = [device.stage(16)[0] for _ in range(4)]
+    for tensor in tensors:
+        tensor.write(0, kept)
+    wait_until(steer.IsDone)
+    assert [tensor.read(0, 16) for tensor in tensors] == [kept] * 4
+    device.release_finished()
+    assert device.state().abandoned_count == 0
+
+
+@in_fork(faults=[hang()])
+def test_a_stream_that_answers_no_query_comes_back() -> None:
+    """Only a wait that ends well shows then that it is done."""
+    device = open_device(steered=True, stream_limit=1)
+    steer.Fail(QUERY, 507051, -1)
+    assert outcome(device.execute, CALL, CONTENTS, 0.1) == LATE
+    assert len(device.execute(CALL, CONTENTS)) == 16
+
+
+@in_fork()
+def test_a_stream_of_which_nothing_is_known_loses_the_device() -> None:
+    """Its memory cannot be used again; a new process finds out what the card can still do."""
+    device = open_device(steered=True, hang_timeout_ms=300)
+    steer.Fail(QUERY, 507051, -1)
+    steer.Fail(WAIT, 107003, -1)
+    assert outcome(device.execute, CALL, CONTENTS) == UNKNOWN
+    while not (error := outcome(device.release_finished)):
+        time.sleep(0.01)
+    assert error == "device_lost the device"
+    os._exit(0)
