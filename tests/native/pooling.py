@@ -46,3 +46,10 @@ def pool(
     )
     assert reply.startswith(prefix)
     return np.frombuffer(reply, np.float32, offset=len(prefix)).reshape(shape)
+
+
+def assert_pooled(device: BlockingDevice, shape: tuple[int, int, int], scale: int) -> None:
+    """Each window has so many rows, which share its gradient."""
+    grad_output = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    larger = (shape[0], shape[1] * scale, shape[2])
+    assert (pool(device, grad_output, larger) == grad_output.repeat(scale, 1) / scale).all()

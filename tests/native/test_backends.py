@@ -95,15 +95,15 @@ def test_library_of_another_user_is_not_trusted(toolkit: Path, tmp_path: Path, m
 
 
 @pytest.mark.parametrize(
-    ("library", "backend"),
+    ("file", "backend"),
     [("toolkit/lib64/libascendcl.so", "ascend"), ("driver/libascendcl.so", "ascend"), ("driver/libother.so", "host")],
     ids=["in_the_toolkit", "in_the_loader_path", "nowhere"],
 )
-def test_auto_is_ascend_where_its_library_is(toolkit: Path, tmp_path: Path, library: str, backend: str) -> None:
-    touch(tmp_path / library)
+def test_auto_is_ascend_where_its_library_is(toolkit: Path, tmp_path: Path, file: str, backend: str) -> None:
+    touch(tmp_path / file)
     environment = home(toolkit, LD_LIBRARY_PATH=f"/nowhere::{tmp_path}/driver")
     assert library_files("auto", environment) == library_files(backend, environment)
-    assert found_runtime(environment) == (str(tmp_path / library) if backend == "ascend" else None)
+    assert found_runtime(environment) == (str(tmp_path / file) if backend == "ascend" else None)
 
 
 def test_toolkit_is_the_variables_or_the_newest_of_the_usual_folders(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ import pytest
 from tools.calling import wait_until
 
 from . import test_checked_calls as two_inputs
-from .blocking import BlockingDevice, deadline
+from .blocking import deadline
 from .forked import CALL, CONTENTS, KERNEL_WAIT, fault_of, open_device, outcome, steer
 from .forks import in_fork
-from .pooling import pool
+from .pooling import assert_pooled, pool
 
 PINNED = 4 << 20
 ALLOCATIONS = b"aclrtMalloc", b"aclrtMallocHost", b"aclrtFree", b"aclrtFreeHost"
@@ -22,12 +22,6 @@ def count() -> tuple[int, ...]:
     """Returns the waits, the blocking and the asynchronous copies, and the allocations since the last time."""
     names = b"aclrtSynchronizeStreamWithTimeout", b"aclrtMemcpy", b"aclrtMemcpyAsync"
     return *map(steer.Calls, names), sum(map(steer.Calls, ALLOCATIONS))
-
-
-def assert_pooled(device: BlockingDevice, shape: tuple[int, int, int], scale: int) -> None:
-    grad_output = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-    larger = (shape[0], shape[1] * scale, shape[2])
-    assert (pool(device, grad_output, larger) == grad_output.repeat(scale, 1) / scale).all()
 
 
 @in_fork(host_pointers=False, strict=True)
@@ -170,7 +164,7 @@ def test_a_staging_whose_client_stalls_keeps_no_stream_and_pins_nothing() -> Non
         stalled.append(tensor)
 
 
-@in_fork(host_pointers=False, strict=True, faults=[{"kind": "slow_copy", "at": 1, "count": 2, "duration_ms": 600}])
+@in_fork(host_pointers=False, strict=True, faults=[{"kind": "slow_copy", "at": 1, "count": 2, "duration_ms": 1500}])
 def test_copies_that_were_abandoned_give_their_streams_back() -> None:
     """Until then another copy waits for one."""
     device = open_device(stream_limit=1, copy_stream_limit=2)

@@ -58,7 +58,6 @@ SIDE = (1, 8, 8)
 ONES = np.ones(SIDE, np.float32).tobytes()
 MADE = [(1, 0), (2, 0), (2, 1), (3, 1), (4, 1)]
 """The copies and launches that were made when a step is the last."""
-GONE = "its client has gone"
 
 
 def submit(device: BlockingDevice, end: float) -> tuple[int, Any]:
@@ -105,7 +104,7 @@ def test_a_call_that_nobody_waits_for_makes_no_further_step(is_late: bool) -> No
         if is_late:
             assert error.fault in ("not_begun", "timeout")
         else:
-            assert getattr(error, "detail", "done") == (GONE if made != MADE[-1] else "done")
+            assert getattr(error, "detail", "done") == ("its client has gone" if made != MADE[-1] else "done")
         assert counts() == made
         wait_until(lambda: (device.release_finished(), device.state().abandoned_count == 0)[1])
         assert_nothing_is_left(device)
@@ -124,5 +123,5 @@ def test_copies_of_a_caller_that_has_gone_end_between_two_of_them() -> None:
         wait_until(lambda: steer.Hanging(COPY))
         cancellation.cancel()
         steer.Release()
-        assert device.waiting.end(ticket).detail == GONE
+        assert device.waiting.end(ticket).detail == "its client has gone"
         assert counts() == (1, 0)

@@ -24,17 +24,13 @@ ONE = np.ones((1, 1, 1), np.float32)
 BATCH = [(CALL, CONTENTS, b"")]
 
 
-def wait_until_leased(device: BlockingDevice, count: int) -> None:
-    wait_until(lambda: device.state().leased_stream_count == count)
-
-
 @in_fork(faults=[hang()])
 def test_a_call_that_is_cancelled_before_it_begins() -> None:
     """One that has begun goes on."""
     device = open_device(stream_limit=1)
     tickets = [device.waiting.new_ticket() for _ in range(3)]
     first = device.native.submit(tickets[0], CALL, CONTENTS, deadline(60))
-    wait_until_leased(device, 1)
+    wait_until(lambda: device.state().leased_stream_count == 1)
     device.native.submit(tickets[1], CALL, CONTENTS, deadline(60)).cancel()
     device.native.submit_batch(tickets[2], BATCH * 2, deadline(60)).cancel()
     first.cancel()
@@ -53,7 +49,7 @@ def test_a_batch_that_nobody_waits_for_begins_no_further_call(is_late: bool) -> 
     ticket = device.waiting.new_ticket()
     cancellation = device.native.submit_batch(ticket, BATCH * 6, deadline(0.2 if is_late else 60))
     if not is_late:
-        wait_until_leased(device, 2)
+        wait_until(lambda: device.state().leased_stream_count == 2)
         cancellation.cancel()
     _, errors = device.waiting.result(ticket)
     ends = [error and (error.code, error.call) for error in errors]
@@ -128,7 +124,7 @@ def test_each_kernel_is_waited_for_once() -> None:
     assert (steer.Late(WAIT), device.state().abandoned_count) == (1, 0)
 
 
-@in_fork(faults=[hang(4, 600)])
+@in_fork(faults=[hang(4, 1000)])
 def test_a_late_batch_waits_no_longer_for_what_is_not_done() -> None:
     """The first wait takes all the time there is; the other kernels are only asked whether they are done."""
     _, errors = open_device(steered=True, stream_limit=4).execute_all([(CALL, CONTENTS, b"")] * 4, 0.3)

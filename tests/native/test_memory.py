@@ -12,7 +12,7 @@ from aclgrad_native import AclError, CallPlan, OutOfMemoryError, WorkspaceError
 from .blocking import BlockingDevice
 from .forked import CONTENTS, KERNEL_WAIT, hang, open_device, outcome, steer
 from .forks import in_fork
-from .pooling import FLOAT32, plan, pool, returned
+from .pooling import FLOAT32, assert_pooled, plan, pool, returned
 
 INT32 = 3
 
@@ -176,11 +176,7 @@ def test_the_pool_grows_into_what_others_left(limit: int | None, actual: int, st
                 device.stage(size * MEBIBYTE)
 
 
-CELLS = np.arange(1 << 18, dtype=np.float32).reshape(1, 1, -1)
-
-
-def assert_right(device: BlockingDevice, cells: np.ndarray = CELLS) -> None:
-    assert (pool(device, cells, (1, 2, cells.size)) == cells / 2).all()
+LARGE = (1, 1, 1 << 18)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +190,7 @@ def test_what_has_no_pinned_memory_is_copied_without(limit: int, fails: bool, is
     device = open_device(steered=True, pinned_limit_bytes=limit)
     if fails:
         steer.Fail(b"aclrtMallocHost", 207001, -1)
-    assert_right(device)
+    assert_pooled(device, LARGE, 2)
     assert steer.Calls(b"aclrtMemcpy") == (0 if is_pinned else 2)
     (tensor,) = device.stage(5 << 20)
     data = bytes(range(256)) * (5 << 12)
@@ -211,7 +207,7 @@ def test_what_has_no_pinned_memory_is_copied_without(limit: int, fails: bool, is
 def test_what_cannot_be_freed_stays_counted() -> None:
     """The memory is still taken, and calls go on in other memory."""
     device = open_device(steered=True)
-    assert_right(device)
+    assert_pooled(device, LARGE, 2)
     before = device.state()
     for name in (b"aclrtFree", b"aclrtFreeHost"):
         steer.Fail(name, 507899, -1)
@@ -219,7 +215,7 @@ def test_what_cannot_be_freed_stays_counted() -> None:
     after = device.state()
     assert (after.pool.reserved_bytes, after.pinned_bytes) == (before.pool.reserved_bytes, before.pinned_bytes)
     assert min(after.pool.reserved_bytes, after.pinned_bytes) > 0
-    assert_right(device)
+    assert_pooled(device, LARGE, 2)
 
 
 @in_fork(host_pointers=False, strict=True, faults=[{"kind": "out_of_pinned_memory", "at": 1, "count": 1000}])
@@ -229,7 +225,7 @@ def test_a_host_that_refuses_pinned_memory_says_why_and_is_not_asked_for_every_c
     assert device.native.pinned_refusal == ""
     steer.Calls(b"aclrtMallocHost")
     for _ in range(5):
-        assert_right(device, np.arange(4, dtype=np.float32).reshape(1, 1, -1))
+        assert_pooled(device, (1, 1, 4), 2)
     assert steer.Calls(b"aclrtMallocHost") == 1
     words = "not short of memory", "`ulimit -l`", "container"
     assert [word for word in words if word not in device.native.pinned_refusal] == []

@@ -58,14 +58,6 @@ def remove_kernel(native: Path) -> None:
     shutil.rmtree(native / "host/operators/examplebackward")
 
 
-def forget_header(native: Path) -> None:
-    implement(native, "ForgottenBackward")
-
-
-def rename_phase(native: Path) -> None:
-    declare(native, phase2="aclnnExampleBackwards")
-
-
 def declare_without_api(native: Path) -> None:
     header = native / "include/aclnnop/aclnn_example.h"
     phase2 = "aclnnStatus aclnnExampleBackward("
@@ -85,8 +77,14 @@ def declare_twice(native: Path) -> None:
     ("edit", "texts"),
     [
         (remove_kernel, ["declares aclnnExampleBackward, which has no kernel", "example_backward/plan.cpp"]),
-        (forget_header, ["plan.cpp plans aclnnForgottenBackward, which no header declares", "include/aclnnop"]),
-        (rename_phase, ["GetWorkspaceSize without aclnnExampleBackward:", "aclnnExampleBackwards without aclnn"]),
+        (
+            lambda native: implement(native, "ForgottenBackward"),
+            ["plan.cpp plans aclnnForgottenBackward, which no header declares", "include/aclnnop"],
+        ),
+        (
+            lambda native: declare(native, phase2="aclnnExampleBackwards"),
+            ["GetWorkspaceSize without aclnnExampleBackward:", "aclnnExampleBackwards without aclnn"],
+        ),
         (declare_without_api, ["declares aclnnExampleBackward without ACLNN_API: begin the line"]),
         (declare_nothing, ["aclnn_none.h declares no operator"]),
         (declare_twice, ["aclnn_none.h declares aclnnExampleBackward, as ", "declare it in one of them"]),

@@ -11,15 +11,10 @@ from tools.calling import wait_until
 from .blocking import BlockingDevice
 from .forked import CALL, CONTENTS, open_device, open_library, steer
 from .forks import in_fork
-from .pooling import SYMBOL, plan, pool
+from .pooling import SYMBOL, assert_pooled, plan
 
 SET = b"aclrtSetCurrentContext"
 PHASE_1 = f"{SYMBOL}GetWorkspaceSize".encode()
-
-
-def assert_right(device: BlockingDevice) -> None:
-    grad_output = np.arange(4, dtype=np.float32).reshape(1, 1, -1)
-    assert (pool(device, grad_output, (1, 2, 4)) == grad_output / 2).all()
 
 
 @pytest.mark.parametrize("host_pointers", [True, False])
@@ -30,7 +25,7 @@ def test_a_thread_of_ours_sets_its_context_once(host_pointers: bool) -> None:
     device = BlockingDevice(library, stream_limit=1, copy_threads=1)
     steer.Calls(SET)
     for _ in range(20):
-        assert_right(device)
+        assert_pooled(device, (1, 1, 4), 2)
     assert steer.Calls(SET) == 1
     tensors = [device.stage(1000)[0] for _ in range(5)]
     assert steer.Calls(SET) == 1
@@ -44,7 +39,7 @@ def test_a_thread_of_ours_sets_its_context_once(host_pointers: bool) -> None:
     device = BlockingDevice(library, stream_limit=1)
     steer.Calls(SET)
     for _ in range(2):
-        assert_right(device)
+        assert_pooled(device, (1, 1, 4), 2)
     assert steer.Calls(SET) == 1
 
 
@@ -108,13 +103,11 @@ def test_large_calls_are_answered_where_the_system_refuses_threads(refused: str)
 
 NO_STREAM = 207008
 PRODUCT = Product.ATLAS_A2
-DEFAULT_STREAMS = 1
-"""A process has one on each device that it opens."""
 
 
 def elsewhere(left: int) -> int:
-    """Returns how many streams others have if so many are left for a process."""
-    return STREAM_LIMITS[PRODUCT] - DEFAULT_STREAMS - left
+    """Returns how many streams others have if so many are left for a process, beside its default stream."""
+    return STREAM_LIMITS[PRODUCT] - 1 - left
 
 
 @in_fork(host_pointers=False, threads=2, product=PRODUCT, streams_elsewhere=elsewhere(6))

@@ -41,14 +41,8 @@ def test_one_index_out_of_bound_is_told_with_its_place(dtype: type, place: int) 
     for value in (7, -1, limits.max, limits.min):
         indices[place] = value
         with pytest.raises(InvalidValueError, match=rf"has {value} at position {place}, outside \[0, 7\)"):
-            check.apply(indices.tobytes())
-
-
-def test_indices_may_start_at_any_byte() -> None:
-    data = b"x" + np.arange(9, dtype=np.int64).tobytes()
-    IndexCheck(9).apply(memoryview(data)[1:])
-    with pytest.raises(InvalidValueError, match="has 8 at position 8"):
-        IndexCheck(8).apply(memoryview(data)[1:])
+            # Bytes may start anywhere.
+            check.apply(memoryview(b"x" + indices.tobytes())[1:])
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])

@@ -169,7 +169,7 @@ void Stress(const std::string& path, const Mode& mode, int factor, const std::ve
 
 // A call is abandoned when its device closes: the device waits for the work, which writes to the call's memory.
 void CloseBesideLateCalls(const std::string& path, const std::vector<SampleCall>& calls) {
-  Device device(OpenHost(path, R"({"faults": [{"kind": "hang", "at": 1, "count": 3, "duration_ms": 1000}]})"), 0, {});
+  Device device(OpenHost(path, R"({"faults": [{"kind": "hang", "at": 1, "count": 3, "duration_ms": 1500}]})"), 0, {});
   InThreads(3, [&](int thread) {
     try {
       static_cast<void>(calls[static_cast<std::size_t>(thread)].Run(device, kBegunMs));
