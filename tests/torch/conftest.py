@@ -38,7 +38,15 @@ def _nothing_is_compiled() -> None:
         torch._dynamo.reset()  # noqa: SLF001 - there is no public name
 
 
-@pytest.fixture
-def client(server: Server) -> Iterator[RecordingClient]:
+@pytest.fixture(scope="session")
+def _client(server: Server) -> Iterator[RecordingClient]:
     with RecordingClient(server.address) as client:
         yield client
+
+
+@pytest.fixture
+def client(_client: RecordingClient) -> RecordingClient:
+    """One client for all tests, which has called nothing yet."""
+    _client.called.clear()
+    _client.wanted.clear()
+    return _client
