@@ -1,12 +1,11 @@
 """Has msprobe dump a training step that makes every call which a server may differentiate, in float32 and both halves.
 
-Run: python -m tests.frameworks.dumping FOLDER '{"task": "tensor"}' [odd]. The second is msprobe's config.json; step0 is
-in float32, step1 in float16 and step2 in bfloat16. With `odd`, one step has calls whose entries are unlike others. In a
-process of its own, because msprobe wraps PyTorch's functions, and with RANK and WORLD_SIZE in one of several.
+Run: python -m tests.frameworks.dumping FOLDER '{"task": "tensor"}'. The second is msprobe's config.json; step0 is in
+float32, step1 in float16, step2 in bfloat16, and step3 has calls whose entries are unlike others. In a process of its
+own, because msprobe wraps PyTorch's functions.
 """
 
 import json
-import os
 import sys
 import tempfile
 import warnings
@@ -115,21 +114,17 @@ def _call(module: Any, name: str, *args: Any, **options: Any) -> Tensor:
 
 
 def main() -> None:
-    folder, config, steps = Path(sys.argv[1]), json.loads(sys.argv[2]), map(calls_of, DTYPES)
+    folder, config = Path(sys.argv[1]), json.loads(sys.argv[2])
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as stubs:
         torchvision_kernel.load(Path(stubs))
         import torchvision
-    if "RANK" in os.environ:
-        rank, size = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
-        group = f"file://{folder.with_suffix('.group')}"
-        torch.distributed.init_process_group("gloo", init_method=group, rank=rank, world_size=size)
-    path = folder.with_suffix(f".{os.getpid()}.json")
+    path = folder.with_suffix(".json")
     path.write_text(json.dumps({"dump_path": str(folder), "rank": [], "step": [], "level": "L1", **config}))
     path.chmod(0o640)  # msprobe refuses what others may write
     debugger = PrecisionDebugger(config_path=str(path))
     PrecisionDebugger.register_custom_api(torchvision.ops, "roi_align", "torchvision.ops")
-    for calls in [odd_calls()] if sys.argv[3:] == ["odd"] else steps:
+    for calls in (*map(calls_of, DTYPES), odd_calls()):
         gradients = [_like(call()) for call in calls]
         debugger.start()
         torch.autograd.backward([call() for call in calls], gradients)

@@ -3,14 +3,12 @@
 import csv
 import importlib
 import json
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import torch
 from click.testing import CliRunner
@@ -20,20 +18,17 @@ from tests.frameworks.msprobe_oracle import ask
 from tools.benchmarks import torchvision_kernel
 from tools.serving import Server
 
-_LOADING: Final = threading.Lock()
 Details = dict[str, dict[str, str]]
 
 
-def dump_steps(folder: Path, config: dict[str, Any], *flags: str, **variables: str) -> None:
-    """Has msprobe write a dump; see `tests.frameworks.dumping`."""
-    command = [sys.executable, "-m", "tests.frameworks.dumping", str(folder), json.dumps(config), *flags]
-    subprocess.run(command, check=True, capture_output=True, timeout=200, env=os.environ | variables)
-    _load_torchvision()
+def dump_steps(folder: Path, config: dict[str, Any]) -> None:
+    """Has msprobe write a dump; see `tests.frameworks.dumping`.
 
-
-def _load_torchvision() -> None:
-    """The dumps' RoI align is torchvision's, so the error of PyTorch's own run in 16 bits has to be its error."""
-    with _LOADING, tempfile.TemporaryDirectory() as stubs:
+    Its RoI align is torchvision's, so the error of PyTorch's own run in 16 bits has to be its error.
+    """
+    command = [sys.executable, "-m", "tests.frameworks.dumping", str(folder), json.dumps(config)]
+    subprocess.run(command, check=True, capture_output=True, timeout=200)
+    with tempfile.TemporaryDirectory() as stubs:
         if not hasattr(torch.ops.torchvision, "roi_align"):
             torchvision_kernel.load(Path(stubs))
             importlib.import_module("torchvision")
