@@ -2,6 +2,7 @@ from collections.abc import Callable, Iterator
 
 import jax
 import pytest
+import torch
 
 import aclgrad
 from tests.jax.rows import Calls
@@ -9,6 +10,7 @@ from tools.serving import Server
 
 # For shard_map; JAX refuses it once it has computed something.
 jax.config.update("jax_num_cpu_devices", 4)
+torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,7 @@ _REGIONS = tuple(
     for more in ((0.8, 2, True), (1.0, 3, False))
 )
 ROWS = (*(each for each in CALLS if "dtype" not in each.options), *_REGIONS)
+FIRST = {each.function: each for each in reversed(ROWS)}
 
 
 def theirs(call: Call) -> Callable[..., Tensor]:

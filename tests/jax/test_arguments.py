@@ -1,5 +1,6 @@
 """What the functions refuse in the forward pass, also while they are traced, and how errors of calls are told."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from jax import numpy as jnp
 import aclgrad
 import aclgrad.jax
 from aclgrad.products import Product
-from tests.jax.rows import BOXES
+from tests.jax.rows import BOXES, FIRST, arrays_of, ours
+from tests.torch.table import Call
 from tools.serving import Server, write_host_config
 
 PLANES = np.ones((2, 3, 8, 8), np.float32)
@@ -84,26 +86,13 @@ REFUSED: tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...] = (
 )
 
 
-NO_ARRAYS = {
-    **dict.fromkeys(("gelu", "hardswish", "leaky_relu", "relu", "sigmoid", "silu", "swiglu", "tanh"), ()),
-    **dict.fromkeys(("adaptive_avg_pool2d", "adaptive_avg_pool3d", "avg_pool2d", "interpolate", "max_pool2d"), (1,)),
-    **dict.fromkeys(("group_norm", "layer_norm", "log_softmax", "rms_norm", "softmax"), (-1,)),
-    **dict.fromkeys(("max_unpool2d", "max_unpool3d", "roi_align"), (INDICES, 8)),
-    "batch_norm": (None, None, None, None, True),
-    "grid_sample": (PLANES,),
-    "pad": ((1, 1), "reflect"),
-    "threshold": (0.0, 0.0),
-}
-"""What each function but `embedding` takes after its first argument."""
-
-
-@pytest.mark.parametrize(("name", "others"), NO_ARRAYS.items(), ids=NO_ARRAYS)
-def test_what_is_no_array_is_refused_by_name(client: aclgrad.Client, name: str, others: tuple[Any, ...]) -> None:
-    assert {*NO_ARRAYS, "embedding"} == set(aclgrad.jax.__all__)
-    first = "x" if name == "swiglu" else "input"
+@pytest.mark.parametrize("call", [each for name, each in FIRST.items() if name != "embedding"], ids=str)
+def test_what_is_no_array_is_refused_by_name(client: aclgrad.Client, call: Call) -> None:
+    # Every array has a last axis, and a number counts as an array of one axis.
+    call = replace(call, options=call.options | dict.fromkeys(call.options.keys() & {"dim"}, -1))
     for value, told in (([[1.0, 2.0]], "list"), (None, "NoneType"), (torch.ones(1, 1, 2, 2), "Tensor")):
-        with pytest.raises(aclgrad.InvalidFieldError, match=f"^{first} is a {told}; give a jax.Array$"):
-            getattr(aclgrad.jax, name)(value, *others, client=client)
+        with pytest.raises(aclgrad.InvalidFieldError, match=f"^{call.tensors[0]} is a {told}; give a jax.Array$"):
+            ours(call, client)(value, *arrays_of(call.values)[1:])
 
 
 @pytest.mark.parametrize("traced", [False, True])

@@ -14,11 +14,10 @@ from torch.nn import functional
 
 import aclgrad
 import aclgrad.jax
-from tests.jax.rows import ROWS, Calls, arrays_of, loss, ours, theirs
+from tests.jax.rows import FIRST, ROWS, Calls, arrays_of, loss, ours, theirs
 from tests.torch.table import CALLS_OF_VMAP, Call
 
 GENERATOR = np.random.default_rng(8)
-FIRST = {each.function: each for each in reversed(ROWS)}
 ONE_OF_EACH = tuple(each for each in FIRST.values() if each.outputs)
 ELEMENTWISE = {"gelu", "hardswish", "leaky_relu", "relu", "sigmoid", "tanh", "threshold"}
 """Those that differ from silu in nothing but their formula."""

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import aclgrad
+from tests.torch.running import GENERATOR
 from tools.serving import Server
 
 
@@ -32,8 +33,13 @@ def _one_thread() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_compiled() -> None:
-    """PyTorch limits how often it compiles the same code, and several tests compile the same code of its own."""
+def _alike_in_any_order() -> None:
+    """Tests of one process draw the same numbers whichever ran before, and PyTorch compiles for each anew.
+
+    It limits how often it compiles the same code, and several tests compile the same code of its own.
+    """
+    torch.manual_seed(1)
+    GENERATOR.manual_seed(3)
     if "torch._dynamo" in sys.modules:
         torch._dynamo.reset()  # noqa: SLF001 - there is no public name
 

@@ -86,6 +86,7 @@ def test_a_block_changes_no_forward_pass(client: RecordingClient, half: torch.dt
 @contextmanager
 def fake_autocast(device: str, half: torch.dtype) -> Iterator[None]:
     """Lets tensors be on a device that is not there, whose autocast picks dtypes all the same."""
+    before = torch.get_autocast_dtype(device)
     torch.set_autocast_dtype(device, half)
     torch.set_autocast_enabled(device, True)
     try:
@@ -93,6 +94,7 @@ def fake_autocast(device: str, half: torch.dtype) -> Iterator[None]:
             yield
     finally:
         torch.set_autocast_enabled(device, False)
+        torch.set_autocast_dtype(device, before)
 
 
 def runs_on_fake_devices(call: Call) -> bool:

@@ -27,31 +27,28 @@ class Net(nn.Module):
         return self.head(self.stem(input))
 
 
-def test_a_server_that_dies_in_backward_is_told_with_the_layer() -> None:
-    torch.manual_seed(1)
+def test_a_server_that_dies_in_backward_is_told_with_the_layer(client: RecordingClient) -> None:
     network, calls = Net(), []
-    with Server() as server, RecordingClient(server.address, connect_timeout_s=1) as client:
+    with Server() as server, RecordingClient(server.address, connect_timeout_s=1) as dying:
 
         def execute(name: str, *args: object, **options: object) -> object:
             calls.append(name)
             if len(calls) == 2:
                 server.send(signal.SIGKILL)
                 server.exit_code()
-            return RecordingClient.execute(client, name, *args, **options)
+            return RecordingClient.execute(dying, name, *args, **options)
 
-        client.execute = execute
-        with aclgrad.torch.remote_backward(client):
+        dying.execute = execute
+        with aclgrad.torch.remote_backward(dying):
             loss = network(INPUT).sum()
-        with pytest.raises(
-            aclgrad.ConnectionLostError, match=r"the gradient of max_pool2d of Net\.stem\.1: "
-        ) as caught:
+        with pytest.raises(aclgrad.ConnectionLostError) as caught:
             loss.backward()
     assert caught.value.operator == "max_pool2d_with_mask_backward"
     assert str(caught.value).startswith("the gradient of max_pool2d of Net.stem.1: ")
     # What was computed before stays.
     assert network.head[0].weight.grad is not None
     assert network.stem[0].weight.grad is None
-    with Server() as server, aclgrad.Client(server.address) as client, aclgrad.torch.remote_backward(client):
+    with aclgrad.torch.remote_backward(client):
         network(INPUT).sum().backward()
     assert network.stem[0].weight.grad is not None
 
