@@ -197,7 +197,8 @@ test-aarch64: $(BUILT) $(BIN)/.setup-dist ## Build the wheels for aarch64, and t
 test-huge: $(BUILT) ## Send tensors of more than 2 GiB and get them back; takes 10 GiB of memory
 	$(BIN)/python -m pytest tests/huge
 
-soak: $(BUILT) ## Make mixed calls under restarts of workers, and judge what grows: DURATION=2h for longer than 30m
+soak: $(BUILT) ## Make one call of each shape, then mixed calls under restarts of workers, and judge what grows: DURATION=2h for longer than 30m
+	CALL_CELLS=16777216 $(BIN)/python -m pytest tests/e2e/limits/test_call_memory.py
 	$(BIN)/python -m tools.lab soak $(DURATION)
 
 soak-short: $(BUILT) ## The same with small shapes and 24 seconds of calls; catches large leaks only

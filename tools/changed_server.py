@@ -1,7 +1,7 @@
 """The server with what only tests and measurements change of it: `python -m tools.changed_server FLAGS`.
 
-TEST_SERVER has words: `pool_pass_through` makes every block an allocation of its own, `idle_trim_s=0.2` says when
-memory goes back, and `loop_alarm_ms=10` logs what holds the event loop.
+TEST_SERVER has words: `pool_pass_through` makes every block an allocation of its own, `keep_bytes=0` has the pool give
+back all that is free, `idle_trim_s=0.2` when memory goes back, and `loop_alarm_ms=10` logs what holds the event loop.
 """
 
 import asyncio
@@ -28,6 +28,9 @@ def _change(words: str) -> None:
     changes = dict(word.partition("=")[::2] for word in words.split())
     if "pool_pass_through" in changes:
         native.Device = partial(native.Device, pool_pass_through=True)
+    if "keep_bytes" in changes:
+        kept = int(changes["keep_bytes"])
+        native.Device = partial(native.Device, pool_high_water_bytes=kept)
     if "idle_trim_s" in changes:
         memory.IDLE_TRIM_S = float(changes["idle_trim_s"])
     if "loop_alarm_ms" in changes:

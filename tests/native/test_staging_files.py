@@ -210,3 +210,16 @@ def test_join(device: BlockingDevice) -> None:
     assert join([]) == b""
     with pytest.raises(TypeError):
         join(["text"])
+
+
+def test_a_staging_is_released_when_nobody_has_any_of_its_tensors(device: BlockingDevice) -> None:
+    first, second = device.stage(10, 20)
+    before = device.state().pool.allocated_bytes
+    del first
+    with pytest.raises(TimeoutError):
+        device.waiting.end(device.released[0], timeout_s=0.05)
+    assert device.state().pool.allocated_bytes == before > 0
+    second.write(0, b"still there")
+    assert second.read(0, 11) == b"still there"
+    del second
+    device.assert_idle()
