@@ -51,8 +51,9 @@ def _client(server: Server) -> Iterator[RecordingClient]:
 
 
 @pytest.fixture
-def client(_client: RecordingClient) -> RecordingClient:
-    """One client for all tests, which has called nothing yet."""
+def client(_client: RecordingClient) -> Iterator[RecordingClient]:
+    """One client for all tests, which has called nothing yet, and which none of them may close."""
     _client.called.clear()
     _client.wanted.clear()
-    return _client
+    yield _client
+    assert repr(_client).endswith("open>")

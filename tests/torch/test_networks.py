@@ -18,6 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count
 import aclgrad
 import aclgrad.torch
 from examples import train_cnn
+from tools.serving import Server
 
 from .conftest import RecordingClient
 from .networks import NETWORKS, Network
@@ -123,8 +124,9 @@ def test_a_llama_is_nearly_all_local(client: RecordingClient) -> None:
 
 
 def test_the_sample_program(
-    client: RecordingClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    client = RecordingClient(server.address)  # the program closes it
     monkeypatch.setattr(aclgrad, "Client", lambda _: client)
     assert train_cnn.main() == 0
     assert Counter(client.called) == {
