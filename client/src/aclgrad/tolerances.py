@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from aclgrad.operators.cases import arrays_of
-from aclgrad.operators.definitions import definition_of
 from aclgrad.operators.spec import Arguments, OperatorSpec, Tolerance
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType, type_of_array
@@ -33,10 +33,11 @@ def tolerance_of(
     if route is None:
         return spec.tolerance(product, arguments)
     # Not of `reference`: a server that starts, whose test needs this, would load all of them.
-    define = definition_of(spec.name)
-    first = spec.inputs[0].name
-    positive = {**inputs, first: np.abs(inputs[first])}
-    (truth,), (sums,) = (arrays_of(define(each, attributes)) for each in (inputs, positive))
+    define = import_module(f"aclgrad.operators.{spec.name}.definition").backward
+    given = {each.python_name: inputs[each.name] for each in spec.inputs if each.name in inputs}
+    first = spec.inputs[0].python_name
+    positive = {**given, first: np.abs(given[first])}
+    (truth,), (sums,) = (arrays_of(define(**each, **attributes)) for each in (given, positive))
     with np.errstate(invalid="ignore"):
         cancelled = sums - np.abs(truth)
     of_elements = route.relative * np.where(np.isfinite(cancelled), cancelled, 0.0).clip(0.0)

@@ -7,23 +7,12 @@ array, or a tuple with one for each output. `forward` takes the same and, as `in
 `grad_output` it uses the shape alone.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-_ARGUMENTS = {"self": "input"}
-"""The argument of `backward` for an input, if its wire name is not one."""
-
-
-def definition_of(operator: str) -> Callable[[Mapping[str, Any], Mapping[str, Any]], Any]:
-    """Returns the definition in the folder of an operator, which takes inputs by wire name, and attributes."""
-    backward = import_module(f"aclgrad.operators.{operator}.definition").backward
-    return lambda inputs, attributes: backward(
-        **{_ARGUMENTS.get(each, each): inputs[each] for each in inputs}, **attributes
-    )
 
 
 def shape_of(input: Array | Sequence[int]) -> tuple[int, ...]:
