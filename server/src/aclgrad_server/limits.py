@@ -40,6 +40,10 @@ CANCELLED_BYTES: Final = 4 * MIB
 """Counted for a call that ends while its message is received, because gRPC's core may have dropped as many."""
 LONGEST_PAUSE_S: Final = 1.0
 """A message waits for at most this time because of what its caller sent before."""
+REFUSALS_PER_S: Final = 400
+"""Unknown callers of one address that are refused at once. Beyond: the refusal waits."""
+LONGEST_REFUSAL_S: Final = 5.0
+"""The longest wait of such a refusal."""
 WORK_PER_S: Final = 150e6
 """Additions of a single core in a second, at least. A call may need 16 for each element of its inputs, or what one core
 does within `--hang-timeout-s` if that is more. Beyond: LIMIT_EXCEEDED."""

@@ -1,5 +1,6 @@
 """Who a caller is, and whether it may make a call: asked at each call, of the identities of the moment."""
 
+import asyncio
 import logging
 import time
 from collections import Counter
@@ -9,8 +10,9 @@ from typing import Any, Final
 from aclgrad.errors import NotAuthenticatedError, PermissionDeniedError, ServerBusyError
 from aclgrad_server.access.identities import SAN_KINDS, Identities, Identity, Right
 from aclgrad_server.calls.call import UNIX, Call, Context, address_of
-from aclgrad_server.calls.gate import RETRY_AFTER_S, Bounds
+from aclgrad_server.calls.gate import RETRY_AFTER_S, Bounds, Pace
 from aclgrad_server.files import Reloaded
+from aclgrad_server.limits import LONGEST_REFUSAL_S, REFUSALS_PER_S
 from aclgrad_server.logs import UNKNOWN, fields
 
 WINDOW_S: Final = 10.0
@@ -60,6 +62,7 @@ class Access:
         self._identities = identities
         self._in_flight: dict[str, int] = {}
         self._bounds: dict[str, Bounds] = {}
+        self._pace = Pace(REFUSALS_PER_S, LONGEST_REFUSAL_S)
         audit.filters[:] = [FirstRefusals()]
         self.refusals = Counter(identity=0, share=0)
         """How many callers were unknown or lacked the right, and how many had as many calls as they may have."""
@@ -105,6 +108,12 @@ class Access:
             audit.warning("refused %s: identity %s of %s, %s %s", *words, extra=fields(told) | caller)
             raise
         return identity
+
+    async def slow_down(self, peer: str) -> None:
+        """Makes an unknown caller wait for its refusal if its address has had many: a flood would delay other calls."""
+        address = address_of(peer)
+        self._pace.spend(address, 1)
+        await asyncio.sleep(max(0.0, self._pace.delay_s(address) - 1 / REFUSALS_PER_S))
 
     def bounds(self, key: str) -> Bounds:
         """Returns what admission grants an identity, by its key, as of its last call."""

@@ -12,6 +12,7 @@ import grpc.aio
 from aclgrad.errors import (
     AccessDeniedError,
     AclgradError,
+    NotAuthenticatedError,
     ServerBusyError,
     ServerFaultError,
     to_status,
@@ -107,7 +108,7 @@ class Handlers:
         try:
             self._calls.admit(call)
             if self._access is not None:
-                self._access.admit(call)
+                await _identify(self._access, call)
             result = await behaviour(call)
             call.replies()
             call.outcome = "OK"
@@ -141,6 +142,14 @@ class Handlers:
         """Ends a call from another task than its own."""
         if (status := _explain(call, error)) is not None:
             await self._abort(call, status)
+
+
+async def _identify(access: Access, call: Call) -> None:
+    try:
+        access.admit(call)
+    except NotAuthenticatedError:
+        await access.slow_down(call.peer)
+        raise
 
 
 def _explain(call: Call, error: BaseException) -> Status | None:
