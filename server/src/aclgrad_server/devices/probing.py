@@ -61,7 +61,7 @@ async def probe(settings: Settings, process_count: int) -> TurnedOff | None:
 
 
 class _Limits:
-    """What a child may take until its device is open, for a call, and to say what became of one that does not end."""
+    """Time limits of a child: to open its device, for a call, and to answer for a call that does not end."""
 
     def __init__(self, settings: Settings) -> None:
         self.start_s = 2 * settings.hang_timeout_s + _IMPORTS_S  # library and driver have their limits
