@@ -28,7 +28,6 @@ from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.edge.process import FILES_OF_WORKER, check_memory, check_open_files
 from aclgrad_server.edge.tls import open_certificates
 from aclgrad_server.exits import StartError
-from aclgrad_server.files import UnusableFileError
 from aclgrad_server.listen_addresses import dangers
 from aclgrad_server.place import share_of
 from aclgrad_server.settings import (
@@ -127,7 +126,7 @@ def of_start(settings: Settings, worker_count: int, runtime: Runtime) -> Iterato
         try:
             told = check()
             yield passed(f"start: {name}", told if isinstance(told, str) and told else "can be used")
-        except (StartError, UnusableFileError) as error:
+        except StartError as error:
             yield failed(f"start: {name}", _shortened(str(error)), _NO_START)
     for danger in dangers(settings.listen, *map(bool, (settings.tls_key, settings.tls_client_ca, settings.identities))):
         yield noted("start: network", danger)

@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
+from aclgrad_server.exits import StartError
+
 log = logging.getLogger(__name__)
 
 LOOK_INTERVAL_S: Final = 0.5
@@ -18,7 +20,7 @@ _ROOT: Final = 0
 Value = TypeVar("Value")
 
 
-class UnusableFileError(ValueError):
+class UnusableFileError(StartError, ValueError):
     """A file cannot be used; the message names it, and says why and what to do about it."""
 
 

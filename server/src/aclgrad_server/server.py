@@ -28,8 +28,7 @@ from aclgrad_server.devices.watch import trim_memory, watch_device
 from aclgrad_server.edge.connections import bind, server_options
 from aclgrad_server.edge.memory import MemoryWatch
 from aclgrad_server.edge.process import check_memory, check_open_files, ensure_open_files, memory_limit
-from aclgrad_server.exits import StartError
-from aclgrad_server.files import FileWatch, Reloaded, UnusableFileError
+from aclgrad_server.files import FileWatch, Reloaded
 from aclgrad_server.limits import CHECKED_SHARE, MAX_CONNECTIONS, REPLY_BYTES, WORK_PER_S
 from aclgrad_server.listen_addresses import dangers, name_of
 from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks
@@ -147,17 +146,14 @@ class Server:
     async def _open_files(self) -> None:
         """Reads the files of certificates and identities, which are watched from now on."""
         settings, path = self._settings, self._settings.identities
-        try:
-            certificates = None
-            if settings.tls_certificate:
-                # Not at the top: without TLS nobody needs the library of certificates.
-                from aclgrad_server.edge.tls import open_certificates
+        certificates = None
+        if settings.tls_certificate:
+            # Not at the top: without TLS nobody needs the library of certificates.
+            from aclgrad_server.edge.tls import open_certificates
 
-                certificates = open_certificates(settings)
-            count = 1 if self._view.place is None else self._view.place.worker_count
-            identities = Reloaded("file of identities", [path], partial(read_identities, path, count)) if path else None
-        except UnusableFileError as error:
-            raise StartError(str(error)) from error
+            certificates = open_certificates(settings)
+        count = 1 if self._view.place is None else self._view.place.worker_count
+        identities = Reloaded("file of identities", [path], partial(read_identities, path, count)) if path else None
         protection = certificates is not None, bool(settings.tls_client_ca), bool(path)
         # In a thread: a name server may not answer for seconds.
         for danger in await asyncio.to_thread(lambda: list(dangers(settings.listen, *protection))):

@@ -15,7 +15,7 @@ from typing import Final
 from aclgrad_server.admin.listener import AdminListener
 from aclgrad_server.edge.process import FILES_OF_WORKER, check_memory, check_open_files, ensure_open_files, memory_limit
 from aclgrad_server.exits import EXIT_DEVICE_LOST, EXIT_START, EXIT_UNDRAINED, StartError
-from aclgrad_server.files import UnusableFileError, read_trusted
+from aclgrad_server.files import read_trusted
 from aclgrad_server.listen_addresses import UNIX
 from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks, Heartbeat
 from aclgrad_server.place import Orders, Place, share_of
@@ -238,13 +238,9 @@ class Supervisor:
 
 def _check_files(settings: Settings) -> None:
     """Raises StartError for a file that every worker would refuse after seconds; they also look at what is in it."""
-    try:
-        for path in filter(None, (settings.tls_certificate, settings.tls_client_ca, settings.identities)):
-            read_trusted(path)
-        if settings.tls_key is not None:
-            read_trusted(settings.tls_key, is_key=True)
-    except UnusableFileError as error:
-        raise StartError(str(error)) from error
+    files = settings.tls_certificate, settings.tls_key, settings.tls_client_ca, settings.identities
+    for path in filter(None, files):
+        read_trusted(path, is_key=path == settings.tls_key)
 
 
 def _private_folder() -> "tempfile.TemporaryDirectory[str]":
