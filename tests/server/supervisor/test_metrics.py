@@ -31,9 +31,9 @@ def expected(answers: Sequence[WorkerMetrics]) -> dict[Series, float]:
     found: dict[Series, float] = {}
     for answer in answers:
         label = ("worker", str(answer.worker))
-        found["aclgrad_worker_up", frozenset({label})] = answer.text is not None
+        found["aclgrad_worker_up", frozenset({label})] = answer.answer is not None
         found["aclgrad_worker_restarts_total", frozenset({label})] = answer.restarts
-        for (name, labels), value in series_of(answer.text or "").items():
+        for (name, labels), value in series_of((answer.answer or b"").decode()).items():
             found[name, labels | {label}] = value
     return found
 
@@ -55,7 +55,7 @@ KINDS = {"calls": Counter, "bytes": Gauge, "seconds": Histogram, "other": Gauge}
 
 
 @st.composite
-def worker_texts(draw: st.DrawFn) -> str:
+def worker_texts(draw: st.DrawFn) -> bytes:
     registry = CollectorRegistry()
     for name in draw(st.sets(NAMES)):
         kind = KINDS[name.rpartition("_")[2]]
@@ -64,17 +64,17 @@ def worker_texts(draw: st.DrawFn) -> str:
             child = made.labels(*labels)
             count = {Counter: "inc", Gauge: "set", Histogram: "observe"}[kind]
             getattr(child, count)(draw(VALUES))
-    return generate_latest(registry).decode()
+    return generate_latest(registry)
 
 
 @given(st.lists(st.tuples(st.none() | worker_texts(), st.integers(0, 99)), min_size=1, max_size=4))
-def test_merged_metrics_have_every_series_of_every_worker(told: list[tuple[str | None, int]]) -> None:
+def test_merged_metrics_have_every_series_of_every_worker(told: list[tuple[bytes | None, int]]) -> None:
     assert_merged([WorkerMetrics(number, *each) for number, each in enumerate(told)])
 
 
 def test_metrics_of_servers_are_merged_and_a_silent_worker_is_down() -> None:
-    metrics = Metrics(ServerView(Settings())).text().decode()
+    metrics = Metrics(ServerView(Settings())).text()
     lines = assert_merged([WorkerMetrics(0, metrics, 0), WorkerMetrics(1, None, 7)]).splitlines()
     assert 'aclgrad_worker_up{worker="1"} 0.0' in lines
     # Types and help stay, for those who read either.
-    assert {line for line in metrics.splitlines() if line.startswith("#")} <= set(lines)
+    assert {line for line in metrics.decode().splitlines() if line.startswith("#")} <= set(lines)

@@ -125,6 +125,6 @@ async def test_stop_ends_a_renewal_and_none_begins_after_it(host: Host, caplog: 
 
 
 async def test_identities_that_come_with_a_renewal_hide_the_addresses(host: Host, tmp_path: Path) -> None:
-    assert host.supervisor.shows_private
+    assert host.supervisor.settings.identities is None
     await renew(host, settings_of(identities=tmp_path / "identities.toml"))
-    assert not host.supervisor.shows_private
+    assert host.supervisor.settings.identities is not None

@@ -16,6 +16,7 @@ from typing import Any, Final
 import h11
 import uvicorn
 from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -24,6 +25,7 @@ from aclgrad_server.listen_addresses import UNIX
 
 log = logging.getLogger(__name__)
 
+NO_STORE: Final = {"cache-control": "no-store"}
 STOP_LIMIT_S: Final = 1.0
 
 MAX_CONNECTIONS: Final = 512
@@ -162,6 +164,11 @@ class _Connection(H11Protocol):
 def _is_ours(record: logging.LogRecord) -> bool:
     """Drops the traceback that uvicorn logs if a body is malformed when the answer to its head is sent."""
     return record.exc_info is None or not isinstance(record.exc_info[1], h11.LocalProtocolError)
+
+
+def health_answer(what: str, failure: str | None) -> Response:
+    text, status = (what, 200) if failure is None else (f"not {what}: {failure}", 503)
+    return PlainTextResponse(f"{text}\n", status, headers=NO_STORE)
 
 
 def check_address(address: str) -> None:

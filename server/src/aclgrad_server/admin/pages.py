@@ -4,16 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from aclgrad_server.admin.listener import NO_STORE, health_answer
 from aclgrad_server.liveness import Readiness
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.status.server_status import server_status
 
 Page = Callable[[], Response]
-
-NO_STORE = {"cache-control": "no-store"}
 
 
 def pages(view: ServerView) -> list[Route]:
@@ -23,8 +22,8 @@ def pages(view: ServerView) -> list[Route]:
     with_private = view.settings.identities is None
     table: dict[str, Page] = {
         "/": lambda: _status_page(view, with_private),
-        "/livez": lambda: _answer("alive", heartbeat.failure()),
-        "/readyz": lambda: _answer("ready", heartbeat.failure() or readiness.reason),
+        "/livez": lambda: health_answer("alive", heartbeat.failure()),
+        "/readyz": lambda: health_answer("ready", heartbeat.failure() or readiness.reason),
         "/metrics": lambda: _metrics(view),
     }
     for_supervisors: dict[str, Page] = {
@@ -60,8 +59,3 @@ def _metrics(view: ServerView) -> Response:
 def _state(failure: str | None, readiness: Readiness) -> dict[str, Any]:
     reason = failure or readiness.reason
     return {"alive": failure is None, "reason": reason, "unfit": reason is not None and readiness.is_for_good}
-
-
-def _answer(what: str, failure: str | None) -> Response:
-    text, status = (what, 200) if failure is None else (f"not {what}: {failure}", 503)
-    return PlainTextResponse(f"{text}\n", status, headers=NO_STORE)

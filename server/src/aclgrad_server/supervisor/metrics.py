@@ -1,36 +1,30 @@
 """`/metrics` of a host: those of each worker with the label `worker`, and those of the supervisor itself."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
-from prometheus_client.samples import Sample
 
 WORKER: Final = "worker"
 UP: Final = "aclgrad_worker_up", "1 if the worker has answered this scrape, 0 if not"
 RESTARTS: Final = "aclgrad_worker_restarts_total", "times that the worker was started again after it had ended"
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerMetrics:
-    """What one worker answered: its metrics as text, or None; and how often it was started again."""
+class WorkerMetrics(NamedTuple):
+    """What one worker answered, or None; and how often it was started again."""
 
     worker: int
-    text: str | None
+    answer: bytes | None
     restarts: int
 
 
 def merged(answers: Sequence[WorkerMetrics]) -> bytes:
     """Returns the metrics of all workers in Prometheus's text format."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Merged(answers))
-    return generate_latest(registry)
+    return generate_latest(_Merged(answers))
 
 
 class _Merged(Collector):
@@ -40,17 +34,13 @@ class _Merged(Collector):
     def collect(self) -> Iterator[Family]:
         up, restarts = GaugeMetricFamily(*UP, labels=[WORKER]), CounterMetricFamily(*RESTARTS, labels=[WORKER])
         families: dict[str, Family] = {}
-        for answer in self._answers:
-            label = str(answer.worker)
-            up.add_metric([label], answer.text is not None)
-            restarts.add_metric([label], answer.restarts)
-            for family in text_string_to_metric_families(answer.text or ""):
+        for each in self._answers:
+            label = str(each.worker)
+            up.add_metric([label], each.answer is not None)
+            restarts.add_metric([label], each.restarts)
+            for family in text_string_to_metric_families((each.answer or b"").decode()):
                 kept = families.setdefault(family.name, Family(family.name, family.documentation, family.type))
-                kept.samples += _labelled(family.samples, label)
+                kept.samples += [one._replace(labels={**one.labels, WORKER: label}) for one in family.samples]
         yield up
         yield restarts
         yield from families.values()
-
-
-def _labelled(samples: Iterable[Sample], worker: str) -> list[Sample]:
-    return [each._replace(labels={**each.labels, WORKER: worker}) for each in samples]

@@ -21,7 +21,7 @@ from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks, Heartbeat
 from aclgrad_server.place import Orders, Place, share_of
 from aclgrad_server.service_manager import READY, STOPPING, Watchdog, tell, tell_reloading, tell_status
 from aclgrad_server.settings import MAX_WORKERS, OFF, Settings, UnusableSettingsError
-from aclgrad_server.supervisor.addresses import Addresses, hold
+from aclgrad_server.supervisor.addresses import hold
 from aclgrad_server.supervisor.pages import pages
 from aclgrad_server.supervisor.worker import State, Worker
 
@@ -48,16 +48,16 @@ class Supervisor:
         check_open_files(FILES_OF_WORKER * len(cards))
         ensure_open_files(FILES_OF_WORKER * len(cards))
         _check_files(settings)
-        self._settings = settings
+        self.settings = settings
         self._cards = cards
         self._reread = reread
         self._probes = probes
         self._id = secrets.token_hex(16)
-        self._addresses = hold(settings.listen, len(cards))
+        self.addresses = hold(settings.listen, len(cards))
         try:
             self._folder = _private_folder()
         except StartError:
-            self._addresses.close()
+            self.addresses.close()
             raise
         self.heartbeat = Heartbeat()
         self._watchdog = Watchdog()
@@ -71,15 +71,6 @@ class Supervisor:
         self._renew_again = self._is_started = False
         self._unready_since = time.monotonic()
 
-    @property
-    def addresses(self) -> Addresses:
-        return self._addresses
-
-    @property
-    def shows_private(self) -> bool:
-        """Whether the page, which everybody may read, tells of the machine: not if calls need an identity."""
-        return self._settings.identities is None
-
     async def run(self) -> int:
         """Returns the exit code of the host."""
         loop = asyncio.get_running_loop()
@@ -92,14 +83,14 @@ class Supervisor:
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         admin = None
         try:
-            if self._settings.admin != OFF:
-                admin = AdminListener(self._settings.admin, pages(self))
+            if self.settings.admin != OFF:
+                admin = AdminListener(self.settings.admin, pages(self))
                 self._print(f"admin: {admin.start()}")
             return await self._run()
         finally:
             if admin is not None:
                 admin.stop()
-            self._addresses.close()
+            self.addresses.close()
             self._folder.cleanup()
 
     async def _run(self) -> int:
@@ -114,7 +105,7 @@ class Supervisor:
         failed = self._failure()
         # From here on a renewal would start what is to end.
         self._stop.set()
-        log.info("stopping the workers, for at most %.0f s", self._settings.drain_timeout_s)
+        log.info("stopping the workers, for at most %.0f s", self.settings.drain_timeout_s)
         tell_status("draining", STOPPING)
         if self._renewal is not None:
             self._renewal.cancel()
@@ -149,9 +140,9 @@ class Supervisor:
     def _tell(self, worker: Worker) -> None:
         """Prints where a worker serves that has become ready; first of all, where the host does. Each comes once."""
         if worker.state is State.READY:
-            if worker.index == 0 or not self._addresses.has_unix:
-                self._print(f"ready: {' '.join(self._addresses.shared)}")
-            self._print(f"worker {worker.index}: {' '.join(self._addresses.own[worker.index])}")
+            if worker.index == 0 or not self.addresses.has_unix:
+                self._print(f"ready: {' '.join(self.addresses.shared)}")
+            self._print(f"worker {worker.index}: {' '.join(self.addresses.own[worker.index])}")
         elif all(each.state is State.GIVEN_UP for each in self.workers):
             self._stop.set()
         self._tell_service_manager()
@@ -177,14 +168,14 @@ class Supervisor:
         """Returns a worker's settings, with its part of what the host has, and its place."""
         count, on_card = len(self._cards), self._cards.count(self._cards[number])
         changed = {
-            "listen": self._addresses.of(number),
+            "listen": self.addresses.of(number),
             "admin": f"{UNIX}{self._socket(number)}",
             "device": (self._cards[number],),
             "memory_limit_bytes": share_of(memory_limit(settings.memory_limit_bytes), count),
             "pool_bytes": settings.pool_bytes and share_of(settings.pool_bytes, on_card),
             "streams": share_of(settings.streams, on_card),
         }
-        place = Place(number, count, on_card, self._addresses.own, host_id=self._id, shared=self._addresses.shared)
+        place = Place(number, count, on_card, self.addresses.own, host_id=self._id, shared=self.addresses.shared)
         return Orders(settings.model_copy(update=changed), place, self._probes)
 
     def _socket(self, number: int) -> Path:
@@ -218,7 +209,7 @@ class Supervisor:
             except UnusableSettingsError as error:
                 log.error("SIGHUP: the workers keep their settings: %s", "; ".join(map(str, error.args)))
                 continue
-            fixed = [name for name in _FIXED if getattr(settings, name) != getattr(self._settings, name)]
+            fixed = [name for name in _FIXED if getattr(settings, name) != getattr(self.settings, name)]
             if fixed:
                 told = ", ".join(f"--{name.replace('_', '-')}" for name in fixed)
                 log.error("SIGHUP: the workers keep their settings: %s needs a start of the server itself", told)
@@ -232,7 +223,7 @@ class Supervisor:
             if not await worker.renew(self._orders(settings, worker.index)):
                 log.error("SIGHUP: worker %d is not ready again; those after it keep their settings", worker.index)
                 return
-        self._settings = settings
+        self.settings = settings
         log.info("SIGHUP: all workers have the settings of now")
 
 
