@@ -8,7 +8,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Final
 
@@ -53,12 +53,11 @@ class Supervisor:
         self._reread = reread
         self._probes = probes
         self._id = secrets.token_hex(16)
-        self.addresses = hold(settings.listen, len(cards))
-        try:
+        with ExitStack() as held:
+            self.addresses = held.enter_context(closing(hold(settings.listen, len(cards))))
             self._folder = _private_folder()
-        except StartError:
-            self.addresses.close()
-            raise
+            held.enter_context(self._folder)
+            self._held = held.pop_all()
         self.heartbeat = Heartbeat()
         self._watchdog = Watchdog()
         self.workers = [
@@ -66,7 +65,8 @@ class Supervisor:
             for number in range(len(cards))
         ]
         self._told: set[str] = set()
-        self._stop = asyncio.Event()
+        # Once it has a result, no renewal begins.
+        self._end_code: asyncio.Future[int] = asyncio.Future()
         self._renewal: asyncio.Task[None] | None = None
         self._renew_again = self._is_started = False
         self._unready_since = time.monotonic()
@@ -81,75 +81,60 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         # Workers inherit it: a terminal with `stty tostop` would stop them as they write their log.
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-        admin = None
-        try:
+        with self._held:
             if self.settings.admin != OFF:
                 admin = AdminListener(self.settings.admin, pages(self))
                 self._print(f"admin: {admin.start()}")
+                self._held.callback(admin.stop)
             return await self._run()
-        finally:
-            if admin is not None:
-                admin.stop()
-            self.addresses.close()
-            self._folder.cleanup()
 
     async def _run(self) -> int:
         tasks = BackgroundTasks(self.heartbeat)
         tasks.start("beat", self._beat)
         log.info("starting %d workers on the devices %s", len(self.workers), ", ".join(map(str, self._cards)))
         keepers = [asyncio.create_task(worker.keep(), name=f"worker {worker.index}") for worker in self.workers]
-        stop = asyncio.create_task(self._stop.wait())
         for each in keepers:
             each.add_done_callback(_log_failure)
-        await asyncio.wait([*keepers, stop], return_when=asyncio.FIRST_COMPLETED)
-        failed = self._failure()
-        # From here on a renewal would start what is to end.
-        self._stop.set()
+            each.add_done_callback(lambda _: self._end(EXIT_START))  # unless it ends because the host does
+        code = await self._end_code
         log.info("stopping the workers, for at most %.0f s", self.settings.drain_timeout_s)
         tell_status("draining", STOPPING)
         if self._renewal is not None:
             self._renewal.cancel()
         await asyncio.gather(*(worker.stop() for worker in self.workers))
-        await asyncio.gather(*keepers, stop, return_exceptions=True)
+        await asyncio.gather(*keepers, return_exceptions=True)
         await tasks.stop()
-        return failed or (EXIT_UNDRAINED if any(worker.was_cut for worker in self.workers) else 0)
+        return code or (EXIT_UNDRAINED if any(worker.was_cut for worker in self.workers) else 0)
 
-    def _failure(self) -> int:
-        """Returns the exit code of a host that ends by itself, and 0 for one that was asked to stop."""
-        if all(worker.state is State.GIVEN_UP for worker in self.workers):
-            return self.workers[0].exit_code or 1
-        if self._is_unready_for_good():
-            return EXIT_DEVICE_LOST
-        return 0 if self._stop.is_set() else EXIT_START
+    def _end(self, code: int) -> None:
+        """Ends the host with this exit code, which is 0 if it was asked to end; does nothing if it ends already."""
+        if not self._end_code.done():
+            self._end_code.set_result(code)
 
     async def _beat(self) -> float:
         self.heartbeat.beat()
         self._watchdog.beat(self.heartbeat.failure())
-        if self._is_unready_for_good():
-            log.error("no worker was ready for %.0f s: ending with exit code %d", UNREADY_LIMIT_S, EXIT_DEVICE_LOST)
-            self._stop.set()
-        return BEAT_INTERVAL_S
-
-    def _is_unready_for_good(self) -> bool:
-        """Whether a restart of the host may help: no worker is ready, and not because of the cards alone."""
         now, states = time.monotonic(), {worker.state for worker in self.workers}
         if State.READY in states or states == {State.UNFIT}:
             self._unready_since = now
-        return now - self._unready_since > UNREADY_LIMIT_S
+        # A restart of the host may help: no worker is ready, and not because of the cards alone.
+        if now - self._unready_since > UNREADY_LIMIT_S:
+            log.error("no worker was ready for %.0f s: ending with exit code %d", UNREADY_LIMIT_S, EXIT_DEVICE_LOST)
+            self._end(EXIT_DEVICE_LOST)
+        return BEAT_INTERVAL_S
 
     def _tell(self, worker: Worker) -> None:
-        """Prints where a worker serves that has become ready; first of all, where the host does. Each comes once."""
+        """Prints where the host and a worker that has become ready serve, each once, and tells the service manager.
+
+        For that one, the start has ended when a worker is ready, or when none starts any more.
+        """
         if worker.state is State.READY:
             if worker.index == 0 or not self.addresses.has_unix:
                 self._print(f"ready: {' '.join(self.addresses.shared)}")
             self._print(f"worker {worker.index}: {' '.join(self.addresses.own[worker.index])}")
         elif all(each.state is State.GIVEN_UP for each in self.workers):
-            self._stop.set()
-        self._tell_service_manager()
-
-    def _tell_service_manager(self) -> None:
-        """Says how many workers are ready; the start has ended when one is, or when none starts any more."""
-        if self._stop.is_set():
+            self._end(self.workers[0].exit_code or EXIT_START)
+        if self._end_code.done():
             return
         states = [worker.state for worker in self.workers]
         is_started = State.READY in states or not {State.STARTING, State.PAUSED} & set(states)
@@ -182,15 +167,15 @@ class Supervisor:
         return Path(self._folder.name) / f"{number}.sock"
 
     def _catch(self, number: int) -> None:
-        if self._stop.is_set():
+        if self._end_code.done():
             for worker in self.workers:
                 worker.send(signal.SIGKILL)
             self._folder.cleanup()
             os._exit(128 + number)
-        self._stop.set()
+        self._end(0)
 
     def _renew(self) -> None:
-        if self._stop.is_set():
+        if self._end_code.done():
             log.warning("SIGHUP is ignored: the workers are being stopped")
         elif self._renewal is None or self._renewal.done():
             self._renewal = asyncio.create_task(self._renew_all())
