@@ -5,7 +5,6 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 from aclgrad_server.place import Orders
@@ -20,10 +19,10 @@ LISTEN = ("127.0.0.1:0",)
 class FakeWorker:
     """Implements `supervisor.worker.Worker`: it is what a test makes it, and notes what it is asked."""
 
-    def __init__(self, index: int, orders: Orders, path: Path, on_change: Callable[["FakeWorker"], None]) -> None:
-        self.index = index
+    def __init__(self, orders: Orders, on_change: Callable[["FakeWorker"], None]) -> None:
+        self.index = orders.place.index
         self.orders = orders
-        self.socket = str(path)
+        self.socket = orders.settings.admin.removeprefix("unix:")
         self.state = State.STARTING
         self.reason = "starting"
         self.restarts = 0

@@ -55,8 +55,8 @@ class Lives:
         (self._folder / "plan.json").write_text(json.dumps([asdict(each) for each in lives]))
 
     def worker(self, settings: Settings | None = None, index: int = 0) -> Worker:
-        orders = Orders(settings or Settings(), Place(index, 2))
-        return Worker(index, orders, self._folder / f"{index}.sock", self._note)
+        own = (settings or Settings()).model_copy(update={"admin": f"unix:{self._folder}/{index}.sock"})
+        return Worker(Orders(own, Place(index, 2)), self._note)
 
     @asynccontextmanager
     async def running(self, *plan: Life, settings: Settings | None = None, index: int = 0) -> AsyncIterator[Worker]:

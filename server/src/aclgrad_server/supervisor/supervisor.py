@@ -9,7 +9,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
-from pathlib import Path
 from typing import Final
 
 from aclgrad_server.admin.listener import AdminListener
@@ -60,10 +59,7 @@ class Supervisor:
             self._held = held.pop_all()
         self.heartbeat = Heartbeat()
         self._watchdog = Watchdog()
-        self.workers = [
-            Worker(number, self._orders(settings, number), self._socket(number), self._tell)
-            for number in range(len(cards))
-        ]
+        self.workers = [Worker(self._orders(settings, number), self._tell) for number in range(len(cards))]
         self._told: set[str] = set()
         # Once it has a result, no renewal begins.
         self._end_code: asyncio.Future[int] = asyncio.Future()
@@ -154,7 +150,7 @@ class Supervisor:
         count, on_card = len(self._cards), self._cards.count(self._cards[number])
         changed = {
             "listen": self.addresses.of(number),
-            "admin": f"{UNIX}{self._socket(number)}",
+            "admin": f"{UNIX}{self._folder.name}/{number}.sock",
             "device": (self._cards[number],),
             "memory_limit_bytes": share_of(memory_limit(settings.memory_limit_bytes), count),
             "pool_bytes": settings.pool_bytes and share_of(settings.pool_bytes, on_card),
@@ -162,9 +158,6 @@ class Supervisor:
         }
         place = Place(number, count, on_card, self.addresses.own, host_id=self._id, shared=self.addresses.shared)
         return Orders(settings.model_copy(update=changed), place, self._probes)
-
-    def _socket(self, number: int) -> Path:
-        return Path(self._folder.name) / f"{number}.sock"
 
     def _catch(self, number: int) -> None:
         if self._end_code.done():

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from aclgrad_server.exits import EXIT_LIMIT_S, EXIT_START, EXIT_USAGE
+from aclgrad_server.listen_addresses import UNIX
 from aclgrad_server.place import Orders
 from aclgrad_server.supervisor.answers import ANSWER_LIMIT_S, ask
 
@@ -54,11 +55,11 @@ class State(Enum):
 class Worker:
     """Keeps one worker running, from `keep` to `stop`. Any thread may read its attributes."""
 
-    def __init__(self, index: int, orders: Orders, socket: Path, on_change: Callable[["Worker"], None]) -> None:
-        """Takes where its admin listener answers, and what is called whenever the state has changed."""
-        self.index = index
+    def __init__(self, orders: Orders, on_change: Callable[["Worker"], None]) -> None:
+        """Takes what is called whenever the state has changed."""
+        self.index = orders.place.index
         self.orders = orders
-        self.socket = str(socket)
+        self.socket = orders.settings.admin.removeprefix(UNIX)
         self.state = State.STARTING
         self.reason = ""
         """Why it is not ready, in words for the public."""
@@ -74,7 +75,8 @@ class Worker:
         self._spawning = asyncio.Lock()
         """Held until a new process can be signalled, so that nobody who wants its end misses it."""
         self._wake = asyncio.Event()
-        self._is_stopping = self._is_renewed = False
+        """Set when the process is to end, so that no pause delays what comes then."""
+        self._is_stopping = False
         self._settled = asyncio.Event()
         """Set when the process is ready, unfit, or has ended. Each process has its own."""
         self._next_settled: asyncio.Event | None = None
@@ -85,10 +87,10 @@ class Worker:
     async def keep(self) -> None:
         """Runs the worker until `stop`, one process after the other."""
         while not self._is_stopping:
-            self._is_renewed = False
+            self._wake.clear()
             self._enter(State.STARTING, "starting")
             await self._live()
-            if not (self._is_stopping or self._is_renewed):
+            if not self._wake.is_set():
                 await self._wait_to_start_again()
         self._enter(State.STOPPED, "stopped")
 
@@ -97,7 +99,6 @@ class Worker:
         was_unfit = self.state is State.UNFIT
         self.orders = orders
         self._next_settled = settled = asyncio.Event()
-        self._is_renewed = True
         self._wake.set()
         await self._end_process()
         await settled.wait()
@@ -145,33 +146,25 @@ class Worker:
             log.error("worker %d cannot be started: %s", self.index, error)
             self._settled.set()
             return
-        helpers = [asyncio.create_task(each) for each in (self._tell(process, orders), self._watch(process))]
-        for each in helpers:
-            each.add_done_callback(self._check)
+        assert process.stdin is not None
+        # Its input stays open: when that ends, the supervisor has.
+        process.stdin.write(replace(orders, place=replace(orders.place, restart_count=self.restarts)).packed())
+        watch = asyncio.create_task(self._watch())
+        watch.add_done_callback(self._check)
         self.exit_code = await process.wait()
         self._process = None
-        for each in helpers:
-            each.cancel()
-        await asyncio.gather(*helpers, return_exceptions=True)
-        if process.stdin is not None:
-            process.stdin.close()
+        watch.cancel()
+        await asyncio.gather(watch, return_exceptions=True)
+        process.stdin.close()
         self._settled.set()
 
-    def _check(self, helper: "asyncio.Task[None]") -> None:
+    def _check(self, watch: "asyncio.Task[None]") -> None:
         """Ends a process that nobody would watch any more."""
-        if not helper.cancelled() and helper.exception() is not None:
-            log.error("worker %d is not watched any more, and is killed", self.index, exc_info=helper.exception())
+        if not watch.cancelled() and watch.exception() is not None:
+            log.error("worker %d is not watched any more, and is killed", self.index, exc_info=watch.exception())
             self.send(signal.SIGKILL)
 
-    async def _tell(self, process: Process, orders: Orders) -> None:
-        """Gives the process its orders. Its input stays open: when that ends, the supervisor has."""
-        assert process.stdin is not None
-        place = replace(orders.place, restart_count=self.restarts)
-        process.stdin.write(replace(orders, place=place).packed())
-        with suppress(ConnectionError):  # it has ended, or closed its input and will
-            await process.stdin.drain()
-
-    async def _watch(self, process: Process) -> None:
+    async def _watch(self) -> None:
         """Asks the process for its state, and ends one that is not alive any more: it hangs, or its event loop does."""
         limit_s, silent_s = START_LIMIT_S, 0.0
         while True:
@@ -237,10 +230,8 @@ class Worker:
         self.restarts += not self._is_stopping
 
     async def _sleep(self, limit_s: float | None) -> None:
-        self._wake.clear()
-        if not (self._is_stopping or self._is_renewed):
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), limit_s)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), limit_s)
 
 
 def _make_way(socket: Path) -> None:
