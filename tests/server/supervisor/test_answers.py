@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aclgrad_server.supervisor.answers import ask
+from aclgrad_server.supervisor.worker import ask
 
 
 def head(length: int | str, code: str = "200 OK") -> bytes:

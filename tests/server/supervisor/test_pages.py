@@ -15,9 +15,9 @@ from aclgrad_server.admin.pages import pages
 from aclgrad_server.place import Place
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.settings import Settings
-from aclgrad_server.supervisor import answers
 from aclgrad_server.supervisor import pages as supervisor_pages
 from aclgrad_server.supervisor.worker import State
+from aclgrad_server.supervisor.worker import ask as ask_worker
 from tests.e2e.admin_pages import ask, fetch
 from tests.server.supervisor.hosts import FakeWorker, Host, hosting
 
@@ -113,7 +113,7 @@ async def test_silent_workers_are_asked_at_once_and_once_for_all_who_want_a_page
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise those who read pages take the supervisor's time and files, and it takes its workers for dead."""
-    monkeypatch.setattr(supervisor_pages, "ask", partial(answers.ask, limit_s=0.5))
+    monkeypatch.setattr(supervisor_pages, "ask", partial(ask_worker, limit_s=0.5))
     count, open_now, most = Counter[str](), Counter[str](), Counter[str]()
 
     async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from aclgrad_server.supervisor import worker as worker_module
-from aclgrad_server.supervisor.answers import ask
-from aclgrad_server.supervisor.worker import State
+from aclgrad_server.supervisor.worker import State, ask
 from tests.server.fakes import Clock, wait_until
 from tests.server.supervisor.lives import HUNG, READY, READY_LIFE, STARTING, Life, Lives, reaches, shorten
 

@@ -12,9 +12,8 @@ from starlette.routing import Route
 from aclgrad.host_status import DOES_NOT_ANSWER, WorkerAnswer, merge
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.admin.listener import NO_STORE, health_answer
-from aclgrad_server.supervisor.answers import ask
 from aclgrad_server.supervisor.metrics import WorkerMetrics, merged
-from aclgrad_server.supervisor.worker import State, Worker
+from aclgrad_server.supervisor.worker import State, Worker, ask
 
 if TYPE_CHECKING:
     from aclgrad_server.supervisor.supervisor import Supervisor

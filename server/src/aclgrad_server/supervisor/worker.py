@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import signal
 import sys
 import time
@@ -18,7 +19,6 @@ from typing import Final
 from aclgrad_server.exits import EXIT_LIMIT_S, EXIT_START, EXIT_USAGE
 from aclgrad_server.listen_addresses import UNIX
 from aclgrad_server.place import Orders
-from aclgrad_server.supervisor.answers import ANSWER_LIMIT_S, ask
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +26,8 @@ COMMAND: Final = (sys.executable, "-P", "-m", "aclgrad_server", "worker")  # not
 PROCESSES: Final = "ACL_HOST_PROCESSES"
 """The variable by which a CPU device learns how many share the processors; a card does not know it."""
 STATE: Final = "/state"
+ANSWER_LIMIT_S: Final = 1.0
+"""A worker that has not answered then is shown as one that does not."""
 LOOK_INTERVAL_S: Final = 1.0
 START_INTERVAL_S: Final = 0.1  # until it has settled
 HANG_LIMIT_S: Final = 10.0
@@ -37,6 +39,8 @@ KILL_S: Final = 5.0  # beyond its own limits, after which a worker that does not
 STEADY_S: Final = 30.0  # of readiness, after which a worker's next end is its first again
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0
+_MAX_ANSWER_BYTES: Final = 2**26
+_LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d{1,18})\r\n", re.IGNORECASE)
 _STDERR: Final = 2
 
 
@@ -232,6 +236,25 @@ class Worker:
     async def _sleep(self, limit_s: float | None) -> None:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._wake.wait(), limit_s)
+
+
+async def ask(socket: str, page: str, limit_s: float = ANSWER_LIMIT_S) -> bytes | None:
+    """Returns the page of the admin listener on a worker's socket; None if it does not come, whole and in time."""
+    try:
+        async with asyncio.timeout(limit_s):
+            reader, writer = await asyncio.open_unix_connection(socket)
+            try:
+                # By HTTP/1.0 the answer comes in one piece.
+                writer.write(f"GET {page} HTTP/1.0\r\n\r\n".encode())
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = _LENGTH.search(head)
+                if head.split()[1:2] != [b"200"] or length is None or int(length[1]) > _MAX_ANSWER_BYTES:
+                    return None
+                return await reader.readexactly(int(length[1]))
+            finally:
+                writer.transport.abort()
+    except (OSError, EOFError, asyncio.LimitOverrunError):
+        return None  # TimeoutError is an OSError
 
 
 def _make_way(socket: Path) -> None:
