@@ -4,24 +4,14 @@ import faulthandler
 import gc
 import os
 import sys
+from importlib import import_module
 
 
 def main() -> None:
     """Runs `aclgrad-server probe` or `token`, without what only a server needs, the doctor, or else the server."""
-    if sys.argv[1:2] == ["probe"]:
-        from aclgrad_server.probe import main as probe
-
-        probe(sys.argv[2:])
-        return
-    if sys.argv[1:2] == ["token"]:
-        from aclgrad_server.token import main as token
-
-        token(sys.argv[2:])
-        return
-    if sys.argv[1:2] == ["doctor"]:
-        from aclgrad_server.doctor import main as doctor
-
-        doctor(sys.argv[2:], prog_name="aclgrad-server doctor")
+    command = "".join(sys.argv[1:2])
+    if command in ("probe", "token", "doctor"):
+        import_module(f"aclgrad_server.{command}").main(sys.argv[2:], f"aclgrad-server {command}")
         return
     for number in range(3):
         # If a standard file is closed, the next socket would get its number, and our log lines.
@@ -34,7 +24,7 @@ def main() -> None:
     gc.disable()
     # gRPC's core reads this on import. Otherwise it would write to standard error itself, and block on a slow reader.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    if sys.argv[1:2] == ["worker"]:
+    if command == "worker":
         from aclgrad_server.serving import serve_as_worker as run
     else:
         from aclgrad_server.cli import run

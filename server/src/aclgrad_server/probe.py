@@ -22,9 +22,9 @@ that ACLGRAD_CONFIG names, or 127.0.0.1:9464. The exit code is 0 for yes, 1 for 
 use."""
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: list[str], program: str) -> None:
     """Prints one line about the server and ends the process unless it is well."""
-    parser = argparse.ArgumentParser("aclgrad-server probe", description=_DESCRIPTION, allow_abbrev=False)
+    parser = argparse.ArgumentParser(program, description=_DESCRIPTION, allow_abbrev=False)
     parser.add_argument("address", nargs="?", help="host:port, an IPv6 host in brackets")
     parser.add_argument("--live", action="store_true", help="ask /livez instead of /readyz")
     parser.add_argument("--timeout-s", type=_seconds, default=2.0, metavar="S", help="time to wait for the answer (2)")

@@ -9,8 +9,8 @@ Print a new random token, and its SHA-256. Give the client the token (ACLGRAD_TO
 of --identities: the server keeps no token, and the file lets nobody in who reads it."""
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: list[str], program: str) -> None:
     """Prints both in two lines."""
-    argparse.ArgumentParser("aclgrad-server token", description=_DESCRIPTION, allow_abbrev=False).parse_args(arguments)
+    argparse.ArgumentParser(program, description=_DESCRIPTION, allow_abbrev=False).parse_args(arguments)
     token = secrets.token_urlsafe(32)
     print(f'token: {token}\ntoken_sha256 = ["{sha256(token.encode()).hexdigest()}"]')

@@ -73,7 +73,7 @@ def test_identity_is_found_by_each_of_its_proofs(tmp_path: Path) -> None:
 
 
 def test_command_makes_a_token_and_what_the_file_has_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    new_token([])
+    new_token([], "aclgrad-server token")
     told, line = capsys.readouterr().out.splitlines()
     token = told.removeprefix("token: ")
     assert len(token) >= 43
