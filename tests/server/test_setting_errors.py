@@ -27,7 +27,7 @@ def run(capfd: pytest.CaptureFixture[str]) -> Run:
     def run(*flags: str, **variables: str) -> Result:
         cleared = {f"ACLGRAD_{name.upper()}": None for name in Settings.model_fields}
         environment = cleared | {"ACLGRAD_LOG_FORMAT": "text"} | variables
-        exit_code = CliRunner().invoke(main, flags, env=environment).exit_code
+        exit_code = CliRunner().invoke(main, flags, env=environment, standalone_mode=False).return_value
         # The last words go to the file descriptor itself.
         return Result(exit_code, capfd.readouterr().err)
 

@@ -3,12 +3,11 @@
 import gc
 import logging
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from importlib import import_module
-from typing import Any, Final, Literal, NoReturn, get_args, get_origin
+from typing import Any, Final, Literal, get_args, get_origin
 
 import click
 
@@ -40,7 +39,7 @@ def _metavar(annotation: Any) -> str:
     return next((text for kind, text in _METAVARS.items() if kind in str(annotation)), "TEXT")
 
 
-def _settings_as_options(command: Callable[..., None]) -> Callable[..., None]:
+def _settings_as_options(command: Callable[..., int]) -> Callable[..., int]:
     """Adds a flag for each setting; without the flag, the environment, the file or the default decides."""
     for name, field in reversed(Settings.model_fields.items()):
         repeatable = isinstance(field.default, tuple)
@@ -65,7 +64,7 @@ def _settings_as_options(command: Callable[..., None]) -> Callable[..., None]:
 )
 @click.version_option(package_name="aclgrad-server", message="%(version)s")
 @_settings_as_options
-def main(**flags: Any) -> None:
+def main(**flags: Any) -> int:
     """Serve CANN's aclnn backward operators over gRPC until SIGTERM or SIGINT.
 
     Prints `admin: ADDRESS` when it answers health checks, and `ready: ADDRESS...` when it serves; with several devices
@@ -75,7 +74,7 @@ def main(**flags: Any) -> None:
     try:
         settings = read_settings(flags)
     except UnusableSettingsError as error:
-        _fail(_form_before_settings(flags), EXIT_USAGE, *error.args)
+        return _failed(_form_before_settings(flags), EXIT_USAGE, *error.args)
     form = logs.form_of(settings.log_format)
     logs.configure(settings.log_level, form)
     for name in unknown_variables(os.environ):
@@ -91,14 +90,11 @@ def main(**flags: Any) -> None:
                 import_module("aclgrad_server.admin.listener")
             cards = asked.result()
             run = _server(settings, cards[0]) if len(cards) == 1 else _supervisor(settings, cards, flags)
-        code = run(probes.result())
-    except StartError as error:
-        _fail(form, EXIT_START, str(error))
-    except ImportError as error:
-        if error.name != "aclgrad_native":
+        return run(probes.result())
+    except (StartError, ImportError) as error:
+        if isinstance(error, ImportError) and error.name != "aclgrad_native":
             raise
-        _fail(form, EXIT_START, str(error))
-    sys.exit(code)
+        return _failed(form, EXIT_START, str(error))
 
 
 def _server(settings: Settings, card: int) -> Callable[[bool], int]:
@@ -129,9 +125,8 @@ def run() -> int:
     Wrong flags are in the log's format, too, unless that is text.
     """
     try:
-        main(prog_name="aclgrad-server", standalone_mode=False)
-    except SystemExit as error:
-        return error.code if isinstance(error.code, int) else EXIT_START
+        code: int = main(prog_name="aclgrad-server", standalone_mode=False)
+        return code
     except click.UsageError as error:
         form = _form_before_settings({})
         if isinstance(form, JsonForm):
@@ -141,7 +136,6 @@ def run() -> int:
         return EXIT_USAGE
     except click.Abort:
         return EXIT_START
-    return 0  # --help and --version
 
 
 def _form_before_settings(flags: Mapping[str, Any]) -> Form:
@@ -150,6 +144,6 @@ def _form_before_settings(flags: Mapping[str, Any]) -> Form:
     return logs.form_of("text" if asked == "text" else "auto")
 
 
-def _fail(form: Form, code: int, *lines: str) -> NoReturn:
+def _failed(form: Form, code: int, *lines: str) -> int:
     logs.last_words(form, *lines)
-    sys.exit(code)
+    return code
