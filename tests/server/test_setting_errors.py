@@ -116,7 +116,7 @@ def test_file_that_cannot_be_read(run: Run, tmp_path: Path, content: bytes) -> N
     file.write_bytes(content)
     result = run("--config", str(file))
     assert result.exit_code == 2
-    assert result.stderr.startswith(f"aclgrad-server: config: {file} is not valid TOML: ")
+    assert result.stderr.startswith(f"aclgrad-server: {file} is no TOML: ")
 
 
 def test_files_that_others_may_write_to_are_refused(run: Run, tmp_path: Path) -> None:

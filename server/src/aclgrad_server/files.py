@@ -4,6 +4,7 @@ import logging
 import os
 import stat
 import threading
+import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -43,6 +44,16 @@ def read_trusted(path: Path, *, is_key: bool = False) -> bytes:
     if len(content) > MAX_BYTES:
         raise UnusableFileError(f"{path} has more than {MAX_BYTES >> 20} MiB; give the path of the right file")
     return content
+
+
+def read_trusted_toml(path: Path) -> dict[str, Any]:
+    """Returns what a TOML file holds that not everybody can change; raises UnusableFileError."""
+    content = read_trusted(path)
+    try:
+        return tomllib.loads(content.decode())
+    except (ValueError, RecursionError) as error:
+        # Also for a number of thousands of digits, and for thousands of brackets.
+        raise UnusableFileError(f"{path} is no TOML: {error}") from error
 
 
 def check_trusted(path: Path) -> None:

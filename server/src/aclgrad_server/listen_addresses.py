@@ -1,23 +1,50 @@
-"""The addresses that a server listens on: which are open to the network, and how clients are told of them."""
+"""The addresses that a server listens on: their form, who reaches them, and how clients are told of them."""
 
 import socket
 from collections.abc import Iterator, Sequence
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 UNIX: Final = "unix:"
 _ANY: Final = ("0.0.0.0", "[::]")
 
 
+def host_and_port(address: str, other: str) -> str:
+    """Returns HOST:PORT, or raises ValueError for an address that is not; `other` may be given instead."""
+    host, _, port = address.rpartition(":")
+    # Sockets of gRPC's that have no permissions.
+    if host in ("unix-abstract", "vsock") or not (host and port.isascii() and port.isdecimal() and int(port) < 65536):
+        raise ValueError(f"{address!r} is not an address; give host:port (port 0 to 65535), [IPv6]:port or {other}")
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        right = f"[{host}]:{port}"
+        try:
+            IPv6Address(host)
+        except ValueError:
+            right = f"[{address}]:50051"
+        raise ValueError(f"{address!r} is an IPv6 address without brackets; give {right}")
+    return address
+
+
+def checked(addresses: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the addresses, or raises ValueError for one that nobody could listen on."""
+    for address in addresses:
+        if not (address.startswith(UNIX) and address != UNIX):
+            host_and_port(address, "unix:path")
+        elif "%" in address:
+            # gRPC would decode it, so that the socket would be elsewhere than its lock.
+            raise ValueError(f"{address!r} has a percent sign; give a path without")
+    return addresses
+
+
 def is_local(address: str) -> bool:
     """Whether only processes of this machine reach a listener: on a unix socket or on loopback."""
     if address.startswith(UNIX):
         return True
-    host = address.rpartition(":")[0].strip("[]")
     try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return _is_local_name(host)
+        found = socket.getaddrinfo(address.rpartition(":")[0].strip("[]"), None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return False
+    return all(ip_address(str(place[0]).partition("%")[0]).is_loopback for *_, place in found)
 
 
 def dangers(listen: Sequence[str], has_tls: bool, has_client_ca: bool, has_identities: bool) -> Iterator[str]:
@@ -28,14 +55,6 @@ def dangers(listen: Sequence[str], has_tls: bool, has_client_ca: bool, has_ident
         yield "tokens come over the network without encryption, and others can read them; give --tls-certificate"
     if not (has_client_ca or has_identities):
         yield "everybody who reaches the server may call it; give --identities or --tls-client-ca"
-
-
-def _is_local_name(host: str) -> bool:
-    try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        return False
-    return all(ip_address(str(place[0]).partition("%")[0]).is_loopback for *_, place in found)
 
 
 def check_exposure(listen: Sequence[str], has_tls: bool, is_insecure: bool) -> None:

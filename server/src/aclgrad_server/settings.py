@@ -2,10 +2,8 @@
 
 import ast
 import os
-import tomllib
 from collections.abc import Mapping
 from inspect import cleandoc
-from ipaddress import IPv6Address
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -28,8 +26,8 @@ from pydantic_core import ErrorDetails
 
 from aclgrad.extras import missing_libraries
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
-from aclgrad_server.files import check_trusted
-from aclgrad_server.listen_addresses import check_exposure
+from aclgrad_server.files import UnusableFileError, check_trusted, read_trusted_toml
+from aclgrad_server.listen_addresses import check_exposure, checked, host_and_port
 from aclgrad_server.sizes import Bytes, text_of
 
 _PREFIX = "ACLGRAD_"
@@ -45,34 +43,8 @@ OFF = "off"
 MAX_WORKERS: Final = 63  # processes that one card takes
 
 
-def _host_and_port(address: str, other: str) -> str:
-    """Returns HOST:PORT, or raises ValueError for an address that is not; `other` may be given instead."""
-    host, _, port = address.rpartition(":")
-    # Sockets of gRPC's that have no permissions.
-    if host in ("unix-abstract", "vsock") or not (host and port.isascii() and port.isdecimal() and int(port) < 65536):
-        raise ValueError(f"{address!r} is not an address; give host:port (port 0 to 65535), [IPv6]:port or {other}")
-    if ":" in host and not (host.startswith("[") and host.endswith("]")):
-        right = f"[{host}]:{port}"
-        try:
-            IPv6Address(host)
-        except ValueError:
-            right = f"[{address}]:50051"
-        raise ValueError(f"{address!r} is an IPv6 address without brackets; give {right}")
-    return address
-
-
-def _listen_addresses(addresses: tuple[str, ...]) -> tuple[str, ...]:
-    for address in addresses:
-        if not (address.startswith("unix:") and len(address) > len("unix:")):
-            _host_and_port(address, "unix:path")
-        elif "%" in address:
-            # gRPC would decode it, so that the socket would be elsewhere than its lock.
-            raise ValueError(f"{address!r} has a percent sign; give a path without")
-    return addresses
-
-
 def _admin_address(address: str) -> str:
-    return address if address == OFF else _host_and_port(address, OFF)
+    return address if address == OFF else host_and_port(address, OFF)
 
 
 def _message_bytes(size_bytes: ByteSize) -> ByteSize:
@@ -88,7 +60,7 @@ Switch = Literal["auto", "on", "off"]
 PRIVATE: Final = Field(json_schema_extra={"private": True})
 """Marks a setting that tells of this machine: the status page, which anybody may read, leaves it out if callers need an
 identity. No setting holds a secret."""
-ListenAddresses = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_listen_addresses)]
+ListenAddresses = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(checked)]
 
 
 class Settings(BaseModel):
@@ -247,24 +219,12 @@ def read_settings(flags: Mapping[str, Any]) -> Settings:
     variables = {name: value for name in Settings.model_fields if (value := os.environ.get(variable_of(name)))}
     try:
         # The file is itself a setting.
-        return Settings(**_in_file((variables | given).get("config")) | variables | given)
+        file = (variables | given).get("config")
+        return Settings(**(read_trusted_toml(Path(file)) if file else {}) | variables | given)
     except ValidationError as error:
         raise UnusableSettingsError(*(_line_of(each, given) for each in error.errors())) from error
-    except (OSError, ValueError) as error:
+    except UnusableFileError as error:
         raise UnusableSettingsError(str(error)) from error
-
-
-def _in_file(file: str | Path | None) -> dict[str, Any]:
-    if file is None:
-        return {}
-    path = Path(file)
-    if not path.is_file():
-        raise ValueError(f"config: {file} is not a file")
-    check_trusted(path)
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise ValueError(f"config: {file} is not valid TOML: {error}") from error
 
 
 def is_on(setting: str, default: bool) -> bool:

@@ -7,7 +7,6 @@ rights = ["execute"]
 share = 2
 """
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, 
 from pydantic_core import ErrorDetails
 
 from aclgrad_server.calls.gate import Bounds
-from aclgrad_server.files import UnusableFileError, read_trusted
+from aclgrad_server.files import UnusableFileError, read_trusted_toml
 from aclgrad_server.place import share_of
 from aclgrad_server.sizes import MAX_BYTES, Bytes
 
@@ -106,14 +105,10 @@ def read_identities(path: Path, worker_count: int = 1) -> Identities:
     Each of so many workers of a host grants its part of the bounds, but a few calls in any case: a client with a single
     connection meets one of them.
     """
-    content = read_trusted(path)
     try:
-        entries = _File.model_validate(tomllib.loads(content.decode())).identities
+        entries = _File.model_validate(read_trusted_toml(path)).identities
     except ValidationError as error:
         raise UnusableFileError("; ".join(_explain(path, each) for each in error.errors())) from error
-    except (ValueError, RecursionError) as error:
-        # A number of thousands of digits, and thousands of brackets.
-        raise UnusableFileError(f"{path} is no TOML: {error}") from error
     if not entries:
         raise UnusableFileError(f"{path} has no identities, so nobody could call; add [identities.NAME]")
     by_digest: dict[bytes, Identity] = {}

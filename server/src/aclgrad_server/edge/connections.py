@@ -19,6 +19,7 @@ import grpc
 
 from aclgrad_server import limits
 from aclgrad_server.exits import StartError
+from aclgrad_server.listen_addresses import UNIX
 from aclgrad_server.settings import Settings
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_UNIX: Final = "unix:"
 _CONNECT_TIMEOUT_S: Final = 1.0
 _REMEDY: Final = "give another --listen"
 _DESCRIPTORS: Final = "/proc/self/fd"
@@ -90,7 +90,7 @@ def bind(
     """
     bound = []
     for address in addresses:
-        is_unix = address.startswith(_UNIX)
+        is_unix = address.startswith(UNIX)
         if is_unix:
             _take_socket(server, address)
         try:
@@ -109,7 +109,7 @@ def bind(
 
 def _take_socket(server: AnyServer, address: str) -> None:
     """Raises StartError if another server has the socket, by its lock or by an answer: grpc would replace it."""
-    path = Path(address.removeprefix(_UNIX))
+    path = Path(address.removeprefix(UNIX))
     if not path.parent.is_dir():
         raise _refused(address, f"there is no folder {path.parent}; make it")
     lock = path.with_name(f"{path.name}.lock")
@@ -131,7 +131,7 @@ def _take_socket(server: AnyServer, address: str) -> None:
 def _bind_socket(server: AnyServer, address: str, mode: int | None, group: str | None) -> int:
     if mode is None and group is None:
         return server.add_insecure_port(address)
-    path = address.removeprefix(_UNIX)
+    path = address.removeprefix(UNIX)
     try:
         group_id = -1 if group is None else grp.getgrnam(group).gr_gid
         # Nobody connects before the socket has its group and mode.
