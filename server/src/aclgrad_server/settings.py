@@ -21,7 +21,6 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from aclgrad.extras import missing_libraries
@@ -31,14 +30,11 @@ from aclgrad_server.listen_addresses import check_exposure, checked, host_and_po
 from aclgrad_server.sizes import Bytes, text_of
 
 _PREFIX = "ACLGRAD_"
-_OF_CLIENTS = frozenset(
-    _PREFIX + name
-    for name in (
-        *("TARGET", "TIMEOUT_S", "CONNECT_TIMEOUT_S", "RETRIES"),
-        *("CA", "CERTIFICATE", "KEY", "TOKEN", "TLS", "SERVER_NAME"),
-    )
+_OF_CLIENTS: Final = (
+    *("target", "timeout_s", "connect_timeout_s", "retries"),
+    *("ca", "certificate", "key", "token", "tls", "server_name"),
 )
-"""Variables that a client in the same environment takes."""
+"""What a client in the same environment takes variables for."""
 OFF = "off"
 MAX_WORKERS: Final = 63  # processes that one card takes
 
@@ -57,7 +53,7 @@ def _message_bytes(size_bytes: ByteSize) -> ByteSize:
 
 Seconds = Annotated[PositiveFloat, Field(le=86400)]
 Switch = Literal["auto", "on", "off"]
-PRIVATE: Final = Field(json_schema_extra={"private": True})
+PRIVATE: Final = "private"
 """Marks a setting that tells of this machine: the status page, which anybody may read, leaves it out if callers need an
 identity. No setting holds a secret."""
 ListenAddresses = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(checked)]
@@ -163,28 +159,19 @@ class Settings(BaseModel):
         return values
 
     @model_validator(mode="after")
-    def _check_security(self) -> Self:
+    def _check_together(self) -> Self:
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ValueError("--tls-certificate and --tls-key belong together; give both")
         if self.tls_client_ca is not None and self.tls_certificate is None:
             raise ValueError("--tls-client-ca needs TLS; give --tls-certificate and --tls-key too")
         # A name without a folder is looked up where CANN's libraries are.
-        for path in (self.acl_config, Path(self.backend) if "/" in self.backend else None):
-            if path is not None:
-                check_trusted(path)
+        for path in filter(None, (self.acl_config, Path(self.backend) if "/" in self.backend else None)):
+            check_trusted(path)
         check_exposure(self.listen, self.tls_certificate is not None, self.insecure)
-        return self
-
-    @model_validator(mode="after")
-    def _check_workers(self) -> Self:
         if self.workers is not None and len(self.device) > self.workers:
             unused = len(self.device) - self.workers
             told = f"--workers {self.workers} leaves {unused} of the devices of --device unused"
             raise ValueError(f"{told}; name fewer devices, or give more workers")
-        return self
-
-    @model_validator(mode="after")
-    def _check_tracing(self) -> Self:
         if self.tracing and (missing := missing_libraries("otel", "aclgrad-server")):
             # The extra has no name for pip, because no index has this package.
             wanted = " ".join(map(repr, missing))
@@ -237,12 +224,8 @@ def changed_settings(settings: Settings, with_private: bool = True) -> dict[str,
     return {
         name: as_text(getattr(settings, name))
         for name, field in Settings.model_fields.items()
-        if getattr(settings, name) != field.default and (with_private or not _is_private(field))
+        if getattr(settings, name) != field.default and (with_private or PRIVATE not in field.metadata)
     }
-
-
-def _is_private(field: FieldInfo) -> bool:
-    return isinstance(field.json_schema_extra, dict) and "private" in field.json_schema_extra
 
 
 def as_text(value: object) -> str:
@@ -260,7 +243,7 @@ def variable_of(name: str) -> str:
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """Returns variables that look like settings but are not, so that a typing error does not go unnoticed."""
-    known = {*map(variable_of, Settings.model_fields), *_OF_CLIENTS}
+    known = set(map(variable_of, (*Settings.model_fields, *_OF_CLIENTS)))
     return sorted(name for name in environment if name.startswith(_PREFIX) and name not in known)
 
 
