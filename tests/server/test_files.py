@@ -2,11 +2,12 @@
 
 import logging
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from aclgrad_server.files import FileWatch, Reloaded, UnusableFileError, check_trusted, read_trusted
+from aclgrad_server.files import Reloaded, UnusableFileError, check_trusted, read_trusted, watch_files
 from tools.calling import wait_until
 
 
@@ -117,7 +118,7 @@ def test_watch_sees_a_change(tmp_path: Path) -> None:
     file = tmp_path / "text"
     file.write_text("one")
     text = Reloaded("text", [file], lambda: read_trusted(file))
-    watch = FileWatch([text], interval_s=0.01)
+    watch_files([text], end := threading.Event(), interval_s=0.01)
     file.write_text("another")
     wait_until(lambda: text.value == b"another")
-    watch.stop()
+    end.set()

@@ -118,20 +118,13 @@ def _state_of(file: Path) -> tuple[int, ...] | None:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-class FileWatch:
-    """Looks at files on a thread of its own, because a disk may hang, until `stop`."""
+def watch_files(files: Sequence[Reloaded[Any]], end: threading.Event, interval_s: float = LOOK_INTERVAL_S) -> None:
+    """Looks at files on a thread of its own, because a disk may hang, until the event is set."""
 
-    def __init__(self, watched: Sequence[Reloaded[Any]], interval_s: float = LOOK_INTERVAL_S) -> None:
-        self._watched = watched
-        self._interval_s = interval_s
-        self._stopped = threading.Event()
-        if watched:
-            threading.Thread(target=self._run, name="file-watch", daemon=True).start()
-
-    def stop(self) -> None:
-        self._stopped.set()
-
-    def _run(self) -> None:
-        while not self._stopped.wait(self._interval_s):
-            for each in self._watched:
+    def look() -> None:
+        while not end.wait(interval_s):
+            for each in files:
                 each.look()
+
+    if files:
+        threading.Thread(target=look, name="file-watch", daemon=True).start()

@@ -28,7 +28,7 @@ from aclgrad_server.devices.watch import trim_memory, watch_device
 from aclgrad_server.edge.connections import bind, server_options
 from aclgrad_server.edge.memory import MemoryWatch
 from aclgrad_server.edge.process import check_memory, check_open_files, ensure_open_files, memory_limit
-from aclgrad_server.files import FileWatch, Reloaded
+from aclgrad_server.files import Reloaded, watch_files
 from aclgrad_server.limits import CHECKED_SHARE, MAX_CONNECTIONS, REPLY_BYTES, WORK_PER_S
 from aclgrad_server.listen_addresses import dangers, name_of
 from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks
@@ -77,7 +77,7 @@ class Server:
         self._health = Health(settings.client_timeout_s, view.host_id)
         self._grpc: grpc.aio.Server | None = None
         self._load_report: LoadReport | None = None
-        self._file_watch = FileWatch([])
+        self._watch_ends = threading.Event()
         self._tasks = BackgroundTasks(view.heartbeat, on_failure=self._health.set_dead)
         self._beat_due = time.monotonic()
         self._watchdog = Watchdog()
@@ -160,7 +160,7 @@ class Server:
             log.warning(danger)
         self._view.certificates = certificates
         self._view.access = Access(identities) if identities else None
-        self._file_watch = FileWatch([each for each in (certificates and certificates.current, identities) if each])
+        watch_files([each for each in (certificates and certificates.current, identities) if each], self._watch_ends)
 
     def _announce(self, device: Device) -> None:
         """Logs what is served, and with which settings. None of that is secret: of keys, settings have paths alone."""
@@ -252,7 +252,7 @@ class Server:
         if self._grpc is not None:
             # Only streams of health and reflection are left, and calls that are being refused.
             await self._grpc.stop(STOP_GRACE_S if drained else None)
-        self._file_watch.stop()
+        self._watch_ends.set()
         await self._tasks.stop()
         if self._view.tracer is not None:
             await self._view.tracer.stop()
