@@ -1,6 +1,5 @@
 """The command line: flags to Settings, one process or several, errors to one line and an exit code."""
 
-import gc
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -88,8 +87,7 @@ def main(**flags: Any) -> int:
             import_module("asyncio")
             if settings.admin != OFF:
                 import_module("aclgrad_server.admin.listener")
-            cards = asked.result()
-            run = _server(settings, cards[0]) if len(cards) == 1 else _supervisor(settings, cards, flags)
+            run = _load(settings, asked.result(), flags)
         return run(probes.result())
     except (StartError, ImportError) as error:
         if isinstance(error, ImportError) and error.name != "aclgrad_native":
@@ -97,26 +95,17 @@ def main(**flags: Any) -> int:
         return _failed(form, EXIT_START, str(error))
 
 
-def _server(settings: Settings, card: int) -> Callable[[bool], int]:
-    """Returns what runs one process, which takes whether a child of it makes the first calls."""
+def _load(settings: Settings, cards: Sequence[int], flags: Mapping[str, Any]) -> Callable[[bool], int]:
+    """Returns what runs one process or several, which takes whether a child of each makes the first calls."""
+    if len(cards) > 1:
+        from aclgrad_server.supervisor.supervisor import supervise
+
+        return partial(supervise, settings, cards, partial(read_settings, flags))
     # gRPC is loaded only in processes that serve.
     from aclgrad_server.serving import serve
 
-    own = settings.model_copy(update={"device": (card,)}) if settings.device else settings
+    own = settings.model_copy(update={"device": tuple(cards)}) if settings.device else settings
     return partial(serve, own, None)
-
-
-def _supervisor(settings: Settings, cards: Sequence[int], flags: Mapping[str, Any]) -> Callable[[bool], int]:
-    """Returns what runs several, which takes whether a child of each makes its first calls."""
-    import asyncio
-
-    from aclgrad_server.supervisor.supervisor import Supervisor
-
-    async def supervise(probes: bool) -> int:
-        gc.enable()
-        return await Supervisor(settings, cards, lambda: read_settings(flags), probes).run()
-
-    return lambda probes: asyncio.run(supervise(probes))
 
 
 def run() -> int:

@@ -1,6 +1,7 @@
 """A host of several workers: start, restart, renew and stop them, and answer for all."""
 
 import asyncio
+import gc
 import logging
 import os
 import secrets
@@ -31,6 +32,16 @@ _MAX_SOCKET_PATH: Final = 107  # bytes that the kernel takes
 UNREADY_LIMIT_S: Final = 300.0
 _FIXED: Final = ("listen", "admin", "device", "workers", "probe_in_child")
 """Settings of the supervisor itself, which a renewal does not change."""
+
+
+def supervise(settings: Settings, cards: Sequence[int], reread: Callable[[], Settings], probes: bool) -> int:
+    """Runs a host until it is asked to stop, and returns the exit code; raises StartError."""
+
+    async def run() -> int:
+        gc.enable()
+        return await Supervisor(settings, cards, reread, probes).run()
+
+    return asyncio.run(run())
 
 
 class Supervisor:
