@@ -2,8 +2,8 @@
 
 import os
 import pickle
+import sys
 from dataclasses import dataclass
-from typing import Final
 
 from aclgrad_server.settings import Settings
 
@@ -47,8 +47,7 @@ class Orders:
 
 def read_orders() -> Orders:
     """Returns what the supervisor has written to this process's standard input, which it holds open as it lives."""
-    with open(_INPUT, "rb", closefd=False) as file:
-        orders = pickle.load(file)
+    orders = pickle.load(sys.stdin.buffer)
     assert isinstance(orders, Orders)
     return orders
 
@@ -56,8 +55,5 @@ def read_orders() -> Orders:
 def wait_for_the_supervisor_to_end() -> None:
     """Blocks until the supervisor has closed the input or has ended, however it did."""
     # Not by a file object, whose lock would keep the interpreter from ending.
-    while os.read(_INPUT, 1):
+    while os.read(sys.stdin.fileno(), 1):
         pass
-
-
-_INPUT: Final = 0
