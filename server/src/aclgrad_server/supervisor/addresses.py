@@ -3,6 +3,7 @@
 import errno
 import socket
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
@@ -99,23 +100,20 @@ def _bind(places: Sequence[tuple[socket.AddressFamily, str]], port: int) -> tupl
     failures: list[OSError] = []
     for family, place in places:
         try:
-            # Without IPv6 in the kernel, names still have addresses of it.
-            holder = socket.socket(family, socket.SOCK_STREAM)
+            with ExitStack() as unbound:
+                # Without IPv6 in the kernel, names still have addresses of it.
+                holder = unbound.enter_context(socket.socket(family, socket.SOCK_STREAM))
+                if family == socket.AF_INET6:
+                    # [::] also accepts IPv4, as it does for gRPC.
+                    holder.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, place != "::")
+                # Only for the bind, so that connections of a server that has ended are in nobody's way.
+                holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                holder.bind((place, port))
+                holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+                # Not before the bind: a second server would share the port. From here on our workers may.
+                holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+                unbound.pop_all()
         except OSError as error:
-            failures.append(error)
-            continue
-        try:
-            if family == socket.AF_INET6:
-                # [::] also accepts IPv4, as it does for gRPC.
-                holder.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, place not in ("::",))
-            # Only for the bind, so that connections of a server that has ended are in nobody's way.
-            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            holder.bind((place, port))
-            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
-            # Not before the bind: a second server would share the port. From here on our workers may.
-            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        except OSError as error:
-            holder.close()
             failures.append(error)
         else:
             held.append(holder)

@@ -56,19 +56,15 @@ def ask_runtime(settings: Settings) -> Runtime:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             timeout=limit_s,
-            check=False,
-            text=True,
             errors="replace",
         )
+        # The last line, because libraries print, too.
+        return Runtime(**json.loads(finished.stdout.strip().rpartition("\n")[2]))
     except subprocess.TimeoutExpired:
         problem = f"the runtime has not told its number of cards within {limit_s:g} s (--hang-timeout-s)"
         log.warning(problem)
         return Runtime(problem=problem)
     except OSError as error:
         return Runtime(problem=f"the process that asks the runtime cannot be started: {error.strerror or error}")
-    # The last line, because libraries print, too.
-    told = finished.stdout.strip().rpartition("\n")[2]
-    try:
-        return Runtime(**json.loads(told))
     except (ValueError, TypeError):
         return Runtime(problem=f"the process that asked the runtime ended with {finished.returncode}")
