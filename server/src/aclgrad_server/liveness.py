@@ -6,6 +6,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from aclgrad_server.service_manager import Watchdog
+
 log = logging.getLogger(__name__)
 
 BEAT_INTERVAL_S: Final = 0.05  # how often the main loop is expected to beat
@@ -22,15 +24,17 @@ Look = Callable[[], Awaitable[float | None]]
 
 
 class Heartbeat:
-    """Says whether the main loop and its background tasks still run. One thread beats, any thread asks."""
+    """Says whether the main loop and its background tasks still run, also to systemd. Any thread may ask."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._last_s = clock()
         self._end: str | None = None
+        self._watchdog = Watchdog(clock=clock)
 
     def beat(self) -> None:
         self._last_s = self._clock()
+        self._watchdog.beat(self._end)
 
     def age_s(self) -> float:
         """Returns the seconds since the last beat; before the first one, since it was made."""

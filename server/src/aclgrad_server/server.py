@@ -34,7 +34,6 @@ from aclgrad_server.listen_addresses import dangers, name_of
 from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks
 from aclgrad_server.logs import fields
 from aclgrad_server.server_view import ServerView
-from aclgrad_server.service_manager import Watchdog
 from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.services.health import Health, add_reflection
 from aclgrad_server.services.load_report import LoadReport
@@ -80,7 +79,6 @@ class Server:
         self._watch_ends = threading.Event()
         self._tasks = BackgroundTasks(view.heartbeat, on_failure=self._health.set_dead)
         self._beat_due = time.monotonic()
-        self._watchdog = Watchdog()
         self._tasks.start("beat", self._beat)
         self._losses: set[str] = set()
         self._device: Device | None = None
@@ -199,7 +197,6 @@ class Server:
         view = self._view
         view.loop_lag.add(max(0.0, time.monotonic() - self._beat_due))
         view.heartbeat.beat()
-        self._watchdog.beat(view.heartbeat.failure())
         view.calls.sweep()
         if view.admission is not None:
             view.admission.sweep()

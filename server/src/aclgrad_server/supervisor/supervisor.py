@@ -19,7 +19,7 @@ from aclgrad_server.files import read_trusted
 from aclgrad_server.listen_addresses import UNIX
 from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks, Heartbeat
 from aclgrad_server.place import Orders, Place, share_of
-from aclgrad_server.service_manager import READY, STOPPING, Watchdog, tell, tell_reloading, tell_status
+from aclgrad_server.service_manager import READY, STOPPING, tell, tell_reloading, tell_status
 from aclgrad_server.settings import MAX_WORKERS, OFF, Settings, UnusableSettingsError
 from aclgrad_server.supervisor.addresses import hold
 from aclgrad_server.supervisor.pages import pages
@@ -69,7 +69,6 @@ class Supervisor:
             held.enter_context(self._folder)
             self._held = held.pop_all()
         self.heartbeat = Heartbeat()
-        self._watchdog = Watchdog()
         self.workers = [Worker(self._orders(settings, number), self._tell) for number in range(len(cards))]
         self._told: set[str] = set()
         # Once it has a result, no renewal begins.
@@ -120,7 +119,6 @@ class Supervisor:
 
     async def _beat(self) -> float:
         self.heartbeat.beat()
-        self._watchdog.beat(self.heartbeat.failure())
         now, states = time.monotonic(), {worker.state for worker in self.workers}
         if State.READY in states or states == {State.UNFIT}:
             self._unready_since = now
