@@ -90,21 +90,19 @@ class Reloaded(Generic[Value]):
 
     def look(self) -> None:
         """Reads the files again if they have changed, and as long as they cannot be used."""
-        seen, before = self._state(), self._seen
-        if seen == before and self._problem is None:
+        seen, problem = self._state(), None
+        if seen == self._seen and self._problem is None:
             return
-        self._seen, last = seen, self._problem
         try:
             self.value = self._read()
+            log.info("%s: read again", self._what)
         except Exception as error:
             # The next look tries again: files may be open to the full, or a certificate not be valid yet.
-            self._problem = str(error)
-            if (seen, self._problem) != (before, last):
+            problem = str(error)
+            if (seen, problem) != (self._seen, self._problem):
                 told = "the new %s cannot be used, the last one stays: %s"
                 log.error(told, self._what, error, exc_info=not isinstance(error, UnusableFileError))
-        else:
-            self._problem = None
-            log.info("%s: read again", self._what)
+        self._seen, self._problem = seen, problem
 
     def _state(self) -> list[tuple[int, ...] | None]:
         return [_state_of(file) for file in self._files]
