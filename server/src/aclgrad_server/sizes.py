@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BeforeValidator, ByteSize
+from pydantic import ByteSize, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import PydanticCustomError
 
 MAX_BYTES: Final = ByteSize(2**48)
@@ -27,24 +27,16 @@ def text_of(size: int) -> str:
     return min((f"{size // unit}{name}" for name, unit in _UNITS.items() if size % unit == 0), key=len)
 
 
-def _written(value: Any) -> str:
+def _parse(value: Any, parse: ValidatorFunctionWrapHandler) -> ByteSize:
     """ByteSize alone takes 300,000 for 300 and 5-3 for 5, and does not know Kubernetes' 300Mi."""
     text = str(value).strip()
-    if _SIZE.fullmatch(text) is None:
-        raise _refusal()
-    return f"{text}B" if text[-1] in "iI" else text
-
-
-def _bounded(size: ByteSize) -> ByteSize:
-    if not 0 < size <= MAX_BYTES:
-        raise _refusal()
-    return size
-
-
-def _refusal() -> PydanticCustomError:
+    if _SIZE.fullmatch(text):
+        size: ByteSize = parse(f"{text}B" if text[-1] in "iI" else text)
+        if 0 < size <= MAX_BYTES:
+            return size
     told = "give bytes from 1 to {most}, or a number with a unit such as 300M or 2GiB"
-    return PydanticCustomError("byte_size", told, {"most": text_of(MAX_BYTES)})
+    raise PydanticCustomError("byte_size", told, {"most": text_of(MAX_BYTES)})
 
 
-Bytes = Annotated[ByteSize, BeforeValidator(_written), AfterValidator(_bounded)]
+Bytes = Annotated[ByteSize, WrapValidator(_parse)]
 """A positive number of bytes: k, M, G and T are powers of 1000, Ki, Mi, Gi and Ti powers of 1024; a B may follow."""
