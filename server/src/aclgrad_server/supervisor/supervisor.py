@@ -73,8 +73,8 @@ class Supervisor:
         self._told: set[str] = set()
         # Once it has a result, no renewal begins.
         self._end_code: asyncio.Future[int] = asyncio.Future()
-        self._renewal: asyncio.Task[None] | None = None
-        self._renew_again = self._is_started = False
+        self._is_renewal_due = asyncio.Event()
+        self._is_started = False
         self._unready_since = time.monotonic()
 
     async def run(self) -> int:
@@ -82,7 +82,7 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._catch, number)
-        loop.add_signal_handler(signal.SIGHUP, self._renew)
+        loop.add_signal_handler(signal.SIGHUP, self._ask_for_renewal)
         # If whoever started us ignores it, the kernel keeps nothing of how a worker ends.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         # Workers inherit it: a terminal with `stty tostop` would stop them as they write their log.
@@ -100,13 +100,12 @@ class Supervisor:
         log.info("starting %d workers on the devices %s", len(self.workers), ", ".join(map(str, self._cards)))
         keepers = [asyncio.create_task(worker.keep(), name=f"worker {worker.index}") for worker in self.workers]
         for each in keepers:
-            each.add_done_callback(_log_failure)
-            each.add_done_callback(lambda _: self._end(EXIT_START))  # unless it ends because the host does
+            each.add_done_callback(self._end_with)
+        renewals = asyncio.create_task(self._renew())
         code = await self._end_code
         log.info("stopping the workers, for at most %.0f s", self.settings.drain_timeout_s)
         tell_status("draining", STOPPING)
-        if self._renewal is not None:
-            self._renewal.cancel()
+        renewals.cancel()
         await asyncio.gather(*(worker.stop() for worker in self.workers))
         await asyncio.gather(*keepers, return_exceptions=True)
         await tasks.stop()
@@ -116,6 +115,12 @@ class Supervisor:
         """Ends the host with this exit code, which is 0 if it was asked to end; does nothing if it ends already."""
         if not self._end_code.done():
             self._end_code.set_result(code)
+
+    def _end_with(self, keeper: "asyncio.Task[None]") -> None:
+        """Ends the host if nobody keeps one of its workers any more."""
+        if not keeper.cancelled() and keeper.exception() is not None:
+            log.error("%s is not kept any more: the host ends", keeper.get_name(), exc_info=keeper.exception())
+        self._end(EXIT_START)
 
     async def _beat(self) -> float:
         self.heartbeat.beat()
@@ -176,33 +181,29 @@ class Supervisor:
             os._exit(128 + number)
         self._end(0)
 
-    def _renew(self) -> None:
+    def _ask_for_renewal(self) -> None:
         if self._end_code.done():
             log.warning("SIGHUP is ignored: the workers are being stopped")
-        elif self._renewal is None or self._renewal.done():
-            self._renewal = asyncio.create_task(self._renew_all())
-            self._renewal.add_done_callback(_log_failure)
         else:
-            self._renew_again = True
+            self._is_renewal_due.set()
 
-    async def _renew_all(self) -> None:
-        """Restarts the workers one by one with the settings of now, for as long as each becomes ready again."""
-        self._renew_again = True
-        tell_reloading()
-        while self._renew_again:
-            self._renew_again = False
+    async def _renew(self) -> None:
+        """Restarts the workers one by one with the settings of now, whenever that is due."""
+        while await self._is_renewal_due.wait():
+            self._is_renewal_due.clear()
+            tell_reloading()
             try:
                 settings = self._reread()
+                fixed = [name for name in _FIXED if getattr(settings, name) != getattr(self.settings, name)]
+                if fixed:
+                    told = ", ".join(f"--{name.replace('_', '-')}" for name in fixed)
+                    raise UnusableSettingsError(f"{told} needs a start of the server itself")
+                await self._renew_each(settings)
             except UnusableSettingsError as error:
                 log.error("SIGHUP: the workers keep their settings: %s", "; ".join(map(str, error.args)))
-                continue
-            fixed = [name for name in _FIXED if getattr(settings, name) != getattr(self.settings, name)]
-            if fixed:
-                told = ", ".join(f"--{name.replace('_', '-')}" for name in fixed)
-                log.error("SIGHUP: the workers keep their settings: %s needs a start of the server itself", told)
-                continue
-            await self._renew_each(settings)
-        tell(READY)
+            except Exception:
+                log.exception("SIGHUP: the renewal has failed")
+            tell(READY)
 
     async def _renew_each(self, settings: Settings) -> None:
         for worker in self.workers:
@@ -232,8 +233,3 @@ def _private_folder() -> "tempfile.TemporaryDirectory[str]":
         folder.cleanup()
         raise StartError(f"the path of the workers' sockets is too long, in {folder.name}; {remedy}")
     return folder
-
-
-def _log_failure(task: "asyncio.Task[None]") -> None:
-    if not task.cancelled() and task.exception() is not None:
-        log.error("the supervisor's task %r has failed", task.get_name(), exc_info=task.exception())
