@@ -40,7 +40,7 @@ from aclgrad_server.settings import (
     source_of,
     unknown_variables,
 )
-from aclgrad_server.supervisor.addresses import hold
+from aclgrad_server.supervisor.addresses import Addresses
 from aclgrad_server.supervisor.cards import Runtime, ask_runtime, probes_in_child, workers_of
 
 _INTERRUPTED: Final = 130
@@ -111,7 +111,7 @@ def of_start(settings: Settings, worker_count: int, runtime: Runtime) -> Iterato
     others = worker_count if worker_count > 1 else 0
     checks: dict[str, Callable[[], object]] = {
         "--backend": lambda: _shown(settings, runtime),
-        "--listen": lambda: hold(settings.listen, others).close(),
+        "--listen": lambda: Addresses(settings.listen, others).close(),
         "memory": lambda: check_memory(settings.memory_limit_bytes, worker_count),
         "open files": lambda: check_open_files(FILES_OF_WORKER * others or 1),
         "--tls-certificate": lambda: open_certificates(settings),

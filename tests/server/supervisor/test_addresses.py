@@ -11,7 +11,7 @@ import pytest
 
 from aclgrad_server.exits import StartError
 from aclgrad_server.supervisor import addresses
-from aclgrad_server.supervisor.addresses import Addresses, hold
+from aclgrad_server.supervisor.addresses import Addresses
 from tools.serving import free_range
 
 LOCAL = "127.0.0.1"
@@ -29,7 +29,7 @@ def port_of_socket(each: socket.socket) -> int:
 def held() -> Iterator[Callable[..., Addresses]]:
     """Holds addresses until the end of the test."""
     with ExitStack() as stack:
-        yield lambda *listen, workers=2: stack.enter_context(closing(hold(listen, workers)))
+        yield lambda *listen, workers=2: stack.enter_context(closing(Addresses(listen, workers)))
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_port_that_somebody_has_is_refused(held: Callable[..., Addresses], ser
     """Another host, or a server that would share it."""
     for address in (*held(f"{LOCAL}:0").shared, f"{LOCAL}:{serve(f'{LOCAL}:0', shares=1)}"):
         with pytest.raises(StartError, match=f"cannot listen on {address}: the port is taken; give another --listen"):
-            hold([address], 2)
+            Addresses([address], 2)
 
 
 def test_sibling_port_that_is_taken_is_named_and_nothing_stays_held() -> None:
@@ -109,15 +109,15 @@ def test_sibling_port_that_is_taken_is_named_and_nothing_stays_held() -> None:
     with socket.create_server((LOCAL, port + 2)):
         told = f"cannot listen on {LOCAL}:{port + 2}, worker 1's own address: the port is taken; give another --listen"
         with pytest.raises(StartError, match=told):
-            hold([f"{LOCAL}:{port}"], 3)
-    hold([f"{LOCAL}:{port}"], 3).close()
+            Addresses([f"{LOCAL}:{port}"], 3)
+    Addresses([f"{LOCAL}:{port}"], 3).close()
 
 
 def test_ports_of_one_host_must_not_overlap() -> None:
     port = free_range(4)
     with pytest.raises(StartError, match=f"{LOCAL}:{port + 1}: the port is taken"):
-        hold([f"{LOCAL}:{port}", f"{LOCAL}:{port + 1}"], 2)
-    hold([f"{LOCAL}:{port}"], 3).close()
+        Addresses([f"{LOCAL}:{port}", f"{LOCAL}:{port + 1}"], 2)
+    Addresses([f"{LOCAL}:{port}"], 3).close()
 
 
 TWICE = r"cannot listen on unix:/run/a\.1 twice, for two workers; give another"
@@ -135,7 +135,7 @@ UNUSABLE: dict[str, tuple[tuple[str, ...], str]] = {
 @pytest.mark.parametrize(("listen", "told"), UNUSABLE.values(), ids=UNUSABLE)
 def test_addresses_that_two_workers_cannot_have_are_named(listen: tuple[str, ...], told: str) -> None:
     with pytest.raises(StartError, match=told):
-        hold(listen, 2)
+        Addresses(listen, 2)
 
 
 def test_name_with_two_families_has_one_port_in_both(
@@ -151,7 +151,7 @@ def test_name_with_two_families_has_one_port_in_both(
     with socket.create_server((LOCAL, 0)) as taken:
         address = f"localhost:{port_of_socket(taken)}"
         with pytest.raises(StartError, match=f"{address}: the port is taken"):
-            hold([address], 2)
+            Addresses([address], 2)
 
 
 def test_port_that_the_kernel_chose_for_one_family_may_be_taken_in_the_other(
@@ -197,7 +197,7 @@ def test_name_with_ipv6_addresses_on_a_kernel_without(
     assert [each.family for each in held("localhost:0").holders] == [socket.AF_INET] * 3
     monkeypatch.setattr(addresses, "_places", lambda host: [(socket.AF_INET6, "::1")])
     with pytest.raises(StartError, match=r"\[::1\]:0: Address family not supported"):
-        hold(["[::1]:0"], 2)
+        Addresses(["[::1]:0"], 2)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])
@@ -209,14 +209,14 @@ def test_wildcards_take_the_port_of_every_address(
     with pytest.raises(OSError, match="in use"):
         socket.create_server((LOCAL, port))
     with pytest.raises(StartError, match="the port is taken"):
-        hold([f"{LOCAL}:{port}"], 1)
+        Addresses([f"{LOCAL}:{port}"], 1)
     assert serve(address, shares=1) == port
     assert_answers(f"{LOCAL}:{port}")
 
 
 def test_closed_ports_are_free_for_everybody_also_after_connections(serve: Callable[..., int]) -> None:
     """Of workers that have ended, and whose connections the kernel still remembers."""
-    found = hold([f"{LOCAL}:{free_range(2)}"], 2)
+    found = Addresses([f"{LOCAL}:{free_range(2)}"], 2)
     (address,) = found.shared
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -227,5 +227,5 @@ def test_closed_ports_are_free_for_everybody_also_after_connections(serve: Calla
             accepted, _ = listener.accept()
             accepted.close()  # first, so that this end waits
     found.close()
-    hold([address], 2).close()
+    Addresses([address], 2).close()
     assert serve(address, shares=0) == port_of(address)

@@ -4,7 +4,6 @@ import errno
 import socket
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Final
 
 from aclgrad_server.exits import StartError
@@ -14,16 +13,27 @@ _MAX_PORT: Final = 65535
 _TRIES: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
 class Addresses:
-    """The addresses that all workers listen on, those that are each worker's own, and what holds their ports.
+    """The addresses that all workers of a host listen on, and those that are each worker's own, held until `close`.
 
-    A socket of `holders` is bound and never listens: no other process gets the port, not even between two workers.
+    Worker i has the port after the shared one by 1 + i, or one that the kernel chooses if that is how the shared one
+    came about; of unix sockets, worker 0 has PATH and worker i has PATH.i.
     """
 
-    shared: tuple[str, ...]
-    own: tuple[tuple[str, ...], ...]
-    holders: tuple[socket.socket, ...]
+    def __init__(self, listen: Sequence[str], worker_count: int) -> None:
+        """Takes what the setting `listen` has; raises StartError if an address is taken.
+
+        Without workers, only the shared addresses are held.
+        """
+        self.holders: list[socket.socket] = []
+        """They are bound and never listen: no other process gets the ports, not even between two workers."""
+        own: list[list[str]] = [[] for _ in range(worker_count)]
+        try:
+            self.shared = tuple(self._take(address, own) for address in listen)
+        except BaseException:
+            self.close()
+            raise
+        self.own = tuple(map(tuple, own))
 
     def of(self, worker: int) -> tuple[str, ...]:
         """Returns what a worker listens on, shared addresses first."""
@@ -39,59 +49,42 @@ class Addresses:
         for each in self.holders:
             each.close()
 
+    def _take(self, address: str, own: Sequence[list[str]]) -> str:
+        """Returns a shared address as it is bound, and adds those that are each worker's own."""
+        if address.startswith(UNIX):
+            for number, places in enumerate(own):
+                place = address if number == 0 else f"{address}.{number}"
+                if any(place in others for others in own):
+                    raise StartError(f"cannot listen on {place} twice, for two workers; give another --listen")
+                places.append(place)
+            return address
+        host, _, text = address.rpartition(":")
+        asked = int(text)
+        if asked + len(own) > _MAX_PORT:
+            raise StartError(
+                f"cannot listen on {address}: its workers would have the {len(own)} ports after it, and "
+                f"{_MAX_PORT} is the last; give another --listen"
+            )
+        shared = f"{host}:{self._hold(host, asked)}"
+        for number, places in enumerate(own):
+            port = self._hold(host, asked and asked + 1 + number, f", worker {number}'s own address")
+            places.append(f"{host}:{port}")
+        return shared
 
-def hold(listen: Sequence[str], worker_count: int) -> Addresses:
-    """Returns the addresses of so many workers for what the setting `listen` has; raises StartError if one is taken.
-
-    Worker i has the port after the shared one by 1 + i, or one that the kernel chooses if that is how the shared one
-    came about; of unix sockets, worker 0 has PATH and worker i has PATH.i. Without workers, only the shared addresses
-    are held.
-    """
-    holders: list[socket.socket] = []
-    shared: list[str] = []
-    own: list[list[str]] = [[] for _ in range(worker_count)]
-    try:
-        for address in listen:
-            if address.startswith(UNIX):
-                shared.append(address)
-                for number in range(worker_count):
-                    place = address if number == 0 else f"{address}.{number}"
-                    if any(place in others for others in own):
-                        raise StartError(f"cannot listen on {place} twice, for two workers; give another --listen")
-                    own[number].append(place)
-                continue
-            host, _, text = address.rpartition(":")
-            asked = int(text)
-            if asked + worker_count > _MAX_PORT:
-                raise StartError(
-                    f"cannot listen on {address}: its workers would have the {worker_count} ports after it, and "
-                    f"{_MAX_PORT} is the last; give another --listen"
-                )
-            shared.append(f"{host}:{_hold(host, asked, '', holders)}")
-            for number in range(worker_count):
-                port = _hold(host, asked and asked + 1 + number, f", worker {number}'s own address", holders)
-                own[number].append(f"{host}:{port}")
-    except BaseException:
-        for each in holders:
-            each.close()
-        raise
-    return Addresses(tuple(shared), tuple(map(tuple, own)), tuple(holders))
-
-
-def _hold(host: str, port: int, whose: str, holders: list[socket.socket]) -> int:
-    """Returns the port that is held on every address of the host; raises StartError if one of them is taken."""
-    places = _places(host)
-    # A port that the kernel has chosen for one family may be taken in the other.
-    for _ in range(1 if port else _TRIES):
-        held, failures = _bind(places, port)
-        is_taken = any(error.errno == errno.EADDRINUSE for error in failures)
-        if held and not is_taken:
-            holders += held
-            return int(held[0].getsockname()[1])
-        for each in held:
-            each.close()
-    why = "the port is taken" if is_taken else failures[0].strerror
-    raise StartError(f"cannot listen on {host}:{port}{whose}: {why}; give another --listen")
+    def _hold(self, host: str, port: int, whose: str = "") -> int:
+        """Returns the port that is held on every address of the host; raises StartError if one of them is taken."""
+        places = _places(host)
+        # A port that the kernel has chosen for one family may be taken in the other.
+        for _ in range(1 if port else _TRIES):
+            held, failures = _bind(places, port)
+            is_taken = any(error.errno == errno.EADDRINUSE for error in failures)
+            if held and not is_taken:
+                self.holders += held
+                return int(held[0].getsockname()[1])
+            for each in held:
+                each.close()
+        why = "the port is taken" if is_taken else failures[0].strerror
+        raise StartError(f"cannot listen on {host}:{port}{whose}: {why}; give another --listen")
 
 
 def _bind(places: Sequence[tuple[socket.AddressFamily, str]], port: int) -> tuple[list[socket.socket], list[OSError]]:

@@ -21,7 +21,7 @@ from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks, Heartbeat
 from aclgrad_server.place import Orders, Place, share_of
 from aclgrad_server.service_manager import READY, STOPPING, tell, tell_reloading, tell_status
 from aclgrad_server.settings import MAX_WORKERS, OFF, Settings, UnusableSettingsError
-from aclgrad_server.supervisor.addresses import hold
+from aclgrad_server.supervisor.addresses import Addresses
 from aclgrad_server.supervisor.pages import pages
 from aclgrad_server.supervisor.worker import State, Worker
 
@@ -64,7 +64,7 @@ class Supervisor:
         self._probes = probes
         self._id = secrets.token_hex(16)
         with ExitStack() as held:
-            self.addresses = held.enter_context(closing(hold(settings.listen, len(cards))))
+            self.addresses = held.enter_context(closing(Addresses(settings.listen, len(cards))))
             self._folder = _private_folder()
             held.enter_context(self._folder)
             self._held = held.pop_all()
