@@ -26,13 +26,11 @@ from aclgrad_server.supervisor.cards import ask_runtime, probes_in_child, worker
 
 log = logging.getLogger(__name__)
 
-_METAVARS: Final = {"Path": "FILE", "ByteSize": "SIZE", "float": "SECONDS", "int": "INTEGER"}
+_METAVARS: Final = {"Path": "FILE", "ByteSize": "SIZE", "float": "SECONDS", "int": "INTEGER", "bool": "[true|false]"}
 """The values of a setting for the help, by a type in its annotation; others are texts."""
 
 
 def _metavar(annotation: Any) -> str:
-    if annotation is bool:
-        return "[true|false]"
     if get_origin(annotation) is Literal:
         return f"[{'|'.join(get_args(annotation))}]"
     return next((text for kind, text in _METAVARS.items() if kind in str(annotation)), "TEXT")
@@ -41,14 +39,13 @@ def _metavar(annotation: Any) -> str:
 def _settings_as_options(command: Callable[..., int]) -> Callable[..., int]:
     """Adds a flag for each setting; without the flag, the environment, the file or the default decides."""
     for name, field in reversed(Settings.model_fields.items()):
-        repeatable = isinstance(field.default, tuple)
         default = "" if field.default is None else as_text(field.default)
         told = f"default: {default}; " if default else ""
         # A switch may stand alone.
         alone: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if field.annotation is bool else {}
         command = click.option(
             f"--{name.replace('_', '-')}",
-            multiple=repeatable,
+            multiple=isinstance(field.default, tuple),
             **alone,
             metavar=_metavar(field.annotation),
             help=f"{field.description} [{told}{variable_of(name)}]",
