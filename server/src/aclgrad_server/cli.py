@@ -95,9 +95,12 @@ def main(**flags: Any) -> int:
 def _load(settings: Settings, cards: Sequence[int], flags: Mapping[str, Any]) -> Callable[[bool], int]:
     """Returns what runs one process or several, which takes whether a child of each makes the first calls."""
     if len(cards) > 1:
-        from aclgrad_server.supervisor.supervisor import supervise
+        import asyncio
 
-        return partial(supervise, settings, cards, partial(read_settings, flags))
+        from aclgrad_server.supervisor.supervisor import Supervisor
+
+        reread = partial(read_settings, flags)
+        return lambda probes: asyncio.run(Supervisor(settings, cards, reread, probes).run())
     # gRPC is loaded only in processes that serve.
     from aclgrad_server.serving import serve
 

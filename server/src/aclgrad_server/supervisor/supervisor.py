@@ -34,16 +34,6 @@ _FIXED: Final = ("listen", "admin", "device", "workers", "probe_in_child")
 """Settings of the supervisor itself, which a renewal does not change."""
 
 
-def supervise(settings: Settings, cards: Sequence[int], reread: Callable[[], Settings], probes: bool) -> int:
-    """Runs a host until it is asked to stop, and returns the exit code; raises StartError."""
-
-    async def run() -> int:
-        gc.enable()
-        return await Supervisor(settings, cards, reread, probes).run()
-
-    return asyncio.run(run())
-
-
 class Supervisor:
     """Runs a worker for each entry of `cards`, the index of its card."""
 
@@ -71,14 +61,15 @@ class Supervisor:
         self.heartbeat = Heartbeat()
         self.workers = [Worker(self._orders(settings, number), self._tell) for number in range(len(cards))]
         self._told: set[str] = set()
-        # Once it has a result, no renewal begins.
-        self._end_code: asyncio.Future[int] = asyncio.Future()
+        self._ends = asyncio.Event()
+        self._exit_code = 0
         self._is_renewal_due = asyncio.Event()
         self._is_started = False
         self._unready_since = time.monotonic()
 
     async def run(self) -> int:
         """Returns the exit code of the host."""
+        gc.enable()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._catch, number)
@@ -102,19 +93,20 @@ class Supervisor:
         for each in keepers:
             each.add_done_callback(self._end_with)
         renewals = asyncio.create_task(self._renew())
-        code = await self._end_code
+        await self._ends.wait()
         log.info("stopping the workers, for at most %.0f s", self.settings.drain_timeout_s)
         tell_status("draining", STOPPING)
         renewals.cancel()
         await asyncio.gather(*(worker.stop() for worker in self.workers))
         await asyncio.gather(*keepers, return_exceptions=True)
         await tasks.stop()
-        return code or (EXIT_UNDRAINED if any(worker.was_cut for worker in self.workers) else 0)
+        return self._exit_code or (EXIT_UNDRAINED if any(worker.was_cut for worker in self.workers) else 0)
 
     def _end(self, code: int) -> None:
         """Ends the host with this exit code, which is 0 if it was asked to end; does nothing if it ends already."""
-        if not self._end_code.done():
-            self._end_code.set_result(code)
+        if not self._ends.is_set():
+            self._exit_code = code
+            self._ends.set()
 
     def _end_with(self, keeper: "asyncio.Task[None]") -> None:
         """Ends the host if nobody keeps one of its workers any more."""
@@ -144,7 +136,7 @@ class Supervisor:
             self._print(f"worker {worker.index}: {' '.join(self.addresses.own[worker.index])}")
         elif all(each.state is State.GIVEN_UP for each in self.workers):
             self._end(self.workers[0].exit_code or EXIT_START)
-        if self._end_code.done():
+        if self._ends.is_set():
             return
         states = [worker.state for worker in self.workers]
         is_started = State.READY in states or not {State.STARTING, State.PAUSED} & set(states)
@@ -174,7 +166,7 @@ class Supervisor:
         return Orders(settings.model_copy(update=changed), place, self._probes)
 
     def _catch(self, number: int) -> None:
-        if self._end_code.done():
+        if self._ends.is_set():
             for worker in self.workers:
                 worker.send(signal.SIGKILL)
             self._folder.cleanup()
@@ -182,7 +174,7 @@ class Supervisor:
         self._end(0)
 
     def _ask_for_renewal(self) -> None:
-        if self._end_code.done():
+        if self._ends.is_set():
             log.warning("SIGHUP is ignored: the workers are being stopped")
         else:
             self._is_renewal_due.set()
