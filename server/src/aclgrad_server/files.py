@@ -26,10 +26,7 @@ class UnusableFileError(StartError, ValueError):
 
 
 def read_trusted(path: Path, *, is_key: bool = False) -> bytes:
-    """Returns the content of a regular file that not everybody can change, nor others read if it is a private key.
-
-    Raises UnusableFileError.
-    """
+    """Returns a file's content; raises UnusableFileError if everybody can change it, or if others can read a key."""
     try:
         # If it is a pipe, nobody waits for one who writes to it.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:

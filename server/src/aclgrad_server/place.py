@@ -10,10 +10,7 @@ from aclgrad_server.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A worker's place: its number, how many share its host and its card, and the own addresses of each of them.
-
-    `restart_count` says how often it was started again.
-    """
+    """A worker's place: its number, how many share its host and its card, and the own addresses of each of them."""
 
     index: int
     worker_count: int

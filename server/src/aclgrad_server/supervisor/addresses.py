@@ -21,10 +21,7 @@ class Addresses:
     """
 
     def __init__(self, listen: Sequence[str], worker_count: int) -> None:
-        """Takes what the setting `listen` has; raises StartError if an address is taken.
-
-        Without workers, only the shared addresses are held.
-        """
+        """Takes what the setting `listen` has; raises StartError if an address is taken."""
         self.holders: list[socket.socket] = []
         """They are bound and never listen: no other process gets the ports, not even between two workers."""
         own: list[list[str]] = [[] for _ in range(worker_count)]

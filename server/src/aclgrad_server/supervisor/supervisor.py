@@ -126,10 +126,7 @@ class Supervisor:
         return BEAT_INTERVAL_S
 
     def _tell(self, worker: Worker) -> None:
-        """Prints where the host and a worker that has become ready serve, each once, and tells the service manager.
-
-        For that one, the start has ended when a worker is ready, or when none starts any more.
-        """
+        """Prints where the host and a worker that has become ready serve, each once, and tells the service manager."""
         if worker.state is State.READY:
             if worker.index == 0 or not self.addresses.has_unix:
                 self._print(f"ready: {' '.join(self.addresses.shared)}")
@@ -139,6 +136,7 @@ class Supervisor:
         if self._ends.is_set():
             return
         states = [worker.state for worker in self.workers]
+        # The start has also ended when no worker can become ready any more.
         is_started = State.READY in states or not {State.STARTING, State.PAUSED} & set(states)
         if is_started and not self._is_started:
             self._is_started = True

@@ -193,12 +193,11 @@ class Worker:
                 return
 
     def _see(self, alive: bool, reason: str | None, unfit: bool) -> None:
-        if reason is None:
+        state = State.READY if reason is None else State.UNFIT if unfit else State.STARTING
+        if state is State.READY:
             self._ready_at = self._ready_at or time.monotonic()
-            self._enter(State.READY)
-        else:
-            self._enter(State.UNFIT if unfit else State.STARTING, reason)
-        if reason is None or unfit:
+        self._enter(state, reason or "")
+        if state is not State.STARTING:
             self._settled.set()
 
     async def _end_process(self) -> int:
