@@ -70,7 +70,8 @@ def main(**flags: Any) -> int:
     try:
         settings = read_settings(flags)
     except UnusableSettingsError as error:
-        return _failed(_form_before_settings(flags), EXIT_USAGE, *error.args)
+        logs.last_words(_form_before_settings(flags), *error.args)
+        return EXIT_USAGE
     form = logs.form_of(settings.log_format)
     logs.configure(settings.log_level, form)
     for name in unknown_variables(os.environ):
@@ -89,7 +90,8 @@ def main(**flags: Any) -> int:
     except (StartError, ImportError) as error:
         if isinstance(error, ImportError) and error.name != "aclgrad_native":
             raise
-        return _failed(form, EXIT_START, str(error))
+        logs.last_words(form, str(error))
+        return EXIT_START
 
 
 def _load(settings: Settings, cards: Sequence[int], flags: Mapping[str, Any]) -> Callable[[bool], int]:
@@ -131,8 +133,3 @@ def _form_before_settings(flags: Mapping[str, Any]) -> Form:
     """Returns the form of a message about the settings, which decide the form of the others; on a terminal, text."""
     asked = flags.get("log_format") or os.environ.get(variable_of("log_format"))
     return logs.form_of("text" if asked == "text" else "auto")
-
-
-def _failed(form: Form, code: int, *lines: str) -> int:
-    logs.last_words(form, *lines)
-    return code

@@ -27,10 +27,7 @@ def leave(code: int) -> NoReturn:
     for file in filter(None, (sys.stdout, sys.stderr)):
         with suppress(OSError, ValueError):  # its reader has gone, or it is closed
             file.flush()
-    if code == 0 and any(hasattr(ctypes.CDLL(None), name) for name in _SANITIZERS):
+    sanitizers = "__asan_init", "__lsan_init", "__tsan_init"  # a function of each one that reports at the end
+    if code == 0 and any(hasattr(ctypes.CDLL(None), name) for name in sanitizers):
         sys.exit(code)
     os._exit(code)
-
-
-_SANITIZERS: Final = ("__asan_init", "__lsan_init", "__tsan_init")
-"""A function of each sanitizer that reports at the end."""

@@ -6,7 +6,6 @@ from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 UNIX: Final = "unix:"
-_ANY: Final = ("0.0.0.0", "[::]")
 
 
 def host_and_port(address: str, other: str) -> str:
@@ -77,6 +76,6 @@ def name_of(addresses: Sequence[str]) -> str:
     address = addresses[0]
     if not address.startswith(UNIX):
         host, _, port = address.rpartition(":")
-        address = f"{socket.gethostname() if host in _ANY else host}:{port}"
+        address = f"{socket.gethostname() if host in ('0.0.0.0', '[::]') else host}:{port}"
     # Paths may hold anything.
     return address.removeprefix(UNIX).encode("unicode_escape").decode()
