@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from aclgrad_server.admin.metrics import Metrics
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.settings import Settings
-from aclgrad_server.supervisor.metrics import WorkerMetrics, merged
+from aclgrad_server.supervisor.metrics import HostMetrics, WorkerMetrics
 
 Series = tuple[str, frozenset[tuple[str, str]]]
 
@@ -39,7 +39,7 @@ def expected(answers: Sequence[WorkerMetrics]) -> dict[Series, float]:
 
 
 def assert_merged(answers: Sequence[WorkerMetrics]) -> str:
-    text = merged(answers).decode()
+    text = generate_latest(HostMetrics(answers)).decode()
     assert series_of(text) == expected(answers)
     kinds = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE ")]
     assert len(kinds) == len(set(kinds))

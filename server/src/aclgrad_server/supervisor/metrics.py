@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
@@ -22,12 +21,9 @@ class WorkerMetrics(NamedTuple):
     restarts: int
 
 
-def merged(answers: Sequence[WorkerMetrics]) -> bytes:
-    """Returns the metrics of all workers in Prometheus's text format."""
-    return generate_latest(_Merged(answers))
+class HostMetrics(Collector):
+    """The metrics of all workers, from what they answered."""
 
-
-class _Merged(Collector):
     def __init__(self, answers: Sequence[WorkerMetrics]) -> None:
         self._answers = answers
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -12,7 +12,7 @@ from starlette.routing import Route
 from aclgrad.host_status import DOES_NOT_ANSWER, WorkerAnswer, merge
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.admin.listener import NO_STORE, health_answer
-from aclgrad_server.supervisor.metrics import WorkerMetrics, merged
+from aclgrad_server.supervisor.metrics import HostMetrics, WorkerMetrics
 from aclgrad_server.supervisor.worker import State, Worker, ask
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def pages(supervisor: "Supervisor") -> list[Route]:
         texts = await asyncio.gather(*(ask(each.socket, "/metrics") for each in workers))
         answers = [WorkerMetrics(each.index, text, each.restarts) for each, text in zip(workers, texts, strict=True)]
         # In a thread: thousands of lines are parsed, and /livez has to answer meanwhile.
-        text = await asyncio.to_thread(merged, answers)
+        text = await asyncio.to_thread(generate_latest, HostMetrics(answers))
         return Response(text, headers=NO_STORE, media_type=CONTENT_TYPE_LATEST)
 
     async def status() -> Response:
