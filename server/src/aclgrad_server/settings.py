@@ -56,7 +56,6 @@ Switch = Literal["auto", "on", "off"]
 PRIVATE: Final = "private"
 """Marks a setting that tells of this machine: the status page, which anybody may read, leaves it out if callers need an
 identity. No setting holds a secret."""
-ListenAddresses = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(checked)]
 
 
 class Settings(BaseModel):
@@ -66,7 +65,7 @@ class Settings(BaseModel):
 
     config: Annotated[Path | None, PRIVATE] = None
     """TOML file with settings; the keys are these names with underscores."""
-    listen: Annotated[ListenAddresses, PRIVATE] = ("127.0.0.1:50051",)
+    listen: Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(checked), PRIVATE] = ("127.0.0.1:50051",)
     """Address to serve on, host:port or unix:path; repeatable."""
     admin: Annotated[str, AfterValidator(_admin_address), PRIVATE] = "127.0.0.1:9464"
     """Address of the HTTP listener with the status page, /livez, /readyz and /metrics, host:port, or off."""

@@ -25,7 +25,6 @@ log = logging.getLogger(__name__)
 COMMAND: Final = (sys.executable, "-P", "-m", "aclgrad_server", "worker")  # not the working directory's modules
 PROCESSES: Final = "ACL_HOST_PROCESSES"
 """The variable by which a CPU device learns how many share the processors; a card does not know it."""
-STATE: Final = "/state"
 ANSWER_LIMIT_S: Final = 1.0
 """A worker that has not answered then is shown as one that does not."""
 LOOK_INTERVAL_S: Final = 1.0
@@ -174,7 +173,7 @@ class Worker:
         while True:
             begin_s = time.monotonic()
             await asyncio.sleep(LOOK_INTERVAL_S if self._settled.is_set() else START_INTERVAL_S)
-            answer = await ask(self.socket, STATE)
+            answer = await ask(self.socket, "/state")
             told = None if answer is None else json.loads(answer)
             if told is not None and told["alive"]:
                 limit_s, silent_s = HANG_LIMIT_S, 0.0
