@@ -58,10 +58,7 @@ def dangers(listen: Sequence[str], has_tls: bool, has_client_ca: bool, has_ident
 
 def check_exposure(listen: Sequence[str], has_tls: bool, is_insecure: bool) -> None:
     """Raises ValueError if a listener would be open to the network without TLS and nobody has said that it may be."""
-    if has_tls or is_insecure:
-        return
-    exposed = [address for address in listen if not is_local(address)]
-    if exposed:
+    if not (has_tls or is_insecure) and (exposed := [address for address in listen if not is_local(address)]):
         raise ValueError(
             f"--listen {', '.join(exposed)} would be open to the network without encryption; give --tls-certificate "
             "and --tls-key, or --insecure if only trusted clients reach that network"
