@@ -54,11 +54,11 @@ def beats(environment: dict[str, str], *moments: float, failure: str | None = No
     """Returns the moments at which a sign of life was sent."""
     sent: list[float] = []
     clock = [0.0]
-    watchdog = Watchdog(environment, lambda: clock[0])
+    watchdog = Watchdog(environment)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("aclgrad_server.service_manager.tell", lambda line: sent.append(clock[0]))
         for clock[0] in moments:
-            watchdog.beat(failure)
+            watchdog.beat(clock[0], failure)
     return sent
 
 

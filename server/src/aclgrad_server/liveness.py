@@ -30,11 +30,11 @@ class Heartbeat:
         self._clock = clock
         self._last_s = clock()
         self._end: str | None = None
-        self._watchdog = Watchdog(clock=clock)
+        self._watchdog = Watchdog()
 
     def beat(self) -> None:
         self._last_s = self._clock()
-        self._watchdog.beat(self._end)
+        self._watchdog.beat(self._last_s, self._end)
 
     def age_s(self) -> float:
         """Returns the seconds since the last beat; before the first one, since it was made."""

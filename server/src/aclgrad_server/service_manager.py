@@ -3,7 +3,7 @@
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -38,18 +38,15 @@ def tell_reloading() -> None:
 class Watchdog:
     """Tells systemd that this process lives, if WatchdogSec asks for that."""
 
-    def __init__(
-        self, environment: Mapping[str, str] = os.environ, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._clock = clock
-        self._due = clock()
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self._due_s = 0.0
         # A child of the service has the variables, too; systemd does not wait for it.
         is_watched = environment.get("WATCHDOG_PID") in (None, "", str(os.getpid()))
         limit = environment.get("WATCHDOG_USEC", "") if is_watched else ""
         self._interval_s = int(limit) / 1e6 / _BEATS_PER_LIMIT if limit.isdecimal() else None
 
-    def beat(self, failure: str | None) -> None:
+    def beat(self, now_s: float, failure: str | None) -> None:
         """Sends a sign of life if it is due, and none after a failure: systemd then ends the process."""
-        if self._interval_s is not None and failure is None and self._clock() >= self._due:
-            self._due = self._clock() + self._interval_s
+        if self._interval_s is not None and failure is None and now_s >= self._due_s:
+            self._due_s = now_s + self._interval_s
             tell(_ALIVE)
