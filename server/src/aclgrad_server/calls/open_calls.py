@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
@@ -38,7 +37,8 @@ class OpenCalls:
         self._active: dict[Context, Call] = {}
         self._addresses: dict[str, int] = {}
         """How many calls each address has open."""
-        self._peers: dict[str, _Peer] = {}
+        self._fetched_at: dict[str, float] = {}
+        """When the client of each connection has fetched its latest reply."""
         self.statistics = CallStatistics()
         self.refusals = Counter(draining=0, memory=0, address=0)
         self.slow_clients = self.memory_cuts = 0
@@ -54,9 +54,6 @@ class OpenCalls:
         if self._on_begin is not None:
             self._on_begin(call)
         self._addresses[call.address] = self._addresses.get(call.address, 0) + 1
-        if (peer := self._peers.get(call.peer)) is None:
-            peer = self._peers[call.peer] = _Peer()
-        peer.open_count += 1
         self.event_count += 1
         # Not a function that refers to the call: gRPC's context keeps it, and the cycle would keep both.
         context.add_done_callback(self._end)
@@ -127,26 +124,22 @@ class OpenCalls:
         now = time.monotonic()
         unread = set()
         for call in self._active.values():
-            if call.waits_since is not None and call.waits_since < now - self._client_timeout_s:
-                if self._is_of_a_busy_connection(call, call.waits_since, now):
+            if (since := call.waits_since) is not None and since < now - self._client_timeout_s:
+                # A proxy has one connection for many clients, whose calls would end with it. The reply stays claimed.
+                is_of_others = self._fetched_at.get(call.peer, 0.0) > since > now - _PATIENCE * self._client_timeout_s
+                if (call.is_replying and is_of_others) or not call.cut(error := self._too_slow(call)):
                     continue
-                if call.cut(error := self._too_slow(call)):
-                    self.slow_clients += 1
-                    if call.is_replying:
-                        unread.add(call.peer)
-                        call.outcome = error.reason  # nothing else tells of a reply that is never fetched
+                self.slow_clients += 1
+                if call.is_replying:
+                    unread.add(call.peer)
+                    call.outcome = error.reason  # nothing else tells of a reply that is never fetched
             elif call.deadline + _LATE_S < now and not call.has_returned:
                 call.cut(deadline_passed())
+        # Connections without calls are forgotten.
+        peers = self._fetched_at.keys() & {call.peer for call in self._active.values()}
+        self._fetched_at = {peer: self._fetched_at[peer] for peer in peers}
         if unread:
             self._close_connections(unread)
-
-    def _is_of_a_busy_connection(self, call: Call, waits_since: float, now: float) -> bool:
-        """Says whether a reply may wait longer, because closing its connection would end calls of others.
-
-        A proxy has one connection for many clients. The reply stays claimed meanwhile.
-        """
-        is_late = now - waits_since > _PATIENCE * self._client_timeout_s
-        return call.is_replying and not is_late and self._peers[call.peer].finished_at > waits_since
 
     def _too_slow(self, call: Call) -> ClientTooSlowError:
         what = "fetched less than 1 MiB of the reply" if call.is_replying else "sent less than 1 MiB"
@@ -158,30 +151,17 @@ class OpenCalls:
     def _end(self, context: Context) -> None:
         if (call := self._active.pop(context, None)) is None:
             return
-        peer = self._peers[call.peer]
         self._addresses[call.address] -= 1
         if not self._addresses[call.address]:
             del self._addresses[call.address]
-        peer.open_count -= 1
         if call.outcome == OK:
-            peer.finished_at = time.monotonic()
-        if not peer.open_count:
-            del self._peers[call.peer]
+            self._fetched_at[call.peer] = time.monotonic()
         self.event_count += 1
         if not self._active:
             self._idle.set()
         call.enter(REPLY)
         call.end()
         self.statistics.add(call)
-
-
-@dataclass(slots=True)
-class _Peer:
-    """A connection that has calls."""
-
-    open_count: int = 0
-    finished_at: float = 0.0
-    """When the client has fetched its latest reply."""
 
 
 def _draining() -> ServerDrainingError:
