@@ -28,7 +28,7 @@ async def nothing_stays_claimed(request: pytest.FixtureRequest, monkeypatch: pyt
     def held() -> list[str]:
         gates = [f"{each.used} of {each.limit} units" for each in made[Gate] if each.used or each.held]
         waiting = [f"{each.waiting_count} claims wait" for each in made[Gate] if each.waiting_count]
-        calls = [f"{each.active_count} calls are open" for each in made[OpenCalls] if each.any()]
+        calls = [f"{each.active_count} calls are open" for each in made[OpenCalls] if each.active_count]
         return gates + waiting + calls + ["staged tensors" for each in made[FakeDevice] if each.staged]
 
     try:

@@ -48,7 +48,7 @@ async def spans_of(
         work(call)
         call.replies()
         context.end()
-    assert not opened.any()
+    assert not opened.active_count
     await traced.stop()
     spans = sorted(exporter.get_finished_spans(), key=lambda each: each.start_time)
     kinds = SpanKind.SERVER, SpanKind.INTERNAL

@@ -137,11 +137,11 @@ async def test_call_counts_until_its_reply_has_left_or_its_client_has_gone(calls
         context = FakeContext()
         assert await calls.wait_until_none(60)
         call = calls.begin("ExecuteOperator", context)
-        assert calls.any()
+        assert calls.active_count
         assert (calls.event_count, calls.transfers()) == (2 * number + 1, (1, 0))
         assert not await calls.wait_until_none(0.001)
         context.end()
-        assert not calls.any()
+        assert not calls.active_count
         assert calls.event_count == 2 * number + 2
         call.works()
         call.replies()
@@ -330,19 +330,19 @@ async def test_oldest_calls_that_are_being_received_are_cut_first(calls: OpenCal
 
 async def test_messages_wait_and_new_calls_are_refused_while_memory_is_short(calls: OpenCalls) -> None:
     context = FakeContext([b"message"])
-    calls.hold_reads(True)
+    calls.set_memory_pressure(1)
     _, task = await begin(calls, receive, context)
     assert context.read_count == 0
-    calls.hold_reads(False)
+    calls.set_memory_pressure(0)
     await task
     assert context.read_count == 1
     other = calls.begin("Method", FakeContext())
-    calls.refuse_for_memory(True)
+    calls.set_memory_pressure(2)
     with pytest.raises(ServerBusyError, match="short of memory") as caught:
         calls.admit(other)
     assert caught.value.retry_after_s
     assert MEMORY_REFUSAL.fullmatch(f"{caught.value.code.name}: {caught.value.message}")
-    calls.refuse_for_memory(False)
+    calls.set_memory_pressure(0)
     calls.admit(other)
 
 

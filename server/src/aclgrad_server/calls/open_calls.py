@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import islice
 from typing import Final
 
@@ -72,9 +73,6 @@ class OpenCalls:
             self.refusals["address"] += 1
             raise _too_many()
 
-    def any(self) -> bool:
-        return bool(self._active)
-
     @property
     def active_count(self) -> int:
         return len(self._active)
@@ -92,25 +90,22 @@ class OpenCalls:
             if not call.has_begun:
                 self.refusals["draining"] += call.cut(_draining())
 
-    def hold_reads(self, is_held: bool) -> None:
-        if is_held:
+    def set_memory_pressure(self, pressure: int) -> None:
+        """Receives no messages from a pressure of 1 on, and refuses new calls from 2 on."""
+        self._is_short_of_memory = pressure > 1
+        if pressure:
             self._may_read.clear()
         else:
             self._may_read.set()
-
-    def refuse_for_memory(self, is_short: bool) -> None:
-        self._is_short_of_memory = is_short
 
     async def wait_until_none(self, timeout_s: float) -> bool:
         """Returns whether the last call ended in time."""
         if not self._active:
             return True
         self._idle.clear()
-        try:
+        with suppress(TimeoutError):
             await asyncio.wait_for(self._idle.wait(), timeout_s)
-        except TimeoutError:
-            return False
-        return True
+        return self._idle.is_set()
 
     def cut_oldest_unfinished(self, count: int) -> int:
         """Cuts the oldest calls that are still being received, to make room; returns how many."""

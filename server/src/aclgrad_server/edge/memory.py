@@ -52,9 +52,8 @@ class MemoryWatch:
         self._trim = trim
         self._calls = calls
         self._read_used_bytes = used_bytes
-        self._is_pressed = False
-        self._is_over = False
-        self._is_half_used = False
+        self.pressure = 0
+        """0; 1 above the soft limit; 2 above the hard limit."""
         self._cut_due = 0.0
         self._seen = self._trimmed = calls.event_count
         self._seen_at = time.monotonic()
@@ -69,23 +68,18 @@ class MemoryWatch:
         return self._pause_s()
 
     async def _give_back(self) -> float:
-        if not (self._is_pressed or self._is_idle()):
+        if not (self.pressure or self._is_idle()):
             return self._pause_s()
         self._trimmed = self._calls.event_count
         await self._trim()
         return TRIM_INTERVAL_S
 
     def _pause_s(self) -> float:
-        return BUSY_INTERVAL_S if self._is_half_used else INTERVAL_S
-
-    @property
-    def pressure(self) -> int:
-        """0; 1 above the soft limit; 2 above the hard limit."""
-        return self._is_pressed + self._is_over
+        return BUSY_INTERVAL_S if self.used_bytes > self.limit_bytes / 2 else INTERVAL_S
 
     def _is_idle(self) -> bool:
         """Says whether calls have come since the last trim, and none for a while."""
-        if self._calls.any() or self._calls.event_count != self._seen:
+        if self._calls.active_count or self._calls.event_count != self._seen:
             self._seen, self._seen_at = self._calls.event_count, time.monotonic()
         is_quiet = time.monotonic() - self._seen_at >= IDLE_TRIM_S
         return is_quiet and self._seen != self._trimmed
@@ -93,19 +87,16 @@ class MemoryWatch:
     def look(self) -> None:
         self.used_bytes = self._read_used_bytes()
         used = self.used_bytes / self.limit_bytes
-        was_pressed, self._is_pressed = self._is_pressed, used > MEMORY_SOFT_LIMIT
-        self._is_over = used > MEMORY_HARD_LIMIT
-        self._is_half_used = used > 0.5
-        self._calls.hold_reads(self._is_pressed)
-        self._calls.refuse_for_memory(self._is_over)
-        if not self._is_pressed:
+        was_pressed, self.pressure = self.pressure > 0, (used > MEMORY_SOFT_LIMIT) + (used > MEMORY_HARD_LIMIT)
+        self._calls.set_memory_pressure(self.pressure)
+        if not self.pressure:
             return
         now = time.monotonic()
         if not was_pressed:
             # The first answer is to give free memory back: it may be all that is needed.
             self._cut_due = now + INTERVAL_S
         cut = 0
-        if self._is_over or now >= self._cut_due:
+        if self.pressure > 1 or now >= self._cut_due:
             cut = self._calls.cut_oldest_unfinished(CUT_COUNT)
             self._cut_due = now + INTERVAL_S
         if cut or not was_pressed:
