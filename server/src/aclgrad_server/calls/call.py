@@ -49,7 +49,6 @@ class Call:
     """Which of the `STAGES` it is in."""
     has_begun = False  # whether the first message has come
     is_cut_short = False  # whether the message that was due has not come
-    is_replying = False
     has_returned = False  # whether our code is done with it: gRPC still sends the reply
     has_ended = False  # whether the reply has left or the client has gone
     abort: Callable[["Call", AclgradError], Coroutine[Any, Any, Any]] | None = None
@@ -126,7 +125,6 @@ class Call:
         self._ahead = (await self.read_or_end(),)
 
     async def write(self, message: bytes) -> None:
-        self.is_replying = True
         self._waits(REPLY)
         await self.context.write(message)
         self.sent_bytes += len(message)
@@ -163,7 +161,7 @@ class Call:
             raise deadline_passed()
 
     def replies(self) -> None:
-        self.is_replying = self.has_returned = True
+        self.has_returned = True
         self.enter(REPLY)
         self.waits_since = self.stage_since
 

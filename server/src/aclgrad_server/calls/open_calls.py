@@ -109,7 +109,7 @@ class OpenCalls:
 
     def cut_oldest_unfinished(self, count: int) -> int:
         """Cuts the oldest calls that are still being received, to make room; returns how many."""
-        unfinished = (call for call in self._active.values() if call.waits_since is not None and not call.is_replying)
+        unfinished = (call for call in self._active.values() if call.waits_since is not None and call.stage != REPLY)
         cut = sum(call.cut(_short_of_memory()) for call in islice(unfinished, count))
         self.memory_cuts += cut
         return cut
@@ -122,10 +122,10 @@ class OpenCalls:
             if (since := call.waits_since) is not None and since < now - self._client_timeout_s:
                 # A proxy has one connection for many clients, whose calls would end with it. The reply stays claimed.
                 is_of_others = self._fetched_at.get(call.peer, 0.0) > since > now - _PATIENCE * self._client_timeout_s
-                if (call.is_replying and is_of_others) or not call.cut(error := self._too_slow(call)):
+                if (call.stage == REPLY and is_of_others) or not call.cut(error := self._too_slow(call)):
                     continue
                 self.slow_clients += 1
-                if call.is_replying:
+                if call.stage == REPLY:
                     unread.add(call.peer)
                     call.outcome = error.reason  # nothing else tells of a reply that is never fetched
             elif call.deadline + _LATE_S < now and not call.has_returned:
@@ -137,7 +137,7 @@ class OpenCalls:
             self._close_connections(unread)
 
     def _too_slow(self, call: Call) -> ClientTooSlowError:
-        what = "fetched less than 1 MiB of the reply" if call.is_replying else "sent less than 1 MiB"
+        what = "fetched less than 1 MiB of the reply" if call.stage == REPLY else "sent less than 1 MiB"
         return ClientTooSlowError(
             f"the client {what} within {self._client_timeout_s:g} s (--client-timeout-s)",
             remedy="send and receive faster, or raise --client-timeout-s (ACLGRAD_CLIENT_TIMEOUT_S) of the server",
