@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
-from aclgrad.errors import NotAuthenticatedError, PermissionDeniedError, ServerBusyError
+from aclgrad.errors import NotAuthenticatedError, PermissionDeniedError
 from aclgrad_server.access.identities import SAN_KINDS, Identities, Identity, Right
-from aclgrad_server.calls.call import UNIX, Call, Context, address_of
+from aclgrad_server.calls.call import UNIX, Call, Context, address_of, busy
 from aclgrad_server.calls.gate import RETRY_AFTER_S, Bounds, Pace
 from aclgrad_server.files import Reloaded
 from aclgrad_server.limits import LONGEST_REFUSAL_S, REFUSALS_PER_S
@@ -77,12 +77,8 @@ class Access:
         count = self._in_flight.get(identity.key, 0)
         if count >= identity.max_calls:
             self.refusals["share"] += 1
-            raise ServerBusyError(
-                f"identity {identity.name} has as many calls in flight as it may have, {count}",
-                remedy=f"try again in {RETRY_AFTER_S} s",
-                retry_after_s=RETRY_AFTER_S,
-                metadata={"limit": str(identity.max_calls)},
-            )
+            problem = f"identity {identity.name} has as many calls in flight as it may have, {count}"
+            raise busy(problem, RETRY_AFTER_S, limit=identity.max_calls)
         self._in_flight[identity.key] = count + 1
         call.at_end(lambda: self._end(identity.key))
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import grpc.aio
 
-from aclgrad.errors import AclgradError, DeadlinePassedError, MalformedRequestError
+from aclgrad.errors import AclgradError, DeadlinePassedError, MalformedRequestError, ServerBusyError
 from aclgrad.wire.request_ids import REQUEST_ID, is_request_id
 from aclgrad_server.limits import PROGRESS_BYTES
 from aclgrad_server.logs import UNKNOWN
@@ -226,3 +226,10 @@ def trace_id_of(values: Sequence[Any]) -> str:
 def deadline_passed() -> DeadlinePassedError:
     remedy = "allow more time, or call a server with less to do"
     return DeadlinePassedError("the deadline passed before the reply was made", remedy=remedy)
+
+
+def busy(problem: str, retry_after_s: float, also: str = "", limit: int | None = None) -> ServerBusyError:
+    """Returns the error of a call that can be repeated so much later; `also` is what else would help."""
+    remedy = f"try again in {retry_after_s:g} s{also}"
+    metadata = None if limit is None else {"limit": str(limit)}
+    return ServerBusyError(problem, remedy=remedy, retry_after_s=retry_after_s, metadata=metadata)

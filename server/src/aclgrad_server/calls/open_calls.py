@@ -8,14 +8,14 @@ from contextlib import suppress
 from itertools import islice
 from typing import Final
 
-from aclgrad.errors import ClientTooSlowError, ServerBusyError, ServerDrainingError
-from aclgrad_server.calls.call import Call, Context, deadline_passed
+from aclgrad.errors import ClientTooSlowError, ServerDrainingError
+from aclgrad_server.calls.call import Call, Context, busy, deadline_passed
 from aclgrad_server.limits import MAX_OPEN_CALLS
 from aclgrad_server.statistics import OK, OPERATOR_METHODS, RECEIVE, REPLY, CallStatistics
 
-RETRY_AFTER_DRAIN_S: Final = 1.0
-RETRY_AFTER_PRESSURE_S: Final = 1.0
+RETRY_AFTER_S: Final = 1.0
 STATUS: Final = "GetServerStatus"
+_SHORT_OF_MEMORY: Final = "the server is short of memory"
 _PATIENCE: Final = 10  # time limits of a client for a reply on a connection that others use
 _LATE_S: Final = 0.25  # how long after a deadline a call is cut: until then the device reports it by itself
 
@@ -67,11 +67,12 @@ class OpenCalls:
             raise _draining()
         if self._is_short_of_memory:
             self.refusals["memory"] += 1
-            raise _short_of_memory()
+            raise busy(_SHORT_OF_MEMORY, RETRY_AFTER_S)
         # Whoever looks after the server has to see it then.
         if call.method != STATUS and self._addresses[call.address] > MAX_OPEN_CALLS:
             self.refusals["address"] += 1
-            raise _too_many()
+            problem = f"this address has more than {MAX_OPEN_CALLS} calls open"
+            raise busy(problem, RETRY_AFTER_S, ", or send many small calls as one batch", MAX_OPEN_CALLS)
 
     @property
     def active_count(self) -> int:
@@ -110,7 +111,7 @@ class OpenCalls:
     def cut_oldest_unfinished(self, count: int) -> int:
         """Cuts the oldest calls that are still being received, to make room; returns how many."""
         unfinished = (call for call in self._active.values() if call.waits_since is not None and call.stage != REPLY)
-        cut = sum(call.cut(_short_of_memory()) for call in islice(unfinished, count))
+        cut = sum(call.cut(busy(_SHORT_OF_MEMORY, RETRY_AFTER_S)) for call in islice(unfinished, count))
         self.memory_cuts += cut
         return cut
 
@@ -161,18 +162,4 @@ class OpenCalls:
 
 def _draining() -> ServerDrainingError:
     remedy = "try again, on another server if there is one"
-    return ServerDrainingError("the server is shutting down", remedy=remedy, retry_after_s=RETRY_AFTER_DRAIN_S)
-
-
-def _short_of_memory() -> ServerBusyError:
-    remedy = f"try again in {RETRY_AFTER_PRESSURE_S:g} s"
-    return ServerBusyError("the server is short of memory", remedy=remedy, retry_after_s=RETRY_AFTER_PRESSURE_S)
-
-
-def _too_many() -> ServerBusyError:
-    return ServerBusyError(
-        f"this address has more than {MAX_OPEN_CALLS} calls open",
-        remedy=f"try again in {RETRY_AFTER_PRESSURE_S:g} s, or send many small calls as one batch",
-        retry_after_s=RETRY_AFTER_PRESSURE_S,
-        metadata={"limit": str(MAX_OPEN_CALLS)},
-    )
+    return ServerDrainingError("the server is shutting down", remedy=remedy, retry_after_s=RETRY_AFTER_S)
