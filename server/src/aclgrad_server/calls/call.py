@@ -63,7 +63,10 @@ class Call:
         remaining = context.time_remaining()
         self.method = method
         self.context = context
-        self.request_id, self.trace_id = _ids_of(context)
+        metadata = context.invocation_metadata()
+        ids = [value for key, value in metadata if key == REQUEST_ID and is_request_id(value)]
+        self.request_id: str = ids[0] if ids else f"{_PROCESS}-{next(_numbers)}"
+        self.trace_id = trace_id_of([value for key, value in metadata if key == TRACEPARENT])
         self.start = self.stage_since = now = time.monotonic()
         self.stages_s = [0.0] * len(STAGES)
         """How long it has been in each of the `STAGES` before the current one."""
@@ -204,17 +207,6 @@ class Call:
 def address_of(peer: str) -> str:
     """Returns what a client's connections and processes share; all clients of unix sockets have one address."""
     return UNIX if peer.startswith(UNIX) else peer.rpartition(":")[0]
-
-
-def _ids_of(context: Context) -> tuple[str, str]:
-    """Returns the client's request id if it sent one that is fit to be logged, else a new one; and its trace id."""
-    request_id, parents = "", []
-    for key, value in context.invocation_metadata():
-        if key == REQUEST_ID and not request_id and is_request_id(value):
-            request_id = value
-        elif key == TRACEPARENT:
-            parents.append(value)
-    return request_id or f"{_PROCESS}-{next(_numbers)}", trace_id_of(parents)
 
 
 def trace_id_of(values: Sequence[Any]) -> str:
