@@ -18,7 +18,7 @@ REFUSED = {
     f"a = {'[' * 5000}": "is no TOML",
     "[identities.a]": "a has no way in; give token_sha256, sans or unix_socket",
     '[identities."a b"]\nunix_socket = true': "should match pattern",
-    "[identities.a]\nunix_socket = true\n[identities.b]\nunix_socket = true": "a, b all have unix_socket",
+    "[identities.a]\nunix_socket = true\n[identities.b]\nunix_socket = true": "unix_socket belongs to a and to b",
     '[identities.a]\ntoken_sha256 = ["a token"]': "identities.a.token_sha256.0: String should match",
     '[identities.a]\nsans = ["example.org"]': "identities.a.sans.0: String should match",
     f'[identities.a]\ntoken_sha256 = ["{DIGEST}"]\n[identities.b]\ntoken_sha256 = ["{DIGEST}"]': "to a and to b",

@@ -44,7 +44,7 @@ async def test_an_address_that_is_refused_often_waits_for_it(monkeypatch: pytest
 
     monkeypatch.setattr(access, "asyncio", SimpleNamespace(sleep=sleep))
     monkeypatch.setattr(access, "Pace", partial(Pace, clock=lambda: 0.0))
-    strangers = Strangers(Reloaded("identities", (), lambda: Identities({}, {}, None)))
+    strangers = Strangers(Reloaded("identities", (), lambda: Identities({})))
     refuse = Handlers(new_calls(), Admission(1, 1), strangers).unary("Unary", never).stream_unary
 
     async def wait_of(address: str) -> float:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
 from pydantic_core import ErrorDetails
@@ -26,7 +26,10 @@ SAN_KINDS: Final = ("dns", "uri", "email", "ip")
 """Of names in certificates; gRPC has each as a property of the connection, such as `peer_dns`."""
 DEFAULT_CALLS: Final = 1000
 LEAST_CALLS: Final = 4  # that each worker grants if the identity may have as many
-_Proof = TypeVar("_Proof")
+Proof = tuple[str, bytes]
+"""What shows who calls: a kind of name and the name, a token's digest, or that the connection is a unix socket."""
+_TOKEN: Final = "token"
+_UNIX_SOCKET: Final = "unix", b""
 
 
 class Right(StrEnum):
@@ -65,6 +68,15 @@ class _Entry(BaseModel):
     max_bytes: Bytes = MAX_BYTES
     max_waiting_calls: Annotated[NonNegativeInt, Field(le=4096)] = 4096
 
+    def proofs(self) -> dict[Proof, str]:
+        """Returns what shows that this identity calls, and how messages name each."""
+        proofs = {_UNIX_SOCKET: "unix_socket"} if self.unix_socket else {}
+        proofs |= {(_TOKEN, bytes.fromhex(each)): f"token_sha256 {each[:8]}..." for each in self.token_sha256}
+        for san in self.sans:
+            kind, _, name = san.partition(":")
+            proofs[kind, name.encode()] = f"the SAN {san}"
+        return proofs
+
 
 class _File(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -72,19 +84,16 @@ class _File(BaseModel):
     identities: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")], _Entry]
 
 
+@dataclass(frozen=True, slots=True)
 class Identities:
     """The identities of one reading of the file, found by what callers show."""
 
-    def __init__(
-        self,
-        by_digest: Mapping[bytes, Identity],
-        by_san: Mapping[tuple[str, bytes], Identity],
-        of_unix_sockets: Identity | None,
-    ) -> None:
-        self._by_digest = by_digest
-        self._by_san = by_san
-        self.of_unix_sockets = of_unix_sockets
+    by_proof: Mapping[Proof, Identity]
+
+    @property
+    def of_unix_sockets(self) -> Identity | None:
         """Who calls over a unix socket without a token."""
+        return self.by_proof.get(_UNIX_SOCKET)
 
     def of_token(self, token: bytes) -> Identity | None:
         """Returns the identity of a token.
@@ -92,11 +101,11 @@ class Identities:
         A plain SHA-256 is enough, because tokens are long random numbers (`aclgrad-server token`): there is no list of
         likely ones to try. The time of a look-up tells nothing of them: a dict compares only what has the same hash.
         """
-        return self._by_digest.get(sha256(token).digest())
+        return self.by_proof.get((_TOKEN, sha256(token).digest()))
 
-    def of_sans(self, names: Iterable[tuple[str, bytes]]) -> set[Identity]:
+    def of_sans(self, names: Iterable[Proof]) -> set[Identity]:
         """Returns those that a certificate names, by kind and name: one, unless the certificate is ambiguous."""
-        return {self._by_san[name] for name in names if name in self._by_san}
+        return {self.by_proof[name] for name in names if name in self.by_proof}
 
 
 def read_identities(path: Path, worker_count: int = 1) -> Identities:
@@ -111,33 +120,19 @@ def read_identities(path: Path, worker_count: int = 1) -> Identities:
         raise UnusableFileError("; ".join(_explain(path, each) for each in error.errors())) from error
     if not entries:
         raise UnusableFileError(f"{path} has no identities, so nobody could call; add [identities.NAME]")
-    by_digest: dict[bytes, Identity] = {}
-    by_san: dict[tuple[str, bytes], Identity] = {}
-    of_unix_sockets: list[Identity] = []
+    by_proof: dict[Proof, Identity] = {}
     for name, entry in entries.items():
         waiting = share_of(entry.max_waiting_calls, worker_count, LEAST_CALLS)
         bounds = Bounds(entry.share, share_of(entry.max_bytes, worker_count), waiting)
         max_calls = share_of(entry.max_calls, worker_count, LEAST_CALLS)
         identity = Identity(name, frozenset(entry.rights), max_calls, bounds)
-        for digest in entry.token_sha256:
-            _add(by_digest, bytes.fromhex(digest), identity, f"{path}: token_sha256 {digest[:8]}...")
-        for san in entry.sans:
-            kind, _, value = san.partition(":")
-            _add(by_san, (kind, value.encode()), identity, f"{path}: the SAN {san}")
-        if entry.unix_socket:
-            of_unix_sockets.append(identity)
-        if not (entry.token_sha256 or entry.sans or entry.unix_socket):
+        if not (proofs := entry.proofs()):
             raise UnusableFileError(f"{path}: {name} has no way in; give token_sha256, sans or unix_socket")
-    if len(of_unix_sockets) > 1:
-        names = ", ".join(each.name for each in of_unix_sockets)
-        raise UnusableFileError(f"{path}: {names} all have unix_socket; the unix sockets are one identity")
-    return Identities(by_digest, by_san, next(iter(of_unix_sockets), None))
-
-
-def _add(table: dict[_Proof, Identity], proof: _Proof, identity: Identity, what: str) -> None:
-    other = table.setdefault(proof, identity)
-    if other is not identity:
-        raise UnusableFileError(f"{what} belongs to {other.name} and to {identity.name}; each proves one identity")
+        for proof, what in proofs.items():
+            if (other := by_proof.setdefault(proof, identity)) is not identity:
+                told = f"{what} belongs to {other.name} and to {name}; each proves one identity"
+                raise UnusableFileError(f"{path}: {told}")
+    return Identities(by_proof)
 
 
 def _explain(path: Path, error: ErrorDetails) -> str:
