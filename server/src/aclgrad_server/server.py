@@ -110,7 +110,7 @@ class Server:
         self._device = device
         limits = settings.streams, settings.max_waiting_calls, device.pool_limit_bytes
         reply_bytes = max(REPLY_BYTES, 2 * settings.max_message_bytes)
-        bounds = None if access is None else access.bounds
+        bounds = None if access is None else access.bounds.__getitem__
         # What the host library computes with is in the process, and so in the pool's share of its memory.
         memory = memory_limit(settings.memory_limit_bytes)
         checked = None if library.computes_on_cpu else int(CHECKED_SHARE * memory)

@@ -5,6 +5,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from aclgrad.errors import NotAuthenticatedError, PermissionDeniedError
@@ -60,8 +61,9 @@ class Access:
 
     def __init__(self, identities: Reloaded[Identities]) -> None:
         self._identities = identities
-        self._in_flight: dict[str, int] = {}
-        self._bounds: dict[str, Bounds] = {}
+        self._in_flight: Counter[str] = Counter()
+        self.bounds: dict[str, Bounds] = {}
+        """What admission grants each identity, by its key, as of its last call."""
         self._pace = Pace(REFUSALS_PER_S, LONGEST_REFUSAL_S)
         audit.filters[:] = [FirstRefusals()]
         self.refusals = Counter(identity=0, share=0)
@@ -73,20 +75,19 @@ class Access:
         call.identity = identity.name
         call.sees_details = Right.STATUS in identity.rights
         call.caller = identity.key
-        self._bounds[identity.key] = identity.bounds
-        count = self._in_flight.get(identity.key, 0)
-        if count >= identity.max_calls:
+        self.bounds[identity.key] = identity.bounds
+        if (count := self._in_flight[identity.key]) >= identity.max_calls:
             self.refusals["share"] += 1
             problem = f"identity {identity.name} has as many calls in flight as it may have, {count}"
             raise busy(problem, RETRY_AFTER_S, limit=identity.max_calls)
         self._in_flight[identity.key] = count + 1
-        call.at_end(lambda: self._end(identity.key))
+        call.at_end(partial(self._end, identity.key))
 
     def check(
         self, context: Context, method: str, peer: str, request_id: str = UNKNOWN, trace_id: str = UNKNOWN
     ) -> Identity:
         """Returns who calls; raises NotAuthenticatedError or PermissionDeniedError, and has the audit tell it."""
-        address, identity = address_of(peer), None
+        identity = None
         try:
             identity = self._identify(context, peer)
             if not identity.rights & _NEEDED.get(method, _EXECUTE):
@@ -97,11 +98,10 @@ class Access:
             self.refusals["identity"] += 1
             who = identity.name if identity else "unknown"
             why = error.message.partition(";")[0]
-            told = {"why": why, "identity": who, "peer": peer, "method": method}
-            told |= {"request_id": request_id, "trace_id": trace_id}
             # The request id, which a client chose, comes last.
-            words, caller = (why, who, peer, method, request_id), {"caller": (address, who, why)}
-            audit.warning("refused %s: identity %s of %s, %s %s", *words, extra=fields(told) | caller)
+            told = {"why": why, "identity": who, "peer": peer, "method": method, "request_id": request_id}
+            extra = fields(told | {"trace_id": trace_id}) | {"caller": (address_of(peer), who, why)}
+            audit.warning("refused %s: identity %s of %s, %s %s", *told.values(), extra=extra)
             raise
         return identity
 
@@ -111,15 +111,10 @@ class Access:
         self._pace.spend(address, 1)
         await asyncio.sleep(max(0.0, self._pace.delay_s(address) - 1 / REFUSALS_PER_S))
 
-    def bounds(self, key: str) -> Bounds:
-        """Returns what admission grants an identity, by its key, as of its last call."""
-        return self._bounds[key]
-
     def _identify(self, context: Context, peer: str) -> Identity:
         """Returns who calls: a token decides if there is one, then the certificate, then the unix socket."""
         identities = self._identities.value
-        values = [value for key, value in context.invocation_metadata() if key == AUTHORIZATION]
-        if values:
+        if values := [value for key, value in context.invocation_metadata() if key == AUTHORIZATION]:
             scheme, _, token = str(values[0]).partition(" ")
             if len(values) > 1 or scheme.lower() != _SCHEME or not token:
                 raise NotAuthenticatedError("the metadata 'authorization' is no bearer token", remedy=_REMEDY)
@@ -142,8 +137,4 @@ class Access:
         return found.pop()
 
     def _end(self, key: str) -> None:
-        count = self._in_flight[key] - 1
-        if count:
-            self._in_flight[key] = count
-        else:
-            del self._in_flight[key]
+        self._in_flight[key] -= 1
