@@ -91,10 +91,9 @@ def bind(
     bound = []
     for address in addresses:
         is_unix = address.startswith(UNIX)
-        if is_unix:
-            _take_socket(server, address)
         try:
             if is_unix:
+                _take_socket(server, address)
                 port = _bind_socket(server, address, socket_mode, socket_group)
             elif certificates is None:
                 port = server.add_insecure_port(address)
@@ -114,7 +113,9 @@ def _take_socket(server: AnyServer, address: str) -> None:
         raise _refused(address, f"there is no folder {path.parent}; make it")
     lock = path.with_name(f"{path.name}.lock")
     try:
-        is_answered = _is_answered(path)
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(_CONNECT_TIMEOUT_S)
+            is_answered = probe.connect_ex(str(path)) == 0
         file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         # The kernel gives the lock back when the process ends, however it ends.
         weakref.finalize(server, os.close, file)
@@ -153,12 +154,6 @@ def _bind_socket(server: AnyServer, address: str, mode: int | None, group: str |
         problem = f"its group and mode cannot be set: {error.strerror or error}"
         raise _refused(address, f"{problem}; give a group that the server's user is in") from error
     return port
-
-
-def _is_answered(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(_CONNECT_TIMEOUT_S)
-        return probe.connect_ex(str(path)) == 0
 
 
 def _refused(address: str, why: str) -> StartError:
