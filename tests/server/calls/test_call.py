@@ -133,16 +133,16 @@ async def test_a_message_that_was_waited_for_ahead_is_received(calls: OpenCalls)
 
 async def test_call_counts_until_its_reply_has_left_or_its_client_has_gone(calls: OpenCalls) -> None:
     """Whatever its code still does."""
-    for number in range(3):
+    for _ in range(3):
         context = FakeContext()
         assert await calls.wait_until_none(60)
         call = calls.begin("ExecuteOperator", context)
         assert calls.active_count
-        assert (calls.event_count, calls.transfers()) == (2 * number + 1, (1, 0))
+        assert (calls.changed_at, calls.transfers()) == (call.start, (1, 0))
         assert not await calls.wait_until_none(0.001)
         context.end()
         assert not calls.active_count
-        assert calls.event_count == 2 * number + 2
+        assert call.start < calls.changed_at == call.stage_since
         call.works()
         call.replies()
         call.end()

@@ -48,14 +48,14 @@ class OpenCalls:
         self._may_read = asyncio.Event()
         self._may_read.set()
         self._idle = asyncio.Event()
-        self.event_count = 0  # how many calls have begun, and how many have ended, in all
+        self.changed_at = 0.0  # when a call began or ended last
 
     def begin(self, method: str, context: Context) -> Call:
         self._active[context] = call = Call(method, context, self._call_timeout_s, self._may_read)
         if self._on_begin is not None:
             self._on_begin(call)
         self._addresses[call.address] = self._addresses.get(call.address, 0) + 1
-        self.event_count += 1
+        self.changed_at = call.start
         # Not a function that refers to the call: gRPC's context keeps it, and the cycle would keep both.
         context.add_done_callback(self._end)
         return call
@@ -147,15 +147,15 @@ class OpenCalls:
     def _end(self, context: Context) -> None:
         if (call := self._active.pop(context, None)) is None:
             return
+        call.enter(REPLY)
+        self.changed_at = call.stage_since
         self._addresses[call.address] -= 1
         if not self._addresses[call.address]:
             del self._addresses[call.address]
         if call.outcome == OK:
-            self._fetched_at[call.peer] = time.monotonic()
-        self.event_count += 1
+            self._fetched_at[call.peer] = call.stage_since
         if not self._active:
             self._idle.set()
-        call.enter(REPLY)
         call.end()
         self.statistics.add(call)
 

@@ -55,8 +55,7 @@ class MemoryWatch:
         self.pressure = 0
         """0; 1 above the soft limit; 2 above the hard limit."""
         self._cut_due = 0.0
-        self._seen = self._trimmed = calls.event_count
-        self._seen_at = time.monotonic()
+        self._trimmed_at = time.monotonic()
 
     def start(self, tasks: BackgroundTasks) -> None:
         tasks.start("memory watch", self._watch)
@@ -68,21 +67,16 @@ class MemoryWatch:
         return self._pause_s()
 
     async def _give_back(self) -> float:
-        if not (self.pressure or self._is_idle()):
+        # Calls have come since the last trim, and none for a while.
+        is_idle = self._trimmed_at < self._calls.changed_at < time.monotonic() - IDLE_TRIM_S
+        if not (self.pressure or (is_idle and not self._calls.active_count)):
             return self._pause_s()
-        self._trimmed = self._calls.event_count
+        self._trimmed_at = time.monotonic()
         await self._trim()
         return TRIM_INTERVAL_S
 
     def _pause_s(self) -> float:
         return BUSY_INTERVAL_S if self.used_bytes > self.limit_bytes / 2 else INTERVAL_S
-
-    def _is_idle(self) -> bool:
-        """Says whether calls have come since the last trim, and none for a while."""
-        if self._calls.active_count or self._calls.event_count != self._seen:
-            self._seen, self._seen_at = self._calls.event_count, time.monotonic()
-        is_quiet = time.monotonic() - self._seen_at >= IDLE_TRIM_S
-        return is_quiet and self._seen != self._trimmed
 
     def look(self) -> None:
         self.used_bytes = self._read_used_bytes()
