@@ -23,7 +23,6 @@ MAX_CALLERS: Final = 500
 audit = logging.getLogger("aclgrad_server.access.audit")
 
 AUTHORIZATION: Final = "authorization"
-_SCHEME: Final = "bearer"
 _REMEDY: Final = (
     "send a token that this server knows as the metadata 'authorization: Bearer TOKEN' "
     "(aclgrad.Credentials(token=...) or ACLGRAD_TOKEN)"
@@ -116,7 +115,7 @@ class Access:
         identities = self._identities.value
         if values := [value for key, value in context.invocation_metadata() if key == AUTHORIZATION]:
             scheme, _, token = str(values[0]).partition(" ")
-            if len(values) > 1 or scheme.lower() != _SCHEME or not token:
+            if len(values) > 1 or scheme.lower() != "bearer" or not token:
                 raise NotAuthenticatedError("the metadata 'authorization' is no bearer token", remedy=_REMEDY)
             identity = identities.of_token(token.strip().encode())
             if identity is None:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
-from pydantic_core import ErrorDetails
 
 from aclgrad_server.calls.gate import Bounds
 from aclgrad_server.files import UnusableFileError, read_trusted_toml
@@ -24,7 +23,6 @@ from aclgrad_server.sizes import MAX_BYTES, Bytes
 
 SAN_KINDS: Final = ("dns", "uri", "email", "ip")
 """Of names in certificates; gRPC has each as a property of the connection, such as `peer_dns`."""
-DEFAULT_CALLS: Final = 1000
 LEAST_CALLS: Final = 4  # that each worker grants if the identity may have as many
 Proof = tuple[str, bytes]
 """What shows who calls: a kind of name and the name, a token's digest, or that the connection is a unix socket."""
@@ -64,7 +62,7 @@ class _Entry(BaseModel):
     unix_socket: bool = False
     rights: list[Annotated[Right, Field(strict=False)]] = [Right.EXECUTE]
     share: Annotated[PositiveInt, Field(le=100)] = 1
-    max_calls: Annotated[PositiveInt, Field(le=1_000_000)] = DEFAULT_CALLS
+    max_calls: Annotated[PositiveInt, Field(le=1_000_000)] = 1000
     max_bytes: Bytes = MAX_BYTES
     max_waiting_calls: Annotated[NonNegativeInt, Field(le=4096)] = 4096
 
@@ -117,7 +115,9 @@ def read_identities(path: Path, worker_count: int = 1) -> Identities:
     try:
         entries = _File.model_validate(read_trusted_toml(path)).identities
     except ValidationError as error:
-        raise UnusableFileError("; ".join(_explain(path, each) for each in error.errors())) from error
+        # Not the values: one may be a token that was put in the wrong place.
+        told = [f"{path}: {'.'.join(map(str, each['loc'])) or 'the file'}: {each['msg']}" for each in error.errors()]
+        raise UnusableFileError("; ".join(told)) from error
     if not entries:
         raise UnusableFileError(f"{path} has no identities, so nobody could call; add [identities.NAME]")
     by_proof: dict[Proof, Identity] = {}
@@ -130,12 +130,6 @@ def read_identities(path: Path, worker_count: int = 1) -> Identities:
             raise UnusableFileError(f"{path}: {name} has no way in; give token_sha256, sans or unix_socket")
         for proof, what in proofs.items():
             if (other := by_proof.setdefault(proof, identity)) is not identity:
-                told = f"{what} belongs to {other.name} and to {name}; each proves one identity"
-                raise UnusableFileError(f"{path}: {told}")
+                problem = f"{what} belongs to {other.name} and to {name}; each proves one identity"
+                raise UnusableFileError(f"{path}: {problem}")
     return Identities(by_proof)
-
-
-def _explain(path: Path, error: ErrorDetails) -> str:
-    # Not the value: it may be a token that was put in the wrong place.
-    place = ".".join(map(str, error["loc"]))
-    return f"{path}: {place or 'the file'}: {error['msg']}"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from aclgrad.units import size
 from aclgrad_server.exits import StartError
 
 log = logging.getLogger(__name__)
@@ -35,10 +36,7 @@ def check_memory(setting: int | None, processes: int = 1, root: Path = _ROOT) ->
     remedy = "give the container, the service or the machine more"
     if limit == setting:
         remedy = "raise --memory-limit-bytes (ACLGRAD_MEMORY_LIMIT_BYTES)"
-    raise StartError(
-        f"the memory limit of {limit / 2**20:.0f} MiB is less than the {needed / 2**20:.0f} MiB that {who}; "
-        f"{remedy}{fewer}"
-    )
+    raise StartError(f"the memory limit of {size(limit)} is less than the {size(needed)} that {who}; {remedy}{fewer}")
 
 
 def memory_limit(setting: int | None, root: Path = _ROOT) -> int:
