@@ -58,14 +58,13 @@ def _limit_files(root: Path) -> Iterator[Path]:
     """
     groups, mounts = root / "proc/self/cgroup", root / "sys/fs/cgroup"
     for line in groups.read_text().splitlines() if groups.is_file() else ():
-        _, _, rest = line.partition(":")
-        controllers, separator, group = rest.partition(":")
-        if separator and not controllers:
-            mount, name = mounts, "memory.max"
-        elif "memory" in controllers.split(","):
-            mount, name = mounts / "memory", "memory.limit_in_bytes"
-        else:
-            continue
+        match line.split(":", 2):
+            case _, "", group:
+                mount, name = mounts, "memory.max"
+            case _, controllers, group if "memory" in controllers.split(","):
+                mount, name = mounts / "memory", "memory.limit_in_bytes"
+            case _:
+                continue
         folder = mount / group.lstrip("/")
         yield from (each / name for each in (folder, *folder.parents) if each.is_relative_to(mount))
 
