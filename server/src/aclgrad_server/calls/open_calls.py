@@ -21,8 +21,6 @@ _LATE_S: Final = 0.25  # how long after a deadline a call is cut: until then the
 
 
 class OpenCalls:
-    """All calls that have begun and whose reply has not left."""
-
     def __init__(
         self,
         call_timeout_s: float,
@@ -43,8 +41,7 @@ class OpenCalls:
         self.statistics = CallStatistics()
         self.refusals = Counter(draining=0, memory=0, address=0)
         self.slow_clients = self.memory_cuts = 0
-        self._is_refusing = False
-        self._is_short_of_memory = False
+        self._is_refusing = self._is_short_of_memory = False
         self._may_read = asyncio.Event()
         self._may_read.set()
         self._idle = asyncio.Event()
