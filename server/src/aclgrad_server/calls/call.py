@@ -46,14 +46,13 @@ class Call:
     """How many calls of a batch ended, by operator and reason."""
     outcome = CANCELLED
     stage = RECEIVE
-    """Which of the `STAGES` it is in."""
     has_begun = False  # whether the first message has come
     is_cut_short = False  # whether the message that was due has not come
     has_returned = False  # whether our code is done with it: gRPC still sends the reply
     has_ended = False  # whether the reply has left or the client has gone
     abort: Callable[["Call", AclgradError], Coroutine[Any, Any, Any]] | None = None
     """Tells the client why the call ends, and so ends what reads its messages."""
-    _ahead: tuple[bytes | None, ...] = ()
+    _ahead: list[bytes | None] | None = None
     _moved_bytes = 0
     _is_reading = False
     _ending: asyncio.Task[Any] | None = None
@@ -107,8 +106,7 @@ class Call:
         """Returns the next message, or None if the client sends no more."""
         self._waits(RECEIVE)
         if self._ahead:
-            (message,), self._ahead = self._ahead, ()
-            return message
+            return self._ahead.pop()
         if not self._may_read.is_set():
             await self._may_read.wait()
         self._is_reading = True
@@ -125,7 +123,7 @@ class Call:
         return whole
 
     async def peek(self) -> None:
-        self._ahead = (await self.read_or_end(),)
+        self._ahead = [await self.read_or_end()]
 
     async def write(self, message: bytes) -> None:
         self._waits(REPLY)
@@ -159,7 +157,6 @@ class Call:
             self._ends.append(function)
 
     def check_deadline(self) -> None:
-        """Raises DeadlinePassedError if no time is left."""
         if time.monotonic() >= self.deadline:
             raise deadline_passed()
 
