@@ -170,7 +170,7 @@ def shut_down_connections(peers: Set[str]) -> int:
 
     gRPC then frees what it holds for them. Clients of a unix socket have no address to be told apart by.
     """
-    wanted = set(map(_address_of, peers)) - {None}
+    wanted = {unquote(peer) for peer in peers if peer.startswith(("ipv4:", "ipv6:"))}
     count = 0
     try:
         files = [int(entry) for entry in os.listdir(_DESCRIPTORS)] if wanted else []
@@ -182,7 +182,9 @@ def shut_down_connections(peers: Set[str]) -> int:
         with suppress(OSError), _duplicate(file) as duplicate:
             if duplicate.family in (socket.AF_INET, socket.AF_INET6):
                 host, port = duplicate.getpeername()[:2]
-                if (host.removeprefix("::ffff:"), port) in wanted:
+                # As gRPC names a peer, also an IPv4 client of a dual-stack listener.
+                host = host.removeprefix("::ffff:")
+                if (f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}") in wanted:
                     duplicate.shutdown(socket.SHUT_RDWR)
                     count += 1
     log.info("closed %d connections that did not fetch their replies: %s", count, ", ".join(sorted(peers)))
@@ -203,12 +205,3 @@ def _duplicate(file: int) -> socket.socket:
         # The number may have become that of another file since. The constructor closes nothing.
         os.close(number)
         raise
-
-
-def _address_of(peer: str) -> tuple[str, int] | None:
-    """Returns the host and port of a peer as gRPC names it: `ipv4:HOST:PORT` or `ipv6:[HOST]:PORT`."""
-    kind, _, address = unquote(peer).partition(":")
-    host, _, port = address.rpartition(":")
-    if kind not in ("ipv4", "ipv6") or not port.isdigit():
-        return None
-    return host.strip("[]").removeprefix("::ffff:"), int(port)
