@@ -8,7 +8,7 @@ import os
 import sys
 import tomllib
 from http.client import HTTPConnection, HTTPException
-from typing import Final, NoReturn
+from typing import Final
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:9464"
 _MAX_ANSWER_BYTES: Final = 1000
@@ -32,21 +32,25 @@ def main(arguments: list[str], program: str) -> None:
     try:
         address = connectable(options.address or configured_address())
     except ValueError as error:
-        _fail(2, str(error))
-    late = f"{address}: no answer within {options.timeout_s:g} s; the server hangs, or is slower than --timeout-s"
+        parser.exit(2, f"aclgrad-server: {error}\n")
+    status = None
     try:
-        status, text = _ask(address, "/livez" if options.live else "/readyz", options.timeout_s)
+        connection = HTTPConnection(address, timeout=options.timeout_s)
+        connection.request("GET", "/livez" if options.live else "/readyz")
+        answer = connection.getresponse()
+        text = " ".join(answer.read(_MAX_ANSWER_BYTES).decode(errors="replace").split())
+        status = answer.status
     except TimeoutError:
-        _fail(1, late)
+        text = f"no answer within {options.timeout_s:g} s; the server hangs, or is slower than --timeout-s"
     except HTTPException:
-        _fail(1, f"{address}: the answer is not HTTP; {_REMEDY}")
+        text = f"the answer is not HTTP; {_REMEDY}"
     except OSError as error:
-        _fail(1, f"{address}: no answer: {error.strerror or error}")
-    if status not in (200, 503):
-        _fail(1, f"{address}: HTTP status {status}; {_REMEDY}")
-    if status != 200:
-        _fail(1, f"{address}: {text}")
-    print(f"{address}: {text}")
+        text = f"no answer: {error.strerror or error}"
+    if status == 200:
+        print(f"{address}: {text}")
+    else:
+        told = text if status in (None, 503) else f"HTTP status {status}; {_REMEDY}"
+        sys.exit(f"aclgrad-server: {address}: {told}")
 
 
 def configured_address() -> str:
@@ -69,21 +73,8 @@ def connectable(address: str) -> str:
     return f"{_EVERY_ADDRESS.get(host, host)}:{port}"
 
 
-def _ask(address: str, path: str, timeout_s: float) -> tuple[int, str]:
-    """Returns the status and the text of a page, in one line; raises OSError or HTTPException without an answer."""
-    connection = HTTPConnection(address, timeout=timeout_s)
-    connection.request("GET", path)
-    answer = connection.getresponse()
-    return answer.status, " ".join(answer.read(_MAX_ANSWER_BYTES).decode(errors="replace").split())
-
-
 def _seconds(text: str) -> float:
     value = float(text)
     if not 0.01 <= value <= 60:
         raise argparse.ArgumentTypeError(f"{text} is not between 0.01 and 60")
     return value
-
-
-def _fail(code: int, message: str) -> NoReturn:
-    print(f"aclgrad-server: {message}", file=sys.stderr)
-    sys.exit(code)
