@@ -19,7 +19,7 @@ from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.runner import Runner
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import Device
-from aclgrad_server.devices.faults import UnfitDeviceError, error_of_fault
+from aclgrad_server.devices.faults import error_of_fault
 from aclgrad_server.devices.opening import open_device, product_of
 from aclgrad_server.devices.planning import Planner
 from aclgrad_server.devices.probing import probe
@@ -97,12 +97,8 @@ class Server:
         access = view.access
         connection_limit = ensure_open_files(MAX_CONNECTIONS)
         on_card = 1 if view.place is None else view.place.on_card
-        try:
-            probed = await probe(settings, on_card) if self._probes else None
-            library, device = await open_device(settings, self._completions, self._lose_device, on_card)
-        except UnfitDeviceError as error:
-            view.unopened_device = error.index
-            raise
+        probed = await probe(settings, on_card) if self._probes else None
+        library, device = await open_device(settings, self._completions, self._lose_device, on_card)
         view.library, view.device = library, device
         view.product = product = product_of(device.soc_name)
         view.turned_off = turned_off = await self_test(device, product, settings.hang_timeout_s, probed)

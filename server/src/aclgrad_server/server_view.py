@@ -52,8 +52,6 @@ class ServerView:
     library: Library | None = None
     device: Device | None = None
     """The device, from when it is open; calls are not welcome before the self-test."""
-    unopened_device: int | None = None
-    """The index of the device if it did not open."""
     turned_off: TurnedOff | None = None
     """Operators and dtypes that failed the self-test, and how."""
     addresses: tuple[str, ...] = ()

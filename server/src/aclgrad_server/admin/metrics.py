@@ -76,8 +76,8 @@ def _of_device(view: ServerView, source: object) -> Sources:
 
 
 def _device_up(view: ServerView) -> Sources:
-    if view.unopened_device is not None:
-        return {(str(view.unopened_device),): 0}
+    if view.device is None and view.readiness.is_for_good:
+        return {(str((*view.settings.device, 0)[0]),): 0}
     return _of_device(view, None if view.device is None else int(view.device.is_up))
 
 

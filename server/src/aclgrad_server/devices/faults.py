@@ -61,8 +61,6 @@ class UnfitDeviceError(Exception):
     def __init__(self, summary: str, problem: str) -> None:
         super().__init__(f"{summary}: {problem}")
         self.summary, self.problem = summary, problem
-        self.index: int | None = None
-        """The index of the device if it did not open."""
 
 
 class WorkspaceShortageError(ServerBusyError):

@@ -52,16 +52,11 @@ async def open_device(
     """
     files = native.library_files(settings.backend)
     name, limit_s = Path(files[0][0]).name, settings.hang_timeout_s
-    index = settings.device[0] if settings.device else 0
-    try:
-        opening = partial(_open_library, settings, index, process_count)
-        library, version = await _opened(f"{name} does not start", limit_s, opening)
-        summary = f"device {index} does not open"
-        make = partial(_make_device, library, index, settings, completions, on_lost, process_count)
-        device = await _opened(summary, limit_s, make)
-    except UnfitDeviceError as error:
-        error.index = index
-        raise
+    index = (*settings.device, 0)[0]
+    opening = partial(_open_library, settings, index, process_count)
+    library, version = await _opened(f"{name} does not start", limit_s, opening)
+    make = partial(_make_device, library, index, settings, completions, on_lost, process_count)
+    device = await _opened(f"device {index} does not open", limit_s, make)
     log.info("opened device %d, %s, with %s", index, device.soc_name, name)
     versions = {} if library.is_host else native.installed_versions()
     described = ", ".join(f"{package} {each}" for package, each in versions.items())
@@ -73,11 +68,11 @@ async def open_device(
     return Library(name, version, *facts), device
 
 
-async def _opened(summary: str, limit_s: float, open: Callable[..., Opened], *arguments: Any) -> Opened:
+async def _opened(summary: str, limit_s: float, open: Callable[[], Opened]) -> Opened:
     """Returns what a function opens in a thread, which keeps the thread if it does not return in time."""
     try:
         async with asyncio.timeout(limit_s):
-            return await asyncio.to_thread(open, *arguments)
+            return await asyncio.to_thread(open)
     except TimeoutError:
         raise UnfitDeviceError(
             summary, f"its driver has not returned within {limit_s:g} s (--hang-timeout-s)"

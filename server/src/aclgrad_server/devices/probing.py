@@ -87,7 +87,7 @@ class _Probing:
     def __init__(self, settings: Settings, process_count: int) -> None:
         self._settings = settings
         self._process_count = process_count
-        self._device = settings.device[0] if settings.device else 0
+        self._device = (*settings.device, 0)[0]
         self._name = ""
         """The device's, from when it has been open."""
         self._off: TurnedOff | None = None
@@ -120,9 +120,7 @@ class _Probing:
         """Asks a child until all is known or a new case has ended it; raises _EndedError if it ends before."""
         opened = await child.answer(child.limits.start_s)
         if unfit := opened.get("unfit"):
-            error = UnfitDeviceError(*unfit)
-            error.index = self._device
-            raise error
+            raise UnfitDeviceError(*unfit)
         self._name = opened["name"]
         if self._off is None:
             product = Product(opened["product"])
@@ -164,11 +162,8 @@ class _Probing:
         self._left = [each for each in self._left[1:] if not self._off.has(each.spec.name, each.dtype)]
 
     def _unfit(self, problem: str) -> UnfitDeviceError:
-        if self._name:
-            return UnfitDeviceError(f"{self._name} failed the self-test", problem)
-        error = UnfitDeviceError(f"device {self._device} does not open", problem)
-        error.index = self._device
-        return error
+        what = f"{self._name} failed the self-test" if self._name else f"device {self._device} does not open"
+        return UnfitDeviceError(what, problem)
 
 
 class _Child:
