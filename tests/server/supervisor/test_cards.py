@@ -130,5 +130,5 @@ def test_child_that_hangs_in_the_library_ends_also_without_its_parent(tmp_path: 
     """The parent may be killed as it waits."""
     config = tmp_path / "acl.json"
     os.mkfifo(config)  # nobody ever writes to it
-    command = [sys.executable, "-m", "aclgrad_server.devices.count", "host", str(config), "0.5"]
+    command = [sys.executable, "-m", "aclgrad_server.devices.library", "host", str(config), "0.5"]
     assert subprocess.run(command, timeout=60, check=False).returncode == -signal.SIGALRM

@@ -1,4 +1,14 @@
-"""Loads the library of a back end, or says why it cannot be."""
+"""Loads the library of a back end, or says why it cannot be.
+
+As a program it prints what devices the library shows: `python -m ...devices.library BACKEND CONFIG SECONDS`. Its last
+line has the fields of `supervisor.cards.Runtime`. So nothing of the runtime stays in the process that wants to know.
+"""
+
+import json
+import os
+import signal
+import sys
+from typing import Any
 
 import aclgrad_native as native
 from aclgrad_server.exits import StartError
@@ -24,3 +34,24 @@ def failed(backend: str, error: native.AclError) -> StartError:
 def runtime_file(backend: str) -> str:
     """Returns the runtime's file that the back end's name stands for, or a bare name for the loader to look up."""
     return native.library_files(backend)[0][0]
+
+
+def _devices_of(backend: str, config: str | None) -> dict[str, Any]:
+    try:
+        library = load_library(backend, config)
+        count, soc_name = library.device_count(), library.soc_name()
+    except StartError as error:
+        return {"problem": str(error)}
+    except native.AclError as error:
+        return {"problem": str(failed(backend, error))}
+    return {"count": count, "soc_name": soc_name, "host_pointers": library.host_pointers}
+
+
+if __name__ == "__main__":
+    backend, config, limit_s = sys.argv[1:]
+    # The kernel ends the process then, also one that hangs in the library and whose parent has gone.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, float(limit_s))
+    print(json.dumps(_devices_of(backend, config or None)), flush=True)
+    # The library's own end may print, hang or crash.
+    os._exit(0)

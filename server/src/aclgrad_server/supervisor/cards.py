@@ -46,9 +46,9 @@ def ask_runtime(settings: Settings) -> Runtime:
 
     A process of its own asks: the supervisor itself never loads a runtime, whose threads and contexts would be in it.
     """
-    config, limit_s = settings.acl_config or "", settings.hang_timeout_s
+    config, limit_s = str(settings.acl_config or ""), settings.hang_timeout_s
     # -P: a file of the working directory must not stand for a module.
-    command = [sys.executable, "-P", "-m", "aclgrad_server.devices.count", settings.backend, str(config), str(limit_s)]
+    command = [sys.executable, "-P", "-m", "aclgrad_server.devices.library", settings.backend, config, str(limit_s)]
     try:
         finished = subprocess.run(
             command,
