@@ -47,7 +47,6 @@ NOTICE_S: Final = 0.25
 """For which a server that stops takes calls on, so that those who watch its health send none by the time it refuses."""
 STOP_GRACE_S: Final = 0.5
 CLOSE_TIMEOUT_S: Final = 10.0  # abandoned kernels have half of it to end
-STOP_LIMIT_S: Final = 5.0
 LOST_DRAIN_S: Final = 5.0
 LOST_REFUSAL_S: Final = 0.2
 MAX_LOSSES: Final = 8  # different texts of a loss in the log
@@ -75,13 +74,12 @@ class Server:
         self._completions = Completions()
         self._health = Health(settings.client_timeout_s, view.host_id)
         self._grpc: grpc.aio.Server | None = None
-        self._load_report: LoadReport | None = None
+        self._sweeps = [view.calls.sweep, view.recent.sweep]
         self._watch_ends = threading.Event()
         self._tasks = BackgroundTasks(view.heartbeat, on_failure=self._health.set_dead)
         self._beat_due = time.monotonic()
         self._tasks.start("beat", self._beat)
         self._losses: set[str] = set()
-        self._device: Device | None = None
 
     @property
     def is_device_lost(self) -> bool:
@@ -102,8 +100,6 @@ class Server:
         view.library, view.device = library, device
         view.product = product = product_of(device.soc_name)
         view.turned_off = turned_off = await self_test(device, product, settings.hang_timeout_s, probed)
-        # A failed device may hang, so it is not closed before the process ends.
-        self._device = device
         limits = settings.streams, settings.max_waiting_calls, device.pool_limit_bytes
         reply_bytes = max(REPLY_BYTES, 2 * settings.max_message_bytes)
         bounds = None if access is None else access.bounds.__getitem__
@@ -124,14 +120,17 @@ class Server:
         permissions = None if mode is None else int(mode, 8), settings.unix_socket_group
         view.addresses = bind(self._grpc, settings.listen, view.certificates, *permissions)
         service = OperatorService(view, turned_off, library, runner)
-        self._load_report = report = LoadReport(view)
+        report = LoadReport(view)
+        self._sweeps += [admission.sweep, report.sweep]
         name = name_of(view.addresses if view.place is None else view.place.endpoints[view.place.index])
         handlers = Handlers(view.calls, admission, access, report, name)
         self._grpc.add_generic_rpc_handlers((service.handler(handlers), self._health.handler()))
         if settings.reflection:
             add_reflection(self._grpc, settings.client_timeout_s, access)
         await self._grpc.start()
-        self._watch(device)
+        view.memory = MemoryWatch(memory, partial(trim_memory, device), view.calls)
+        view.memory.start(self._tasks)
+        watch_device(device, self._tasks)
         self._announce(device)
         self._health.set_ready(True)
         view.ready_at, view.ready_since = time.time(), time.monotonic()
@@ -182,23 +181,13 @@ class Server:
         text += f"; settings: {differing}" if changed else ""
         log.info("serving %s", text, extra=fields(served | {"settings": changed}))
 
-    def _watch(self, device: Device) -> None:
-        limit_bytes, trim = memory_limit(self._settings.memory_limit_bytes), partial(trim_memory, device)
-        self._view.memory = memory = MemoryWatch(limit_bytes, trim, self._view.calls)
-        memory.start(self._tasks)
-        watch_device(device, self._tasks)
-
     async def _beat(self) -> float:
         """Beats the heart of the event loop, ends calls that are late or have slow clients, and serves queues."""
         view = self._view
         view.loop_lag.add(max(0.0, time.monotonic() - self._beat_due))
         view.heartbeat.beat()
-        view.calls.sweep()
-        if view.admission is not None:
-            view.admission.sweep()
-        view.recent.sweep()
-        if self._load_report is not None:
-            self._load_report.sweep()
+        for sweep in self._sweeps:
+            sweep()
         self._beat_due = time.monotonic() + BEAT_INTERVAL_S
         return BEAT_INTERVAL_S
 
@@ -216,10 +205,9 @@ class Server:
         self._view.readiness.set_not_ready("device lost")
         new_error = partial(error_of_fault, "device_lost", error.metadata["acl_error"])
         self._completions.lose(new_error)
+        # A loss during the self-test is the test's result: a new process would find the same card.
         if self._view.admission is not None:
             self._view.admission.lose(new_error)
-        # A loss during the self-test is the test's result: a new process would find the same card.
-        if self._device is not None:
             self._on_device_lost()
 
     async def stop(self) -> bool:
@@ -238,7 +226,10 @@ class Server:
             # refusing calls, because that tells more than a closed port.
             leaving = asyncio.ensure_future(self._grpc.stop(limit_s))
             leaving.add_done_callback(lambda _: log.debug("no listener is left"))
-        drained = await self._view.calls.wait_until_none(limit_s) and not self._is_running()
+        drained = await self._view.calls.wait_until_none(limit_s)
+        if self._view.admission is not None:
+            # The device may work on for a client that has gone: its thread would keep the process from ending.
+            drained = drained and self._view.admission.occupancy().running == 0
         if self.is_device_lost:
             # Calls on their way get an error with a reason: when gRPC stops, it cancels those not yet delivered.
             await asyncio.sleep(LOST_REFUSAL_S)
@@ -256,25 +247,16 @@ class Server:
 
     async def _close_device(self) -> bool:
         """Says whether the device closed in time: a driver that hangs would keep the process from ending."""
-        if (device := self._device) is None:
+        device = self._view.device
+        # A device that has not passed its self-test may hang, so it is not closed before the process ends.
+        if device is None or self._view.admission is None:
             return True
         await device.stop_sampling()
-        loop, closed = asyncio.get_running_loop(), asyncio.Event()
-
-        def close() -> None:
-            device.close()
-            loop.call_soon_threadsafe(closed.set)
-
         # Not a thread of the loop's executor, because the loop would wait for it.
-        threading.Thread(target=close, name="close device", daemon=True).start()
-        try:
-            await asyncio.wait_for(closed.wait(), CLOSE_TIMEOUT_S)
-        except TimeoutError:
+        closing = threading.Thread(target=device.close, name="close device", daemon=True)
+        closing.start()
+        await asyncio.to_thread(closing.join, CLOSE_TIMEOUT_S)
+        if closing.is_alive():
             log.error("the device did not close within %.0f s", CLOSE_TIMEOUT_S)
             return False
         return True
-
-    def _is_running(self) -> bool:
-        """Whether the device still works for a client that has gone: its thread would keep the process from ending."""
-        admission = self._view.admission
-        return admission is not None and admission.occupancy().running > 0
