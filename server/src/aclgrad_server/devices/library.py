@@ -8,27 +8,26 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import aclgrad_native as native
 from aclgrad_server.exits import StartError
 
 
-def load_library(backend: str, config: str | None) -> native.AclLibrary:
-    """Returns the library, started with the file of --acl-config; raises StartError with the remedy."""
+@contextmanager
+def open_library(backend: str, config: str | None) -> Iterator[native.AclLibrary]:
+    """Yields the library, started with the file of --acl-config; raises StartError if it does not load or work."""
     try:
-        return native.open(backend, config)
+        yield native.open(backend, config)
     except native.LibraryError as error:
         remedy = "give --backend host, ascend (after CANN's set_env.sh), or the path of an ACL library"
         cause = f", which is 'ascend' because of {native.found_runtime()}" if backend == "auto" else ""
         raise StartError(f"backend {backend!r}{cause}: {error}; {remedy}") from error
     except native.AclError as error:
-        raise failed(backend, error) from error
-
-
-def failed(backend: str, error: native.AclError) -> StartError:
-    """Returns the error of a library that loads and does not work."""
-    return StartError(f"backend {backend!r}: {error}; check the devices with npu-smi and the file of --acl-config")
+        remedy = "check the devices with npu-smi and the file of --acl-config"
+        raise StartError(f"backend {backend!r}: {error}; {remedy}") from error
 
 
 def runtime_file(backend: str) -> str:
@@ -38,13 +37,11 @@ def runtime_file(backend: str) -> str:
 
 def _devices_of(backend: str, config: str | None) -> dict[str, Any]:
     try:
-        library = load_library(backend, config)
-        count, soc_name = library.device_count(), library.soc_name()
+        with open_library(backend, config) as library:
+            count, soc_name = library.device_count(), library.soc_name()
+            return {"count": count, "soc_name": soc_name, "host_pointers": library.host_pointers}
     except StartError as error:
         return {"problem": str(error)}
-    except native.AclError as error:
-        return {"problem": str(failed(backend, error))}
-    return {"count": count, "soc_name": soc_name, "host_pointers": library.host_pointers}
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from aclgrad.units import counted
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import OTHER_STREAMS, STREAMS_PER_SLOT, Device, OnLost
 from aclgrad_server.devices.faults import UnfitDeviceError
-from aclgrad_server.devices.library import failed, load_library
+from aclgrad_server.devices.library import open_library
 from aclgrad_server.exits import StartError
 from aclgrad_server.settings import Settings, is_on
 
@@ -125,15 +125,12 @@ def _open_library(settings: Settings, index: int, process_count: int) -> tuple[n
     """Returns the library, which sees no device but this one, and its version."""
     config = None if settings.acl_config is None else str(settings.acl_config)
     os.environ[VISIBLE] = card = visible_card(os.environ, index)
-    library = load_library(settings.backend, config)
-    try:
+    with open_library(settings.backend, config) as library:
         if (count := library.device_count()) != 1:
             problem = f"there is no device {index}: with {VISIBLE}={card} the runtime shows {counted(count, 'device')}"
             raise StartError(f"{problem}; see --device and {VISIBLE}")
         check_streams(library.soc_name(), settings.streams, process_count)
         return library, library.version()
-    except native.AclError as error:
-        raise failed(settings.backend, error) from error
 
 
 def visible_card(environment: Mapping[str, str], index: int) -> str:
