@@ -3,8 +3,8 @@
 A library may end a process that calls an operator which its card or release does not have, or never return. One child
 makes all calls; after one that ended or held it, a new child goes on with the next operator.
 
-The child is this module as a program. Its input has the server's settings and the number of processes that share the
-device, then one operator and dtype after the other, all pickled. Each line of its output is an answer, in JSON.
+The child is this module as a program. Its input has questions, pickled with their time limits: the server's settings,
+then one operator and dtype after the other. Each line of its output is an answer, in JSON.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from aclgrad.products import Product
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.devices.opening import open_device, product_of
-from aclgrad_server.devices.self_test import Fault, KnownCase, check_that_some_are_left, turn_off
+from aclgrad_server.devices.self_test import Fault, KnownCase, turn_off
 from aclgrad_server.devices.turned_off import TurnedOff
 from aclgrad_server.exits import StartError
 from aclgrad_server.settings import Settings
@@ -38,7 +38,7 @@ COMMAND: Final = (sys.executable, "-P", "-m", "aclgrad_server.devices.probing")
 _CASE_S: Final = 20.0
 """What a call may take at most, whatever --hang-timeout-s is: supervisors wait 300 s until a worker is ready."""
 _IMPORTS_S: Final = 60.0  # what a child takes at most to start on a busy machine
-_GRACE_S: Final = 5.0
+_GRACE_S: Final = 5.0  # for which a child may answer late for a call that does not end
 _CLOSE_S: Final = 10.0
 _END_S: Final = 1.0  # for what an ended child has written
 MOST_FIRST: Final = 3
@@ -51,22 +51,13 @@ async def probe(settings: Settings, process_count: int) -> TurnedOff | None:
     """Returns what the device of the settings, which so many processes share, computes wrongly or not at all.
 
     Returns None if there can be no child: calls go to the device without having been tried. Raises UnfitDeviceError if
-    the device does not open, or if no operator is left, and StartError if the setup is at fault.
+    the device does not open or answers too few calls, and StartError if the setup is at fault.
     """
     try:
         return await _Probing(settings, process_count).run()
     except _NoChildError as error:
         log.warning("nothing is probed, because no process can be started: %s", error)
         return None
-
-
-class _Limits:
-    """Time limits of a child: to open its device, for a call, and to answer for a call that does not end."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.start_s = 2 * settings.hang_timeout_s + _IMPORTS_S  # library and driver have their limits
-        self.case_s = min(_CASE_S, settings.hang_timeout_s)
-        self.answer_s = 2 * self.case_s + _GRACE_S
 
 
 class _NoChildError(Exception):
@@ -87,6 +78,7 @@ class _Probing:
     def __init__(self, settings: Settings, process_count: int) -> None:
         self._settings = settings
         self._process_count = process_count
+        self._case_s = min(_CASE_S, settings.hang_timeout_s)
         self._device = (*settings.device, 0)[0]
         self._name = ""
         """The device's, from when it has been open."""
@@ -102,7 +94,7 @@ class _Probing:
         start, is_again = time.monotonic(), False
         while self._off is None or self._left:
             try:
-                async with _child(self._settings, self._process_count) as child:
+                async with _child() as child:
                     await self._ask(child)
             except _EndedError as error:
                 # Once more: somebody else may have ended it, or the card was busy with what ended the child before.
@@ -112,13 +104,14 @@ class _Probing:
                 is_again = True
             else:
                 is_again = False
-        check_that_some_are_left(self._name, self._off)
         log.info("%s was probed in a child process in %.1f s", self._name, time.monotonic() - start)
         return self._off
 
     async def _ask(self, child: "_Child") -> None:
         """Asks a child until all is known or a new case has ended it; raises _EndedError if it ends before."""
-        opened = await child.answer(child.limits.start_s)
+        # Library and driver have their limits.
+        limit_s = 2 * self._settings.hang_timeout_s + _IMPORTS_S
+        opened = await child.ask((self._settings, self._process_count, self._case_s), limit_s)
         if unfit := opened.get("unfit"):
             raise UnfitDeviceError(*unfit)
         self._name = opened["name"]
@@ -127,11 +120,11 @@ class _Probing:
             self._off, self._left = TurnedOff(product), list(first_cases(product, every_dtype=True))
         if self._passed is not None:
             # Whether the card still answers after what ended the child before.
-            await child.fault_of(self._passed)
+            await self._fault_of(self._passed, child)
         while self._left:
             case = self._left[0]
             try:
-                fault = await child.fault_of(case)
+                fault = await self._fault_of(case, child)
             except _EndedError as error:
                 if error.by_itself and case is not self._tried:
                     self._tried = case
@@ -142,6 +135,14 @@ class _Probing:
             self._passed = self._passed or case
             self._take(case, fault)
         await child.close()
+
+    async def _fault_of(self, case: TypedCase, child: "_Child") -> Fault | None:
+        """Returns what is wrong with an operator and dtype, or None."""
+        answer = await child.ask((case.spec.name, case.dtype), 2 * self._case_s + _GRACE_S)
+        if unfit := answer.get("unfit"):
+            raise _EndedError(unfit[1], by_itself=False)
+        fault = answer["fault"]
+        return None if fault is None else Fault(**fault)
 
     def _end(self, case: TypedCase, error: _EndedError) -> None:
         """Turns an operator off that ended or held its child; raises UnfitDeviceError if that says more of the card."""
@@ -158,7 +159,7 @@ class _Probing:
     def _take(self, case: TypedCase, fault: Fault | None) -> None:
         assert self._off is not None
         if fault is not None:
-            turn_off(self._off, self._name, case.spec, case.dtype, fault)
+            turn_off(self._off, self._name, case, fault)
         self._left = [each for each in self._left[1:] if not self._off.has(each.spec.name, each.dtype)]
 
     def _unfit(self, problem: str) -> UnfitDeviceError:
@@ -169,33 +170,24 @@ class _Probing:
 class _Child:
     """The server's end of a child; methods raise _EndedError, or the child's StartError."""
 
-    def __init__(self, process: Process, limits: _Limits) -> None:
+    def __init__(self, process: Process) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         self._process = process
-        self._questions, self._answers = process.stdin, process.stdout
-        self.limits = limits
-
-    async def fault_of(self, case: TypedCase) -> Fault | None:
-        """Returns what is wrong with an operator and dtype, or None."""
-        self._questions.write(pickle.dumps((case.spec.name, case.dtype)))
-        answer = await self.answer(self.limits.answer_s)
-        if unfit := answer.get("unfit"):
-            raise _EndedError(unfit[1], by_itself=False)
-        fault = answer["fault"]
-        return None if fault is None else Fault(**fault)
+        self.questions, self._answers = process.stdin, process.stdout
 
     async def close(self) -> None:
         """Has the child close the device, so that the server finds it free."""
-        self._questions.close()
+        self.questions.close()
         try:
             async with asyncio.timeout(_CLOSE_S):
                 await self._process.wait()
         except TimeoutError:
             log.warning("the child process did not close its device within %.0f s, and is killed", _CLOSE_S)
 
-    async def answer(self, limit_s: float) -> dict[str, Any]:
-        """Returns the next answer."""
+    async def ask(self, question: Any, limit_s: float) -> dict[str, Any]:
+        """Returns the answer to a question, which the child also takes the limit of."""
+        self.questions.write(pickle.dumps((limit_s, question)))
         reading = asyncio.ensure_future(self._answers.readline())
         ending = asyncio.ensure_future(self._process.wait())
         try:
@@ -219,20 +211,19 @@ class _Child:
 
 
 @asynccontextmanager
-async def _child(settings: Settings, process_count: int) -> AsyncIterator[_Child]:
+async def _child() -> AsyncIterator[_Child]:
     try:
         # Ctrl-C in a terminal is for the server, which ends the child.
         process = await asyncio.create_subprocess_exec(*COMMAND, stdin=PIPE, stdout=PIPE, process_group=0)
     except (OSError, RuntimeError) as error:  # asyncio waits for a process in a thread, and there may be none
         raise _NoChildError(error) from error
-    assert process.stdin is not None
+    child = _Child(process)
     try:
-        process.stdin.write(pickle.dumps((settings, process_count)))
-        yield _Child(process, _Limits(settings))
+        yield child
     finally:
         with suppress(ProcessLookupError):
             process.kill()
-        process.stdin.close()
+        child.questions.close()
         await process.wait()
 
 
@@ -242,18 +233,21 @@ async def _answer_all(questions: Any, answers: IO[str]) -> None:
     def tell(**told: Any) -> None:
         print(json.dumps(told), file=answers, flush=True)
 
+    def next_question() -> Any:
+        # The kernel ends the process at its limit, also one that hangs in the library and whose server has gone.
+        limit_s, question = pickle.load(questions)
+        signal.setitimer(signal.ITIMER_REAL, limit_s)
+        return question
+
     try:
-        settings, process_count = pickle.load(questions)
-        limits = _Limits(settings)
-        signal.setitimer(signal.ITIMER_REAL, limits.start_s)
+        settings, process_count, case_s = next_question()
         _, device = await open_device(settings, Completions(), lambda *_: None, process_count)
         product = product_of(device.soc_name)
         tell(name=str(device), product=product)
         cases = {(each.spec.name, each.dtype): each for each in first_cases(product, every_dtype=True)}
         while questions.peek(1):
-            case = cases[pickle.load(questions)]
-            signal.setitimer(signal.ITIMER_REAL, limits.answer_s)
-            fault = await KnownCase.of(case, product).fault_of(device, limits.case_s)
+            case = cases[next_question()]
+            fault = await KnownCase.of(case, product).fault_of(device, case_s)
             tell(fault=None if fault is None else dataclasses.asdict(fault))
         device.close()
     except StartError as error:
@@ -269,7 +263,6 @@ async def _answer_all(questions: Any, answers: IO[str]) -> None:
 def main() -> None:
     faulthandler.enable()
     logging.getLogger().addHandler(logging.NullHandler())
-    # The kernel ends the process at its limit, also one that hangs in the library and whose server has gone.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     # It is in the background of a terminal, which `stty tostop` has stop those who write.
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)

@@ -16,7 +16,7 @@ import aclgrad_native as native
 from aclgrad.errors import AclgradError, DeviceLostError, DeviceMemoryError, LimitExceededError
 from aclgrad.operators.cases import TypedCase, first_cases
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.spec import OperatorSpec, Tolerance
+from aclgrad.operators.spec import Tolerance
 from aclgrad.operators.validation import MAX_INT64
 from aclgrad.products import Product
 from aclgrad.tensors import array_of_view, view_of_array
@@ -134,26 +134,20 @@ async def self_test(device: Device, product: Product, timeout_s: float, off: Tur
     off = TurnedOff(product) if off is None else off
     try:
         await _test(device, cases, timeout_s, off)
-        check_that_some_are_left(str(device), off)
+        if not any(map(off.served_dtypes, OPERATORS.values())):
+            reasons = "; ".join(f"{each.name}: {each.reason}" for each in off.messages())
+            raise _unfit(device, f"no operator passed: {reasons}")
     except UnfitDeviceError:
         device.is_up = False
         raise
     return off
 
 
-def turn_off(off: TurnedOff, device: str, spec: OperatorSpec, dtype: str, fault: Fault) -> None:
+def turn_off(off: TurnedOff, device: str, case: TypedCase, fault: Fault) -> None:
     """Turns an operator of a device off, with the dtype alone if the fault says nothing of others, and logs why."""
-    off.add(spec, fault.reason, dtype if fault.is_of_dtype else None)
-    what = f"{spec.symbol} ({dtype})"
+    off.add(case.spec, fault.reason, case.dtype if fault.is_of_dtype else None)
+    what = f"{case.spec.symbol} ({case.dtype})"
     log.error("%s fails the self-test of %s, which is turned off: %s; %s", device, what, fault.reason, fault.logged)
-
-
-def check_that_some_are_left(device: str, off: TurnedOff) -> None:
-    """Raises UnfitDeviceError, with the reasons, if no operator of the product is left."""
-    if any(map(off.served_dtypes, OPERATORS.values())):
-        return
-    problem = "no operator passed: " + "; ".join(f"{each.name}: {each.reason}" for each in off.messages())
-    raise UnfitDeviceError(f"{device} failed the self-test", problem)
 
 
 def _check_table(symbols: Sequence[str]) -> None:
@@ -168,14 +162,13 @@ async def _test(device: Device, cases: Sequence[KnownCase], timeout_s: float, of
     """Adds the operators that the device fails; nothing of the test stays in its pool."""
     start, passed = time.monotonic(), 0
     for case in cases:
-        spec, dtype = case.typed.spec, case.typed.dtype
-        if off.has(spec.name, dtype):
+        if off.has(case.typed.spec.name, case.typed.dtype):
             continue
         fault = await case.fault_of(device, timeout_s)
         if fault is None:
             passed += 1
         else:
-            turn_off(off, str(device), spec, dtype, fault)
+            turn_off(off, str(device), case.typed, fault)
     try:
         async with asyncio.timeout(timeout_s):
             await device.trim()
