@@ -4,7 +4,6 @@ import asyncio
 import logging
 import multiprocessing
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
@@ -27,7 +26,7 @@ from aclgrad_server.devices.probing import probe
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.edge.process import FILES_OF_WORKER, check_memory, check_open_files
 from aclgrad_server.edge.tls import open_certificates
-from aclgrad_server.exits import StartError
+from aclgrad_server.exits import StartError, leave
 from aclgrad_server.listen_addresses import dangers
 from aclgrad_server.place import share_of
 from aclgrad_server.settings import (
@@ -74,10 +73,8 @@ def main(with_device: bool, as_json: bool, flags: tuple[str, ...]) -> None:
         raise  # click ends the program without a word
     except OSError as error:
         raise click.ClickException(f"the rows cannot be written: {error.strerror or error}") from error
-    if sys.stdout is not None:
-        sys.stdout.flush()
     # A driver may have threads that would keep the interpreter from ending.
-    os._exit(exit_code)
+    leave(exit_code)
 
 
 def _rows(given: Mapping[str, Any], with_device: bool) -> Iterator[Row]:
@@ -162,12 +159,8 @@ def _of_devices(settings: Settings, cards: Sequence[int], probes: bool) -> Itera
 
 def _examine(settings: Settings, on_card: int, probes: bool, sender: Connection) -> None:
     logging.getLogger().addHandler(logging.NullHandler())
-
-    async def examine() -> None:
-        # Sent before the loop ends: that would wait for a thread that a driver keeps.
-        sender.send(await _opened_and_tested(settings, on_card, probes))
-
-    asyncio.run(examine())
+    # Not asyncio.run: the end of its loop would wait for a thread that a driver keeps.
+    sender.send(asyncio.Runner().run(_opened_and_tested(settings, on_card, probes)))
 
 
 async def _opened_and_tested(settings: Settings, on_card: int, probes: bool) -> Row:
