@@ -174,7 +174,7 @@ class _Child:
         assert process.stdin is not None
         assert process.stdout is not None
         self._process = process
-        self.questions, self._answers = process.stdin, process.stdout
+        self.questions, self.answers = process.stdin, process.stdout
 
     async def close(self) -> None:
         """Has the child close the device, so that the server finds it free."""
@@ -188,26 +188,19 @@ class _Child:
     async def ask(self, question: Any, limit_s: float) -> dict[str, Any]:
         """Returns the answer to a question, which the child also takes the limit of."""
         self.questions.write(pickle.dumps((limit_s, question)))
-        reading = asyncio.ensure_future(self._answers.readline())
-        ending = asyncio.ensure_future(self._process.wait())
         try:
-            await asyncio.wait({reading, ending}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
-            if ending.done() and not reading.done():
-                # Not for its end: a process that the library has forked may hold the file.
-                await asyncio.wait({reading}, timeout=_END_S)
-            if not reading.done() and not ending.done():
-                raise _EndedError(f"the process did not answer within {limit_s:.0f} s", by_itself=False)
-            if line := reading.result() if reading.done() else b"":
-                answer: dict[str, Any] = json.loads(line)
-                if problem := answer.get("start_error"):
-                    raise StartError(problem)
-                return answer
-            code = await ending
-        finally:
-            reading.cancel()
-            ending.cancel()
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        raise _EndedError(f"the process ended with {how}", by_itself=True)
+            async with asyncio.timeout(limit_s):
+                line = await self.answers.readline()
+        except TimeoutError:
+            raise _EndedError(f"the process did not answer within {limit_s:.0f} s", by_itself=False) from None
+        if not line:
+            code = await self._process.wait()
+            how = f"signal {-code}" if code < 0 else f"exit code {code}"
+            raise _EndedError(f"the process ended with {how}", by_itself=True)
+        answer: dict[str, Any] = json.loads(line)
+        if problem := answer.get("start_error"):
+            raise StartError(problem)
+        return answer
 
 
 @asynccontextmanager
@@ -217,14 +210,17 @@ async def _child() -> AsyncIterator[_Child]:
         process = await asyncio.create_subprocess_exec(*COMMAND, stdin=PIPE, stdout=PIPE, process_group=0)
     except (OSError, RuntimeError) as error:  # asyncio waits for a process in a thread, and there may be none
         raise _NoChildError(error) from error
-    child = _Child(process)
+    child, ending = _Child(process), asyncio.ensure_future(process.wait())
+    # A process that the library has forked may hold the file, so that its end would not come.
+    loop = asyncio.get_running_loop()
+    ending.add_done_callback(lambda _: loop.call_later(_END_S, child.answers.feed_eof))
     try:
         yield child
     finally:
         with suppress(ProcessLookupError):
             process.kill()
         child.questions.close()
-        await process.wait()
+        await ending
 
 
 async def _answer_all(questions: Any, answers: IO[str]) -> None:
