@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import grpc.aio
 
-from aclgrad.allocator import tune_allocator
 from aclgrad.errors import DeviceLostError
 from aclgrad_server.access.access import Access
 from aclgrad_server.access.identities import read_identities
@@ -27,7 +26,7 @@ from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.watch import trim_memory, watch_device
 from aclgrad_server.edge.connections import bind, server_options
 from aclgrad_server.edge.memory import MemoryWatch
-from aclgrad_server.edge.process import check_memory, check_open_files, ensure_open_files, memory_limit
+from aclgrad_server.edge.process import ensure_open_files, memory_limit
 from aclgrad_server.files import Reloaded, watch_files
 from aclgrad_server.limits import CHECKED_SHARE, MAX_CONNECTIONS, REPLY_BYTES, WORK_PER_S
 from aclgrad_server.listen_addresses import dangers, name_of
@@ -38,7 +37,7 @@ from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.services.health import Health, add_reflection
 from aclgrad_server.services.load_report import LoadReport
 from aclgrad_server.services.operators import OperatorService
-from aclgrad_server.settings import Settings, changed_settings
+from aclgrad_server.settings import changed_settings
 from aclgrad_server.status.server_status import VERSION
 
 log = logging.getLogger(__name__)
@@ -50,14 +49,6 @@ CLOSE_TIMEOUT_S: Final = 10.0  # abandoned kernels have half of it to end
 LOST_DRAIN_S: Final = 5.0
 LOST_REFUSAL_S: Final = 0.2
 MAX_LOSSES: Final = 8  # different texts of a loss in the log
-
-
-def prepare_process(settings: Settings) -> None:
-    """Prepares the process before other threads start; raises StartError if it has too little memory or files."""
-    check_memory(settings.memory_limit_bytes)
-    check_open_files()
-    if settings.tune_allocator and not tune_allocator():
-        log.warning("large calls may be slower: the C library is not glibc, or keeps at most 32 MiB of a block")
 
 
 class Server:

@@ -11,13 +11,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from aclgrad.allocator import tune_allocator
 from aclgrad_server import logs
 from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.devices.numa import bind_to_card
 from aclgrad_server.devices.opening import visible_card
+from aclgrad_server.edge.process import check_memory, check_open_files
 from aclgrad_server.exits import EXIT_DEVICE_LOST, EXIT_LIMIT_S, EXIT_START, EXIT_UNDRAINED, StartError
 from aclgrad_server.place import Place, read_orders, wait_for_the_supervisor_to_end
-from aclgrad_server.server import Server, prepare_process
+from aclgrad_server.server import Server
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.service_manager import READY, STOPPING, tell_status
 from aclgrad_server.settings import OFF, Settings
@@ -54,7 +56,11 @@ def serve_as_worker() -> int:
 
 
 async def _serve(settings: Settings, place: Place | None, probes: bool) -> int:
-    prepare_process(settings)
+    # Before other threads start.
+    check_memory(settings.memory_limit_bytes)
+    check_open_files()
+    if settings.tune_allocator and not tune_allocator():
+        log.warning("large calls may be slower: the C library is not glibc, or keeps at most 32 MiB of a block")
     stop = _StopRequest(settings.drain_timeout_s + EXIT_LIMIT_S, may_cut=place is None)
     if place is not None:
         threading.Thread(target=stop.make_after, args=(wait_for_the_supervisor_to_end,), daemon=True).start()

@@ -16,7 +16,7 @@ from aclgrad.units import counted
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import OTHER_STREAMS, STREAMS_PER_SLOT, Device, OnLost
 from aclgrad_server.devices.faults import UnfitDeviceError
-from aclgrad_server.devices.library import open_library
+from aclgrad_server.devices.library import open_library, runtime_file
 from aclgrad_server.exits import StartError
 from aclgrad_server.settings import Settings, is_on
 
@@ -50,8 +50,7 @@ async def open_device(
     Raises StartError with the remedy if the set-up is at fault, and UnfitDeviceError if the device cannot be opened or
     the driver does not return.
     """
-    files = native.library_files(settings.backend)
-    name, limit_s = Path(files[0][0]).name, settings.hang_timeout_s
+    name, limit_s = Path(runtime_file(settings.backend)).name, settings.hang_timeout_s
     index = (*settings.device, 0)[0]
     opening = partial(_open_library, settings, index, process_count)
     library, version = await _opened(f"{name} does not start", limit_s, opening)
