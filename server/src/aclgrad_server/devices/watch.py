@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -24,9 +25,11 @@ def watch_device(device: Device, tasks: BackgroundTasks) -> None:
 
     Each is a task of its own: the last two wait for the driver, which may hang.
     """
+    release = device.release_finished, "abandoned work of device %d cannot be released: %s", RELEASE_INTERVAL_S
+    sample = device.take_sample, "device %d does not tell its state: %s", SAMPLE_INTERVAL_S
     tasks.start(f"check of device {device.index}", partial(_check, device))
-    tasks.start(f"release on device {device.index}", partial(_release, device))
-    tasks.start(f"sample of device {device.index}", partial(_sample, device))
+    tasks.start(f"release on device {device.index}", partial(_ask, device, *release))
+    tasks.start(f"sample of device {device.index}", partial(_ask, device, *sample))
 
 
 async def _check(device: Device) -> float | None:
@@ -38,19 +41,10 @@ async def _check(device: Device) -> float | None:
     return CHECK_INTERVAL_S
 
 
-async def _release(device: Device) -> float | None:
-    text = "abandoned work of device %d cannot be released: %s"
-    return await _ask(device, device.release_finished(), text, RELEASE_INTERVAL_S)
-
-
-async def _sample(device: Device) -> float | None:
-    return await _ask(device, device.take_sample(), "device %d does not tell its state: %s", SAMPLE_INTERVAL_S)
-
-
-async def _ask(device: Device, work: Awaitable[Any], text: str, interval_s: float) -> float | None:
+async def _ask(device: Device, work: Callable[[], Awaitable[Any]], text: str, interval_s: float) -> float | None:
     """Logs what goes wrong with the device; returns None if it is lost, which the device has reported."""
     try:
-        await work
+        await work()
     except DeviceLostError:
         return None
     except AclgradError as error:
@@ -60,9 +54,8 @@ async def _ask(device: Device, work: Awaitable[Any], text: str, interval_s: floa
 
 async def refresh(device: Device) -> None:
     """Takes a new sample, so that it shows what has ended just now; a driver that does not answer leaves the last."""
-    sample = asyncio.ensure_future(_sample(device))
-    await asyncio.wait([sample], timeout=REFRESH_LIMIT_S)
-    sample.cancel()
+    with suppress(AclgradError, TimeoutError):  # the watch reports what goes wrong
+        await asyncio.wait_for(device.take_sample(), REFRESH_LIMIT_S)
 
 
 async def trim_memory(device: Device) -> None:
