@@ -18,7 +18,6 @@ from aclgrad_server.admin.listener import check_address
 from aclgrad_server.cann_environment import examine
 from aclgrad_server.cli import main as server_command
 from aclgrad_server.devices.completions import Completions
-from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.devices.library import runtime_file
 from aclgrad_server.devices.opening import VISIBLE, check_streams, open_device, product_of
@@ -175,14 +174,10 @@ async def _opened_and_tested(settings: Settings, on_card: int, probes: bool) -> 
         return failed(name, _shortened(str(error)), _SEE_CARD)
     if wrong := [f"{each.name}: {each.reason}" for each in off.messages()]:
         return failed(name, f"it fails {', '.join(wrong)}", "see `aclgrad check`")
-    return passed(name, f"{device.soc_name} opens and passes the self-test; {await _memory_of(device)}")
-
-
-async def _memory_of(device: Device) -> str:
-    """Says how much of the device's memory is in use, apart from our pool."""
     sample = await device.take_sample()
     used = max(0, sample.total_bytes - sample.free_bytes - sample.pool.reserved_bytes)
-    return f"without its own pool {used / 2**30:.1f} of {sample.total_bytes / 2**30:.1f} GiB are in use ({_NORMAL})"
+    memory = f"{used / 2**30:.1f} of {sample.total_bytes / 2**30:.1f} GiB are in use ({_NORMAL})"
+    return passed(name, f"{device.soc_name} opens and passes the self-test; without its own pool {memory}")
 
 
 def _shortened(text: str) -> str:
