@@ -27,7 +27,7 @@ async def test_name_server_that_does_not_answer_does_not_hold_the_loop(monkeypat
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     monkeypatch.setenv(VISIBLE, "0")
-    server = Server(state)
+    server = Server(state, lambda: None)
     starting = asyncio.ensure_future(server.start())
     while not asked.is_set():
         await asyncio.sleep(0.001)

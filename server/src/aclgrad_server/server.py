@@ -54,9 +54,7 @@ MAX_LOSSES: Final = 8  # different texts of a loss in the log
 class Server:
     """Owns the device and the listeners from `start` to `stop`, on the event loop on which it was made."""
 
-    def __init__(
-        self, view: ServerView, on_device_lost: Callable[[], None] = lambda: None, probes: bool = False
-    ) -> None:
+    def __init__(self, view: ServerView, on_device_lost: Callable[[], None], probes: bool = False) -> None:
         """Takes whether a child process makes the first call of each operator."""
         self._settings = settings = view.settings
         self._view = view
@@ -104,9 +102,8 @@ class Server:
         limits_of_calls = limit_bytes, shape_only, turned_off, max_work
         planner = Planner(product, *limits_of_calls, host_pointers=library.host_pointers)
         runner = Runner(device, admission, planner, settings.max_message_bytes)
-        self._grpc = grpc.aio.server(
-            options=server_options(settings, connection_limit, shares_ports=view.place is not None)
-        )
+        options = server_options(settings, connection_limit, shares_ports=view.place is not None)
+        self._grpc = grpc.aio.server(options=options)
         mode = settings.unix_socket_mode
         permissions = None if mode is None else int(mode, 8), settings.unix_socket_group
         view.addresses = bind(self._grpc, settings.listen, view.certificates, *permissions)

@@ -150,9 +150,8 @@ class _StopRequest:
         self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._catch, number)
-        self._loop.add_signal_handler(
-            signal.SIGHUP, log.warning, "SIGHUP is ignored: only a supervisor renews its workers"
-        )
+        ignored = "SIGHUP is ignored: only a supervisor renews its workers"
+        self._loop.add_signal_handler(signal.SIGHUP, log.warning, ignored)
 
     def make(self) -> None:
         if not self.requested.is_set():

@@ -73,9 +73,8 @@ async def _opened(summary: str, limit_s: float, open: Callable[[], Opened]) -> O
         async with asyncio.timeout(limit_s):
             return await asyncio.to_thread(open)
     except TimeoutError:
-        raise UnfitDeviceError(
-            summary, f"its driver has not returned within {limit_s:g} s (--hang-timeout-s)"
-        ) from None
+        problem = f"its driver has not returned within {limit_s:g} s (--hang-timeout-s)"
+        raise UnfitDeviceError(summary, problem) from None
     except native.AclError as error:
         raise UnfitDeviceError(summary, str(error)) from error
 
