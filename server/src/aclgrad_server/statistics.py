@@ -2,8 +2,8 @@
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from aclgrad.operators.catalogue import OPERATORS
@@ -89,25 +89,29 @@ class EndedCall(Protocol):
     """The calls of a batch."""
 
 
-class Failure(NamedTuple):
-    """What failed calls have in common, without anything that a client chose."""
+class Outcome(NamedTuple):
+    """What calls that ended have in common, without anything that a client chose."""
 
     operator: str
+    """A name of the table, "unknown" or "none"."""
     method: str
     reason: str
 
+    @property
+    def is_failure(self) -> bool:
+        """Says whether such calls failed; one that its client cancelled did not."""
+        return self.reason not in (OK, CANCELLED)
 
+
+@dataclass(slots=True)
 class Row:
     """The RPCs of one method and operator."""
 
-    __slots__ = ("durations", "operator", "reasons", "received_bytes", "sent_bytes")
-
-    def __init__(self, operator: str) -> None:
-        self.operator = operator
-        """The name of the table, "unknown" or "none"."""
-        self.reasons: dict[str, int] = {}
-        self.durations = Histogram()
-        self.received_bytes = self.sent_bytes = 0
+    operator: str
+    reasons: dict[str, int] = field(default_factory=dict)
+    durations: Histogram = field(default_factory=Histogram)
+    received_bytes: int = 0
+    sent_bytes: int = 0
 
 
 class CallStatistics:
@@ -118,9 +122,9 @@ class CallStatistics:
         """By method and operator."""
         self.stages = [Histogram() for _ in STAGES]
         """Of RPCs that succeeded, in the order of `STAGES`."""
-        self.items: dict[OperatorAndReason, int] = {}
+        self.items: dict[Outcome, int] = {}
         """The calls in batches that were answered."""
-        self.last_failures: dict[Failure, float] = {}
+        self.last_failures: dict[Outcome, float] = {}
         """When calls failed last, as a time of `time.monotonic`."""
 
     def add(self, call: EndedCall) -> None:
@@ -140,43 +144,27 @@ class CallStatistics:
             if call.items:
                 self._add_items(call.items)
         elif reason != CANCELLED:
-            self.last_failures[Failure(row.operator, method, reason)] = time.monotonic()
+            self.last_failures[Outcome(row.operator, method, reason)] = time.monotonic()
 
-    def calls(self) -> dict[tuple[str, str, str], int]:
-        """Returns the number of operator calls that ended, by operator, method and reason.
-
-        Each call of a batch counts; a batch that fails as a whole counts once.
-        """
-        found: Counter[tuple[str, str, str]] = Counter()
-        for method, operator, reason, count in self._outcomes():
-            if method in OPERATOR_METHODS and (method != BATCH or reason != OK):
-                found[operator, method, reason] += count
-        for (operator, reason), count in dict(self.items).items():
-            found[operator, BATCH, reason] += count
-        return dict(found)
-
-    def rpcs(self) -> dict[tuple[str, str], int]:
-        found: Counter[tuple[str, str]] = Counter()
-        for method, _, reason, count in self._outcomes():
-            found[method, reason] += count
-        return dict(found)
-
-    def failures(self) -> Counter[Failure]:
-        """Returns the number of calls that failed; one that its client cancelled did not."""
-        found: Counter[Failure] = Counter()
-        for method, operator, reason, count in self._outcomes():
-            if reason not in (OK, CANCELLED):
-                found[Failure(operator, method, reason)] += count
-        for (operator, reason), count in dict(self.items).items():
-            if reason != OK:
-                found[Failure(operator, BATCH, reason)] += count
-        return found
-
-    def _outcomes(self) -> Iterator[tuple[str, str, str, int]]:
-        """Yields method, operator and reason of RPCs that ended, and how many."""
+    def outcomes(self) -> Counter[Outcome]:
+        """Returns how many RPCs ended so; of a batch that was answered, each call counts instead."""
+        found = Counter(dict(self.items))
         for (method, operator), row in dict(self.rows).items():
             for reason, count in dict(row.reasons).items():
-                yield method, operator, reason, count
+                if (method, reason) != (BATCH, OK):
+                    found[Outcome(operator, method, reason)] += count
+        return found
+
+    def calls(self) -> dict[Outcome, int]:
+        """Returns how many operator calls ended so; a batch that fails as a whole counts once."""
+        return {each: count for each, count in self.outcomes().items() if each.method in OPERATOR_METHODS}
+
+    def rpcs(self) -> Counter[tuple[str, str]]:
+        """Returns how many RPCs ended, by method and reason."""
+        found: Counter[tuple[str, str]] = Counter()
+        for (method, _), row in dict(self.rows).items():
+            found.update({(method, reason): count for reason, count in dict(row.reasons).items()})
+        return found
 
     def _row(self, method: str, operator: str, reason: str) -> Row:
         """Returns the row of an operator that has none of this name: a new one, if the name is one of ours."""
@@ -185,10 +173,10 @@ class CallStatistics:
 
     def _add_items(self, items: Mapping[OperatorAndReason, int]) -> None:
         for (operator, reason), count in items.items():
-            key = label_of(operator, reason), reason
+            key = Outcome(label_of(operator, reason), BATCH, reason)
             self.items[key] = self.items.get(key, 0) + count
             if reason != OK:
-                self.last_failures[Failure(key[0], BATCH, reason)] = time.monotonic()
+                self.last_failures[key] = time.monotonic()
 
 
 def label_of(operator: str, reason: str) -> str:
@@ -208,14 +196,16 @@ class Recent(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class _Copy:
     time_s: float
-    calls: Counter[str]
-    failures: Counter[Failure]
+    outcomes: Counter[Outcome]
     durations: dict[str, Histogram]
     loop_lag: Histogram
 
 
 class RecentCalls:
-    """Rates and latencies of the last minute, from copies of the counts that are made every few seconds."""
+    """Rates and latencies of the last minute, from copies of the counts that are made every few seconds.
+
+    Any thread may ask for them.
+    """
 
     def __init__(
         self, statistics: CallStatistics, loop_lag: Histogram, clock: Callable[[], float] = time.monotonic
@@ -231,27 +221,30 @@ class RecentCalls:
             self._copies.append(self._copy())
 
     def by_operator(self) -> dict[str, Recent]:
-        """Returns what the operators did that had calls within the window; any thread may ask."""
-        now = self._copy()
-        before = self._before(now.time_s)
+        """Returns what the operators did that had calls within the window."""
+        now, before = self._copy(), self._before()
         seconds, nothing = max(now.time_s - before.time_s, 1e-3), Histogram()
+        counts: Counter[str] = Counter()
+        for (operator, method, _), count in (now.outcomes - before.outcomes).items():
+            if method in OPERATOR_METHODS:
+                counts[operator] += count
         found = {}
-        for operator, count in (now.calls - before.calls).items():
+        for operator, count in counts.items():
             durations = now.durations.get(operator, nothing).since(before.durations.get(operator, nothing))
             found[operator] = Recent(count / seconds, durations)
         return found
 
-    def failures(self) -> Counter[Failure]:
-        """Returns how many calls failed within the window; any thread may ask."""
-        return self._statistics.failures() - self._before(self._clock()).failures
+    def outcomes(self) -> Counter[Outcome]:
+        """Returns how many calls ended so within the window."""
+        return self._statistics.outcomes() - self._before().outcomes
 
     def loop_lag(self) -> Histogram:
-        """Returns how late the beats within the window were; any thread may ask."""
-        return self._loop_lag.since(self._before(self._clock()).loop_lag)
+        """Returns how late the beats within the window were."""
+        return self._loop_lag.since(self._before().loop_lag)
 
-    def _before(self, now_s: float) -> _Copy:
+    def _before(self) -> _Copy:
         """Returns the copy at the beginning of the window."""
-        copies = tuple(self._copies)
+        now_s, copies = self._clock(), tuple(self._copies)
         # A main loop that hung has made no copies, and the oldest may be older.
         return next((each for each in copies if now_s - each.time_s <= WINDOW_S + INTERVAL_S), copies[-1])
 
@@ -259,9 +252,5 @@ class RecentCalls:
         durations: dict[str, Histogram] = {}
         for (method, operator), row in dict(self._statistics.rows).items():
             if method in OPERATOR_METHODS:
-                mine = row.durations.copy()
-                durations[operator] = durations[operator].plus(mine) if operator in durations else mine
-        calls: Counter[str] = Counter()
-        for (operator, _, _), count in self._statistics.calls().items():
-            calls[operator] += count
-        return _Copy(self._clock(), calls, self._statistics.failures(), durations, self._loop_lag.copy())
+                durations[operator] = row.durations.plus(durations.get(operator, Histogram()))
+        return _Copy(self._clock(), self._statistics.outcomes(), durations, self._loop_lag.copy())

@@ -7,9 +7,9 @@ from aclgrad_server.statistics import (
     STAGES,
     WINDOW_S,
     CallStatistics,
-    Failure,
     Histogram,
     OperatorAndReason,
+    Outcome,
     RecentCalls,
 )
 
@@ -78,42 +78,42 @@ def test_names_that_clients_make_up_are_no_labels() -> None:
     statistics = counted(*(Ended(operator=f"made up {number}", outcome="UNKNOWN_OPERATOR") for number in range(1000)))
     assert statistics.calls() == {("unknown", UNARY, "UNKNOWN_OPERATOR"): 1000}
     assert set(statistics.rows) == {(UNARY, "unknown")}
-    assert statistics.failures() == {Failure("unknown", UNARY, "UNKNOWN_OPERATOR"): 1000}
+    assert statistics.outcomes() == {Outcome("unknown", UNARY, "UNKNOWN_OPERATOR"): 1000}
     # Not even a name that is one of our labels.
     for name in ("none", "unknown", "none"):
         statistics.add(Ended(operator=name, outcome="UNKNOWN_OPERATOR"))
-    assert statistics.last_failures.keys() == statistics.failures().keys()
-    assert sum(statistics.failures().values()) == 1003
+    assert statistics.last_failures.keys() == statistics.outcomes().keys()
+    assert statistics.outcomes().total() == 1003
 
 
 def test_every_failure_is_counted_and_none_hides_another() -> None:
     """Neither many failures for one reason nor those of another operator; a call that was cancelled did not fail."""
-    statistics = counted(Ended(operator=PAD, outcome="SERVER_BUSY"), *[Ended(outcome="SERVER_BUSY")] * 10_000)
-    for each in (Ended(BATCH, "-", items={(PAD, "INVALID_FIELD"): 3, (PAD, "OK"): 4}), Ended(outcome="CANCELLED")):
-        statistics.add(each)
-    statistics.add(Ended("ListOperators", "-", "UNAUTHENTICATED"))
-    assert statistics.failures() == {
+    batch, unknown = {(PAD, "INVALID_FIELD"): 3, (PAD, "OK"): 4}, Ended("ListOperators", "-", "UNAUTHENTICATED")
+    busy = Ended(operator=PAD, outcome="SERVER_BUSY"), *[Ended(outcome="SERVER_BUSY")] * 10_000
+    statistics = counted(*busy, Ended(BATCH, "-", items=batch), Ended(outcome="CANCELLED"), unknown)
+    failures = {each: count for each, count in statistics.outcomes().items() if each.is_failure}
+    assert failures == {
         (PAD, UNARY, "SERVER_BUSY"): 1,
         (POOL, UNARY, "SERVER_BUSY"): 10_000,
         (PAD, BATCH, "INVALID_FIELD"): 3,
         ("none", "ListOperators", "UNAUTHENTICATED"): 1,
     }
-    assert statistics.last_failures.keys() == statistics.failures().keys()
+    assert statistics.last_failures.keys() == failures.keys()
 
 
 def test_failures_of_the_last_minute_are_those_of_the_last_minute() -> None:
     now_s = 0.0
     statistics = CallStatistics()
     recent = RecentCalls(statistics, Histogram(), lambda: now_s)
-    busy, wrong = Failure(POOL, UNARY, "SERVER_BUSY"), Failure("none", "ListOperators", "UNAUTHENTICATED")
+    busy, wrong = Outcome(POOL, UNARY, "SERVER_BUSY"), Outcome("none", "ListOperators", "UNAUTHENTICATED")
     for _ in range(300):
         now_s += 1
         statistics.add(Ended(outcome="SERVER_BUSY"))
         if now_s <= 100:
             statistics.add(Ended("ListOperators", "-", "UNAUTHENTICATED"))
         recent.sweep()
-    assert statistics.failures() == {busy: 300, wrong: 100}
-    found = recent.failures()
+    assert statistics.outcomes() == {busy: 300, wrong: 100}
+    found = recent.outcomes()
     assert abs(found[busy] - WINDOW_S) <= 5
     assert found[wrong] == 0
 

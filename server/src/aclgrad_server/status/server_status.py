@@ -1,6 +1,7 @@
 """The status of a server at one moment. It is made of plain attributes, on any thread, whatever hangs meanwhile."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Final
@@ -17,7 +18,7 @@ from aclgrad_server.logs import dropped_lines
 from aclgrad_server.place import Place
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.settings import changed_settings
-from aclgrad_server.statistics import CANCELLED, OK, Recent
+from aclgrad_server.statistics import Recent
 from aclgrad_server.status.problems import problems_of
 
 VERSION: Final = version("aclgrad-server")
@@ -118,13 +119,14 @@ def _queue(admission: Admission, calls: OpenCalls) -> pb.QueueStatus:
 
 def _operators(view: ServerView) -> Iterator[pb.OperatorStatus]:
     """Yields what each operator did, since the start and in the last minute."""
-    counts: dict[str, tuple[int, int]] = {}
-    for (operator, _, reason), count in view.calls.statistics.calls().items():
-        calls, failures = counts.get(operator, (0, 0))
-        counts[operator] = calls + count, failures + (count if reason not in (OK, CANCELLED) else 0)
+    calls: Counter[str] = Counter()
+    failures: Counter[str] = Counter()
+    for outcome, count in view.calls.statistics.calls().items():
+        calls[outcome.operator] += count
+        failures[outcome.operator] += count * outcome.is_failure
     recent = view.recent.by_operator()
-    for name, (calls, failures) in sorted(counts.items()):
-        yield _operator(name, calls, failures, recent.get(name))
+    for name in sorted(calls):
+        yield _operator(name, calls[name], failures[name], recent.get(name))
 
 
 def _operator(name: str, calls: int, failures: int, recent: Recent | None) -> pb.OperatorStatus:
@@ -141,14 +143,14 @@ def _failures(view: ServerView) -> Iterator[pb.FailureStatus]:
     """Yields the failures since the start by reason, operator and method, what failed last first."""
     statistics = view.calls.statistics
     last = dict(statistics.last_failures)
-    counts, recent = statistics.failures(), view.recent.failures()
+    counts, recent = statistics.outcomes(), view.recent.outcomes()
     # By the clock of now: who compares them with it sees how long ago they were, even if it has been set since.
     offset_s = time.time() - time.monotonic()
     for failure in sorted(last, key=lambda each: last[each], reverse=True):
         yield pb.FailureStatus(
             **failure._asdict(),
             count=counts[failure],
-            recent_count=recent.get(failure, 0),
+            recent_count=recent[failure],
             last_time=_timestamp(offset_s + last[failure]),
         )
 
