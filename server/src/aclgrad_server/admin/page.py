@@ -38,20 +38,13 @@ def render(status: pb.GetServerStatusResponse) -> str:
 
 def _template() -> Template:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {
-        "number": number,
-        "rate": rate,
-        "seconds": seconds,
-        "share": share,
-        "size": size,
-        "span": span,
-    }
+    environment.filters |= {each.__name__: each for each in (number, rate, seconds, share, size, span)}
     environment.globals |= {"style": Markup(_STYLE), "script": Markup(_SCRIPT)}
     return environment.from_string(_FOLDER.joinpath("status.html.j2").read_text("utf-8"))
 
 
 def seconds(duration: Duration) -> float:
-    return duration.seconds + duration.nanos / 1e9
+    return duration.ToNanoseconds() / 1e9
 
 
 def share(part: float, whole: float) -> float:

@@ -14,7 +14,9 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.statistics import NONE
 
 Status = pb.GetServerStatusResponse
-Rule = Callable[[Status], Iterator[pb.Problem]]
+Found = tuple[str, str, bool]
+"""What is wrong, what to do, and whether it is serious."""
+Rule = Callable[[Status], Iterator[Found]]
 
 FULL: Final = 0.8  # share of the queue from which on it is nearly full
 LATE_STEP: Final = 0.5  # share of the hang timeout from which on a step is suspicious
@@ -26,7 +28,6 @@ LONG_TAIL_S: Final = 1.0
 LONG_TAIL: Final = 100  # the p99 as a multiple of the median from which on some calls wait behind others
 DAY_S: Final = 86_400.0
 EXPIRES_SOON_S: Final = 7 * DAY_S
-
 IN_PIECES: Final = 0.75  # share of a pool's free memory beside its largest block
 
 REMEDIES: Final = {
@@ -54,7 +55,7 @@ _NOT_READY: Final = {
 """What to do, by the reason why calls are not welcome."""
 _LATE_LOOP: Final = REMEDIES["AclgradEventLoopBlocked"]
 _EXPECTED: Final = ("starting", "draining")
-_FAILURES: Final = {
+_FAILURES: Final[dict[str, Found]] = {
     "INTERNAL_ERROR": ("the server itself failed", REMEDIES["AclgradErrorRate"], True),
     "DEVICE_MEMORY_EXHAUSTED": ("the device had no memory", REMEDIES["AclgradPoolExhausted"], True),
     "SERVER_BUSY": (
@@ -66,105 +67,93 @@ _FAILURES: Final = {
     "UNAUTHENTICATED": ("the caller was unknown", REMEDIES["AclgradIdentitiesRefused"], False),
     "PERMISSION_DENIED": ("the caller lacked the right", REMEDIES["AclgradIdentitiesRefused"], False),
 }
-"""Of the reasons that concern those who run the server: what happened, what to do, and whether it is serious."""
+"""By the reasons that concern those who run the server."""
 
 
 def problems_of(status: Status) -> list[pb.Problem]:
     """Returns what is wrong, the worst first."""
-    found = [problem for rule in _RULES for problem in rule(status)]
+    found = [
+        pb.Problem(summary=summary, remedy=remedy, serious=is_serious)
+        for rule in _RULES
+        for summary, remedy, is_serious in rule(status)
+    ]
     return sorted(found, key=lambda each: not each.serious)
 
 
-def _readiness(status: Status) -> Iterator[pb.Problem]:
-    reason = status.not_ready_reason
-    if reason:
+def _readiness(status: Status) -> Iterator[Found]:
+    if reason := status.not_ready_reason:
         is_hung = _seconds(status.process.heartbeat_age) > LATE_BEAT_S
         others = _LATE_LOOP if is_hung else REMEDIES["AclgradNotReady"]
-        remedy = _NOT_READY.get(reason, others)
-        yield _problem(f"not ready: {reason}", remedy, serious=reason not in _EXPECTED)
+        yield f"not ready: {reason}", _NOT_READY.get(reason, others), reason not in _EXPECTED
 
 
-def _devices(status: Status) -> Iterator[pb.Problem]:
+def _devices(status: Status) -> Iterator[Found]:
     limit_s = _seconds(status.limits.hang_timeout)
     for device in status.devices:
         name = f"device {device.index} ({'CPU as ' if status.computes_on_cpu else ''}{device.soc_name})"
         step_s, age_s = _seconds(device.oldest_step), _seconds(device.sample_age)
         if device.down:
-            yield _problem(f"{name} is down", REMEDIES["AclgradDeviceLost"])
+            yield f"{name} is down", REMEDIES["AclgradDeviceLost"], True
         elif step_s > limit_s * LATE_STEP > 0:
             summary = f"{name} has worked on one step for {step_s:.0f} s; after {limit_s:.0f} s it counts as lost"
-            yield _problem(summary, REMEDIES["AclgradDeviceHanging"])
+            yield summary, REMEDIES["AclgradDeviceHanging"], True
         elif age_s > OLD_SAMPLE_S:
             summary = f"the driver of {name} has not answered for {age_s:.0f} s"
-            yield _problem(summary, "see npu-smi info; the figures of the device are as old")
+            yield summary, "see npu-smi info; the figures of the device are as old", True
 
 
-def _streams_and_pools(status: Status) -> Iterator[pb.Problem]:
+def _streams_and_pools(status: Status) -> Iterator[Found]:
     for device in status.devices:
         pool, abandoned = device.pool, device.abandoned_count
         if abandoned and abandoned >= device.stream_count / 2:
-            remedy = "give clients longer deadlines, or look for a kernel that hangs"
-            yield _problem(
-                f"device {device.index} works on {counted(abandoned, 'call')} that nobody waits for",
-                remedy,
-                serious=False,
-            )
+            summary = f"device {device.index} works on {counted(abandoned, 'call')} that nobody waits for"
+            yield summary, "give clients longer deadlines, or look for a kernel that hangs", False
         free = pool.reserved_bytes - pool.allocated_bytes
         if free > pool.limit_bytes / 4 and pool.largest_free_bytes < (1 - IN_PIECES) * free:
             summary = f"the free memory of device {device.index}'s pool is in pieces: large calls may fail"
-            yield _problem(summary, "lower --streams, or restart the process in a quiet hour", serious=False)
+            yield summary, "lower --streams, or restart the process in a quiet hour", False
 
 
-def _log(status: Status) -> Iterator[pb.Problem]:
-    if count := status.process.dropped_log_line_count:
-        lines = "1 log line was" if count == 1 else f"{count:,} log lines were"
-        yield _problem(f"{lines} dropped since the start", REMEDIES["AclgradLogLinesDropped"], serious=False)
-
-
-def _event_loop(status: Status) -> Iterator[pb.Problem]:
-    age_s, lag_s = _seconds(status.process.heartbeat_age), _seconds(status.process.event_loop_lag)
-    if age_s > LATE_BEAT_S:
-        yield _problem(f"the event loop, on which all calls depend, has not run for {age_s:.0f} s", _LATE_LOOP)
-    elif lag_s > LATE_LOOP_S:
-        yield _problem(f"the event loop is up to {lag_s * 1e3:.0f} ms late", _LATE_LOOP, serious=False)
-
-
-def _memory(status: Status) -> Iterator[pb.Problem]:
+def _process(status: Status) -> Iterator[Found]:
     process = status.process
+    age_s, lag_s = _seconds(process.heartbeat_age), _seconds(process.event_loop_lag)
+    if age_s > LATE_BEAT_S:
+        yield f"the event loop, on which all calls depend, has not run for {age_s:.0f} s", _LATE_LOOP, True
+    elif lag_s > LATE_LOOP_S:
+        yield f"the event loop is up to {lag_s * 1e3:.0f} ms late", _LATE_LOOP, False
     if process.memory_pressure > pb.MEMORY_PRESSURE_NONE:
         is_hard = process.memory_pressure >= pb.MEMORY_PRESSURE_HARD
         effect = "new calls are refused" if is_hard else "the oldest unfinished calls are refused"
         share = 100 * process.used_bytes / max(1, process.limit_bytes)
-        yield _problem(
-            f"memory is short: {share:.0f} % of {process.limit_bytes / 2**20:.0f} MiB is used; {effect}",
-            REMEDIES["AclgradMemoryPressure"],
-        )
+        summary = f"memory is short: {share:.0f} % of {process.limit_bytes / 2**20:.0f} MiB is used; {effect}"
+        yield summary, REMEDIES["AclgradMemoryPressure"], True
+    if count := process.dropped_log_line_count:
+        lines = "1 log line was" if count == 1 else f"{count:,} log lines were"
+        yield f"{lines} dropped since the start", REMEDIES["AclgradLogLinesDropped"], False
 
 
-def _queue(status: Status) -> Iterator[pb.Problem]:
+def _queue(status: Status) -> Iterator[Found]:
     queue = status.queue
     rooms = (
         ("the queue", queue.waiting_count, queue.waiting_limit),
         ("the queue of small calls", queue.small_waiting_count, queue.small_waiting_limit),
     )
     for name, waiting, limit in rooms:
-        if not limit or waiting < FULL * limit:
-            continue
-        summary = f"{name} is {'full' if waiting >= limit else 'nearly full'}: {waiting} of {limit} calls wait"
-        yield _problem(summary, REMEDIES["AclgradQueueFull"])
+        if limit and waiting >= FULL * limit:
+            summary = f"{name} is {'full' if waiting >= limit else 'nearly full'}: {waiting} of {limit} calls wait"
+            yield summary, REMEDIES["AclgradQueueFull"], True
     if queue.reply_bytes_limit and queue.reply_bytes >= FULL * queue.reply_bytes_limit:
         summary = f"replies of {size(queue.reply_bytes)} wait to be fetched, of at most {size(queue.reply_bytes_limit)}"
-        yield _problem(summary, REMEDIES["AclgradSlowClients"], serious=False)
+        yield summary, REMEDIES["AclgradSlowClients"], False
 
 
-def _failures(status: Status) -> Iterator[pb.Problem]:
-    for reason, (what, remedy, serious) in _FAILURES.items():
-        count = sum(each.recent_count for each in status.recent_failures if each.reason == reason)
-        if count:
-            yield _problem(f"{counted(count, 'call')} failed with {reason} in the last minute: {what}", remedy, serious)
+def _failures(status: Status) -> Iterator[Found]:
+    for reason, (what, remedy, is_serious) in _FAILURES.items():
+        if count := sum(each.recent_count for each in status.recent_failures if each.reason == reason):
+            yield f"{counted(count, 'call')} failed with {reason} in the last minute: {what}", remedy, is_serious
 
 
-def _latency(status: Status) -> Iterator[pb.Problem]:
+def _latency(status: Status) -> Iterator[Found]:
     """Yields the operator whose p99 is the longest, if that is long by itself or beside the median."""
     slow = []
     for each in status.operators:
@@ -174,51 +163,42 @@ def _latency(status: Status) -> Iterator[pb.Problem]:
     if slow:
         p99_s, median_s, name = max(slow)
         what = "batches and calls without an operator" if name == NONE else f"calls of {name}"
-        yield _problem(
-            f"{what} take long: half of them up to {span(median_s)}, 99 of 100 up to {span(p99_s)}",
-            "if many wait, add a replica; if many are received or replied to, make fewer large calls at once",
-            serious=False,
-        )
+        summary = f"{what} take long: half of them up to {span(median_s)}, 99 of 100 up to {span(p99_s)}"
+        remedy = "if many wait, add a replica; if many are received or replied to, make fewer large calls at once"
+        yield summary, remedy, False
 
 
-def _certificate(status: Status) -> Iterator[pb.Problem]:
+def _certificate(status: Status) -> Iterator[Found]:
     if not status.HasField("certificate_remaining"):
         return
     remaining_s = _seconds(status.certificate_remaining)
     remedy = REMEDIES["AclgradCertificateExpiring"]
     if remaining_s <= 0:
-        yield _problem("the TLS certificate has expired: no client connects any more", remedy)
+        yield "the TLS certificate has expired: no client connects any more", remedy, True
     elif remaining_s < EXPIRES_SOON_S:
         left = f"{remaining_s / DAY_S:.0f} days" if remaining_s >= 2 * DAY_S else f"{remaining_s / 3600:.0f} hours"
-        yield _problem(f"the TLS certificate expires in {left}", remedy, serious=remaining_s < DAY_S)
+        yield f"the TLS certificate expires in {left}", remedy, remaining_s < DAY_S
 
 
-def _turned_off(status: Status) -> Iterator[pb.Problem]:
+def _turned_off(status: Status) -> Iterator[Found]:
     for each in status.turned_off_operators:
-        remedy = "see aclgrad check; other operators are served"
         dtypes = ", ".join(dtype.name for dtype in DTYPES.values() if dtype.wire in each.data_types)
-        told = f"{each.name} is turned off{dtypes and f' for {dtypes}'}: {each.reason}"
-        yield _problem(told, remedy, serious=False)
+        summary = f"{each.name} is turned off{dtypes and f' for {dtypes}'}: {each.reason}"
+        yield summary, "see aclgrad check; other operators are served", False
 
 
 _RULES: Final[tuple[Rule, ...]] = (
     _readiness,
     _devices,
     _streams_and_pools,
-    _event_loop,
-    _memory,
+    _process,
     _queue,
     _failures,
     _latency,
     _certificate,
     _turned_off,
-    _log,
 )
 
 
-def _problem(summary: str, remedy: str, serious: bool = True) -> pb.Problem:
-    return pb.Problem(summary=summary, remedy=remedy, serious=serious)
-
-
 def _seconds(duration: Duration) -> float:
-    return duration.seconds + duration.nanos / 1e9
+    return duration.ToNanoseconds() / 1e9
