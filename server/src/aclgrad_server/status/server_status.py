@@ -3,11 +3,9 @@
 import time
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from typing import Final
-
-from google.protobuf.duration_pb2 import Duration
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.calls.admission import Admission
@@ -18,7 +16,7 @@ from aclgrad_server.logs import dropped_lines
 from aclgrad_server.place import Place
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.settings import changed_settings
-from aclgrad_server.statistics import Recent
+from aclgrad_server.statistics import Histogram
 from aclgrad_server.status.problems import problems_of
 
 VERSION: Final = version("aclgrad-server")
@@ -29,6 +27,7 @@ _POOL: Final = tuple(each.name for each in pb.PoolStatus.DESCRIPTOR.fields if no
 def server_status(view: ServerView, with_private: bool) -> pb.GetServerStatusResponse:
     """Returns the status of the server; without what tells of its machine unless `with_private`."""
     settings, library, device, admission = view.settings, view.library, view.device, view.admission
+    certificates = view.certificates
     status = pb.GetServerStatusResponse(
         version=VERSION,
         product=view.product or "",
@@ -45,12 +44,11 @@ def server_status(view: ServerView, with_private: bool) -> pb.GetServerStatusRes
         changed_settings=changed_settings(settings, with_private),
         turned_off_operators=() if view.turned_off is None else view.turned_off.messages(),
         worker=None if view.place is None else _worker(view.place, with_private),
-        start_time=None if view.ready_at is None else _timestamp(view.ready_at),
-        uptime=None if view.ready_since is None else _duration(time.monotonic() - view.ready_since),
+        start_time=None if view.ready_at is None else datetime.fromtimestamp(view.ready_at, UTC),
+        uptime=_duration(view.ready_since and time.monotonic() - view.ready_since),
+        certificate_remaining=None if certificates is None else _duration(certificates.expires_at - time.time()),
         queue=None if admission is None else _queue(admission, view.calls),
     )
-    if view.certificates is not None:
-        status.certificate_remaining.CopyFrom(_duration(view.certificates.expires_at - time.time()))
     if library is not None:
         status.runtime_version, status.library = library.runtime_version, library.name
         status.versions.update(library.versions)
@@ -77,20 +75,23 @@ def _worker(place: Place, with_private: bool) -> pb.WorkerStatus:
 
 
 def _device(device: Device, memory: Gate | None) -> pb.DeviceStatus:
-    status = pb.DeviceStatus(index=device.index, soc_name=device.soc_name, down=not device.is_up)
-    if device.oldest_step_s > 0:
-        status.oldest_step.CopyFrom(_duration(device.oldest_step_s))
+    sample = device.sample
+    status = pb.DeviceStatus(
+        index=device.index,
+        soc_name=device.soc_name,
+        down=not device.is_up,
+        oldest_step=_duration(device.oldest_step_s or None),
+    )
     if memory is not None:
         status.claimed_bytes, status.claimed_bytes_limit = memory.used, memory.limit
         status.waiting_count = memory.waiting_count
-    sample = device.sample
     if sample is not None:
-        status.sample_age.CopyFrom(_duration(time.monotonic() - sample.time_s))
-        status.pool.CopyFrom(pb.PoolStatus(**{name: getattr(sample.pool, name) for name in _POOL}))
+        executors = sample.executors
+        status.sample_age.FromTimedelta(timedelta(seconds=time.monotonic() - sample.time_s))
+        status.pool.MergeFrom(pb.PoolStatus(**{name: getattr(sample.pool, name) for name in _POOL}))
         status.stream_count, status.leased_stream_count = sample.streams, sample.leased_streams
         status.free_bytes, status.total_bytes = sample.free_bytes, sample.total_bytes
         status.abandoned_count = sample.abandoned_calls
-        executors = sample.executors
         status.executor_count = executors.entry_count
         status.executor_hit_count, status.executor_miss_count = executors.hit_count, executors.miss_count
     return status
@@ -126,17 +127,15 @@ def _operators(view: ServerView) -> Iterator[pb.OperatorStatus]:
         failures[outcome.operator] += count * outcome.is_failure
     recent = view.recent.by_operator()
     for name in sorted(calls):
-        yield _operator(name, calls[name], failures[name], recent.get(name))
-
-
-def _operator(name: str, calls: int, failures: int, recent: Recent | None) -> pb.OperatorStatus:
-    status = pb.OperatorStatus(name=name, call_count=calls, failure_count=failures)
-    if recent is not None:
-        status.calls_per_second = recent.calls_per_s
-        for field, share in ((status.median_latency, 0.5), (status.p99_latency, 0.99)):
-            if (latency_s := recent.durations.quantile_s(share)) is not None:
-                field.CopyFrom(_duration(latency_s))
-    return status
+        rate, durations = recent.get(name, (0.0, Histogram()))
+        yield pb.OperatorStatus(
+            name=name,
+            call_count=calls[name],
+            failure_count=failures[name],
+            calls_per_second=rate,
+            median_latency=_duration(durations.quantile_s(0.5)),
+            p99_latency=_duration(durations.quantile_s(0.99)),
+        )
 
 
 def _failures(view: ServerView) -> Iterator[pb.FailureStatus]:
@@ -151,12 +150,12 @@ def _failures(view: ServerView) -> Iterator[pb.FailureStatus]:
             **failure._asdict(),
             count=counts[failure],
             recent_count=recent[failure],
-            last_time=_timestamp(offset_s + last[failure]),
+            last_time=datetime.fromtimestamp(offset_s + last[failure], UTC),
         )
 
 
 def _process(view: ServerView) -> pb.ProcessStatus:
-    calls, memory, lag_s = view.calls, view.memory, view.recent.loop_lag().quantile_s(0.99)
+    calls, memory = view.calls, view.memory
     status = pb.ProcessStatus(
         active_rpc_count=calls.active_count,
         heartbeat_age=_duration(view.heartbeat.age_s()),
@@ -164,7 +163,7 @@ def _process(view: ServerView) -> pb.ProcessStatus:
         slow_client_count=calls.slow_clients,
         memory_cut_count=calls.memory_cuts,
         dropped_log_line_count=dropped_lines(),
-        event_loop_lag=None if lag_s is None else _duration(lag_s),
+        event_loop_lag=_duration(view.recent.loop_lag().quantile_s(0.99)),
     )
     if memory is not None:
         status.used_bytes, status.limit_bytes = memory.used_bytes, memory.limit_bytes
@@ -172,13 +171,5 @@ def _process(view: ServerView) -> pb.ProcessStatus:
     return status
 
 
-def _duration(seconds: float) -> Duration:
-    duration = Duration()
-    duration.FromNanoseconds(round(seconds * 1e9))
-    return duration
-
-
-def _timestamp(seconds: float) -> Timestamp:
-    timestamp = Timestamp()
-    timestamp.FromNanoseconds(round(seconds * 1e9))
-    return timestamp
+def _duration(seconds: float | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)
