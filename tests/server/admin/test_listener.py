@@ -223,7 +223,7 @@ def test_without_files_it_logs_once_and_recovers(
 def test_address_that_cannot_be_used_is_named(running: Running) -> None:
     for address, why in ((running.address, "Address already in use"), ("nowhere.invalid:0", "")):
         with pytest.raises(StartError, match=rf"cannot listen on {address}: {why}.*; give another --admin"):
-            AdminListener(address, ()).start()
+            AdminListener(address, {}).start()
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_address_that_cannot_be_used_is_named(running: Running) -> None:
     [("[::1]:0", "::1"), ("[::]:0", "::1"), ("[::]:0", "127.0.0.1"), ("localhost:0", "localhost")],
 )
 def test_address_is_given_back_as_it_was_with_its_port(address: str, reachable: str) -> None:
-    made = AdminListener(address, ())
+    made = AdminListener(address, {})
     host, _, port = made.start().rpartition(":")
     try:
         assert f"{host}:0" == address
@@ -256,4 +256,4 @@ def test_stop_waits_for_no_client_and_frees_the_port(fresh: Running, monkeypatch
 
 
 def test_listener_that_was_never_started_stops() -> None:
-    AdminListener("127.0.0.1:0", ()).stop()
+    AdminListener("127.0.0.1:0", {}).stop()

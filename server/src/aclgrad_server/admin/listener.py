@@ -10,12 +10,13 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import h11
 import uvicorn
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -25,7 +26,9 @@ from aclgrad_server.listen_addresses import UNIX
 
 log = logging.getLogger(__name__)
 
+Page = Callable[[], Awaitable[Response]]
 NO_STORE: Final = {"cache-control": "no-store"}
+
 STOP_LIMIT_S: Final = 1.0
 
 MAX_CONNECTIONS: Final = 512
@@ -47,11 +50,11 @@ _SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 class AdminListener:
     """Serves pages from `start` to `stop`. A page runs on the listener's event loop, so it must not wait."""
 
-    def __init__(self, address: str, pages: Sequence[Route]) -> None:
+    def __init__(self, address: str, pages: Mapping[str, Page]) -> None:
         """Takes an address as the setting `admin` has it, HOST:PORT with an IPv6 host in brackets, or unix:PATH."""
         self._address = address
         config = uvicorn.Config(
-            Starlette(routes=pages),
+            Starlette(routes=[_route(path, page) for path, page in pages.items()]),
             http=_Connection,
             loop="asyncio",
             ws="none",
@@ -100,6 +103,19 @@ class AdminListener:
     async def _serve(self) -> None:
         asyncio.get_running_loop().set_exception_handler(_log_other_than_shortages)
         await self._server.serve([self._socket])
+
+
+def answer(is_well: bool, text: str) -> Response:
+    """Returns what a health check reads."""
+    return PlainTextResponse(f"{text}\n", 200 if is_well else 503, headers=NO_STORE)
+
+
+def _route(path: str, page: Page) -> Route:
+    # A coroutine: a plain function would run in a thread of a pool, and a page is quicker than that.
+    async def serve(request: Request) -> Response:
+        return await page()
+
+    return Route(path, serve)
 
 
 class _ListeningSocket(socket.socket):
@@ -164,11 +180,6 @@ class _Connection(H11Protocol):
 def _is_ours(record: logging.LogRecord) -> bool:
     """Drops the traceback that uvicorn logs if a body is malformed when the answer to its head is sent."""
     return record.exc_info is None or not isinstance(record.exc_info[1], h11.LocalProtocolError)
-
-
-def health_answer(what: str, failure: str | None) -> Response:
-    text, status = (what, 200) if failure is None else (f"not {what}: {failure}", 503)
-    return PlainTextResponse(f"{text}\n", status, headers=NO_STORE)
 
 
 def check_address(address: str) -> None:

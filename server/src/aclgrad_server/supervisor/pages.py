@@ -1,17 +1,14 @@
 """The pages of a host's admin listener. A worker that does not answer in time delays none of them for longer."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.responses import HTMLResponse, Response
 
 from aclgrad.host_status import DOES_NOT_ANSWER, WorkerAnswer, merge
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad_server.admin.listener import NO_STORE, health_answer
+from aclgrad_server.admin.listener import NO_STORE, Page, answer
 from aclgrad_server.supervisor.metrics import HostMetrics, WorkerMetrics
 from aclgrad_server.supervisor.worker import State, Worker, ask
 
@@ -19,22 +16,20 @@ if TYPE_CHECKING:
     from aclgrad_server.supervisor.supervisor import Supervisor
 
 
-def pages(supervisor: "Supervisor") -> list[Route]:
+def pages(supervisor: "Supervisor") -> dict[str, Page]:
     """Returns what the listener serves to GET and HEAD."""
-    workers = supervisor.workers
 
-    async def live(_: Request) -> Response:
-        return health_answer("alive", supervisor.heartbeat.failure())
+    async def live() -> Response:
+        failure = supervisor.heartbeat.failure()
+        return answer(failure is None, "alive" if failure is None else f"not alive: {failure}")
 
-    async def ready(_: Request) -> Response:
-        is_ready = any(each.state is State.READY for each in workers)
-        lines = ["ready" if is_ready else "not ready"]
-        for each in workers:
-            told = "ready" if each.state is State.READY else f"not ready: {each.reason}"
-            lines.append(f"worker {each.index}: {told}")
-        return PlainTextResponse("\n".join([*lines, ""]), 200 if is_ready else 503, headers=NO_STORE)
+    async def ready() -> Response:
+        lines = [f"worker {worker.index}: {_state(worker)}" for worker in supervisor.workers]
+        is_ready = any(worker.state is State.READY for worker in supervisor.workers)
+        return answer(is_ready, "\n".join(["ready" if is_ready else "not ready", *lines]))
 
     async def metrics() -> Response:
+        workers = supervisor.workers
         texts = await asyncio.gather(*(ask(each.socket, "/metrics") for each in workers))
         answers = [WorkerMetrics(each.index, text, each.restarts) for each, text in zip(workers, texts, strict=True)]
         # In a thread: thousands of lines are parsed, and /livez has to answer meanwhile.
@@ -44,25 +39,28 @@ def pages(supervisor: "Supervisor") -> list[Route]:
     async def status() -> Response:
         from aclgrad_server.admin import page  # not at the top, as in the pages of a server
 
-        answers = await asyncio.gather(*(_status_of(each, supervisor) for each in workers))
+        answers = await asyncio.gather(*(_status_of(worker, supervisor) for worker in supervisor.workers))
         return HTMLResponse(page.render(merge(answers)), headers=page.HEADERS)
 
-    table = {"/": _Shared(status).answer, "/livez": live, "/readyz": ready, "/metrics": _Shared(metrics).answer}
-    return [Route(path, answer) for path, answer in table.items()]
+    return {"/": _Shared(status), "/livez": live, "/readyz": ready, "/metrics": _Shared(metrics)}
 
 
 class _Shared:
     """A page that is made once for all who ask meanwhile: however many they are, workers are asked once at a time."""
 
-    def __init__(self, make: Callable[[], Awaitable[Response]]) -> None:
+    def __init__(self, make: Page) -> None:
         self._make = make
         self._made: asyncio.Future[Response] | None = None
 
-    async def answer(self, _: Request) -> Response:
+    async def __call__(self) -> Response:
         if self._made is None or self._made.done():
             self._made = asyncio.ensure_future(self._make())
         # Whoever goes away does not end it for the others.
         return await asyncio.shield(self._made)
+
+
+def _state(worker: Worker) -> str:
+    return "ready" if worker.state is State.READY else f"not ready: {worker.reason}"
 
 
 async def _status_of(worker: Worker, supervisor: "Supervisor") -> WorkerAnswer:
