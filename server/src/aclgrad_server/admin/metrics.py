@@ -6,11 +6,12 @@ No label has an identity, an address, or a text of a client.
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import product
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
+from prometheus_client import GC_COLLECTOR, PROCESS_COLLECTOR
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric as Family
@@ -50,15 +51,11 @@ def _rpcs(view: ServerView) -> Sources:
     return dict.fromkeys(product(_METHODS, _REASONS), 0) | view.calls.statistics.rpcs()
 
 
-def _bytes(direction: str) -> Callable[[ServerView], Sources]:
-
-    def sources(view: ServerView) -> Sources:
-        found: Counter[Labels] = Counter()
-        for (method, _), row in dict(view.calls.statistics.rows).items():
-            found[method,] += getattr(row, direction)
-        return found
-
-    return sources
+def _bytes(direction: str, view: ServerView) -> Sources:
+    found: Counter[Labels] = Counter()
+    for (method, _), row in dict(view.calls.statistics.rows).items():
+        found[method,] += getattr(row, direction)
+    return found
 
 
 def _rooms(view: ServerView) -> Sources:
@@ -96,13 +93,9 @@ def _metrics(
 ) -> Iterator[Metric]:
     """Yields metrics of the same sources: the source itself, an attribute of it, or what a function makes of it."""
     for name, help, *rest in rows:
-        (read,) = rest or (_itself,)
+        (read,) = rest or (lambda source: source,)
         made = attrgetter(read) if isinstance(read, str) else read
         yield Metric(name, "counter" if name.endswith("_total") else kind, labels, help, sources, made)
-
-
-def _itself(source: Any) -> Any:
-    return source
 
 
 METRICS: Final = (
@@ -130,8 +123,10 @@ METRICS: Final = (
         ),
         kind="histogram",
     ),
-    *_metrics(_bytes("received_bytes"), ("method",), ("aclgrad_received_bytes_total", "bytes of messages received")),
-    *_metrics(_bytes("sent_bytes"), ("method",), ("aclgrad_sent_bytes_total", "bytes of messages sent")),
+    *_metrics(
+        partial(_bytes, "received_bytes"), ("method",), ("aclgrad_received_bytes_total", "bytes of messages received")
+    ),
+    *_metrics(partial(_bytes, "sent_bytes"), ("method",), ("aclgrad_sent_bytes_total", "bytes of messages sent")),
     *_metrics(
         lambda view: {(cause,): count for cause, count in view.refusals().items()},
         ("cause",),
@@ -252,13 +247,9 @@ class Metrics(Collector):
 
     def __init__(self, view: ServerView) -> None:
         self._view = view
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
-        ProcessCollector(registry=self._registry)
-        GCCollector(registry=self._registry)
 
     def text(self) -> bytes:
-        return generate_latest(self._registry)
+        return generate_latest(self)
 
     def collect(self) -> Iterator[Family]:
         for name, kind, labels, help, sources, read in METRICS:
@@ -270,6 +261,8 @@ class Metrics(Collector):
                 elif value is not None:
                     family.add_metric(values, value)
             yield family
+        yield from PROCESS_COLLECTOR.collect()
+        yield from GC_COLLECTOR.collect()
 
 
 _FAMILIES: Final[Mapping[str, Any]] = {
