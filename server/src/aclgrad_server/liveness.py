@@ -29,25 +29,25 @@ class Heartbeat:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._last_s = clock()
-        self._end: str | None = None
+        self.end: str | None = None
+        """Why the process counts as dead for good, or None if it does not."""
         self._watchdog = Watchdog()
 
     def beat(self) -> None:
         self._last_s = self._clock()
-        self._watchdog.beat(self._last_s, self._end)
+        self._watchdog.beat(self._last_s, self.end)
 
     def age_s(self) -> float:
         """Returns the seconds since the last beat; before the first one, since it was made."""
         return self._clock() - self._last_s
 
     def stop(self, why: str) -> None:
-        """Makes the process count as dead for good."""
-        self._end = self._end or why
+        self.end = self.end or why
 
     def failure(self) -> str | None:
         """Returns why the process counts as dead, or None if it does not."""
-        if self._end is not None:
-            return self._end
+        if self.end is not None:
+            return self.end
         age_s = self.age_s()
         if age_s <= BEAT_LIMIT_S:
             return None
@@ -57,7 +57,7 @@ class Heartbeat:
 class Readiness:
     """Whether calls are welcome, and if not, why: "starting", "draining", "device lost", or which device is unfit.
 
-    Any thread may use it.
+    Any thread may read it; the main loop changes it.
     """
 
     def __init__(self) -> None:
@@ -65,13 +65,19 @@ class Readiness:
         """Why calls are not welcome, in a word or two for the public; None if they are."""
         self.is_for_good = False
         """Whether nothing in this process makes them welcome again: its device is unfit."""
+        self.changed = asyncio.Event()
+        """Is set, and replaced, when the reason changes or the heartbeat ends."""
+        self.watch_count = 0
+        """How many clients watch it."""
 
-    def set_ready(self) -> None:
-        self.reason = None
-
-    def set_not_ready(self, reason: str, is_for_good: bool = False) -> None:
+    def change(self, reason: str | None, is_for_good: bool = False) -> None:
         self.is_for_good = is_for_good
         self.reason = reason
+        self.announce()
+
+    def announce(self) -> None:
+        self.changed.set()
+        self.changed = asyncio.Event()
 
 
 class BackgroundTasks:

@@ -56,16 +56,15 @@ class Server:
 
     def __init__(self, view: ServerView, on_device_lost: Callable[[], None], probes: bool = False) -> None:
         """Takes whether a child process makes the first call of each operator."""
-        self._settings = settings = view.settings
+        self._settings = view.settings
         self._view = view
         self._on_device_lost = on_device_lost
         self._probes = probes
         self._completions = Completions()
-        self._health = Health(settings.client_timeout_s, view.host_id)
         self._grpc: grpc.aio.Server | None = None
         self._sweeps = [view.calls.sweep, view.recent.sweep]
         self._watch_ends = threading.Event()
-        self._tasks = BackgroundTasks(view.heartbeat, on_failure=self._health.set_dead)
+        self._tasks = BackgroundTasks(view.heartbeat, on_failure=view.readiness.announce)
         self._beat_due = time.monotonic()
         self._tasks.start("beat", self._beat)
         self._losses: set[str] = set()
@@ -112,17 +111,16 @@ class Server:
         self._sweeps += [admission.sweep, report.sweep]
         name = name_of(view.addresses if view.place is None else view.place.endpoints[view.place.index])
         handlers = Handlers(view.calls, admission, access, report, name)
-        self._grpc.add_generic_rpc_handlers((service.handler(handlers), self._health.handler()))
+        self._grpc.add_generic_rpc_handlers((service.handler(handlers), Health(view).handler()))
         if settings.reflection:
-            add_reflection(self._grpc, settings.client_timeout_s, access)
+            add_reflection(self._grpc, view)
         await self._grpc.start()
         view.memory = MemoryWatch(memory, partial(trim_memory, device), view.calls)
         view.memory.start(self._tasks)
         watch_device(device, self._tasks)
         self._announce(device)
-        self._health.set_ready(True)
         view.ready_at, view.ready_since = time.time(), time.monotonic()
-        view.readiness.set_ready()
+        view.readiness.change(None)
 
     async def _open_files(self) -> None:
         """Reads the files of certificates and identities, which are watched from now on."""
@@ -189,8 +187,7 @@ class Server:
             log.log(level, "device %d %s: %s", device.index, when, text)
         if was_lost:
             return
-        self._health.set_ready(False)
-        self._view.readiness.set_not_ready("device lost")
+        self._view.readiness.change("device lost")
         new_error = partial(error_of_fault, "device_lost", error.metadata["acl_error"])
         self._completions.lose(new_error)
         # A loss during the self-test is the test's result: a new process would find the same card.
@@ -200,10 +197,9 @@ class Server:
 
     async def stop(self) -> bool:
         """Refuses new calls, lets those in flight end within the drain limit, and says whether all of them did."""
-        self._health.set_ready(False)
         if not self.is_device_lost:
-            self._view.readiness.set_not_ready("draining")
-            if self._health.is_watched:
+            self._view.readiness.change("draining")
+            if self._view.readiness.watch_count:
                 await asyncio.sleep(NOTICE_S)
         self._view.calls.refuse()
         # After a loss the calls in flight only wait for their error.

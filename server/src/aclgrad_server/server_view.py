@@ -69,8 +69,9 @@ class ServerView:
         self.recent = RecentCalls(self.calls.statistics, self.loop_lag)
 
     @property
-    def is_ready(self) -> bool:
-        return self.readiness.reason is None and self.heartbeat.failure() is None
+    def not_ready_reason(self) -> str | None:
+        """Why calls are not welcome, or would not be answered; None if they are."""
+        return self.heartbeat.failure() or self.readiness.reason
 
     def refusals(self) -> dict[str, int]:
         """How many calls were refused, by cause; any thread may ask."""

@@ -85,7 +85,7 @@ async def _serve(settings: Settings, place: Place | None, probes: bool) -> int:
             is_fit = False
             # A new process would find the same card: this one stays, so that nothing restarts in a loop.
             log.error("%s; never ready: look at the card (npu-smi info), then restart this process", error)
-            view.readiness.set_not_ready(error.summary, is_for_good=True)
+            view.readiness.change(error.summary, is_for_good=True)
             if place is None:
                 # The start has ended: systemd would otherwise end the process for taking too long, and start it again.
                 tell_status(f"never ready: {error.summary}", READY)

@@ -82,9 +82,9 @@ def test_pages_follow_heartbeat_and_readiness_whatever_the_main_loop_does(fresh:
     readiness = fresh.readiness
     for change, live, ready in (
         (lambda: None, (200, "alive\n"), (503, "not ready: starting\n")),
-        (readiness.set_ready, (200, "alive\n"), (200, "ready\n")),
-        (lambda: readiness.set_not_ready("draining"), (200, "alive\n"), (503, "not ready: draining\n")),
-        (readiness.set_ready, (200, "alive\n"), (200, "ready\n")),
+        (lambda: readiness.change(None), (200, "alive\n"), (200, "ready\n")),
+        (lambda: readiness.change("draining"), (200, "alive\n"), (503, "not ready: draining\n")),
+        (lambda: readiness.change(None), (200, "alive\n"), (200, "ready\n")),
         (fresh.hang, (503, f"not alive: {why}"), (503, f"not ready: {why}")),
     ):
         change()

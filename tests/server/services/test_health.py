@@ -8,9 +8,11 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from aclgrad_server.services import health as health_module
-from aclgrad_server.services.health import Health, add_reflection
-from tests.server.fakes import settle, wait_until
+from aclgrad_server.place import Place
+from aclgrad_server.server_view import ServerView
+from aclgrad_server.services import health
+from aclgrad_server.settings import Settings
+from tests.server.fakes import wait_until
 
 _STATUS = health_pb2.HealthCheckResponse
 ID = "0123456789abcdef"
@@ -18,17 +20,17 @@ NAMES = reflection_pb2.ServerReflectionRequest(list_services="")
 
 
 @pytest.fixture
-async def health() -> Health:
-    return Health(60, ID)
+async def view() -> ServerView:
+    return ServerView(Settings(), Place(0, 1, host_id=ID))
 
 
 @pytest.fixture
-async def channel(monkeypatch: pytest.MonkeyPatch, health: Health) -> AsyncIterator[grpc.aio.Channel]:
+async def channel(monkeypatch: pytest.MonkeyPatch, view: ServerView) -> AsyncIterator[grpc.aio.Channel]:
     """Leads to a server that has room for two calls of each."""
-    monkeypatch.setattr(health_module, "MAX_SIDE_CALLS", 2)
+    monkeypatch.setattr(health, "MAX_SIDE_CALLS", 2)
     server = grpc.aio.server()
-    server.add_generic_rpc_handlers((health.handler(),))
-    add_reflection(server, 60)
+    server.add_generic_rpc_handlers((health.Health(view).handler(),))
+    health.add_reflection(server, view)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -41,7 +43,7 @@ async def test_one_watch_more_ends_the_oldest(channel: grpc.aio.Channel) -> None
     watches: list[Any] = []
     for _ in range(3):
         watches.append(stub.Watch(health_pb2.HealthCheckRequest()))
-        assert (await watches[-1].read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        assert (await watches[-1].read()).status == _STATUS.NOT_SERVING
     assert await watches[0].code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert "more than 2 calls" in await watches[0].details()
     assert not watches[1].done()
@@ -65,19 +67,19 @@ async def test_one_reflection_more_ends_the_oldest(channel: grpc.aio.Channel) ->
         assert (await each.read()).list_services_response.service
 
 
-async def test_id_of_the_host_is_a_name_as_the_service_is(channel: grpc.aio.Channel, health: Health) -> None:
+async def test_id_of_the_host_is_a_name_as_the_service_is(channel: grpc.aio.Channel, view: ServerView) -> None:
     stub = health_pb2_grpc.HealthStub(channel)
     watch = stub.Watch(health_pb2.HealthCheckRequest(service=ID))
-    for is_ready in (False, True, False):
-        health.set_ready(is_ready)
-        expected = _STATUS.SERVING if is_ready else _STATUS.NOT_SERVING
+    for reason in ("starting", None, "draining"):
+        view.readiness.change(reason)
+        expected = _STATUS.NOT_SERVING if reason else _STATUS.SERVING
         assert (await watch.read()).status == expected
         assert (await stub.Check(health_pb2.HealthCheckRequest(service=ID))).status == expected
 
 
 @pytest.mark.parametrize("name", ["f" * 16, ID.upper(), ID[:-1]])
-async def test_id_of_another_host_is_nobodys(channel: grpc.aio.Channel, health: Health, name: str) -> None:
-    health.set_ready(True)
+async def test_id_of_another_host_is_nobodys(channel: grpc.aio.Channel, view: ServerView, name: str) -> None:
+    view.readiness.change(None)
     stub = health_pb2_grpc.HealthStub(channel)
     assert (await stub.Watch(health_pb2.HealthCheckRequest(service=name)).read()).status == _STATUS.SERVICE_UNKNOWN
     with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -87,15 +89,14 @@ async def test_id_of_another_host_is_nobodys(channel: grpc.aio.Channel, health: 
     assert ID not in str(caught.value.details())
 
 
-async def test_watches_count_while_they_are_open(channel: grpc.aio.Channel, health: Health) -> None:
-    assert not health.is_watched
+async def test_watches_count_while_they_are_open(channel: grpc.aio.Channel, view: ServerView) -> None:
+    assert view.readiness.watch_count == 0
     stub = health_pb2_grpc.HealthStub(channel)
     watches = [stub.Watch(health_pb2.HealthCheckRequest(service=name)) for name in (ID, "")]
     for each in watches:
         await each.read()
-    assert health.is_watched
+    assert view.readiness.watch_count == 2
     watches[0].cancel()
-    await settle()
-    assert health.is_watched
+    await wait_until(lambda: view.readiness.watch_count == 1)
     watches[1].cancel()
-    await wait_until(lambda: not health.is_watched)
+    await wait_until(lambda: view.readiness.watch_count == 0)

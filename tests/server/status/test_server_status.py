@@ -23,7 +23,7 @@ def test_a_server_that_opens_its_device() -> None:
 def test_a_server_whose_main_loop_hangs() -> None:
     now_s = 100.0
     state = ServerView(Settings(), heartbeat=Heartbeat(lambda: now_s))
-    state.readiness.set_ready()
+    state.readiness.change(None)
     assert server_status(state, with_private=True).not_ready_reason == ""
     now_s += BEAT_LIMIT_S + 2
     status = server_status(state, with_private=True)

@@ -218,7 +218,7 @@ METRICS: Final = (
         _one,
         (),
         ("aclgrad_hang_timeout_seconds", "age at which a step is a hang", "settings.hang_timeout_s"),
-        ("aclgrad_ready", "1 if calls are welcome, as /readyz says", "is_ready"),
+        ("aclgrad_ready", "1 if calls are welcome, as /readyz says", lambda it: not it.not_ready_reason),
         (
             "aclgrad_event_loop_heartbeat_age_seconds",
             "time since the main loop last ran",

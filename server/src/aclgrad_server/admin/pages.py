@@ -9,15 +9,14 @@ from aclgrad_server.status.server_status import server_status
 
 def pages(view: ServerView) -> dict[str, Page]:
     """Returns what the listener serves to GET and HEAD."""
-    heartbeat, readiness = view.heartbeat, view.readiness
     # Everybody may read the page, so it says nothing of the machine if calls need an identity.
     with_private = view.settings.identities is None
 
     async def live() -> Response:
-        return _health("alive", heartbeat.failure())
+        return _health("alive", view.heartbeat.failure())
 
     async def ready() -> Response:
-        return _health("ready", heartbeat.failure() or readiness.reason)
+        return _health("ready", view.not_ready_reason)
 
     async def metrics() -> Response:
         from aclgrad_server.admin.metrics import Metrics  # not at the top, as in `status_page`
@@ -32,10 +31,9 @@ def pages(view: ServerView) -> dict[str, Page]:
         return HTMLResponse(page.render(server_status(view, with_private)), headers=page.HEADERS)
 
     async def state() -> Response:
-        failure = heartbeat.failure()
-        reason = failure or readiness.reason
-        is_unfit = reason is not None and readiness.is_for_good
-        return JSONResponse({"alive": failure is None, "reason": reason, "unfit": is_unfit})
+        is_alive, reason = view.heartbeat.failure() is None, view.not_ready_reason
+        is_unfit = reason is not None and view.readiness.is_for_good
+        return JSONResponse({"alive": is_alive, "reason": reason, "unfit": is_unfit})
 
     async def status() -> Response:
         return Response(server_status(view, with_private).SerializeToString())

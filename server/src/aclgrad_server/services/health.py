@@ -11,9 +11,9 @@ from grpc_health.v1 import health, health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from aclgrad.errors import AccessDeniedError
-from aclgrad_server.access.access import Access
 from aclgrad_server.calls.call import Context
 from aclgrad_server.limits import MAX_HEALTH_BYTES, MAX_SIDE_CALLS, SMALL_BYTES
+from aclgrad_server.server_view import ServerView
 from aclgrad_server.services.operators import SERVICE
 
 LIVENESS: Final = "liveness"
@@ -56,27 +56,10 @@ class Health:
     gRPC's own servicer takes any name and size, and lets one watch that is not read hold up all others.
     """
 
-    def __init__(self, client_timeout_s: float, host_id: str) -> None:
-        self._client_timeout_s = client_timeout_s
-        self._names = frozenset((LIVENESS, READINESS, SERVICE, "", host_id))
+    def __init__(self, view: ServerView) -> None:
+        self._view = view
+        self._names = frozenset((LIVENESS, READINESS, SERVICE, "", view.host_id))
         self._room = _Room()
-        self._is_alive, self._is_ready = True, False
-        self._changed = asyncio.Event()
-        self._watch_count = 0
-
-    @property
-    def is_watched(self) -> bool:
-        return self._watch_count > 0
-
-    def set_dead(self) -> None:
-        """Tells for good that the process has to be restarted."""
-        self._is_alive = False
-        self.set_ready(False)
-
-    def set_ready(self, is_ready: bool) -> None:
-        self._is_ready = is_ready
-        self._changed.set()
-        self._changed = asyncio.Event()
 
     def handler(self) -> grpc.GenericRpcHandler:
         methods: dict[str, Any] = {
@@ -96,48 +79,49 @@ class Health:
 
     async def _watch(self, _: object, context: Context) -> None:
         async with self._room.call(context):
-            service = await self._service(context)
+            service, readiness = await self._service(context), self._view.readiness
             last = None
-            self._watch_count += 1
+            readiness.watch_count += 1
             try:
                 while True:
-                    changed = self._changed
+                    changed = readiness.changed
                     status = self._status_of(service)
                     if status != last:
                         await context.write(_STATUS(status=status).SerializeToString())
                         last = status
                     await changed.wait()
             finally:
-                self._watch_count -= 1
+                readiness.watch_count -= 1
 
     def _status_of(self, service: str) -> "health_pb2.HealthCheckResponse.ServingStatus.ValueType":
         if service not in self._names:
             return _STATUS.SERVICE_UNKNOWN
-        is_well = self._is_alive and (self._is_ready or service == LIVENESS)
+        is_ready = self._view.readiness.reason is None
+        is_well = self._view.heartbeat.end is None and (is_ready or service == LIVENESS)
         return _STATUS.SERVING if is_well else _STATUS.NOT_SERVING
 
     async def _service(self, context: Context) -> str:
-        request = await _read(context, health_pb2.HealthCheckRequest, MAX_HEALTH_BYTES, self._client_timeout_s)
+        request = await _read(context, health_pb2.HealthCheckRequest, MAX_HEALTH_BYTES, self._view)
         if request is None:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "send one HealthCheckRequest")
         service: str = request.service
         return service
 
 
-def add_reflection(server: grpc.aio.Server, client_timeout_s: float, access: Access | None = None) -> None:
+def add_reflection(server: grpc.aio.Server, view: ServerView) -> None:
     """Lets tools such as grpcurl discover the services, for those who may execute operators."""
     servicer = reflection.aio.ReflectionServicer((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME))
     room = _Room()
 
     async def requests(context: Context) -> AsyncIterator[Any]:
         kind = reflection_pb2.ServerReflectionRequest
-        while (request := await _read(context, kind, SMALL_BYTES, client_timeout_s)) is not None:
+        while (request := await _read(context, kind, SMALL_BYTES, view)) is not None:
             yield request
 
     async def reflect(_: object, context: Context) -> None:
         try:
-            if access is not None:
-                access.check(context, "ServerReflectionInfo", context.peer())
+            if view.access is not None:
+                view.access.check(context, "ServerReflectionInfo", context.peer())
         except AccessDeniedError as error:
             await context.abort(error.code, error.message)
         async with room.call(context):
@@ -148,11 +132,12 @@ def add_reflection(server: grpc.aio.Server, client_timeout_s: float, access: Acc
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(reflection.SERVICE_NAME, methods),))
 
 
-async def _read(context: Context, kind: Any, limit_bytes: int, limit_s: float) -> Any:
+async def _read(context: Context, kind: Any, limit_bytes: int, view: ServerView) -> Any:
     """Returns the next message, or None at the end; ends a call whose message is late, too large or no such message.
 
     gRPC itself would log what is wrong with a message, and tell it to the client.
     """
+    limit_s = view.settings.client_timeout_s
     code, problem = grpc.StatusCode.INVALID_ARGUMENT, f"the message is not a {kind.DESCRIPTOR.name}"
     # In a task that goes on: gRPC would never free a message that comes for a cancelled reader.
     reading = asyncio.ensure_future(context.read())

@@ -37,7 +37,7 @@ def server_status(view: ServerView, with_private: bool) -> pb.GetServerStatusRes
             hang_timeout=_duration(settings.hang_timeout_s),
         ),
         endpoints=_endpoints(view) if with_private else (),
-        not_ready_reason=view.heartbeat.failure() or view.readiness.reason or "",
+        not_ready_reason=view.not_ready_reason or "",
         operators=_operators(view),
         recent_failures=_failures(view),
         process=_process(view),
