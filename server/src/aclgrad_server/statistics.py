@@ -4,6 +4,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import add, sub
 from typing import Final, NamedTuple, Protocol
 
 from aclgrad.operators.catalogue import OPERATORS
@@ -48,12 +49,10 @@ class Histogram:
 
     def since(self, earlier: "Histogram") -> "Histogram":
         """Returns what was added after the earlier copy was made."""
-        counts = [now - before for now, before in zip(self.counts, earlier.counts, strict=True)]
-        return Histogram(counts, self.total_s - earlier.total_s)
+        return Histogram(list(map(sub, self.counts, earlier.counts)), self.total_s - earlier.total_s)
 
     def plus(self, other: "Histogram") -> "Histogram":
-        counts = [mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True)]
-        return Histogram(counts, self.total_s + other.total_s)
+        return Histogram(list(map(add, self.counts, other.counts)), self.total_s + other.total_s)
 
     @property
     def count(self) -> int:

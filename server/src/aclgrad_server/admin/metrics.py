@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from itertools import product
+from itertools import accumulate, product
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -273,9 +273,6 @@ _FAMILIES: Final[Mapping[str, Any]] = {
 
 
 def _buckets(histogram: Histogram) -> tuple[list[tuple[str, float]], float]:
-    counts, total_s = histogram.copy().counts, histogram.total_s
-    buckets, seen = [], 0
-    for bound, count in zip(_BOUNDS, counts, strict=False):
-        seen += count
-        buckets.append((bound, float(seen)))
-    return [*buckets, ("+Inf", float(sum(counts)))], total_s
+    now = histogram.copy()
+    buckets = [(bound, float(count)) for bound, count in zip(_BOUNDS, accumulate(now.counts), strict=False)]
+    return [*buckets, ("+Inf", float(now.count))], now.total_s
