@@ -96,13 +96,11 @@ class AdminListener:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._serve())
+            with asyncio.Runner() as runner:
+                runner.get_loop().set_exception_handler(_log_other_than_shortages)
+                runner.run(self._server.serve([self._socket]))
         except Exception:
             log.exception("the admin listener failed; health checks get no answer")
-
-    async def _serve(self) -> None:
-        asyncio.get_running_loop().set_exception_handler(_log_other_than_shortages)
-        await self._server.serve([self._socket])
 
 
 def answer(is_well: bool, text: str) -> Response:

@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import Final
 
 from google.protobuf.duration_pb2 import Duration
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from aclgrad.units import number, rate, size, span
@@ -32,17 +32,6 @@ HEADERS: Final = {
 }
 
 
-def render(status: pb.GetServerStatusResponse) -> str:
-    return _TEMPLATE.render(status=status, now=datetime.now(UTC))
-
-
-def _template() -> Template:
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {each.__name__: each for each in (number, rate, seconds, share, size, span)}
-    environment.globals |= {"style": Markup(_STYLE), "script": Markup(_SCRIPT)}
-    return environment.from_string(_FOLDER.joinpath("status.html.j2").read_text("utf-8"))
-
-
 def seconds(duration: Duration) -> float:
     return duration.ToNanoseconds() / 1e9
 
@@ -52,4 +41,11 @@ def share(part: float, whole: float) -> float:
     return round(min(100.0, max(0.0, 100 * part / whole)), 1) if whole > 0 else 0.0
 
 
-_TEMPLATE: Final = _template()
+_ENVIRONMENT: Final = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+_ENVIRONMENT.filters |= {each.__name__: each for each in (number, rate, seconds, share, size, span)}
+_ENVIRONMENT.globals |= {"style": Markup(_STYLE), "script": Markup(_SCRIPT)}
+_TEMPLATE: Final = _ENVIRONMENT.from_string(_FOLDER.joinpath("status.html.j2").read_text("utf-8"))
+
+
+def render(status: pb.GetServerStatusResponse) -> str:
+    return _TEMPLATE.render(status=status, now=datetime.now(UTC))
