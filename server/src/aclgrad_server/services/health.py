@@ -143,10 +143,7 @@ async def _read(context: Context, kind: Any, limit_bytes: int, view: ServerView)
     reading = asyncio.ensure_future(context.read())
     reading.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     try:
-        await asyncio.wait([reading], timeout=limit_s)
-        if not reading.done():
-            raise TimeoutError
-        message: Any = reading.result()
+        message: Any = await asyncio.wait_for(asyncio.shield(reading), limit_s)
         if message is grpc.aio.EOF:
             return None
         if len(message) <= limit_bytes:
