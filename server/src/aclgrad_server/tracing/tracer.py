@@ -12,9 +12,9 @@ import threading
 import time
 import uuid
 from functools import partial
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
-import grpc
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
@@ -84,13 +84,9 @@ class Tracer:
         status = Status(StatusCode.ERROR, call.outcome) if _code(call) in _FAULTS else Status(StatusCode.UNSET)
         told: dict[str, Any] = {"attributes": _attributes(call, is_sampled), "status": status}
         own = self._span(call, _name(call), parent, begin_ns, end_ns, kind=SpanKind.SERVER, **told)
-        spans, seconds = [own], 0.0
-        for name, stage_s in zip(STAGES, call.stages_s, strict=True):
-            if stage_s:
-                begin, seconds = seconds, seconds + stage_s
-                times = (begin_ns + round(each * 1e9) for each in (begin, seconds))
-                spans.append(self._span(call, name, own.context, *times))
-        return spans
+        moments = (begin_ns + round(each * 1e9) for each in accumulate(call.stages_s, initial=0.0))
+        stages = zip(STAGES, pairwise(moments), strict=True)
+        return [own, *(self._span(call, name, own.context, *times) for name, times in stages if times[0] < times[1])]
 
     def _span(
         self, call: Call, name: str, parent: SpanContext | None, begin_ns: int, end_ns: int, **more: Any
@@ -149,10 +145,7 @@ def _parent(call: Call) -> SpanContext:
 
 
 def _code(call: Call) -> str:
-    if call.outcome in (OK, CANCELLED):
-        return call.outcome
-    code: grpc.StatusCode = code_of_reason(call.outcome)
-    return code.name
+    return call.outcome if call.outcome in (OK, CANCELLED) else code_of_reason(call.outcome).name
 
 
 def _attributes(call: Call, is_sampled: bool) -> dict[str, str | int | bool]:
