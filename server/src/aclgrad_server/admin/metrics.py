@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import accumulate, product
-from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from prometheus_client import GC_COLLECTOR, PROCESS_COLLECTOR
@@ -32,6 +31,8 @@ _METHODS: Final = tuple(pb.DESCRIPTOR.services_by_name["OperatorService"].method
 _REASONS: Final = (OK, CANCELLED, *(name.removeprefix("ERROR_REASON_") for name in ErrorReason.keys()[1:]))
 _LAST_BUCKET: Final = 28
 """Longer durations than 2**28 us, about 268 s, are only in the bucket without an end."""
+_KINDS: Final = {"_total": "counter", "_duration_seconds": "histogram", "_lag_seconds": "histogram"}
+"""By the end of the name; others are gauges."""
 _BOUNDS: Final = [str(bound_s(number)) for number in range(_LAST_BUCKET + 1)]
 
 
@@ -63,19 +64,10 @@ def _rooms(view: ServerView) -> Sources:
     return {} if admission is None else {(name,): room for name, room in admission.rooms.items()}
 
 
-def _one(source: object) -> Sources:
-    return {} if source is None else {(): source}
-
-
-def _of_device(view: ServerView, source: object) -> Sources:
+def _device(view: ServerView) -> Sources:
     device = view.device
-    return {} if device is None or source is None else {(str(device.index),): source}
-
-
-def _device_up(view: ServerView) -> Sources:
-    if view.device is None and view.readiness.is_for_good:
-        return {(str((*view.settings.device, 0)[0]),): 0}
-    return _of_device(view, None if view.device is None else int(view.device.is_up))
+    index = device.index if device else (*view.settings.device, 0)[0] if view.readiness.is_for_good else None
+    return {} if index is None else {(str(index),): view}
 
 
 def _info(view: ServerView) -> Sources:
@@ -89,13 +81,19 @@ def _metrics(
     sources: Callable[[ServerView], Sources],
     labels: Labels,
     *rows: tuple[str, str] | tuple[str, str, str | Callable[[Any], float | None]],
-    kind: str = "gauge",
 ) -> Iterator[Metric]:
     """Yields metrics of the same sources: the source itself, an attribute of it, or what a function makes of it."""
     for name, help, *rest in rows:
         (read,) = rest or (lambda source: source,)
-        made = attrgetter(read) if isinstance(read, str) else read
-        yield Metric(name, "counter" if name.endswith("_total") else kind, labels, help, sources, made)
+        kind = next((kind for end, kind in _KINDS.items() if name.endswith(end)), "gauge")
+        yield Metric(name, kind, labels, help, sources, partial(_follow, read) if isinstance(read, str) else read)
+
+
+def _follow(path: str, source: Any) -> Any:
+    """Returns an attribute, such as `memory.used_bytes`; None if something on the way does not exist."""
+    for name in path.split("."):
+        source = None if source is None else getattr(source, name)
+    return source
 
 
 METRICS: Final = (
@@ -112,7 +110,6 @@ METRICS: Final = (
         lambda view: dict(view.calls.statistics.rows),
         ("method", "operator"),
         ("aclgrad_rpc_duration_seconds", "time from the arrival of an RPC until its reply has left", "durations"),
-        kind="histogram",
     ),
     *_metrics(
         lambda view: {(stage,): each for stage, each in zip(STAGES, view.calls.statistics.stages, strict=True)},
@@ -121,7 +118,6 @@ METRICS: Final = (
             "aclgrad_stage_duration_seconds",
             "time of successful RPCs in each stage: receive, plan, wait (admission), run (device), reply",
         ),
-        kind="histogram",
     ),
     *_metrics(
         partial(_bytes, "received_bytes"), ("method",), ("aclgrad_received_bytes_total", "bytes of messages received")
@@ -137,13 +133,6 @@ METRICS: Final = (
         ),
     ),
     *_metrics(
-        lambda view: _one(view.calls),
-        (),
-        ("aclgrad_slow_clients_total", "calls cut because their client was too slow", "slow_clients"),
-        ("aclgrad_memory_cuts_total", "unfinished calls cut because memory was short", "memory_cuts"),
-        ("aclgrad_active_rpcs", "RPCs that have begun and whose reply has not left", "active_count"),
-    ),
-    *_metrics(
         _rooms,
         ("room",),
         ("aclgrad_running_calls", "slots in use, for large calls and for small ones", "slots.used"),
@@ -152,71 +141,61 @@ METRICS: Final = (
         ("aclgrad_waiting_calls_limit", "calls that may wait", "waiting_limit"),
     ),
     *_metrics(
-        lambda view: _one(view.admission),
-        (),
-        ("aclgrad_utilization_ratio", "running and waiting calls per slot: for autoscalers", "utilization"),
-        ("aclgrad_reply_bytes", "replies that clients have not fetched", "replies.used"),
-        ("aclgrad_reply_bytes_limit", "the most that such replies may take", "replies.limit"),
-    ),
-    *_metrics(
-        lambda view: _of_device(view, view.admission and view.admission.large.memory),
+        _device,
         ("device",),
-        ("aclgrad_claimed_bytes", "memory that admission has given out", "used"),
-        ("aclgrad_claimed_bytes_limit", "memory that admission may give out", "limit"),
-        ("aclgrad_memory_waiting_calls", "calls that wait for this device's memory", "waiting_count"),
-    ),
-    *_metrics(
-        lambda view: _of_device(view, getattr(view.device, "sample", None)),
-        ("device",),
-        ("aclgrad_pool_allocated_bytes", "pool: memory that calls hold", "pool.allocated_bytes"),
-        ("aclgrad_pool_reserved_bytes", "pool: memory taken from the device", "pool.reserved_bytes"),
-        ("aclgrad_pool_limit_bytes", "pool: the most that it takes", "pool.limit_bytes"),
-        ("aclgrad_pool_largest_free_bytes", "pool: largest free block", "pool.largest_free_bytes"),
-        ("aclgrad_pinned_bytes", "pinned memory of the host for copies", "pinned_bytes"),
-        ("aclgrad_streams", "streams that exist", "streams"),
-        ("aclgrad_leased_streams", "streams in use", "leased_streams"),
-        ("aclgrad_abandoned_calls", "unfinished work that nobody waits for", "abandoned_calls"),
-        ("aclgrad_executor_cache_entries", "kept executors", "executors.entry_count"),
-        ("aclgrad_device_free_bytes", "free memory of the device", "free_bytes"),
-        ("aclgrad_device_total_bytes", "memory of the device", "total_bytes"),
+        ("aclgrad_claimed_bytes", "memory that admission has given out", "admission.large.memory.used"),
+        ("aclgrad_claimed_bytes_limit", "memory that admission may give out", "admission.large.memory.limit"),
+        (
+            "aclgrad_memory_waiting_calls",
+            "calls that wait for this device's memory",
+            "admission.large.memory.waiting_count",
+        ),
+        ("aclgrad_pool_allocated_bytes", "pool: memory that calls hold", "device.sample.pool.allocated_bytes"),
+        ("aclgrad_pool_reserved_bytes", "pool: memory taken from the device", "device.sample.pool.reserved_bytes"),
+        ("aclgrad_pool_limit_bytes", "pool: the most that it takes", "device.sample.pool.limit_bytes"),
+        ("aclgrad_pool_largest_free_bytes", "pool: largest free block", "device.sample.pool.largest_free_bytes"),
+        ("aclgrad_pinned_bytes", "pinned memory of the host for copies", "device.sample.pinned_bytes"),
+        ("aclgrad_streams", "streams that exist", "device.sample.streams"),
+        ("aclgrad_leased_streams", "streams in use", "device.sample.leased_streams"),
+        ("aclgrad_abandoned_calls", "unfinished work that nobody waits for", "device.sample.abandoned_calls"),
+        ("aclgrad_executor_cache_entries", "kept executors", "device.sample.executors.entry_count"),
+        ("aclgrad_device_free_bytes", "free memory of the device", "device.sample.free_bytes"),
+        ("aclgrad_device_total_bytes", "memory of the device", "device.sample.total_bytes"),
         (
             "aclgrad_device_sample_age_seconds",
             "age of the device's figures, which are sampled every second; they age if the driver hangs",
-            lambda it: time.monotonic() - it.time_s,
+            lambda it: (at := _follow("device.sample.time_s", it)) and time.monotonic() - at,
         ),
-        ("aclgrad_pool_allocations_total", "pool: blocks given out", "pool.allocation_count"),
-        ("aclgrad_pool_hits_total", "pool: blocks given out without asking the device", "pool.hit_count"),
-        ("aclgrad_pool_retries_total", "pool: blocks that needed a trim first", "pool.retry_count"),
-        ("aclgrad_pool_out_of_memory_total", "pool: refused blocks", "pool.out_of_memory_count"),
-        ("aclgrad_executor_cache_hits_total", "calls that found a kept executor", "executors.hit_count"),
-        ("aclgrad_executor_cache_misses_total", "calls that found none", "executors.miss_count"),
-    ),
-    *_metrics(_device_up, ("device",), ("aclgrad_device_up", "1, or 0 once the device is lost or unfit")),
-    *_metrics(
-        lambda view: _of_device(view, view.device),
-        ("device",),
+        ("aclgrad_pool_allocations_total", "pool: blocks given out", "device.sample.pool.allocation_count"),
+        ("aclgrad_pool_hits_total", "pool: blocks given out without asking the device", "device.sample.pool.hit_count"),
+        ("aclgrad_pool_retries_total", "pool: blocks that needed a trim first", "device.sample.pool.retry_count"),
+        ("aclgrad_pool_out_of_memory_total", "pool: refused blocks", "device.sample.pool.out_of_memory_count"),
+        ("aclgrad_executor_cache_hits_total", "calls that found a kept executor", "device.sample.executors.hit_count"),
+        ("aclgrad_executor_cache_misses_total", "calls that found none", "device.sample.executors.miss_count"),
+        (
+            "aclgrad_device_up",
+            "1, or 0 once the device is lost or unfit",
+            lambda it: bool(_follow("device.is_up", it)),
+        ),
         (
             "aclgrad_device_oldest_step_seconds",
             "how long the longest request to the driver has taken; of a kernel, the time since its call's deadline",
-            "oldest_step_s",
+            "device.oldest_step_s",
         ),
     ),
     *_metrics(
-        lambda view: _one(view.loop_lag),
+        lambda view: {(): view},
         (),
-        ("aclgrad_event_loop_lag_seconds", "how much later than asked for the main loop's beat ran"),
-        kind="histogram",
-    ),
-    *_metrics(
-        lambda view: _one(view.memory),
-        (),
-        ("aclgrad_memory_used_bytes", "resident memory of the process", "used_bytes"),
-        ("aclgrad_memory_limit_bytes", "memory that the process may use", "limit_bytes"),
-        ("aclgrad_memory_pressure", "0; 1 above the soft limit; 2 above the hard limit", "pressure"),
-    ),
-    *_metrics(
-        _one,
-        (),
+        ("aclgrad_slow_clients_total", "calls cut because their client was too slow", "calls.slow_clients"),
+        ("aclgrad_memory_cuts_total", "unfinished calls cut because memory was short", "calls.memory_cuts"),
+        ("aclgrad_active_rpcs", "RPCs that have begun and whose reply has not left", "calls.active_count"),
+        ("aclgrad_utilization_ratio", "running and waiting calls per slot: for autoscalers", "admission.utilization"),
+        ("aclgrad_reply_bytes", "replies that clients have not fetched", "admission.replies.used"),
+        ("aclgrad_reply_bytes_limit", "the most that such replies may take", "admission.replies.limit"),
+        ("aclgrad_event_loop_lag_seconds", "how much later than asked for the main loop's beat ran", "loop_lag"),
+        ("aclgrad_memory_used_bytes", "resident memory of the process", "memory.used_bytes"),
+        ("aclgrad_memory_limit_bytes", "memory that the process may use", "memory.limit_bytes"),
+        ("aclgrad_memory_pressure", "0; 1 above the soft limit; 2 above the hard limit", "memory.pressure"),
         ("aclgrad_hang_timeout_seconds", "age at which a step is a hang", "settings.hang_timeout_s"),
         ("aclgrad_ready", "1 if calls are welcome, as /readyz says", lambda it: not it.not_ready_reason),
         (
