@@ -13,8 +13,6 @@ log = logging.getLogger(__name__)
 BEAT_INTERVAL_S: Final = 0.05  # how often the main loop is expected to beat
 BEAT_LIMIT_S: Final = 10.0
 """Age of a heartbeat that means a hung loop, far more than an overloaded process needs: busy ones are not restarted."""
-
-
 RETRY_S: Final = 0.05  # after a look that failed
 FAILURES_LIMIT_S: Final = 10.0
 """A background task whose looks have failed for so long protects nothing any more, and ends."""
@@ -46,12 +44,9 @@ class Heartbeat:
 
     def failure(self) -> str | None:
         """Returns why the process counts as dead, or None if it does not."""
-        if self.end is not None:
-            return self.end
-        age_s = self.age_s()
-        if age_s <= BEAT_LIMIT_S:
-            return None
-        return f"the main loop has not run for {age_s:.0f} s (limit {BEAT_LIMIT_S:.0f} s)"
+        if self.end is None and (age_s := self.age_s()) > BEAT_LIMIT_S:
+            return f"the main loop has not run for {age_s:.0f} s (limit {BEAT_LIMIT_S:.0f} s)"
+        return self.end
 
 
 class Readiness:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
+from itertools import chain
 from typing import Final
 
 from aclgrad.v1 import operator_service_pb2 as pb
@@ -27,7 +28,7 @@ _POOL: Final = tuple(each.name for each in pb.PoolStatus.DESCRIPTOR.fields if no
 def server_status(view: ServerView, with_private: bool) -> pb.GetServerStatusResponse:
     """Returns the status of the server; without what tells of its machine unless `with_private`."""
     settings, library, device, admission = view.settings, view.library, view.device, view.admission
-    certificates = view.certificates
+    place, certificates = view.place, view.certificates
     status = pb.GetServerStatusResponse(
         version=VERSION,
         product=view.product or "",
@@ -36,14 +37,15 @@ def server_status(view: ServerView, with_private: bool) -> pb.GetServerStatusRes
             tensor_bytes=settings.max_tensor_bytes,
             hang_timeout=_duration(settings.hang_timeout_s),
         ),
-        endpoints=_endpoints(view) if with_private else (),
+        # Where the workers of the host listen apart from each other, or where a single server does.
+        endpoints=chain.from_iterable(place.endpoints if place else (view.addresses,)) if with_private else (),
         not_ready_reason=view.not_ready_reason or "",
         operators=_operators(view),
         recent_failures=_failures(view),
         process=_process(view),
         changed_settings=changed_settings(settings, with_private),
         turned_off_operators=() if view.turned_off is None else view.turned_off.messages(),
-        worker=None if view.place is None else _worker(view.place, with_private),
+        worker=None if place is None else _worker(place, with_private),
         start_time=None if view.ready_at is None else datetime.fromtimestamp(view.ready_at, UTC),
         uptime=_duration(view.ready_since and time.monotonic() - view.ready_since),
         certificate_remaining=None if certificates is None else _duration(certificates.expires_at - time.time()),
@@ -58,12 +60,6 @@ def server_status(view: ServerView, with_private: bool) -> pb.GetServerStatusRes
         status.devices.append(_device(device, None if admission is None else admission.large.memory))
     status.problems.extend(problems_of(status))
     return status
-
-
-def _endpoints(view: ServerView) -> Iterator[str]:
-    """Yields where the workers of the host listen apart from each other, or where a single server does."""
-    for addresses in (view.addresses,) if view.place is None else view.place.endpoints:
-        yield from addresses
 
 
 def _worker(place: Place, with_private: bool) -> pb.WorkerStatus:
