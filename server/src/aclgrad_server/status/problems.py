@@ -54,7 +54,6 @@ _NOT_READY: Final = {
 }
 """What to do, by the reason why calls are not welcome."""
 _LATE_LOOP: Final = REMEDIES["AclgradEventLoopBlocked"]
-_EXPECTED: Final = ("starting", "draining")
 _FAILURES: Final[dict[str, Found]] = {
     "INTERNAL_ERROR": ("the server itself failed", REMEDIES["AclgradErrorRate"], True),
     "DEVICE_MEMORY_EXHAUSTED": ("the device had no memory", REMEDIES["AclgradPoolExhausted"], True),
@@ -84,13 +83,14 @@ def _readiness(status: Status) -> Iterator[Found]:
     if reason := status.not_ready_reason:
         is_hung = _seconds(status.process.heartbeat_age) > LATE_BEAT_S
         others = _LATE_LOOP if is_hung else REMEDIES["AclgradNotReady"]
-        yield f"not ready: {reason}", _NOT_READY.get(reason, others), reason not in _EXPECTED
+        yield f"not ready: {reason}", _NOT_READY.get(reason, others), reason not in ("starting", "draining")
 
 
 def _devices(status: Status) -> Iterator[Found]:
     limit_s = _seconds(status.limits.hang_timeout)
     for device in status.devices:
-        name = f"device {device.index} ({'CPU as ' if status.computes_on_cpu else ''}{device.soc_name})"
+        number = f"device {device.index}"
+        name = f"{number} ({'CPU as ' if status.computes_on_cpu else ''}{device.soc_name})"
         step_s, age_s = _seconds(device.oldest_step), _seconds(device.sample_age)
         if device.down:
             yield f"{name} is down", REMEDIES["AclgradDeviceLost"], True
@@ -100,17 +100,13 @@ def _devices(status: Status) -> Iterator[Found]:
         elif age_s > OLD_SAMPLE_S:
             summary = f"the driver of {name} has not answered for {age_s:.0f} s"
             yield summary, "see npu-smi info; the figures of the device are as old", True
-
-
-def _streams_and_pools(status: Status) -> Iterator[Found]:
-    for device in status.devices:
         pool, abandoned = device.pool, device.abandoned_count
         if abandoned and abandoned >= device.stream_count / 2:
-            summary = f"device {device.index} works on {counted(abandoned, 'call')} that nobody waits for"
+            summary = f"{number} works on {counted(abandoned, 'call')} that nobody waits for"
             yield summary, "give clients longer deadlines, or look for a kernel that hangs", False
         free = pool.reserved_bytes - pool.allocated_bytes
         if free > pool.limit_bytes / 4 and pool.largest_free_bytes < (1 - IN_PIECES) * free:
-            summary = f"the free memory of device {device.index}'s pool is in pieces: large calls may fail"
+            summary = f"the free memory of {number}'s pool is in pieces: large calls may fail"
             yield summary, "lower --streams, or restart the process in a quiet hour", False
 
 
@@ -190,7 +186,6 @@ def _turned_off(status: Status) -> Iterator[Found]:
 _RULES: Final[tuple[Rule, ...]] = (
     _readiness,
     _devices,
-    _streams_and_pools,
     _process,
     _queue,
     _failures,
