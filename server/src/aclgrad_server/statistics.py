@@ -96,11 +96,6 @@ class Outcome(NamedTuple):
     method: str
     reason: str
 
-    @property
-    def is_failure(self) -> bool:
-        """Says whether such calls failed; one that its client cancelled did not."""
-        return self.reason not in (OK, CANCELLED)
-
 
 @dataclass(slots=True)
 class Row:

@@ -17,7 +17,7 @@ from aclgrad_server.logs import dropped_lines
 from aclgrad_server.place import Place
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.settings import changed_settings
-from aclgrad_server.statistics import Histogram
+from aclgrad_server.statistics import CANCELLED, OK, Histogram
 from aclgrad_server.status.problems import problems_of
 
 VERSION: Final = version("aclgrad-server")
@@ -120,7 +120,7 @@ def _operators(view: ServerView) -> Iterator[pb.OperatorStatus]:
     failures: Counter[str] = Counter()
     for outcome, count in view.calls.statistics.calls().items():
         calls[outcome.operator] += count
-        failures[outcome.operator] += count * outcome.is_failure
+        failures[outcome.operator] += 0 if outcome.reason in (OK, CANCELLED) else count
     recent = view.recent.by_operator()
     for name in sorted(calls):
         rate, durations = recent.get(name, (0.0, Histogram()))
