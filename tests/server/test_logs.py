@@ -59,7 +59,7 @@ def test_nor_does_the_text_of_an_exception_which_is_one_field_of_json() -> None:
     lines = TextForm().format(failed).split("\n")
     assert lines[0].endswith("INFO a.b: failed")
     assert all(line.startswith("  ") and line.isprintable() for line in lines[1:])
-    assert lines[-1] == f"  {FORGED}\\x0d{FORGED}"
+    assert lines[-1] == f"  {FORGED}\\r{FORGED}"
     line = JsonForm().format(failed)
     told = json.loads(line)
     assert line.isprintable()
@@ -70,7 +70,7 @@ def test_nor_does_the_text_of_an_exception_which_is_one_field_of_json() -> None:
 
 def test_last_words(capfd: pytest.CaptureFixture[str]) -> None:
     last_words(TextForm(), "no\nroom", "give more")
-    assert capfd.readouterr().err == "aclgrad-server: no\\x0aroom\naclgrad-server: give more\n"
+    assert capfd.readouterr().err == "aclgrad-server: no\\nroom\naclgrad-server: give more\n"
     last_words(JsonForm(), "no\nroom")
     told = json.loads(capfd.readouterr().err)
     assert (told["level"], told["logger"], told["message"]) == ("critical", "aclgrad_server", "no\nroom")

@@ -39,12 +39,7 @@ def fields(told: Mapping[str, Any]) -> dict[str, Any]:
 
 def escaped(text: str) -> str:
     """Returns text that stays on its line, and is what it seems to be: no character moves the cursor or is hidden."""
-    return text if text.isprintable() else "".join(map(_escaped, text))
-
-
-def _escaped(character: str) -> str:
-    code = ord(character)
-    return character if character.isprintable() else f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 class TextForm(logging.Formatter):
