@@ -111,17 +111,7 @@ class Tracer:
 
 
 def open_tracer(version: str, place: Place | None) -> Tracer:
-    """Returns the tracer that OpenTelemetry's variables describe."""
-    # It would repeat malformed headers for the collector, which may be secret.
-    logging.getLogger("opentelemetry.util").setLevel(logging.ERROR)
-    provider = TracerProvider(resource=_resource(version, place), shutdown_on_exit=False)
-    # From here on it would log every span that its full queue drops, on the event loop, which takes 50 µs of a call.
-    logging.getLogger("opentelemetry.sdk").setLevel(logging.ERROR)
-    return Tracer(OTLPSpanExporter(), provider.sampler, provider.resource, version)
-
-
-def _resource(version: str, place: Place | None) -> Resource:
-    """Returns what describes this process; variables override it."""
+    """Returns the tracer that OpenTelemetry's variables describe; they override what describes this process."""
     own: dict[str, str | int] = {
         "service.name": "aclgrad-server",
         "service.version": version,
@@ -130,8 +120,13 @@ def _resource(version: str, place: Place | None) -> Resource:
     }
     if place is not None:
         own["aclgrad.worker"] = place.index
+    # It would repeat malformed headers for the collector, which may be secret.
+    logging.getLogger("opentelemetry.util").setLevel(logging.ERROR)
     overridden = Resource(own).merge(OTELResourceDetector().detect())
-    return Resource.create(overridden.attributes)
+    provider = TracerProvider(resource=Resource.create(overridden.attributes), shutdown_on_exit=False)
+    # From here on it would log every span that its full queue drops, on the event loop, which takes 50 µs of a call.
+    logging.getLogger("opentelemetry.sdk").setLevel(logging.ERROR)
+    return Tracer(OTLPSpanExporter(), provider.sampler, provider.resource, version)
 
 
 def _name(call: Call) -> str:
