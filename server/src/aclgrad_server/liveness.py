@@ -39,9 +39,6 @@ class Heartbeat:
         """Returns the seconds since the last beat; before the first one, since it was made."""
         return self._clock() - self._last_s
 
-    def stop(self, why: str) -> None:
-        self.end = self.end or why
-
     def failure(self) -> str | None:
         """Returns why the process counts as dead, or None if it does not."""
         if self.end is None and (age_s := self.age_s()) > BEAT_LIMIT_S:
@@ -101,7 +98,7 @@ class BackgroundTasks:
         if task.cancelled() or task.exception() is None:
             return
         # First of all: if the log fails, the process is still found dead.
-        self._heartbeat.stop(f"the background task {task.get_name()!r} has ended; see the log")
+        self._heartbeat.end = self._heartbeat.end or f"the background task {task.get_name()!r} has ended; see the log"
         self._on_failure()
         log.error("the background task %r has ended; restart the process", task.get_name(), exc_info=task.exception())
 
