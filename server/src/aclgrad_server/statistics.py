@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from operator import add, sub
 from typing import Final, NamedTuple, Protocol
@@ -30,22 +30,20 @@ WINDOW_S: Final = 60.0
 OperatorAndReason = tuple[str, str]
 
 
+@dataclass(slots=True)
 class Histogram:
     """Durations that one thread adds, and that any thread reads."""
 
-    __slots__ = ("counts", "total_s")
-
-    def __init__(self, counts: Sequence[int] = (), total_s: float = 0.0) -> None:
-        self.counts = list(counts) or [0] * _BUCKETS
-        """How many durations are in each bucket: bucket n ends at 2**n microseconds."""
-        self.total_s = total_s
+    counts: list[int] = field(default_factory=lambda: [0] * _BUCKETS)
+    """How many durations are in each bucket: bucket n ends at 2**n microseconds."""
+    total_s: float = 0.0
 
     def add(self, seconds: float) -> None:
         self.counts[int(seconds * 1e6).bit_length()] += 1
         self.total_s += seconds
 
     def copy(self) -> "Histogram":
-        return Histogram(self.counts, self.total_s)
+        return Histogram(self.counts.copy(), self.total_s)
 
     def since(self, earlier: "Histogram") -> "Histogram":
         """Returns what was added after the earlier copy was made."""

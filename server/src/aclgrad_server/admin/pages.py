@@ -31,9 +31,8 @@ def pages(view: ServerView) -> dict[str, Page]:
         return HTMLResponse(page.render(server_status(view, with_private)), headers=page.HEADERS)
 
     async def state() -> Response:
-        is_alive, reason = view.heartbeat.failure() is None, view.not_ready_reason
-        is_unfit = reason is not None and view.readiness.is_for_good
-        return JSONResponse({"alive": is_alive, "reason": reason, "unfit": is_unfit})
+        is_alive, is_unfit = view.heartbeat.failure() is None, view.readiness.is_for_good
+        return JSONResponse({"alive": is_alive, "reason": view.not_ready_reason, "unfit": is_unfit})
 
     async def status() -> Response:
         return Response(server_status(view, with_private).SerializeToString())
