@@ -15,7 +15,7 @@ def test_loop_that_beats_is_alive_and_one_that_stops_is_not() -> None:
     heartbeat = Heartbeat(clock)
     heartbeat.beat()
     clock.now_s += BEAT_LIMIT_S
-    assert (heartbeat.age_s(), heartbeat.failure()) == (BEAT_LIMIT_S, None)
+    assert (heartbeat.age_s, heartbeat.failure()) == (BEAT_LIMIT_S, None)
     clock.now_s += 2.4
     assert heartbeat.failure() == "the main loop has not run for 12 s (limit 10 s)"
     heartbeat.beat()

@@ -35,13 +35,14 @@ class Heartbeat:
         self._last_s = self._clock()
         self._watchdog.beat(self._last_s, self.end)
 
+    @property
     def age_s(self) -> float:
-        """Returns the seconds since the last beat; before the first one, since it was made."""
+        """The seconds since the last beat; before the first one, since it was made."""
         return self._clock() - self._last_s
 
     def failure(self) -> str | None:
         """Returns why the process counts as dead, or None if it does not."""
-        if self.end is None and (age_s := self.age_s()) > BEAT_LIMIT_S:
+        if self.end is None and (age_s := self.age_s) > BEAT_LIMIT_S:
             return f"the main loop has not run for {age_s:.0f} s (limit {BEAT_LIMIT_S:.0f} s)"
         return self.end
 

@@ -198,11 +198,7 @@ METRICS: Final = (
         ("aclgrad_memory_pressure", "0; 1 above the soft limit; 2 above the hard limit", "memory.pressure"),
         ("aclgrad_hang_timeout_seconds", "age at which a step is a hang", "settings.hang_timeout_s"),
         ("aclgrad_ready", "1 if calls are welcome, as /readyz says", lambda it: not it.not_ready_reason),
-        (
-            "aclgrad_event_loop_heartbeat_age_seconds",
-            "time since the main loop last ran",
-            lambda it: it.heartbeat.age_s(),
-        ),
+        ("aclgrad_event_loop_heartbeat_age_seconds", "time since the main loop last ran", "heartbeat.age_s"),
         (
             "aclgrad_certificate_remaining_seconds",
             "time until the TLS certificate expires",

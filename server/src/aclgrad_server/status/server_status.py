@@ -154,7 +154,7 @@ def _process(view: ServerView) -> pb.ProcessStatus:
     calls, memory = view.calls, view.memory
     status = pb.ProcessStatus(
         active_rpc_count=calls.active_count,
-        heartbeat_age=_duration(view.heartbeat.age_s()),
+        heartbeat_age=_duration(view.heartbeat.age_s),
         refused_counts=view.refusals(),
         slow_client_count=calls.slow_clients,
         memory_cut_count=calls.memory_cuts,
