@@ -61,17 +61,17 @@ def send_batch(channel: grpc.Channel, request: bytes) -> list[bytes | aclgrad.Ac
 
 def data_of(outputs: Sequence[TensorView]) -> bytes:
     """Returns the data of all outputs, one behind the other."""
-    return b"".join(each.data for each in outputs if isinstance(each.data, memoryview))
+    return b"".join(each.data for each in outputs if each.data is not None)
 
 
 def chunked_messages(call: OperatorCall, chunked: Sequence[str], chunk_bytes: int) -> Iterator[bytes]:
     """Yields what a client sends for a call whose inputs of these names go in chunks."""
     data = {each.name: each.data for each in call.inputs}
-    bare = tuple(TensorView(each.name, each.type, None if each.name in chunked else each.data) for each in call.inputs)
+    bare = tuple(TensorView(each.name, each.type) if each.name in chunked else each for each in call.inputs)
     yield encode_header(OperatorCall(call.operator, bare, call.attributes), chunked, chunk_bytes)
     for index, name in enumerate(chunked):
         content = data[name]
-        assert isinstance(content, memoryview)
+        assert content is not None
         for offset in range(0, len(content), chunk_bytes):
             piece = content[offset : offset + chunk_bytes]
             yield chunk_prefix(index, offset, len(piece)) + piece

@@ -43,7 +43,8 @@ void Execution::Start(Deadline deadline) {
 
 void Execution::Finish(Deadline deadline, Deadline wait_until) {
   {
-    const StepWatch::Step step(steps_, deadline);
+    // A kernel that may run for longer than the watch's limit after the deadline is overdue later.
+    const StepWatch::Step step(steps_, std::max(deadline, wait_until - steps_.limit()));
     // A wait after its end would be a poll, and would write to the device's log.
     if (Deadline::clock::now() >= wait_until && stream_->IsDone() == false) {
       throw AclError(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "the call", "its deadline passed before the device was done");

@@ -33,6 +33,8 @@ class StepWatch {
     std::atomic<int64_t>* slot_ = nullptr;
   };
 
+  [[nodiscard]] std::chrono::milliseconds limit() const noexcept { return limit_; }
+
   // True if a step is overdue.
   [[nodiscard]] bool IsOverdue() const noexcept;
 

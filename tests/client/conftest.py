@@ -10,7 +10,8 @@ import pytest
 
 import aclgrad
 from aclgrad.products import Product
-from aclgrad.tensors import SharedRange, TensorType, TensorView, array_of_view, view_of_array
+from aclgrad.sources import SharedRange, in_message
+from aclgrad.tensors import TensorType, TensorView, array_of_view, view_of_array
 from aclgrad.testing import TestServer, _server, serve
 from aclgrad.wire.messages import OperatorCall
 from tools.calling import AnyClient, maybe_await
@@ -85,9 +86,9 @@ def echo(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def broadcast(call: OperatorCall, product: Product, shape_only: bool) -> tuple[TensorView, ...]:
     given = {tensor.name: tensor for tensor in call.inputs}
     grad_output = given["grad_output"]
-    if isinstance(grad_output.data, SharedRange):
-        content = (SHARED_FOLDER / grad_output.data.name[1:]).read_bytes()[: grad_output.data.nbytes]
-        grad_output = TensorView(grad_output.name, grad_output.type, memoryview(content))
+    if (shared := grad_output.source.shared) is not None:
+        content = (SHARED_FOLDER / shared.name[1:]).read_bytes()[: shared.nbytes]
+        grad_output = TensorView(grad_output.name, grad_output.type, in_message(memoryview(content)))
     type = TensorType(grad_output.type.dtype, given["self"].type.shape)
     output = view_of_array("out", np.broadcast_to(array_of_view(grad_output), type.shape))
     lent = call.output_memory.get("out")

@@ -19,7 +19,8 @@ import numpy as np
 import aclgrad
 from aclgrad._client.shared_memory.loans import Loan
 from aclgrad._client.calls.outgoing import SentValues, outgoing_call
-from aclgrad.tensors import SharedRange, TensorView
+from aclgrad.sources import SharedRange
+from aclgrad.tensors import TensorView
 from aclgrad.wire import shared_memory
 from aclgrad.wire.messages import response_of
 

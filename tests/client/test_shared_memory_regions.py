@@ -14,7 +14,8 @@ import aclgrad
 from aclgrad._client.calls.outgoing import OutgoingCall, SentValues, outgoing_call
 from aclgrad._client.shared_memory.loans import Loan
 from aclgrad._client.shared_memory.regions import Region, RegionPool
-from aclgrad.tensors import DTYPES, SharedRange, TensorType, TensorView
+from aclgrad.sources import SharedRange
+from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire import shared_memory
 from aclgrad.wire.messages import response_of
 
@@ -52,9 +53,9 @@ def result_of(pool: RegionPool) -> Any:
 def test_what_is_lent_holds_the_input_and_room_for_the_output(pool: RegionPool) -> None:
     with Loan(pool, PLANNED) as shared:
         call = shared.lend().call
-        given, bare = (each.data for each in call.inputs)
+        given, bare = (each.source for each in call.inputs)
         assert isinstance(given, SharedRange)
-        assert bare is None
+        assert not bare.has_values
         assert (FOLDER / given.name[1:]).read_bytes()[: given.nbytes] == GRAD.tobytes()
         status = (FOLDER / given.name[1:]).stat()
         # Nobody else may look in, and no first touch can fail for want of room.

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from aclgrad.errors import InvalidFieldError
+from aclgrad.sources import SHAPE_ONLY, in_message
 from aclgrad.tensors import DTYPES, TensorType, TensorView, array_of_view, dtype_of_numpy, dtype_of_wire, view_of_array
 from aclgrad.v1 import tensor_pb2
 
@@ -82,7 +83,7 @@ def test_arrays_of_other_dtypes_are_refused_by_name() -> None:
 
 def test_array_of_view_is_aligned_writable_and_of_its_own() -> None:
     payload = bytearray(b"x" + np.arange(3, dtype=np.float64).tobytes())
-    array = array_of_view(TensorView("out", TensorType(DTYPES["float64"], (3,)), memoryview(payload)[1:]))
+    array = array_of_view(TensorView("out", TensorType(DTYPES["float64"], (3,)), in_message(memoryview(payload)[1:])))
     payload[:] = bytes(len(payload))
     assert array.flags.aligned
     assert array.flags.writeable
@@ -91,7 +92,9 @@ def test_array_of_view_is_aligned_writable_and_of_its_own() -> None:
 
 @pytest.mark.parametrize("data", [None, b"", bytes(11), bytes(13)], ids=["none", "empty", "short", "long"])
 def test_view_with_other_than_its_bytes_makes_no_array(data: bytes | None) -> None:
-    view = TensorView("out", TensorType(DTYPES["float32"], (3,)), None if data is None else memoryview(data))
+    view = TensorView(
+        "out", TensorType(DTYPES["float32"], (3,)), SHAPE_ONLY if data is None else in_message(memoryview(data))
+    )
     with pytest.raises(ValueError, match=r"out: .* for float32\[3\], which takes 12 bytes"):
         array_of_view(view)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.tensors import SharedRange, TensorView
+from aclgrad.sources import SharedRange
+from aclgrad.tensors import TensorView
 from aclgrad.wire import shared_memory
 from aclgrad.wire.messages import OperatorCall, encode_request
 from tools.raw_calls import SERVICE, TIMEOUT_S

@@ -9,8 +9,9 @@ from aclgrad.operators.cases import TypedCase, first_cases
 from aclgrad.products import Product
 from aclgrad.tensors import array_of_view, view_of_array
 from aclgrad.wire.messages import OperatorCall, decode_response
+from aclgrad_server.calls.program import Step
 from aclgrad_server.devices import planning
-from aclgrad_server.devices.planning import OperatorPlan, plan_call
+from aclgrad_server.devices.planning import Limits, plan_call, planned_step
 
 from .blocking import BlockingDevice
 from .forked import open_device
@@ -21,22 +22,26 @@ NO_LIMIT = 2**62
 SECRET, FILLING = b"\xa5", b"\xff"
 
 
-def plans_of(typed: TypedCase) -> tuple[OperatorPlan, OperatorPlan]:
-    """Returns the plan of the server, and that of an operator whose outputs are said to be always written."""
+def steps_of(typed: TypedCase) -> tuple[Step, Step]:
+    """Returns the step of the server, and that of an operator whose outputs are said to be always written."""
     views = tuple(view_of_array(name, array) for name, array in typed.arrays().items())
     call = OperatorCall(typed.spec.name, views, typed.case.attributes)
     outputs = tuple(replace(each, always_written="the test") for each in typed.spec.outputs)
     with pytest.MonkeyPatch.context() as patch:
         whole = replace(typed.spec, outputs=outputs)
         patch.setattr(planning, "find_operator", lambda *_: whole)
-        exempt = plan_call(call, PRODUCT, NO_LIMIT)
-    return plan_call(call, PRODUCT, NO_LIMIT), exempt
+        exempt = plan_call(call, PRODUCT, Limits(NO_LIMIT))
+    plans = plan_call(call, PRODUCT, Limits(NO_LIMIT)), exempt
+    first, second = (Step(planned_step(call, each), ()) for each in plans)
+    return first, second
 
 
-def spill(device: BlockingDevice, plan: OperatorPlan) -> None:
+def spill(device: BlockingDevice, step: Step) -> None:
     """Leaves the secret in every block that the call can be given; older bytes stay in the gaps between them."""
     device.wait_until_released()
-    sizes = [each.type.size_bytes for each in (*plan.inputs, *plan.outputs) if each is not None]
+    plan = step.planned.plan
+    types = *plan.types, *(each.type for each in plan.outputs)
+    sizes = [each.size_bytes for each in types if each is not None]
     tensors = device.stage(*[size for size in sizes for _ in range(len(sizes) + 1) if size])
     for tensor in tensors:
         tensor.write(0, SECRET * tensor.native.size_bytes)
@@ -44,29 +49,29 @@ def spill(device: BlockingDevice, plan: OperatorPlan) -> None:
     device.wait_until_released()
 
 
-def gradients(device: BlockingDevice, plan: OperatorPlan) -> list[bytes]:
-    spill(device, plan)
-    reply = device.execute(plan.native, plan.contents(()))
+def gradients(device: BlockingDevice, step: Step) -> list[bytes]:
+    spill(device, step)
+    reply = device.execute(step.planned.plan.native, step.contents())
     return [array_of_view(each).tobytes() for each in decode_response(reply)]
 
 
-def staged_gradient(device: BlockingDevice, plan: OperatorPlan) -> bytes:
+def staged_gradient(device: BlockingDevice, step: Step) -> bytes:
     """Returns the only output of a call that writes it to a staged tensor."""
-    (output,) = plan.outputs
-    spill(device, plan)
+    (output,) = step.planned.plan.outputs
+    spill(device, step)
     (target,) = device.stage(output.type.size_bytes)
-    device.execute_into(plan.native, plan.contents(()), target)
+    device.execute_into(step.planned.plan.native, step.contents(), target)
     return target.read(0, output.type.size_bytes)
 
 
 def wrong_calls(device: BlockingDevice) -> Iterator[str]:
     """Yields the calls that return anything but the filling, on a device whose operators succeed and write nothing."""
     for typed in first_cases(PRODUCT, every_dtype=True):
-        plan, exempt = plans_of(typed)
-        filling = [FILLING * each.type.size_bytes for each in plan.outputs]
-        if gradients(device, plan) != filling:
+        step, exempt = steps_of(typed)
+        filling = [FILLING * each.type.size_bytes for each in step.planned.plan.outputs]
+        if gradients(device, step) != filling:
             yield f"{typed}: not filled"
-        if len(filling) == 1 and staged_gradient(device, plan) != filling[0]:
+        if len(filling) == 1 and staged_gradient(device, step) != filling[0]:
             yield f"{typed}: not filled where it is staged"
         if not all(SECRET in each for each in gradients(device, exempt)):
             yield f"{typed}: the secret was not in the output's memory"

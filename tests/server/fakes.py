@@ -10,21 +10,24 @@ import grpc.aio
 
 from aclgrad.errors import AclgradError
 from aclgrad.products import Product
+from aclgrad.sources import SHAPE_ONLY, in_message
 from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Call
+from aclgrad_server.calls.gate import Claim
 from aclgrad_server.calls.open_calls import OpenCalls
+from aclgrad_server.calls.program import Step
 from aclgrad_server.calls.runner import Runner
 from aclgrad_server.devices.device import Content, OnEnd, Read, Write
 from aclgrad_server.devices.faults import WorkspaceShortageError
-from aclgrad_server.devices.planning import OperatorPlan, Planner, plan_call
+from aclgrad_server.devices.planning import Limits, Planner, StepPlan, plan_call, planned_step
 
 NO_LIMIT = 2**63 - 1
 LATER = time.monotonic() + 3600
 
 Result = TypeVar("Result")
-Behaviour = Callable[[OperatorPlan], Awaitable[None]]
+Behaviour = Callable[[StepPlan], Awaitable[None]]
 
 
 class Clock:
@@ -37,12 +40,12 @@ class Clock:
         return self.now_s
 
 
-async def answer(plan: OperatorPlan) -> None:
+async def answer(plan: StepPlan) -> None:
     """The behaviour of a device that answers at once."""
 
 
 def raising(error: Exception) -> Behaviour:
-    async def behaviour(plan: OperatorPlan) -> None:
+    async def behaviour(plan: StepPlan) -> None:
         raise error
 
     return behaviour
@@ -55,7 +58,7 @@ class Gate:
         self.arrived = 0
         self.is_open = asyncio.Event()
 
-    async def __call__(self, plan: OperatorPlan) -> None:
+    async def __call__(self, plan: StepPlan) -> None:
         self.arrived += 1
         await self.is_open.wait()
 
@@ -114,10 +117,10 @@ class FakeDevice:
         self.sample_hangs = False
         self.samples = 0
         self.is_up = True
-        self.executed: list[tuple[OperatorPlan, float]] = []
+        self.executed: list[tuple[StepPlan, float]] = []
         self.contents: list[list[bytes | None]] = []
         self.staged: set[Staging] = set()
-        self.workspace_of: Callable[[OperatorPlan], int] = lambda plan: 0
+        self.workspace_of: Callable[[StepPlan], int] = lambda plan: 0
         self.submitted: list[str] = []
         """The pieces of work of calls in chunks, by the names of their methods."""
         self._work: set[asyncio.Task[Any]] = set()
@@ -126,7 +129,7 @@ class FakeDevice:
 
     async def execute(
         self,
-        plan: OperatorPlan,
+        plan: StepPlan,
         contents: Sequence[Content],
         deadline: float,
         on_end: OnEnd,
@@ -136,19 +139,19 @@ class FakeDevice:
         return behind_prefixes(plan, reply)
 
     async def execute_on_each_thread(
-        self, plan: OperatorPlan, contents: Sequence[Content], deadline: float
+        self, plan: StepPlan, contents: Sequence[Content], deadline: float
     ) -> Sequence[bytes]:
         return [await self.execute(plan, contents, deadline, lambda: None)]
 
     async def execute_into(
         self,
-        plan: OperatorPlan,
+        plan: StepPlan,
         contents: Sequence[Content],
         targets: Sequence[Any],
         deadline: float,
+        writes: Sequence[Write],
+        reads: Sequence[Read],
         on_end: OnEnd,
-        writes: Sequence[Write] = (),
-        reads: Sequence[Read] = (),
         workspace_limit: int = sys.maxsize,
     ) -> list[bytes]:
         async def execute() -> list[bytes]:
@@ -166,7 +169,7 @@ class FakeDevice:
 
     async def execute_all(
         self,
-        calls: Sequence[tuple[OperatorPlan, Sequence[Content], bytes]],
+        calls: Sequence[tuple[StepPlan, Sequence[Content], bytes]],
         deadline: float,
         streams: int,
         on_end: OnEnd,
@@ -258,7 +261,7 @@ class FakeDevice:
         return messages
 
     async def _execute(
-        self, plan: OperatorPlan, contents: Sequence[Content], deadline: float, workspace_limit: int
+        self, plan: StepPlan, contents: Sequence[Content], deadline: float, workspace_limit: int
     ) -> bytes:
         if (needed := self.workspace_of(plan)) > workspace_limit:
             plan.workspace.size_bytes = max(plan.workspace.size_bytes, needed)
@@ -276,7 +279,7 @@ class FakeDevice:
         return await asyncio.shield(task)
 
 
-def behind_prefixes(plan: OperatorPlan, data: bytes) -> bytes:
+def behind_prefixes(plan: StepPlan, data: bytes) -> bytes:
     """Returns the outputs of a reply: the data in pieces, each behind its prefix."""
     reply, start = b"", 0
     for each in plan.outputs:
@@ -353,7 +356,7 @@ def runner_of(
     device: FakeDevice, running_limit: int = 16, max_message_bytes: int = 2**20, reply_limit: int = 2**40
 ) -> Runner:
     admission = Admission(running_limit, 16, 2**40, reply_limit=reply_limit)
-    return Runner(device, admission, Planner(Product.ATLAS_A2, NO_LIMIT), max_message_bytes)
+    return Runner(device, admission, Planner(Product.ATLAS_A2, Limits(NO_LIMIT)), max_message_bytes)
 
 
 def new_calls() -> OpenCalls:
@@ -386,7 +389,9 @@ async def wait_until(condition: Callable[[], bool], timeout_s: float = 60.0) -> 
 
 
 def tensor(name: str, *shape: int, dtype: str = "float32", data: bytes | None = None) -> TensorView:
-    return TensorView(name, TensorType(DTYPES[dtype], shape), None if data is None else memoryview(data))
+    return TensorView(
+        name, TensorType(DTYPES[dtype], shape), SHAPE_ONLY if data is None else in_message(memoryview(data))
+    )
 
 
 def pooling_call(*self_shape: int) -> OperatorCall:
@@ -398,5 +403,25 @@ def pooling_call(*self_shape: int) -> OperatorCall:
     return OperatorCall("adaptive_avg_pool2d_backward", inputs, {})
 
 
-def pooling_plan(*self_shape: int) -> OperatorPlan:
-    return plan_call(pooling_call(*self_shape), Product.ATLAS_A2, NO_LIMIT)
+def pooling_plan(*self_shape: int) -> StepPlan:
+    return plan_call(pooling_call(*self_shape), Product.ATLAS_A2, Limits(NO_LIMIT))
+
+
+def step_of(call: OperatorCall, prefix: bytes = b"", plan: StepPlan | None = None) -> Step:
+    """Returns the step of a call whose bytes are its own, by default with a plan of its own."""
+    plan = plan or plan_call(call, Product.ATLAS_A2, Limits(NO_LIMIT))
+    return Step(planned_step(call, plan), (), prefix)
+
+
+def pooling_step(*self_shape: int, prefix: bytes = b"") -> Step:
+    return step_of(pooling_call(*self_shape), prefix)
+
+
+async def claim_memory(
+    admission: Admission, caller: str, size_bytes: int, is_slow: bool = False, is_small: bool = False
+) -> Claim:
+    """Claims memory as a program does that has nothing else."""
+    room = admission.room(is_small)
+    admission.callers.ask(caller)
+    admission.check(caller, size_bytes, room=room)
+    return await room.memory.take(caller, size_bytes, is_slow or is_small)

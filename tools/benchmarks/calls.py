@@ -71,7 +71,7 @@ async def served() -> Any:
     view = ServerView(settings)
     library, device = await open_device(settings, Completions(), lambda device, error: None)
     admission = Admission(settings.streams, settings.max_waiting_calls, device.pool_limit_bytes)
-    planner = Planner(Product.ATLAS_A2, settings.max_tensor_bytes)
+    planner = Planner(Product.ATLAS_A2, Limits(settings.max_tensor_bytes))
     runner = Runner(device, admission, planner, settings.max_message_bytes)
     handlers = Handlers(view.calls, admission, load_report=LoadReport(view), server_name="192.0.2.2:50051")
     service = OperatorService(view, TurnedOff(Product.ATLAS_A2), library, runner).handler(handlers)

@@ -3,6 +3,8 @@
 from enum import StrEnum
 from typing import Final
 
+from aclgrad.work import Pace
+
 
 class Product(StrEnum):
     """A family of Ascend chips for which CANN documents one behaviour."""
@@ -36,6 +38,19 @@ STREAM_LIMITS: Final = {
     Product.ASCEND_950: 1984,
 }
 """How many streams one device has for all processes together, their default streams included."""
+
+PACES: Final = {
+    Product.ATLAS_TRAINING: Pace(256e12, 1.2e12, 50e-6),
+    Product.ATLAS_A2: Pace(320e12, 1.6e12, 50e-6),
+    Product.ATLAS_A3: Pace(400e12, 1.6e12, 50e-6),
+    Product.ATLAS_INFERENCE: Pace(70e12, 204.8e9, 50e-6),
+    Product.ATLAS_200I_A2: Pace(10e12, 51.2e9, 50e-6),
+    Product.ASCEND_950: Pace(500e12, 1.6e12, 50e-6),
+}
+"""Peaks that are published for float16 products and for the memory, which nothing exceeds; and the launch of a kernel.
+
+From Huawei's product descriptions; of 910_93, one of its two dies.
+"""
 
 
 def product_of_soc(soc_name: str) -> Product | None:

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from aclgrad.errors import InvalidFieldError
+from aclgrad.sources import SHAPE_ONLY, Source, in_message
 from aclgrad.v1 import tensor_pb2
 
 
@@ -89,34 +90,17 @@ class TensorType:
 
 
 @dataclass(frozen=True, slots=True)
-class Announced:
-    """A placeholder for bytes: the `index`-th payload of a message or the `index`-th chunked input."""
-
-    index: int
-    nbytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class SharedRange:
-    """A range of a POSIX shared-memory object; `name` is its name for shm_open."""
-
-    name: str
-    offset: int
-    nbytes: int
-
-    def overlaps(self, other: "SharedRange") -> bool:
-        """Whether a byte is in both ranges."""
-        is_before = self.offset + self.nbytes <= other.offset
-        return self.name == other.name and not is_before and other.offset + other.nbytes > self.offset
-
-
-@dataclass(frozen=True, slots=True)
 class TensorView:
-    """A named tensor that does not own its bytes; `data` is None if only the shape was sent."""
+    """A named tensor that does not own its bytes, and where these come from."""
 
     name: str
     type: TensorType
-    data: memoryview | Announced | SharedRange | None = None
+    source: Source = SHAPE_ONLY
+
+    @property
+    def data(self) -> memoryview | None:
+        """The bytes, if they are in the message."""
+        return self.source.data
 
 
 def type_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorType:
@@ -136,7 +120,7 @@ def view_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorView:
     type = type_of_array(name, array)
     native = np.ascontiguousarray(array, dtype=type.dtype.numpy).reshape(-1)
     # Through uint8, because the buffer protocol has no format letter for bfloat16.
-    return TensorView(name, type, native.view(np.uint8).data)
+    return TensorView(name, type, in_message(native.view(np.uint8).data))
 
 
 def array_of_view(tensor: TensorView, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
@@ -144,12 +128,12 @@ def array_of_view(tensor: TensorView, out: np.ndarray[Any, Any] | None = None) -
 
     Raises ValueError if the view has no data, or if the data's length does not fit its type.
     """
-    size = tensor.type.size_bytes
-    if not isinstance(tensor.data, memoryview) or tensor.data.nbytes != size:
-        held = f"{tensor.data.nbytes} bytes" if isinstance(tensor.data, memoryview) else "no data"
+    size, content = tensor.type.size_bytes, tensor.data
+    if content is None or content.nbytes != size:
+        held = "no data" if content is None else f"{content.nbytes} bytes"
         raise ValueError(f"{tensor.name}: {held} for {tensor.type}, which takes {size} bytes")
     array = np.empty(tensor.type.shape, tensor.type.dtype.numpy) if out is None else out
-    data = np.frombuffer(tensor.data, np.uint8)
+    data = np.frombuffer(content, np.uint8)
     if array.flags.c_contiguous:
         array.reshape(-1).view(np.uint8)[:] = data
     else:

@@ -16,14 +16,15 @@ health of each. Beyond: the oldest ends with RESOURCE_EXHAUSTED."""
 SMALL_BYTES: Final = 2**16
 """Messages and tensors up to this size are small: the event loop may copy them, and messages are not counted."""
 SMALL_S: Final = 0.001
-"""Work of a small call on one core, at most. Small calls have slots, a queue and memory of their own."""
+"""Time of a small call by its work and the device's pace, at most. Small calls have slots, a queue and memory of their
+own."""
 MAX_WAITING_SMALL_CALLS: Final = 2048
 """Small calls that wait: about what the event loop answers within a second, fewer if the device is slow. Beyond:
 SERVER_BUSY."""
 SMALL_POOL_BYTES: Final = 2 * MIB
 """Device memory for small calls besides that of their tensors: what the pool takes from a device at once."""
 GROUP_S: Final = 0.02
-"""Work of the calls of a batch that run together, about, on one core; other calls get slots between groups."""
+"""Time of the calls of a batch that run together, about; other calls get slots between groups."""
 REPLY_BYTES: Final = 256 * MIB
 """Replies that clients have not fetched, with chunks on their way in either direction; twice the largest message if
 that is more. Beyond: calls wait."""
@@ -44,12 +45,9 @@ REFUSALS_PER_S: Final = 400
 """Unknown callers of one address that are refused at once. Beyond: the refusal waits."""
 LONGEST_REFUSAL_S: Final = 5.0
 """The longest wait of such a refusal."""
-WORK_PER_S: Final = 150e6
-"""Additions of a single core in a second, at least. A call may need 16 for each element of its inputs, or what one core
-does within `--hang-timeout-s` if that is more. Beyond: LIMIT_EXCEEDED."""
-MAX_ROI_WORK: Final = 2**34
-"""Work of one RoI align, in samples and cells over all channels: at most this, or what one core does within
-`--hang-timeout-s` if that is less. Beyond: LIMIT_EXCEEDED."""
+LEAST_ALLOWED_S: Final = 1.0
+"""Work of a step at the device's pace: as long as `--hang-timeout-s`, and this long at least; always 16 operations for
+each element of its inputs. Beyond: LIMIT_EXCEEDED."""
 
 MAX_PENDING_CALLS: Final = 10_000
 """Calls that gRPC's core keeps until the event loop takes them. Beyond: it refuses some, at random, as CANCELLED."""

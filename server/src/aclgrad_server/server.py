@@ -20,7 +20,8 @@ from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.faults import error_of_fault
 from aclgrad_server.devices.opening import open_device, product_of
-from aclgrad_server.devices.planning import Planner
+from aclgrad_server.devices.pace import pace_of
+from aclgrad_server.devices.planning import Limits, Planner
 from aclgrad_server.devices.probing import probe
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.watch import trim_memory, watch_device
@@ -28,7 +29,7 @@ from aclgrad_server.edge.connections import bind, server_options
 from aclgrad_server.edge.memory import MemoryWatch
 from aclgrad_server.edge.process import ensure_open_files, memory_limit
 from aclgrad_server.files import Reloaded, watch_files
-from aclgrad_server.limits import CHECKED_SHARE, MAX_CONNECTIONS, REPLY_BYTES, WORK_PER_S
+from aclgrad_server.limits import CHECKED_SHARE, LEAST_ALLOWED_S, MAX_CONNECTIONS, REPLY_BYTES
 from aclgrad_server.listen_addresses import dangers, name_of
 from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks
 from aclgrad_server.logs import fields
@@ -95,11 +96,11 @@ class Server:
         memory = memory_limit(settings.memory_limit_bytes)
         checked = None if library.computes_on_cpu else int(CHECKED_SHARE * memory)
         view.admission = admission = Admission(*limits, reply_limit=reply_bytes, bounds=bounds, checked_limit=checked)
+        pace = await pace_of(device, library, product)
         # A slow kernel on a busy processor must not look like a lost device.
-        max_work = WORK_PER_S * settings.hang_timeout_s
-        limit_bytes, shape_only = settings.max_tensor_bytes, library.shape_only
-        limits_of_calls = limit_bytes, shape_only, turned_off, max_work
-        planner = Planner(product, *limits_of_calls, host_pointers=library.host_pointers)
+        allowed_s = max(settings.hang_timeout_s, LEAST_ALLOWED_S)
+        limits_of_steps = Limits(settings.max_tensor_bytes, library.shape_only, pace, allowed_s, library.host_pointers)
+        planner = Planner(product, limits_of_steps, turned_off)
         runner = Runner(device, admission, planner, settings.max_message_bytes)
         options = server_options(settings, connection_limit, shares_ports=view.place is not None)
         self._grpc = grpc.aio.server(options=options)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from aclgrad.errors import InvalidFieldError
+from aclgrad.sources import SHAPE_ONLY, in_message
 from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
@@ -20,7 +21,9 @@ ATTRIBUTES = {"flag": True, "count": -3, "scale": 0.25, "sizes": (1, -2, 2**40),
 
 
 def tensor(name: str, shape: tuple[int, ...], data: bytes | None, dtype: str = "float32") -> TensorView:
-    return TensorView(name, TensorType(DTYPES[dtype], shape), None if data is None else memoryview(data))
+    return TensorView(
+        name, TensorType(DTYPES[dtype], shape), SHAPE_ONLY if data is None else in_message(memoryview(data))
+    )
 
 
 CALLS = {

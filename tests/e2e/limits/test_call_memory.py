@@ -11,9 +11,10 @@ import pytest
 import aclgrad
 from aclgrad.operators.cases import TypedCase
 from aclgrad.products import Product
-from aclgrad.tensors import SharedRange, TensorView
+from aclgrad.sources import SharedRange
+from aclgrad.tensors import TensorView
 from aclgrad.wire.messages import OperatorCall
-from aclgrad_server.devices.planning import plan_call
+from aclgrad_server.devices.planning import Limits, plan_call, planned_step
 from tests.long_shapes import MAX_BESIDE_BYTES, MAX_OF_TENSORS, long_arrays, long_calls
 from tools.serving import Server
 
@@ -43,10 +44,10 @@ def counted_bytes(typed: TypedCase) -> int | None:
     )
     call = OperatorCall(typed.spec.name, inputs, typed.case.attributes)
     try:
-        plan = plan_call(call, Product.ATLAS_A2, 2**40, True)
+        step = planned_step(call, plan_call(call, Product.ATLAS_A2, Limits(2**40, True)))
     except aclgrad.RequestError:
         return None  # the ABI takes more bins and larger scales
-    return plan.size_bytes + plan.checked_bytes(SharedRange)
+    return step.plan.size_bytes + step.checked_bytes
 
 
 def peak_bytes(server: Server) -> int:

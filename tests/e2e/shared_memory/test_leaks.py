@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad.tensors import SharedRange, view_of_array
+from aclgrad.sources import SharedRange
+from aclgrad.tensors import view_of_array
 from aclgrad.wire.messages import OperatorCall
 from tests.e2e.fault_plans import assert_no_misuse, once, write_config
 from tests.e2e.shared_objects import Objects, open_files, send, sharing_server, with_input

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad.tensors import SharedRange, view_of_array
+from aclgrad.sources import SharedRange
+from aclgrad.tensors import view_of_array
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1.operator_service_pb2_grpc import OperatorServiceStub
 from aclgrad.wire.messages import OperatorCall, encode_request

@@ -14,7 +14,7 @@ from aclgrad_server.access.access import Access
 from aclgrad_server.access.identities import Identities
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Call
-from aclgrad_server.calls.gate import Pace
+from aclgrad_server.calls.gate import Throttle
 from aclgrad_server.files import Reloaded
 from aclgrad_server.limits import LONGEST_REFUSAL_S, REFUSALS_PER_S
 from aclgrad_server.services.handlers import Handlers
@@ -43,7 +43,7 @@ async def test_an_address_that_is_refused_often_waits_for_it(monkeypatch: pytest
         waits.append(delay_s)
 
     monkeypatch.setattr(access, "asyncio", SimpleNamespace(sleep=sleep))
-    monkeypatch.setattr(access, "Pace", partial(Pace, clock=lambda: 0.0))
+    monkeypatch.setattr(access, "Throttle", partial(Throttle, clock=lambda: 0.0))
     strangers = Strangers(Reloaded("identities", (), lambda: Identities({})))
     refuse = Handlers(new_calls(), Admission(1, 1), strangers).unary("Unary", never).stream_unary
 

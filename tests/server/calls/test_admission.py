@@ -5,6 +5,7 @@ Small calls have room of their own, whatever large ones hold, also those of the 
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from aclgrad.errors import DeviceLostError, LimitExceededError, ServerBusyError
 from aclgrad_server.calls.admission import Admission, Claims, Occupancy
 from aclgrad_server.calls.gate import Bounds, Claim
-from aclgrad_server.devices.planning import is_small
+from aclgrad_server.calls.program import Demand, demand_of_step
 from aclgrad_server.limits import (
     ASKING_S,
     LONGEST_PAUSE_S,
@@ -21,9 +22,8 @@ from aclgrad_server.limits import (
     RECEIVE_BYTES_PER_S,
     SMALL_BYTES,
     SMALL_S,
-    WORK_PER_S,
 )
-from tests.server.fakes import Clock, begun, settle
+from tests.server.fakes import Clock, begun, claim_memory, pooling_step, settle
 
 pytestmark = pytest.mark.claims
 
@@ -43,10 +43,10 @@ class Play:
     def ask(self, caller: str, kind: str, *rest: str) -> Awaitable[Claim]:
         small, slow = "small" in rest, "slow" in rest
         if kind == "runs":
-            return self.admission.slot(CALLERS[caller], is_small=small)
+            return self.admission.room(small).slot(CALLERS[caller])
         if kind == "replies":
-            return self.admission.reply(CALLERS[caller], int(rest[0]))
-        return self.admission.memory(CALLERS[caller], int(rest[0]), slow, small)
+            return self.admission.replies.take(CALLERS[caller], int(rest[0]), waits_for_client=True)
+        return claim_memory(self.admission, CALLERS[caller], int(rest[0]), slow, small)
 
     def do(self, action: str) -> None:
         name, _, what = action.partition(" ")
@@ -205,12 +205,12 @@ async def test_a_full_queue_refuses_and_so_does_a_share_of_it() -> None:
     await play.step("a B runs, b A runs, c A runs, d C runs", "b c d")
     for caller, told, limit in ((A, "this client has .* 3; try again", "3"), (C, "this client has .* 2;", "2")):
         with pytest.raises(ServerBusyError, match=told) as caught:
-            await play.admission.slot(caller)
+            await play.admission.large.slot(caller)
         assert caught.value.retry_after_s
         assert caught.value.metadata == {"limit": limit}
     await play.step("e B runs", "b c d e")
     with pytest.raises(ServerBusyError, match=r"the server has .* as it may have, 5; try again"):
-        await play.admission.slot(B)
+        await play.admission.large.slot(B)
     assert play.admission.refusals == {"queue": 1, "share": 2, "workspace": 0}
     for task in play.tasks.values():
         task.add_done_callback(lambda task: task.result().give_back())
@@ -220,8 +220,8 @@ async def test_a_full_queue_refuses_and_so_does_a_share_of_it() -> None:
 
 
 def claim(admission: Admission, caller: str, tensor_bytes: int, checked_bytes: int) -> Awaitable[Claims]:
-    call: Any = SimpleNamespace(caller=caller, enter=lambda stage: None)
-    return admission.claim(call, tensor_bytes, checked_bytes, waits_for_client=True)
+    call: Any = SimpleNamespace(caller=caller, enter=lambda stage: None, at_end=lambda function: None)
+    return admission.claim(call, Demand((tensor_bytes,), (checked_bytes,), (0, 0), 0, 0, 0.0, waits_for_client=True))
 
 
 @pytest.mark.parametrize(
@@ -247,9 +247,10 @@ async def test_a_call_never_waits_for_what_it_never_gets(
 async def test_inputs_to_check_are_bounded_by_memory_of_the_process() -> None:
     """Who waits for it keeps nobody else from the device."""
     admission = Admission(8, 8, 100, checked_limit=50)
-    checked = (await claim(admission, A, 60, 30)).of_process
+    checked = (await claim(admission, A, 60, 30)).process
+    assert checked is not None
     second = await begun(claim(admission, B, 10, 30))
-    (await admission.memory(C, 40)).give_back()
+    (await claim_memory(admission, C, 40)).give_back()
     assert admission.occupancy() == Occupancy(0, 1, 60)
     checked.give_back()
     await settle()
@@ -260,7 +261,7 @@ async def test_inputs_to_check_are_bounded_by_memory_of_the_process() -> None:
 @pytest.mark.parametrize("is_cancelled", [True, False], ids=["cancelled", "refused"])
 async def test_inputs_to_check_that_get_no_device_memory_leave_nothing(is_cancelled: bool) -> None:
     admission = Admission(8, 8, 100, checked_limit=50)
-    await admission.memory(A, 60)
+    await claim_memory(admission, A, 60)
     waiting = await begun(claim(admission, B, 60 if is_cancelled else 101, 50))
     if is_cancelled:
         waiting.cancel()
@@ -272,8 +273,7 @@ async def test_inputs_to_check_that_get_no_device_memory_leave_nothing(is_cancel
 async def test_inputs_to_check_count_as_tensors_where_the_device_is_the_process() -> None:
     admission = Admission(8, 8, 100)
     assert admission.device_bytes(60, 30) == 90
-    claims = await claim(admission, A, 60, 30)
-    assert claims.of_process is claims.memory
+    assert (await claim(admission, A, 60, 30)).process is None
     assert admission.occupancy() == Occupancy(0, 0, 90)
     with pytest.raises(LimitExceededError):
         await claim(admission, A, 60, 41)
@@ -284,10 +284,10 @@ async def test_inputs_to_check_count_as_tensors_where_the_device_is_the_process(
 )
 async def test_those_that_wait_take_turns_by_their_shares(turns: int, asked: str, order: str) -> None:
     admission = Admission(1, 100, bounds=lambda caller: Bounds(turns=turns if caller == A else 1))
-    held, found = await admission.slot("another"), []
+    held, found = await admission.large.slot("another"), []
 
     async def call(caller: str) -> None:
-        claim = await admission.slot(CALLERS[caller])
+        claim = await admission.large.slot(CALLERS[caller])
         found.append(caller)
         await asyncio.sleep(0)
         claim.give_back()
@@ -302,7 +302,7 @@ async def test_nothing_is_kept_of_addresses_that_asked_long_ago() -> None:
     clock = Clock()
     admission = Admission(4, 8, clock=clock)
     for number in range(100):
-        (await admission.slot(f"ipv4:198.51.100.{number}")).give_back()
+        (await admission.large.slot(f"ipv4:198.51.100.{number}")).give_back()
         clock.now_s += 1
         admission.sweep()
     assert admission.callers.asking_count <= ASKING_S + 1
@@ -314,7 +314,7 @@ async def test_messages_of_an_address_are_paced_while_others_ask() -> None:
     for _ in range(2):
         admission.received(A, int(RECEIVE_BYTES_PER_S * LONGEST_PAUSE_S / 4))
     assert admission.receive_delay_s(A) == 0
-    (await admission.slot(B)).give_back()
+    (await admission.large.slot(B)).give_back()
     assert admission.receive_delay_s(A) == pytest.approx(LONGEST_PAUSE_S / 2)
     assert admission.receive_delay_s(B) == 0
     clock.now_s += LONGEST_PAUSE_S
@@ -325,7 +325,7 @@ async def test_loss_of_a_device_ends_every_wait_now_and_later() -> None:
     play = Play(1, 8, 100)
     await play.step("a A takes 100, b A runs, c B takes 1, d B runs", "c d")
     play.admission.lose(lambda: DeviceLostError("lost"))
-    for work in (play.tasks["c"], play.tasks["d"], play.admission.memory(A, 1), play.admission.slot(A)):
+    for work in (play.tasks["c"], play.tasks["d"], claim_memory(play.admission, A, 1), play.admission.large.slot(A)):
         with pytest.raises(DeviceLostError):
             await work
     for name in "ab":
@@ -335,7 +335,7 @@ async def test_loss_of_a_device_ends_every_wait_now_and_later() -> None:
 
 async def run_small(admission: Admission, clock: Clock, count: int, seconds: float) -> None:
     for _ in range(count):
-        place = await admission.slot(A, is_small=True)
+        place = await admission.small.slot(A)
         clock.now_s += seconds
         admission.small.ran(place)
 
@@ -347,10 +347,10 @@ async def test_so_many_small_calls_wait_as_are_answered_within_a_second_and_more
     await run_small(admission, clock, 100, 0.1)
     assert admission.small.waiting_limit == pytest.approx(20, abs=1)
     await run_small(admission, clock, 200, 1)
-    held = [await admission.slot(A, is_small=True) for _ in range(2)]
-    waiting = [await begun(admission.slot(A, is_small=True)) for _ in range(2)]
+    held = [await admission.small.slot(A) for _ in range(2)]
+    waiting = [await begun(admission.small.slot(A)) for _ in range(2)]
     with pytest.raises(ServerBusyError) as caught:
-        await admission.slot(A, is_small=True)
+        await admission.small.slot(A)
     assert caught.value.retry_after_s
     assert admission.refusals["queue"] == 1
     for claim in held:
@@ -366,32 +366,31 @@ async def test_so_many_small_calls_wait_as_are_answered_within_a_second_and_more
 
 async def test_places_that_nobody_waits_for_widen_a_claim() -> None:
     admission = Admission(4, 8, 100)
-    first, second = await admission.slot(A, most=3), await admission.slot(B, most=3)
+    slot = admission.large.slot
+    first, second = await slot(A, most=3), await slot(B, most=3)
     assert (first.units, second.units, admission.large.slots.used) == (3, 1, 4)
-    waiting = [await begun(admission.slot(A)), await begun(admission.slot(B, most=4))]
+    waiting = [await begun(slot(A)), await begun(slot(B, most=4))]
     first.give_back()
     await settle()
     assert [task.result().units for task in waiting] == [1, 2], "not while others wait"
 
 
 @pytest.mark.parametrize(
-    ("size_bytes", "work", "expected"),
-    [
-        (SMALL_BYTES, WORK_PER_S * SMALL_S, True),
-        (SMALL_BYTES + 1, 0.0, False),
-        (1, WORK_PER_S * SMALL_S + 1, False),
-        (1, float("inf"), False),
-    ],
+    ("height", "seconds", "expected"),
+    [(127, SMALL_S, True), (128, 0.0, False), (1, SMALL_S * 1.01, False), (1, 60.0, False)],
 )
-def test_small_is_what_takes_little_memory_and_little_time(size_bytes: int, work: float, expected: bool) -> None:
-    assert is_small(size_bytes, work) is expected
+def test_small_is_what_takes_little_memory_and_little_time(height: int, seconds: float, expected: bool) -> None:
+    """The output has 128 columns of 4 bytes, and the input 4."""
+    planned = pooling_step(1, height, 128).planned
+    demand = demand_of_step(replace(planned, plan=replace(planned.plan, seconds=seconds)), 0)
+    assert (demand.is_small, demand.takes_little) == (expected, expected)
 
 
 async def test_small_replies_that_nobody_fetches_leave_room_for_other_callers() -> None:
     admission = Admission(2, 4, 1000)
     for _ in range(admission.small.memory.limit // SMALL_BYTES // 2):
-        await admission.memory(A, SMALL_BYTES, is_small=True)
-    waiting = await begun(admission.memory(A, SMALL_BYTES, is_small=True))
+        await claim_memory(admission, A, SMALL_BYTES, is_small=True)
+    waiting = await begun(claim_memory(admission, A, SMALL_BYTES, is_small=True))
     assert not waiting.done(), "nobody else asks, and half of the memory is for those who will"
-    assert (await admission.memory(B, SMALL_BYTES, is_small=True)).is_granted
+    assert (await claim_memory(admission, B, SMALL_BYTES, is_small=True)).is_granted
     waiting.cancel()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from aclgrad.errors import ServerBusyError
 from aclgrad_server.calls.admission import Admission, Occupancy
 from aclgrad_server.calls.gate import Claim
-from tests.server.fakes import settle
+from tests.server.fakes import claim_memory, settle
 
 PLACES, WAITING, MEMORY = 3, 6, 20
 ADDRESSES = ("ipv4:192.0.2.1", "ipv4:192.0.2.2", "unix")
@@ -30,8 +30,8 @@ class ModelCall:
 
     async def run(self, admission: Admission) -> None:
         try:
-            self.claims.append(await admission.memory(self.address, self.size_bytes))
-            self.claims.append(await admission.slot(self.address))
+            self.claims.append(await claim_memory(admission, self.address, self.size_bytes))
+            self.claims.append(await admission.large.slot(self.address))
             self.has_run = True
             await self.may_end.wait()
         except ServerBusyError:

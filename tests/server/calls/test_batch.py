@@ -8,14 +8,15 @@ import time
 import pytest
 
 from aclgrad import errors
-from aclgrad.tensors import SharedRange, TensorView
+from aclgrad.sources import SharedRange
+from aclgrad.tensors import TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.limits import MAX_BATCH_CALLS
 from aclgrad.wire.messages import OperatorCall, decode_batch, encode_batch, encode_request
-from aclgrad_server.calls import batch as batch_module
-from aclgrad_server.calls.batch import MAX_LOGGED_CALLS, execute_batch
 from aclgrad_server.calls.runner import Runner
-from aclgrad_server.devices.planning import OperatorPlan
+from aclgrad_server.devices.planning import StepPlan
+from aclgrad_server.services import batch as batch_module
+from aclgrad_server.services.batch import MAX_LOGGED_CALLS, execute_batch
 from tests.server.fakes import FakeContext, FakeDevice, new_call, pooling_call, runner_of, settle, tensor
 
 GOOD = encode_request(pooling_call(1, 2, 2))
@@ -45,7 +46,7 @@ async def test_every_call_has_its_result_in_its_place() -> None:
 
 
 async def test_failure_on_the_device_is_that_of_its_call_alone() -> None:
-    async def fail_sometimes(plan: OperatorPlan) -> None:
+    async def fail_sometimes(plan: StepPlan) -> None:
         if len(device.executed) == 2:
             raise errors.DeviceMemoryError("full")
 

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import pytest
 
 from aclgrad import errors
-from aclgrad.tensors import SharedRange, TensorType, TensorView
+from aclgrad.sources import SharedRange
+from aclgrad.tensors import TensorType, TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.chunks import MAX_CHUNK_BYTES, chunk_prefix, decode_response_header, encode_header
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.calls.admission import Occupancy
-from aclgrad_server.calls.chunked import CHUNKS_AT_ONCE, execute_chunked
 from aclgrad_server.devices.device import Write
+from aclgrad_server.services.chunked import CHUNKS_AT_ONCE, execute_chunked
 from tests.server.fakes import FakeContext, FakeDevice, begun, new_call, raising, runner_of, settle, tensor
 
 GRADIENT = bytes(range(64))

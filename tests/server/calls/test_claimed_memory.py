@@ -23,11 +23,11 @@ from aclgrad.wire.messages import OperatorCall, encode_request
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.runner import Runner
 from aclgrad_server.calls.shared_memory import SharedMemory
-from aclgrad_server.calls.unary import execute_unary
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.opening import open_device
-from aclgrad_server.devices.planning import Planner
+from aclgrad_server.devices.planning import Limits, Planner
+from aclgrad_server.services.operators import execute_operator
 from aclgrad_server.settings import Settings
 from tests.abi.kernel_memory import forget_peak, peak_bytes
 from tests.long_shapes import MAX_BESIDE_BYTES, MAX_OF_TENSORS
@@ -59,7 +59,8 @@ async def compare(folder: Path, host: dict[str, Any]) -> None:
     completions = Completions()
     settings = Settings(backend="host", acl_config=config, pool_bytes=2**31, streams=1)
     library, device = await open_device(settings, completions, lambda device, error: None)
-    planner = Planner(Product(host["product"]), NO_LIMIT, library.shape_only, host_pointers=library.host_pointers)
+    limits = Limits(NO_LIMIT, library.shape_only, host_pointers=library.host_pointers)
+    planner = Planner(Product(host["product"]), limits)
     shared_memory = SharedMemory(enabled=False, owners=())
     for request in (
         pooling(np.zeros((16, 1, 128, 128), np.int32), 20, 147),
@@ -71,7 +72,7 @@ async def compare(folder: Path, host: dict[str, Any]) -> None:
         trim_allocator()
         before = forget_peak()
         context = FakeContext()
-        await execute_unary(Runner(noting, admission, planner, 2**30), shared_memory, request, new_call(context))
+        await execute_operator(Runner(noting, admission, planner, 2**30), shared_memory, request, new_call(context))
         grown = peak_bytes() - before
         context.end()
         if grown > MAX_OF_TENSORS * noting.claimed + MAX_BESIDE_BYTES:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aclgrad_server.calls.gate import Pace
+from aclgrad_server.calls.gate import Throttle
 from tests.server.fakes import Clock
 
 A, B = "identity:a", "identity:b"
@@ -10,7 +10,7 @@ A, B = "identity:a", "identity:b"
 
 def test_only_who_spends_faster_than_the_rate_waits_and_never_longer_than_the_longest_pause() -> None:
     clock = Clock()
-    pace = Pace(10, 3, clock)
+    pace = Throttle(10, 3, clock)
     pace.spend(A, 5)
     assert pace.delay_s(A) == pytest.approx(0.5)
     assert pace.delay_s(B) <= 0
@@ -24,7 +24,7 @@ def test_the_time_that_units_took_counts() -> None:
     """What is received at the rate itself never waits."""
     clock = Clock()
     clock.now_s = 100
-    pace = Pace(10, 3, clock)
+    pace = Throttle(10, 3, clock)
     pace.spend(A, 5, seconds=0.2)
     assert pace.delay_s(A) == pytest.approx(0.3)
     clock.now_s += 5
@@ -37,7 +37,7 @@ def test_the_time_that_units_took_counts() -> None:
 
 def test_callers_that_need_not_wait_are_forgotten() -> None:
     clock = Clock()
-    pace = Pace(10, 3, clock)
+    pace = Throttle(10, 3, clock)
     for number in range(100):
         pace.spend(str(number), 1)
         clock.now_s += 1

@@ -9,7 +9,8 @@ from aclgrad.errors import InvalidFieldError
 from aclgrad.operators import validation
 from aclgrad.operators.describe import describe_operator
 from aclgrad.products import Product
-from aclgrad.tensors import Announced, SharedRange, TensorView
+from aclgrad.sources import InChunks, SharedRange
+from aclgrad.tensors import TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.chunks import chunk_prefix, decode_chunk, decode_response_header, encode_header
 from aclgrad.wire.messages import (
@@ -20,13 +21,12 @@ from aclgrad.wire.messages import (
     encode_batch,
     encode_request,
 )
-from aclgrad_server.calls.batch import execute_batch
-from aclgrad_server.calls.chunked import execute_chunked
-from aclgrad_server.calls.unary import run_plan
 from aclgrad_server.devices import planning
 from aclgrad_server.devices.device import Content
-from aclgrad_server.devices.planning import OperatorPlan, plan_call
-from tests.server.fakes import FakeContext, FakeDevice, new_call, runner_of, tensor
+from aclgrad_server.devices.planning import Limits, StepPlan, plan_call
+from aclgrad_server.services.batch import execute_batch
+from aclgrad_server.services.chunked import execute_chunked
+from tests.server.fakes import FakeContext, FakeDevice, new_call, runner_of, step_of, tensor
 from tests.two_outputs import NAME, SPEC, register
 
 DATA = bytes(range(24 + 12))
@@ -38,7 +38,7 @@ SHAPES = (("grad", (2, 3), 6), ("self", (2, 3), 6), ("weight", (3,), 3))
 
 class Counting(FakeDevice):
     async def _execute(
-        self, plan: OperatorPlan, contents: Sequence[Content], deadline: float, workspace_limit: int
+        self, plan: StepPlan, contents: Sequence[Content], deadline: float, workspace_limit: int
     ) -> bytes:
         await super()._execute(plan, contents, deadline, workspace_limit)
         return DATA
@@ -61,9 +61,9 @@ def check(outputs: tuple[TensorView, ...]) -> None:
 
 
 async def test_a_reply_has_a_section_for_each() -> None:
-    plan = plan_call(call(), Product.ATLAS_A2, 2**20)
+    plan = plan_call(call(), Product.ATLAS_A2, Limits(2**20))
     assert (plan.output_bytes, plan.size_bytes) == (36, 36 + 60)
-    reply = await run_plan(runner_of(Counting()), new_call(), plan, ())
+    reply = await runner_of(Counting()).run_step(new_call(), step_of(call(), plan=plan))
     assert len(reply) == plan.reply_bytes
     check(decode_response(reply))
 
@@ -75,7 +75,7 @@ async def test_a_batch_has_the_outputs_of_each_call() -> None:
 
 
 async def test_chunks_come_by_output() -> None:
-    grad = TensorView("grad", tensor("grad", 2, 3).type, Announced(0, 24))
+    grad = TensorView("grad", tensor("grad", 2, 3).type, InChunks(0, 24))
     given = OperatorCall(NAME, (TensorView("grad", grad.type), *call().inputs[1:]), {})
     context = FakeContext([encode_header(given, ("grad",), 20), chunk_prefix(0, 0, 24) + bytes(24)])
     await execute_chunked(runner_of(Counting()), 2**20, new_call(context))
@@ -101,21 +101,21 @@ async def test_chunks_come_by_output() -> None:
 def test_what_is_not_wanted_is_not_sent_and_its_memory_is_counted_if_it_is_written(
     outputs: tuple[str, ...], names: list[str], returned_bytes: int, size_bytes: int
 ) -> None:
-    plan = plan_call(call(*outputs), Product.ATLAS_A2, 2**20)
+    plan = plan_call(call(*outputs), Product.ATLAS_A2, Limits(2**20))
     assert [each.name for each in plan.outputs] == names
     assert (plan.output_bytes, plan.size_bytes) == (returned_bytes, size_bytes)
 
 
 def test_an_input_that_is_optional_may_be_left_out() -> None:
-    plan = plan_call(call(without="weight"), Product.ATLAS_A2, 2**20)
-    assert plan.inputs[2] is None
-    assert plan.contents(())[2] is None
-    assert plan.size_bytes == 48 + 36
+    step = step_of(call(without="weight"))
+    assert step.planned.sources[2] is None
+    assert step.contents()[2] is None
+    assert step.planned.plan.size_bytes == 48 + 36
 
 
 def test_memory_is_given_for_outputs_by_name() -> None:
     memory = {"grad_input": SharedRange("/aclgrad-x", 0, 24), "grad_weight": SharedRange("/aclgrad-x", 24, 12)}
-    assert [each.memory for each in plan_call(call(**memory), Product.ATLAS_A2, 2**20).outputs] == [*memory.values()]
+    assert step_of(call(**memory)).planned.sinks == tuple(memory.values())
 
 
 SHARED = SharedRange("/aclgrad-x", 0, 12)
@@ -155,7 +155,7 @@ REFUSED = {
 def test_what_does_not_fit_is_refused(name: str) -> None:
     wrong, told = REFUSED[name]
     with pytest.raises(InvalidFieldError) as caught:
-        plan_call(decode_request(encode_request(wrong)), Product.ATLAS_A2, 2**20)
+        step_of(decode_request(encode_request(wrong)))
     assert told in str(caught.value)
 
 

@@ -19,7 +19,7 @@ from aclgrad.errors import (
     ServerBusyError,
     SharedMemoryUnavailableError,
 )
-from aclgrad.tensors import SharedRange
+from aclgrad.sources import SharedRange
 from aclgrad_server.calls.shared_memory import SharedMemory
 
 NOBODY = 65534

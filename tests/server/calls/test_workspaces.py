@@ -11,18 +11,31 @@ import pytest
 
 from aclgrad.errors import LimitExceededError, ServerBusyError, from_status
 from aclgrad.products import Product
-from aclgrad.tensors import Announced, TensorView
+from aclgrad.sources import InChunks
+from aclgrad.tensors import TensorView
 from aclgrad.wire.chunks import chunk_prefix, encode_header
 from aclgrad.wire.messages import OperatorCall, decode_batch, encode_batch, encode_request
-from aclgrad_server.calls.admission import Admission, Attempts, Occupancy
-from aclgrad_server.calls.batch import execute_batch
-from aclgrad_server.calls.chunked import execute_chunked
-from aclgrad_server.calls.gate import Bounds
+from aclgrad_server.calls.admission import Admission, Occupancy
+from aclgrad_server.calls.gate import Bounds, Claim
+from aclgrad_server.calls.program import Demand
 from aclgrad_server.calls.runner import Runner
 from aclgrad_server.calls.shared_memory import SharedMemory
-from aclgrad_server.calls.unary import execute_unary
-from aclgrad_server.devices.planning import Planner
-from tests.server.fakes import NO_LIMIT, FakeContext, FakeDevice, Gate, begun, new_call, pooling_call, settle, tensor
+from aclgrad_server.devices.planning import Limits, Planner
+from aclgrad_server.services.batch import execute_batch
+from aclgrad_server.services.chunked import execute_chunked
+from aclgrad_server.services.operators import execute_operator
+from tests.server.fakes import (
+    NO_LIMIT,
+    FakeContext,
+    FakeDevice,
+    Gate,
+    begun,
+    claim_memory,
+    new_call,
+    pooling_call,
+    settle,
+    tensor,
+)
 
 SHAPE = 1, 128, 256
 """Of a call that is not small: it takes 131,072 bytes, and 512 for its other input."""
@@ -34,7 +47,7 @@ SHARED = SharedMemory(enabled=False, owners=())
 
 def runner_of(device: FakeDevice, bytes_limit: int, streams: int = 4, **options: Any) -> Runner:
     admission = Admission(streams, 16, bytes_limit, **options)
-    return Runner(device, admission, Planner(Product.ATLAS_A2, NO_LIMIT), 2**24)
+    return Runner(device, admission, Planner(Product.ATLAS_A2, Limits(NO_LIMIT)), 2**24)
 
 
 def device_of(*workspaces: int) -> FakeDevice:
@@ -57,7 +70,7 @@ async def client(*messages: bytes) -> AsyncIterator[FakeContext]:
 
 async def unary(runner: Runner) -> int:
     async with client() as context:
-        return len(await execute_unary(runner, SHARED, REQUEST, new_call(context)))
+        return len(await execute_operator(runner, SHARED, REQUEST, new_call(context)))
 
 
 async def batch(runner: Runner) -> int:
@@ -76,7 +89,7 @@ async def results_of(runner: Runner, *requests: bytes) -> list[Any]:
 
 async def chunked(runner: Runner) -> int:
     whole = pooling_call(*SHAPE)
-    grad = TensorView("grad_output", whole.inputs[0].type, Announced(0, 4))
+    grad = TensorView("grad_output", whole.inputs[0].type, InChunks(0, 4))
     header = encode_header(OperatorCall(whole.operator, (grad, whole.inputs[1]), {}), ("grad_output",), 2**16)
     async with client(header, chunk_prefix(0, 0, 4) + bytes(4)) as context:
         await execute_chunked(runner, 2**30, new_call(context))
@@ -108,7 +121,7 @@ async def test_a_workspace_is_claimed_at_once_and_from_the_beginning_by_the_next
 async def test_a_call_whose_workspace_is_not_free_is_busy_and_the_next_one_waits_for_it(kind: Kind) -> None:
     device = device_of(WORKSPACE)
     runner = runner_of(device, TENSORS + WORKSPACE)
-    other = await runner.admission.memory("another", 1)
+    other = await claim_memory(runner.admission, "another", 1)
     with pytest.raises(
         ServerBusyError, match=f"a workspace of {WORKSPACE} bytes, which other calls have now"
     ) as caught:
@@ -124,18 +137,23 @@ async def test_a_call_whose_workspace_is_not_free_is_busy_and_the_next_one_waits
     assert await waiting
 
 
-@pytest.mark.claims
 async def test_a_workspace_is_not_taken_from_those_who_wait() -> None:
-    admission = Admission(4, 4, 100)
-    held = await admission.memory("a", 60)
-    waiting = await begun(admission.memory("b", 60))
-    assert admission.workspace("a", 60, 10, 10, is_small=False) is None
+    """Though it would be free at once."""
+    runner = runner_of(FakeDevice(), TENSORS + 20)
+    held = await claim_memory(runner.admission, "a", 5)
+    waiting: list[asyncio.Task[Claim]] = []
+
+    def workspace(plan: object) -> int:
+        waiting.append(asyncio.ensure_future(claim_memory(runner.admission, "b", 30)))
+        return 10
+
+    runner.device.workspace_of = workspace
+    async with client() as context:
+        with pytest.raises(ServerBusyError, match="a workspace of 10 bytes"):
+            await execute_operator(runner, SHARED, REQUEST, new_call(context))
     held.give_back()
-    await settle()
-    (await waiting).give_back()
-    claim = admission.workspace("a", 60, 10, 10, is_small=False)
-    assert claim is not None
-    assert admission.occupancy() == Occupancy(0, 0, 10)
+    for each in waiting:
+        (await each).give_back()
 
 
 @KINDS
@@ -165,7 +183,7 @@ async def test_calls_of_a_batch_have_their_own_statuses_and_share_what_runs_at_o
     device.workspace_of = lambda plan: WORKSPACE if plan.output_bytes > 4 else 0
     small = encode_request(pooling_call(1, 1, 1))
     runner = runner_of(device, 5 * (TENSORS + 8) + 2 * WORKSPACE, streams=2)
-    other = await runner.admission.memory("another", 1)
+    other = await claim_memory(runner.admission, "another", 1)
     for is_free in (False, True):
         assert [isinstance(each, tuple) for each in await results_of(runner, *[REQUEST, small] * 5)] == [
             is_free,
@@ -183,7 +201,7 @@ async def test_a_small_call_keeps_its_slots_and_takes_a_large_workspace_from_the
     for known in (False, True):
         gate.is_open.clear()
         async with client() as context:
-            call = await begun(execute_unary(runner, SHARED, request, new_call(context)))
+            call = await begun(execute_operator(runner, SHARED, request, new_call(context)))
             rooms = runner.admission.rooms
             assert (rooms["small"].slots.used, rooms["large"].slots.used) == (1, 0)
             used = rooms["small"].memory.used, rooms["large"].memory.used
@@ -195,7 +213,7 @@ async def test_a_small_call_keeps_its_slots_and_takes_a_large_workspace_from_the
 
 async def test_groups_of_a_batch_share_one_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
     """A group begins when the one before has ended, so a batch that was answered once is answered again."""
-    monkeypatch.setattr("aclgrad_server.calls.batch.GROUP_S", 0.0)
+    monkeypatch.setattr("aclgrad_server.calls.program.GROUP_S", 0.0)
     runner = runner_of(device_of(WORKSPACE), 3 * TENSORS + WORKSPACE)
     for _ in range(3):
         assert [type(each) for each in await results_of(runner, *[REQUEST] * 3)] == [tuple] * 3
@@ -238,24 +256,17 @@ async def test_a_call_that_is_cancelled_between_any_two_steps_leaves_nothing(kin
     assert await task
 
 
-async def test_attempts_end_once_whether_the_device_or_the_caller_is_last() -> None:
-    admission, ended = Admission(1, 1, 100), []
-    device_ends = []
-
-    async def attempt(on_end: object, limit: int) -> None:
-        device_ends.append(on_end)
-        await asyncio.get_running_loop().create_future()
-
-    async def run() -> None:
-        with Attempts(admission, "a", 10, 0, False, lambda: ended.append(True)) as attempts:
-            await attempts.run(attempt)  # type: ignore[arg-type]
-
-    running = await begun(run())
-    running.cancel()
-    await settle()
-    assert ended == []
-    device_ends[0]()  # type: ignore[operator]
-    assert ended == [True]
+@pytest.mark.claims
+async def test_a_turn_ends_once_whether_the_device_or_the_caller_is_last() -> None:
+    admission = Admission(1, 1, 100)
+    claims = await admission.claim(new_call(), Demand((10,), (0,), (0, 0), 0, 0, 0.0))
+    turn = await claims.turn()
+    device_ends = turn.attempt()
+    turn.end()
+    claims.close()
+    assert admission.occupancy() == Occupancy(1, 0, 10)
+    device_ends()
+    assert admission.occupancy() == Occupancy(0, 0, 0)
 
 
 @pytest.mark.parametrize("size", [8, 256], ids=["small", "large"])
@@ -265,7 +276,7 @@ async def test_encoded_inputs_are_claimed_while_a_call_runs(size: int, checked_l
     device, gate = FakeDevice(), Gate()
     device.behaviour = gate
     admission = Admission(1, 16, 2**40, checked_limit=checked_limit)
-    runner = Runner(device, admission, Planner(Product.ATLAS_TRAINING, NO_LIMIT), 2**24)  # type: ignore[arg-type]
+    runner = Runner(device, admission, Planner(Product.ATLAS_TRAINING, Limits(NO_LIMIT)), 2**24)  # type: ignore[arg-type]
     shape = 1, 1, size, size
     inputs = [tensor(name, *shape, data=bytes(4 * size * size)) for name in ("grad_output", "self")]
     inputs.append(tensor("indices", *shape, dtype="int32", data=bytes(4 * size * size)))
@@ -274,7 +285,7 @@ async def test_encoded_inputs_are_claimed_while_a_call_runs(size: int, checked_l
     mask_bytes = 2 * 16 * (size * size // 16 + 1)
     tensor_bytes = 3 * 4 * size * size + mask_bytes
     counts_as_tensors = size == 8 or checked_limit is None
-    ways = partial(execute_unary, runner, SHARED, request), partial(execute_batch, runner, encode_batch([request]))
+    ways = partial(execute_operator, runner, SHARED, request), partial(execute_batch, runner, encode_batch([request]))
     for execute in ways:
         gate.is_open.clear()
         async with client() as context:

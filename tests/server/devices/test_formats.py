@@ -18,10 +18,10 @@ from aclgrad.operators.samples import samples_of
 from aclgrad.products import Product
 from aclgrad.tensors import view_of_array
 from aclgrad.wire.messages import OperatorCall
-from aclgrad_server.devices.planning import plan_call
+from aclgrad_server.devices.planning import Limits, plan_call
 from tests.native.blocking import BlockingDevice
 from tests.native.shims import build, host_library, open_with
-from tests.server.fakes import NO_LIMIT
+from tests.server.fakes import NO_LIMIT, step_of
 from tools.abi.acl import DataType, Format
 
 # Keeps rank, data type and format of each tensor.
@@ -134,8 +134,8 @@ class Recorder:
         self._take(self._numbers)
         views = tuple(view_of_array(name, array) for name, array in typed.arrays().items())
         call = OperatorCall(typed.spec.name, views, typed.case.attributes)
-        plan = plan_call(call, self.product, NO_LIMIT)
-        self._device.execute(plan.native, plan.contents(()))
+        plan = plan_call(call, self.product, Limits(NO_LIMIT))
+        self._device.execute(plan.native, step_of(call, plan=plan).contents())
         count = self._take(self._numbers)
         if plan.is_empty:
             assert count == 0

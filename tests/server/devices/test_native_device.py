@@ -18,10 +18,10 @@ from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import COPY_THREADS, Device
 from aclgrad_server.devices.opening import VISIBLE, open_device
-from aclgrad_server.devices.planning import plan_call
+from aclgrad_server.devices.planning import Limits, plan_call
 from aclgrad_server.settings import Settings
 from tests.native.shims import without
-from tests.server.fakes import LATER, NO_LIMIT, pooling_plan, settle, tensor, wait_until
+from tests.server.fakes import LATER, NO_LIMIT, pooling_step, settle, step_of, tensor, wait_until
 
 SIZE = 2**20
 HANG_TIMEOUT_S = 0.5
@@ -69,11 +69,11 @@ async def device(open_one: Open) -> Device:
 
 async def test_each_thread_of_a_card_computes_the_self_test(open_one: Open, tmp_path: Path) -> None:
     """Without its extensions the host library is taken for a card; with them it needs one thread alone."""
-    plan = pooling_plan(1, 2, 2)
+    step = pooling_step(1, 2, 2)
+    plan = step.planned.plan
     for backend, threads in (("host", 1), (str(without(tmp_path, "aclHostPointersUsable")), 2)):
         device, _ = await open_one(backend)
-        contents = plan.contents([memoryview(bytes(4))])
-        replies = await device.execute_on_each_thread(plan, contents, LATER)
+        replies = await device.execute_on_each_thread(plan, step.contents(), LATER)
         assert len(replies) == threads
         assert len(set(replies)) == 1
         device.close()
@@ -154,8 +154,9 @@ async def test_others_run_while_the_errors_of_a_batch_are_translated(device: Dev
         tensor("indices", 1, 1, 2, 2, dtype="int64", data=b"\x63" + bytes(31)),
     )
     attributes = {"output_size": (1, 2, 2), "stride": (1, 1, 1), "padding": (0, 0, 0)}
-    plan = plan_call(OperatorCall("max_unpool3d_backward", inputs, attributes), Product.ATLAS_A2, NO_LIMIT, True)
-    calls = [(plan, plan.contents(()), b"")] * 1000
+    call = OperatorCall("max_unpool3d_backward", inputs, attributes)
+    plan = plan_call(call, Product.ATLAS_A2, Limits(NO_LIMIT, True))
+    calls = [(plan, step_of(call, plan=plan).contents(), b"")] * 1000
     others: list[int] = []
     batch = asyncio.ensure_future(device.execute_all(calls, LATER, 1, lambda: others.append(0)))
     while not batch.done():
@@ -199,8 +200,8 @@ async def test_work_that_never_began_is_no_hung_kernel(open_one: Open) -> None:
     """It waits behind another kernel, which has time, for longer than a kernel may take after its deadline."""
     hang = {"kind": "hang", "at": 1, "count": 2, "duration_ms": round(KERNEL_S * 1000)}
     device, losses = await open_one(faults=[hang])
-    plan, ends = pooling_plan(1, 2, 2), Ends()
-    contents = plan.contents(())
+    step, ends = pooling_step(1, 2, 2), Ends()
+    plan, contents = step.planned.plan, step.contents()
     running = [asyncio.ensure_future(device.execute(plan, contents, LATER, ends)) for _ in range(2)]
     late = [
         asyncio.ensure_future(device.execute(plan, contents, time.monotonic() + left_s, ends))
@@ -228,8 +229,8 @@ async def test_what_a_late_batch_held_is_free_when_its_end_is_reported(open_one:
     """Its results are there at the deadline; the kernel of its first call still runs then."""
     hang = {"kind": "hang", "at": 1, "duration_ms": round(SLOW_S * 1000)}
     device, _ = await open_one(host_pointers=False, faults=[hang])
-    plan, ends = pooling_plan(1, 2, 2), Ends()
-    calls = [(plan, plan.contents(()), b"")] * 3
+    step, ends = pooling_step(1, 2, 2), Ends()
+    calls = [(step.planned.plan, step.contents(), b"")] * 3
     begin_s = time.monotonic()
     _, errors = await device.execute_all(calls, begin_s + LATE_S, 1, ends)
     assert [type(each) for each in errors] == [DeadlinePassedError] * 3

@@ -24,7 +24,7 @@ from aclgrad.tensors import dtype_of_wire
 from aclgrad_server.devices import self_test as module
 from aclgrad_server.devices.device import Content, OnEnd
 from aclgrad_server.devices.faults import UnfitDeviceError
-from aclgrad_server.devices.planning import OperatorPlan
+from aclgrad_server.devices.planning import StepPlan
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.turned_off import TurnedOff
 from aclgrad_server.exits import StartError
@@ -72,7 +72,7 @@ class HonestDevice(FakeDevice):
         self.changes = changes or {}
         self.only = only
 
-    async def execute(self, plan: OperatorPlan, contents: Sequence[Content], deadline: float, on_end: OnEnd) -> bytes:
+    async def execute(self, plan: StepPlan, contents: Sequence[Content], deadline: float, on_end: OnEnd) -> bytes:
         self.executed.append((plan, deadline))
         name = plan.spec.name
         is_changed = self.only in (None, plan.outputs[0].type.dtype.name)
@@ -131,7 +131,7 @@ def dtypes_of(name: str) -> tuple[str, ...]:
 async def test_every_dtype_of_every_operator_is_run_once_within_the_time_limit(product: Product) -> None:
     device = HonestDevice()
     assert reasons(await self_test(device, product, TIMEOUT_S)) == {}
-    run = [(plan.spec.name, plan.inputs[0].type.dtype.name) for plan, _ in device.executed]
+    run = [(plan.spec.name, plan.types[0].dtype.name) for plan, _ in device.executed]
     expected = {(name, dtype) for name, spec in OPERATORS.items() for dtype in spec.inputs[0].dtypes.get(product, ())}
     assert sorted(run) == sorted(expected)
     assert device.trims == 1
@@ -202,7 +202,7 @@ async def test_what_is_off_already_is_not_asked_for() -> None:
     off.add(OPERATORS[OTHER], "it hangs")
     device = HonestDevice()
     assert await self_test(device, Product.ATLAS_A2, TIMEOUT_S, off) is off
-    run = {(plan.spec.name, plan.inputs[0].type.dtype.name) for plan, _ in device.executed}
+    run = {(plan.spec.name, plan.types[0].dtype.name) for plan, _ in device.executed}
     assert {dtype for name, dtype in run if name == WRONG} == set(dtypes_of(WRONG)) - {"float32"}
     assert OTHER not in {name for name, _ in run}
     assert reasons(off) == {WRONG: (("float32",), "it crashes"), OTHER: ((), "it hangs")}

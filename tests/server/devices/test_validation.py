@@ -9,10 +9,12 @@ from aclgrad import errors
 from aclgrad.operators.cases import first_cases, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments
-from aclgrad.products import Product
-from aclgrad.tensors import Announced, TensorView, view_of_array
+from aclgrad.products import PACES, Product
+from aclgrad.sources import InChunks
+from aclgrad.tensors import TensorView, view_of_array
 from aclgrad.wire.messages import AttributeValue, OperatorCall
-from aclgrad_server.devices.planning import check_reply_size, plan_call
+from aclgrad.work import Pace
+from aclgrad_server.devices.planning import Limits, check_reply_size, plan_call
 from tests.server.fakes import NO_LIMIT, tensor
 
 POOLING = "adaptive_avg_pool2d_backward"
@@ -27,12 +29,12 @@ def pooling(*inputs: TensorView, attributes: dict[str, AttributeValue] | None = 
 def test_a_plan_has_the_inputs_in_the_operators_order() -> None:
     for typed in first_cases(Product.ATLAS_A2):
         views = tuple(view_of_array(name, array) for name, array in typed.arrays().items())
-        plan = plan_call(OperatorCall(typed.spec.name, views[::-1], typed.case.attributes), Product.ATLAS_A2, NO_LIMIT)
-        assert tuple(filter(None, plan.inputs)) == views, str(typed)
-        assert len(plan.attributes) == len(typed.spec.attributes)
+        call = OperatorCall(typed.spec.name, views[::-1], typed.case.attributes)
+        plan = plan_call(call, Product.ATLAS_A2, Limits(NO_LIMIT))
+        assert tuple(filter(None, plan.types)) == tuple(view.type for view in views), str(typed)
         # Positions may be of another type on the device; everything else is there as it was sent.
-        pairs = zip(plan.inputs, plan.rules, strict=True)
-        as_sent = sum(view.type.size_bytes for view, rule in pairs if view is not None and rule is None)
+        pairs = zip(plan.types, plan.rules, strict=True)
+        as_sent = sum(type.size_bytes for type, rule in pairs if type is not None and rule is None)
         assert plan.size_bytes >= plan.output_bytes + as_sent, str(typed)
 
 
@@ -105,7 +107,7 @@ BAD_FIELDS = {
 @pytest.mark.parametrize(("call", "fields"), BAD_FIELDS.values(), ids=BAD_FIELDS)
 def test_bad_field_is_refused_by_name(call: OperatorCall, fields: list[str]) -> None:
     with pytest.raises(errors.InvalidFieldError) as caught:
-        plan_call(call, Product.ATLAS_A2, NO_LIMIT)
+        plan_call(call, Product.ATLAS_A2, Limits(NO_LIMIT))
     assert [violation.field for violation in caught.value.violations] == fields
     assert caught.value.field == fields[0]
     assert all(violation.problem and violation.remedy for violation in caught.value.violations)
@@ -120,7 +122,7 @@ def test_bad_field_is_refused_by_name(call: OperatorCall, fields: list[str]) -> 
 )
 def test_unknown_operator_is_told_a_similar_one_or_where_all_are(name: str, remedy: str) -> None:
     with pytest.raises(errors.UnknownOperatorError) as caught:
-        plan_call(OperatorCall(name, (), {}), Product.ATLAS_A2, NO_LIMIT)
+        plan_call(OperatorCall(name, (), {}), Product.ATLAS_A2, Limits(NO_LIMIT))
     assert remedy in str(caught.value)
     assert caught.value.field == "operator"
     assert caught.value.metadata == {"operator": name}
@@ -128,14 +130,14 @@ def test_unknown_operator_is_told_a_similar_one_or_where_all_are(name: str, reme
 
 def test_operators_and_dtypes_are_those_of_the_product() -> None:
     with pytest.raises(errors.OperatorNotSupportedError, match="910B") as caught:
-        plan_call(pooling(GRAD, SELF), Product.ATLAS_200I_A2, NO_LIMIT)
+        plan_call(pooling(GRAD, SELF), Product.ATLAS_200I_A2, Limits(NO_LIMIT))
     assert caught.value.metadata == {"operator": POOLING, "product": "310B"}
     grad_output = tensor("grad_output", 1, 2, 2, dtype="bfloat16", data=bytes(8))
     unread = tensor("self", 1, 4, 4, dtype="bfloat16", data=bytes(32))
-    plan_call(pooling(grad_output, unread), Product.ATLAS_A3, NO_LIMIT)
+    plan_call(pooling(grad_output, unread), Product.ATLAS_A3, Limits(NO_LIMIT))
     told = r"; send float32 or float16 \(the server follows the rules of product 910A\)"
     with pytest.raises(errors.InvalidFieldError, match=told):
-        plan_call(pooling(grad_output, unread), Product.ATLAS_TRAINING, NO_LIMIT)
+        plan_call(pooling(grad_output, unread), Product.ATLAS_TRAINING, Limits(NO_LIMIT))
 
 
 def read_nevertheless() -> OperatorCall:
@@ -157,7 +159,7 @@ def test_values_are_required_where_the_device_may_read_them_unless_the_setting_s
         (shapes, a2, None),
         (sent, a2, False),
     ):
-        plan_call(call, product, NO_LIMIT, shape_only=setting)
+        plan_call(call, product, Limits(NO_LIMIT, setting))
     for call, product, setting, error, told in (
         (shapes, inference, None, errors.InputValuesRequiredError, "310P.*send the array"),
         (read_nevertheless(), a2, None, errors.InputValuesRequiredError, "910B may read them here"),
@@ -165,12 +167,12 @@ def test_values_are_required_where_the_device_may_read_them_unless_the_setting_s
         (unread, a2, True, errors.InvalidFieldError, "send the values: the operator reads them"),
     ):
         with pytest.raises(error, match=told) as caught:
-            plan_call(call, product, NO_LIMIT, shape_only=setting)
+            plan_call(call, product, Limits(NO_LIMIT, setting))
         assert caught.value.field in ("inputs[self]", "inputs[grad_output].data")
 
 
 def test_reply_that_is_no_message_is_refused_before_it_is_computed() -> None:
-    plan = plan_call(pooling(GRAD, SELF), Product.ATLAS_A2, NO_LIMIT)
+    plan = plan_call(pooling(GRAD, SELF), Product.ATLAS_A2, Limits(NO_LIMIT))
     size = len(plan.outputs[0].reply_prefix) + 64
     assert plan.reply_bytes == size
     check_reply_size("outputs[out]", size, size)
@@ -186,9 +188,9 @@ def test_reply_that_is_no_message_is_refused_before_it_is_computed() -> None:
 )
 def test_tensor_over_the_limit_is_refused(self_shape: tuple[int, ...], limit: int, field: str) -> None:
     call = pooling(GRAD, tensor("self", *self_shape))
-    plan_call(call, Product.ATLAS_A2, limit + 1)
+    plan_call(call, Product.ATLAS_A2, Limits(limit + 1))
     with pytest.raises(errors.LimitExceededError, match=f"the limit is {limit}; .*--max-tensor-bytes") as caught:
-        plan_call(call, Product.ATLAS_A2, limit)
+        plan_call(call, Product.ATLAS_A2, Limits(limit))
     assert caught.value.field == field
 
 
@@ -197,14 +199,14 @@ def test_a_number_that_is_not_finite_is_told_so(scale: float) -> None:
     attributes = {"input_shape": (1, 1, 4, 4), "pooled_height": 1, "pooled_width": 1, "spatial_scale": scale}
     inputs = (tensor("grad_output", 1, 1, 1, 1, data=bytes(4)), tensor("boxes", 1, 5, data=bytes(20)))
     with pytest.raises(errors.InvalidFieldError) as caught:
-        plan_call(OperatorCall("roi_align_v2_backward", inputs, attributes), Product.ATLAS_A2, NO_LIMIT)
+        plan_call(OperatorCall("roi_align_v2_backward", inputs, attributes), Product.ATLAS_A2, Limits(NO_LIMIT))
     assert str(caught.value) == f"attributes[spatial_scale] is {scale}; send a finite number"
 
 
 def announced(name: str, *shape: int) -> TensorView:
     """Returns a tensor whose values are in the message."""
     type = tensor(name, *shape).type
-    return TensorView(name, type, Announced(0, type.size_bytes))
+    return TensorView(name, type, InChunks(0, type.size_bytes))
 
 
 @pytest.mark.parametrize(
@@ -218,8 +220,19 @@ def test_few_bytes_do_not_keep_a_device_busy_until_it_counts_as_lost(
     operator: str, pooled: tuple[int, ...], size: tuple[int, ...]
 ) -> None:
     call = OperatorCall(operator, (announced("grad_output", *pooled), tensor("self", *size)), {})
-    with pytest.raises(errors.LimitExceededError, match=r"additions and the limit is 9e\+09"):
-        plan_call(call, Product.ATLAS_A2, NO_LIMIT, True, max_work=9e9)
+    with pytest.raises(errors.LimitExceededError, match=r"operations of 9e\+09 at most"):
+        plan_call(call, Product.ATLAS_A2, Limits(NO_LIMIT, True, Pace(150e6, 1e9, 0.0), 60.0))
+
+
+@pytest.mark.parametrize("product", [each for each in Product if each is not Product.ATLAS_200I_A2])
+def test_a_card_refuses_nothing_that_it_does_in_a_second(product: Product) -> None:
+    """A matrix product of 4096^3 and a convolution of ResNet at batch 64 have up to 1.4e11 operations."""
+    size = 100_000  # windows of two cells along each axis: 4e10 operations, which a CPU refuses
+    call = OperatorCall(POOLING, (announced("grad_output", 1, size, 1), tensor("self", 1, 1, 2 * size)), {})
+    with pytest.raises(errors.LimitExceededError, match="counts as lost"):
+        plan_call(call, product, Limits(NO_LIMIT, True, Pace(150e6, 1e9, 0.0), 60.0))
+    plan = plan_call(call, product, Limits(NO_LIMIT, True, PACES[product], 1.0))
+    assert 0 < plan.seconds < 1
 
 
 @pytest.mark.parametrize(("pooled", "size"), [((3, 5, 7), (3, 9, 4)), ((1, 6, 4), (1, 3, 8)), ((2, 1, 1), (2, 8, 8))])
@@ -229,10 +242,11 @@ def test_work_of_adaptive_pooling_is_the_cells_of_all_windows(pooled: tuple[int,
 
     inputs = {"grad_output": tensor("x", *pooled).type, "self": tensor("x", *size).type}
     expected = pooled[0] * cells(pooled[1], size[1]) * cells(pooled[2], size[2])
-    assert OPERATORS["adaptive_avg_pool2d_backward"].work(Arguments(inputs, {})) == expected
+    assert OPERATORS["adaptive_avg_pool2d_backward"].operations(Arguments(inputs, {})) == expected
 
 
 def test_work_in_proportion_to_the_tensors_is_never_too_much() -> None:
     inputs = (announced("grad_output", 1, 2**10, 2**10), tensor("self", 1, 2**11, 2**11))
     call = OperatorCall("adaptive_avg_pool2d_backward", inputs, {})
-    assert plan_call(call, Product.ATLAS_A2, NO_LIMIT, True, max_work=1.0).work > 1
+    limits = Limits(NO_LIMIT, True, Pace(1.0, 1.0, 0.0), 1.0)
+    assert plan_call(call, Product.ATLAS_A2, limits).seconds == 1.0, "as long as is allowed, at most"

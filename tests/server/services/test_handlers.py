@@ -282,7 +282,7 @@ async def test_client_whose_message_waits_for_others_is_not_slow() -> None:
     calls, admission = OpenCalls(call_timeout_s=60, client_timeout_s=0.0), Admission(1, 1)
     context = FakeContext([b"message"])
     admission.received("ipv4:192.0.2.1", 2**50)
-    (await admission.slot("unix")).give_back()
+    (await admission.large.slot("unix")).give_back()
     task = asyncio.ensure_future(Handlers(calls, admission).unary("Unary", reverse).stream_unary(None, context))
     await settle()
     calls.sweep()

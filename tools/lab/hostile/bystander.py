@@ -17,6 +17,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from aclgrad.sources import in_message
 from aclgrad.tensors import TensorView, array_of_view
 from aclgrad.wire.messages import decode_response, encode_request
 from tools.lab.gradients import call_of, of_size
@@ -53,7 +54,7 @@ def questions_of(address: str, admin: str | None, channel: grpc.Channel) -> dict
 
     def chunked(limit_s: float) -> None:
         data = b"".join(send_chunked(channel, chunked_messages(call, ("grad_output",), 2**13), limit_s))
-        known.compare(array_of_view(TensorView("", gradient.type, memoryview(data))))
+        known.compare(array_of_view(TensorView("", gradient.type, in_message(memoryview(data)))))
 
     def check(limit_s: float, service: str = "") -> None:
         with new_channel(address) as own:

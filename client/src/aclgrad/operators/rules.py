@@ -67,7 +67,7 @@ def one_value_each(
         yield Violation(f"inputs[{name}].shape", problem, f"send {(*leading, *(1 for _ in range(ones)))}")
 
 
-def adaptive_work(arguments: Arguments, axes: int) -> float:
+def adaptive_operations(arguments: Arguments, axes: int) -> float:
     """Returns the additions of adaptive average pooling over the last `axes` dimensions.
 
     Along an axis, the windows of `pooled` cells over `size` have size + pooled - gcd(size, pooled) cells together.

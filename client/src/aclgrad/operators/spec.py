@@ -16,6 +16,7 @@ from aclgrad.operators.values import ValueRule
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType
 from aclgrad.wire.messages import AttributeValue
+from aclgrad.work import Work
 
 Bound = float | tuple[float, ...] | None
 
@@ -221,11 +222,12 @@ class OperatorSpec:
     `check` yields the problems that the table cannot express: inputs and attributes that do not fit each other, and
     calls that a product cannot compute or would compute wrongly. `coarse` has the tolerances of products whose vector
     kernels compute with less precision than the dtype has. `route` returns the route of a legal call through a unit
-    that rounds its operands, or None; the weights of such an operator have one sign. `work` estimates the additions of
-    a legal call, and is infinite if they depend on values; by default there is one for each element of the inputs. The
-    tensors of a spatial operator have a batch, channels and spatial axes, which their format tells a device. Of an
-    operator that is planned alone, phase 1 keeps something of the call for the whole process, so a process runs one at
-    a time. `batch_axes` says along which axes calls of this form join into one, and returns None if they do not.
+    that rounds its operands, or None; the weights of such an operator have one sign. `operations` estimates the
+    floating-point operations of a legal call, and is infinite if they depend on values; by default there is one for
+    each element of the inputs. The tensors of a spatial operator have a batch, channels and spatial axes, which their
+    format tells a device. Of an operator that is planned alone, phase 1 keeps something of the call for the whole
+    process, so a process runs one at a time. `batch_axes` says along which axes calls of this form join into one, and
+    returns None if they do not.
     """
 
     name: str
@@ -239,7 +241,7 @@ class OperatorSpec:
     tolerances: Mapping[str, Tolerance]
     coarse: Mapping[tuple[Product, str], Tolerance] = field(default_factory=dict)
     route: Callable[[Arguments, Product], Route | None] = _in_full
-    work: Callable[[Arguments], float] = _cells
+    operations: Callable[[Arguments], float] = _cells
     is_spatial: bool = True
     is_planned_alone: bool = False
     batch_axes: Callable[[Arguments], BatchAxes | None] = along_the_first
@@ -278,6 +280,11 @@ class OperatorSpec:
     def defaults(self) -> dict[str, AttributeValue]:
         """The attributes that a caller may leave out, with their default values."""
         return {each.name: each.default for each in self.attributes if each.default is not None}
+
+    def work(self, arguments: Arguments) -> Work:
+        """Returns the work of a legal call, which reads all inputs and writes all outputs once."""
+        moved = [*arguments.inputs.values(), *(each.infer(arguments) for each in self.outputs)]
+        return Work(self.operations(arguments), float(sum(each.size_bytes for each in moved)))
 
     def tolerance(self, product: Product, arguments: Arguments, cancelled: float = 1.0) -> Tolerance:
         """Returns how far the product's result may be from the definition.

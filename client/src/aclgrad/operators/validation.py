@@ -121,6 +121,6 @@ def _check_input(spec: InputSpec, tensor: TensorView, product: Product) -> Itera
         yield Violation(f"{field}.shape", f"is {shape}, with a negative size", "send sizes of at least 0")
     elif overflows(tensor.type):
         yield Violation(f"{field}.shape", f"is {shape}, whose size overflows 64 bits", "send smaller sizes")
-    elif tensor.data is not None and tensor.data.nbytes != tensor.type.size_bytes:
-        problem = f"has {tensor.data.nbytes} bytes, but {tensor.type} takes {tensor.type.size_bytes}"
+    elif tensor.source.has_values and tensor.source.nbytes != tensor.type.size_bytes:
+        problem = f"has {tensor.source.nbytes} bytes, but {tensor.type} takes {tensor.type.size_bytes}"
         yield Violation(f"{field}.data", problem, "send exactly the elements of the shape")

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from aclgrad.errors import InvalidFieldError, MalformedRequestError
-from aclgrad.tensors import Announced, TensorView
+from aclgrad.sources import in_message
+from aclgrad.tensors import TensorView
 from aclgrad.wire.chunks import (
     Header,
     check_chunk,
@@ -27,21 +28,24 @@ def receive_call(messages: Iterator[bytes], is_ready: Callable[[], None]) -> tup
     if next(messages, None) is not None:
         remedy = "send exactly the elements of the shapes"
         raise InvalidFieldError.at("chunk", "has more chunks than its inputs take", remedy)
-    inputs = tuple(replace(each, data=received.get(each.name, each.data)) for each in header.call.inputs)
+    inputs = tuple(
+        replace(each, source=in_message(received[each.name])) if each.name in received else each
+        for each in header.call.inputs
+    )
     return header, replace(header.call, inputs=inputs)
 
 
 def _receive(messages: Iterator[bytes], name: str, index: int, header: Header) -> memoryview:
     tensor = next(each for each in header.call.inputs if each.name == name)
-    assert isinstance(tensor.data, Announced)
+    size_bytes = tensor.source.nbytes
     data = bytearray()
-    while len(data) < tensor.data.nbytes:
+    while len(data) < size_bytes:
         message = next(messages, None)
         if message is None:
-            problem = f"ended after {len(data)} of {tensor.data.nbytes} bytes"
+            problem = f"ended after {len(data)} of {size_bytes} bytes"
             raise InvalidFieldError.at(f"inputs[{name}]", problem, "send all chunks")
         chunk = decode_chunk(message)
-        check_chunk(chunk, name, index, len(data), tensor.data.nbytes)
+        check_chunk(chunk, name, index, len(data), size_bytes)
         data += chunk.data
     return memoryview(data)
 
@@ -50,7 +54,7 @@ def send_outputs(outputs: Sequence[TensorView], chunk_bytes: int) -> Iterator[by
     """Yields the header of the answer and then the chunks of its outputs."""
     yield encode_response_header(*(TensorView(each.name, each.type) for each in outputs))
     for index, output in enumerate(outputs):
-        assert isinstance(output.data, memoryview)
+        assert output.data is not None
         for offset in range(0, output.data.nbytes, chunk_bytes):
             piece = output.data[offset : offset + chunk_bytes]
             yield chunk_prefix(index, offset, piece.nbytes) + piece

@@ -37,7 +37,7 @@ def compute(call: OperatorCall, product: Product, shape_only: bool) -> tuple[Ten
         tensor = given.get(each.name)
         if tensor is None:
             inputs[each.name] = None
-        elif isinstance(tensor.data, memoryview) or tensor.type.element_count == 0:
+        elif tensor.data is not None or tensor.type.element_count == 0:
             inputs[each.name] = _values(tensor, each.values(arguments, product))
         elif each.takes_shape(product, shape_only):
             inputs[each.name] = tensor.type.shape
@@ -70,8 +70,8 @@ def _gradients(
 
 def _values(tensor: TensorView, rule: ValueRule | None) -> Array:
     """Returns the values of an input; raises InvalidFieldError if they break its rule."""
-    has_data = isinstance(tensor.data, memoryview)
-    array = array_of_view(tensor) if has_data else np.empty(tensor.type.shape, tensor.type.dtype.numpy)
+    is_sent = tensor.data is not None
+    array = array_of_view(tensor) if is_sent else np.empty(tensor.type.shape, tensor.type.dtype.numpy)
     if rule is None or not array.size:
         return array
     field = f"inputs[{tensor.name}].data"

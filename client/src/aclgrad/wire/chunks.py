@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from aclgrad.errors import InvalidFieldError, MalformedRequestError
-from aclgrad.tensors import Announced, TensorView
+from aclgrad.sources import InChunks, in_message
+from aclgrad.tensors import TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.limits import DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES
 from aclgrad.wire.messages import (
@@ -34,7 +35,7 @@ _CHUNK_PAYLOADS: Final = (_CHUNK, _DATA)
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A call whose `chunked` inputs, announced in `call`, follow in that order."""
+    """A call whose `chunked` inputs follow in that order."""
 
     call: OperatorCall
     chunked: tuple[str, ...]
@@ -73,7 +74,7 @@ def decode_header(data: bytes, extract: ExtractPayloads = extract_payloads) -> H
     if not 0 < chunk_bytes <= MAX_CHUNK_BYTES:
         remedy = f"ask for 1 to {MAX_CHUNK_BYTES}"
         raise InvalidFieldError.at("header.chunk_size_bytes", f"is {chunk_bytes}", remedy)
-    call = call_of_message(header.request, payloads)
+    call = call_of_message(header.request, list(map(in_message, payloads)))
     chunked = tuple(header.chunked_inputs)
     places = {name: place for place, name in enumerate(chunked)}
     inputs = tuple(_announce(tensor, places) for tensor in call.inputs)
@@ -89,11 +90,10 @@ def decode_header(data: bytes, extract: ExtractPayloads = extract_payloads) -> H
 def _announce(tensor: TensorView, places: Mapping[str, int]) -> TensorView:
     if tensor.name not in places:
         return tensor
-    if tensor.data is not None:
+    if tensor.source.has_values:
         problem = "has content in the header and is to come in chunks"
         raise InvalidFieldError.at(f"inputs[{tensor.name}]", problem, "send it in one way")
-    announced = Announced(places[tensor.name], tensor.type.size_bytes)
-    return TensorView(tensor.name, tensor.type, announced)
+    return TensorView(tensor.name, tensor.type, InChunks(places[tensor.name], tensor.type.size_bytes))
 
 
 def chunk_prefix(tensor: int, offset: int, size_bytes: int) -> bytes:

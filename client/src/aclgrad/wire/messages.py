@@ -13,7 +13,8 @@ from google.protobuf.message import DecodeError, Message
 from google.rpc import status_pb2
 
 from aclgrad.errors import InvalidFieldError, LimitExceededError, MalformedRequestError, Violation
-from aclgrad.tensors import DTYPES, Announced, SharedRange, TensorType, TensorView, dtype_of_wire
+from aclgrad.sources import SHAPE_ONLY, InMessage, SharedRange, Source, in_message
+from aclgrad.tensors import DTYPES, TensorType, TensorView, dtype_of_wire
 from aclgrad.v1 import operator_service_pb2, tensor_pb2
 from aclgrad.wire.limits import MAX_ATTRIBUTES, MAX_BATCH_CALLS, MAX_INPUTS, MAX_LIST_LENGTH, MAX_NAME, MAX_RANK
 from aclgrad.wire.scan import extract_payloads, payload_index, varint
@@ -63,7 +64,7 @@ def encode_request(call: OperatorCall) -> bytes:
     for name, value in call.attributes.items():
         message.attributes[checked_name("attributes", name)].CopyFrom(attribute_message(name, value))
     for name, range in call.output_memory.items():
-        message.output_memory[name].CopyFrom(_shared_message(range))
+        message.output_memory[name].CopyFrom(range.message())
     pieces: list[bytes | memoryview] = [message.SerializeToString()]
     for tensor in call.inputs:
         pieces += _tensor_field(_INPUTS, tensor)
@@ -75,16 +76,17 @@ def decode_request(data: bytes | memoryview) -> OperatorCall:
 
     Raises MalformedRequestError if the bytes are not well-formed, and InvalidFieldError for a tensor of no known type.
     """
-    return parse_request(*extract_payloads(data, REQUEST_PAYLOADS))
+    rest, payloads = extract_payloads(data, REQUEST_PAYLOADS)
+    return parse_request(rest, list(map(in_message, payloads)))
 
 
-def parse_request(rest: bytes, payloads: Sequence[memoryview | Announced]) -> OperatorCall:
+def parse_request(rest: bytes, payloads: Sequence[InMessage]) -> OperatorCall:
     """Returns the call of a request whose payloads were extracted along REQUEST_PAYLOADS; see `decode_request`."""
     return call_of_message(parse_message(operator_service_pb2.ExecuteOperatorRequest, rest), payloads)
 
 
 def call_of_message(
-    message: operator_service_pb2.ExecuteOperatorRequest, payloads: Sequence[memoryview | Announced]
+    message: operator_service_pb2.ExecuteOperatorRequest, payloads: Sequence[InMessage]
 ) -> OperatorCall:
     """Returns the call of a message with placeholders in place of its payloads; see `decode_request`."""
     _check_count("inputs", len(message.inputs), MAX_INPUTS)
@@ -111,7 +113,8 @@ def decode_response(data: bytes) -> tuple[TensorView, ...]:
     """Returns the outputs of an ExecuteOperatorResponse as views of `data`; errors are those of `decode_request`."""
     rest, payloads = extract_payloads(data, (_OUTPUTS, _DATA))
     message = parse_message(operator_service_pb2.ExecuteOperatorResponse, rest)
-    return tuple(_tensor_view(tensor, payloads) for tensor in message.outputs)
+    sources = list(map(in_message, payloads))
+    return tuple(_tensor_view(tensor, sources) for tensor in message.outputs)
 
 
 def response_of(*outputs: TensorView) -> bytes:
@@ -160,8 +163,9 @@ def decode_batch(data: bytes) -> list[CallResult]:
     """Returns the outputs of each call of a batch as views of `data`, or its status; errors as in `decode_request`."""
     rest, payloads = extract_payloads(data, (_RESULTS, _OUTPUTS, _DATA))
     message = parse_message(operator_service_pb2.BatchExecuteOperatorsResponse, rest)
+    sources = list(map(in_message, payloads))
     return [
-        result.error if result.HasField("error") else tuple(_tensor_view(each, payloads) for each in result.outputs)
+        result.error if result.HasField("error") else tuple(_tensor_view(each, sources) for each in result.outputs)
         for result in message.results
     ]
 
@@ -193,14 +197,13 @@ def _tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None
     name = checked_name("inputs", tensor.name)
     try:
         head = tensor_pb2.Tensor(name=name, data_type=tensor.type.dtype.wire, shape=tensor.type.shape)
-        if isinstance(tensor.data, SharedRange):
-            head.shared_memory.CopyFrom(_shared_message(tensor.data))
+        tensor.source.write(head)
     except (TypeError, ValueError) as error:
         problem = f"is {tensor.type.shape}, which is not a shape"
         remedy = "give a sequence of 64-bit integers"
         raise InvalidFieldError.at(f"inputs[{tensor.name}].shape", problem, remedy) from error
     body = head.SerializeToString()
-    data = tensor.data if isinstance(tensor.data, memoryview) else None
+    data = tensor.data
     if data is not None:
         data_bytes = data.nbytes
     if data_bytes is not None:
@@ -211,7 +214,7 @@ def _tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None
         yield data
 
 
-def _tensor_view(message: tensor_pb2.Tensor, payloads: Sequence[memoryview | Announced]) -> TensorView:
+def _tensor_view(message: tensor_pb2.Tensor, payloads: Sequence[InMessage]) -> TensorView:
     _check_count(f"inputs[{message.name[:MAX_NAME]}].shape", len(message.shape), MAX_RANK)
     dtype = dtype_of_wire(message.data_type)
     if dtype is None:
@@ -223,20 +226,16 @@ def _tensor_view(message: tensor_pb2.Tensor, payloads: Sequence[memoryview | Ann
                 f"send one of {known}",
             )
         )
-    data: memoryview | Announced | SharedRange | None = None
+    source: Source = SHAPE_ONLY
     if message.HasField("data"):
-        data = payloads[payload_index(message.data)]
+        source = payloads[payload_index(message.data)]
     elif message.HasField("shared_memory"):
-        data = _shared_range(message.shared_memory)
-    return TensorView(message.name, TensorType(dtype, tuple(message.shape)), data)
+        source = _shared_range(message.shared_memory)
+    return TensorView(message.name, TensorType(dtype, tuple(message.shape)), source)
 
 
 def _shared_range(message: tensor_pb2.SharedMemory) -> SharedRange:
     return SharedRange(message.name, message.offset_bytes, message.size_bytes)
-
-
-def _shared_message(range: SharedRange) -> tensor_pb2.SharedMemory:
-    return tensor_pb2.SharedMemory(name=range.name, offset_bytes=range.offset, size_bytes=range.nbytes)
 
 
 def attribute_message(name: str, value: AttributeValue) -> tensor_pb2.Attribute:

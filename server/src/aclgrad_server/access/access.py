@@ -11,7 +11,7 @@ from typing import Any, Final
 from aclgrad.errors import NotAuthenticatedError, PermissionDeniedError
 from aclgrad_server.access.identities import SAN_KINDS, Identities, Identity, Right
 from aclgrad_server.calls.call import UNIX, Call, Context, address_of, busy
-from aclgrad_server.calls.gate import RETRY_AFTER_S, Bounds, Pace
+from aclgrad_server.calls.gate import RETRY_AFTER_S, Bounds, Throttle
 from aclgrad_server.files import Reloaded
 from aclgrad_server.limits import LONGEST_REFUSAL_S, REFUSALS_PER_S
 from aclgrad_server.logs import UNKNOWN, fields
@@ -63,7 +63,7 @@ class Access:
         self._in_flight: Counter[str] = Counter()
         self.bounds: dict[str, Bounds] = {}
         """What admission grants each identity, by its key, as of its last call."""
-        self._pace = Pace(REFUSALS_PER_S, LONGEST_REFUSAL_S)
+        self._pace = Throttle(REFUSALS_PER_S, LONGEST_REFUSAL_S)
         audit.filters[:] = [FirstRefusals()]
         self.refusals = Counter(identity=0, share=0)
         """How many callers were unknown or lacked the right, and how many had as many calls as they may have."""

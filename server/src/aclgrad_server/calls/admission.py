@@ -3,23 +3,20 @@
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Final, Self, TypeVar
+from typing import Final
 
 from aclgrad.errors import AclgradError, LimitExceededError
 from aclgrad_server.calls.call import Call
-from aclgrad_server.calls.gate import Bounds, Callers, Claim, Gate, Pace, Room
+from aclgrad_server.calls.gate import Bounds, Callers, Claim, Gate, Room, Throttle
+from aclgrad_server.calls.program import Demand
 from aclgrad_server.devices.device import OnEnd
-from aclgrad_server.devices.faults import WorkspaceShortageError
 from aclgrad_server.devices.planning import check_size
 from aclgrad_server.limits import LONGEST_PAUSE_S, MAX_WAITING_SMALL_CALLS, RECEIVE_BYTES_PER_S, SMALL_BYTES
 from aclgrad_server.statistics import WAIT
 
 _NO_BOUNDS: Final = Bounds()
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,30 +28,13 @@ class Occupancy:
     running_bytes: int = 0
 
 
-@dataclass(slots=True)
-class Claims:
-    """Memory that a call has claimed: of the device, and of the process for inputs that are checked or encoded."""
-
-    call: Call
-    memory: Claim
-    of_process: Claim
-    """The same as `memory` if these inputs count as tensors."""
-
-    def give_back(self, size_bytes: int, process_bytes: int = 0, reply_bytes: int = 0) -> None:
-        """Gives back what work that has ended held; that of its reply, a part of the device's, when the call ends."""
-        self.memory.give_back(size_bytes - reply_bytes)
-        self.of_process.give_back(process_bytes)
-        if reply_bytes:
-            self.call.at_end(partial(self.memory.give_back, reply_bytes))
-
-
 class Admission:
     """Lets `running_limit` calls run on tensors of `bytes_limit` bytes, and `waiting_limit` more wait.
 
     Small calls have a room of their own with as many slots, which other calls never take, not even those of the same
     caller: many clients may share an address.
 
-    Calls claim memory, then a slot to run, so they never wait for each other in a circle. While others ask, a caller
+    Programs claim memory, then a slot to run, so they never wait for each other in a circle. While others ask, a caller
     gets no more than half of a memory, half of a queue and all slots but one.
     """
 
@@ -85,103 +65,62 @@ class Admission:
         self._checked = None if checked_limit is None else Gate(checked_limit, checked_limit // 2, large)
         gates = large.slots, large.memory, small.slots, small.memory, self.replies, self._checked
         self._gates = [each for each in gates if each is not None]
-        self._receiving = Pace(RECEIVE_BYTES_PER_S, LONGEST_PAUSE_S, clock)
+        self._receiving = Throttle(RECEIVE_BYTES_PER_S, LONGEST_PAUSE_S, clock)
 
-    def check(self, caller: str, size_bytes: int, workspace_bytes: int = 0, is_small: bool = False) -> None:
+    def room(self, is_small: bool) -> Room:
+        return self.small if is_small else self.large
+
+    def check(self, caller: str, size_bytes: int, workspace_bytes: int = 0, room: Room | None = None) -> None:
         """Raises LimitExceededError for more of the device's memory than the caller or any call may have."""
-        check_size(size_bytes, self._room(is_small).memory.limit, workspace_bytes)
+        check_size(size_bytes, (room or self.large).memory.limit, workspace_bytes)
         self._check_bounds(caller, size_bytes)
-
-    def memory(
-        self,
-        caller: str,
-        size_bytes: int,
-        waits_for_client: bool = False,
-        is_small: bool = False,
-        workspace_bytes: int = 0,
-    ) -> Awaitable[Claim]:
-        """Returns a claim on so much of the device's memory, this part of it as workspace.
-
-        Raises LimitExceededError for more bytes than the device holds, and ServerBusyError if too many calls wait.
-        """
-        self.callers.ask(caller)
-        self.check(caller, size_bytes, workspace_bytes, is_small)
-        # The reply of a small call has no claim of its own, and its client decides when it is fetched.
-        return self._room(is_small).memory.take(caller, size_bytes, waits_for_client or is_small)
 
     def device_bytes(self, tensor_bytes: int, checked_bytes: int) -> int:
         """Returns what tensors and checked inputs take of the device's memory."""
         return tensor_bytes + (checked_bytes if self._checked is None else 0)
 
-    async def claim(
-        self,
-        call: Call,
-        tensor_bytes: int,
-        checked_bytes: int,
-        workspace_bytes: int = 0,
-        is_small: bool = False,
-        waits_for_client: bool = False,
-    ) -> Claims:
-        """Claims the device's memory, this part of it as workspace, and the process's for checked or encoded inputs.
+    async def claim(self, call: Call, demand: Demand) -> "Claims":
+        """Claims the device's memory, and the process's for inputs that are checked or encoded.
 
-        Raises as `memory` does. Whoever waits for the process's memory keeps none of the device's from others. Those of
-        small calls count as tensors, so that these never wait for large ones.
+        Raises LimitExceededError for more than there is, and ServerBusyError if too many calls wait. Whoever waits for
+        the process's memory keeps none of the device's from others. What small programs have counts as tensors, so that
+        these never wait for large ones.
         """
         call.enter(WAIT)
-        caller = call.caller
-        if is_small or self._checked is None or checked_bytes == 0:
-            size_bytes = tensor_bytes + checked_bytes
-            memory = await self.memory(caller, size_bytes, waits_for_client, is_small, workspace_bytes)
-            return Claims(call, memory, memory)
-        if checked_bytes > (limit := self._checked.limit):
-            problem = f"has inputs of {checked_bytes} bytes to check and the process may keep {limit} at most"
-            remedy = "send smaller tensors, or raise --memory-limit-bytes (ACLGRAD_MEMORY_LIMIT_BYTES) of the server"
-            raise _beyond(checked_bytes, limit, problem, remedy)
-        self._check_bounds(caller, checked_bytes)
-        checked = await self._checked.take(caller, checked_bytes, waits_for_client)
+        room, memory_room = self.room(demand.is_small), self.room(demand.takes_little)
+        claims = Claims(self, call, demand, room, memory_room)
+        room.expected_s += demand.seconds
         try:
-            memory = await self.memory(caller, tensor_bytes, waits_for_client, is_small, workspace_bytes)
+            if self._checked is None or demand.takes_little:
+                claims.needs = [sum(each) for each in zip(demand.device, demand.process, strict=True)]
+            elif process_bytes := max(demand.process):
+                claims.process = await self._claim_checked(call.caller, process_bytes, demand.waits_for_client)
+            size_bytes = max(claims.needs)
+            self.callers.ask(call.caller)
+            self.check(call.caller, size_bytes, demand.workspace_bytes, memory_room)
+            # The reply of a small call has no claim of its own, and its client decides when it is fetched.
+            waits_for_client = demand.waits_for_client or demand.takes_little
+            claims.memory = await memory_room.memory.take(call.caller, size_bytes, waits_for_client)
+            # Few bytes count as soon as their client decides how long they stay.
+            if demand.reply_bytes > (0 if demand.waits_for_client else SMALL_BYTES):
+                await self.claim_reply(call, demand.reply_bytes)
         except BaseException:
-            checked.give_back()
+            claims.close()
             raise
-        return Claims(call, memory, checked)
+        return claims
+
+    async def _claim_checked(self, caller: str, size_bytes: int, waits_for_client: bool) -> Claim:
+        assert self._checked is not None
+        if size_bytes > (limit := self._checked.limit):
+            problem = f"has inputs of {size_bytes} bytes to check and the process may keep {limit} at most"
+            remedy = "send smaller tensors, or raise --memory-limit-bytes (ACLGRAD_MEMORY_LIMIT_BYTES) of the server"
+            raise _beyond(size_bytes, limit, problem, remedy)
+        self._check_bounds(caller, size_bytes)
+        return await self._checked.take(caller, size_bytes, waits_for_client)
 
     async def claim_reply(self, call: Call, size_bytes: int) -> None:
-        """Claims memory of the process for a reply until the call ends."""
-        call.at_end((await self.reply(call.caller, size_bytes)).give_back)
-
-    def workspace(
-        self, caller: str, size_bytes: int, more_bytes: int, workspace_bytes: int, is_small: bool
-    ) -> Claim | None:
-        """Returns a claim on more of the device's memory for a call that has so much; None if others have it or wait.
-
-        Raises LimitExceededError for what no call may have.
-        """
-        size_bytes += more_bytes
-        self.check(caller, size_bytes, workspace_bytes)
-        room = self.small if is_small and size_bytes <= SMALL_BYTES else self.large
-        claim = room.memory.take_at_once(caller, more_bytes)
-        room.refusals["workspace"] += claim is None
-        return claim
-
-    def reply(self, caller: str, size_bytes: int) -> Awaitable[Claim]:
-        """Returns a claim on memory of the process; raises ServerBusyError if too many calls wait."""
-        return self.replies.take(caller, size_bytes, waits_for_client=True)
-
-    async def slot(self, caller: str, most: int = 1, is_small: bool = False) -> Claim:
-        """Returns a claim on a slot to run, and on up to `most` that nobody waits for.
-
-        Raises ServerBusyError if too many calls wait already.
-        """
-        self.callers.ask(caller)
-        slots = self._room(is_small).slots
-        claim = await slots.take(caller, 1)
-        slots.widen(claim, most)
-        claim.since = self._clock()
-        return claim
-
-    def ran(self, slot: Claim, is_small: bool) -> None:
-        self._room(is_small).ran(slot)
+        """Claims memory of the process for a reply until the call ends; raises ServerBusyError if too many wait."""
+        call.at_end((await self.replies.take(call.caller, size_bytes, waits_for_client=True)).give_back)
 
     def sweep(self) -> None:
         """Serves calls that waited because others asked, if these have stopped. To be called some times a second."""
@@ -226,9 +165,6 @@ class Admission:
             found.update(room.refusals)
         return found
 
-    def _room(self, is_small: bool) -> Room:
-        return self.small if is_small else self.large
-
     def _check_bounds(self, caller: str, size_bytes: int) -> None:
         if size_bytes > (limit := self.callers.bounds(caller).size_bytes):
             problem = f"takes {size_bytes} bytes and this identity may have {limit} at most"
@@ -236,126 +172,112 @@ class Admission:
             raise _beyond(size_bytes, limit, problem, remedy)
 
 
-class Ends:
-    """Calls `on_end` once, when all work that began has ended and its maker has called `end`, too."""
+class Claims:
+    """What one program has claimed, and gives back as its groups end on the device.
 
-    def __init__(self, on_end: OnEnd) -> None:
+    Only the device library knows how large a workspace is, and only when a step is about to run. A program claims what
+    the library asked for steps of its forms before. If that is too little, the rest is taken if it is free at once, and
+    the group begins again. Otherwise it ends as busy, because nobody waits who holds memory, and the next program with
+    such a step claims as much from the beginning.
+    """
+
+    def __init__(self, admission: Admission, call: Call, demand: Demand, room: Room, memory_room: Room) -> None:
+        self.needs: Sequence[int] = demand.device
+        self.memory: Claim | None = None
+        self.process: Claim | None = None
+        self._admission = admission
+        self._call = call
+        self._demand = demand
+        self._room = room
+        self._memory_room = memory_room
+        self._more: list[Claim] = []
+        self._workspace_bytes = demand.workspace_bytes
+        self._begun = 0
+        """How many groups have begun."""
+        self._running = 0
+        """How many pieces of work the device has not ended."""
+        self._is_closed = False
+
+    def hold(self) -> OnEnd:
+        """Keeps everything until the function is called: for tensors that the device has beside its groups."""
+        self._running += 1
+        return self._end
+
+    async def turn(self, most: int = 1) -> "Turn":
+        """Returns the next group's slot to run, and up to `most` that nobody waits for."""
+        slot = await self._room.slot(self._call.caller, most)
+        self._begun += 1
+        self._running += 1
+        return Turn(self._room, slot, self._end)
+
+    def widen(self, workspace_bytes: int, largest_bytes: int) -> bool:
+        """Says whether there is so much for workspaces now, the largest of this size.
+
+        Raises LimitExceededError for what no call may have.
+        """
+        more_bytes = workspace_bytes - self._workspace_bytes
+        if more_bytes <= 0:
+            return True
+        size_bytes = max(self.needs) + workspace_bytes - self._demand.workspace_bytes
+        caller = self._call.caller
+        self._admission.check(caller, size_bytes, largest_bytes)
+        room = self._memory_room if size_bytes <= SMALL_BYTES else self._admission.large
+        claim = room.memory.take_at_once(caller, more_bytes)
+        if claim is None:
+            room.refusals["workspace"] += 1
+            return False
+        self._more.append(claim)
+        self._workspace_bytes = workspace_bytes
+        return True
+
+    def close(self) -> None:
+        """No more groups will begin; what the reply has is given back when the call ends."""
+        self._is_closed = True
+        self._settle()
+
+    def _end(self) -> None:
+        self._running -= 1
+        self._settle()
+
+    def _settle(self) -> None:
+        """Gives back what neither the work under way nor the groups to come need."""
+        begun, is_over = self._begun, self._is_closed and not self._running
+        last = max(begun, 1) - 1
+        parts = (self.memory, self.needs, self._demand.replied[begun]), (self.process, self._demand.process, 0)
+        for claim, needs, left in parts:
+            if claim is None:
+                continue
+            target = left if self._is_closed else max(needs[begun:], default=left)
+            if self._running:
+                target = max(target, needs[last])
+            claim.give_back(claim.units - target)
+            if is_over and claim.units:
+                self._call.at_end(claim.give_back)
+        if is_over:
+            self._room.expected_s -= self._demand.seconds
+            for claim in self._more:
+                claim.give_back()
+
+
+class Turn:
+    """A group's time on the device: it ends when all attempts have ended there, and its maker has called `end`, too."""
+
+    def __init__(self, room: Room, slot: Claim, on_end: OnEnd) -> None:
+        self.slots = slot.units
+        self._room = room
+        self._slot = slot
         self._on_end = on_end
         self._open = 1
 
-    def begin(self) -> OnEnd:
+    def attempt(self) -> OnEnd:
         self._open += 1
         return self.end
 
     def end(self) -> None:
         self._open -= 1
         if self._open == 0:
+            self._room.ran(self._slot)
             self._on_end()
-
-
-@dataclass(eq=False)
-class Attempts:
-    """Attempts at running what has claimed so much, and this part of it as workspace.
-
-    Only the device library knows how large a workspace is, and only when a call is about to run. A call claims what the
-    library asked for calls of its form before. If that is too little, the rest is taken if it is free at once, and the
-    call begins again. Otherwise it ends as busy, because nobody waits who holds memory, and the next call of its form
-    claims as much from the beginning. `on_end` is called once, when the block has ended and the device is done with
-    all attempts.
-    """
-
-    admission: Admission
-    caller: str
-    size_bytes: int
-    workspace_bytes: int
-    is_small: bool
-    on_end: OnEnd
-
-    def __post_init__(self) -> None:
-        self._more: list[Claim] = []
-        self._ends = Ends(self._give_back)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._ends.end()
-
-    async def run(self, attempt: Callable[[OnEnd, int], Awaitable[Result]]) -> Result:
-        """Returns the result of an attempt, which takes the size of its workspace."""
-        while True:
-            try:
-                return await attempt(self._ends.begin(), self.workspace_bytes)
-            except WorkspaceShortageError as shortage:
-                if not self._widen(shortage.size_bytes, shortage.size_bytes):
-                    raise
-
-    async def run_all(
-        self,
-        tensors: Sequence[int],
-        workspaces: Sequence[int],
-        at_once: int,
-        attempt: Callable[[OnEnd, Sequence[int]], Awaitable[tuple[bytes, list[AclgradError | None]]]],
-        on_end: OnEnd,
-    ) -> tuple[bytes, list[AclgradError | None]]:
-        """Does the same for calls of so many bytes, of which so many run at once; all of them begin again together.
-
-        Groups that run one after the other share the workspaces. Each has its own `on_end`.
-        """
-        of_all = self._ends.begin()
-
-        def end() -> None:
-            on_end()
-            of_all()
-
-        ends, refusals = Ends(end), dict[int, AclgradError]()
-        try:
-            while True:
-                reply, errors = await attempt(ends.begin(), workspaces)
-                needed: dict[int, int] = {}
-                for index, error in enumerate(errors):
-                    if not isinstance(error, WorkspaceShortageError) or index in refusals:
-                        continue
-                    try:
-                        self.admission.check(self.caller, tensors[index] + error.size_bytes, error.size_bytes)
-                        needed[index] = error.size_bytes
-                    except LimitExceededError as refusal:
-                        refusals[index] = refusal.with_traceback(None)
-                larger = [needed.get(index, each) for index, each in enumerate(workspaces)]
-                try:
-                    begins_again = needed and self._widen(bytes_at_once(larger, at_once), max(needed.values()))
-                except LimitExceededError as refusal:
-                    refusals |= dict.fromkeys(needed, refusal.with_traceback(None))
-                    begins_again = False
-                if not begins_again:
-                    return reply, [refusals.get(index, each) for index, each in enumerate(errors)]
-                workspaces = larger
-                del reply, errors
-        finally:
-            ends.end()
-
-    def _give_back(self) -> None:
-        for claim in self._more:
-            claim.give_back()
-        self.on_end()
-
-    def _widen(self, workspace_bytes: int, largest_bytes: int) -> bool:
-        """Says whether there is so much for workspaces now, the largest of this size."""
-        more_bytes = workspace_bytes - self.workspace_bytes
-        if more_bytes <= 0:
-            return True
-        claim = self.admission.workspace(self.caller, self.size_bytes, more_bytes, largest_bytes, self.is_small)
-        if claim is None:
-            return False
-        self._more.append(claim)
-        self.size_bytes += more_bytes
-        self.workspace_bytes = workspace_bytes
-        return True
-
-
-def bytes_at_once(workspaces: Sequence[int], count: int) -> int:
-    """Returns what the workspaces of so many calls take at most."""
-    return sum(sorted(workspaces)[-count:])
 
 
 def _beyond(size_bytes: int, limit: int, problem: str, remedy: str) -> LimitExceededError:

@@ -15,6 +15,7 @@ from aclgrad.errors import AclgradError, ServerBusyError
 from aclgrad_server.limits import ASKING_S
 
 RETRY_AFTER_S: Final = 0.1
+LONGEST_RETRY_S: Final = 10.0
 _WAIT_S: Final = 1.0  # for which a queue is long enough if its limit follows the pace of calls
 _WEIGHT: Final = 1 / 16  # of the latest call in the mean time that calls run
 
@@ -84,6 +85,8 @@ class Room:
         self._is_paced = is_paced
         self._clock = clock
         self._mean_run_s = 0.0
+        self.expected_s = 0.0
+        """How long the programs that wait or run here take by their own estimates, one after the other."""
         self.slots = Gate(running_limit, running_limit - 1, self, counts_bytes=False)
         self.memory = Gate(bytes_limit, bytes_limit // 2, self)
 
@@ -98,12 +101,12 @@ class Room:
         limit, waiting = self.waiting_limit, self.callers.waiting
         if self.waiting_count >= limit:
             self.refusals["queue"] += 1
-            raise _busy("the server", self.running_limit + limit)
+            raise self._busy("the server", limit)
         share, bound = max(1, limit // 2), self.callers.bounds(caller).waiting
         has_share = self._waiting[caller] >= share and self.callers.others_ask(caller)
         if waiting[caller] >= bound or has_share:
             self.refusals["share"] += 1
-            raise _busy("this client", self.running_limit + min(share, bound))
+            raise self._busy("this client", min(share, bound))
         self.waiting_count += 1
         self._waiting[caller] += 1
         waiting[caller] += 1
@@ -114,6 +117,27 @@ class Room:
             waiting[caller] -= 1
             if not waiting[caller]:
                 del waiting[caller]
+
+    def _busy(self, who: str, waiting: int) -> ServerBusyError:
+        limit = self.running_limit + waiting
+        retry_after_s = min(max(RETRY_AFTER_S, self.expected_s / self.running_limit), LONGEST_RETRY_S)
+        return ServerBusyError(
+            f"{who} has as many calls in flight and waiting as it may have, {limit}",
+            remedy=f"try again in {retry_after_s:.2g} s",
+            retry_after_s=retry_after_s,
+            metadata={"limit": str(limit)},
+        )
+
+    async def slot(self, caller: str, most: int = 1) -> "Claim":
+        """Returns a claim on a slot to run, and on up to `most` that nobody waits for.
+
+        Raises ServerBusyError if too many calls wait already.
+        """
+        self.callers.ask(caller)
+        claim = await self.slots.take(caller, 1)
+        self.slots.widen(claim, most)
+        claim.since = self._clock()
+        return claim
 
     def ran(self, slot: "Claim") -> None:
         # A single long one says little about the next ones.
@@ -278,7 +302,7 @@ class Gate:
             del self._waiting[claim.caller]
 
 
-class Pace:
+class Throttle:
     """Lets each caller spend so many units a second. Nobody waits for longer than the longest pause."""
 
     def __init__(self, units_per_s: float, longest_pause_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -302,12 +326,3 @@ class Pace:
         self._free_at.move_to_end(caller)
         while self._free_at and next(iter(self._free_at.values())) < now:
             self._free_at.popitem(last=False)
-
-
-def _busy(who: str, limit: int) -> ServerBusyError:
-    return ServerBusyError(
-        f"{who} has as many calls in flight and waiting as it may have, {limit}",
-        remedy=f"try again in {RETRY_AFTER_S} s",
-        retry_after_s=RETRY_AFTER_S,
-        metadata={"limit": str(limit)},
-    )

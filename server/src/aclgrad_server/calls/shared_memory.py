@@ -7,17 +7,17 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 from aclgrad.errors import AclgradError, InvalidFieldError, ServerBusyError, SharedMemoryUnavailableError
-from aclgrad.tensors import SharedRange, TensorView
+from aclgrad.sources import SharedRange
+from aclgrad.tensors import TensorView
 from aclgrad.wire.messages import response_of
 from aclgrad_server.calls.call import UNIX, Call, address_of
-from aclgrad_server.calls.runner import Runner
-from aclgrad_server.devices.device import Device, StagedTensor
-from aclgrad_server.devices.planning import OperatorPlan, PlannedOutput, check_reply_size
+from aclgrad_server.devices.device import Device, Read, StagedTensor, Write
+from aclgrad_server.devices.planning import PlannedStep
 
 RETRY_AFTER_FILES_S: Final = 1.0
 PREFIX: Final = "aclgrad-"
@@ -42,28 +42,6 @@ class SharedMemory:
         if not self._enabled:
             remedy = "send the data itself, or start the server with --shared-memory"
             raise SharedMemoryUnavailableError("the server takes no shared memory", remedy=remedy)
-
-    async def execute(self, runner: Runner, call: Call, plan: OperatorPlan, payloads: Sequence[memoryview]) -> bytes:
-        """Returns the ExecuteOperatorResponse. The device's copy is checked, for clients may change their memory."""
-        self.require(call.peer)
-        in_reply = [each for each in plan.outputs if each.memory is None]
-        reply_bytes = sum(each.type.size_bytes for each in in_reply)
-        message_bytes = reply_bytes + sum(len(each.reply_prefix) for each in in_reply)
-        check_reply_size(f"outputs[{plan.outputs[0].name}]", message_bytes, runner.max_message_bytes)
-        device, deadline = runner.device, call.deadline
-        async with runner.staged(call, plan, SharedRange, reply_bytes) as staged:
-            for tensor, _ in plan.inputs_in(SharedRange):
-                await self._fill(device, tensor, staged.inputs[tensor.name], deadline)
-            outputs = list(zip(plan.outputs, staged.outputs, strict=True))
-            reads = [
-                (tensor, 0, each.reply_prefix, tensor.size_bytes) for each, tensor in outputs if each.memory is None
-            ]
-            read = iter(await runner.run(call, plan, payloads, staged, reads=reads))
-            pieces = [
-                next(read) if each.memory is None else await self._put(device, each, each.memory, tensor, deadline)
-                for each, tensor in outputs
-            ]
-        return pieces[0] if len(pieces) == 1 else await device.join(pieces)
 
     @contextmanager
     def open(self, field: str, named: SharedRange, mode: int) -> Iterator[int]:
@@ -103,22 +81,53 @@ class SharedMemory:
         finally:
             os.close(file)
 
-    async def _put(
-        self, device: Device, output: PlannedOutput, memory: SharedRange, tensor: StagedTensor, deadline: float
-    ) -> bytes:
-        """Writes the output's data where the client wants them, and returns its part of the response."""
-        with self.open(f"output_memory[{output.name}]", memory, os.O_RDWR) as file:
-            await device.write_file(tensor, file, memory.offset, deadline)
-        return response_of(TensorView(output.name, output.type, memory))
 
-    async def _fill(self, device: Device, tensor: TensorView, staged: StagedTensor, deadline: float) -> None:
-        assert isinstance(tensor.data, SharedRange)
-        field = f"inputs[{tensor.name}].shared_memory"
-        with self.open(field, tensor.data, os.O_RDONLY) as file:
-            count = await device.read_file(staged, file, tensor.data.offset, deadline)
-        if count != tensor.data.nbytes:
-            problem = f"had {count} bytes left of {tensor.data.nbytes}"
-            raise InvalidFieldError.at(field, problem, "keep the object as it is until the call has ended")
+class SharedTransfer:
+    """The tensors of one call that come or go by shared memory. The device's copy of inputs is checked."""
+
+    def __init__(self, memory: SharedMemory, device: Device, call: Call, planned: PlannedStep) -> None:
+        memory.require(call.peer)
+        self._memory = memory
+        self._device = device
+        self._deadline = call.deadline
+        self._planned = planned
+        self._outputs = list(zip(planned.plan.outputs, planned.sinks, strict=True))
+
+    @property
+    def reply_bytes(self) -> int:
+        return self._planned.replied_bytes
+
+    @property
+    def message_bytes(self) -> int:
+        """The size of the reply, but for the names of ranges."""
+        return self.reply_bytes + sum(len(each.reply_prefix) for each, sink in self._outputs if sink.in_reply)
+
+    async def bring(self, inputs: Mapping[str, StagedTensor]) -> Sequence[Write]:
+        for spec, source in zip(self._planned.plan.spec.inputs, self._planned.sources, strict=True):
+            if source is None or (range := source.shared) is None:
+                continue
+            field = f"inputs[{spec.name}].shared_memory"
+            with self._memory.open(field, range, os.O_RDONLY) as file:
+                count = await self._device.read_file(inputs[spec.name], file, range.offset, self._deadline)
+            if count != range.nbytes:
+                problem = f"had {count} bytes left of {range.nbytes}"
+                raise InvalidFieldError.at(field, problem, "keep the object as it is until the call has ended")
+        return ()
+
+    def reads(self, outputs: Sequence[StagedTensor]) -> Sequence[Read]:
+        triples = zip(self._planned.plan.outputs, self._planned.sinks, outputs, strict=True)
+        return [(tensor, 0, each.reply_prefix, tensor.size_bytes) for each, sink, tensor in triples if sink.in_reply]
+
+    async def take(self, outputs: Sequence[StagedTensor], messages: list[bytes]) -> bytes:
+        read, pieces = iter(messages), []
+        for (output, sink), tensor in zip(self._outputs, outputs, strict=True):
+            if (range := sink.shared) is None:
+                pieces.append(next(read))
+                continue
+            with self._memory.open(f"output_memory[{output.name}]", range, os.O_RDWR) as file:
+                await self._device.write_file(tensor, file, range.offset, self._deadline)
+            pieces.append(response_of(TensorView(output.name, output.type, range)))
+        return pieces[0] if len(pieces) == 1 else await self._device.join(pieces)
 
 
 def _check_own_files(error: OSError) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import astuple
-from itertools import combinations
 
 import aclgrad_native as native
 from aclgrad.errors import InputValuesRequiredError, InvalidFieldError, LimitExceededError
@@ -10,7 +9,7 @@ from aclgrad.masks import MaskLayout, Pooling
 from aclgrad.operators.spec import Arguments, InputSpec
 from aclgrad.operators.values import ArgmaxRule, BoxRule, IndexRule, ValueRule, VarianceRule, WindowRule
 from aclgrad.products import Product
-from aclgrad.tensors import SharedRange, TensorType, TensorView
+from aclgrad.tensors import TensorType, TensorView
 from aclgrad.wire.messages import OperatorCall
 
 ValueCheck = native.IndexCheck | native.ArgmaxCheck | native.BoxCheck | native.VarianceCheck
@@ -18,7 +17,7 @@ ValueCheck = native.IndexCheck | native.ArgmaxCheck | native.BoxCheck | native.V
 
 def check_work(work: float, limit: float) -> None:
     if work > limit:
-        problem = f"takes {work:.3g} additions and the limit is {limit:.3g}: a device that takes so long counts as lost"
+        problem = f"takes {work:.3g} operations of {limit:.3g} at most: a device that takes so long counts as lost"
         remedy = "make the windows smaller, or split the call"
         raise LimitExceededError.at("call", problem, remedy, {"work": f"{work:.0f}", "limit": f"{limit:.0f}"})
 
@@ -33,7 +32,7 @@ def check_tensor_size(field: str, type: TensorType, limit: int) -> None:
 def check_presence(
     spec: InputSpec, tensor: TensorView, arguments: Arguments, product: Product, shape_only: bool | None
 ) -> None:
-    if tensor.data is not None or tensor.type.element_count == 0:
+    if tensor.source.has_values or tensor.type.element_count == 0:
         return
     field = f"inputs[{spec.name}]"
     if spec.unread_on is None:
@@ -48,8 +47,10 @@ def check_presence(
         )
 
 
-def output_memory(call: OperatorCall, types: Mapping[str, TensorType]) -> Mapping[str, SharedRange]:
-    """Returns where outputs go, by name, unless into the response."""
+def check_output_memory(call: OperatorCall, types: Mapping[str, TensorType]) -> None:
+    """Raises InvalidFieldError for shared memory that does not fit its output, or shares bytes with another tensor."""
+    if not call.output_memory:
+        return
     for name, memory in call.output_memory.items():
         if name not in types:
             remedy = f"name {' or '.join(types)}, the outputs that are wanted"
@@ -60,11 +61,14 @@ def output_memory(call: OperatorCall, types: Mapping[str, TensorType]) -> Mappin
                 "send exactly the size of the output",
             )
             raise InvalidFieldError.at(f"output_memory[{name}].size_bytes", problem, remedy)
-    for (name, memory), (other, others) in combinations(call.output_memory.items(), 2):
-        if memory.overlaps(others):
-            problem = f"shares bytes with output_memory[{name}]"
-            raise InvalidFieldError.at(f"output_memory[{other}]", problem, "name a range of its own")
-    return call.output_memory
+    # Also of inputs: a call that is repeated would read what it has written.
+    others = [(f"inputs[{each.name}]", each.source.shared) for each in call.inputs]
+    for name, memory in call.output_memory.items():
+        field = f"output_memory[{name}]"
+        for other, range in others:
+            if range is not None and memory.overlaps(range):
+                raise InvalidFieldError.at(field, f"shares bytes with {other}", "name a range of its own")
+        others.append((field, memory))
 
 
 def check_of(rule: ValueRule | None, type: TensorType, max_roi_work: int) -> tuple[ValueCheck | None, bool]:

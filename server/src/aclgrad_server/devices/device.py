@@ -18,7 +18,7 @@ import aclgrad_native as native
 from aclgrad.errors import AclgradError, DeviceLostError
 from aclgrad_server.devices.completions import Completions, Ticket
 from aclgrad_server.devices.faults import error_of_fault, error_of_native
-from aclgrad_server.devices.planning import OperatorPlan
+from aclgrad_server.devices.planning import StepPlan
 from aclgrad_server.limits import PINNED_BYTES, SMALL_BYTES, SMALL_POOL_BYTES
 from aclgrad_server.settings import Settings, is_on
 
@@ -28,6 +28,7 @@ COPY_THREADS: Final = 2  # threads of the device that copy pieces of tensors
 COPY_STREAMS: Final = 32  # streams for these copies, those of abandoned calls included
 OTHER_STREAMS: Final = COPY_STREAMS + 1  # streams of a process besides those of its calls: also the default stream
 STREAMS_PER_SLOT: Final = 2  # small calls have as many slots of their own
+HUNG_AFTER: Final = 10  # times the estimate of a kernel
 TURN_ERRORS: Final = 200
 """Errors of a batch that are translated, in about 2 ms, before the event loop does other work."""
 
@@ -38,8 +39,8 @@ Read = tuple[StagedTensor, int, bytes, int]
 """A message to make: a prefix, and behind it so many bytes of a tensor, from this offset on."""
 OnEnd = Callable[[], None]
 Content = Any  # the bytes of one input: a buffer, a `StagedTensor`, or None if the device gets none
-PlannedCall = tuple[OperatorPlan, Sequence[Content], bytes]
-"""One call of a batch: what stands before its output in the reply comes last."""
+GroupedStep = tuple[StepPlan, Sequence[Content], bytes]
+"""One step of a group, with the bytes before its outputs in the reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ class Device:
 
     async def execute(
         self,
-        plan: OperatorPlan,
+        plan: StepPlan,
         contents: Sequence[Content],
         deadline: float,
         on_end: OnEnd,
@@ -133,30 +134,34 @@ class Device:
             done = self._run_short(plan, contents, deadline, on_end, workspace_limit)
             if done is not None:
                 return done
-        hung_at = deadline + self._hang_timeout_s
+        hung_at = self._hung_at(plan, deadline)
         work = plan.native, contents, deadline, hung_at, _released(on_end), None, workspace_limit
         reply: bytes = await self._run(self._device.submit, *work, plan=plan, hung_at=hung_at)
         return reply
 
     async def execute_on_each_thread(
-        self, plan: OperatorPlan, contents: Sequence[Content], deadline: float
+        self, plan: StepPlan, contents: Sequence[Content], deadline: float
     ) -> Sequence[bytes]:
         """Returns a response of each thread that keeps what calls like it need; nothing else may run meanwhile."""
-        meeting, hung_at = native.Meeting(self._cold_threads), deadline + self._hang_timeout_s
+        meeting, hung_at = native.Meeting(self._cold_threads), self._hung_at(plan, deadline)
         work = plan.native, contents, deadline, hung_at, None, meeting
         runs = (self._run(self._device.submit, *work, plan=plan, hung_at=hung_at) for _ in range(self._cold_threads))
         replies: list[bytes] = await asyncio.gather(*runs)
         return replies
 
+    def _hung_at(self, plan: StepPlan, deadline: float) -> float:
+        """Returns when a kernel that still runs counts as hung."""
+        return deadline + max(self._hang_timeout_s, HUNG_AFTER * plan.seconds)
+
     def _run_short(
-        self, plan: OperatorPlan, contents: Sequence[Content], deadline: float, on_end: OnEnd, workspace_limit: int
+        self, plan: StepPlan, contents: Sequence[Content], deadline: float, on_end: OnEnd, workspace_limit: int
     ) -> bytes | None:
         """Runs a call on the event loop that takes less time than waking a thread; None if it would have to wait."""
         released = _released(on_end)
         try:
             reply = self._device.run_short(plan.native, contents, deadline, released, workspace_limit)
         except (native.AclError, native.InvalidValueError, native.WorkspaceError) as error:
-            self._look(deadline + self._hang_timeout_s, error)
+            self._look(self._hung_at(plan, deadline), error)
             raise error_of_native(error, plan) from error
         if reply is not None:
             on_end()
@@ -164,24 +169,24 @@ class Device:
 
     async def execute_into(
         self,
-        plan: OperatorPlan,
+        plan: StepPlan,
         contents: Sequence[Content],
         targets: Sequence[StagedTensor],
         deadline: float,
+        writes: Sequence[Write],
+        reads: Sequence[Read],
         on_end: OnEnd,
-        writes: Sequence[Write] = (),
-        reads: Sequence[Read] = (),
         workspace_limit: int = sys.maxsize,
     ) -> list[bytes]:
         """Makes the writes, runs the operator, keeps its outputs on the device, and returns a message for each read."""
-        hung_at = deadline + self._hang_timeout_s
+        hung_at = self._hung_at(plan, deadline)
         work = plan.native, contents, targets, deadline, hung_at, _released(on_end), writes, reads, workspace_limit
         messages: list[bytes] = await self._run(self._device.submit_into, *work, plan=plan, hung_at=hung_at)
         return messages
 
     async def execute_all(
         self,
-        calls: Sequence[PlannedCall],
+        calls: Sequence[GroupedStep],
         deadline: float,
         streams: int,
         on_end: OnEnd,
@@ -276,7 +281,7 @@ class Device:
         self,
         submit: Callable[..., Any],
         *arguments: Any,
-        plan: OperatorPlan | None = None,
+        plan: StepPlan | None = None,
         hung_at: float = math.inf,
         on_end: OnEnd | None = None,
     ) -> Any:
@@ -296,7 +301,7 @@ class Device:
             ours.__cause__ = error
             self._lose_by(ours)
 
-    def _error_of(self, error: Exception, plan: OperatorPlan | None = None) -> AclgradError:
+    def _error_of(self, error: Exception, plan: StepPlan | None = None) -> AclgradError:
         ours = error_of_native(error, plan)
         self._lose_by(ours)
         return ours

@@ -14,7 +14,7 @@ from aclgrad.errors import (
     ServerFaultError,
 )
 from aclgrad.operators.values import remedy_of
-from aclgrad_server.devices.planning import OperatorPlan
+from aclgrad_server.devices.planning import StepPlan
 
 RETRY_AFTER_DEVICE_LOSS_S: Final = 1.0  # a sibling answers at once, and clients wait for a server that starts again
 RETRY_AFTER_MEMORY_S: Final = 0.1
@@ -83,7 +83,7 @@ def error_of_fault(fault: str, code: int | str) -> AclgradError:
     return kind(problem.format(code=code), remedy=remedy, retry_after_s=retry_after_s, metadata=metadata)
 
 
-def error_of_native(error: Exception, plan: OperatorPlan | None = None) -> AclgradError:
+def error_of_native(error: Exception, plan: StepPlan | None = None) -> AclgradError:
     """Returns our error for one of the native runtime, which the log names as its cause; re-raises any other."""
     ours: AclgradError
     if isinstance(error, native.WorkspaceError) and plan is not None:
@@ -101,7 +101,7 @@ def error_of_native(error: Exception, plan: OperatorPlan | None = None) -> Aclgr
     return ours
 
 
-def _invalid_value(error: native.InvalidValueError, plan: OperatorPlan) -> AclgradError:
+def _invalid_value(error: native.InvalidValueError, plan: StepPlan) -> AclgradError:
     field = f"inputs[{plan.spec.inputs[error.input].name}].data"
     if error.work is None:
         return InvalidFieldError.at(field, str(error), remedy_of(plan.rules[error.input]))

@@ -1,13 +1,12 @@
-"""From received bytes to plans: calls that pass the operator table's checks and this server's limits.
+"""From received bytes to the steps of programs, which pass the operator table's checks and this server's limits.
 
-A call of the same form as an earlier one is not parsed and checked again.
+A step of the same form as an earlier one is not checked again; its values are, whenever it runs.
 """
 
-import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any, Final
+from typing import Final
 
 import aclgrad_native as native
 from aclgrad.errors import (
@@ -21,25 +20,25 @@ from aclgrad.operators.spec import OperatorSpec, OutputSpec
 from aclgrad.operators.validation import check_call, find_operator, overflows
 from aclgrad.operators.values import BoxRule, ValueRule
 from aclgrad.products import Product
-from aclgrad.tensors import Announced, SharedRange, TensorType, TensorView
+from aclgrad.sources import REPLY, SHAPE_ONLY, InMessage, Sink, Source
+from aclgrad.tensors import TensorType, TensorView
 from aclgrad.wire.limits import MAX_REST_BYTES
-from aclgrad.wire.messages import REQUEST_PAYLOADS, AttributeValue, OperatorCall, parse_request, response_prefix
+from aclgrad.wire.messages import REQUEST_PAYLOADS, OperatorCall, parse_request, response_prefix
+from aclgrad.work import Pace
 from aclgrad_server.devices.checks import (
     ValueCheck,
     check_of,
+    check_output_memory,
     check_presence,
     check_tensor_size,
     check_work,
-    output_memory,
 )
 from aclgrad_server.devices.turned_off import TurnedOff
-from aclgrad_server.limits import MAX_ROI_WORK, SMALL_BYTES, SMALL_S, WORK_PER_S
 
-Source = type[Announced] | type[SharedRange]
-"""The source of bytes that are not in the message: chunks, or shared memory."""
-_NOTHING: Final[Mapping[str, Any]] = {}
-_WORK_OF_AN_ELEMENT: Final = 16  # additions for each element that any operator may need
-_CALL_WORK: Final = 1500.0  # what a call takes besides its additions: some ten microseconds
+ENDLESS: Final = Pace(1e300, 1e300, 0.0)
+_WORK_OF_AN_ELEMENT: Final = 16  # operations for each element that any operator may need
+_MOST_OPERATIONS: Final = 2**62
+_MAX_STEPS: Final = 1024
 _MAX_PLANS: Final = 1024
 _MAX_WORKSPACES: Final = 8192
 _MAX_KEPT_BYTES: Final = 4096
@@ -47,62 +46,60 @@ _MAX_KEPT_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """What a server allows a step; `shape_only` is that of `InputSpec.takes_shape`.
+
+    A step may take `seconds` at the device's pace. Operations in proportion to the tensors are never too many, and
+    those of boxes, whose values tell how many they are, are checked when the step runs. A device that takes host
+    pointers reads encoded inputs where they are.
+    """
+
+    tensor_bytes: int
+    shape_only: bool | None = None
+    pace: Pace = ENDLESS
+    seconds: float = 1e9
+    host_pointers: bool = False
+
+    @property
+    def operations(self) -> float:
+        return self.pace.operations * self.seconds
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedOutput:
-    """One output of a call that is known to be legal."""
+    """One output of a step that is known to be legal."""
 
     name: str
     type: TensorType
-    memory: SharedRange | None  # where it is to go, unless into the response
     reply_prefix: bytes  # what stands before its data in an ExecuteOperatorResponse
 
 
 @dataclass(slots=True)
 class Workspace:
-    """The largest workspace that the device library has asked for calls of one form."""
+    """The largest workspace that the device library has asked for steps of one form."""
 
     size_bytes: int = 0
 
 
 @dataclass(frozen=True)
-class OperatorPlan:
-    """A call that is known to be legal, with inputs, attributes and outputs in aclnn order."""
+class StepPlan:
+    """A step that is known to be legal, with inputs and outputs in aclnn order: what all steps of its form share.
+
+    The form has types, attributes, wanted outputs, and whether the values of each input come, but not from where.
+    """
 
     spec: OperatorSpec
-    inputs: tuple[TensorView | None, ...]  # None for one that was left out
+    types: tuple[TensorType | None, ...]  # None for an input that was left out
     rules: tuple[ValueRule | None, ...]
-    attributes: tuple[AttributeValue, ...]
     outputs: tuple[PlannedOutput, ...]  # those that are wanted
-    output_bytes: int  # of these
-    size_bytes: int  # what the tensors take on the device
+    input_bytes: tuple[int, ...]  # what each input takes on the device
+    output_bytes: int  # of those that are wanted
+    size_bytes: int  # what all tensors take on the device
     is_empty: bool  # whether an input has no elements: operators leave the outputs untouched then
-    uses_shared_memory: bool
-    work: float  # about how many additions it takes
+    seconds: float  # about how long it takes
     encoded_bytes: int  # of inputs that the process has in the form that the device reads, besides the device
     native: native.CallPlan  # the plan in the form that the device takes
     workspace: Workspace = field(default_factory=Workspace, compare=False)
-
-    def contents(self, payloads: Sequence[memoryview], staged: Mapping[str, Any] = _NOTHING) -> list[Any]:
-        """Returns the bytes of each input: a staged tensor, a part of the call's message, or None."""
-        return [None if each is None else _content(each, payloads, staged) for each in self.inputs]
-
-    def inputs_in(self, source: Source) -> list[tuple[TensorView, bool]]:
-        """Returns the inputs from this source, and whether the values of each are checked."""
-        pairs = zip(self.inputs, self.rules, strict=True)
-        return [
-            (tensor, rule is not None)
-            for tensor, rule in pairs
-            if tensor is not None and isinstance(tensor.data, source)
-        ]
-
-    def checked_bytes(self, source: Source) -> int:
-        """Returns the bytes of inputs that the host has, besides the device: those to check, and encoded ones."""
-        checked = sum(tensor.type.size_bytes for tensor, is_checked in self.inputs_in(source) if is_checked)
-        return checked + self.encoded_bytes
-
-    @cached_property
-    def is_small(self) -> bool:
-        """Whether small calls may wait for it; its workspace does not count."""
-        return is_small(self.size_bytes + self.encoded_bytes, self.work)
 
     @cached_property
     def reply_bytes(self) -> int:
@@ -110,64 +107,122 @@ class OperatorPlan:
         return sum(len(each.reply_prefix) for each in self.outputs) + self.output_bytes
 
 
-def is_small(size_bytes: int, work: float) -> bool:
-    """Says whether calls take so little that others hardly notice: memory, and less than a millisecond."""
-    return size_bytes <= SMALL_BYTES and work <= WORK_PER_S * SMALL_S
+@dataclass(frozen=True)
+class PlannedStep:
+    """A step of a program: its plan, where its inputs come from and where its wanted outputs go."""
+
+    plan: StepPlan
+    sources: tuple[Source | None, ...]  # None for an input that was left out
+    sinks: tuple[Sink, ...]
+
+    @cached_property
+    def beside(self) -> list[tuple[int, Source]]:
+        """The inputs that come beside the message, by position."""
+        return [(i, each) for i, each in enumerate(self.sources) if each is not None and each.is_beside]
+
+    @cached_property
+    def is_beside(self) -> bool:
+        """Whether a tensor comes or goes beside the messages of request and reply."""
+        return bool(self.beside) or not all(each.in_reply for each in self.sinks)
+
+    @cached_property
+    def is_shared(self) -> bool:
+        """Whether it names shared memory."""
+        return any(each is not None and each.shared is not None for each in (*self.sources, *self.sinks))
+
+    @cached_property
+    def waits_for_client(self) -> bool:
+        return any(each is not None and each.in_chunks for each in self.sources)
+
+    @cached_property
+    def arriving_bytes(self) -> int:
+        """What the device has of inputs before the step runs: those that the client sends."""
+        pairs = zip(self.plan.input_bytes, self.sources, strict=True)
+        return sum(size_bytes for size_bytes, source in pairs if source is not None and source.has_values)
+
+    @cached_property
+    def replied_bytes(self) -> int:
+        """What is left of the step when it has run: its outputs in the reply."""
+        pairs = zip(self.plan.outputs, self.sinks, strict=True)
+        return sum(each.type.size_bytes for each, sink in pairs if sink.in_reply)
+
+    @cached_property
+    def checked_bytes(self) -> int:
+        """What the process has of inputs that come beside the message and whose values are checked."""
+        return sum(source.nbytes for index, source in self.beside if self.plan.rules[index] is not None)
 
 
-def _content(tensor: TensorView, payloads: Sequence[memoryview], staged: Mapping[str, Any]) -> Any:
-    if tensor.name in staged:
-        return staged[tensor.name]
-    if isinstance(tensor.data, Announced):
-        return payloads[tensor.data.index]
-    return tensor.data if isinstance(tensor.data, memoryview) else None
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What steps of one plan share. Values are compared as texts: 1, 1.0 and True are not the same."""
+
+    operator: str
+    inputs: tuple[TensorView, ...]
+    attributes: tuple[tuple[str, str], ...]
+    outputs: tuple[str, ...]
+    call: OperatorCall = field(compare=False)
+
+
+def _form_of(call: OperatorCall) -> _Form | None:
+    """Returns the form of a call, which has nothing of its bytes; None if an input has more or fewer than it takes."""
+    if any(each.source.has_values and each.source.nbytes != each.type.size_bytes for each in call.inputs):
+        return None
+    inputs = tuple(
+        replace(each, source=InMessage(each.source.nbytes) if each.source.has_values else SHAPE_ONLY)
+        for each in call.inputs
+    )
+    attributes = tuple(sorted((name, repr(value)) for name, value in call.attributes.items()))
+    bare = OperatorCall(call.operator, inputs, call.attributes, outputs=call.outputs)
+    return _Form(call.operator, inputs, attributes, call.outputs, bare)
 
 
 class Planner:
-    """Reads requests for one product; `turned_off` has what is refused although the product has it."""
+    """Reads steps for one product; `turned_off` has what is refused although the product has it."""
 
-    def __init__(
-        self,
-        product: Product,
-        max_tensor_bytes: int,
-        shape_only: bool | None = None,
-        turned_off: TurnedOff | None = None,
-        max_work: float = math.inf,
-        host_pointers: bool = False,
-    ) -> None:
+    def __init__(self, product: Product, limits: Limits, turned_off: TurnedOff | None = None) -> None:
         self._turned_off = turned_off or TurnedOff(product)
-        self._rules = product, max_tensor_bytes, shape_only, max_work, host_pointers
-        self._kept_plan_of_form = lru_cache(_MAX_PLANS)(self._plan_of_form)
-        # Also for plans that are not kept, such as those of calls in chunks.
+        self.limits = limits
+        self._product = product
+        self._kept_step = lru_cache(_MAX_STEPS)(self._step_of_rest)
+        self._kept_plan = lru_cache(_MAX_PLANS)(lambda form: self._new_plan(form.call))
+        # Also for plans that are not kept.
         self._workspace_of = lru_cache(_MAX_WORKSPACES)(lambda key: Workspace())
 
-    def read(self, request: bytes | memoryview) -> tuple[OperatorPlan, list[memoryview]]:
-        """Returns the plan of an ExecuteOperatorRequest, and its payloads; raises a RequestError."""
+    def read(self, request: bytes | memoryview) -> tuple[PlannedStep, list[memoryview]]:
+        """Returns the step of an ExecuteOperatorRequest, and its payloads; raises a RequestError."""
         rest, payloads = extract_payloads(request, REQUEST_PAYLOADS)
-        plan_of_form = self._kept_plan_of_form if len(rest) <= _MAX_KEPT_BYTES else self._plan_of_form
-        return plan_of_form(rest, tuple(map(len, payloads))), payloads
+        step = self._kept_step if len(rest) <= _MAX_KEPT_BYTES else self._step_of_rest
+        return step(rest, tuple(map(len, payloads))), payloads
 
-    def plan(self, call: OperatorCall) -> OperatorPlan:
-        """Returns the plan of a call; raises a RequestError, which has the operator if there is one of that name."""
+    def step(self, call: OperatorCall, other_sinks: Sink = REPLY) -> PlannedStep:
+        """Returns the step of a call; raises a RequestError, which has the operator if there is one of that name.
+
+        The call's `output_memory` has the sinks of some outputs, and the others go to `other_sinks`.
+        """
         try:
-            if why := self._turned_off.reason_for(call):
-                dtypes = " or ".join(self._turned_off.served_dtypes(OPERATORS[call.operator]))
-                raise OperatorTurnedOffError(
-                    f"operator {call.operator} is turned off because it failed the server's self-test: {why}",
-                    field="operator",
-                    remedy=f"use another server{dtypes and f', or {dtypes}'}; the log of this one says more",
-                    metadata={"operator": call.operator, "why": why},
-                )
-            plan = plan_call(call, *self._rules)
-            return replace(plan, workspace=self._workspace_of(plan.native.key))
+            form = _form_of(call)
+            plan = self._new_plan(call) if form is None else self._kept_plan(form)
+            return planned_step(call, plan, other_sinks)
         except AclgradError as error:
             if call.operator in OPERATORS:
                 error.operator = call.operator
             raise
 
-    def _plan_of_form(self, rest: bytes, lengths: tuple[int, ...]) -> OperatorPlan:
-        """Returns a plan whose payloads are announced: it depends only on their lengths."""
-        return self.plan(parse_request(rest, [Announced(index, length) for index, length in enumerate(lengths)]))
+    def _new_plan(self, call: OperatorCall) -> StepPlan:
+        if why := self._turned_off.reason_for(call):
+            dtypes = " or ".join(self._turned_off.served_dtypes(OPERATORS[call.operator]))
+            raise OperatorTurnedOffError(
+                f"operator {call.operator} is turned off because it failed the server's self-test: {why}",
+                field="operator",
+                remedy=f"use another server{dtypes and f', or {dtypes}'}; the log of this one says more",
+                metadata={"operator": call.operator, "why": why},
+            )
+        plan = plan_call(call, self._product, self.limits)
+        return replace(plan, workspace=self._workspace_of(plan.native.key))
+
+    def _step_of_rest(self, rest: bytes, lengths: tuple[int, ...]) -> PlannedStep:
+        """Returns a step that knows its payloads by their numbers alone: it depends only on their lengths."""
+        return self.step(parse_request(rest, [InMessage(length, index) for index, length in enumerate(lengths)]))
 
 
 def extract_payloads(message: bytes | memoryview, path: tuple[int, ...]) -> tuple[bytes, list[memoryview]]:
@@ -181,39 +236,29 @@ def extract_payloads(message: bytes | memoryview, path: tuple[int, ...]) -> tupl
         raise MalformedRequestError(str(error)) from None
 
 
-def plan_call(
-    call: OperatorCall,
-    product: Product,
-    max_tensor_bytes: int,
-    shape_only: bool | None = None,
-    max_work: float = math.inf,
-    host_pointers: bool = False,
-) -> OperatorPlan:
-    """Returns the plan of a call, or raises a RequestError; `shape_only` is that of `InputSpec.takes_shape`.
-
-    A device that takes host pointers reads encoded inputs where they are.
-
-    Work in proportion to the tensors is never too much; `max_work` bounds additions beyond that, and those of
-    boxes, whose values are checked when the call runs.
-    """
+def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
+    """Returns the plan of a call, or raises a RequestError."""
+    max_tensor_bytes = limits.tensor_bytes
     spec = find_operator(call.operator, product)
     arguments = check_call(call, spec, product)
     given = {tensor.name: tensor for tensor in call.inputs}
     inputs = tuple(given.get(each.name) for each in spec.inputs)
     rules = tuple(each.values(arguments, product) if each.name in given else None for each in spec.inputs)
-    size_bytes = encoded_bytes = 0
+    encoded_bytes = 0
+    input_bytes: list[int] = []
     native_inputs: list[tuple[tuple[int, ...], int, bool, ValueCheck | None] | None] = []
     for tensor, rule in zip(inputs, rules, strict=True):
         if tensor is None:
             native_inputs.append(None)
+            input_bytes.append(0)
             continue
         check_tensor_size(f"inputs[{tensor.name}].shape", tensor.type, max_tensor_bytes)
         on_device = tensor.type if rule is None else rule.device_type(tensor.type)
         check_tensor_size(f"inputs[{tensor.name}] on the device", on_device, max_tensor_bytes)
-        size_bytes += on_device.size_bytes
-        check, is_prefix = check_of(rule, tensor.type, round(min(max_work, MAX_ROI_WORK)))
+        input_bytes.append(on_device.size_bytes)
+        check, is_prefix = check_of(rule, tensor.type, round(min(limits.operations, _MOST_OPERATIONS)))
         if check is not None and (part := check.encoded_bytes(tensor.type.size_bytes)):
-            encoded_bytes += 0 if host_pointers and part == on_device.size_bytes else part
+            encoded_bytes += 0 if limits.host_pointers and part == on_device.size_bytes else part
         native_inputs.append((on_device.shape, on_device.dtype.acl, is_prefix, check))
     types = {each.name: each.infer(arguments) for each in spec.outputs}
     for name, type in types.items():
@@ -223,29 +268,26 @@ def plan_call(
         check_tensor_size(f"outputs[{name}]", type, max_tensor_bytes)
     for each, tensor in zip(spec.inputs, inputs, strict=True):
         if tensor is not None:
-            check_presence(each, tensor, arguments, product, shape_only)
+            check_presence(each, tensor, arguments, product, limits.shape_only)
     wanted = {name: type for name, type in types.items() if not call.outputs or name in call.outputs}
-    memory = output_memory(call, wanted)
-    outputs = {
-        name: PlannedOutput(name, type, memory.get(name), response_prefix(name, type)) for name, type in wanted.items()
-    }
+    outputs = {name: PlannedOutput(name, type, response_prefix(name, type)) for name, type in wanted.items()}
     uses = {each.name: _use_of(each, outputs) for each in spec.outputs}
     written = [0 if uses[name] == native.OutputUse.NULL else type.size_bytes for name, type in types.items()]
     untouched: dict[int, int] = {}
     for index, (each, tensor) in enumerate(zip(spec.inputs, inputs, strict=True)):
-        if tensor is None or tensor.data is not None or not each.is_unread(arguments, product):
+        if tensor is None or tensor.source.has_values or not each.is_unread(arguments, product):
             continue
         # Gets the memory of an output of its size: behind a smaller input there would be a part of the output.
         if 0 < tensor.type.size_bytes in written:
             untouched[index] = written.index(tensor.type.size_bytes)
-            size_bytes -= tensor.type.size_bytes
+            input_bytes[index] = 0
     work = spec.work(arguments)
     # The work of boxes depends on their values, which are checked before a device has them.
     if not any(isinstance(rule, BoxRule) for rule in rules):
-        check_work(work, max(max_work, _WORK_OF_AN_ELEMENT * sum(each.type.element_count for each in call.inputs)))
+        of_elements = _WORK_OF_AN_ELEMENT * sum(each.type.element_count for each in call.inputs)
+        check_work(work.operations, max(limits.operations, of_elements))
     attributes = tuple(arguments.attributes[each.name] for each in spec.attributes)
     is_empty = any(tensor.type.element_count == 0 for tensor in call.inputs)
-    output_bytes = sum(type.size_bytes for type in wanted.values())
     native_outputs = [
         (
             type.shape,
@@ -256,17 +298,16 @@ def plan_call(
         )
         for name, type in types.items()
     ]
-    return OperatorPlan(
+    return StepPlan(
         spec,
-        inputs,
+        tuple(None if each is None else each.type for each in inputs),
         rules,
-        attributes,
         tuple(outputs.values()),
-        output_bytes,
-        size_bytes + sum(written),
+        tuple(input_bytes),
+        sum(type.size_bytes for type in wanted.values()),
+        sum(input_bytes) + sum(written),
         is_empty,
-        bool(memory) or any(isinstance(tensor.data, SharedRange) for tensor in call.inputs),
-        _CALL_WORK + work,
+        min(limits.pace.seconds(work), limits.seconds),
         encoded_bytes,
         native.CallPlan(
             spec.symbol,
@@ -278,6 +319,17 @@ def plan_call(
             spec.is_planned_alone,
             untouched,
         ),
+    )
+
+
+def planned_step(call: OperatorCall, plan: StepPlan, other_sinks: Sink = REPLY) -> PlannedStep:
+    """Returns the step; raises InvalidFieldError for shared memory that does not fit its outputs."""
+    check_output_memory(call, {each.name: each.type for each in plan.outputs})
+    sources = {each.name: each.source for each in call.inputs}
+    return PlannedStep(
+        plan,
+        tuple(sources.get(each.name) for each in plan.spec.inputs),
+        tuple(call.output_memory.get(each.name, other_sinks) for each in plan.outputs),
     )
 
 

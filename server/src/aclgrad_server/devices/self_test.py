@@ -25,7 +25,7 @@ from aclgrad.truths import truths_of
 from aclgrad.wire.messages import OperatorCall, decode_response
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.faults import UnfitDeviceError
-from aclgrad_server.devices.planning import OperatorPlan, check_size, plan_call
+from aclgrad_server.devices.planning import Limits, StepPlan, check_size, plan_call
 from aclgrad_server.devices.turned_off import TurnedOff
 from aclgrad_server.exits import StartError
 
@@ -57,7 +57,9 @@ class KnownCase:
     """A call with a known answer."""
 
     typed: TypedCase
-    plan: OperatorPlan
+    plan: StepPlan
+    contents: Sequence[memoryview | None]
+    """The bytes of each input of the plan."""
     truths: tuple[Array, ...]
     """One for each output."""
     tolerance: Tolerance
@@ -66,9 +68,11 @@ class KnownCase:
     def of(cls, typed: TypedCase, product: Product) -> "KnownCase":
         arrays = typed.arrays()
         views = tuple(view_of_array(name, array) for name, array in arrays.items())
-        plan = plan_call(OperatorCall(typed.spec.name, views, typed.case.attributes), product, MAX_INT64)
+        plan = plan_call(OperatorCall(typed.spec.name, views, typed.case.attributes), product, Limits(MAX_INT64))
         tolerance = tolerance_of(typed.spec, product, arrays, typed.case.attributes)
-        return cls(typed, plan, truths_of(typed, arrays), tolerance)
+        given = {each.name: each.data for each in views}
+        contents = [given.get(each.name) for each in typed.spec.inputs]
+        return cls(typed, plan, contents, truths_of(typed, arrays), tolerance)
 
     def __str__(self) -> str:
         return f"{self.typed.spec.symbol} ({self.typed.dtype})"
@@ -86,8 +90,8 @@ class KnownCase:
         try:
             # The device itself ends the wait for a kernel at the deadline, but a driver that hangs never returns.
             async with asyncio.timeout(timeout_s + _DRIVER_GRACE_S):
-                contents, deadline = self.plan.contents(()), time.monotonic() + timeout_s
-                replies = await device.execute_on_each_thread(self.plan, contents, deadline)
+                deadline = time.monotonic() + timeout_s
+                replies = await device.execute_on_each_thread(self.plan, self.contents, deadline)
         except _OF_THE_CARD as error:
             raise _unfit(device, f"it does not answer {self}: {_text_of(error)}") from error
         except native.LibraryError as error:

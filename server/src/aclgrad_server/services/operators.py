@@ -1,6 +1,6 @@
 """`aclgrad.v1.OperatorService`."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from functools import partial
 from typing import Final
 
@@ -10,17 +10,18 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.describe import describe_operator
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import parse_message
-from aclgrad_server.calls.batch import execute_batch
 from aclgrad_server.calls.call import Call
-from aclgrad_server.calls.chunked import execute_chunked
+from aclgrad_server.calls.program import Step
 from aclgrad_server.calls.runner import Runner
-from aclgrad_server.calls.shared_memory import SharedMemory
-from aclgrad_server.calls.unary import execute_unary
+from aclgrad_server.calls.shared_memory import SharedMemory, SharedTransfer
 from aclgrad_server.devices.opening import Library
+from aclgrad_server.devices.planning import check_reply_size
 from aclgrad_server.devices.turned_off import TurnedOff
 from aclgrad_server.devices.watch import refresh
 from aclgrad_server.listen_addresses import UNIX
 from aclgrad_server.server_view import ServerView
+from aclgrad_server.services.batch import execute_batch
+from aclgrad_server.services.chunked import execute_chunked
 from aclgrad_server.services.handlers import Handlers, Unary
 from aclgrad_server.status.server_status import VERSION, server_status
 
@@ -47,7 +48,7 @@ class OperatorService:
         unary: dict[str, Unary] = {
             "ListOperators": self.list_operators,
             "GetServerStatus": self.get_server_status,
-            "ExecuteOperator": partial(execute_unary, runner, shared_memory),
+            "ExecuteOperator": partial(execute_operator, runner, shared_memory),
             "BatchExecuteOperators": partial(execute_batch, runner),
         }
         methods = {name: handlers.unary(name, behaviour) for name, behaviour in unary.items()}
@@ -65,6 +66,18 @@ class OperatorService:
             return pb.GetServerStatusResponse(version=VERSION, product=self._product).SerializeToString()
         await refresh(self._runner.device)
         return server_status(self._view, with_private=True).SerializeToString()
+
+
+def execute_operator(runner: Runner, memory: SharedMemory, request: bytes, call: Call) -> Awaitable[bytes]:
+    """Returns the ExecuteOperatorResponse."""
+    planned, payloads = runner.planner.read(request)
+    call.operator = planned.plan.spec.name
+    step = Step(planned, payloads)
+    if not planned.is_shared:
+        return runner.run_step(call, step)
+    transfer = SharedTransfer(memory, runner.device, call, planned)
+    check_reply_size(f"outputs[{planned.plan.outputs[0].name}]", transfer.message_bytes, runner.max_message_bytes)
+    return runner.run_beside(call, step, transfer)
 
 
 def _host(view: ServerView) -> pb.Host:

@@ -26,6 +26,7 @@ from aclgrad.errors import (
     ServerFaultError,
 )
 from aclgrad.operators.attributes import AttributeLike
+from aclgrad.sources import in_message
 from aclgrad.wire.limits import MAX_BATCH_CALLS
 from aclgrad.wire.messages import CallResult, decode_batch, decode_request, encode_batch, encode_request
 
@@ -70,7 +71,9 @@ class _Encoded:
         """Returns the call with the values that were withheld."""
         call = decode_request(self.request)
         inputs = tuple(
-            replace(tensor, data=memoryview(self.withheld[tensor.name])) if tensor.name in self.withheld else tensor
+            replace(tensor, source=in_message(memoryview(self.withheld[tensor.name])))
+            if tensor.name in self.withheld
+            else tensor
             for tensor in call.inputs
         )
         return replace(self, request=encode_request(replace(call, inputs=inputs)), withheld={})

@@ -26,9 +26,7 @@ _INLINE_BYTES: Final = 64 * 2**10
 def chunked_messages(call: OperatorCall, chunk_bytes: int) -> Iterator[bytes]:
     """Returns the messages of a call, one after the other; raises InvalidFieldError for what the wire cannot hold."""
     inline_bytes = min(_INLINE_BYTES, chunk_bytes // MAX_INPUTS)
-    chunked = [
-        tensor for tensor in call.inputs if isinstance(tensor.data, memoryview) and tensor.data.nbytes > inline_bytes
-    ]
+    chunked = [tensor for tensor in call.inputs if tensor.data is not None and tensor.data.nbytes > inline_bytes]
     names = [tensor.name for tensor in chunked]
     inputs = tuple(TensorView(each.name, each.type) if each.name in names else each for each in call.inputs)
     # At once: gRPC does not report to the caller what fails while it asks for messages.
@@ -39,7 +37,7 @@ def chunked_messages(call: OperatorCall, chunk_bytes: int) -> Iterator[bytes]:
 def _chunks(tensors: Sequence[TensorView], chunk_bytes: int) -> Iterator[bytes]:
     for position, tensor in enumerate(tensors):
         data = tensor.data
-        assert isinstance(data, memoryview)
+        assert data is not None
         for offset in range(0, data.nbytes, chunk_bytes):
             piece = data[offset : offset + chunk_bytes]
             yield b"".join((chunk_prefix(position, offset, len(piece)), piece))

@@ -38,7 +38,7 @@ class Place:
     def check_apart(self, inputs: Iterable[TensorView]) -> None:
         """Raises InvalidFieldError if `out` overlaps an input, which another attempt would then send changed."""
         for tensor in inputs if self.array is not None else ():
-            if isinstance(tensor.data, memoryview) and np.may_share_memory(self.array, np.asarray(tensor.data)):
+            if tensor.data is not None and np.may_share_memory(self.array, np.asarray(tensor.data)):
                 problem = f"shares memory with inputs[{tensor.name}]"
                 raise InvalidFieldError.at(self.field, problem, "give another array")
 

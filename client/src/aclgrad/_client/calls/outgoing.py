@@ -63,7 +63,7 @@ class OutgoingCall:
     @property
     def size_bytes(self) -> int:
         """The larger of what goes each way over the connection: what is in shared memory does not."""
-        sent = sum(tensor.data.nbytes for tensor in self.call.inputs if isinstance(tensor.data, memoryview))
+        sent = sum(tensor.data.nbytes for tensor in self.call.inputs if tensor.data is not None)
         received = [each for each in self.outputs if each.name not in self.call.output_memory]
         return max(sent, sum(each.type.size_bytes for each in received))
 

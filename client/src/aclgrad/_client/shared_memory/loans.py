@@ -15,7 +15,8 @@ from aclgrad._client.calls.exchanges import gradient_of
 from aclgrad._client.calls.outgoing import LARGE_BYTES, OutgoingCall
 from aclgrad._client.shared_memory.fork_copies import keep_apart
 from aclgrad._client.shared_memory.regions import Region, RegionPool
-from aclgrad.tensors import SharedRange, TensorView
+from aclgrad.sources import SharedRange
+from aclgrad.tensors import TensorView
 from aclgrad.wire import shared_memory as wire
 from aclgrad.wire.messages import decode_response
 
@@ -76,11 +77,11 @@ class Loan:
         """
         try:
             outputs = decode_response(reply)
-            if not any(isinstance(each.data, SharedRange) for each in outputs):
+            if all(each.source.shared is None for each in outputs):
                 return gradient_of(outputs, self._destination)
             places = self._destination.places(outputs)
             gradients = [
-                place.take(self._take_over(each)) if isinstance(each.data, SharedRange) else place.read(each)
+                place.read(each) if each.source.shared is None else place.take(self._take_over(each))
                 for place, each in zip(places, outputs, strict=True)
             ]
         except ValueError as error:
@@ -104,7 +105,7 @@ class Loan:
     def _share(self, tensor: TensorView) -> TensorView:
         """Returns the tensor with its data in shared memory, or as it is where it is small or there is no room."""
         data = tensor.data
-        if not isinstance(data, memoryview) or data.nbytes < wire.SHARED_ABOVE_BYTES:
+        if data is None or data.nbytes < wire.SHARED_ABOVE_BYTES:
             return tensor
         region = self._take(data.nbytes)
         if region is None:

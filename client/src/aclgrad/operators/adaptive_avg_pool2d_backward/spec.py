@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from aclgrad.errors import Violation
 from aclgrad.operators.routes import FLOAT16, Route
-from aclgrad.operators.rules import adaptive_work, same_dtype, same_leading_sizes
+from aclgrad.operators.rules import adaptive_operations, same_dtype, same_leading_sizes
 from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec, OutputSpec, Tolerance, same_on
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType
@@ -77,5 +77,5 @@ SPEC = OperatorSpec(
         "bfloat16": Tolerance(relative=8e-3, absolute=1e-4),
     },
     route=_route,
-    work=lambda arguments: adaptive_work(arguments, axes=2),
+    operations=lambda arguments: adaptive_operations(arguments, axes=2),
 )

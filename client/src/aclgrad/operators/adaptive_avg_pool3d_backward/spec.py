@@ -8,7 +8,7 @@ have a kernel for one window alone.
 from collections.abc import Iterator
 
 from aclgrad.errors import Violation
-from aclgrad.operators.rules import adaptive_work, same_dtype, same_leading_sizes
+from aclgrad.operators.rules import adaptive_operations, same_dtype, same_leading_sizes
 from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec, OutputSpec, Tolerance, same_on
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType
@@ -76,5 +76,5 @@ SPEC = OperatorSpec(
         "bfloat16": Tolerance(relative=8e-3, absolute=1e-4),
         "float64": Tolerance(relative=1e-6, absolute=1e-9),
     },
-    work=lambda arguments: adaptive_work(arguments, axes=3),
+    operations=lambda arguments: adaptive_operations(arguments, axes=3),
 )

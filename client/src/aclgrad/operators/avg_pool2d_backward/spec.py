@@ -75,7 +75,7 @@ def _check_overlap(pooling: Pooling) -> Iterator[Violation]:
         yield Violation("attributes[kernel_size]", problem, f"send at most {_MAX_OVERLAP} times the stride")
 
 
-def _work(arguments: Arguments) -> float:
+def _operations(arguments: Arguments) -> float:
     """Every cell adds the gradients of the windows over it."""
     pooling = pooling_of(arguments)
     axes = zip(pooling.kernel_size, pooling.stride, pooling.output_size, strict=True)
@@ -196,5 +196,5 @@ SPEC = OperatorSpec(
     check=_check,
     tolerances=TOLERANCES,
     route=_route,
-    work=_work,
+    operations=_operations,
 )

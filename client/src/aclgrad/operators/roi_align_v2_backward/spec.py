@@ -58,7 +58,7 @@ def _box_rule(arguments: Arguments, product: Product) -> BoxRule:
     )
 
 
-def _work(arguments: Arguments) -> float:
+def _operations(arguments: Arguments) -> float:
     """Every sample of a bin adds to four cells; without a ratio, the number of samples depends on the boxes."""
     ratio = arguments.int("sampling_ratio")
     if not ratio:
@@ -133,6 +133,6 @@ SPEC = OperatorSpec(
     outputs=(OutputSpec("grad_input", "The gradient of the pooled tensor, of input_shape.", _grad_input),),
     check=_check,
     tolerances={"float32": Tolerance(relative=1e-3, absolute=1e-4)},
-    work=_work,
+    operations=_operations,
     batch_axes=lambda _: _IMAGES,
 )

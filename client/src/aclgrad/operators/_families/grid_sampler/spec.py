@@ -71,7 +71,7 @@ def grid_sampler_spec(axes: int, refused_mode: int | None = None) -> OperatorSpe
             _counts(arguments, _MOST.get(product)),
         )
 
-    def work(arguments: Arguments) -> float:
+    def operations(arguments: Arguments) -> float:
         """A point adds to the cells around it and to all of its coordinates, in every channel."""
         samples = arguments.inputs["grad_output"].element_count
         return arguments.inputs["input"].element_count + float(samples << (axes + 1))
@@ -129,7 +129,7 @@ def grid_sampler_spec(axes: int, refused_mode: int | None = None) -> OperatorSpe
             (Product.ASCEND_950, "float16"): Tolerance(relative=0.1, absolute=0.5),
             (Product.ASCEND_950, "bfloat16"): Tolerance(relative=0.8, absolute=4.0),
         },
-        work=work,
+        operations=operations,
     )
 
 

@@ -1,0 +1,170 @@
+"""The ways of a tensor's elements: the source of an input, and the sink of an output.
+
+Both types are closed. Nobody asks of which kind one is: what differs between the kinds is a method or a constant here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from aclgrad.v1 import tensor_pb2
+
+
+class Source:
+    """Where the elements of an input come from."""
+
+    __slots__ = ()
+    has_values: ClassVar[bool] = True
+    is_beside: ClassVar[bool] = False
+    """Whether the elements come beside the message, so that they need memory before their step runs."""
+    in_chunks: ClassVar[bool] = False
+    """Whether its client decides how long that takes."""
+
+    nbytes: int
+
+    @property
+    def data(self) -> memoryview | None:
+        """The bytes, if they are in the message and here."""
+        return None
+
+    @property
+    def shared(self) -> "SharedRange | None":
+        """The range of shared memory that has the bytes."""
+        return None
+
+    @property
+    def step(self) -> int | None:
+        """The earlier step whose output it is."""
+        return None
+
+    def content(self, payloads: Sequence[memoryview], beside: Any = None) -> Any:
+        """Returns the bytes, of the message's payloads, or what has those that come beside them; None for no values."""
+        return beside
+
+    def write(self, tensor: tensor_pb2.Tensor) -> None:
+        """Sets what tells of the source; bytes in the message are written behind the tensor instead.
+
+        Raises TypeError for a source that has no form on the wire.
+        """
+
+
+class Sink:
+    """Where the elements of an output go."""
+
+    __slots__ = ()
+    in_reply: ClassVar[bool] = False
+    """Whether they go into the reply itself, and not to memory of their own."""
+
+    @property
+    def shared(self) -> "SharedRange | None":
+        """The range of shared memory that is to have the bytes."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class InMessage(Source):
+    """The bytes of a message's payload: the bytes themselves, or the number that the payload has in the message."""
+
+    nbytes: int
+    index: int = 0
+    data: memoryview | None = None
+
+    def content(self, payloads: Sequence[memoryview], beside: Any = None) -> Any:
+        return payloads[self.index] if self.data is None else self.data
+
+
+def in_message(view: memoryview) -> InMessage:
+    """Returns the source of bytes that are in the message."""
+    return InMessage(view.nbytes, 0, view)
+
+
+@dataclass(frozen=True, slots=True)
+class InChunks(Source):
+    """The `index`-th input of those that come in chunks."""
+
+    is_beside = in_chunks = True
+
+    index: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRange(Source, Sink):
+    """A range of a POSIX shared-memory object; `name` is its name for shm_open."""
+
+    is_beside = True
+
+    name: str
+    offset: int
+    nbytes: int
+
+    @property
+    def shared(self) -> "SharedRange":
+        return self
+
+    def write(self, tensor: tensor_pb2.Tensor) -> None:
+        tensor.shared_memory.CopyFrom(self.message())
+
+    def message(self) -> tensor_pb2.SharedMemory:
+        return tensor_pb2.SharedMemory(name=self.name, offset_bytes=self.offset, size_bytes=self.nbytes)
+
+    def overlaps(self, other: "SharedRange") -> bool:
+        """Whether a byte is in both ranges."""
+        is_before = self.offset + self.nbytes <= other.offset
+        return self.name == other.name and not is_before and other.offset + other.nbytes > self.offset
+
+
+@dataclass(frozen=True, slots=True)
+class OutputOf(Source):
+    """An output of an earlier step of the program. It has no form on the wire yet."""
+
+    is_beside = True
+
+    producer: int
+    output: str
+    nbytes: int
+
+    @property
+    def step(self) -> int:
+        return self.producer
+
+    def write(self, tensor: tensor_pb2.Tensor) -> None:
+        raise TypeError("an output of an earlier step has no form on the wire")
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry(Source):
+    """A tensor of the message's table, which several steps use. It has no form on the wire yet."""
+
+    index: int
+    nbytes: int
+
+    def content(self, payloads: Sequence[memoryview], beside: Any = None) -> Any:
+        return payloads[self.index]
+
+    def write(self, tensor: tensor_pb2.Tensor) -> None:
+        raise TypeError("an entry of a table has no form on the wire")
+
+
+@dataclass(frozen=True, slots=True)
+class _ShapeOnly(Source):
+    has_values = False
+
+    nbytes: int = 0
+
+
+class _Reply(Sink):
+    __slots__ = ()
+    in_reply = True
+
+
+class _Chunks(Sink):
+    __slots__ = ()
+
+
+SHAPE_ONLY: Final[Source] = _ShapeOnly()
+"""No elements come: the operator does not read them."""
+REPLY: Final[Sink] = _Reply()
+"""A section of the reply."""
+CHUNKS: Final[Sink] = _Chunks()
+"""Messages of their own."""

@@ -1,0 +1,62 @@
+"""How fast the device computes and moves: a table for cards, a measurement for a library that computes on the CPU."""
+
+import logging
+import time
+from typing import Final
+
+import numpy as np
+
+from aclgrad.errors import AclgradError
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.validation import check_call
+from aclgrad.products import PACES, Product
+from aclgrad.tensors import TensorView, type_of_array, view_of_array
+from aclgrad.wire.messages import OperatorCall
+from aclgrad.work import Pace, Work
+from aclgrad_server.devices.device import Device
+from aclgrad_server.devices.opening import Library
+from aclgrad_server.devices.planning import Limits, plan_call
+
+log = logging.getLogger(__name__)
+
+SLOWEST: Final = Pace(150e6, 1e9, 10e-6)
+"""Of a CPU that could not be measured."""
+_ROUNDS: Final = 3
+_SHARE: Final = 1 / 8  # of the pace that was measured: other operators have slower kernels, and other calls run
+_TIMEOUT_S: Final = 10.0
+_NO_LIMITS: Final = Limits(2**40)
+
+
+async def pace_of(device: Device, library: Library, product: Product) -> Pace:
+    """Returns the product's pace, or a part of what the CPU was seen to do."""
+    if not library.computes_on_cpu:
+        return PACES[product]
+    values = np.ones((1, 8, 192, 192), np.float32)
+    grad, flat = view_of_array("grad_output", values[..., 1:, 1:]), values.reshape(-1)
+    pooled = OperatorCall("adaptive_avg_pool2d_backward", (grad, TensorView("self", type_of_array("", values))), {})
+    moved = OperatorCall("tanh_backward", (view_of_array("grad_output", flat), view_of_array("output", flat)), {})
+    try:
+        pooled_s, moved_s = await _seconds(device, product, pooled), await _seconds(device, product, moved)
+    except AclgradError as error:
+        log.warning("the pace of the CPU was not measured: %s", error)
+        return SLOWEST
+    operations, nbytes = _work(pooled, product).operations / pooled_s, _work(moved, product).nbytes / moved_s
+    log.info("the CPU does %.2g operations a second, and moves %.2g bytes", operations, nbytes)
+    return Pace(max(_SHARE * operations, SLOWEST.operations), max(_SHARE * nbytes, SLOWEST.nbytes), SLOWEST.call_s)
+
+
+async def _seconds(device: Device, product: Product, call: OperatorCall) -> float:
+    """Returns the shortest time of some runs."""
+    plan = plan_call(call, product, _NO_LIMITS)
+    contents = [each.data for each in call.inputs]
+    times = []
+    for _ in range(_ROUNDS):
+        start = time.monotonic()
+        await device.execute(plan, contents, start + _TIMEOUT_S, lambda: None)
+        times.append(time.monotonic() - start)
+    return min(times)
+
+
+def _work(call: OperatorCall, product: Product) -> Work:
+    spec = OPERATORS[call.operator]
+    return spec.work(check_call(call, spec, product))
