@@ -54,8 +54,12 @@ def clean_environment(changes: str = "", **variables: str) -> dict[str, str]:
 
 
 def write_host_config(folder: Path, **host: Any) -> str:
-    """Returns a file for aclInit of a server on one device; planned faults count from after its self-test."""
-    self_tests = len(list(first_cases(Product(host.get("product", Product.ATLAS_A2)), every_dtype=True)))
+    """Returns a file for aclInit of a server on one device; planned faults count from when it is ready."""
+    # Not at the top: tests of the client alone have no server.
+    from aclgrad_server.devices.pace import LAUNCHES
+
+    product = Product(host.get("product", Product.ATLAS_A2))
+    self_tests = LAUNCHES + len(list(first_cases(product, every_dtype=True)))
     path = folder / "acl.json"
     path.write_text(config_text(**{"faults_after_launches": self_tests} | host))
     return str(path)

@@ -42,7 +42,7 @@ def test_view_shares_the_memory_of_a_contiguous_array() -> None:
     array = np.arange(12, dtype=np.float32).reshape(3, 4)
     view = view_of_array("self", array)
     assert np.shares_memory(np.frombuffer(view.data, np.uint8), array)
-    assert view == TensorView("self", TensorType(DTYPES["float32"], (3, 4)), view.data)
+    assert view == TensorView("self", TensorType(DTYPES["float32"], (3, 4)), in_message(view.data))
 
 
 @pytest.mark.parametrize(

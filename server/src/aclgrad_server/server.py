@@ -96,7 +96,7 @@ class Server:
         memory = memory_limit(settings.memory_limit_bytes)
         checked = None if library.computes_on_cpu else int(CHECKED_SHARE * memory)
         view.admission = admission = Admission(*limits, reply_limit=reply_bytes, bounds=bounds, checked_limit=checked)
-        pace = await pace_of(device, library, product)
+        pace = await pace_of(device, library, turned_off)
         # A slow kernel on a busy processor must not look like a lost device.
         allowed_s = max(settings.hang_timeout_s, LEAST_ALLOWED_S)
         limits_of_steps = Limits(settings.max_tensor_bytes, library.shape_only, pace, allowed_s, library.host_pointers)

@@ -4,6 +4,7 @@ import grpc
 import pytest
 
 import aclgrad
+from aclgrad.sources import in_message
 from aclgrad.wire.messages import OperatorCall, encode_batch, encode_request
 from tools.raw_calls import BAD, SMALL, assert_idle, error_of, execute, execute_batch, open_channel, send_batch
 from tools.serving import Server
@@ -14,7 +15,9 @@ POOLING = SMALL["adaptive_avg_pool2d_backward"]
 def test_errors_are_those_of_unary_calls(shared_server: Server) -> None:
     indices = SMALL["max_unpool3d_backward"]
     beyond = tuple(
-        type(each)(each.name, each.type, memoryview(b"\x7f" * each.type.size_bytes)) if each.name == "indices" else each
+        type(each)(each.name, each.type, in_message(memoryview(b"\x7f" * each.type.size_bytes)))
+        if each.name == "indices"
+        else each
         for each in indices.inputs
     )
     bad = [BAD, OperatorCall("no_such", (), {}), OperatorCall(indices.operator, beyond, indices.attributes)]

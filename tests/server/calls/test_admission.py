@@ -14,7 +14,7 @@ import pytest
 from aclgrad.errors import DeviceLostError, LimitExceededError, ServerBusyError
 from aclgrad_server.calls.admission import Admission, Claims, Occupancy
 from aclgrad_server.calls.gate import Bounds, Claim
-from aclgrad_server.calls.program import Demand, demand_of_step
+from aclgrad_server.calls.program import Demand, Program
 from aclgrad_server.limits import (
     ASKING_S,
     LONGEST_PAUSE_S,
@@ -381,8 +381,9 @@ async def test_places_that_nobody_waits_for_widen_a_claim() -> None:
 )
 def test_small_is_what_takes_little_memory_and_little_time(height: int, seconds: float, expected: bool) -> None:
     """The output has 128 columns of 4 bytes, and the input 4."""
-    planned = pooling_step(1, height, 128).planned
-    demand = demand_of_step(replace(planned, plan=replace(planned.plan, seconds=seconds)), 0)
+    step = pooling_step(1, height, 128)
+    plan = replace(step.planned.plan, seconds=seconds)
+    demand = Program.of_step(replace(step, planned=replace(step.planned, plan=plan)), 0).demand
     assert (demand.is_small, demand.takes_little) == (expected, expected)
 
 

@@ -22,12 +22,12 @@ from aclgrad.tensors import view_of_array
 from aclgrad.wire.messages import OperatorCall, encode_request
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.runner import Runner
-from aclgrad_server.calls.shared_memory import SharedMemory
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.opening import open_device
 from aclgrad_server.devices.planning import Limits, Planner
 from aclgrad_server.services.operators import execute_operator
+from aclgrad_server.services.shared_memory import SharedMemory
 from aclgrad_server.settings import Settings
 from tests.abi.kernel_memory import forget_peak, peak_bytes
 from tests.long_shapes import MAX_BESIDE_BYTES, MAX_OF_TENSORS

@@ -20,13 +20,15 @@ from aclgrad.products import Product
 from aclgrad.sources import InChunks
 from aclgrad.tensors import TensorView, view_of_array
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad.wire.messages import OperatorCall
+from aclgrad.wire.messages import OperatorCall, encode_request
 from aclgrad_server.calls.admission import Admission, Occupancy
 from aclgrad_server.calls.program import Step
 from aclgrad_server.calls.runner import Runner
 from aclgrad_server.devices.device import Read, Write
 from aclgrad_server.devices.planning import Limits, Planner, StepPlan, plan_call
 from aclgrad_server.limits import GROUP_S
+from aclgrad_server.services.operators import execute_operator
+from aclgrad_server.services.shared_memory import SharedMemory
 from tests.server.fakes import (
     NO_LIMIT,
     FakeContext,
@@ -72,10 +74,9 @@ async def test_call_without_elements_is_answered_with_an_empty_output() -> None:
 
 
 async def test_reply_that_exceeds_the_message_limit_is_refused_before_it_is_computed() -> None:
-    device = FakeDevice()
-    runner = runner_of(device)
+    device, request = FakeDevice(), encode_request(pooling_call(1, 512, 512))
     with pytest.raises(LimitExceededError, match="--max-message-bytes"):
-        await runner.run_step(new_call(), pooling_step(1, 512, 512))
+        await execute_operator(runner_of(device), SharedMemory(False, ()), request, new_call())
     assert device.executed == []
 
 
@@ -119,8 +120,6 @@ async def test_failure_of_a_device_frees_the_place_and_the_bytes(error: Exceptio
 class Way:
     """A transfer that brings what it is given, and takes what the step wrote."""
 
-    reply_bytes = 0
-
     def __init__(self, content: bytes = b"", error: Exception | None = None) -> None:
         self.content, self.error = content, error
         self.brought = asyncio.Event()
@@ -148,7 +147,7 @@ def step_beside() -> Step:
 async def test_a_step_with_tensors_beside_the_message_holds_memory_at_once_and_a_slot_only_to_run() -> None:
     gate, context, step, way = Gate(), FakeContext(), step_beside(), Way(b"abcd")
     runner, size_bytes = runner_of(FakeDevice(0, gate)), step.planned.plan.size_bytes
-    running = await begun(runner.run_beside(new_call(context), step, way))
+    running = await begun(runner.run_beside(new_call(context), step, way, 0))
     assert occupied(runner) == Occupancy(0, 0, size_bytes)
     way.may_run.set()
     await settle()
@@ -165,7 +164,7 @@ async def test_memory_is_given_back_if_staging_or_the_transfer_fails(error: Dead
     device.stage_error = error
     way.may_run.set()
     with pytest.raises(type(error) if error else ZeroDivisionError):
-        await runner.run_beside(new_call(), step_beside(), way)
+        await runner.run_beside(new_call(), step_beside(), way, 0)
     assert occupied(runner) == Occupancy(0, 0, 0)
 
 
@@ -250,7 +249,7 @@ async def test_what_is_checked_is_charged_to_the_process_until_its_memory_is_fre
     runner = Runner(device, admission, Planner(Product.ATLAS_A2, Limits(NO_LIMIT)), NO_LIMIT)
     for _ in range(2):
         way, context = Way(), FakeContext()
-        running = await begun(runner.run_beside(new_call(context), step, way))
+        running = await begun(runner.run_beside(new_call(context), step, way, 0))
         on_device = plan.size_bytes if is_card else plan.size_bytes + checked_bytes
         assert admission.occupancy() == Occupancy(0, 0, on_device)
         way.may_run.set()

@@ -19,11 +19,11 @@ from aclgrad_server.calls.admission import Admission, Occupancy
 from aclgrad_server.calls.gate import Bounds, Claim
 from aclgrad_server.calls.program import Demand
 from aclgrad_server.calls.runner import Runner
-from aclgrad_server.calls.shared_memory import SharedMemory
 from aclgrad_server.devices.planning import Limits, Planner
 from aclgrad_server.services.batch import execute_batch
 from aclgrad_server.services.chunked import execute_chunked
 from aclgrad_server.services.operators import execute_operator
+from aclgrad_server.services.shared_memory import SharedMemory
 from tests.server.fakes import (
     NO_LIMIT,
     FakeContext,

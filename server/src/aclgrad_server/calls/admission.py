@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from aclgrad.errors import AclgradError, LimitExceededError
@@ -194,21 +195,21 @@ class Claims:
         self._workspace_bytes = demand.workspace_bytes
         self._begun = 0
         """How many groups have begun."""
-        self._running = 0
-        """How many pieces of work the device has not ended."""
+        self._running: list[int] = []
+        """The groups that the device has not ended; other work counts as the first one."""
         self._is_closed = False
 
     def hold(self) -> OnEnd:
         """Keeps everything until the function is called: for tensors that the device has beside its groups."""
-        self._running += 1
-        return self._end
+        self._running.append(0)
+        return partial(self._end, 0)
 
     async def turn(self, most: int = 1) -> "Turn":
         """Returns the next group's slot to run, and up to `most` that nobody waits for."""
         slot = await self._room.slot(self._call.caller, most)
+        self._running.append(self._begun)
         self._begun += 1
-        self._running += 1
-        return Turn(self._room, slot, self._end)
+        return Turn(self._room, slot, partial(self._end, self._begun - 1))
 
     def widen(self, workspace_bytes: int, largest_bytes: int) -> bool:
         """Says whether there is so much for workspaces now, the largest of this size.
@@ -235,24 +236,22 @@ class Claims:
         self._is_closed = True
         self._settle()
 
-    def _end(self) -> None:
-        self._running -= 1
+    def _end(self, group: int) -> None:
+        self._running.remove(group)
         self._settle()
 
     def _settle(self) -> None:
         """Gives back what neither the work under way nor the groups to come need."""
+        if len(self._running) > 1:
+            return  # what was abandoned goes on beside what came after it
         begun, is_over = self._begun, self._is_closed and not self._running
-        last = max(begun, 1) - 1
         parts = (self.memory, self.needs, self._demand.replied[begun]), (self.process, self._demand.process, 0)
         for claim, needs, left in parts:
-            if claim is None:
-                continue
-            target = left if self._is_closed else max(needs[begun:], default=left)
-            if self._running:
-                target = max(target, needs[last])
-            claim.give_back(claim.units - target)
-            if is_over and claim.units:
-                self._call.at_end(claim.give_back)
+            if claim is not None:
+                still = [left, *(needs[group] for group in self._running)]
+                claim.give_back(claim.units - max(still if self._is_closed else [*still, *needs[begun:]]))
+                if is_over and claim.units:
+                    self._call.at_end(claim.give_back)
         if is_over:
             self._room.expected_s -= self._demand.seconds
             for claim in self._more:

@@ -1,4 +1,4 @@
-"""What the server runs: a program of steps in order, each one operator."""
+"""What the server runs: a program of steps in order, each one operator, and what it demands of admission."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,26 +27,30 @@ class Step:
         ]
 
 
-@dataclass(slots=True)
-class Demand:
-    """What a program asks admission for, by group."""
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Steps that run together, and the workspace of each: that of its form when the program was made."""
 
-    device: Sequence[int]
-    """Bytes of the device while each group runs, its workspaces included."""
-    process: Sequence[int]
-    """Bytes of the process, while each group runs, of inputs that it checks or has encoded."""
-    replied: Sequence[int]
-    """Bytes of the reply before the first group, after it, after the next, and so on."""
-    workspace_bytes: int
-    """The part of `device` that is for workspaces."""
-    reply_bytes: int
-    """Bytes of messages to the client, or on their way in chunks."""
-    seconds: float
-    """About how long it takes."""
-    waits_for_client: bool = False
-    """Whether the client decides how long that is."""
-    is_small: bool = False
-    """Whether small programs may wait for it; its workspaces do not count."""
+    steps: Sequence[Step]
+    workspaces: Sequence[int]
+
+    @classmethod
+    def of(cls, steps: Sequence[Step]) -> "Group":
+        return cls(steps, [step.planned.plan.workspace.size_bytes for step in steps])
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a program asks admission for; sequences have one number for each group."""
+
+    device: Sequence[int]  # bytes of the device while the group runs, workspaces included
+    process: Sequence[int]  # bytes of the process for inputs that it checks or has encoded
+    replied: Sequence[int]  # bytes of the reply before the first group, after it, after the next, and so on
+    workspace_bytes: int  # the part of `device` that is for workspaces
+    reply_bytes: int  # of messages that wait for the client, or are on their way in chunks
+    seconds: float  # about how long it takes
+    is_small: bool = False  # whether small programs may wait for it; its workspaces do not count
+    waits_for_client: bool = False  # whether its client decides how long it takes
 
     @property
     def takes_little(self) -> bool:
@@ -54,51 +58,58 @@ class Demand:
         return self.is_small and self.device[0] + self.process[0] <= SMALL_BYTES
 
 
-def demand_of_step(planned: PlannedStep, reply_bytes: int) -> Demand:
-    """Returns the demand of a program of one step."""
-    plan = planned.plan
-    size_bytes, workspace_bytes = plan.size_bytes, plan.workspace.size_bytes
-    process_bytes = plan.encoded_bytes + planned.checked_bytes
-    return Demand(
-        (size_bytes + workspace_bytes,),
-        (process_bytes,),
-        (0, planned.replied_bytes),
-        workspace_bytes,
-        reply_bytes,
-        plan.seconds,
-        planned.waits_for_client,
-        not planned.is_beside and size_bytes + process_bytes <= SMALL_BYTES and plan.seconds <= SMALL_S,
-    )
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Groups of steps in order. A step has sources and sinks; of several, each has its own result or status."""
 
+    groups: Sequence[Group]
+    demand: Demand
+    streams: int  # how many steps of a group run at once, at most
 
-def demand_of_groups(groups: Sequence[Sequence[Step]], streams: int) -> Demand:
-    """Returns the demand of steps that do not refer to each other, of which so many run at once.
-
-    Inputs are there until their group has ended, outputs from their group on, and everything else while it runs. All
-    groups have the same workspaces: a group begins when the device is done with the one before, or never.
-    """
-    arriving, passing, replied, encoded, seconds, workspace_bytes = [], [], [0], [], 0.0, 0
-    for group in groups:
-        planned = [step.planned for step in group]
-        arriving.append(sum(each.arriving_bytes for each in planned))
-        replied.append(replied[-1] + sum(each.replied_bytes for each in planned))
-        sizes = sum(each.plan.size_bytes for each in planned)
-        passing.append(sizes - arriving[-1] - replied[-1] + replied[-2])
-        encoded.append(sum(each.plan.encoded_bytes for each in planned))
-        seconds += sum(each.plan.seconds for each in planned)
-        workspace_bytes = max(
-            workspace_bytes, bytes_at_once([each.plan.workspace.size_bytes for each in planned], streams)
+    @classmethod
+    def of_step(cls, step: Step, reply_bytes: int) -> "Program":
+        """Returns a program of one step, whose error is the program's."""
+        planned, plan, group = step.planned, step.planned.plan, Group.of((step,))
+        workspace_bytes, process_bytes = group.workspaces[0], plan.encoded_bytes + planned.checked_bytes
+        is_light = plan.size_bytes + process_bytes <= SMALL_BYTES and plan.seconds <= SMALL_S
+        demand = Demand(
+            (plan.size_bytes + workspace_bytes,),
+            (process_bytes,),
+            (0, planned.replied_bytes),
+            workspace_bytes,
+            reply_bytes,
+            plan.seconds,
+            is_light and not planned.is_beside,
+            planned.waits_for_client,
         )
-    left = list(accumulate(reversed(arriving)))[::-1]
-    device = [sum(each) + workspace_bytes for each in zip(left, passing, replied[1:], strict=True)]
-    # Outputs may have to be joined, with those of other groups or with statuses.
-    reply_bytes = replied[-1] * (1 if sum(map(len, groups)) == 1 else 2)
-    tensor_bytes = sum(arriving) + sum(passing) + replied[-1] + sum(encoded)
-    is_small = tensor_bytes <= SMALL_BYTES and seconds <= SMALL_S
-    return Demand(device, encoded, replied, workspace_bytes, reply_bytes, seconds, is_small=is_small)
+        return cls((group,), demand, 1)
+
+    @classmethod
+    def of_steps(cls, steps: Sequence[Step], streams: int) -> "Program":
+        """Returns a program of steps that do not refer to each other, in groups that take about `GROUP_S`.
+
+        Inputs are there until their group has ended, outputs from their group on, and everything else while it runs.
+        All groups have the same workspaces: one begins when the device is done with the one before, or never.
+        """
+        groups = [Group.of(each) for each in _groups(steps)]
+        by_group = [[step.planned for step in group.steps] for group in groups]
+        arriving = [sum(each.arriving_bytes for each in group) for group in by_group]
+        replied = [0, *accumulate(sum(each.replied_bytes for each in group) for group in by_group)]
+        sizes = [sum(each.plan.size_bytes for each in group) for group in by_group]
+        encoded = [sum(each.plan.encoded_bytes for each in group) for group in by_group]
+        # Before a group begins, the inputs of those after it are there, too, and the outputs of those before it.
+        later = [sum(arriving) - here for here in accumulate(arriving)]
+        workspace_bytes = max(bytes_at_once(group.workspaces, streams) for group in groups)
+        device = [sum(each) + workspace_bytes for each in zip(sizes, later, replied[:-1], strict=True)]
+        # Outputs may have to be joined, with those of other groups or with statuses.
+        reply_bytes = replied[-1] * min(len(steps), 2)
+        seconds = sum(step.planned.plan.seconds for step in steps)
+        is_small = sum(sizes) + sum(encoded) <= SMALL_BYTES and seconds <= SMALL_S
+        demand = Demand(device, encoded, replied, workspace_bytes, reply_bytes, seconds, is_small)
+        return cls(groups, demand, streams)
 
 
-def groups_of(steps: Sequence[Step]) -> Iterator[Sequence[Step]]:
+def _groups(steps: Sequence[Step]) -> Iterator[Sequence[Step]]:
     """Yields steps that take about `GROUP_S` together, and single ones that take longer."""
     start, seconds = 0, 0.0
     for number, step in enumerate(steps):

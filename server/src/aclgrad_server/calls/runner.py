@@ -4,28 +4,25 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol
 
 from aclgrad.errors import AclgradError, LimitExceededError
 from aclgrad_server.calls.admission import Admission, Claims, Turn
 from aclgrad_server.calls.call import Call, deadline_passed
-from aclgrad_server.calls.program import Step, bytes_at_once, demand_of_groups, demand_of_step, groups_of
+from aclgrad_server.calls.program import Group, Program, Step, bytes_at_once
 from aclgrad_server.devices.device import Device, OnEnd, Read, StagedTensor, Write
 from aclgrad_server.devices.faults import WorkspaceShortageError
-from aclgrad_server.devices.planning import Planner, check_reply_size
+from aclgrad_server.devices.planning import Planner
 from aclgrad_server.statistics import RUN, WAIT
 
-Result = TypeVar("Result")
-Ran = tuple[bytes, list[AclgradError | None]]
+Ran = tuple[Any, Sequence[AclgradError | None]]
 """What came of a group: its outputs, each behind its prefix, and the error of each step that failed."""
+Attempt = Callable[[OnEnd, Sequence[int]], Awaitable[Ran]]
+"""Runs a group with workspaces of these sizes at most."""
 
 
 class Transfer(Protocol):
     """Brings and takes the tensors of a step that come and go beside the messages of request and reply."""
-
-    @property
-    def reply_bytes(self) -> int:
-        """How many bytes of messages there are at once beside the tensors."""
 
     async def bring(self, inputs: Mapping[str, StagedTensor]) -> Sequence[Write]:
         """Fills the inputs; returns what is left to be written just before the step runs."""
@@ -47,22 +44,22 @@ class Runner:
     max_message_bytes: int
 
     async def run_step(self, call: Call, step: Step) -> bytes:
-        """Runs a program of one step, whose tensors are in the messages, and returns the ExecuteOperatorResponse."""
+        """Runs one step, whose tensors are in the messages, and returns the ExecuteOperatorResponse."""
         plan = step.planned.plan
-        check_reply_size(f"outputs[{plan.outputs[0].name}]", plan.reply_bytes, self.max_message_bytes)
-        claims = await self.admission.claim(call, demand_of_step(step.planned, plan.output_bytes))
+        program = Program.of_step(step, plan.output_bytes)
+        claims = await self.admission.claim(call, program.demand)
         try:
-            turn = await claims.turn()
-            call.enter(RUN)
             execute = partial(self.device.execute, plan, step.contents(), call.deadline)
-            return await self._attempt(claims, turn, plan.workspace.size_bytes, execute)
+            reply: bytes = await self._run_alone(call, claims, program, execute)
+            return reply
         finally:
             claims.close()
 
-    async def run_beside(self, call: Call, step: Step, transfer: Transfer) -> bytes:
-        """Runs a program of one step with tensors beside the messages, and returns what the transfer makes of it."""
+    async def run_beside(self, call: Call, step: Step, transfer: Transfer, reply_bytes: int) -> bytes:
+        """Runs one step with tensors beside the messages, and returns what the transfer makes of it."""
         plan, beside = step.planned.plan, step.planned.beside
-        claims = await self.admission.claim(call, demand_of_step(step.planned, transfer.reply_bytes))
+        program = Program.of_step(step, reply_bytes)
+        claims = await self.admission.claim(call, program.demand)
         tensors: Sequence[StagedTensor] = ()
         try:
             call.enter(RUN)
@@ -72,15 +69,11 @@ class Runner:
             outputs = tensors[len(beside) :]
             inputs = {index: tensor for (index, _), tensor in zip(beside, tensors, strict=False)}
             writes = await transfer.bring({plan.spec.inputs[index].name: each for index, each in inputs.items()})
-            call.enter(WAIT)
-            turn = await claims.turn()
-            call.enter(RUN)
             given = plan, step.contents(inputs), outputs, call.deadline
             execute = partial(self.device.execute_into, *given, writes, transfer.reads(outputs))
-            # They would keep the last chunks while the answer is sent.
-            del writes
-            messages = await self._attempt(claims, turn, plan.workspace.size_bytes, execute)
-            del execute
+            messages = await self._run_alone(call, claims, program, execute)
+            # The last chunks would be kept while the answer is sent.
+            del writes, execute
             return await transfer.take(outputs, messages)
         finally:
             # An error that is on its way out keeps its frames, and so whatever they refer to.
@@ -89,72 +82,78 @@ class Runner:
             claims.close()
 
     async def run_all(self, call: Call, steps: Sequence[Step]) -> list[Ran]:
-        """Runs steps that do not refer to each other, in groups that take little time; returns what came of each.
+        """Runs steps that do not refer to each other; returns what came of each group.
 
         A group has as many streams as it has slots, and others get these between groups.
         """
-        streams = self.admission.large.running_limit
-        groups = list(groups_of(steps))
-        claims = await self.admission.claim(call, demand_of_groups(groups, streams))
+        program = Program.of_steps(steps, self.admission.large.running_limit)
+        claims = await self.admission.claim(call, program.demand)
         ran: list[Ran] = []
         try:
-            for group in groups:
-                call.enter(WAIT)
+            for group in program.groups:
                 try:
                     async with asyncio.timeout_at(call.deadline):
-                        turn = await claims.turn(len(group))
+                        turn = await self._turn(call, claims, len(group.steps))
                 except TimeoutError:
-                    ran.append((b"", [deadline_passed() for _ in group]))
+                    ran.append((b"", [deadline_passed() for _ in group.steps]))
                     continue
-                call.enter(RUN)
-                ran.append(await self._attempt_all(call, claims, turn, group, streams))
+                calls = [(step.planned.plan, step.contents(), step.prefix) for step in group.steps]
+                attempt = partial(self.device.execute_all, calls, call.deadline, turn.slots)
+                ran.append(await self._attempt(call, claims, program, group, turn, attempt))
         finally:
             claims.close()
         return ran
 
+    async def _run_alone(
+        self, call: Call, claims: Claims, program: Program, execute: Callable[[OnEnd, int], Awaitable[Any]]
+    ) -> Any:
+        """Returns what a program of one step has made; raises its error."""
+
+        async def attempt(on_end: OnEnd, workspaces: Sequence[int]) -> Ran:
+            return await execute(on_end, workspaces[0]), (None,)
+
+        turn = await self._turn(call, claims)
+        made, (error,) = await self._attempt(call, claims, program, program.groups[0], turn, attempt)
+        if error is not None:
+            raise error
+        return made
+
+    async def _turn(self, call: Call, claims: Claims, most: int = 1) -> Turn:
+        call.enter(WAIT)
+        turn = await claims.turn(most)
+        call.enter(RUN)
+        return turn
+
     async def _attempt(
-        self, claims: Claims, turn: Turn, workspace_bytes: int, execute: Callable[[OnEnd, int], Awaitable[Result]]
-    ) -> Result:
+        self, call: Call, claims: Claims, program: Program, group: Group, turn: Turn, attempt: Attempt
+    ) -> Ran:
+        """Runs a group; if workspaces are too small, all of its steps begin again together, if that is free at once."""
+        workspaces, refusals = group.workspaces, dict[int, AclgradError]()
         try:
             while True:
                 try:
-                    return await execute(turn.attempt(), workspace_bytes)
+                    made, errors = await attempt(turn.attempt(), workspaces)
                 except WorkspaceShortageError as shortage:
-                    if not claims.widen(shortage.size_bytes, shortage.size_bytes):
-                        raise
-                    workspace_bytes = shortage.size_bytes
-        finally:
-            turn.end()
-
-    async def _attempt_all(self, call: Call, claims: Claims, turn: Turn, group: Sequence[Step], streams: int) -> Ran:
-        """Runs a group; if workspaces are too small, all of its steps begin again together."""
-        plans = [step.planned.plan for step in group]
-        workspaces = [plan.workspace.size_bytes for plan in plans]
-        calls = [(plan, step.contents(), step.prefix) for plan, step in zip(plans, group, strict=True)]
-        refusals: dict[int, AclgradError] = {}
-        try:
-            while True:
-                reply, errors = await self.device.execute_all(
-                    calls, call.deadline, turn.slots, turn.attempt(), workspaces
-                )
+                    made, errors = b"", [shortage.with_traceback(None)]
                 needed: dict[int, int] = {}
                 for index, error in enumerate(errors):
                     if isinstance(error, WorkspaceShortageError) and index not in refusals:
-                        size_bytes = plans[index].size_bytes + error.size_bytes
+                        size_bytes = group.steps[index].planned.plan.size_bytes + error.size_bytes
                         try:
                             self.admission.check(call.caller, size_bytes, error.size_bytes)
                             needed[index] = error.size_bytes
                         except LimitExceededError as refusal:
                             refusals[index] = refusal.with_traceback(None)
+                if not needed and not refusals:
+                    return made, errors
                 larger = [needed.get(index, each) for index, each in enumerate(workspaces)]
                 try:
-                    begins_again = needed and claims.widen(bytes_at_once(larger, streams), max(needed.values()))
+                    if needed and claims.widen(bytes_at_once(larger, program.streams), max(needed.values())):
+                        workspaces = larger
+                        del made, errors
+                        continue
                 except LimitExceededError as refusal:
                     refusals |= dict.fromkeys(needed, refusal.with_traceback(None))
-                    begins_again = False
-                if not begins_again:
-                    return reply, [refusals.get(index, each) for index, each in enumerate(errors)]
-                workspaces = larger
-                del reply, errors
+                return made, [refusals.get(index, each) for index, each in enumerate(errors)]
         finally:
             turn.end()

@@ -16,25 +16,33 @@ from aclgrad.work import Pace, Work
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.opening import Library
 from aclgrad_server.devices.planning import Limits, plan_call
+from aclgrad_server.devices.turned_off import TurnedOff
 
 log = logging.getLogger(__name__)
 
 SLOWEST: Final = Pace(150e6, 1e9, 10e-6)
 """Of a CPU that could not be measured."""
+_POOLING: Final = "adaptive_avg_pool2d_backward"
+_MOVING: Final = "tanh_backward"
 _ROUNDS: Final = 3
+LAUNCHES: Final = 2 * _ROUNDS
+"""Of a measurement."""
 _SHARE: Final = 1 / 8  # of the pace that was measured: other operators have slower kernels, and other calls run
 _TIMEOUT_S: Final = 10.0
 _NO_LIMITS: Final = Limits(2**40)
 
 
-async def pace_of(device: Device, library: Library, product: Product) -> Pace:
-    """Returns the product's pace, or a part of what the CPU was seen to do."""
+async def pace_of(device: Device, library: Library, off: TurnedOff) -> Pace:
+    """Returns the product's pace, or a part of what the CPU was seen to do with operators that are not off."""
+    product = off.product
     if not library.computes_on_cpu:
         return PACES[product]
+    if any(off.has(name, "float32") for name in (_POOLING, _MOVING)):
+        return SLOWEST
     values = np.ones((1, 8, 192, 192), np.float32)
     grad, flat = view_of_array("grad_output", values[..., 1:, 1:]), values.reshape(-1)
-    pooled = OperatorCall("adaptive_avg_pool2d_backward", (grad, TensorView("self", type_of_array("", values))), {})
-    moved = OperatorCall("tanh_backward", (view_of_array("grad_output", flat), view_of_array("output", flat)), {})
+    pooled = OperatorCall(_POOLING, (grad, TensorView("self", type_of_array("", values))), {})
+    moved = OperatorCall(_MOVING, (view_of_array("grad_output", flat), view_of_array("output", flat)), {})
     try:
         pooled_s, moved_s = await _seconds(device, product, pooled), await _seconds(device, product, moved)
     except AclgradError as error:

@@ -64,7 +64,8 @@ async def execute_batch(runner: Runner, request: bytes, call: Call) -> bytes:
         failures |= {index: error for index, error in zip(steps, errors, strict=True) if error is not None}
     call.items = _items(steps, failures)
     if not failures and len(ran) == 1:
-        return ran[0][0]
+        whole: bytes = ran[0][0]
+        return whole
     results: dict[int, bytes | memoryview] = dict(_sections(steps, ran))
     results |= await _statuses(call, failures, turns)
     # Statuses may be larger than what they stand for.

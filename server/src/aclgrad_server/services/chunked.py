@@ -45,7 +45,10 @@ async def execute_chunked(runner: Runner, max_call_bytes: int, call: Call) -> No
     await call.context.send_initial_metadata(())
     await call.peek()
     call.works()
-    await runner.run_beside(call, Step(planned, ()), Chunks(runner.device, call, planned, header))
+    # One direction has those of two copies on their way.
+    inputs = sum(source.nbytes for _, source in planned.beside)
+    messages_bytes = min(2 * CHUNKS_AT_ONCE * MAX_CHUNK_BYTES, max(inputs, plan.output_bytes))
+    await runner.run_beside(call, Step(planned, ()), Chunks(runner.device, call, planned, header), messages_bytes)
 
 
 class Chunks:
@@ -56,12 +59,6 @@ class Chunks:
         self._call = call
         self._planned = planned
         self._header = header
-
-    @property
-    def reply_bytes(self) -> int:
-        """How many bytes one direction has on their way: those of two copies."""
-        inputs = sum(each.nbytes for each in self._planned.sources if each is not None and each.is_beside)
-        return min(2 * CHUNKS_AT_ONCE * MAX_CHUNK_BYTES, max(inputs, self._planned.plan.output_bytes))
 
     async def bring(self, inputs: Mapping[str, StagedTensor]) -> Sequence[Write]:
         """Writes chunks to their places, some at a time, while the next ones are received; returns the last ones."""

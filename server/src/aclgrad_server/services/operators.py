@@ -13,7 +13,6 @@ from aclgrad.wire.messages import parse_message
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.program import Step
 from aclgrad_server.calls.runner import Runner
-from aclgrad_server.calls.shared_memory import SharedMemory, SharedTransfer
 from aclgrad_server.devices.opening import Library
 from aclgrad_server.devices.planning import check_reply_size
 from aclgrad_server.devices.turned_off import TurnedOff
@@ -23,6 +22,7 @@ from aclgrad_server.server_view import ServerView
 from aclgrad_server.services.batch import execute_batch
 from aclgrad_server.services.chunked import execute_chunked
 from aclgrad_server.services.handlers import Handlers, Unary
+from aclgrad_server.services.shared_memory import SharedMemory, SharedTransfer
 from aclgrad_server.status.server_status import VERSION, server_status
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
@@ -72,12 +72,15 @@ def execute_operator(runner: Runner, memory: SharedMemory, request: bytes, call:
     """Returns the ExecuteOperatorResponse."""
     planned, payloads = runner.planner.read(request)
     call.operator = planned.plan.spec.name
+    message_bytes = planned.plan.reply_bytes
+    transfer = None if not planned.is_beside else SharedTransfer(memory, runner.device, call, planned)
+    if transfer is not None:
+        message_bytes = transfer.message_bytes
+    check_reply_size(f"outputs[{planned.plan.outputs[0].name}]", message_bytes, runner.max_message_bytes)
     step = Step(planned, payloads)
-    if not planned.is_shared:
+    if transfer is None:
         return runner.run_step(call, step)
-    transfer = SharedTransfer(memory, runner.device, call, planned)
-    check_reply_size(f"outputs[{planned.plan.outputs[0].name}]", transfer.message_bytes, runner.max_message_bytes)
-    return runner.run_beside(call, step, transfer)
+    return runner.run_beside(call, step, transfer, planned.replied_bytes)
 
 
 def _host(view: ServerView) -> pb.Host:

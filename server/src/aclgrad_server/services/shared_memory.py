@@ -94,13 +94,11 @@ class SharedTransfer:
         self._outputs = list(zip(planned.plan.outputs, planned.sinks, strict=True))
 
     @property
-    def reply_bytes(self) -> int:
-        return self._planned.replied_bytes
-
-    @property
     def message_bytes(self) -> int:
         """The size of the reply, but for the names of ranges."""
-        return self.reply_bytes + sum(len(each.reply_prefix) for each, sink in self._outputs if sink.in_reply)
+        return self._planned.replied_bytes + sum(
+            len(each.reply_prefix) for each, sink in self._outputs if sink.in_reply
+        )
 
     async def bring(self, inputs: Mapping[str, StagedTensor]) -> Sequence[Write]:
         for spec, source in zip(self._planned.plan.spec.inputs, self._planned.sources, strict=True):
