@@ -14,7 +14,7 @@ import pytest
 from aclgrad.errors import DeviceLostError, LimitExceededError, ServerBusyError
 from aclgrad_server.calls.admission import Admission, Claims, Occupancy
 from aclgrad_server.calls.gate import Bounds, Claim
-from aclgrad_server.calls.program import Demand, Program
+from aclgrad_server.calls.program import Demand, Program, Step
 from aclgrad_server.limits import (
     ASKING_S,
     LONGEST_PAUSE_S,
@@ -383,7 +383,7 @@ def test_small_is_what_takes_little_memory_and_little_time(height: int, seconds:
     """The output has 128 columns of 4 bytes, and the input 4."""
     step = pooling_step(1, height, 128)
     plan = replace(step.planned.plan, seconds=seconds)
-    demand = Program.of_step(replace(step, planned=replace(step.planned, plan=plan)), 0).demand
+    demand = Program.of_step(Step(replace(step.planned, plan=plan), ()), 0).demand
     assert (demand.is_small, demand.takes_little) == (expected, expected)
 
 

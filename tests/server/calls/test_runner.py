@@ -186,7 +186,7 @@ async def test_batch_has_a_place_for_each_call_that_nobody_else_waits_for() -> N
 def laborious(step: Step) -> Step:
     """Returns the step as one that takes as long as a whole group may."""
     planned = step.planned
-    return replace(step, planned=replace(planned, plan=replace(planned.plan, seconds=GROUP_S)))
+    return Step(replace(planned, plan=replace(planned.plan, seconds=GROUP_S)), step.payloads, step.prefix)
 
 
 async def test_others_run_between_the_groups_of_a_batch() -> None:

@@ -7,6 +7,7 @@ import os
 import time
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -218,6 +219,22 @@ async def test_work_that_never_began_is_no_hung_kernel(open_one: Open) -> None:
     await wait_until(lambda: ends.count == 4)
     assert losses == []
     assert device.is_up
+
+
+@pytest.mark.parametrize(("estimate_s", "is_lost"), [(0.0, True), (1.0, False)])
+async def test_a_kernel_counts_as_hung_when_its_own_estimate_has_passed_many_times(
+    open_one: Open, estimate_s: float, is_lost: bool
+) -> None:
+    """This one takes longer after its deadline than a kernel may that is said to be short."""
+    device, losses = await open_one(faults=[{"kind": "hang", "at": 1, "duration_ms": round(KERNEL_S * 1000)}])
+    step = pooling_step(1, 2, 2)
+    plan = replace(step.planned.plan, seconds=estimate_s)
+    running = asyncio.ensure_future(device.execute(plan, step.contents(), time.monotonic() + LATE_S, lambda: None))
+    while not running.done():
+        if not is_lost:
+            device.check()
+        await asyncio.sleep(0.01)
+    assert (bool(losses), not device.is_up, running.exception() is not None) == (is_lost,) * 3
 
 
 async def holds_something(device: Device) -> bool:

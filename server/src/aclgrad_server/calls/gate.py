@@ -1,17 +1,17 @@
-"""Gives out bytes or slots, in turns between the callers that wait, and paces callers. No locks.
+"""Gives out bytes or slots, in turns between the callers that wait. No locks.
 
 A caller is an identity if the server has identities, and an address otherwise.
 """
 
 import asyncio
 import sys
-import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from aclgrad.errors import AclgradError, ServerBusyError
+from aclgrad_server.calls.call import busy
 from aclgrad_server.limits import ASKING_S
 
 RETRY_AFTER_S: Final = 0.1
@@ -120,13 +120,10 @@ class Room:
 
     def _busy(self, who: str, waiting: int) -> ServerBusyError:
         limit = self.running_limit + waiting
-        retry_after_s = min(max(RETRY_AFTER_S, self.expected_s / self.running_limit), LONGEST_RETRY_S)
-        return ServerBusyError(
-            f"{who} has as many calls in flight and waiting as it may have, {limit}",
-            remedy=f"try again in {retry_after_s:.2g} s",
-            retry_after_s=retry_after_s,
-            metadata={"limit": str(limit)},
-        )
+        # Later if what runs and waits here is long.
+        retry_after_s = round(min(max(RETRY_AFTER_S, self.expected_s / self.running_limit), LONGEST_RETRY_S), 1)
+        problem = f"{who} has as many calls in flight and waiting as it may have, {limit}"
+        return busy(problem, retry_after_s, limit=limit)
 
     async def slot(self, caller: str, most: int = 1) -> "Claim":
         """Returns a claim on a slot to run, and on up to `most` that nobody waits for.
@@ -300,29 +297,3 @@ class Gate:
         self._room.leave(claim.caller)
         if not queue:
             del self._waiting[claim.caller]
-
-
-class Throttle:
-    """Lets each caller spend so many units a second. Nobody waits for longer than the longest pause."""
-
-    def __init__(self, units_per_s: float, longest_pause_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._units_per_s = units_per_s
-        self._longest_pause_s = longest_pause_s
-        self._clock = clock
-        self._free_at: OrderedDict[str, float] = OrderedDict()
-        """When each caller may go on without waiting; the caller that spent last is the last."""
-
-    def delay_s(self, caller: str) -> float:
-        """Returns how long the caller is to wait now; at most 0 for no wait."""
-        return self._free_at.get(caller, 0.0) - self._clock()
-
-    def spend(self, caller: str, units: float, seconds: float = 0.0) -> None:
-        """Counts units that took so long until now, and forgets callers that have none to wait for."""
-        now = self._clock()
-        # Who took very long has not saved up for a burst.
-        seconds = min(seconds, self._longest_pause_s)
-        free_at = max(now - seconds, self._free_at.get(caller, 0.0)) + units / self._units_per_s
-        self._free_at[caller] = min(free_at, now + self._longest_pause_s)
-        self._free_at.move_to_end(caller)
-        while self._free_at and next(iter(self._free_at.values())) < now:
-            self._free_at.popitem(last=False)

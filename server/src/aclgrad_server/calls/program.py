@@ -11,13 +11,16 @@ from aclgrad_server.limits import GROUP_S, SMALL_BYTES, SMALL_S
 _NOTHING: Final[Mapping[int, Any]] = {}
 
 
-@dataclass(frozen=True, slots=True)
 class Step:
     """One step of a program: what is planned of it, and the payloads of its message."""
 
-    planned: PlannedStep
-    payloads: Sequence[memoryview]
-    prefix: bytes = b""  # what stands before its outputs in the reply
+    __slots__ = ("payloads", "planned", "prefix", "workspace_bytes")
+
+    def __init__(self, planned: PlannedStep, payloads: Sequence[memoryview], prefix: bytes = b"") -> None:
+        """Takes what stands before its outputs in the reply."""
+        self.planned, self.payloads, self.prefix = planned, payloads, prefix
+        self.workspace_bytes = planned.plan.workspace.size_bytes
+        """What it may take: another step of its form may learn of a larger one before it runs."""
 
     def contents(self, beside: Mapping[int, Any] = _NOTHING) -> list[Any]:
         """Returns the bytes of each input; `beside` has, by position, what holds those that come beside the message."""
@@ -25,18 +28,6 @@ class Step:
             None if each is None else each.content(self.payloads, beside.get(index))
             for index, each in enumerate(self.planned.sources)
         ]
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Steps that run together, and the workspace of each: that of its form when the program was made."""
-
-    steps: Sequence[Step]
-    workspaces: Sequence[int]
-
-    @classmethod
-    def of(cls, steps: Sequence[Step]) -> "Group":
-        return cls(steps, [step.planned.plan.workspace.size_bytes for step in steps])
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +53,15 @@ class Demand:
 class Program:
     """Groups of steps in order. A step has sources and sinks; of several, each has its own result or status."""
 
-    groups: Sequence[Group]
+    groups: Sequence[Sequence[Step]]
     demand: Demand
     streams: int  # how many steps of a group run at once, at most
 
     @classmethod
     def of_step(cls, step: Step, reply_bytes: int) -> "Program":
         """Returns a program of one step, whose error is the program's."""
-        planned, plan, group = step.planned, step.planned.plan, Group.of((step,))
-        workspace_bytes, process_bytes = group.workspaces[0], plan.encoded_bytes + planned.checked_bytes
+        planned, plan, workspace_bytes = step.planned, step.planned.plan, step.workspace_bytes
+        process_bytes = plan.encoded_bytes + planned.checked_bytes
         is_light = plan.size_bytes + process_bytes <= SMALL_BYTES and plan.seconds <= SMALL_S
         demand = Demand(
             (plan.size_bytes + workspace_bytes,),
@@ -82,7 +73,7 @@ class Program:
             is_light and not planned.is_beside,
             planned.waits_for_client,
         )
-        return cls((group,), demand, 1)
+        return cls(((step,),), demand, 1)
 
     @classmethod
     def of_steps(cls, steps: Sequence[Step], streams: int) -> "Program":
@@ -91,15 +82,15 @@ class Program:
         Inputs are there until their group has ended, outputs from their group on, and everything else while it runs.
         All groups have the same workspaces: one begins when the device is done with the one before, or never.
         """
-        groups = [Group.of(each) for each in _groups(steps)]
-        by_group = [[step.planned for step in group.steps] for group in groups]
+        groups = list(_groups(steps))
+        by_group = [[step.planned for step in group] for group in groups]
         arriving = [sum(each.arriving_bytes for each in group) for group in by_group]
         replied = [0, *accumulate(sum(each.replied_bytes for each in group) for group in by_group)]
         sizes = [sum(each.plan.size_bytes for each in group) for group in by_group]
         encoded = [sum(each.plan.encoded_bytes for each in group) for group in by_group]
         # Before a group begins, the inputs of those after it are there, too, and the outputs of those before it.
         later = [sum(arriving) - here for here in accumulate(arriving)]
-        workspace_bytes = max(bytes_at_once(group.workspaces, streams) for group in groups)
+        workspace_bytes = max(bytes_at_once([step.workspace_bytes for step in group], streams) for group in groups)
         device = [sum(each) + workspace_bytes for each in zip(sizes, later, replied[:-1], strict=True)]
         # Outputs may have to be joined, with those of other groups or with statuses.
         reply_bytes = replied[-1] * min(len(steps), 2)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from aclgrad.errors import AclgradError, LimitExceededError
 from aclgrad_server.calls.admission import Admission, Claims, Turn
 from aclgrad_server.calls.call import Call, deadline_passed
-from aclgrad_server.calls.program import Group, Program, Step, bytes_at_once
+from aclgrad_server.calls.program import Program, Step, bytes_at_once
 from aclgrad_server.devices.device import Device, OnEnd, Read, StagedTensor, Write
 from aclgrad_server.devices.faults import WorkspaceShortageError
 from aclgrad_server.devices.planning import Planner
@@ -93,11 +93,11 @@ class Runner:
             for group in program.groups:
                 try:
                     async with asyncio.timeout_at(call.deadline):
-                        turn = await self._turn(call, claims, len(group.steps))
+                        turn = await self._turn(call, claims, len(group))
                 except TimeoutError:
-                    ran.append((b"", [deadline_passed() for _ in group.steps]))
+                    ran.append((b"", [deadline_passed() for _ in group]))
                     continue
-                calls = [(step.planned.plan, step.contents(), step.prefix) for step in group.steps]
+                calls = [(step.planned.plan, step.contents(), step.prefix) for step in group]
                 attempt = partial(self.device.execute_all, calls, call.deadline, turn.slots)
                 ran.append(await self._attempt(call, claims, program, group, turn, attempt))
         finally:
@@ -125,10 +125,10 @@ class Runner:
         return turn
 
     async def _attempt(
-        self, call: Call, claims: Claims, program: Program, group: Group, turn: Turn, attempt: Attempt
+        self, call: Call, claims: Claims, program: Program, group: Sequence[Step], turn: Turn, attempt: Attempt
     ) -> Ran:
         """Runs a group; if workspaces are too small, all of its steps begin again together, if that is free at once."""
-        workspaces, refusals = group.workspaces, dict[int, AclgradError]()
+        workspaces, refusals = [step.workspace_bytes for step in group], dict[int, AclgradError]()
         try:
             while True:
                 try:
@@ -138,7 +138,7 @@ class Runner:
                 needed: dict[int, int] = {}
                 for index, error in enumerate(errors):
                     if isinstance(error, WorkspaceShortageError) and index not in refusals:
-                        size_bytes = group.steps[index].planned.plan.size_bytes + error.size_bytes
+                        size_bytes = group[index].planned.plan.size_bytes + error.size_bytes
                         try:
                             self.admission.check(call.caller, size_bytes, error.size_bytes)
                             needed[index] = error.size_bytes

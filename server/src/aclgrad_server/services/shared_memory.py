@@ -11,18 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from aclgrad.errors import AclgradError, InvalidFieldError, ServerBusyError, SharedMemoryUnavailableError
+from aclgrad.errors import AclgradError, InvalidFieldError, SharedMemoryUnavailableError
 from aclgrad.sources import SharedRange
 from aclgrad.tensors import TensorView
 from aclgrad.wire.messages import response_of
-from aclgrad_server.calls.call import UNIX, Call, address_of
+from aclgrad.wire.shared_memory import FOLDER, PREFIX
+from aclgrad_server.calls.call import UNIX, Call, address_of, busy
 from aclgrad_server.devices.device import Device, Read, StagedTensor, Write
 from aclgrad_server.devices.planning import PlannedStep
 
 RETRY_AFTER_FILES_S: Final = 1.0
-PREFIX: Final = "aclgrad-"
 _NAME: Final = re.compile(rf"/{PREFIX}[A-Za-z0-9._-]{{1,200}}")
-_FOLDER: Final = "/dev/shm"
 _FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _MAX_OFFSET: Final = 2**62
 
@@ -54,7 +53,7 @@ class SharedMemory:
                 f"{field}.offset_bytes", f"is {named.offset}", "send an offset within the object"
             )
         try:
-            file = os.open(_FOLDER + named.name, mode | _FLAGS)
+            file = os.open(FOLDER + named.name, mode | _FLAGS)
         except OSError as error:
             _check_own_files(error)
             problem = f"{named.name} cannot be opened: {error.strerror}"
@@ -131,6 +130,6 @@ class SharedTransfer:
 def _check_own_files(error: OSError) -> None:
     """Raises ServerBusyError if the server itself could open no file: nothing is wrong with the client's object."""
     if error.errno in (errno.EMFILE, errno.ENFILE):
-        remedy = f"try again in {RETRY_AFTER_FILES_S:g} s; raise the limit of open files of the server (LimitNOFILE)"
         problem = f"the server has no free file for shared memory ({error.strerror})"
-        raise ServerBusyError(problem, remedy=remedy, retry_after_s=RETRY_AFTER_FILES_S) from None
+        also = "; raise the limit of open files of the server (LimitNOFILE)"
+        raise busy(problem, RETRY_AFTER_FILES_S, also) from None
