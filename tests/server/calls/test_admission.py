@@ -224,6 +224,23 @@ def claim(admission: Admission, caller: str, tensor_bytes: int, checked_bytes: i
     return admission.claim(call, Demand((tensor_bytes,), (checked_bytes,), (0, 0), 0, 0, 0.0, waits_for_client=True))
 
 
+@pytest.mark.parametrize(("seconds", "retry_after_s"), [(0.001, 0.1), (3.0, 9.0), (1e6, 10.0)])
+async def test_who_is_refused_is_told_to_come_back_when_so_much_work_is_done(
+    seconds: float, retry_after_s: float
+) -> None:
+    admission = Admission(1, 1, 100)
+    call: Any = SimpleNamespace(caller=A, enter=lambda stage: None, at_end=lambda function: None)
+    demand = Demand((100,), (0,), (0, 0), 0, 0, seconds)
+    first = await admission.claim(call, demand)
+    second = await begun(admission.claim(call, demand))
+    with pytest.raises(ServerBusyError) as caught:
+        await admission.claim(call, demand)
+    assert caught.value.retry_after_s == retry_after_s
+    first.close()
+    (await second).close()
+    assert admission.large.expected_s == pytest.approx(0)
+
+
 @pytest.mark.parametrize(
     ("tensors", "checked", "told", "metadata"),
     [
