@@ -9,7 +9,7 @@ from aclgrad.operators.cases import TypedCase, first_cases
 from aclgrad.products import Product
 from aclgrad.tensors import array_of_view, view_of_array
 from aclgrad.wire.messages import OperatorCall, decode_response
-from aclgrad_server.calls.program import Step
+from aclgrad_server.calls.runner import Step
 from aclgrad_server.devices import planning
 from aclgrad_server.devices.planning import Limits, plan_call, planned_step
 

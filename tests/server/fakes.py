@@ -4,6 +4,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import grpc.aio
@@ -17,14 +18,15 @@ from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.gate import Claim
 from aclgrad_server.calls.open_calls import OpenCalls
-from aclgrad_server.calls.program import Step
-from aclgrad_server.calls.runner import Runner
+from aclgrad_server.calls.runner import Runner, Step
 from aclgrad_server.devices.device import Content, OnEnd, Read, Write
 from aclgrad_server.devices.faults import WorkspaceShortageError
 from aclgrad_server.devices.planning import Limits, Planner, StepPlan, plan_call, planned_step
+from aclgrad_server.services.shared_memory import SharedMemory, SharedTransfer
 
 NO_LIMIT = 2**63 - 1
 LATER = time.monotonic() + 3600
+NO_TRANSFER = partial(SharedTransfer, SharedMemory(enabled=False, owners=()), None)
 
 Result = TypeVar("Result")
 Behaviour = Callable[[StepPlan], Awaitable[None]]

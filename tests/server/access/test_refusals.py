@@ -14,10 +14,10 @@ from aclgrad_server.access.access import Access
 from aclgrad_server.access.identities import Identities
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Call
+from aclgrad_server.calls.open_calls import Throttle
 from aclgrad_server.files import Reloaded
 from aclgrad_server.limits import LONGEST_REFUSAL_S, REFUSALS_PER_S
 from aclgrad_server.services.handlers import Handlers
-from aclgrad_server.throttle import Throttle
 from tests.server.fakes import FakeContext, new_calls
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from aclgrad.errors import DeviceLostError, LimitExceededError, ServerBusyError
-from aclgrad_server.calls.admission import Admission, Claims, Occupancy
+from aclgrad_server.calls.admission import Admission, Claims, Demand, Occupancy
 from aclgrad_server.calls.gate import Bounds, Claim
-from aclgrad_server.calls.program import Demand, Program, Step
+from aclgrad_server.calls.runner import Program, Step
 from aclgrad_server.limits import (
     ASKING_S,
     LONGEST_PAUSE_S,

@@ -26,12 +26,10 @@ from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.opening import open_device
 from aclgrad_server.devices.planning import Limits, Planner
-from aclgrad_server.services.operators import execute_operator
-from aclgrad_server.services.shared_memory import SharedMemory
 from aclgrad_server.settings import Settings
 from tests.abi.kernel_memory import forget_peak, peak_bytes
 from tests.long_shapes import MAX_BESIDE_BYTES, MAX_OF_TENSORS
-from tests.server.fakes import NO_LIMIT, FakeContext, new_call
+from tests.server.fakes import NO_LIMIT, NO_TRANSFER, FakeContext, new_call
 
 HOSTS: tuple[dict[str, Any], ...] = (
     {"product": "910A"},
@@ -61,7 +59,6 @@ async def compare(folder: Path, host: dict[str, Any]) -> None:
     library, device = await open_device(settings, completions, lambda device, error: None)
     limits = Limits(NO_LIMIT, library.shape_only, host_pointers=library.host_pointers)
     planner = Planner(Product(host["product"]), limits)
-    shared_memory = SharedMemory(enabled=False, owners=())
     for request in (
         pooling(np.zeros((16, 1, 128, 128), np.int32), 20, 147),
         pooling(np.zeros((1, 1, 512, 512), np.int32), 1, 512),
@@ -72,7 +69,7 @@ async def compare(folder: Path, host: dict[str, Any]) -> None:
         trim_allocator()
         before = forget_peak()
         context = FakeContext()
-        await execute_operator(Runner(noting, admission, planner, 2**30), shared_memory, request, new_call(context))
+        await Runner(noting, admission, planner, 2**30).execute(NO_TRANSFER, request, new_call(context))
         grown = peak_bytes() - before
         context.end()
         if grown > MAX_OF_TENSORS * noting.claimed + MAX_BESIDE_BYTES:

@@ -22,15 +22,13 @@ from aclgrad.tensors import TensorView, view_of_array
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import OperatorCall, encode_request
 from aclgrad_server.calls.admission import Admission, Occupancy
-from aclgrad_server.calls.program import Step
-from aclgrad_server.calls.runner import Runner
+from aclgrad_server.calls.runner import Runner, Step
 from aclgrad_server.devices.device import Read, Write
 from aclgrad_server.devices.planning import Limits, Planner, StepPlan, plan_call
 from aclgrad_server.limits import GROUP_S
-from aclgrad_server.services.operators import execute_operator
-from aclgrad_server.services.shared_memory import SharedMemory
 from tests.server.fakes import (
     NO_LIMIT,
+    NO_TRANSFER,
     FakeContext,
     FakeDevice,
     Gate,
@@ -76,7 +74,7 @@ async def test_call_without_elements_is_answered_with_an_empty_output() -> None:
 async def test_reply_that_exceeds_the_message_limit_is_refused_before_it_is_computed() -> None:
     device, request = FakeDevice(), encode_request(pooling_call(1, 512, 512))
     with pytest.raises(LimitExceededError, match="--max-message-bytes"):
-        await execute_operator(runner_of(device), SharedMemory(False, ()), request, new_call())
+        await runner_of(device).execute(NO_TRANSFER, request, new_call())
     assert device.executed == []
 
 

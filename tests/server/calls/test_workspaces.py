@@ -15,17 +15,15 @@ from aclgrad.sources import InChunks
 from aclgrad.tensors import TensorView
 from aclgrad.wire.chunks import chunk_prefix, encode_header
 from aclgrad.wire.messages import OperatorCall, decode_batch, encode_batch, encode_request
-from aclgrad_server.calls.admission import Admission, Occupancy
+from aclgrad_server.calls.admission import Admission, Demand, Occupancy
 from aclgrad_server.calls.gate import Bounds, Claim
-from aclgrad_server.calls.program import Demand
 from aclgrad_server.calls.runner import Runner
 from aclgrad_server.devices.planning import Limits, Planner
 from aclgrad_server.services.batch import execute_batch
 from aclgrad_server.services.chunked import execute_chunked
-from aclgrad_server.services.operators import execute_operator
-from aclgrad_server.services.shared_memory import SharedMemory
 from tests.server.fakes import (
     NO_LIMIT,
+    NO_TRANSFER,
     FakeContext,
     FakeDevice,
     Gate,
@@ -42,7 +40,6 @@ SHAPE = 1, 128, 256
 TENSORS = 4 * 128 * 256 + 4
 WORKSPACE = 50_000
 REQUEST = encode_request(pooling_call(*SHAPE))
-SHARED = SharedMemory(enabled=False, owners=())
 
 
 def runner_of(device: FakeDevice, bytes_limit: int, streams: int = 4, **options: Any) -> Runner:
@@ -70,7 +67,7 @@ async def client(*messages: bytes) -> AsyncIterator[FakeContext]:
 
 async def unary(runner: Runner) -> int:
     async with client() as context:
-        return len(await execute_operator(runner, SHARED, REQUEST, new_call(context)))
+        return len(await runner.execute(NO_TRANSFER, REQUEST, new_call(context)))
 
 
 async def batch(runner: Runner) -> int:
@@ -150,7 +147,7 @@ async def test_a_workspace_is_not_taken_from_those_who_wait() -> None:
     runner.device.workspace_of = workspace
     async with client() as context:
         with pytest.raises(ServerBusyError, match="a workspace of 10 bytes"):
-            await execute_operator(runner, SHARED, REQUEST, new_call(context))
+            await runner.execute(NO_TRANSFER, REQUEST, new_call(context))
     held.give_back()
     for each in waiting:
         (await each).give_back()
@@ -201,7 +198,7 @@ async def test_a_small_call_keeps_its_slots_and_takes_a_large_workspace_from_the
     for known in (False, True):
         gate.is_open.clear()
         async with client() as context:
-            call = await begun(execute_operator(runner, SHARED, request, new_call(context)))
+            call = await begun(runner.execute(NO_TRANSFER, request, new_call(context)))
             rooms = runner.admission.rooms
             assert (rooms["small"].slots.used, rooms["large"].slots.used) == (1, 0)
             used = rooms["small"].memory.used, rooms["large"].memory.used
@@ -213,7 +210,7 @@ async def test_a_small_call_keeps_its_slots_and_takes_a_large_workspace_from_the
 
 async def test_groups_of_a_batch_share_one_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
     """A group begins when the one before has ended, so a batch that was answered once is answered again."""
-    monkeypatch.setattr("aclgrad_server.calls.program.GROUP_S", 0.0)
+    monkeypatch.setattr("aclgrad_server.calls.runner.GROUP_S", 0.0)
     runner = runner_of(device_of(WORKSPACE), 3 * TENSORS + WORKSPACE)
     for _ in range(3):
         assert [type(each) for each in await results_of(runner, *[REQUEST] * 3)] == [tuple] * 3
@@ -285,7 +282,7 @@ async def test_encoded_inputs_are_claimed_while_a_call_runs(size: int, checked_l
     mask_bytes = 2 * 16 * (size * size // 16 + 1)
     tensor_bytes = 3 * 4 * size * size + mask_bytes
     counts_as_tensors = size == 8 or checked_limit is None
-    ways = partial(execute_operator, runner, SHARED, request), partial(execute_batch, runner, encode_batch([request]))
+    ways = partial(runner.execute, NO_TRANSFER, request), partial(execute_batch, runner, encode_batch([request]))
     for execute in ways:
         gate.is_open.clear()
         async with client() as context:

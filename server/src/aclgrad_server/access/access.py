@@ -12,10 +12,10 @@ from aclgrad.errors import NotAuthenticatedError, PermissionDeniedError
 from aclgrad_server.access.identities import SAN_KINDS, Identities, Identity, Right
 from aclgrad_server.calls.call import UNIX, Call, Context, address_of, busy
 from aclgrad_server.calls.gate import RETRY_AFTER_S, Bounds
+from aclgrad_server.calls.open_calls import Throttle
 from aclgrad_server.files import Reloaded
 from aclgrad_server.limits import LONGEST_REFUSAL_S, REFUSALS_PER_S
 from aclgrad_server.logs import UNKNOWN, fields
-from aclgrad_server.throttle import Throttle
 
 WINDOW_S: Final = 10.0
 """In which a caller has one line of the audit for each reason."""

@@ -11,12 +11,11 @@ from typing import Final
 from aclgrad.errors import AclgradError, LimitExceededError
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.gate import Bounds, Callers, Claim, Gate, Room
-from aclgrad_server.calls.program import Demand
+from aclgrad_server.calls.open_calls import Throttle
 from aclgrad_server.devices.device import OnEnd
 from aclgrad_server.devices.planning import check_size
 from aclgrad_server.limits import LONGEST_PAUSE_S, MAX_WAITING_SMALL_CALLS, RECEIVE_BYTES_PER_S, SMALL_BYTES
 from aclgrad_server.statistics import WAIT
-from aclgrad_server.throttle import Throttle
 
 _NO_BOUNDS: Final = Bounds()
 
@@ -28,6 +27,25 @@ class Occupancy:
     running: int
     waiting: int
     running_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a program asks admission for; sequences have one number for each group."""
+
+    device: Sequence[int]  # bytes of the device while the group runs, workspaces included
+    process: Sequence[int]  # bytes of the process for inputs that it checks or has encoded
+    replied: Sequence[int]  # bytes of the reply before the first group, after it, after the next, and so on
+    workspace_bytes: int  # the part of `device` that is for workspaces
+    reply_bytes: int  # of messages that wait for the client, or are on their way in chunks
+    seconds: float  # about how long it takes
+    is_small: bool = False  # whether small programs may wait for it; its workspaces do not count
+    waits_for_client: bool = False  # whether its client decides how long it takes
+
+    @property
+    def takes_little(self) -> bool:
+        """Whether it has the memory of small programs, and not only their slots."""
+        return self.is_small and self.device[0] + self.process[0] <= SMALL_BYTES
 
 
 class Admission:

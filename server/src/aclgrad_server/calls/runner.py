@@ -1,24 +1,113 @@
-"""Runs programs: claims what they take, lets their groups have their turns on the device, and gives everything back."""
+"""What the server runs: programs of steps in order, each one operator, whose groups have their turns on the device."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from itertools import accumulate
+from typing import Any, Final, Protocol
 
 from aclgrad.errors import AclgradError, LimitExceededError
-from aclgrad_server.calls.admission import Admission, Claims, Turn
+from aclgrad_server.calls.admission import Admission, Claims, Demand, Turn
 from aclgrad_server.calls.call import Call, deadline_passed
-from aclgrad_server.calls.program import Program, Step, bytes_at_once
 from aclgrad_server.devices.device import Device, OnEnd, Read, StagedTensor, Write
 from aclgrad_server.devices.faults import WorkspaceShortageError
-from aclgrad_server.devices.planning import Planner
+from aclgrad_server.devices.planning import PlannedStep, Planner, check_reply_size
+from aclgrad_server.limits import GROUP_S, SMALL_BYTES, SMALL_S
 from aclgrad_server.statistics import RUN, WAIT
 
+_NOTHING: Final[Mapping[int, Any]] = {}
 Ran = tuple[Any, Sequence[AclgradError | None]]
 """What came of a group: its outputs, each behind its prefix, and the error of each step that failed."""
 Attempt = Callable[[OnEnd, Sequence[int]], Awaitable[Ran]]
 """Runs a group with workspaces of these sizes at most."""
+
+
+class Step:
+    """One step of a program: what is planned of it, and the payloads of its message."""
+
+    __slots__ = ("payloads", "planned", "prefix", "workspace_bytes")
+
+    def __init__(self, planned: PlannedStep, payloads: Sequence[memoryview], prefix: bytes = b"") -> None:
+        """Takes what stands before its outputs in the reply."""
+        self.planned, self.payloads, self.prefix = planned, payloads, prefix
+        self.workspace_bytes = planned.plan.workspace.size_bytes
+        """What it may take: another step of its form may learn of a larger one before it runs."""
+
+    def contents(self, beside: Mapping[int, Any] = _NOTHING) -> list[Any]:
+        """Returns the bytes of each input; `beside` has, by position, what holds those that come beside the message."""
+        return [
+            None if each is None else each.content(self.payloads, beside.get(index))
+            for index, each in enumerate(self.planned.sources)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Groups of steps in order. A step has sources and sinks; of several, each has its own result or status."""
+
+    groups: Sequence[Sequence[Step]]
+    demand: Demand
+    streams: int  # how many steps of a group run at once, at most
+
+    @classmethod
+    def of_step(cls, step: Step, reply_bytes: int) -> "Program":
+        """Returns a program of one step, whose error is the program's."""
+        planned, plan, workspace_bytes = step.planned, step.planned.plan, step.workspace_bytes
+        process_bytes = plan.encoded_bytes + planned.checked_bytes
+        is_light = plan.size_bytes + process_bytes <= SMALL_BYTES and plan.seconds <= SMALL_S
+        demand = Demand(
+            (plan.size_bytes + workspace_bytes,),
+            (process_bytes,),
+            (0, planned.replied_bytes),
+            workspace_bytes,
+            reply_bytes,
+            plan.seconds,
+            is_light and not planned.is_beside,
+            planned.waits_for_client,
+        )
+        return cls(((step,),), demand, 1)
+
+    @classmethod
+    def of_steps(cls, steps: Sequence[Step], streams: int) -> "Program":
+        """Returns a program of steps that do not refer to each other, in groups that take about `GROUP_S`.
+
+        Inputs are there until their group has ended, outputs from their group on, and everything else while it runs.
+        All groups have the same workspaces: one begins when the device is done with the one before, or never.
+        """
+        groups = list(_groups(steps))
+        by_group = [[step.planned for step in group] for group in groups]
+        arriving = [sum(each.arriving_bytes for each in group) for group in by_group]
+        replied = [0, *accumulate(sum(each.replied_bytes for each in group) for group in by_group)]
+        sizes = [sum(each.plan.size_bytes for each in group) for group in by_group]
+        encoded = [sum(each.plan.encoded_bytes for each in group) for group in by_group]
+        # Before a group begins, the inputs of those after it are there, too, and the outputs of those before it.
+        later = [sum(arriving) - here for here in accumulate(arriving)]
+        workspace_bytes = max(bytes_at_once([step.workspace_bytes for step in group], streams) for group in groups)
+        device = [sum(each) + workspace_bytes for each in zip(sizes, later, replied[:-1], strict=True)]
+        # Outputs may have to be joined, with those of other groups or with statuses.
+        reply_bytes = replied[-1] * min(len(steps), 2)
+        seconds = sum(step.planned.plan.seconds for step in steps)
+        is_small = sum(sizes) + sum(encoded) <= SMALL_BYTES and seconds <= SMALL_S
+        demand = Demand(device, encoded, replied, workspace_bytes, reply_bytes, seconds, is_small)
+        return cls(groups, demand, streams)
+
+
+def _groups(steps: Sequence[Step]) -> Iterator[Sequence[Step]]:
+    """Yields steps that take about `GROUP_S` together, and single ones that take longer."""
+    start, seconds = 0, 0.0
+    for number, step in enumerate(steps):
+        step_s = step.planned.plan.seconds
+        if number > start and seconds + step_s > GROUP_S:
+            yield steps[start:number]
+            start, seconds = number, 0.0
+        seconds += step_s
+    yield steps[start:]
+
+
+def bytes_at_once(workspaces: Sequence[int], count: int) -> int:
+    """Returns what the workspaces of so many steps take at most."""
+    return sum(sorted(workspaces)[-count:])
 
 
 class Transfer(Protocol):
@@ -34,6 +123,10 @@ class Transfer(Protocol):
         """Takes the outputs, of which these messages were read, to where they go, and returns the reply."""
 
 
+TransferOf = Callable[[Call, PlannedStep], Transfer]
+"""Returns the transfer of a step; raises an AclgradError if the client may have none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Runner:
     """Runs programs on the device."""
@@ -42,6 +135,17 @@ class Runner:
     admission: Admission
     planner: Planner
     max_message_bytes: int
+
+    def execute(self, transfer_of: TransferOf, request: bytes, call: Call) -> Awaitable[bytes]:
+        """Runs an ExecuteOperatorRequest and returns its response; `transfer_of` is for tensors in shared memory."""
+        planned, payloads = self.planner.read(request)
+        plan, step = planned.plan, Step(planned, payloads)
+        call.operator = plan.spec.name
+        transfer = transfer_of(call, planned) if planned.is_beside else None
+        check_reply_size(f"outputs[{plan.outputs[0].name}]", planned.message_bytes, self.max_message_bytes)
+        if transfer is None:
+            return self.run_step(call, step)
+        return self.run_beside(call, step, transfer, planned.replied_bytes)
 
     async def run_step(self, call: Call, step: Step) -> bytes:
         """Runs one step, whose tensors are in the messages, and returns the ExecuteOperatorResponse."""

@@ -141,10 +141,19 @@ class PlannedStep:
         return sum(size_bytes for size_bytes, source in pairs if source is not None and source.has_values)
 
     @cached_property
+    def replied(self) -> list[PlannedOutput]:
+        """The outputs in the reply."""
+        return [each for each, sink in zip(self.plan.outputs, self.sinks, strict=True) if sink.in_reply]
+
+    @cached_property
     def replied_bytes(self) -> int:
         """What is left of the step when it has run: its outputs in the reply."""
-        pairs = zip(self.plan.outputs, self.sinks, strict=True)
-        return sum(each.type.size_bytes for each, sink in pairs if sink.in_reply)
+        return sum(each.type.size_bytes for each in self.replied)
+
+    @cached_property
+    def message_bytes(self) -> int:
+        """The size of an ExecuteOperatorResponse, but for what it says of outputs in shared memory."""
+        return self.replied_bytes + sum(len(each.reply_prefix) for each in self.replied)
 
     @cached_property
     def checked_bytes(self) -> int:

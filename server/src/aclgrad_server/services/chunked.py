@@ -18,8 +18,7 @@ from aclgrad.wire.chunks import (
 )
 from aclgrad.wire.limits import MAX_CHUNK_BYTES
 from aclgrad_server.calls.call import Call
-from aclgrad_server.calls.program import Step
-from aclgrad_server.calls.runner import Runner
+from aclgrad_server.calls.runner import Runner, Step
 from aclgrad_server.devices.device import Device, Read, StagedTensor, Write
 from aclgrad_server.devices.planning import PlannedStep, extract_payloads
 

@@ -1,6 +1,6 @@
 """`aclgrad.v1.OperatorService`."""
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
@@ -11,10 +11,8 @@ from aclgrad.operators.describe import describe_operator
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import parse_message
 from aclgrad_server.calls.call import Call
-from aclgrad_server.calls.program import Step
 from aclgrad_server.calls.runner import Runner
 from aclgrad_server.devices.opening import Library
-from aclgrad_server.devices.planning import check_reply_size
 from aclgrad_server.devices.turned_off import TurnedOff
 from aclgrad_server.devices.watch import refresh
 from aclgrad_server.listen_addresses import UNIX
@@ -43,12 +41,12 @@ class OperatorService:
     def handler(self, handlers: Handlers) -> grpc.GenericRpcHandler:
         """Returns what a gRPC server takes; without serializers, gRPC hands bytes through."""
         settings, runner = self._view.settings, self._runner
-        shared_memory = SharedMemory(settings.shared_memory, settings.shared_memory_owner)
+        memory = SharedMemory(settings.shared_memory, settings.shared_memory_owner)
         max_call_bytes = settings.max_call_bytes or runner.device.pool_limit_bytes // 2
         unary: dict[str, Unary] = {
             "ListOperators": self.list_operators,
             "GetServerStatus": self.get_server_status,
-            "ExecuteOperator": partial(execute_operator, runner, shared_memory),
+            "ExecuteOperator": partial(runner.execute, partial(SharedTransfer, memory, runner.device)),
             "BatchExecuteOperators": partial(execute_batch, runner),
         }
         methods = {name: handlers.unary(name, behaviour) for name, behaviour in unary.items()}
@@ -66,21 +64,6 @@ class OperatorService:
             return pb.GetServerStatusResponse(version=VERSION, product=self._product).SerializeToString()
         await refresh(self._runner.device)
         return server_status(self._view, with_private=True).SerializeToString()
-
-
-def execute_operator(runner: Runner, memory: SharedMemory, request: bytes, call: Call) -> Awaitable[bytes]:
-    """Returns the ExecuteOperatorResponse."""
-    planned, payloads = runner.planner.read(request)
-    call.operator = planned.plan.spec.name
-    message_bytes = planned.plan.reply_bytes
-    transfer = None if not planned.is_beside else SharedTransfer(memory, runner.device, call, planned)
-    if transfer is not None:
-        message_bytes = transfer.message_bytes
-    check_reply_size(f"outputs[{planned.plan.outputs[0].name}]", message_bytes, runner.max_message_bytes)
-    step = Step(planned, payloads)
-    if transfer is None:
-        return runner.run_step(call, step)
-    return runner.run_beside(call, step, transfer, planned.replied_bytes)
 
 
 def _host(view: ServerView) -> pb.Host:

@@ -92,13 +92,6 @@ class SharedTransfer:
         self._planned = planned
         self._outputs = list(zip(planned.plan.outputs, planned.sinks, strict=True))
 
-    @property
-    def message_bytes(self) -> int:
-        """The size of the reply, but for the names of ranges."""
-        return self._planned.replied_bytes + sum(
-            len(each.reply_prefix) for each, sink in self._outputs if sink.in_reply
-        )
-
     async def bring(self, inputs: Mapping[str, StagedTensor]) -> Sequence[Write]:
         for spec, source in zip(self._planned.plan.spec.inputs, self._planned.sources, strict=True):
             if source is None or (range := source.shared) is None:
@@ -112,8 +105,8 @@ class SharedTransfer:
         return ()
 
     def reads(self, outputs: Sequence[StagedTensor]) -> Sequence[Read]:
-        triples = zip(self._planned.plan.outputs, self._planned.sinks, outputs, strict=True)
-        return [(tensor, 0, each.reply_prefix, tensor.size_bytes) for each, sink, tensor in triples if sink.in_reply]
+        pairs = zip(self._outputs, outputs, strict=True)
+        return [(tensor, 0, each.reply_prefix, tensor.size_bytes) for (each, sink), tensor in pairs if sink.in_reply]
 
     async def take(self, outputs: Sequence[StagedTensor], messages: list[bytes]) -> bytes:
         read, pieces = iter(messages), []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aclgrad_server.throttle import Throttle
+from aclgrad_server.calls.open_calls import Throttle
 from tests.server.fakes import Clock
 
 A, B = "identity:a", "identity:b"
