@@ -15,7 +15,7 @@ import pytest
 
 import aclgrad
 from aclgrad._client.aio.executor import in_thread
-from aclgrad._client.calls.destination import Place
+from aclgrad._client.calls.destination import OutputBuffer
 from aclgrad._client.settings.timeouts import TimeLimitError
 
 from .scripted_service import REPLY, ScriptedService, failing
@@ -77,14 +77,14 @@ async def test_shared_memory_is_filled_in_a_thread(echo: str, monkeypatch: pytes
 def copying_threads(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     """Notes the threads that copy a gradient to where it belongs."""
     threads = set()
-    take = Place.take
+    take = OutputBuffer.take
 
-    def noting(self: Place, gradient: np.ndarray) -> np.ndarray:
+    def noting(self: OutputBuffer, gradient: np.ndarray) -> np.ndarray:
         if self.copies(gradient):
             threads.add(threading.get_ident())
         return take(self, gradient)
 
-    monkeypatch.setattr(Place, "take", noting)
+    monkeypatch.setattr(OutputBuffer, "take", noting)
     return threads
 
 
@@ -99,7 +99,9 @@ async def test_gradients_are_copied_to_out_in_a_thread(echo: str, copying_thread
     assert threading.get_ident() not in copying_threads
 
 
-@pytest.mark.parametrize(("module", "step"), [(Place, "take"), (os, "posix_fallocate")], ids=["copied", "filled"])
+@pytest.mark.parametrize(
+    ("module", "step"), [(OutputBuffer, "take"), (os, "posix_fallocate")], ids=["copied", "filled"]
+)
 async def test_a_caller_that_leaves_while_shared_memory_is_used(
     echo: str, monkeypatch: pytest.MonkeyPatch, module: Any, step: str
 ) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from aclgrad._client.attempts.rpc_errors import unreadable_reply
 from aclgrad._client.calls.arrays import Array
-from aclgrad._client.calls.destination import Destination, Place
+from aclgrad._client.calls.destination import Destination, OutputBuffer
 from aclgrad._client.calls.outgoing import LARGE_BYTES
 from aclgrad.errors import MalformedRequestError, ServerFaultError
 from aclgrad.tensors import TensorView
@@ -49,7 +49,7 @@ class ChunkedAnswer:
     def __init__(self, destination: Destination) -> None:
         self._destination = destination
         self._outputs: tuple[TensorView, ...] = ()
-        self._places: tuple[Place, ...] = ()
+        self._buffers: tuple[OutputBuffer, ...] = ()
         self._gradients: list[Array] = []
         self._index = 0
         """The output that continues at `_done`."""
@@ -77,12 +77,12 @@ class ChunkedAnswer:
     def _begin(self, message: bytes) -> None:
         try:
             outputs = decode_response_header(message)
-            places = self._destination.places(outputs)
-            gradients = [place.buffer(output.type) for place, output in zip(places, outputs, strict=True)]
+            buffers = self._destination.buffers(outputs)
+            gradients = [buffer.array_for(output.type) for buffer, output in zip(buffers, outputs, strict=True)]
         except ValueError as error:
             raise unreadable_reply(error) from error
         self._destination.check(outputs)
-        self._outputs, self._places, self._gradients = outputs, places, gradients
+        self._outputs, self._buffers, self._gradients = outputs, buffers, gradients
 
     def _bytes_left(self) -> int:
         return self._gradients[self._index].nbytes - self._done
@@ -94,8 +94,8 @@ class ChunkedAnswer:
     @property
     def copies_much(self) -> bool:
         """Whether `gradient` copies more than an event loop should."""
-        pairs = zip(self._places, self._gradients, strict=True)
-        return sum(gradient.nbytes for place, gradient in pairs if place.copies(gradient)) > LARGE_BYTES
+        pairs = zip(self._buffers, self._gradients, strict=True)
+        return sum(gradient.nbytes for buffer, gradient in pairs if buffer.copies(gradient)) > LARGE_BYTES
 
     def gradient(self) -> Array:
         """Returns the whole; raises ServerFaultError where the answer ended early."""
@@ -103,5 +103,5 @@ class ChunkedAnswer:
             self._skip_complete()
         if not self._gradients or self._index + 1 < len(self._gradients) or self._bytes_left():
             raise ServerFaultError(f"the reply of the server ended after {self._done} bytes of output {self._index}")
-        taken = [place.take(gradient) for place, gradient in zip(self._places, self._gradients, strict=True)]
+        taken = [buffer.take(gradient) for buffer, gradient in zip(self._buffers, self._gradients, strict=True)]
         return cast(Array, self._destination.result(self._outputs, taken))

@@ -19,8 +19,8 @@ Outputs = Output | tuple[Output | None, ...]
 """What all gradients of a call can be written to; None for one that is not wanted, or that goes to a new array."""
 
 
-class Place:
-    """Takes one output, by whichever way it comes. A call that fails may leave a part of it in `out`."""
+class OutputBuffer:
+    """The memory of one output: a new array, or the caller's `out`, which a failed call may leave half-written."""
 
     def __init__(self, out: Output | None = None, field: str = "out") -> None:
         """Raises InvalidFieldError if nothing can be written to `out`, which the field names."""
@@ -42,7 +42,7 @@ class Place:
                 problem = f"shares memory with inputs[{tensor.name}]"
                 raise InvalidFieldError.at(self.field, problem, "give another array")
 
-    def check_apart_from(self, other: "Place") -> None:
+    def check_apart_from(self, other: "OutputBuffer") -> None:
         """Raises InvalidFieldError if one of the gradients would be written over the other."""
         if self.array is not None and other.array is not None and np.may_share_memory(self.array, other.array):
             raise InvalidFieldError.at(other.field, f"shares memory with {self.field}", "give another array")
@@ -51,7 +51,7 @@ class Place:
         """Returns the gradient of a reply; raises ValueError as `array_of_view` does."""
         return self._result(array_of_view(tensor, self.array))
 
-    def buffer(self, type: TensorType) -> Array:
+    def array_for(self, type: TensorType) -> Array:
         """Returns an array for the bytes of a gradient that comes in pieces; `take` has to get it then."""
         if self.array is not None and self.array.flags.c_contiguous:
             return self.array
@@ -72,7 +72,7 @@ class Place:
         return gradient if self._out is None else cast(Array, self._out)
 
 
-_NEW: Final = Place()
+_NEW: Final = OutputBuffer()
 
 
 @lru_cache
@@ -98,7 +98,7 @@ class Destination:
         self.is_given = out is not None
         """Whether the caller has arrays for the gradients."""
         if len(self._names) < 2:
-            self._places: tuple[Place, ...] = () if out is None and not names else (Place(out),)
+            self._buffers: tuple[OutputBuffer, ...] = () if out is None and not names else (OutputBuffer(out),)
             return
         if out is not None and (not isinstance(out, tuple | list) or len(out) != len(names)):
             problem = f"is not a tuple of {len(names)}"
@@ -107,26 +107,26 @@ class Destination:
         for name, given in each_out.items():
             if given is not None and name not in wanted:
                 raise InvalidFieldError.at(f"out[{name}]", "is for an output that is not wanted", "give None there")
-        self._places = tuple(Place(each_out[name], f"out[{name}]") for name in wanted)
-        for first, second in combinations(self._places, 2):
+        self._buffers = tuple(OutputBuffer(each_out[name], f"out[{name}]") for name in wanted)
+        for first, second in combinations(self._buffers, 2):
             first.check_apart_from(second)
 
-    def places(self, outputs: Sequence[TensorView]) -> tuple[Place, ...]:
-        """Returns where each output goes; raises ValueError if there are more or fewer than the call has."""
-        count = len(self._places) or max(len(outputs), 1)
+    def buffers(self, outputs: Sequence[TensorView]) -> tuple[OutputBuffer, ...]:
+        """Returns the memory of each output; raises ValueError if there are more or fewer than the call has."""
+        count = len(self._buffers) or max(len(outputs), 1)
         if len(outputs) != count:
             raise ValueError(f"it has {len(outputs)} outputs instead of {count}")
-        return self._places or (_NEW,) * count
+        return self._buffers or (_NEW,) * count
 
     def check(self, outputs: Sequence[TensorView]) -> None:
         """Raises InvalidFieldError if `out` does not have the dtypes and shapes of these outputs."""
-        for place, output in zip(self.places(outputs), outputs, strict=True):
-            place.check(output.type)
+        for buffer, output in zip(self.buffers(outputs), outputs, strict=True):
+            buffer.check(output.type)
 
     def check_apart(self, inputs: Sequence[TensorView]) -> None:
         """Raises InvalidFieldError if `out` overlaps an input, which another attempt would then send changed."""
-        for place in self._places:
-            place.check_apart(inputs)
+        for buffer in self._buffers:
+            buffer.check_apart(inputs)
 
     def result(self, outputs: Sequence[TensorView], arrays: Sequence[Array]) -> Any:
         """Returns the only array, or several by the names of their outputs, None for one that is not wanted."""

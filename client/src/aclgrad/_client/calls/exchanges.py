@@ -185,12 +185,12 @@ def destination_of(out: Outputs | None, outgoing: OutgoingCall) -> Destination:
 def gradient_of(outputs: tuple[TensorView, ...], destination: Destination = NEW) -> Array:
     """Returns the gradients; raises ServerFaultError if one is missing, InvalidFieldError if one does not fit `out`."""
     try:
-        places = destination.places(outputs)
+        buffers = destination.buffers(outputs)
     except ValueError as error:
         raise unreadable_reply(error) from error
     destination.check(outputs)
     try:
-        gradients = [place.read(output) for place, output in zip(places, outputs, strict=True)]
+        gradients = [buffer.read(output) for buffer, output in zip(buffers, outputs, strict=True)]
     except ValueError as error:
         raise unreadable_reply(error) from error
     return cast(Array, destination.result(outputs, gradients))

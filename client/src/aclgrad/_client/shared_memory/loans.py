@@ -79,10 +79,10 @@ class Loan:
             outputs = decode_response(reply)
             if all(each.source.shared is None for each in outputs):
                 return gradient_of(outputs, self._destination)
-            places = self._destination.places(outputs)
+            buffers = self._destination.buffers(outputs)
             gradients = [
-                place.read(each) if each.source.shared is None else place.take(self._take_over(each))
-                for place, each in zip(places, outputs, strict=True)
+                buffer.read(each) if each.source.shared is None else buffer.take(self._take_over(each))
+                for buffer, each in zip(buffers, outputs, strict=True)
             ]
         except ValueError as error:
             raise unreadable_reply(error) from error
