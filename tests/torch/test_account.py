@@ -9,7 +9,7 @@ from torch.nn import functional
 
 import aclgrad
 import aclgrad.torch
-from aclgrad.torch._account import Place
+from aclgrad.torch._account import CallSite
 
 from .conftest import RecordingClient
 
@@ -46,13 +46,13 @@ def test_calls_are_counted_by_function_layer_and_reason(client: RecordingClient)
         with torch.no_grad():
             functional.max_pool2d(INPUT, 2)
     assert remote.account.calls == {
-        Place("pad", "Net", "there is no operator for constant pads"): 2,
-        Place("interpolate", "Net.stem", SCALE): 2,
-        Place("conv2d", "Net.blocks.0.layers.0", "there is no operator for conv2d"): 2,
-        Place("max_pool2d", "Net.blocks.0.layers.1", None): 2,
-        Place("avg_pool2d", "Net.blocks.0", None): 2,
-        Place("pad", "Net.blocks.1", None): 2,
-        Place("max_pool2d", "", "no gradient is recorded"): 1,
+        CallSite("pad", "Net", "there is no operator for constant pads"): 2,
+        CallSite("interpolate", "Net.stem", SCALE): 2,
+        CallSite("conv2d", "Net.blocks.0.layers.0", "there is no operator for conv2d"): 2,
+        CallSite("max_pool2d", "Net.blocks.0.layers.1", None): 2,
+        CallSite("avg_pool2d", "Net.blocks.0", None): 2,
+        CallSite("pad", "Net.blocks.1", None): 2,
+        CallSite("max_pool2d", "", "no gradient is recorded"): 1,
     }
     lines = str(remote).splitlines()
     assert lines[0].split() == ["calls", "gradient", "FLOPs", "function", "layer", "because"]
@@ -83,7 +83,7 @@ def test_a_block_decorates_a_function(client: RecordingClient) -> None:
         step(INPUT.clone().requires_grad_())
     functional.max_pool2d(INPUT.clone().requires_grad_(), 2).sum().backward()
     assert client.called == ["max_pool2d_with_mask_backward"] * 2
-    assert remote.account.calls == {Place("max_pool2d", "", None): 2}
+    assert remote.account.calls == {CallSite("max_pool2d", "", None): 2}
 
 
 def test_exchanged_parts_are_found_by_their_new_names(client: RecordingClient) -> None:
@@ -93,4 +93,4 @@ def test_exchanged_parts_are_found_by_their_new_names(client: RecordingClient) -
         net.append(nn.AvgPool2d(2))
         second = net(INPUT.clone().requires_grad_())
     assert first.shape != second.shape
-    assert {place.layer for place in remote.account.calls} == {"Sequential.0", "Sequential.1"}
+    assert {site.layer for site in remote.account.calls} == {"Sequential.0", "Sequential.1"}

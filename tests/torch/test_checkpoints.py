@@ -47,7 +47,7 @@ def test_a_checkpoint_takes_its_gradients_from_the_server(
         loss.backward()
     assert len(client.called) == len(LAYERS)
     if is_within or not is_reentrant:
-        assert Counter(place.whose for place in remote.account.calls.elements()) == {"remote": len(LAYERS), "local": 1}
+        assert Counter(site.whose for site in remote.account.calls.elements()) == {"remote": len(LAYERS), "local": 1}
     torch.testing.assert_close(input.grad, same.grad)
     for found, each in zip(network.parameters(), expected.parameters(), strict=True):
         torch.testing.assert_close(found.grad, each.grad)
@@ -58,7 +58,7 @@ def test_a_reentrant_checkpoint_is_computed_again_within_all_blocks(client: Reco
     with aclgrad.torch.remote_backward(client) as outer, aclgrad.torch.remote_backward(client) as inner:
         loss = checkpoint(network, INPUT.clone().requires_grad_(), use_reentrant=True).sum()
     loss.backward()
-    assert {place.whose for place in inner.account.calls} == {"remote", "local"}
+    assert {site.whose for site in inner.account.calls} == {"remote", "local"}
     assert not outer.account.calls
     assert client.called == ["max_pool2d_with_mask_backward"]
 
@@ -80,7 +80,7 @@ def test_a_checkpoint_that_keeps_its_function_elsewhere_is_told_as_local(
     input = INPUT.clone().requires_grad_()
     with aclgrad.torch.remote_backward(client) as remote:
         output = KeptElsewhere.apply(nn.MaxPool2d(2), input)
-    assert [place.because for place in remote.account.calls] == [
+    assert [site.because for site in remote.account.calls] == [
         "a reentrant checkpoint records no gradient here; give it use_reentrant=False"
     ]
     torch.testing.assert_close(output, nn.MaxPool2d(2)(INPUT))

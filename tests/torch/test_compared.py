@@ -212,7 +212,7 @@ def test_what_was_not_compared_comes_first_with_its_reason(client: RecordingClie
         loss.backward(retain_graph=True)
         loss.backward()
     assert unused.requires_grad
-    calls = {(place.function, place.layer, place.because) for place in found.calls()}
+    calls = {(site.function, site.layer, site.because) for site in found.calls()}
     assert calls == {
         ("conv2d", "Conv2d", "there is no operator for conv2d"),
         ("max_pool2d", "", None),
@@ -222,7 +222,7 @@ def test_what_was_not_compared_comes_first_with_its_reason(client: RecordingClie
         ("cross_entropy", "", None),
     }
     # cross_entropy has two parts.
-    assert sum(count for place, count in found.calls().items() if place.because is None) == 3
+    assert sum(count for site, count in found.calls().items() if site.because is None) == 3
     head, titles, *lines = str(found).splitlines()
     assert head.endswith(" backward calls of the step were compared")
     assert titles.split() == ["calls", "not", "compared", "layer", "because"]
@@ -235,7 +235,7 @@ def test_checkpoints_and_compiled_graphs_are_reported_as_not_compared(client: Re
         checkpoint(pool, INPUT.clone().requires_grad_(), use_reentrant=True).sum().backward()
         torch.compile(pool, backend="aot_eager")(INPUT.clone().requires_grad_()).sum().backward()
         checkpoint(pool, INPUT.clone().requires_grad_(), use_reentrant=False).sum().backward()
-    reasons = {place.function: place.because for place in found.calls()}
+    reasons = {site.function: site.because for site in found.calls()}
     assert "give it use_reentrant=False" in reasons["CheckpointFunction"]
     assert "compare the model that is not compiled" in reasons["CompiledFunction"]
     assert reasons["max_pool2d"] is None

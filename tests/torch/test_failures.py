@@ -79,7 +79,7 @@ def test_parameters_without_gradients_need_no_call(client: RecordingClient) -> N
     with aclgrad.torch.remote_backward(client) as remote:
         network(INPUT).sum().backward()
     assert client.called == ["adaptive_avg_pool2d_backward"]
-    assert {place.layer: place.whose for place in remote.account.calls} == {
+    assert {site.layer: site.whose for site in remote.account.calls} == {
         "Net.stem.1": "none", "Net.head.0": "local", "Net.head.1": "remote", "Net.head.3": "local"
     }  # fmt: skip
 
@@ -94,5 +94,5 @@ def test_a_model_may_be_moved_between_blocks(client: RecordingClient) -> None:
         network.to("meta")
         network(INPUT.double().to("meta")).sum().backward()
     assert len(client.called) == 2
-    reasons = {(place.function, place.because) for place in remote.account.calls}
+    reasons = {(site.function, site.because) for site in remote.account.calls}
     assert ("max_pool2d", "no product takes float64") in reasons

@@ -77,7 +77,7 @@ def test_a_model_is_compiled_in_one_graph(client: RecordingClient, expected: tor
     compiled = torch.compile(network, fullgraph=True, backend="aot_eager")
     with aclgrad.torch.remote_backward(client) as remote:
         loss = compiled(INPUT).sum()
-    assert {(place.function, place.whose) for place in remote.account.calls} == {
+    assert {(site.function, site.whose) for site in remote.account.calls} == {
         ("conv2d", "local"), ("linear", "local"),
         ("adaptive_avg_pool2d", "remote"), ("interpolate", "remote"), ("max_pool2d", "remote"),
     }  # fmt: skip
@@ -118,7 +118,7 @@ def test_what_stays_local_in_a_compiled_model_is_told_and_a_strict_block_refuses
     for _ in range(2):
         with aclgrad.torch.remote_backward(client) as remote:
             compiled(input).sum().backward()
-        assert {place.because for place in remote.account.calls} == {None, "the operator has no dilation"}
+        assert {site.because for site in remote.account.calls} == {None, "the operator has no dilation"}
     with aclgrad.torch.remote_backward(client, strict=True):
         loss = compiled(input).sum()
         with pytest.raises(aclgrad.InvalidFieldError, match="max_pool2d would stay local: the operator has no"):
@@ -130,9 +130,9 @@ def test_a_checkpoint_within_a_compiled_model_is_told(client: RecordingClient) -
     compiled = torch.compile(lambda each: checkpoint(pool, each, use_reentrant=False), backend="aot_eager")
     with aclgrad.torch.remote_backward(client) as remote:
         compiled(INPUT.clone().requires_grad_()).sum().backward()
-    (place,) = remote.account.calls
-    assert (place.function, place.whose) == ("checkpoint", "local")
-    assert "checkpoint the compiled module" in place.because
+    (site,) = remote.account.calls
+    assert (site.function, site.whose) == ("checkpoint", "local")
+    assert "checkpoint the compiled module" in site.because
     around = torch.compile(pool, backend="aot_eager")
     with aclgrad.torch.remote_backward(client, strict=True):
         checkpoint(around, INPUT.clone().requires_grad_(), use_reentrant=False).sum().backward()

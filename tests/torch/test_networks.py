@@ -89,9 +89,9 @@ def test_gradients_are_those_of_pytorch_and_the_account_counts_what_ran(client: 
     with aclgrad.torch.remote_backward(client, strict=True, allow=network.local) as remote:
         network.step().backward()
     torch.testing.assert_close(gradients(network), gradients(own), rtol=1e-4, atol=1e-5)
-    sums = Counter(place.whose for place in remote.account.calls.elements())
+    sums = Counter(site.whose for site in remote.account.calls.elements())
     assert sums["remote"] == len(client.called)
-    assert {place.function for place in remote.account.calls if place.whose == "local"} == network.local
+    assert {site.function for site in remote.account.calls if site.whose == "local"} == network.local
     assert sums["remote"] + sums["local"] + remote.account.arithmetic == counted(own.step())
     assert remote.account.flops.total() == counter.get_total_flops() - forward
 
@@ -117,8 +117,8 @@ def test_a_llama_is_nearly_all_local(client: RecordingClient) -> None:
     with aclgrad.torch.remote_backward(client) as remote:
         network_of("llama").step().backward()
     calls: Counter[str] = Counter()
-    for place, count in remote.account.calls.items():
-        calls[place.function] += count
+    for site, count in remote.account.calls.items():
+        calls[site.function] += count
     assert calls == {"silu": 2, "linear": 14, "scaled_dot_product_attention": 2, "smooth_l1_loss": 1}
     assert "\n2 of 60 backward calls are the server's\n0.0% of " in str(remote)
 

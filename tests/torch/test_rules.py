@@ -64,7 +64,7 @@ def test_the_rules_are_those_of_the_servers_product(client: RecordingClient, tmp
         with aclgrad.torch.remote_backward(other) as remote:
             functional.adaptive_avg_pool3d(input.bfloat16(), 1)
             functional.batch_norm(input, None, None, training=True).sum().backward()
-    reasons = {place.function: place.because for place in remote.account.calls}
+    reasons = {site.function: site.because for site in remote.account.calls}
     assert "the server follows the rules of product 310P" in reasons["adaptive_avg_pool3d"]
     assert "batch_norm_backward" in reasons["batch_norm"]
 
@@ -128,7 +128,7 @@ def test_what_softmax_leaves_local(client: RecordingClient, name: str) -> None:
         function(rows.double(), 1).sum().backward()
         with pytest.warns(UserWarning, match="Implicit dimension"):
             function(rows).sum().backward()
-    because = {place.because for place in block.account.calls if place.function == name}
+    because = {site.because for site in block.account.calls if site.function == name}
     assert because == {"no product takes float64", "the operator takes an axis, and dim is None"}
     assert client.called == []
 

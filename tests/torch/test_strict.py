@@ -9,7 +9,7 @@ from torch.nn import functional
 
 import aclgrad
 import aclgrad.torch
-from aclgrad.torch._account import Place
+from aclgrad.torch._account import CallSite
 from aclgrad.torch._graph import UNSEEN
 from aclgrad.torch._nodes import Kind, _kind_of
 
@@ -63,10 +63,10 @@ def test_what_stays_local_is_named_with_its_layer_refused_and_allowed(client: Re
 
     with aclgrad.torch.remote_backward(client) as remote:
         step()
-    (place,) = (each for each in remote.account.calls if each.whose == "local")
-    assert place.function == expected
-    assert place.layer.startswith("Sequential.1")
-    assert place.because != UNSEEN
+    (site,) = (each for each in remote.account.calls if each.whose == "local")
+    assert site.function == expected
+    assert site.layer.startswith("Sequential.1")
+    assert site.because != UNSEEN
     with (
         aclgrad.torch.remote_backward(client, strict=True),
         pytest.raises(aclgrad.InvalidFieldError, match=rf'^.*{expected}.* of Sequential\.1.* allow=\["{expected}"\]'),
@@ -145,7 +145,7 @@ def test_a_function_of_a_user_is_a_kernel(client: RecordingClient, function: typ
     with aclgrad.torch.remote_backward(client) as remote:
         function.apply(ROWS.clone().requires_grad_()).sum().backward()
     name = function.__name__
-    assert remote.account.calls == {Place(name, "", f"there is no operator for {name}"): 1}
+    assert remote.account.calls == {CallSite(name, "", f"there is no operator for {name}"): 1}
 
 
 def test_a_node_counts_once_however_often_backward_runs(client: RecordingClient) -> None:
@@ -158,7 +158,7 @@ def test_a_node_counts_once_however_often_backward_runs(client: RecordingClient)
         torch.autograd.grad(second, leaf, retain_graph=True)
         torch.autograd.backward([first, second])
         functional.avg_pool2d(leaf, 2)  # nobody wants its gradient
-    assert remote.account.calls == {Place("max_pool2d", "", None): 1}
+    assert remote.account.calls == {CallSite("max_pool2d", "", None): 1}
     assert remote.account.arithmetic == 4
 
 
@@ -168,8 +168,8 @@ def test_a_graph_counts_for_the_block_that_saw_it_being_made(client: RecordingCl
         hidden = nn.Conv2d(3, 3, 3)(leaf)
         with aclgrad.torch.remote_backward(client) as second:
             functional.max_pool2d(hidden, 2).sum().backward()
-    assert first.account.calls == {Place("conv2d", "Conv2d", "there is no operator for conv2d"): 1}
-    assert second.account.calls == {Place("max_pool2d", "", None): 1}
+    assert first.account.calls == {CallSite("conv2d", "Conv2d", "there is no operator for conv2d"): 1}
+    assert second.account.calls == {CallSite("max_pool2d", "", None): 1}
 
 
 def test_views_of_pytorch_are_no_calls() -> None:

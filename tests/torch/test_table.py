@@ -123,7 +123,7 @@ def test_calls_in_a_compiled_function(client: RecordingClient) -> None:
     mine, theirs = ([each.leaves(needed) for each in calls] for _ in range(2))
     with aclgrad.torch.remote_backward(client, strict=True) as block:
         outputs = compiled(mine)
-    assert {place.function for place in block.account.calls} == {each.function for each in calls}
+    assert {site.function for site in block.account.calls} == {each.function for each in calls}
     torch.autograd.backward(outputs, [grad_output_of(each) for each in outputs])
     assert sorted(client.called) == sorted(each.operator for each in calls)
     for call, output, leaves, own in zip(calls, outputs, mine, theirs, strict=True):
@@ -166,8 +166,8 @@ def test_what_no_operator_computes_stays_local(client: RecordingClient, call: Ca
         found = call.gradients(call.leaves())
     assert client.called == []
     torch.testing.assert_close(found, call.gradients(call.leaves()))
-    (place,) = remote.account.calls
-    assert (place.function, place.whose) == (call.function, "local")
+    (site,) = remote.account.calls
+    assert (site.function, site.whose) == (call.function, "local")
     strict = aclgrad.torch.remote_backward(client, strict=True)
     with strict, pytest.raises(aclgrad.InvalidFieldError, match=f"{call.function} would stay local: .+ outside of the"):
         call.gradients(call.leaves())

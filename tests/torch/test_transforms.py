@@ -177,7 +177,7 @@ def test_forward_mode_is_refused_and_in_a_block_local(client: RecordingClient, t
     with aclgrad.torch.remote_backward(client) as block:
         found = transform(AVERAGE.bound())(leaf)
     torch.testing.assert_close(found, transform(AVERAGE.bound())(leaf))
-    assert all("forward-mode" in (place.because or "") for place in block.account.calls)
+    assert all("forward-mode" in (site.because or "") for site in block.account.calls)
     assert client.called == []
 
 
@@ -197,6 +197,6 @@ def test_a_penalty_on_a_gradient_in_a_block_has_the_gradients_of_pytorch(client:
     with aclgrad.torch.remote_backward(client) as block:
         found = gradients()
     torch.testing.assert_close(found, gradients(), rtol=1e-4, atol=1e-4)
-    assert {place.function for place in block.account.calls if place.because is None} == {
+    assert {site.function for site in block.account.calls if site.because is None} == {
         "pad", "avg_pool2d", "interpolate", "max_pool2d", "adaptive_avg_pool2d", "tanh"
     }  # fmt: skip

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 import aclgrad
 import aclgrad.torch
-from aclgrad.torch._account import Place
+from aclgrad.torch._account import CallSite
 from tools.serving import Server
 
 from .conftest import RecordingClient
@@ -41,7 +41,7 @@ def test_a_thread_that_begins_in_a_block_is_told(client: RecordingClient, caplog
                 thread.join()
                 # It begins in the first block, and is told to the second one as well.
                 pool.submit(step).result()
-            assert remote.account.calls == {Place("max_pool2d", "", THREAD): 2}
+            assert remote.account.calls == {CallSite("max_pool2d", "", THREAD): 2}
     assert client.called == []
     assert set(caplog.messages) == {f"max_pool2d stays local: {THREAD}"}
     assert threading.getprofile() is before
@@ -129,10 +129,10 @@ def test_torchscript_is_told(client: RecordingClient, *, is_within: bool) -> Non
             if is_within:
                 loss.backward()
     assert remote.account.calls == {
-        Place("conv2d", "Sequential.0", "there is no operator for conv2d"): 1 + is_within,
-        Place("avg_pool2d", "Sequential.2", None): 1 + is_within,
-        Place("max_pool2d", "", UNSEEN): 1 + is_within,
-        Place("pad", "", UNSEEN): 1 + is_within,
+        CallSite("conv2d", "Sequential.0", "there is no operator for conv2d"): 1 + is_within,
+        CallSite("avg_pool2d", "Sequential.2", None): 1 + is_within,
+        CallSite("max_pool2d", "", UNSEEN): 1 + is_within,
+        CallSite("pad", "", UNSEEN): 1 + is_within,
     }
 
 
@@ -152,8 +152,8 @@ def test_what_follows_torchscript_does_not_hide_it(client: RecordingClient, afte
         with aclgrad.torch.remote_backward(client):
             pass
     assert kept is not None
-    assert remote.account.calls[Place("max_pool2d", "", UNSEEN)] == 1
-    assert remote.account.calls[Place("pad", "", UNSEEN)] == 1
+    assert remote.account.calls[CallSite("max_pool2d", "", UNSEEN)] == 1
+    assert remote.account.calls[CallSite("pad", "", UNSEEN)] == 1
 
 
 def test_a_block_keeps_no_graph_alive(client: RecordingClient) -> None:
@@ -174,7 +174,7 @@ def test_traces_are_those_of_pytorch(client: RecordingClient) -> None:
     assert [node.op for node in symbolic.graph.nodes] == ["placeholder", "call_module", "call_module", "output"]
     with aclgrad.torch.remote_backward(client) as remote:
         traced(INPUT).sum().backward()
-    assert remote.account.calls[Place("max_pool2d", "", UNSEEN)] == 1
+    assert remote.account.calls[CallSite("max_pool2d", "", UNSEEN)] == 1
 
 
 def test_a_strict_block_refuses_torchscript(client: RecordingClient) -> None:

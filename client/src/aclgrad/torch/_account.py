@@ -28,7 +28,7 @@ class LocalError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CallSite:
     """Where a function was called, and why its gradient is not the server's; None if it is."""
 
     function: str
@@ -59,85 +59,85 @@ class Account:
     """
 
     def __init__(self, allow: Collection[str] | None = None) -> None:
-        self.calls: Counter[Place] = Counter()
+        self.calls: Counter[CallSite] = Counter()
         """The backward calls but for plain arithmetic, and the calls that record no gradient."""
         self.arithmetic = 0
         """The backward calls of plain arithmetic, such as sums and products of elements."""
-        self.flops: Counter[Place] = Counter()
+        self.flops: Counter[CallSite] = Counter()
         """The floating-point operations of convolutions, products and attention."""
         self._allow = allow
-        self._refused: list[tuple[Place, str]] = []
+        self._refused: list[tuple[CallSite, str]] = []
         self._logged: set[tuple[str, str | None]] = set()
 
-    def note(self, place: Place, node: str = "", flops: int = 0) -> None:
+    def note(self, site: CallSite, node: str = "", flops: int = 0) -> None:
         """Counts a backward call; `node` is the name of autograd's node."""
-        reason = place.function, place.because
+        reason = site.function, site.because
         with _LOCK:
-            self.calls[place] += 1
-            self.flops[place] += flops
-            is_new = place.whose == "local" and reason not in self._logged
+            self.calls[site] += 1
+            self.flops[site] += flops
+            is_new = site.whose == "local" and reason not in self._logged
             if is_new:
                 self._logged.add(reason)
-            if self.refuses(place):
-                self._refused.append((place, node))
+            if self.refuses(site):
+                self._refused.append((site, node))
         if is_new:
-            log.info("%s stays local: %s", place, place.because)
+            log.info("%s stays local: %s", site, site.because)
 
     def note_arithmetic(self) -> None:
         with _LOCK:
             self.arithmetic += 1
 
-    def refuses(self, place: Place) -> bool:
-        return self._allow is not None and place.whose == "local" and place.function not in self._allow
+    def refuses(self, site: CallSite) -> bool:
+        return self._allow is not None and site.whose == "local" and site.function not in self._allow
 
     def raise_refused(self) -> None:
         """Raises InvalidFieldError if calls were refused since it was called before."""
         with _LOCK:
             refused, self._refused = self._refused, []
         if refused:
-            place, node = refused[0]
-            count = sum(each.function == place.function for each, _ in refused)
-            raise refusal(place, f" ({node}, {count} of the backward calls)", {each.function for each, _ in refused})
+            site, node = refused[0]
+            count = sum(each.function == site.function for each, _ in refused)
+            raise refusal(site, f" ({node}, {count} of the backward calls)", {each.function for each, _ in refused})
 
     def table(self) -> str:
         """Returns a line for each function and reason with its layers, and last ones with the sums."""
         with _LOCK:
             calls, flops, arithmetic = self.calls.copy(), self.flops.copy(), self.arithmetic
         rows = [("calls", "gradient", "FLOPs", "function", "layer", "because")]
-        for (place, layers, count), (_, _, some) in zip(grouped(calls), grouped(flops), strict=True):
+        for (site, layers, count), (_, _, some) in zip(grouped(calls), grouped(flops), strict=True):
             share = f"{some / flops.total():.1%}" if some else ""
-            rows.append((str(count), place.whose, share, place.function, layers, place.because or ""))
+            rows.append((str(count), site.whose, share, site.function, layers, site.because or ""))
         if arithmetic:
             rows.append((str(arithmetic), "local", "", ARITHMETIC, "", ""))
         return "\n".join([*aligned(rows), *_sums(calls, flops, arithmetic)])
 
 
-def refusal(place: Place, detail: str = "", functions: Iterable[str] = ()) -> InvalidFieldError:
-    """Returns the error of a strict block in which these functions stay local, of which the place has the first."""
-    where = f"of {place.layer} " if place.layer else ""
-    names = ", ".join(f'"{each}"' for each in sorted({place.function, *functions}))
+def refusal(site: CallSite, detail: str = "", functions: Iterable[str] = ()) -> InvalidFieldError:
+    """Returns the error of a strict block in which these functions stay local, of which the site has the first."""
+    where = f"of {site.layer} " if site.layer else ""
+    names = ", ".join(f'"{each}"' for each in sorted({site.function, *functions}))
     remedy = f"call it outside of the block, give allow=[{names}], or leave strict out"
-    return InvalidFieldError.at(place.function, f"{where}would stay local: {place.because}{detail}", remedy)
+    return InvalidFieldError.at(site.function, f"{where}would stay local: {site.because}{detail}", remedy)
 
 
-def grouped(counts: Mapping[Place, int]) -> Iterator[tuple[Place, str, int]]:
-    """Yields a place, the layers and the sum for each function and reason."""
-    groups: dict[tuple[str, str | None], list[Place]] = {}
-    for place in sorted(counts, key=lambda each: (each.layer, each.function)):
-        groups.setdefault((place.function, place.because), []).append(place)
-    for places in groups.values():
-        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-        yield places[0], places[0].layer + more, sum(counts[place] for place in places)
+def grouped(counts: Mapping[CallSite, int]) -> Iterator[tuple[CallSite, str, int]]:
+    """Yields a site, the layers and the sum for each function and reason."""
+    groups: dict[tuple[str, str | None], list[CallSite]] = {}
+    for site in sorted(counts, key=lambda each: (each.layer, each.function)):
+        groups.setdefault((site.function, site.because), []).append(site)
+    for sites in groups.values():
+        more = f" and {len(sites) - 1} more" if len(sites) > 1 else ""
+        yield sites[0], sites[0].layer + more, sum(counts[site] for site in sites)
 
 
-def _sums(calls: Counter[Place], flops: Counter[Place], arithmetic: int) -> list[str]:
+def _sums(calls: Counter[CallSite], flops: Counter[CallSite], arithmetic: int) -> list[str]:
     sums = Counter({"remote": 0, "local": arithmetic, "none": 0})
-    for place, count in calls.items():
-        sums[place.whose] += count
+    for site, count in calls.items():
+        sums[site.whose] += count
     more = f"; no gradient is recorded for {sums['none']} more" if sums["none"] else ""
     lines = [f"{sums['remote']} of {sums['remote'] + sums['local']} backward calls are the server's{more}"]
     if flops.total():
-        remote = sum(count for place, count in flops.items() if place.whose == "remote")
+        remote = sum(count for site, count in flops.items() if site.whose == "remote")
         share = f"{remote / flops.total():.1%} of {flops.total():.3g}"
         lines.append(f"{share} floating-point operations of convolutions, products and attention are the server's")
     return lines

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from aclgrad.errors import AclgradError, InvalidFieldError
-from aclgrad.torch._account import Place, layer_of
+from aclgrad.torch._account import CallSite, layer_of
 from aclgrad.torch._blocks import counted_by_node
 from aclgrad.torch._gradients import GRADIENTS
 from aclgrad.torch._operations import FORWARD, OPERATIONS
@@ -52,7 +52,7 @@ def _differentiable(row: Operation) -> type[torch.autograd.Function]:
             if isinstance(output, tuple):
                 ctx.mark_non_differentiable(*output[1:])
             if not torch.compiler.is_compiling():
-                ctx.place = Place(function, layer_of(sys._getframe(1)), None)  # noqa: SLF001
+                ctx.call_site = CallSite(function, layer_of(sys._getframe(1)), None)  # noqa: SLF001
 
         @staticmethod
         def backward(ctx: Any, grad_output: Tensor, *_: Any) -> Any:
@@ -72,7 +72,7 @@ def _differentiable(row: Operation) -> type[torch.autograd.Function]:
                 try:
                     found = gradient_of(*values)
                 except AclgradError as error:
-                    error.message = f"the gradient of {ctx.place}: {error.message}"
+                    error.message = f"the gradient of {ctx.call_site}: {error.message}"
                     raise
             # A server may return more precise gradients of parameters than PyTorch keeps.
             found = found if is_several else (found,)
@@ -97,7 +97,7 @@ def _gradient(row: Operation, taken: tuple[str, ...], forward: Any) -> Any:
     # What the function that is `again` takes after the gradient of the input.
     taken_again = row.names[1:] if row.again is None else ("indices",)
     reason = "the forward pass, which runs here" if is_linear else "only in part a call"
-    place = Place(f"{function}_backward", "", f"its own gradient is {reason}")
+    site = CallSite(f"{function}_backward", "", f"its own gradient is {reason}")
 
     class Gradient(torch.autograd.Function):
         @staticmethod
@@ -106,7 +106,7 @@ def _gradient(row: Operation, taken: tuple[str, ...], forward: Any) -> Any:
 
         @staticmethod
         def setup_context(ctx: Any, inputs: Values, output: Any) -> None:
-            ctx.place = place
+            ctx.call_site = site
             if local is not None:
                 ctx.save_for_backward(*inputs[:2])
                 ctx.rest = inputs[2:]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
-from aclgrad.torch._account import Place, layer_of
+from aclgrad.torch._account import CallSite, layer_of
 from aclgrad.torch._graph import Graph
 
 
@@ -43,5 +43,5 @@ def note_compiled(function: str, number: int) -> None:
     """Counts an operation in a compiled graph, which has no node of its own, for the client's innermost block."""
     for block in () if OPEN.has_node else reversed(OPEN.blocks):
         if block.number == number:
-            block.graph.account.note(Place(function, layer_of(sys._getframe(1)), None))  # noqa: SLF001
+            block.graph.account.note(CallSite(function, layer_of(sys._getframe(1)), None))  # noqa: SLF001
             return

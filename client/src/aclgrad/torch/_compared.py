@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from aclgrad._client.sync.client import Client
 from aclgrad.judgement.report import worst_first
 from aclgrad.judgement.rows import Finding, Origin, Row, Task, Verdict
-from aclgrad.torch._account import ARITHMETIC, Account, LocalError, Place, aligned, grouped
+from aclgrad.torch._account import ARITHMETIC, Account, CallSite, LocalError, aligned, grouped
 from aclgrad.torch._clients import number_of
 from aclgrad.torch._functions import rerouted
 from aclgrad.torch._graph import BACKWARD, Graph, nodes_made
@@ -61,7 +61,7 @@ class compare_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as 
         self._client = client
         self._functions = rerouted()
         self._graph = Graph(Account(), (each.__name__ for each in self._functions), _OPAQUE)
-        self._outcomes: Counter[tuple[Place, str | None]] = Counter()
+        self._outcomes: Counter[tuple[CallSite, str | None]] = Counter()
         self._worst: _Kept | None = None
         self._lock = threading.Lock()
         status = client.server_status()
@@ -85,10 +85,10 @@ class compare_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as 
             because = _NOT_ARRIVED if is_row else None
             name = getattr(function, "__name__", "")
             frame = sys._getframe(1)  # noqa: SLF001 - the only way to know the layer
-            places = self._graph.label(result, since, name, frame, because, is_row=is_row)
+            sites = self._graph.label(result, since, name, frame, because, is_row=is_row)
             first = result[0] if isinstance(result, tuple | list) else result
-            if is_row and places and isinstance(first, Tensor) and first.requires_grad:
-                self._watch(first, function, args, options, places)
+            if is_row and sites and isinstance(first, Tensor) and first.requires_grad:
+                self._watch(first, function, args, options, sites)
         return result
 
     def __exit__(self, *error: object) -> None:
@@ -101,7 +101,7 @@ class compare_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as 
         function: Callable[..., Any],
         args: tuple[Any, ...],
         options: Mapping[str, Any],
-        places: Sequence[Place],
+        sites: Sequence[CallSite],
     ) -> None:
         kind = output.device.type
         is_on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
@@ -112,11 +112,11 @@ class compare_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as 
         def arrived(grad_output: Tensor) -> None:
             nonlocal is_first
             call = RecordedCall(function, self._functions[function], args, options, grad_output, autocast)
-            because = self._compare(call, places[0].layer, is_changed=versions != _versions(args, options))
+            because = self._compare(call, sites[0].layer, is_changed=versions != _versions(args, options))
             if is_first:
                 is_first = False
                 with self._lock:
-                    self._outcomes.update((place, because) for place in places)
+                    self._outcomes.update((site, because) for site in sites)
 
         output.register_hook(arrived)
 
@@ -192,25 +192,25 @@ class compare_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as 
         }
         save_file({name: each.detach().cpu().contiguous().clone() for name, each in tensors.items()}, path, metadata)
 
-    def calls(self) -> Counter[Place]:
+    def calls(self) -> Counter[CallSite]:
         """Returns the backward calls of the step but for plain arithmetic; those that were compared have no reason."""
         self._graph.walk()
         calls = self._graph.account.calls.copy()
         with self._lock:
             outcomes = self._outcomes.copy()
-        for (place, because), count in outcomes.items():
-            count = min(count, calls[place])
-            calls[place] -= count
-            calls[replace(place, because=because)] += count
+        for (site, because), count in outcomes.items():
+            count = min(count, calls[site])
+            calls[site] -= count
+            calls[replace(site, because=because)] += count
         return +calls
 
     def _coverage(self) -> list[str]:
         """Returns how many calls of the step were compared, and a line for each function that was not."""
         calls, arithmetic = self.calls(), self._graph.account.arithmetic
-        compared = sum(count for place, count in calls.items() if place.because is None)
+        compared = sum(count for site, count in calls.items() if site.because is None)
         lines = [("calls", "not compared", "layer", "because")]
-        for place, layers, count in grouped({place: count for place, count in calls.items() if place.because}):
-            lines.append((str(count), place.function, layers, place.because or ""))
+        for site, layers, count in grouped({site: count for site, count in calls.items() if site.because}):
+            lines.append((str(count), site.function, layers, site.because or ""))
         if arithmetic:
             lines.append((str(arithmetic), ARITHMETIC, "", ""))
         head = f"{compared} of {calls.total() + arithmetic} backward calls of the step were compared"

@@ -17,7 +17,7 @@ from torch.autograd.function import FunctionCtx
 from torch.autograd.graph import Node
 from torch.nn import functional
 
-from aclgrad.torch._account import Account, Place, layer_of
+from aclgrad.torch._account import Account, CallSite, layer_of
 from aclgrad.torch._flops import flops_of
 from aclgrad.torch._nodes import Kind, base_of, kernel_of, kind_of
 
@@ -43,10 +43,10 @@ def missing(function: str) -> str:
     return f"there is no operator for {function}"
 
 
-def own_place(node: Node) -> Place | None:
+def own_call_site(node: Node) -> CallSite | None:
     """Returns where the function was called if the node is one of aclgrad's."""
-    place = getattr(node, "place", None) if isinstance(node, FunctionCtx) else None
-    return place if isinstance(place, Place) else None
+    site = getattr(node, "call_site", None) if isinstance(node, FunctionCtx) else None
+    return site if isinstance(site, CallSite) else None
 
 
 class Graph:
@@ -65,7 +65,7 @@ class Graph:
 
     def label(
         self, result: Any, since: int, function: str, frame: FrameType, because: str | None = None, *, is_row: bool
-    ) -> list[Place]:
+    ) -> list[CallSite]:
         """Labels what a call has added to the graph, and returns the labels.
 
         `since` are the nodes that were made before it, and `because` why a row of the block stayed local.
@@ -83,15 +83,15 @@ class Graph:
         if because is not None and not labelled:
             labelled = nodes[:1]  # a pad that is made of copies
         layer = layer_of(frame) if labelled else ""
-        places = []
+        sites = []
         for node in labelled:
             if is_one:
-                place = own_place(node) or Place(function, layer, because or missing(function))
+                site = own_call_site(node) or CallSite(function, layer, because or missing(function))
             else:
-                place = self._place(node, layer)
-            node.metadata[_LABEL] = (self.account, place)
-            places.append(place)
-        return places
+                site = self._call_site(node, layer)
+            node.metadata[_LABEL] = (self.account, site)
+            sites.append(site)
+        return sites
 
     def walk(self, tensors: Any = None) -> None:
         """Notes the backward passes of these tensors, by default of the results that are still alive."""
@@ -102,22 +102,22 @@ class Graph:
                 self._note(node)
 
     def _note(self, node: Node) -> None:
-        account, place = node.metadata.get(_LABEL) or (self.account, None)
+        account, site = node.metadata.get(_LABEL) or (self.account, None)
         node.metadata[_LABEL] = _WALKED
         kind = kind_of(node)
-        if place is not None or self._is_call(node, kind):
-            account.note(place or self._place(node), node.name(), flops_of(node))
+        if site is not None or self._is_call(node, kind):
+            account.note(site or self._call_site(node), node.name(), flops_of(node))
         elif kind is Kind.ARITHMETIC:
             account.note_arithmetic()
 
     def _is_call(self, node: Node, kind: Kind) -> bool:
         return kind is Kind.KERNEL or (kind is Kind.CONTAINER and base_of(node) in self._opaque)
 
-    def _place(self, node: Node, layer: str = "") -> Place:
+    def _call_site(self, node: Node, layer: str = "") -> CallSite:
         if kind_of(node) is Kind.CONTAINER:
-            return Place(base_of(node), layer, self._opaque[base_of(node)])
+            return CallSite(base_of(node), layer, self._opaque[base_of(node)])
         name = kernel_of(node)
-        return own_place(node) or Place(name, layer, UNSEEN if name in self._rows else missing(name))
+        return own_call_site(node) or CallSite(name, layer, UNSEEN if name in self._rows else missing(name))
 
 
 def _flat(values: Any) -> Iterator[Tensor]:

@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidSettingError
-from aclgrad.torch._account import UNRECORDED, Account, LocalError, Place, layer_of, refusal
+from aclgrad.torch._account import UNRECORDED, Account, CallSite, LocalError, layer_of, refusal
 from aclgrad.torch._blocks import OPEN
 from aclgrad.torch._clients import number_of
 from aclgrad.torch._functions import rerouted
@@ -133,11 +133,11 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
                 found = self._remote(function, reroute, args, options, frame, is_here=is_here)
             except LocalError as reason:
                 because = str(reason)
-                place = Place(function.__name__.strip("_"), layer_of(frame), because)
-                if self.graph.account.refuses(place):
-                    raise refusal(place) from None
+                site = CallSite(function.__name__.strip("_"), layer_of(frame), because)
+                if self.graph.account.refuses(site):
+                    raise refusal(site) from None
                 if not torch.is_grad_enabled():  # a checkpoint, which makes no node
-                    self.graph.account.note(place)
+                    self.graph.account.note(site)
         result = function(*args, **options) if reroute is None or because else found
         if nodes_made() != since:
             is_row = reroute is not None and because is None
@@ -164,14 +164,14 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
         else:
             is_recorded = False
         if not is_recorded:
-            self.graph.account.note(Place(function.__name__.strip("_"), layer_of(frame), UNRECORDED))
+            self.graph.account.note(CallSite(function.__name__.strip("_"), layer_of(frame), UNRECORDED))
         return function(*args, **options)
 
     def _look_through(self, tensors: Any = None) -> None:
         """Notes the backward calls of these tensors, by default of the results that are still alive."""
         for name in [name for name in vars(self) if name.startswith(_COMPILED_LOCAL)]:
             function = name.removeprefix(_COMPILED_LOCAL)
-            self.graph.account.note(Place(function, "", self.__dict__.pop(name)), "torch.compile")
+            self.graph.account.note(CallSite(function, "", self.__dict__.pop(name)), "torch.compile")
         self.graph.walk(tensors)
 
     def __str__(self) -> str:

@@ -13,7 +13,7 @@ import torch
 
 from aclgrad._client.served import REFUSALS, served_by
 from aclgrad.errors import AclgradError
-from aclgrad.torch._account import Place, layer_of
+from aclgrad.torch._account import CallSite, layer_of
 from aclgrad.torch._blocks import note_compiled
 from aclgrad.torch._clients import client_of
 from aclgrad.torch._rows import activations, normalisation, pooling, sampling
@@ -44,8 +44,8 @@ def _check(row: Operation, values: Sequence[Any], output: Any) -> None:
     except AclgradError as error:
         error.operator = name
         if not isinstance(error, REFUSALS):
-            place = Place(row.function, layer_of(sys._getframe(1)), None)  # noqa: SLF001
-            error.message = f"{place}: {error.message}"
+            site = CallSite(row.function, layer_of(sys._getframe(1)), None)  # noqa: SLF001
+            error.message = f"{site}: {error.message}"
         raise
 
 
