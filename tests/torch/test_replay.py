@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from torch.nn import functional
 
 from aclgrad.commands import program
-from aclgrad.judge.matching import Place
+from aclgrad.judge.matching import TensorIndex
 from aclgrad.judge.runs import Run
 from tests.torch.recording import Recording
 from tests.torch.running import drawn, plant, replay, sample
@@ -175,10 +175,10 @@ def test_a_part_of_a_gradient_is_not_the_gradient() -> None:
     """The last step of x * f(x) gives its argument one of two parts."""
     parts = torch.ones(3), torch.ones(3) * 2
     run = Run((), parts, owners=(0, 0), of_arguments=(parts[0] + parts[1],))
-    assert [Place(gradient=each).owner(run) for each in (0, 1)] == [None, None]
+    assert [TensorIndex(gradient=each).owner(run) for each in (0, 1)] == [None, None]
     whole = Run((), parts, owners=(1, None), of_arguments=(None, parts[0].clone()))
-    assert [Place(gradient=each).owner(whole) for each in (0, 1)] == [1, None]
-    assert Place(argument=1).owner(whole) == 1
+    assert [TensorIndex(gradient=each).owner(whole) for each in (0, 1)] == [1, None]
+    assert TensorIndex(argument=1).owner(whole) == 1
 
 
 def test_what_the_server_has_not_computed_has_its_reason(server: Server, tmp_path: Path) -> None:

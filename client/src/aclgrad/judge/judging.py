@@ -15,7 +15,7 @@ from aclgrad.judge.apis import NotJudgedError
 from aclgrad.judge.computed import Computed
 from aclgrad.judge.limits import Basis, largest_error, limit_of, limit_of_cards, tolerance_of
 from aclgrad.judge.lower_precision import OF_TERMS, POOLED, SETTINGS
-from aclgrad.judge.matching import Place, placed, unplaced
+from aclgrad.judge.matching import TensorIndex, matches, mismatch
 from aclgrad.judge.recorded import Recorded, Result, tensors_of
 from aclgrad.judge.records import LAST_STEP, TRAINING, CallRow, Digests, Side, TensorRow, is_forward
 from aclgrad.judge.sides import exact_side, factor_of, side_of
@@ -121,7 +121,7 @@ class Judge:
         found = _Found(_digests(tensors_of((call.args, call.kwargs))))
         for number, result in enumerate(call.outputs):
             if result is not None:
-                found.take(result, partial(self._tensor, computed, place=Place(output=number)))
+                found.take(result, partial(self._tensor, computed, at=TensorIndex(output=number)))
         if computed.seen.is_random and (wrong := computed.wrong_share()):
             found.fail(wrong)
         if computed.api.is_in_place and found.has_failed and computed.is_overwritten:
@@ -141,12 +141,12 @@ class Judge:
         best: _Found | None = None
         is_module = computed.api.name.startswith("Module.")
         ways = (
-            (pairs, of) for of in computed.layouts() for pairs in placed(call.gradients, of.wide, is_module=is_module)
+            (pairs, of) for of in computed.layouts() for pairs in matches(call.gradients, of.wide, is_module=is_module)
         )
         for pairs, of in ways:
             found = _Found(inputs)
-            for result, place in pairs:
-                found.take(result, partial(self._gradient, of, place=place))
+            for result, at in pairs:
+                found.take(result, partial(self._gradient, of, at=at))
             if best is None or not found.has_failed:
                 best = found
             if not best.has_failed:
@@ -166,18 +166,18 @@ class Judge:
         results = [each for each in computed.call.gradients if each is not None]
         given = {_digest(each) for each in computed.call.grad_outputs if each is not None}
         if len(results) != 1 or _digest(results[0].tensor) not in given:
-            raise NotJudgedError(unplaced(computed.call.gradients, computed.wide))
+            raise NotJudgedError(mismatch(computed.call.gradients, computed.wide))
         found = _Found(inputs)
         found.tensors.append(_row(results[0], None, Side(Verdict.PASSED)))
         found.notes.append(LAST_STEP)
         return found
 
-    def _gradient(self, computed: Computed, result: Result, place: Place) -> TensorRow:
-        return replace(self._tensor(computed, result, place), argument=place.owner(computed.wide))
+    def _gradient(self, computed: Computed, result: Result, at: TensorIndex) -> TensorRow:
+        return replace(self._tensor(computed, result, at), argument=at.owner(computed.wide))
 
-    def _tensor(self, computed: Computed, result: Result, place: Place) -> TensorRow:
+    def _tensor(self, computed: Computed, result: Result, at: TensorIndex) -> TensorRow:
         recorded = result.tensor
-        truth, single = place.of(computed.wide), place.of(computed.single)
+        truth, single = at.of(computed.wide), at.of(computed.single)
         if truth is None or truth.shape != recorded.shape:
             raise EntryError(f"{result.name} is not what the function returns here")
         if single is None:  # a cast to float32 is no step in float32
@@ -190,49 +190,46 @@ class Judge:
                 side = Side(Verdict.PASSED)
             return _row(result, None, side)
         error = largest_error(single, truth)
-        return _row(result, error, self._side(computed, recorded, place, truth, single))
+        return _row(result, error, self._side(computed, recorded, at, truth, single))
 
-    def _side(self, computed: Computed, recorded: Tensor, place: Place, truth: Tensor, single: Tensor) -> Side:
+    def _side(self, computed: Computed, recorded: Tensor, at: TensorIndex, truth: Tensor, single: Tensor) -> Side:
         """Returns the finding; what widens a limit and costs another run is computed where it decides."""
         dtype = computed.rounded_dtype(recorded)
-        own_sizes = computed.has_own_sizes(truth, is_output=place.output is not None)
+        own_sizes = computed.has_own_sizes(truth, is_output=at.output is not None)
         basis = Basis(truth, single, None, computed.terms_of(truth), dtype, is_pointwise=own_sizes)
         limit = limit_of(basis)
         side = side_of(recorded, truth, limit, single)
         if side.verdict is Verdict.FAILED and truth.dtype == recorded.dtype:
-            narrow = place.of(computed.narrow)
+            narrow = at.of(computed.narrow)
             if narrow is not None and narrow.shape == truth.shape:
                 basis = replace(basis, error=largest_error(narrow, truth) * _DOUBLE_OF_SINGLE)
                 limit = limit_of(basis)
                 side = side_of(recorded, truth, limit, single)
-        if (
-            side.verdict is Verdict.FAILED
-            and (terms := place.of(computed.terms) if computed.terms else None) is not None
-        ):
+        if side.verdict is Verdict.FAILED and (terms := at.of(computed.terms) if computed.terms else None) is not None:
             basis = replace(basis, terms=terms)
             limit = limit_of(basis)
             side = side_of(recorded, truth, limit, single)
-        if side.verdict is Verdict.FAILED and place.output is None:
+        if side.verdict is Verdict.FAILED and at.output is None:
             side = _among_ties(computed, recorded, truth, limit) or side
         if side.verdict is Verdict.FAILED and computed.has_halves:
-            side = self._beside_own(computed, recorded, place, truth, limit) or side
+            side = self._beside_own(computed, recorded, at, truth, limit) or side
         if side.verdict is Verdict.FAILED and dtype == torch.float32:
-            side = self._as_rounded(computed, recorded, place, basis) or side
-        if side.verdict is Verdict.FAILED and place.output is None:
+            side = self._as_rounded(computed, recorded, at, basis) or side
+        if side.verdict is Verdict.FAILED and at.output is None:
             side = self._as_pooled(computed, recorded, basis, limit) or side
-        if side.verdict is Verdict.FAILED and place.output is None:
+        if side.verdict is Verdict.FAILED and at.output is None:
             side = _as_on_cards(computed, recorded, truth, single, limit) or side
         return side
 
     def _beside_own(
-        self, computed: Computed, recorded: Tensor, place: Place, truth: Tensor, limit: Tensor
+        self, computed: Computed, recorded: Tensor, at: TensorIndex, truth: Tensor, limit: Tensor
     ) -> Side | None:
         """Judges with the largest excess of PyTorch's own run in 16 bits added to the limit."""
         if recorded.dtype == torch.float16 and computed.seen.operations > SLOW:
             return None
         for each in computed.layouts():
             try:
-                own = place.of(each.own)
+                own = at.of(each.own)
             except NotJudgedError:  # PyTorch may have no kernel for 16 bits
                 continue
             if own is None or own.shape != truth.shape:
@@ -245,16 +242,16 @@ class Judge:
                 return replace(side, message=message)
         return None
 
-    def _as_rounded(self, computed: Computed, recorded: Tensor, place: Place, basis: Basis) -> Side | None:
+    def _as_rounded(self, computed: Computed, recorded: Tensor, at: TensorIndex, basis: Basis) -> Side | None:
         """Judges against the sums of rounded operands."""
         if self.precision == "float32" or not is_product(computed.api.name.rpartition(".")[2]):
             return None
         for precision in ("hf32", "float16") if self.precision == "auto" else (self.precision,):
             run = computed.rounded(precision)
-            at = place
-            if place.gradient is not None and (owner := computed.wide.owners[place.gradient]) is not None:
-                at = Place(argument=owner)
-            truth = at.of(run)
+            rounded_at = at
+            if at.gradient is not None and (owner := computed.wide.owners[at.gradient]) is not None:
+                rounded_at = TensorIndex(argument=owner)
+            truth = rounded_at.of(run)
             if truth is None or truth.shape != recorded.shape:
                 continue
             rounded = replace(basis, truth=truth, error=largest_error(basis.single, basis.truth))

@@ -15,8 +15,8 @@ from aclgrad.judge.runs import Run
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A tensor of a run: an output, or a gradient that its last step returns, or the gradient of an argument."""
+class TensorIndex:
+    """Which tensor of a run: an output, or a gradient that its last step returns, or the gradient of an argument."""
 
     output: int | None = None
     gradient: int | None = None
@@ -40,17 +40,17 @@ class Place:
         return owner if own is not None and whole is not None and torch.equal(own, whole) else None
 
 
-def placed(
+def matches(
     recorded: tuple[Result | None, ...], run: Run, *, is_module: bool = False
-) -> Iterator[list[tuple[Result, Place]]]:
-    """Yields the ways in which all recorded gradients have places of their shapes in the run.
+) -> Iterator[list[tuple[Result, TensorIndex]]]:
+    """Yields the ways in which all recorded gradients match tensors of the run in shape.
 
     Of a module, they are those of its inputs alone, and the parameters are further arguments.
     """
-    by_step = [Place(gradient=each) for each in range(len(run.gradients))]
+    by_step = [TensorIndex(gradient=each) for each in range(len(run.gradients))]
     if len(by_step) == len(recorded) and (found := _matched(recorded, by_step, run)) is not None:
         yield found
-    by_argument = [Place(argument=each) for each in range(len(run.of_arguments))]
+    by_argument = [TensorIndex(argument=each) for each in range(len(run.of_arguments))]
     wanted = [each for each in by_argument if each.of(run) is not None]
     inputs = by_argument[: len(recorded)] if is_module else by_argument
     if len(inputs) == len(recorded) and (found := _matched(recorded, inputs, run)) is not None:
@@ -60,8 +60,8 @@ def placed(
         yield found
 
 
-def unplaced(recorded: Sequence[Result | None], run: Run) -> str:
-    """Returns why recorded gradients have no places in the run: which the dump lacks, or which shapes differ."""
+def mismatch(recorded: Sequence[Result | None], run: Run) -> str:
+    """Returns why recorded gradients match no tensors of the run: which the dump lacks, or which shapes differ."""
     by = [each for each in (run.gradients, run.of_arguments) if len(each) == len(recorded)]
     expected = by[0] if by else run.gradients
     if by:
@@ -78,7 +78,7 @@ def unplaced(recorded: Sequence[Result | None], run: Run) -> str:
 
 
 def _apart(number: int, result: Result | None, tensor: Tensor | None) -> Iterator[str]:
-    """Yields what differs between a recorded gradient and that of the same place in a run."""
+    """Yields what differs between a recorded gradient and that of the same index in a run."""
     if result is None and tensor is not None:
         yield f"the dump lacks gradient.{number}, of shape {_shown(tensor.shape)}"
     elif result is not None and tensor is None:
@@ -91,18 +91,20 @@ def _shown(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape)) or "scalar"
 
 
-def _matched(recorded: Sequence[Result | None], places: Sequence[Place], run: Run) -> list[tuple[Result, Place]] | None:
-    """Returns the results with their places; None if a shape differs, or one side alone has a gradient."""
+def _matched(
+    recorded: Sequence[Result | None], indices: Sequence[TensorIndex], run: Run
+) -> list[tuple[Result, TensorIndex]] | None:
+    """Returns the results with their tensors; None if a shape differs, or one side alone has a gradient."""
     pairs = []
-    for result, place in zip(recorded, places, strict=True):
-        tensor = place.of(run)
+    for result, index in zip(recorded, indices, strict=True):
+        tensor = index.of(run)
         if result is None and tensor is None:
             continue
         if result is None or tensor is None or result.info.shape != tuple(tensor.shape):
             return None
-        pairs.append((result, place))
+        pairs.append((result, index))
     return pairs
 
 
-def _at(tensors: Sequence[Tensor | None], place: int) -> Tensor | None:
-    return tensors[place] if place < len(tensors) else None
+def _at(tensors: Sequence[Tensor | None], index: int) -> Tensor | None:
+    return tensors[index] if index < len(tensors) else None
