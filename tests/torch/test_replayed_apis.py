@@ -11,7 +11,7 @@ import aclgrad.torch
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.replay import command
 from aclgrad.replay.apis import served_apis
-from aclgrad.torch._recorded import RecordedCall, Served
+from aclgrad.torch._recorded import RecordedCall, ServerGradients
 from tests.torch.recording import Recording
 from tests.torch.running import drawn, replay
 from tools.serving import Server
@@ -159,7 +159,9 @@ def test_a_function_in_place_has_the_gradient_of_what_its_argument_was(client: R
     out_of_place = getattr(functional, name.removesuffix("_").split(".")[1])
     (expected,) = torch.autograd.grad(out_of_place(input, *args), input, grad_output)
     torch.testing.assert_close(recorded.gradients()["0"], expected, rtol=0, atol=0)
-    torch.testing.assert_close(Served.of(recorded, client).gradients["0"], expected.numpy(), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        ServerGradients.of(recorded, client).gradients["0"], expected.numpy(), rtol=1e-5, atol=1e-6
+    )
     assert torch.equal(input, before)
 
 

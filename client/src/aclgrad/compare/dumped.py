@@ -17,7 +17,7 @@ from aclgrad.msprobe.dump import DumpError, Entry, EntryError, Found, find_dumps
 from aclgrad.operators.cases import arrays_of
 from aclgrad.replay.source import Job, read_jobs, served_entries
 from aclgrad.torch._account import LocalError
-from aclgrad.torch._recorded import Expected, RecordedCall, Served
+from aclgrad.torch._recorded import Expected, RecordedCall, ServerGradients
 
 _HELD_BYTES: Final = 2**28
 """The tensors of all repetitions of a call; a larger call is repeated once."""
@@ -44,19 +44,19 @@ class DumpQuestion:
 
     def ask(self, target: Target) -> Answer:
         try:
-            served = Served.of(self.call, target.client)
+            actual = ServerGradients.of(self.call, target.client)
         except (LocalError, RequestError) as reason:
             raise NotComparedError(str(reason)) from reason
-        sent, times = served.sent[0], max(1, min(AT_ONCE, _HELD_BYTES // max(self.call.size_bytes, 1)))
+        sent, times = actual.sent[0], max(1, min(AT_ONCE, _HELD_BYTES // max(self.call.size_bytes, 1)))
         call = (sent.operator, sent.inputs, sent.attributes)
         others = repeated(target, 0, times, *call, outputs=tuple(sent.gradients))
         wanted = [tuple(each for each in arrays_of(run) if each is not None) for run in others]
-        gradients = {self.names[place]: each for place, each in served.gradients.items()}
-        return Answer(gradients, [tuple(sent.gradients.values()), *wanted], served)
+        gradients = {self.names[place]: each for place, each in actual.gradients.items()}
+        return Answer(gradients, [tuple(sent.gradients.values()), *wanted], actual)
 
     def judge(self, target: Target, answer: Answer) -> Finding:
-        served = answer.source
-        found = {self.names[each]: served.judge(each, self.expected, target.client) for each in served.gradients}
+        actual = answer.source
+        found = {self.names[each]: actual.judge(each, self.expected, target.client) for each in actual.gradients}
         return comparison.worst_output(found)
 
 

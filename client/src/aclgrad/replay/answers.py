@@ -24,7 +24,7 @@ from aclgrad.operators.spec import Tolerance
 from aclgrad.reference import define
 from aclgrad.replay.source import Job
 from aclgrad.torch._account import LocalError
-from aclgrad.torch._recorded import Expected, RecordedCall, Served, dtype_of
+from aclgrad.torch._recorded import Expected, RecordedCall, ServerGradients, dtype_of
 from aclgrad.torch._tensors import Array, tensor_of
 
 
@@ -42,13 +42,13 @@ class Answer:
     reason: str = ""
     """Why the server has computed no gradient."""
     failed: Sequence[Row] = ()
-    served: Served | None = None
+    actual: ServerGradients | None = None
 
     def sent(self, row: Row) -> JudgedCall | None:
         """Returns what the server was sent for a gradient that failed, or None if nothing was."""
-        if self.served is None:
+        if self.actual is None:
             return None
-        sent = self.served.sent[0]
+        sent = self.actual.sent[0]
         operator = OPERATORS[sent.operator]
         truths = zip(operator.outputs, arrays_of(define(sent.operator, sent.inputs, sent.attributes)), strict=True)
         relative, absolute = (row.figures[name] or 0.0 for name in ("relative_tolerance", "absolute_tolerance"))
@@ -81,8 +81,8 @@ class Asked:
             return _without_gradient(job, reason=job.reason)
         try:
             job.call.check_output(self.client)
-            served = Served.of(job.call, self.client)
-            return self._compared(job, job.call, served, Expected.of(job.call, self.local or "cpu"))
+            actual = ServerGradients.of(job.call, self.client)
+            return self._compared(job, job.call, actual, Expected.of(job.call, self.local or "cpu"))
         except GONE:
             raise
         except (LocalError, RequestError, AccessDeniedError) as reason:
@@ -102,16 +102,16 @@ class Asked:
         task = Task(self.origin, "replay", job.api, dtype_of(call), shape, case, lambda: finding)
         return Row.of(task, finding, seconds=0.0)
 
-    def _compared(self, job: Job, call: RecordedCall, served: Served, expected: Expected) -> Answer:
+    def _compared(self, job: Job, call: RecordedCall, actual: ServerGradients, expected: Expected) -> Answer:
         names, places = call.names(), list(call.inputs())
         tensors, failed = [], []
         of_server, of_pytorch = {}, {}
-        for place, gradient in served.gradients.items():
+        for place, gradient in actual.gradients.items():
             truth, benchmark = expected.truths[place], expected.benchmarks[place]
             of_server[place] = _cells(truth, gradient)
             if self.local:
                 of_pytorch[place] = _cells(truth, benchmark)
-            finding = _with_status(served.judge(place, expected, self.client), of_server[place])
+            finding = _with_status(actual.judge(place, expected, self.client), of_server[place])
             side = _side(finding, gradient, truth, benchmark)
             error, name = largest_error(_tensor(benchmark), _tensor(truth)), f"gradient of {names[place]}"
             argument, dtype = places.index(place), gradient.dtype.name
@@ -121,7 +121,7 @@ class Asked:
         positional = [place for place in places if place.isdigit()]
         pair = (of_server, of_pytorch)
         ours, theirs = ([found.get(each, _UNWANTED) for each in positional] or [_KEYWORDS] for found in pair)
-        return Answer(job, ours, theirs, tensors, failed=failed, served=served)
+        return Answer(job, ours, theirs, tensors, failed=failed, actual=actual)
 
 
 def _without_gradient(job: Job, *, reason: str = "", error: AclgradError | None = None) -> Answer:

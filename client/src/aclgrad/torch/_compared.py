@@ -21,7 +21,7 @@ from aclgrad.torch._account import ARITHMETIC, Account, CallSite, LocalError, al
 from aclgrad.torch._clients import number_of
 from aclgrad.torch._functions import rerouted
 from aclgrad.torch._graph import BACKWARD, Graph, nodes_made
-from aclgrad.torch._recorded import Expected, RecordedCall, Served
+from aclgrad.torch._recorded import Expected, RecordedCall, ServerGradients
 
 _NOT_ARRIVED: Final = "backward() has brought no gradient to it"
 _OPAQUE: Final = {
@@ -34,7 +34,7 @@ _OPAQUE: Final = {
 class _Kept:
     row: Row
     call: RecordedCall
-    served: Served
+    actual: ServerGradients
     expected: Expected
 
 
@@ -127,15 +127,15 @@ class compare_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as 
         try:
             if is_changed:
                 raise LocalError("its arguments were changed in place since; leave inplace=True out")
-            served, expected = Served.of(call, self._client), Expected.of(call)
-            found = {name: served.judge(name, expected, self._client) for name in served.gradients}
+            actual, expected = ServerGradients.of(call, self._client), Expected.of(call)
+            found = {name: actual.judge(name, expected, self._client) for name in actual.gradients}
         except Exception as reason:  # the step is the user's: what goes wrong beside it is told in a row
             self._take(self._row(call, layer, "", Finding(Verdict.SKIPPED, str(reason)), begin))
             return str(reason)
         kept = call.detached()
         for name, finding in found.items():
             row = self._row(call, layer, names[name], finding, begin)
-            self._take(row, _Kept(row, kept, served, expected))
+            self._take(row, _Kept(row, kept, actual, expected))
         skipped = [finding.message for finding in found.values() if finding.verdict is Verdict.SKIPPED]
         return skipped[0] if len(skipped) == len(found) else None
 
@@ -176,7 +176,7 @@ class compare_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as 
         tensors = {names[place]: each for place, each in worst.call.inputs().items()}
         tensors["grad_output"] = worst.call.grad_output
         for kind, gradients in (
-            ("gradient", worst.served.gradients),
+            ("gradient", worst.actual.gradients),
             ("pytorch", worst.expected.benchmarks),
             ("expected", worst.expected.truths),
         ):

@@ -145,14 +145,14 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """What a server computed of a call, and what it was sent for that."""
+class ServerGradients:
+    """The gradients that a server computed of a call, and what it was sent for that."""
 
     gradients: Mapping[str, Array]
     sent: tuple[SentCall, ...]
 
     @classmethod
-    def of(cls, call: RecordedCall, client: Client) -> "Served":
+    def of(cls, call: RecordedCall, client: Client) -> "ServerGradients":
         """Raises LocalError, with the reason, if no operator of the server computes the gradients."""
         if call.remote is None:
             raise LocalError(f"no operator computes the gradient of {call.function.__name__}")
