@@ -13,7 +13,7 @@ import ray
 
 import aclgrad.ray
 from aclgrad.ray import _holder
-from aclgrad.ray._plan import CPU, NPU
+from aclgrad.ray._spec import CPU, NPU
 from tools.calling import wait_until
 
 from .clusters import ON_CPU, TwoNodes
@@ -68,7 +68,7 @@ def test_arguments_that_make_no_sense(nodes: TwoNodes, options: dict[str, Any], 
 def test_a_deployment_that_fails_leaves_the_next_one_of_its_name_alone(nodes: TwoNodes) -> None:
     def has_servers() -> bool:
         with suppress(aclgrad.ray.DeploymentError):
-            return any(place.address for place in aclgrad.ray.status())
+            return any(replica.address for replica in aclgrad.ray.status())
         return False
 
     with ThreadPoolExecutor() as threads:

@@ -14,7 +14,7 @@ import ray
 
 import aclgrad
 import aclgrad.ray
-from aclgrad.ray._plan import NAMESPACE, Place
+from aclgrad.ray._spec import NAMESPACE, Replica
 from tests.e2e.workers.hosts import GRAD
 from tools.calling import wait_until
 
@@ -66,16 +66,16 @@ def calling(target: Any = aclgrad.ray.target) -> Iterator[Callable[[], set[str]]
     assert failures == []
 
 
-def place_on(host: str) -> Place:
+def replica_on(host: str) -> Replica:
     (found,) = [each for each in aclgrad.ray.status() if each.node == host]
     return found
 
 
-def wait_until_replaced(before: Place, limit_s: float = WHOLE_S) -> Place:
-    """Returns the place of a server when it has another one that is ready."""
+def wait_until_replaced(before: Replica, limit_s: float = WHOLE_S) -> Replica:
+    """Returns the replica when it has another server that is ready."""
     begin = time.monotonic()
 
-    def now() -> Place:
+    def now() -> Replica:
         return aclgrad.ray.status()[before.number]
 
     wait_until(lambda: now().restarts > before.restarts and now().state == "ready", limit_s, look_s=0.1)
@@ -83,9 +83,9 @@ def wait_until_replaced(before: Place, limit_s: float = WHOLE_S) -> Place:
     return now()
 
 
-def holder_of(place: Place) -> psutil.Process:
+def holder_of(replica: Replica) -> psutil.Process:
     """Returns the process of the actor that holds the server."""
-    return psutil.Process(place.process_id).parents()[0]
+    return psutil.Process(replica.process_id).parents()[0]
 
 
 def has_ended(process_id: int) -> bool:
@@ -105,11 +105,11 @@ def taken(host: str, port: int) -> socket.socket:
 def test_each_server_has_a_card_of_its_own_and_a_name_answers_where_they_are(nodes: TwoNodes) -> None:
     target = deploy(4)
     assert aclgrad.ray.target() == target
-    places = aclgrad.ray.status()
-    assert target == ",".join(each.address for each in places)
-    assert sorted(each.node for each in places) == [HEAD, HEAD, OTHER, OTHER]
+    replicas = aclgrad.ray.status()
+    assert target == ",".join(each.address for each in replicas)
+    assert sorted(each.node for each in replicas) == [HEAD, HEAD, OTHER, OTHER]
     cards = set()
-    for each in places:
+    for each in replicas:
         environment = psutil.Process(each.process_id).environ()
         cards.add((each.node, environment["ASCEND_RT_VISIBLE_DEVICES"]))
         assert each.address.startswith(f"{each.node}:")
@@ -120,14 +120,14 @@ def test_each_server_has_a_card_of_its_own_and_a_name_answers_where_they_are(nod
     with calling(target) as servers:
         wait_until(lambda: len(servers()) == 4)
     aclgrad.ray.stop()
-    assert all(has_ended(each.process_id) for each in places)
+    assert all(has_ended(each.process_id) for each in replicas)
     with pytest.raises(aclgrad.ray.DeploymentError, match="nothing is deployed as 'aclgrad'"):
         aclgrad.ray.target()
 
 
 def test_server_that_dies_is_replaced_where_clients_know_it(nodes: TwoNodes) -> None:
     target = deploy()
-    before = place_on(OTHER)
+    before = replica_on(OTHER)
     with calling(target) as servers:
         psutil.Process(before.process_id).kill()
         after = wait_until_replaced(before)
@@ -139,7 +139,7 @@ def test_server_that_dies_is_replaced_where_clients_know_it(nodes: TwoNodes) -> 
 
 def test_actor_that_dies_takes_its_server_along_and_both_are_replaced(nodes: TwoNodes) -> None:
     target = deploy()
-    before = place_on(HEAD)
+    before = replica_on(HEAD)
     with calling(target):
         holder_of(before).kill()
         wait_until(lambda: has_ended(before.process_id), 10)
@@ -150,7 +150,7 @@ def test_actor_that_dies_takes_its_server_along_and_both_are_replaced(nodes: Two
 def test_node_that_dies_loses_no_call_and_clients_follow(nodes: TwoNodes) -> None:
     """The other node has a card to spare. Ray takes about 15 s to be sure."""
     deploy()
-    before = place_on(OTHER)
+    before = replica_on(OTHER)
     with calling() as servers:
         nodes.kill_other()
         after = wait_until_replaced(before)
@@ -190,8 +190,8 @@ def test_port_that_somebody_has_taken_meanwhile(nodes: TwoNodes) -> None:
 def test_servers_on_the_cpu_share_the_processors_of_their_node(nodes: TwoNodes) -> None:
     deploy(2, resources={"CPU": 1}, flags=["--insecure"], name="on-cpu")
     try:
-        places = aclgrad.ray.status("on-cpu")
-        for each in places:
+        replicas = aclgrad.ray.status("on-cpu")
+        for each in replicas:
             process = psutil.Process(each.process_id)
             assert process.environ()["ACL_HOST_PROCESSES"] == str(os.cpu_count())
             assert "--backend host" in " ".join(process.cmdline())

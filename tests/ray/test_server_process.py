@@ -12,8 +12,8 @@ import pytest
 
 import aclgrad
 from aclgrad.ray import _server_process as server_process
-from aclgrad.ray._plan import DeploymentError, Server
 from aclgrad.ray._server_process import ServerProcess
+from aclgrad.ray._spec import DeploymentError, Server
 from tests.e2e.workers.hosts import GRAD
 from tools.calling import wait_until
 from tools.serving import clean_environment

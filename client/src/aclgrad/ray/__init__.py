@@ -11,6 +11,6 @@ Ray. The servers outlive the job that deployed them, until `stop`; every job of 
 """
 
 from aclgrad.ray._deployment import deploy, status, stop, target
-from aclgrad.ray._plan import DeploymentError, Place
+from aclgrad.ray._spec import DeploymentError, Replica
 
-__all__ = ["DeploymentError", "Place", "deploy", "status", "stop", "target"]
+__all__ = ["DeploymentError", "Replica", "deploy", "status", "stop", "target"]

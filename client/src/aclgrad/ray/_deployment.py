@@ -17,13 +17,13 @@ except ModuleNotFoundError as error:
 from ray.exceptions import GetTimeoutError, RayActorError
 
 from aclgrad.ray._directory import Directory
-from aclgrad.ray._plan import NAMESPACE, NPU, DeploymentError, Place, Plan
+from aclgrad.ray._spec import NAMESPACE, NPU, DeploymentError, DeploymentSpec, Replica
 
 DEFAULT_NAME: Final = "aclgrad"
 ANSWER_LIMIT_S: Final = 30.0
 """For the directory, which Ray may have to start again first."""
 FAILED_STARTS: Final = 3
-"""In a row in one place, after which `deploy` gives up."""
+"""In a row of one replica, after which `deploy` gives up."""
 MAX_COUNT: Final = 1_000
 _NAME: Final = re.compile(r"[\w.-]+", re.ASCII)
 _KILL_S: Final = 10.0
@@ -54,22 +54,22 @@ def deploy(
     if its node lives. Raises DeploymentError if the name is taken, no node has a resource, servers fail three times in
     a row to start, or not all are ready within `timeout_s`; no server is left then.
     """
-    plan = _plan(name, count, {NPU: 1} if resources is None else dict(resources), flags)
-    _check_cluster(plan)
+    spec = _spec_of(name, count, {NPU: 1} if resources is None else dict(resources), flags)
+    _check_cluster(spec)
     options = {"name": name, "namespace": NAMESPACE, "lifetime": "detached", "resources": {_HEAD: 0.001}}
     actor = ray.remote(Directory).options(**options, num_cpus=0, max_restarts=-1, max_task_retries=-1)
     try:
-        directory = actor.remote(plan)
+        directory = actor.remote(spec)
     except ValueError:
         raise DeploymentError(
             f"{name!r} is deployed already; call aclgrad.ray.stop({name!r}) first, or give another name"
         ) from None
     try:
-        return _wait_until_ready(directory, plan, timeout_s)
+        return _wait_until_ready(directory, spec, timeout_s)
     except BaseException:
         # Ours alone: others may have stopped it, and deployed another one by the name.
         ray.kill(directory)
-        _kill_all(name, lambda each: each.startswith(plan.prefix))
+        _kill_all(name, lambda each: each.startswith(spec.prefix))
         raise
 
 
@@ -79,16 +79,16 @@ def target(name: str = DEFAULT_NAME) -> str:
     `aclgrad.Client(aclgrad.ray.target)` asks again after a loss and every 5 s. Raises DeploymentError if there is no
     such deployment, or none of its servers is ready.
     """
-    places = status(name)
-    ready = [place.address for place in places if place.address]
+    replicas = status(name)
+    ready = [replica.address for replica in replicas if replica.address]
     if not ready:
-        raise DeploymentError(f"no server of {name!r} is ready: {'; '.join(map(str, places))}")
+        raise DeploymentError(f"no server of {name!r} is ready: {'; '.join(map(str, replicas))}")
     return ",".join(ready)
 
 
-def status(name: str = DEFAULT_NAME) -> list[Place]:
-    """Returns the places of a deployment with the servers that are there now; raises DeploymentError without one."""
-    return _places(_directory(name))
+def status(name: str = DEFAULT_NAME) -> list[Replica]:
+    """Returns the replicas of a deployment as they are now; raises DeploymentError without one."""
+    return _replicas(_directory(name))
 
 
 def stop(name: str = DEFAULT_NAME, *, timeout_s: float = 60.0) -> None:
@@ -125,8 +125,8 @@ def _kill_all(name: str, chosen: Callable[[str], bool]) -> None:
         time.sleep(_LOOK_INTERVAL_S)
 
 
-def _plan(name: str, count: int, resources: Mapping[str, float], flags: Sequence[str]) -> Plan:
-    """Returns the plan of these arguments; raises DeploymentError for one that makes no sense."""
+def _spec_of(name: str, count: int, resources: Mapping[str, float], flags: Sequence[str]) -> DeploymentSpec:
+    """Returns the specification of these arguments; raises DeploymentError for one that makes no sense."""
     if not _NAME.fullmatch(name):
         raise DeploymentError(f"name is {name!r}; give letters, digits, dots, dashes and underscores")
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_COUNT:
@@ -143,21 +143,21 @@ def _plan(name: str, count: int, resources: Mapping[str, float], flags: Sequence
         raise DeploymentError(f"flags is the text {flags!r}; give a list, for example {flags.split()}")
     if taken := [flag for flag in flags if flag.partition("=")[0] in _OURS]:
         raise DeploymentError(f"flags have {taken[0]}, which Ray decides for each server; leave it out")
-    return Plan(name, f"{name}:{secrets.token_hex(4)}:", count, resources, tuple(flags))
+    return DeploymentSpec(name, f"{name}:{secrets.token_hex(4)}:", count, resources, tuple(flags))
 
 
-def _check_cluster(plan: Plan) -> None:
+def _check_cluster(spec: DeploymentSpec) -> None:
     """Raises DeploymentError if no node has what a server needs, however many others there are."""
     _check_connection()
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    if any(all(node.get(name, 0) >= amount for name, amount in plan.resources.items()) for node in nodes):
+    if any(all(node.get(name, 0) >= amount for name, amount in spec.resources.items()) for node in nodes):
         return
-    most = ", ".join(f"{max(node.get(name, 0) for node in nodes):g} {name}" for name in plan.resources)
+    most = ", ".join(f"{max(node.get(name, 0) for node in nodes):g} {name}" for name in spec.resources)
     remedy = (
         'start nodes that have it: ray start --resources=\'{"NPU": 8}\'; or compute on the CPU: resources={"CPU": 2}'
     )
     raise DeploymentError(
-        f"a server needs {plan.needed}, and the most that a node of the cluster has is {most}; {remedy}"
+        f"a server needs {spec.needed}, and the most that a node of the cluster has is {most}; {remedy}"
     )
 
 
@@ -166,30 +166,30 @@ def _check_connection() -> None:
         raise DeploymentError('this program is in no Ray cluster; call ray.init(address="auto") first')
 
 
-def _wait_until_ready(directory: Any, plan: Plan, timeout_s: float) -> str:
+def _wait_until_ready(directory: Any, spec: DeploymentSpec, timeout_s: float) -> str:
     """Returns the target once all servers are ready; raises DeploymentError if they will not be, or not in time."""
     end = time.monotonic() + timeout_s
     while True:
-        places = _places(directory)
-        missing = [place for place in places if not place.address]
+        replicas = _replicas(directory)
+        missing = [replica for replica in replicas if not replica.address]
         if not missing:
-            return ",".join(place.address for place in places)
-        for place in missing:
-            if place.failed_starts >= FAILED_STARTS:
-                what = f"server {place.number} of {plan.name!r} failed to start {FAILED_STARTS} times in a row"
-                raise DeploymentError(f"{what}: {place.reason}")
+            return ",".join(replica.address for replica in replicas)
+        for replica in missing:
+            if replica.failed_starts >= FAILED_STARTS:
+                what = f"server {replica.number} of {spec.name!r} failed to start {FAILED_STARTS} times in a row"
+                raise DeploymentError(f"{what}: {replica.reason}")
         if time.monotonic() > end:
             states = "; ".join(map(str, missing))
             raise DeploymentError(
-                f"{plan.count - len(missing)} of {plan.count} servers of {plan.name!r} are ready after {timeout_s:g} s:"
-                f" {states}. A server needs {plan.needed}; free in the cluster: {_free(plan)}"
+                f"{spec.count - len(missing)} of {spec.count} servers of {spec.name!r} are ready after {timeout_s:g} s:"
+                f" {states}. A server needs {spec.needed}; free in the cluster: {_free(spec)}"
             )
         time.sleep(_LOOK_INTERVAL_S)
 
 
-def _free(plan: Plan) -> str:
+def _free(spec: DeploymentSpec) -> str:
     free, total = ray.available_resources(), ray.cluster_resources()
-    return ", ".join(f"{free.get(name, 0):g} of {total.get(name, 0):g} {name}" for name in plan.resources)
+    return ", ".join(f"{free.get(name, 0):g} of {total.get(name, 0):g} {name}" for name in spec.resources)
 
 
 def _directory(name: str) -> Any:
@@ -204,15 +204,15 @@ def _unknown(name: str) -> str:
     return f"nothing is deployed as {name!r}; call aclgrad.ray.deploy(..., name={name!r}) first"
 
 
-def _places(directory: Any) -> list[Place]:
+def _replicas(directory: Any) -> list[Replica]:
     try:
-        places: list[Place] = ray.get(directory.places.remote(), timeout=ANSWER_LIMIT_S)
+        replicas: list[Replica] = ray.get(directory.replicas.remote(), timeout=ANSWER_LIMIT_S)
     except GetTimeoutError:
         raise DeploymentError(f"the directory did not answer within {ANSWER_LIMIT_S:g} s; is its node well?") from None
     except RayActorError as error:
         remedy = "every node needs aclgrad with its extra ray in the environment that runs Ray"
         raise DeploymentError(f"the directory does not run; {remedy}. Ray says: {error}") from error
-    return places
+    return replicas
 
 
 def _actors(chosen: Callable[[str], bool]) -> dict[str, Any]:

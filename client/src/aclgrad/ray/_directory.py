@@ -13,7 +13,7 @@ from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from aclgrad.ray._holder import Holder, Site
-from aclgrad.ray._plan import CPU, NAMESPACE, Place, Plan, Server
+from aclgrad.ray._spec import CPU, NAMESPACE, DeploymentSpec, Replica, Server
 
 log = logging.getLogger(__name__)
 
@@ -39,94 +39,98 @@ class Known(NamedTuple):
 
 
 class Directory:
-    """Keeps a server in each place. Ray restarts it if it or its node dies; the servers live on meanwhile."""
+    """Keeps a server for each replica. Ray restarts it if it or its node dies; the servers live on meanwhile."""
 
-    async def __init__(self, plan: Plan) -> None:  # type: ignore[misc]  # Ray awaits it
-        self._plan = plan
-        self._places = [Place(number) for number in range(plan.count)]
+    async def __init__(self, spec: DeploymentSpec) -> None:  # type: ignore[misc]  # Ray awaits it
+        self._spec = spec
+        self._replicas = [Replica(number) for number in range(spec.count)]
         self._holders: dict[int, Any] = {}
-        self._tasks = [asyncio.create_task(self._keep(place)) for place in self._places]
+        self._tasks = [asyncio.create_task(self._keep(replica)) for replica in self._replicas]
         for task in self._tasks:
             task.add_done_callback(_end_if_failed)
 
-    async def places(self) -> list[Place]:
-        return self._places
+    async def replicas(self) -> list[Replica]:
+        return self._replicas
 
     async def stop(self, limit_s: float) -> None:
         """Has all servers drain, and kills what is left after so long."""
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks)
-        await asyncio.gather(*(self._stop(place, limit_s) for place in self._places))
+        await asyncio.gather(*(self._stop(replica, limit_s) for replica in self._replicas))
 
-    async def _stop(self, place: Place, limit_s: float) -> None:
-        holder = self._holders.get(place.number)
+    async def _stop(self, replica: Replica, limit_s: float) -> None:
+        holder = self._holders.get(replica.number)
         if holder is None:
             return
-        if place.node:  # else nobody is there to answer
+        if replica.node:  # else nobody is there to answer
             with suppress(RayError, TimeoutError):
                 async with asyncio.timeout(limit_s):
                     await holder.stop.remote(limit_s)
         ray.kill(holder)
 
-    async def _keep(self, place: Place) -> None:
-        """Has one server after the other in the place."""
-        holder, known, next_pause_s = self._found(place), Known(), 0.0
+    async def _keep(self, replica: Replica) -> None:
+        """Starts one server after the other for the replica."""
+        holder, known, next_pause_s = self._found(replica), Known(), 0.0
         while True:
-            place.state = "placing"
-            self._holders[place.number] = holder = holder or self._placed(place, known)
-            known = await self._live(place, holder)
-            del self._holders[place.number]
+            replica.state = "placing"
+            self._holders[replica.number] = holder = holder or self._placed(replica, known)
+            known = await self._live(replica, holder)
+            del self._holders[replica.number]
             ray.kill(holder)
             holder = None
-            place.restarts += 1
-            place.failed_starts += not known.address
+            replica.restarts += 1
+            replica.failed_starts += not known.address
             if known.ready_s >= STEADY_S:
                 next_pause_s = 0.0
             pause_s, next_pause_s = next_pause_s, min(LONGEST_PAUSE_S, 2 * next_pause_s or FIRST_PAUSE_S)
             log.warning(
-                "server %d of %s: %s; the next starts in %.0f s", place.number, self._plan.name, place.reason, pause_s
+                "server %d of %s: %s; the next starts in %.0f s",
+                replica.number,
+                self._spec.name,
+                replica.reason,
+                pause_s,
             )
             await asyncio.sleep(pause_s)
 
-    async def _live(self, place: Place, holder: Any) -> Known:
+    async def _live(self, replica: Replica, holder: Any) -> Known:
         """Follows a server to its end, and returns where it was if it had become ready."""
         known, ready_at = Known(), 0.0
         try:
             site: Site = await holder.site.remote()
-            place.state, place.node = "starting", site.host
+            replica.state, replica.node = "starting", site.host
             server: Server = await holder.start.remote()
             known, ready_at = Known(site.node_id, server.address), time.monotonic()
-            place.address, place.admin, place.process_id = server.address, server.admin, server.process_id
-            place.state, place.failed_starts = "ready", 0
+            replica.address, replica.admin, replica.process_id = server.address, server.admin, server.process_id
+            replica.state, replica.failed_starts = "ready", 0
             while (reason := await holder.ended.remote(LOOK_S)) is None:
                 pass
         except RayTaskError as error:
             reason = str(error.cause)
         except RayError as error:
             reason = str(error).strip().partition("\n")[0]
-        place.reason = reason
-        place.state, place.node, place.address, place.admin, place.process_id = "waiting", "", "", "", 0
+        replica.reason = reason
+        replica.state, replica.node, replica.address, replica.admin, replica.process_id = "waiting", "", "", "", 0
         return known._replace(ready_s=time.monotonic() - ready_at) if known.address else known
 
-    def _found(self, place: Place) -> Any:
-        """Returns the holder of this place that an earlier life of this directory has left; None without one."""
-        prefix = f"{self._plan.prefix}{place.number}-"
+    def _found(self, replica: Replica) -> Any:
+        """Returns the holder of this replica that an earlier life of this directory has left; None without one."""
+        prefix = f"{self._spec.prefix}{replica.number}-"
         for each in ray.util.list_named_actors(all_namespaces=True):
             if each["namespace"] == NAMESPACE and each["name"].startswith(prefix):
                 with suppress(ValueError):  # it has died since
                     return ray.get_actor(each["name"], NAMESPACE)
         return None
 
-    def _placed(self, place: Place, known: Known) -> Any:
+    def _placed(self, replica: Replica, known: Known) -> Any:
         """Has Ray place a new holder: where the server was that clients know, otherwise on any node."""
-        resources = dict(self._plan.resources)
+        resources = dict(self._spec.resources)
         strategy = NodeAffinitySchedulingStrategy(known.node_id, soft=True) if known.node_id else "SPREAD"
         return (
             ray.remote(Holder)
             .options(
                 # A name of its own: that of a holder that was killed is taken for a moment.
-                name=f"{self._plan.prefix}{place.number}-{secrets.token_hex(4)}",
+                name=f"{self._spec.prefix}{replica.number}-{secrets.token_hex(4)}",
                 namespace=NAMESPACE,
                 lifetime="detached",
                 num_cpus=resources.pop(CPU, 0),
@@ -136,12 +140,12 @@ class Directory:
                 max_task_retries=-1,
                 scheduling_strategy=strategy,
             )
-            .remote(self._plan, known.address)
+            .remote(self._spec, known.address)
         )
 
 
 def _end_if_failed(task: "asyncio.Task[None]") -> None:
-    """Has Ray start the directory anew: nobody would keep the place any more."""
+    """Has Ray start the directory anew: nobody would keep the replica alive any more."""
     if not task.cancelled() and task.exception() is not None:
         log.critical("a server is not kept any more; the directory starts anew", exc_info=task.exception())
         os._exit(1)

@@ -10,8 +10,8 @@ from typing import Final
 
 import ray
 
-from aclgrad.ray._plan import CPU, NPU, DeploymentError, Plan, Server
 from aclgrad.ray._server_process import ServerProcess
+from aclgrad.ray._spec import CPU, NPU, DeploymentError, DeploymentSpec, Server
 
 PROGRAM: Final = "aclgrad-server"
 LOG_FORMAT: Final = "ACLGRAD_LOG_FORMAT"
@@ -35,9 +35,9 @@ class Holder:
     When the server has ended, the holder has no further use. When the holder ends, so does the server.
     """
 
-    def __init__(self, plan: Plan, hint: str) -> None:
+    def __init__(self, spec: DeploymentSpec, hint: str) -> None:
         """Takes the address that clients know, which the server gets if that is on this node and nobody has it."""
-        self._plan = plan
+        self._spec = spec
         self._hint = hint
         self._server: ServerProcess | None = None
 
@@ -49,7 +49,7 @@ class Holder:
         if self._server is None:
             host = self.site().host
             listen = self._hint if host_of(self._hint) == host else f"{bracketed(host)}:0"
-            command = [program(host), *flags_of(self._plan, listen)]
+            command = [program(host), *flags_of(self._spec, listen)]
             # Ray runs actors at niceness 15: the server gets that of the node, as if it were started beside Ray.
             niceness = os.getpriority(os.PRIO_PROCESS, os.getppid())
             self._server = ServerProcess(command, self._environment(), niceness)
@@ -71,16 +71,16 @@ class Holder:
         # With RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES, Ray does not set it, and all would take card 0.
         if cards := ray.get_runtime_context().get_accelerator_ids().get(NPU):
             environment[VISIBLE] = ",".join(cards)
-        elif cpus := self._plan.resources.get(CPU):
+        elif cpus := self._spec.resources.get(CPU):
             environment.setdefault(PROCESSES, str(max(1, int((os.cpu_count() or 1) // cpus))))
         return environment
 
 
-def flags_of(plan: Plan, listen: str) -> Sequence[str]:
+def flags_of(spec: DeploymentSpec, listen: str) -> Sequence[str]:
     """Returns the server's flags: its card, or the CPU by intention; what the user gave comes later and wins."""
-    backend = "ascend" if NPU in plan.resources else "host"
+    backend = "ascend" if NPU in spec.resources else "host"
     ours = ["--listen", listen, "--workers", "1", "--backend", backend, "--admin", "127.0.0.1:0"]
-    return [*ours, *plan.flags]
+    return [*ours, *spec.flags]
 
 
 def program(host: str) -> str:

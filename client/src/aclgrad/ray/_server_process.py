@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from aclgrad.ray import _launch
-from aclgrad.ray._plan import DeploymentError, Server
+from aclgrad.ray._spec import DeploymentError, Server
 
 START_LIMIT_S: Final = 300.0
 """A server that is not ready after so long is killed: its card does not open, or fails the self-test."""

@@ -1,4 +1,4 @@
-"""What a deployment is: its plan, its places, and its error."""
+"""What a deployment is: its specification, its replicas, and its error."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class DeploymentError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DeploymentSpec:
     """What was asked for. `prefix` begins the names of this deployment's holders and of no other's."""
 
     name: str
@@ -41,12 +41,12 @@ class Server:
 
 
 @dataclass(slots=True)
-class Place:
-    """The place of one server in a deployment, and the server that is there at the moment.
+class Replica:
+    """One of the servers that a deployment keeps ready, and the process that is it at the moment.
 
     `state` is `placing` until Ray has found a node, then `starting`, `ready`, and `waiting` between two attempts. A
-    place that is not ready has no `address`. `reason` says why the previous server ended, `restarts` how many did, and
-    `failed_starts` how many of the latest never became ready.
+    replica that is not ready has no `address`. `reason` says why the previous server ended, `restarts` how many did,
+    and `failed_starts` how many of the latest never became ready.
     """
 
     number: int
