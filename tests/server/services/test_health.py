@@ -26,7 +26,7 @@ async def view() -> ServerView:
 
 @pytest.fixture
 async def channel(monkeypatch: pytest.MonkeyPatch, view: ServerView) -> AsyncIterator[grpc.aio.Channel]:
-    """Leads to a server that has room for two calls of each."""
+    """Leads to a server that takes two open calls of each."""
     monkeypatch.setattr(health, "MAX_SIDE_CALLS", 2)
     server = grpc.aio.server()
     server.add_generic_rpc_handlers((health.Health(view).handler(),))
@@ -47,7 +47,7 @@ async def test_one_watch_more_ends_the_oldest(channel: grpc.aio.Channel) -> None
     assert await watches[0].code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert "more than 2 calls" in await watches[0].details()
     assert not watches[1].done()
-    # Nobody is kept from asking, and who has asked leaves its room.
+    # Nobody is kept from asking, and who has asked is no longer counted.
     for _ in range(3):
         assert (await stub.Check(health_pb2.HealthCheckRequest(service="liveness"))).status == 1
     assert await watches[1].code() is grpc.StatusCode.RESOURCE_EXHAUSTED

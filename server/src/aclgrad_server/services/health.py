@@ -21,14 +21,14 @@ READINESS: Final = "readiness"
 _STATUS: Final = health_pb2.HealthCheckResponse
 
 
-class _Room:
-    """Room for a number of calls. One more ends the oldest, so that calls which stay open keep nobody out."""
+class _SideCalls:
+    """The calls of health or reflection that are open. One too many ends the oldest, so that they keep nobody out."""
 
     def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[Any], None] = {}
 
     @asynccontextmanager
-    async def call(self, context: Context) -> AsyncIterator[None]:
+    async def entered(self, context: Context) -> AsyncIterator[None]:
         task = asyncio.current_task()
         assert task is not None
         self._tasks[task] = None
@@ -59,7 +59,7 @@ class Health:
     def __init__(self, view: ServerView) -> None:
         self._view = view
         self._names = frozenset((LIVENESS, READINESS, SERVICE, "", view.host_id))
-        self._room = _Room()
+        self._side_calls = _SideCalls()
 
     def handler(self) -> grpc.GenericRpcHandler:
         methods: dict[str, Any] = {
@@ -69,7 +69,7 @@ class Health:
         return grpc.method_handlers_generic_handler(health.SERVICE_NAME, methods)
 
     async def _check(self, _: object, context: Context) -> bytes:
-        async with self._room.call(context):
+        async with self._side_calls.entered(context):
             status = self._status_of(await self._service(context))
         if status == _STATUS.SERVICE_UNKNOWN:
             names = f"ask for {LIVENESS}, {READINESS}, {SERVICE} or the empty name"
@@ -78,7 +78,7 @@ class Health:
         return reply
 
     async def _watch(self, _: object, context: Context) -> None:
-        async with self._room.call(context):
+        async with self._side_calls.entered(context):
             service, readiness = await self._service(context), self._view.readiness
             last = None
             readiness.watch_count += 1
@@ -111,7 +111,7 @@ class Health:
 def add_reflection(server: grpc.aio.Server, view: ServerView) -> None:
     """Lets tools such as grpcurl discover the services, for those who may execute operators."""
     servicer = reflection.aio.ReflectionServicer((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME))
-    room = _Room()
+    side_calls = _SideCalls()
 
     async def requests(context: Context) -> AsyncIterator[Any]:
         kind = reflection_pb2.ServerReflectionRequest
@@ -124,7 +124,7 @@ def add_reflection(server: grpc.aio.Server, view: ServerView) -> None:
                 view.access.check(context, "ServerReflectionInfo", context.peer())
         except AccessDeniedError as error:
             await context.abort(error.code, error.message)
-        async with room.call(context):
+        async with side_calls.entered(context):
             async for reply in servicer.ServerReflectionInfo(requests(context), context):
                 await context.write(reply.SerializeToString())
 
