@@ -12,7 +12,7 @@ from typing import Final
 import grpc
 
 from tools.benchmarks.loads import Load, channel_to
-from tools.benchmarks.measure import Served
+from tools.benchmarks.measure import ServerUnderTest
 
 MOST_CONNECTIONS: Final = 4
 WARM_UP_S: Final = 0.3
@@ -39,7 +39,12 @@ def check(address: str, load: Load, *metadata: tuple[str, str]) -> bytes:
 
 
 def measure(
-    address: str, load: Load, at_once: int, seconds: float, *metadata: tuple[str, str], of: Served | None = None
+    address: str,
+    load: Load,
+    at_once: int,
+    seconds: float,
+    *metadata: tuple[str, str],
+    of: ServerUnderTest | None = None,
 ) -> dict[str, float]:
     """Returns calls/s and latencies, and for each call the CPU time of the server, with its peak of memory."""
     connections = min(at_once, MOST_CONNECTIONS)

@@ -52,7 +52,7 @@ def in_turns(rows: Mapping[str, Callable[[], Figures]], rounds: int) -> dict[str
     return found
 
 
-class Served:
+class ServerUnderTest:
     """A server in a process of its own, with its CPU time and memory."""
 
     def __init__(self, process_id: int, addresses: str) -> None:
@@ -82,7 +82,7 @@ class Served:
 
 
 @contextmanager
-def running(module: str, *flags: str, python: str = sys.executable) -> Iterator[Served]:
+def running(module: str, *flags: str, python: str = sys.executable) -> Iterator[ServerUnderTest]:
     """Yields a server that lives as long as the block; it prints `ready: ADDRESS`."""
     command = [python, "-m", module, *flags]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ACLGRAD_", "MALLOC_"))}
@@ -97,6 +97,6 @@ def running(module: str, *flags: str, python: str = sys.executable) -> Iterator[
             if "ready" not in found:
                 errors.seek(0)
                 raise RuntimeError(f"{module} did not start: {found} {errors.read()}")
-            yield Served(process.pid, found["ready"])
+            yield ServerUnderTest(process.pid, found["ready"])
         finally:
             process.terminate()

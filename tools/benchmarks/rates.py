@@ -16,7 +16,7 @@ from typing import Final
 
 from tools.benchmarks import h2load, loads
 from tools.benchmarks.loads import BATCH, Load
-from tools.benchmarks.measure import SERVER, SERVER_FLAGS, Figures, Samples, Served, in_turns, running
+from tools.benchmarks.measure import SERVER, SERVER_FLAGS, Figures, Samples, ServerUnderTest, in_turns, running
 from tools.benchmarks.report import Report
 from tools.benchmarks.sizes import SIZES, Size
 
@@ -75,7 +75,7 @@ def rows(shared_memory: Callable[[Size], Load]) -> dict[str, Row]:
 
 
 @contextmanager
-def servers(against: Path | None) -> Iterator[dict[str, Served]]:
+def servers(against: Path | None) -> Iterator[dict[str, ServerUnderTest]]:
     """Yields the servers by name; `local` is ours on a unix socket, with the clients of another address."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
@@ -101,14 +101,14 @@ def main(quick: bool, arguments: list[str]) -> None:
     report.table("Gradients per second", *HEADINGS)
     with (
         loads.shared_segment(SIZES[HUGE].tensor_bytes) as shared_memory,
-        servers(flags.against) as served,
+        servers(flags.against) as under_test,
     ):
-        known = {name: each for name, each in rows(shared_memory).items() if each.server in served}
+        known = {name: each for name, each in rows(shared_memory).items() if each.server in under_test}
         known = _with_ceilings(known, flags.rows or list(known))
         for size, at_once in product(sizes, AT_ONCE[:2] if quick else AT_ONCE):
             here = {name: each for name, each in known.items() if each.at(size, at_once)}
             measured = in_turns(
-                {name: _measuring(each, served, size, at_once, seconds) for name, each in here.items()}, rounds
+                {name: _measuring(each, under_test, size, at_once, seconds) for name, each in here.items()}, rounds
             )
             for name, samples in measured.items():
                 ratios = {other: _ratio(here, measured, name, other) for other in here[name].against if other in here}
@@ -128,8 +128,10 @@ def _with_ceilings(known: dict[str, Row], names: list[str]) -> dict[str, Row]:
     return {name: each for name, each in known.items() if name in wanted}
 
 
-def _measuring(row: Row, served: dict[str, Served], size: str, at_once: int, seconds: float) -> Callable[[], Figures]:
-    server, load = served[row.server], row.load(SIZES[size])
+def _measuring(
+    row: Row, under_test: dict[str, ServerUnderTest], size: str, at_once: int, seconds: float
+) -> Callable[[], Figures]:
+    server, load = under_test[row.server], row.load(SIZES[size])
     address = server.local_address if row.server == "local" else server.address
     h2load.check(address, load)
     # Of large calls, several have to fit.

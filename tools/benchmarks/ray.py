@@ -26,7 +26,7 @@ from aclgrad.ray._server_process import ServerProcess
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1.operator_service_pb2_grpc import OperatorServiceStub
 from tools.benchmarks import h2load, loads
-from tools.benchmarks.measure import Served, in_turns
+from tools.benchmarks.measure import ServerUnderTest, in_turns
 from tools.benchmarks.report import Report
 from tools.benchmarks.sizes import SIZES
 from tools.calling import wait_until
@@ -43,11 +43,11 @@ SERVICER: Final = "aclgrad.v1.operator_service_pb2_grpc.add_OperatorServiceServi
 
 
 class Way(NamedTuple):
-    """A way to the gradient; `served` is the server, if one process is all that computes."""
+    """A way to the gradient; `server` is the process that computes, if there is one alone."""
 
     name: str
     address: str
-    served: Served | None = None
+    server: ServerUnderTest | None = None
 
 
 class Ingress:
@@ -77,17 +77,17 @@ def by_hand() -> Iterator[Way]:
     process = ServerProcess([str(Path(sys.executable).with_name("aclgrad-server")), *flags], environment)
     try:
         ready = process.wait_until_ready()
-        yield Way("by hand", ready.address, Served(ready.process_id, ready.address))
+        yield Way("by hand", ready.address, ServerUnderTest(ready.process_id, ready.address))
     finally:
         process.stop(10)
 
 
 @contextmanager
-def placed() -> Iterator[Way]:
+def by_ray() -> Iterator[Way]:
     """Yields a server that Ray has started."""
     try:
         address = aclgrad.ray.deploy(1, resources={"CPU": 1}, flags=["--insecure"])
-        yield Way("by Ray", address, Served(aclgrad.ray.status()[0].process_id, address))
+        yield Way("by Ray", address, ServerUnderTest(aclgrad.ray.status()[0].process_id, address))
     finally:
         aclgrad.ray.stop()
 
@@ -133,7 +133,7 @@ def main(quick: bool, arguments: list[str]) -> None:
     try:
         with by_hand() as hand:
             # One at a time: Serve's processes take time even if nobody calls.
-            with placed() as way:
+            with by_ray() as way:
                 compare(report, hand, way, quick)
             if find_spec("fastapi") is not None:
                 with ingress() as way:
@@ -151,7 +151,7 @@ def compare(report: Report, hand: Way, way: Way, quick: bool) -> None:
             reply = pb.ExecuteOperatorResponse.FromString(h2load.check(each.address, load, APPLICATION))
             assert reply.outputs[0].data == loads.gradient(size).tobytes(), each
         rows = {
-            each.name: partial(h2load.measure, each.address, load, at_once, 1.0, APPLICATION, of=each.served)
+            each.name: partial(h2load.measure, each.address, load, at_once, 1.0, APPLICATION, of=each.server)
             for each in (hand, way)
         }
         measured = in_turns(rows, 2 if quick else 10)

@@ -24,7 +24,7 @@ _LETTERS: Final = string.ascii_lowercase + string.ascii_uppercase
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Drawing:
     """A volume under its heading, and how far from the left; its planes stand one below the other."""
 
     name: str
@@ -66,8 +66,8 @@ class Place:
 
 def picture(flow: Flow, names: tuple[str, str]) -> str:
     """Returns the drawing of a flow from the tensor of the first name to that of the second."""
-    source = Place(names[0], flow.source, 0)
-    target = Place(names[1], flow.target, source.right + _BETWEEN)
+    source = Drawing(names[0], flow.source, 0)
+    target = Drawing(names[1], flow.target, source.right + _BETWEEN)
     letters = dict(zip(source.cells, _LETTERS, strict=False))
     used = {cell for terms in flow.weights.values() for cell in terms}
     width, height = target.right, max(source.bottom, target.bottom)
@@ -81,13 +81,13 @@ def picture(flow: Flow, names: tuple[str, str]) -> str:
     return f'{opening} width="{width + 2 * _MARGIN}">\n' + "\n".join(parts) + "\n</svg>"
 
 
-def _heading(place: Place) -> str:
-    size = f'<tspan class="size" dx="8">{place.size}</tspan>'
-    return f'<text class="name" x="{place.left}" y="14">{place.name}{size}</text>'
+def _heading(drawing: Drawing) -> str:
+    size = f'<tspan class="size" dx="8">{drawing.size}</tspan>'
+    return f'<text class="name" x="{drawing.left}" y="14">{drawing.name}{size}</text>'
 
 
 def _cell(
-    corner: tuple[int, int], terms: Mapping[Cell, float], letters: Mapping[Cell, str], source: Place, empty: str
+    corner: tuple[int, int], terms: Mapping[Cell, float], letters: Mapping[Cell, str], source: Drawing, empty: str
 ) -> str:
     """Stripes in the colours of the terms, as wide as their shares, under the sum; `empty` is what no terms show."""
     x, y = corner

@@ -21,11 +21,11 @@ async def plain_result(connect: Callable[..., Any], server: Server, given: tuple
     return await maybe_await(connect(server.address).adaptive_avg_pool2d_backward(*given))
 
 
-class Room:
+class FreeSpace:
     """A /dev/shm that takes so many more bytes."""
 
-    def __init__(self, room_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.left = room_bytes
+    def __init__(self, free_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.left = free_bytes
         allocate = os.posix_fallocate
 
         def limited(file: int, offset: int, size: int) -> None:
@@ -38,7 +38,7 @@ class Room:
 
 
 @pytest.mark.parametrize(
-    ("given", "room_mib"),
+    ("given", "free_mib"),
     [
         pytest.param((GRAD, SHAPE), 4, id="message_without_room_for_the_output"),
         pytest.param((LARGE, (8, 1030, 1000)), 40, id="chunks_without_room_for_the_output"),
@@ -52,9 +52,9 @@ async def test_a_full_dev_shm(
     monkeypatch: pytest.MonkeyPatch,
     objects: Objects,
     given: tuple[Any, ...],
-    room_mib: int,
+    free_mib: int,
 ) -> None:
-    Room(room_mib * 2**20, monkeypatch)
+    FreeSpace(free_mib * 2**20, monkeypatch)
     client = connect(shared_server.address, shared_memory=True)
     expected = await plain_result(connect, shared_server, given)
     for _ in range(2):

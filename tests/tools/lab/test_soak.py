@@ -8,7 +8,7 @@ from rich.console import Console
 
 from tools.lab.growth import SETTLED_S, Sample
 from tools.lab.history import Event
-from tools.lab.soak.run import Plan, Run, seconds_of, table
+from tools.lab.soak.run import Run, Schedule, seconds_of, table
 from tools.lab.soak.scene import SHARES
 
 
@@ -19,10 +19,10 @@ def ended(outcome: str) -> list[Event]:
 
 
 def good_run() -> Run:
-    plan = Plan(1800)
-    run = Run(plan, ends=Counter({f"{kind}: right": 10 for kind in SHARES}))
+    schedule = Schedule(1800)
+    run = Run(schedule, ends=Counter({f"{kind}: right": 10 for kind in SHARES}))
     run.samples = [Sample(15.0 * turn, "worker", "1", "RSS", 300.0) for turn in range(120)]
-    run.restarts = [(450.0 * turn, "kill -9") for turn in range(1, plan.restarts + 1)]
+    run.restarts = [(450.0 * turn, "kill -9") for turn in range(1, schedule.restarts + 1)]
     run.take(1.0, ended("right"), "copies")
     return run
 
@@ -57,8 +57,8 @@ def test_what_fails_a_run(spoil: Callable[[Run], object], told: str) -> None:
 
 @pytest.mark.parametrize(("text", "seconds"), [("600", 600), ("90s", 90), ("30m", 1800), ("1.5h", 5400)])
 def test_durations(text: str, seconds: float) -> None:
-    plan = Plan(seconds_of(text))
-    assert plan.seconds == seconds
-    assert plan.restarts >= 3
-    assert (plan.life_s - plan.warm_up_s) / plan.round_s >= 10
-    assert (plan.warm_up_s == SETTLED_S) == (seconds >= 1800)
+    schedule = Schedule(seconds_of(text))
+    assert schedule.seconds == seconds
+    assert schedule.restarts >= 3
+    assert (schedule.life_s - schedule.warm_up_s) / schedule.round_s >= 10
+    assert (schedule.warm_up_s == SETTLED_S) == (seconds >= 1800)

@@ -46,7 +46,7 @@ def seconds_of(duration: str) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Schedule:
     """A run of so many seconds."""
 
     seconds: float
@@ -74,7 +74,7 @@ class Plan:
 class Run:
     """What was sampled, and how the calls ended."""
 
-    plan: Plan
+    schedule: Schedule
     samples: list[Sample] = field(default_factory=list)
     ends: Counter[str] = field(default_factory=Counter)
     restarts: list[tuple[float, str]] = field(default_factory=list)
@@ -82,15 +82,15 @@ class Run:
     """Calls that ended as none may, what broke the run off, and what the server reported."""
 
     def verdicts(self) -> list[Verdict]:
-        return judge(self.samples, self.plan.warm_up_s)
+        return judge(self.samples, self.schedule.warm_up_s)
 
     def problems(self) -> list[str]:
         """Returns why the run failed; nothing if it passed."""
         told = [f"{each.subject}: {each.figure}: {each.problem}" for each in self.verdicts() if each.problem]
         missing = set(SHARES) - {end.partition(":")[0] for end in self.ends}
         told += [f"no call of the kind {each!r} ended" for each in sorted(missing)]
-        if len(self.restarts) < self.plan.restarts:
-            told.append(f"{len(self.restarts)} restarts instead of {self.plan.restarts}")
+        if len(self.restarts) < self.schedule.restarts:
+            told.append(f"{len(self.restarts)} restarts instead of {self.schedule.restarts}")
         return [*told, *self.faults]
 
     def take(self, seconds: float, events: Sequence[Event], life: str) -> None:
@@ -109,9 +109,9 @@ def latencies(seconds: float, life: str, operations: Sequence[Operation]) -> Ite
         yield Sample(seconds, f"client, {operations[0].process}", life, f"p{percent}", took.ms(percent))
 
 
-def soak(plan: Plan, folder: Path, tell: Callable[[str], None]) -> Run:
+def soak(schedule: Schedule, folder: Path, tell: Callable[[str], None]) -> Run:
     """Runs it; an end before its time is a fault of the run."""
-    run, scene = Run(plan), Scene(folder)
+    run, scene = Run(schedule), Scene(folder)
     with scene.host as host:
         try:
             host.wait_until_whole()
@@ -125,18 +125,18 @@ def soak(plan: Plan, folder: Path, tell: Callable[[str], None]) -> Run:
 
 
 def _rounds(run: Run, scene: Scene, clients: ClientProcesses, tell: Callable[[str], None]) -> None:
-    """Has clients call for as long as the plan says, and on until there was every restart."""
+    """Has clients call for as long as the schedule says, and on until there was every restart."""
     clients.begin(0.0)
     clients.end_round()
     start, whole = time.monotonic(), True
-    while (begin := time.monotonic() - start) < run.plan.seconds or (
-        len(run.restarts) < run.plan.restarts and begin < run.plan.seconds + WHOLE_TIMEOUT_S
+    while (begin := time.monotonic() - start) < run.schedule.seconds or (
+        len(run.restarts) < run.schedule.restarts and begin < run.schedule.seconds + WHOLE_TIMEOUT_S
     ):
-        clients.begin(run.plan.round_s)
+        clients.begin(run.schedule.round_s)
         done = len(run.restarts)
         # One restart at a time; a slow one delays the next.
-        if done < run.plan.restarts and begin >= (done + 1) * run.plan.life_s and whole:
-            time.sleep(run.plan.round_s / 2)
+        if done < run.schedule.restarts and begin >= (done + 1) * run.schedule.life_s and whole:
+            time.sleep(run.schedule.round_s / 2)
             happened = scene.kill() if done % 2 else scene.renew()
             run.restarts.append((time.monotonic() - start, happened))
             tell(f"{begin:6.0f} s: {happened}")
@@ -190,19 +190,19 @@ def lines(warm_up_s: float, ends: Counter[str]) -> Iterator[str]:
 def main(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
     parser.add_argument("duration", help="in seconds, or as 90s, 30m or 2h")
     try:
-        plan = Plan(seconds_of(parser.parse_args(words).duration))
+        schedule = Schedule(seconds_of(parser.parse_args(words).duration))
     except ValueError as error:
         parser.error(str(error))
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
     console = Console(width=125, highlight=False)
     console.print(
-        f"{plan.seconds:g} s in rounds of {plan.round_s:g} s, {plan.restarts} restarts; "
-        f"the first {plan.warm_up_s:g} s of each process are not judged"
+        f"{schedule.seconds:g} s in rounds of {schedule.round_s:g} s, {schedule.restarts} restarts; "
+        f"the first {schedule.warm_up_s:g} s of each process are not judged"
     )
-    run = soak(plan, FOLDER, console.print)
+    run = soak(schedule, FOLDER, console.print)
     console.print(table(run.verdicts()))
     problems = run.problems()
-    for each in [*lines(plan.warm_up_s, run.ends), *(f"FAILED: {problem}" for problem in problems[:20])]:
+    for each in [*lines(schedule.warm_up_s, run.ends), *(f"FAILED: {problem}" for problem in problems[:20])]:
         console.print(each, soft_wrap=True, markup=False)
     return int(bool(problems))
