@@ -145,24 +145,24 @@ class Arguments {
 };
 
 using Launch = aclnnStatus (*)(void*, uint64_t, aclOpExecutor*, aclrtStream);
-using Plan = std::function<aclnnStatus(Arguments&)>;
+using Phase1 = std::function<aclnnStatus(Arguments&)>;
 
 template <typename... Parameters>
-Plan PlanWith(aclnnStatus (*phase1)(Parameters...)) {
+Phase1 Phase1Of(aclnnStatus (*phase1)(Parameters...)) {
   return [phase1](Arguments& arguments) {
     // Braces fix the order of evaluation.
     return std::apply(phase1, std::tuple<Parameters...>{arguments.Next<Parameters>()...});
   };
 }
 
-#define ROW(symbol) {#symbol, {PlanWith(symbol##GetWorkspaceSize), symbol}},
-const std::map<std::string, std::pair<Plan, Launch>> kOperators = {ACLNN_OPERATORS(ROW)};
+#define ROW(symbol) {#symbol, {Phase1Of(symbol##GetWorkspaceSize), symbol}},
+const std::map<std::string, std::pair<Phase1, Launch>> kOperators = {ACLNN_OPERATORS(ROW)};
 #undef ROW
 
 std::string Run(const call_file::Call& call, std::size_t offset, aclrtStream stream) {
-  const auto& [plan, launch] = kOperators.at(call.symbol);
+  const auto& [phase1, launch] = kOperators.at(call.symbol);
   Arguments arguments(call, offset);
-  Check(plan(arguments), call.symbol);
+  Check(phase1(arguments), call.symbol);
   const DeviceMemory workspace(arguments.workspace_bytes, offset);
   Check(launch(arguments.workspace_bytes == 0 ? nullptr : workspace.address(), arguments.workspace_bytes,
                arguments.executor, stream),

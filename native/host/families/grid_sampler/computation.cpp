@@ -172,12 +172,12 @@ class PlaceGrads {
     corners_.Find(points_, count);
     for (int32_t i = 0; i < count; ++i) {
       for (int axis = 0; axis < kAxes; ++axis) by_[axis][i] = 0;
-      const Place<kAxes> place = corners_.PlaceOf({}, i);
+      const Position<kAxes> position = corners_.PositionOf({}, i);
       bool is_inner = true;
       int64_t cell = 0;
       for (int axis = kAxes - 1; axis >= 0; --axis) {
-        is_inner = is_inner && place[axis] >= 0 && place[axis] + 1 < sampling_.sizes[axis];
-        cell = cell * sampling_.sizes[axis] + place[axis];
+        is_inner = is_inner && position[axis] >= 0 && position[axis] + 1 < sampling_.sizes[axis];
+        cell = cell * sampling_.sizes[axis] + position[axis];
       }
       is_inner ? inner_.Add(cell, i, corners_) : AddEdge(i);
     }
@@ -186,7 +186,7 @@ class PlaceGrads {
 
   void AddEdge(int32_t i) {
     for (int corner = 0; corner < kCorners; ++corner) {
-      const Place<kAxes> after = Corner<kAxes>(corner);
+      const Position<kAxes> after = Corner<kAxes>(corner);
       EdgeTap<F, kAxes> tap{0, i, {}};
       for (int axis = 0; axis < kAxes; ++axis) {
         tap.by[axis] = after[axis] == 0 ? -1 : 1;
@@ -194,7 +194,7 @@ class PlaceGrads {
           if (other != axis) tap.by[axis] *= corners_.weight[other][after[other]][i];
         }
       }
-      edge_.Add(corners_.PlaceOf(after, i), tap);
+      edge_.Add(corners_.PositionOf(after, i), tap);
     }
   }
 

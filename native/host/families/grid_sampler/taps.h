@@ -32,14 +32,14 @@ struct EdgeTap {
   F by[kAxes];
 };
 
-// A place of a cell along each axis, or whether it is the one after a point.
+// A position of a cell along each axis, or whether it is the one after a point.
 template <int kAxes>
-using Place = std::array<int64_t, kAxes>;
+using Position = std::array<int64_t, kAxes>;
 
 // A corner of a point's surroundings. They are counted with x fastest.
 template <int kAxes>
-[[nodiscard]] Place<kAxes> Corner(int corner) {
-  Place<kAxes> after;
+[[nodiscard]] Position<kAxes> Corner(int corner) {
+  Position<kAxes> after;
   for (int axis = 0; axis < kAxes; ++axis) after[axis] = corner >> axis & 1;
   return after;
 }
@@ -62,10 +62,10 @@ struct Corners {
     }
   }
 
-  [[nodiscard]] Place<kAxes> PlaceOf(const Place<kAxes>& after, int32_t i) const {
-    Place<kAxes> place;
-    for (int axis = 0; axis < kAxes; ++axis) place[axis] = before[axis][i] + after[axis];
-    return place;
+  [[nodiscard]] Position<kAxes> PositionOf(const Position<kAxes>& after, int32_t i) const {
+    Position<kAxes> position;
+    for (int axis = 0; axis < kAxes; ++axis) position[axis] = before[axis][i] + after[axis];
+    return position;
   }
 };
 
@@ -113,11 +113,11 @@ class Taps {
   void Clear() { end_ = taps_; }
 
   // Without a branch, because nobody can predict it. Numbers below 0 are large without a sign.
-  void Add(const Place<kAxes>& place, AnyTap tap) {
+  void Add(const Position<kAxes>& position, AnyTap tap) {
     uint64_t cell = 0;
     int exists = 1;
     for (int axis = kAxes - 1; axis >= 0; --axis) {
-      const auto at = static_cast<uint64_t>(place[axis]);
+      const auto at = static_cast<uint64_t>(position[axis]);
       cell = cell * sizes_[axis] + at;
       exists &= static_cast<int>(at < sizes_[axis]);
     }
@@ -141,11 +141,11 @@ class Taps {
 template <typename F, int kAxes>
 void AddNearest(const Points<F, kAxes>& points, int32_t count, Taps<Tap<F>, kAxes>& taps) {
   for (int32_t i = 0; i < count; ++i) {
-    Place<kAxes> place;
+    Position<kAxes> position;
     for (int axis = 0; axis < kAxes; ++axis) {
-      place[axis] = static_cast<int32_t>(std::nearbyint(points.along[axis].at[i]));
+      position[axis] = static_cast<int32_t>(std::nearbyint(points.along[axis].at[i]));
     }
-    taps.Add(place, {0, i, 1});
+    taps.Add(position, {0, i, 1});
   }
 }
 
@@ -155,11 +155,11 @@ void AddLinear(const Points<F, kAxes>& points, int32_t count, Taps<Tap<F>, kAxes
   Corners<F, kAxes> corners;
   corners.Find(points, count);
   for (int corner = 0; corner < 1 << kAxes; ++corner) {
-    const Place<kAxes> after = Corner<kAxes>(corner);
+    const Position<kAxes> after = Corner<kAxes>(corner);
     for (int32_t i = 0; i < count; ++i) {
       F weight = corners.weight[0][after[0]][i];
       for (int axis = 1; axis < kAxes; ++axis) weight *= corners.weight[axis][after[axis]][i];
-      taps.Add(corners.PlaceOf(after, i), {0, i, weight});
+      taps.Add(corners.PositionOf(after, i), {0, i, weight});
     }
   }
 }
