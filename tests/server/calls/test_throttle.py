@@ -10,35 +10,35 @@ A, B = "identity:a", "identity:b"
 
 def test_only_who_spends_faster_than_the_rate_waits_and_never_longer_than_the_longest_pause() -> None:
     clock = Clock()
-    pace = Throttle(10, 3, clock)
-    pace.spend(A, 5)
-    assert pace.delay_s(A) == pytest.approx(0.5)
-    assert pace.delay_s(B) <= 0
+    throttle = Throttle(10, 3, clock)
+    throttle.spend(A, 5)
+    assert throttle.delay_s(A) == pytest.approx(0.5)
+    assert throttle.delay_s(B) <= 0
     clock.now_s += 0.5
-    assert pace.delay_s(A) <= 0
-    pace.spend(A, 1e6)
-    assert pace.delay_s(A) == pytest.approx(3)
+    assert throttle.delay_s(A) <= 0
+    throttle.spend(A, 1e6)
+    assert throttle.delay_s(A) == pytest.approx(3)
 
 
 def test_the_time_that_units_took_counts() -> None:
     """What is received at the rate itself never waits."""
     clock = Clock()
     clock.now_s = 100
-    pace = Throttle(10, 3, clock)
-    pace.spend(A, 5, seconds=0.2)
-    assert pace.delay_s(A) == pytest.approx(0.3)
+    throttle = Throttle(10, 3, clock)
+    throttle.spend(A, 5, seconds=0.2)
+    assert throttle.delay_s(A) == pytest.approx(0.3)
     clock.now_s += 5
-    pace.spend(A, 5, seconds=5)
-    assert pace.delay_s(A) <= 0
-    assert not pace._free_at  # noqa: SLF001 - what it keeps is the point
-    pace.spend(A, 40, seconds=600)
-    assert pace.delay_s(A) == pytest.approx(1), "no more than the longest pause counts"
+    throttle.spend(A, 5, seconds=5)
+    assert throttle.delay_s(A) <= 0
+    assert not throttle._free_at  # noqa: SLF001 - what it keeps is the point
+    throttle.spend(A, 40, seconds=600)
+    assert throttle.delay_s(A) == pytest.approx(1), "no more than the longest pause counts"
 
 
 def test_callers_that_need_not_wait_are_forgotten() -> None:
     clock = Clock()
-    pace = Throttle(10, 3, clock)
+    throttle = Throttle(10, 3, clock)
     for number in range(100):
-        pace.spend(str(number), 1)
+        throttle.spend(str(number), 1)
         clock.now_s += 1
-    assert len(pace._free_at) == 1  # noqa: SLF001 - what it keeps is the point
+    assert len(throttle._free_at) == 1  # noqa: SLF001 - what it keeps is the point

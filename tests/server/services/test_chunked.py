@@ -1,4 +1,4 @@
-"""The chunks of a call go to their places in order, and its answer comes in chunks."""
+"""The chunks of a call go to their tensors in order, and its answer comes in chunks."""
 
 import asyncio
 import gc
