@@ -43,7 +43,7 @@ def is_local(address: str) -> bool:
         found = socket.getaddrinfo(address.rpartition(":")[0].strip("[]"), None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return False
-    return all(ip_address(str(place[0]).partition("%")[0]).is_loopback for *_, place in found)
+    return all(ip_address(str(number).partition("%")[0]).is_loopback for *_, (number, *_) in found)
 
 
 def dangers(listen: Sequence[str], has_tls: bool, has_client_ca: bool, has_identities: bool) -> Iterator[str]:

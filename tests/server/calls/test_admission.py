@@ -352,9 +352,9 @@ async def test_loss_of_a_device_ends_every_wait_now_and_later() -> None:
 
 async def run_small(admission: Admission, clock: Clock, count: int, seconds: float) -> None:
     for _ in range(count):
-        place = await admission.small.slot(A)
+        slot = await admission.small.slot(A)
         clock.now_s += seconds
-        admission.small.ran(place)
+        admission.small.ran(slot)
 
 
 async def test_so_many_small_calls_wait_as_are_answered_within_a_second_and_more_are_refused() -> None:
@@ -381,7 +381,7 @@ async def test_so_many_small_calls_wait_as_are_answered_within_a_second_and_more
     assert fresh.small.waiting_limit > 50, "one long call hardly changes it"
 
 
-async def test_places_that_nobody_waits_for_widen_a_claim() -> None:
+async def test_slots_that_nobody_waits_for_widen_a_claim() -> None:
     admission = Admission(4, 8, 100)
     slot = admission.large.slot
     first, second = await slot(A, most=3), await slot(B, most=3)

@@ -12,13 +12,13 @@ from aclgrad_server.calls.admission import Admission, Occupancy
 from aclgrad_server.calls.gate import Claim
 from tests.server.fakes import claim_memory, settle
 
-PLACES, WAITING, MEMORY = 3, 6, 20
+SLOTS, WAITING, MEMORY = 3, 6, 20
 ADDRESSES = ("ipv4:192.0.2.1", "ipv4:192.0.2.2", "unix")
 
 
 @dataclass(eq=False)
 class ModelCall:
-    """One call: it takes memory, then a place, as every call does, and notes what it holds."""
+    """One call: it takes memory, then a slot, as every call does, and notes what it holds."""
 
     address: str
     size_bytes: int
@@ -59,7 +59,7 @@ def test_limits_hold_nothing_is_lost_and_everybody_is_served(count: int) -> None
 
 
 async def play(events: list[tuple[str, int, int]]) -> None:
-    admission = Admission(PLACES, WAITING, MEMORY)
+    admission = Admission(SLOTS, WAITING, MEMORY)
     calls: list[ModelCall] = []
     cancelled: set[ModelCall] = set()
     for kind, *arguments in events:
@@ -91,13 +91,13 @@ async def play(events: list[tuple[str, int, int]]) -> None:
 
 def check_limits(admission: Admission) -> None:
     now = admission.occupancy()
-    assert 0 <= now.running <= PLACES
+    assert 0 <= now.running <= SLOTS
     assert 0 <= now.running_bytes <= MEMORY
     assert 0 <= now.waiting <= WAITING
 
 
 def check_held(admission: Admission, calls: list[ModelCall]) -> None:
-    """What is held is what the calls have, and nobody waits for a place that all might have."""
+    """What is held is what the calls have, and nobody waits for a slot that all might have."""
     now = admission.occupancy()
     assert now.running == sum(len(call.claims) == 2 for call in calls)
     assert now.running_bytes == sum(call.claims[0].units for call in calls if call.claims)

@@ -90,8 +90,8 @@ async def test_bytes_of_a_reply_stay_admitted_until_it_has_left() -> None:
     assert occupied(runner) == Occupancy(0, 0, plan.output_bytes), "nothing of the one whose client has gone"
 
 
-async def test_cancelled_call_keeps_its_place_and_memory_until_the_device_is_done() -> None:
-    """One that only waits for a place gives its memory back at once."""
+async def test_cancelled_call_keeps_its_slot_and_memory_until_the_device_is_done() -> None:
+    """One that only waits for a slot gives its memory back at once."""
     gate, context, step = Gate(), FakeContext(), pooling_step(1, 2, 3)
     plan = step.planned.plan
     runner = runner_of(FakeDevice(0, gate), running_limit=1)
@@ -219,12 +219,12 @@ async def test_batch_that_is_cancelled_gives_back_what_its_later_groups_claimed(
 
 async def test_groups_that_come_too_late_have_a_status_each() -> None:
     runner = runner_of(FakeDevice(), running_limit=1)
-    place = await runner.admission.small.slot("ipv4:192.0.2.9")
+    slot = await runner.admission.small.slot("ipv4:192.0.2.9")
     call = new_call()
     call.deadline = time.monotonic() + 0.01
     ((_, errors),) = await runner.run_all(call, [pooling_step(1, 2, 2)] * 2)
     assert [type(error) for error in errors] == [DeadlinePassedError] * 2
-    place.give_back()
+    slot.give_back()
 
 
 def unpooling() -> Step:

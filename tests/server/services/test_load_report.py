@@ -41,11 +41,11 @@ class Scene:
         self.state = ServerView(Settings())
         self.clock, self.cpu_clock = Clock(), Clock()
         self.report = LoadReport(self.state, self.clock, self.cpu_clock)
-        self.use(places=0.0)
+        self.use(slots=0.0)
 
-    def use(self, places: float = 0.0, memory: float | None = None) -> None:
+    def use(self, slots: float = 0.0, memory: float | None = None) -> None:
         state: Any = self.state
-        state.admission = SimpleNamespace(utilization=places)
+        state.admission = SimpleNamespace(utilization=slots)
         state.memory = None if memory is None else SimpleNamespace(used_bytes=memory * 1000, limit_bytes=1000)
 
     def pass_by(self, intervals: int, replies: int = 0, loop: float = 0.0) -> tuple[float, float]:
@@ -137,7 +137,7 @@ def test_server_that_is_ten_times_slower_gets_less_before_anybody_is_busy(calls_
 def test_call_that_is_met_by_one_look_does_not_count_as_a_busy_second() -> None:
     scene = Scene()
     for look in range(5):
-        scene.use(places=1.0 if look == 2 else 0.0)
+        scene.use(slots=1.0 if look == 2 else 0.0)
         scene.clock.now_s += INTERVAL_S / 4.99
         scene.report.sweep()
     assert scene.told() == (0, pytest.approx(0.3 / 5))
@@ -145,7 +145,7 @@ def test_call_that_is_met_by_one_look_does_not_count_as_a_busy_second() -> None:
 
 def test_calls_that_wait_count_beyond_one() -> None:
     scene = Scene()
-    scene.use(places=5.0)
+    scene.use(slots=5.0)
     assert scene.pass_by(40, loop=0.9)[1] == pytest.approx(5, rel=0.01)
     scene.use()
     assert scene.pass_by(40, loop=0.9)[1] == pytest.approx(0.9, rel=0.01)

@@ -142,7 +142,7 @@ def test_name_with_two_families_has_one_port_in_both(
     held: Callable[..., Addresses], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     families = [(socket.AF_INET6, "::1"), (socket.AF_INET, LOCAL)]
-    monkeypatch.setattr(addresses, "_places", lambda host: families)
+    monkeypatch.setattr(addresses, "_ips_of", lambda host: families)
     found = held("localhost:0")
     assert [(each.family, each.getsockname()[0]) for each in found.holders] == families * 3
     ports = [port_of_socket(each) for each in found.holders]
@@ -161,13 +161,11 @@ def test_port_that_the_kernel_chose_for_one_family_may_be_taken_in_the_other(
     asked: list[int] = []
     bind = addresses._bind  # noqa: SLF001
 
-    def note(
-        places: Sequence[tuple[socket.AddressFamily, str]], port: int
-    ) -> tuple[list[socket.socket], list[OSError]]:
+    def note(ips: Sequence[tuple[socket.AddressFamily, str]], port: int) -> tuple[list[socket.socket], list[OSError]]:
         asked.append(port)
         if len(asked) > 1:
-            return bind(places, port)
-        held, _ = bind(places[:1], port)
+            return bind(ips, port)
+        held, _ = bind(ips[:1], port)
         return held, [OSError(errno.EADDRINUSE, "")]
 
     monkeypatch.setattr(addresses, "_bind", note)
@@ -192,10 +190,10 @@ def test_name_with_ipv6_addresses_on_a_kernel_without(
         return make(family, kind)
 
     make = socket.socket
-    monkeypatch.setattr(addresses, "_places", lambda host: [(socket.AF_INET6, "::1"), (socket.AF_INET, LOCAL)])
+    monkeypatch.setattr(addresses, "_ips_of", lambda host: [(socket.AF_INET6, "::1"), (socket.AF_INET, LOCAL)])
     monkeypatch.setattr(addresses.socket, "socket", without)
     assert [each.family for each in held("localhost:0").holders] == [socket.AF_INET] * 3
-    monkeypatch.setattr(addresses, "_places", lambda host: [(socket.AF_INET6, "::1")])
+    monkeypatch.setattr(addresses, "_ips_of", lambda host: [(socket.AF_INET6, "::1")])
     with pytest.raises(StartError, match=r"\[::1\]:0: Address family not supported"):
         Addresses(["[::1]:0"], 2)
 

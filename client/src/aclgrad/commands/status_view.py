@@ -47,8 +47,8 @@ def _server(found: ServerStatus, target: str) -> Iterator[Line]:
 def _load(found: ServerStatus) -> Iterator[Line]:
     queue, process = found.queue, found.process
     per_second = sum(each.calls_per_second for each in found.operators)
-    places = f"{queue.running_count} of {queue.running_limit} run, {queue.waiting_count} of {queue.waiting_limit} wait"
-    yield "calls", f"{places}, {rate(per_second)} a second"
+    load = f"{queue.running_count} of {queue.running_limit} run, {queue.waiting_count} of {queue.waiting_limit} wait"
+    yield "calls", f"{load}, {rate(per_second)} a second"
     if queue.small_running_limit:
         run = f"{queue.small_running_count} of {queue.small_running_limit} run"
         yield "small calls", f"{run}, {queue.small_waiting_count} of {queue.small_waiting_limit} wait"

@@ -51,7 +51,7 @@ class DumpQuestion:
         call = (sent.operator, sent.inputs, sent.attributes)
         others = repeated(target, 0, times, *call, outputs=tuple(sent.gradients))
         wanted = [tuple(each for each in arrays_of(run) if each is not None) for run in others]
-        gradients = {self.names[place]: each for place, each in actual.gradients.items()}
+        gradients = {self.names[key]: each for key, each in actual.gradients.items()}
         return Answer(gradients, [tuple(sent.gradients.values()), *wanted], actual)
 
     def judge(self, target: Target, answer: Answer) -> Finding:

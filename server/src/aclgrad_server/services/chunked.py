@@ -60,7 +60,7 @@ class Chunks:
         self._header = header
 
     async def bring(self, inputs: Mapping[str, StagedTensor]) -> Sequence[Write]:
-        """Writes chunks to their places, some at a time, while the next ones are received; returns the last ones."""
+        """Writes chunks into their tensors, some at a time, while the next ones are received; returns the last ones."""
         device, call = self._device, self._call
         left = sum(tensor.size_bytes for tensor in inputs.values())
         writes: list[Write] = []  # those that have not begun

@@ -49,11 +49,11 @@ class Addresses:
     def _take(self, address: str, own: Sequence[list[str]]) -> str:
         """Returns a shared address as it is bound, and adds those that are each worker's own."""
         if address.startswith(UNIX):
-            for number, places in enumerate(own):
-                place = address if number == 0 else f"{address}.{number}"
-                if any(place in others for others in own):
-                    raise StartError(f"cannot listen on {place} twice, for two workers; give another --listen")
-                places.append(place)
+            for number, addresses in enumerate(own):
+                path = address if number == 0 else f"{address}.{number}"
+                if any(path in others for others in own):
+                    raise StartError(f"cannot listen on {path} twice, for two workers; give another --listen")
+                addresses.append(path)
             return address
         host, _, text = address.rpartition(":")
         asked = int(text)
@@ -63,17 +63,17 @@ class Addresses:
                 f"{_MAX_PORT} is the last; give another --listen"
             )
         shared = f"{host}:{self._hold(host, asked)}"
-        for number, places in enumerate(own):
+        for number, addresses in enumerate(own):
             port = self._hold(host, asked and asked + 1 + number, f", worker {number}'s own address")
-            places.append(f"{host}:{port}")
+            addresses.append(f"{host}:{port}")
         return shared
 
     def _hold(self, host: str, port: int, whose: str = "") -> int:
         """Returns the port that is held on every address of the host; raises StartError if one of them is taken."""
-        places = _places(host)
+        ips = _ips_of(host)
         # A port that the kernel has chosen for one family may be taken in the other.
         for _ in range(1 if port else _TRIES):
-            held, failures = _bind(places, port)
+            held, failures = _bind(ips, port)
             is_taken = any(error.errno == errno.EADDRINUSE for error in failures)
             if held and not is_taken:
                 self.holders += held
@@ -84,21 +84,21 @@ class Addresses:
         raise StartError(f"cannot listen on {host}:{port}{whose}: {why}; give another --listen")
 
 
-def _bind(places: Sequence[tuple[socket.AddressFamily, str]], port: int) -> tuple[list[socket.socket], list[OSError]]:
-    """Returns a socket for each place that has the port, and why others do not."""
+def _bind(ips: Sequence[tuple[socket.AddressFamily, str]], port: int) -> tuple[list[socket.socket], list[OSError]]:
+    """Returns a socket for each address that has the port, and why others do not."""
     held: list[socket.socket] = []
     failures: list[OSError] = []
-    for family, place in places:
+    for family, ip in ips:
         try:
             with ExitStack() as unbound:
                 # Without IPv6 in the kernel, names still have addresses of it.
                 holder = unbound.enter_context(socket.socket(family, socket.SOCK_STREAM))
                 if family == socket.AF_INET6:
                     # [::] also accepts IPv4, as it does for gRPC.
-                    holder.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, place != "::")
+                    holder.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, ip != "::")
                 # Only for the bind, so that connections of a server that has ended are in nobody's way.
                 holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                holder.bind((place, port))
+                holder.bind((ip, port))
                 holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
                 # Not before the bind: a second server would share the port. From here on our workers may.
                 holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -111,7 +111,7 @@ def _bind(places: Sequence[tuple[socket.AddressFamily, str]], port: int) -> tupl
     return held, failures
 
 
-def _places(host: str) -> list[tuple[socket.AddressFamily, str]]:
+def _ips_of(host: str) -> list[tuple[socket.AddressFamily, str]]:
     """Returns the numeric addresses that gRPC would listen on for this host."""
     if host in ("0.0.0.0", "[::]"):
         return [(socket.AF_INET6, "::")] if socket.has_dualstack_ipv6() else [(socket.AF_INET, "0.0.0.0")]
@@ -122,4 +122,4 @@ def _places(host: str) -> list[tuple[socket.AddressFamily, str]]:
         found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
         raise StartError(f"cannot listen on {host}: {error.strerror or error}; give another --listen") from error
-    return list(dict.fromkeys((family, str(place[0])) for family, *_, place in found))
+    return list(dict.fromkeys((family, str(address[0])) for family, *_, address in found))

@@ -23,11 +23,11 @@ ENABLE_PROXY: Final = "grpc.enable_http_proxy"
 _PROXY_OPTION: Final = "grpc.http_proxy"
 _SPACES: Final = " \t\n\v\f\r"
 _URL: Final = re.compile(
-    r"(?i:http)://(?:(?P<user>[^/?#]*)@)?(?P<place>[^/?#@]+)(?:/[^?#]*)?"
+    r"(?i:http)://(?:(?P<user>[^/?#]*)@)?(?P<authority>[^/?#@]+)(?:/[^?#]*)?"
     r"(?:\?[A-Za-z0-9._~!$&'()*+,;=:@/?%-]+)?(?:#[A-Za-z0-9._~!$&'()*+,;=:@/?%-]*)?"
 )
 """What gRPC takes for a proxy; it ignores everything else, and connects directly."""
-_PLACE: Final = re.compile(r"(?:\[(?P<number>[^\[\]]*:[^\[\]]*)\]|(?P<name>[^:]*(?=:[^:]*$)))(?::(?P<port>[^:]*))?")
+_AUTHORITY: Final = re.compile(r"(?:\[(?P<number>[^\[\]]*:[^\[\]]*)\]|(?P<name>[^:]*(?=:[^:]*$)))(?::(?P<port>[^:]*))?")
 """More than one colon without brackets is a number without a port."""
 _DEFAULT_PORT: Final = "443"
 _PORTS: Final = {None: _DEFAULT_PORT, "": _DEFAULT_PORT, "https": "443", "http": "80"}
@@ -140,16 +140,16 @@ def _parsed(url: str, variable: str, exception: str) -> Proxy | None:
     """Returns None where gRPC finds no proxy in the text; one that gRPC finds and cannot use has a problem."""
     if (parts := _URL.fullmatch(url)) is None:
         return None
-    place = unquote(parts["place"]).rstrip(_SPACES)
-    found = _PLACE.fullmatch(place)
-    host = place if found is None else found["number"] or found["name"]
+    authority = unquote(parts["authority"]).rstrip(_SPACES)
+    found = _AUTHORITY.fullmatch(authority)
+    host = authority if found is None else found["number"] or found["name"]
     port = _PORTS.get(found["port"], found["port"]) if found else _DEFAULT_PORT
     number = _number(port)
     is_usable = number is not None and 0 < number < 2**16
     problem = "" if is_usable else "has a port that is no number from 1 to 65535"
     if is_usable:
         port = str(number)
-    elif "@" in url[parts.end("place") :]:
+    elif "@" in url[parts.end("authority") :]:
         # It is rather the begin of a password with a slash.
         port = "?"
     user = parts["user"]

@@ -52,11 +52,11 @@ def look_up(addresses: Addresses, rules: ProxyRules) -> Found:
         missing = [each for each in named if host_of(each) == host]
         log.warning("%s %s left out: %s", ", ".join(missing), "is" if len(missing) == 1 else "are", unfound[host])
     proxied, proxy = _behind_proxy(numbers, rules)
-    place = ""
+    number = ""
     if proxy is not None:
-        place, proxy = _entry(proxy, rules.seen, unfound)
+        number, proxy = _entry(proxy, rules.seen, unfound)
     rules.seen.unfound = frozenset(unfound)
-    return Found(numbers, list_options(proxied, proxy, place), proxy)
+    return Found(numbers, list_options(proxied, proxy, number), proxy)
 
 
 def _entry(proxy: Proxy, seen: Seen, unfound: dict[str, str]) -> tuple[str, Proxy]:
@@ -77,26 +77,26 @@ def _entry(proxy: Proxy, seen: Seen, unfound: dict[str, str]) -> tuple[str, Prox
     return (seen.proxy, proxy) if seen.proxy else (_NOWHERE, replace(proxy, problem=problem))
 
 
-def _accepting(places: Sequence[str]) -> str:
+def _accepting(numbers: Sequence[str]) -> str:
     """Returns the first that takes connections, of which gRPC takes one alone in a list; the first of all if none does.
 
     A process tries them in one order, so that it stays with one. Another process has another order.
     """
-    places = sorted(places, key=hash)
-    for place in places if len(places) > 1 else ():
+    numbers = sorted(numbers, key=hash)
+    for number in numbers if len(numbers) > 1 else ():
         with suppress(OSError):
-            socket.create_connection((host_of(place), int(place.rpartition(":")[2])), _TRY_S / len(places)).close()
-            return place
-    return places[0]
+            socket.create_connection((host_of(number), int(number.rpartition(":")[2])), _TRY_S / len(numbers)).close()
+            return number
+    return numbers[0]
 
 
 def _looked_up(host: str) -> tuple[str, ...] | str:
     """Returns the numbers of a host, or why there are none."""
     try:
-        places = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         return str(getattr(error, "strerror", None) or error)
-    return tuple(dict.fromkeys(str(place[0]) for *_, place in places))
+    return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 def _with_port(numbers: Iterable[str], address: str) -> tuple[str, ...]:

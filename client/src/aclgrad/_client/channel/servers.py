@@ -179,13 +179,13 @@ def servers_of(
 def _one(name: str, target: str, tls_name: str | None, rules: ProxyRules) -> Servers:
     named: tuple[ChannelOption, ...] = () if tls_name is None else ((_TLS_NAME, tls_name),)
     if target.lower().startswith(DNS):
-        authority, place = dns_parts(target)
-        proxy = rules.proxy_for(host_of(place))
+        authority, endpoint = dns_parts(target)
+        proxy = rules.proxy_for(host_of(endpoint))
         options = (*_balancing(SERVICE_NAME), *named)
         endpoints = Endpoints(target, options, Balancing.LISTED, SERVICE_NAME, proxy=proxy)
         # A name server of the target's own is one that only gRPC asks.
-        dns_name = None if authority else place
-        return Servers(name, endpoints, tls_name=tls_name or host_of(place), dns_name=dns_name, rules=rules)
+        dns_name = None if authority else endpoint
+        return Servers(name, endpoints, tls_name=tls_name or host_of(endpoint), dns_name=dns_name, rules=rules)
     # A number lost its scheme.
     told = name if name.lower().startswith(NUMBERS) else target
     if not is_host_and_port(target):

@@ -114,8 +114,8 @@ def is_host_and_port(target: str) -> bool:
 def dns_parts(target: str) -> tuple[str, str]:
     """Returns the name server that a `dns:` target names, if any, and what it is asked for: host and port."""
     rest = target[len(DNS) :]
-    authority, _, place = rest.removeprefix("//").partition("/") if rest.startswith("//") else ("", "", rest)
-    return authority, place
+    authority, _, endpoint = rest.removeprefix("//").partition("/") if rest.startswith("//") else ("", "", rest)
+    return authority, endpoint
 
 
 def refused_target(target: object, problem: str, remedy: str = _TARGET_REMEDY) -> InvalidSettingError:
