@@ -1,1 +1,1 @@
-"""A call's way through the server: plan, admit, inputs, run, reply."""
+"""Programs of steps: what they demand and claim, and how they run."""

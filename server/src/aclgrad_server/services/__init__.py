@@ -1,1 +1,1 @@
-"""The gRPC services: each method decodes, calls and encodes, and nothing else."""
+"""The gRPC services: each method makes a program of messages, and a reply of its outcome."""
