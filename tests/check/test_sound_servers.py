@@ -1,4 +1,4 @@
-"""Runs on servers that compute rightly: the plan, rows, files and switches; and what is refused before a run."""
+"""Runs on servers that compute rightly: the tasks, rows, files and switches; and what is refused before a run."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner
 
-from aclgrad.check.run import plan
+from aclgrad.check.run import tasks_of
 from aclgrad.check.target import open_target
 from aclgrad.commands import program
 from aclgrad.operators.catalogue import OPERATORS
@@ -22,20 +22,20 @@ CHECKS = {"listing", "accuracy", "statistics", "layouts", "fills", "determinism"
 
 @pytest.mark.parametrize(("is_quick", "further"), [(True, ["invariance"]), (False, [])], ids=["quick", "full"])
 def test_two_runs_make_the_same_cases_of_every_operator_with_every_dtype(is_quick: bool, further: list[str]) -> None:
-    plans = []
+    runs = []
     with serve() as server:
         for _ in range(2):
             with open_target(server.target, 60) as target:
-                tasks = plan(target, [*CHECKS, *further], is_quick=is_quick)
-                plans.append([(task.check, task.operator, task.dtype, task.case) for task in tasks])
-    assert plans[0] == plans[1]
-    assert len(set(plans[0])) == len(plans[0])
-    covered = {(operator, dtype) for made, operator, dtype, _ in plans[0] if made == "accuracy"}
+                tasks = tasks_of(target, [*CHECKS, *further], is_quick=is_quick)
+                runs.append([(task.check, task.operator, task.dtype, task.case) for task in tasks])
+    assert runs[0] == runs[1]
+    assert len(set(runs[0])) == len(runs[0])
+    covered = {(operator, dtype) for made, operator, dtype, _ in runs[0] if made == "accuracy"}
     assert covered == {
         (spec.name, dtype) for spec in OPERATORS.values() for dtype in spec.inputs[0].dtypes[Product.ATLAS_A2]
     }
     for each in ("accuracy", *further):
-        assert {operator for made, operator, *_ in plans[0] if made == each} == set(OPERATORS)
+        assert {operator for made, operator, *_ in runs[0] if made == each} == set(OPERATORS)
 
 
 @pytest.mark.slow

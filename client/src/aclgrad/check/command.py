@@ -9,7 +9,7 @@ import click
 from aclgrad._client.channel.targets import targets_of
 from aclgrad.bundles import JudgedCall
 from aclgrad.check.exports import Exports, check_unused
-from aclgrad.check.run import plan
+from aclgrad.check.run import tasks_of
 from aclgrad.check.selection import Selection
 from aclgrad.check.switches import judge_switches
 from aclgrad.check.target import open_target
@@ -58,7 +58,7 @@ def _check(options: Options) -> Report:
     with ExitStack() as stack:
         servers = [stack.enter_context(open_target(each, options.timeout_s)) for each in targets_of(options.target)]
         only = (*options.only, *(["invariance"] if options.invariance else []))
-        tasks = [task for server in servers for task in plan(server, only, is_quick=options.quick)]
+        tasks = [task for server in servers for task in tasks_of(server, only, is_quick=options.quick)]
         selections = [Selection(each, options.quick) for each in servers]
         exports = Exports(options.msprobe, selections) if options.msprobe else None
 

@@ -52,13 +52,13 @@ def _invariance(target: Target, items: Items, sizes: list[int]) -> Finding:
     compared, different = 0, 0
     wrong: dict[str, str] = {}
     for where, chosen, _, gradients in calls[_ITEMS:]:
-        for place, part in enumerate(items.split(gradients, len(chosen))):
-            one = alone[chosen[place]]
+        for index, part in enumerate(items.split(gradients, len(chosen))):
+            one = alone[chosen[index]]
             compared += 1
             if not comparison.same_bits(one, part):
                 different += 1
                 how = comparison.difference(one, part)
-                wrong.setdefault(where, f"{items.name} {place} {where} is not what it is alone: {how}")
+                wrong.setdefault(where, f"{items.name} {index} {where} is not what it is alone: {how}")
     figures = {"compared": float(compared), "different": float(different)}
     if not wrong:
         _, largest, *_ = calls[-1]
@@ -80,7 +80,7 @@ def _calls(target: Target, items: Items, sizes: list[int]) -> Iterator[tuple[str
         yield f"as call {number} of a message", [number], one, gradients
     for size in sizes:
         # The first item is another one in each batch.
-        chosen, batch = [(size + place) % _ITEMS for place in range(size)], items.batch(size)
+        chosen, batch = [(size + index) % _ITEMS for index in range(size)], items.batch(size)
         inputs = items.join([arrays[number] for number in chosen])
         try:
             gradients = target.client.execute(name, inputs, batch.attributes)

@@ -23,7 +23,7 @@ _ON_REQUEST: Final = {invariance.__name__}
 """No card promises it, and most programs do not need it."""
 
 
-def plan(target: Target, only: Collection[str] = (), *, is_quick: bool) -> list[Task]:
+def tasks_of(target: Target, only: Collection[str] = (), *, is_quick: bool) -> list[Task]:
     """Returns the tasks on a server.
 
     `only` names the checks to make; by default all but those on request. What is served is listed in any case.

@@ -109,9 +109,9 @@ def max_unpool(input: Array, indices: Array, *, output_size: Sizes) -> Array:
     """Returns zeros with the values at their positions in the flattened last axes."""
     leading = input.shape[: -len(output_size)]
     planes = math.prod(leading)
-    values, places = (each.reshape(planes, math.prod(input.shape[-len(output_size) :])) for each in (input, indices))
+    values, targets = (each.reshape(planes, math.prod(input.shape[-len(output_size) :])) for each in (input, indices))
     zeros = jnp.zeros((planes, math.prod(output_size)), input.dtype)
-    return zeros.at[np.arange(planes)[:, None], places].set(values).reshape(*leading, *output_size)
+    return zeros.at[np.arange(planes)[:, None], targets].set(values).reshape(*leading, *output_size)
 
 
 def _planes(array: Array, axes: int) -> Array:

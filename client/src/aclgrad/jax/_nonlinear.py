@@ -112,7 +112,7 @@ def batch_norm(arrays: Arrays, *, training: bool, momentum: float, eps: float) -
 def grid_sample(arrays: Arrays, *, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Result:
     input, grid = arrays["input"], _wide(arrays["grid"])
     sizes = input.shape[:1:-1]
-    places = [_places(grid[..., axis], size, padding_mode, align_corners) for axis, size in enumerate(sizes)]
+    positions = [_positions(grid[..., axis], size, padding_mode, align_corners) for axis, size in enumerate(sizes)]
     image = jnp.arange(input.shape[0]).reshape(-1, *(1 for _ in sizes))
     cells = jnp.moveaxis(_wide(input), 1, -1)
 
@@ -123,19 +123,19 @@ def grid_sample(arrays: Arrays, *, interpolation_mode: int, padding_mode: int, a
         return jnp.where(inside, reduce(jnp.multiply, weights), 0)[..., None] * values
 
     if interpolation_mode == NEAREST:
-        sampled = taken([jnp.rint(each) for each in places], [jnp.ones_like(each) for each in places])
+        sampled = taken([jnp.rint(each) for each in positions], [jnp.ones_like(each) for each in positions])
     else:
         corners = [
-            [jnp.floor(each) + after for each, after in zip(places, corner, strict=True)]
+            [jnp.floor(each) + after for each, after in zip(positions, corner, strict=True)]
             for corner in np.ndindex((2,) * len(sizes))
         ]
         sampled = sum(
-            taken(at, [1 - jnp.abs(each - cell) for each, cell in zip(places, at, strict=True)]) for at in corners
+            taken(at, [1 - jnp.abs(each - cell) for each, cell in zip(positions, at, strict=True)]) for at in corners
         )
     return (jnp.moveaxis(sampled, -1, 1).astype(input.dtype),), {}
 
 
-def _places(values: Array, size: int, padding_mode: int, align_corners: bool) -> Array:
+def _positions(values: Array, size: int, padding_mode: int, align_corners: bool) -> Array:
     """Returns where points are along one axis, with cells at whole numbers."""
     at = (values + 1) / 2 * (size - 1) if align_corners else ((values + 1) * size - 1) / 2
     if padding_mode == Padding.REFLECTION:

@@ -33,7 +33,7 @@ class Api:
     operators: tuple[str, ...] = ()
 
 
-_PLACES: Final[Mapping[str, tuple[Any, ...]]] = {
+_OWNERS: Final[Mapping[str, tuple[Any, ...]]] = {
     "Functional": (functional,),
     "Torch": (torch, torch.linalg, torch.fft, torch.special),
     "Tensor": (Tensor,),
@@ -70,17 +70,17 @@ def find_apis(name: str) -> list[Api]:
 
     There may be several: msprobe writes torch.linalg.norm as Torch.norm, too.
     """
-    place, _, function = name.rpartition(".")
+    owner, _, function = name.rpartition(".")
     if function in _NOT_UNIQUE:
         raise NotJudgedError("its vectors are right with either sign, and within a space of equal values")
     if function in _EMPTY:
         raise NotJudgedError("its result has no values of its own")
     if (own := OTHERS.get(name) or function_of_module(name)) is not None:
         found = [own]
-    elif (reason := _REASONS.get(place.split(".")[0])) is not None:
+    elif (reason := _REASONS.get(owner.split(".")[0])) is not None:
         raise NotJudgedError(reason)
     else:
-        found = [_of_torchvision(function)] if place == "torchvision.ops" else _of_pytorch(place, function)
+        found = [_of_torchvision(function)] if owner == "torchvision.ops" else _of_pytorch(owner, function)
     in_place = (function.endswith("_") and not function.endswith("__")) or (
         function.startswith("__i") and function.endswith("__") and function[3:-2] in _AUGMENTED
     )
@@ -95,14 +95,14 @@ _AUGMENTED: Final = frozenset(
 _OPERATORS: Final = frozenset(f"__{prefix}{name}__" for prefix in ("", "i", "r") for name in _AUGMENTED)
 
 
-def _of_pytorch(place: str, function: str) -> list[Callable[..., Any]]:
-    if place not in _PLACES:
-        raise NotJudgedError(f"no function of PyTorch: {place or function}")
-    found = [getattr(each, function, None) for each in _PLACES[place] if function.isidentifier()]
+def _of_pytorch(owner: str, function: str) -> list[Callable[..., Any]]:
+    if owner not in _OWNERS:
+        raise NotJudgedError(f"no function of PyTorch: {owner or function}")
+    found = [getattr(each, function, None) for each in _OWNERS[owner] if function.isidentifier()]
     functions = [each for each in found if callable(each)]
     if not functions:
         raise NotJudgedError(f"PyTorch {torch.__version__} has no such function")
-    if place == "Aten":
+    if owner == "Aten":
         if function == "from_file":
             raise NotJudgedError("it reads a file")
     elif not (function in _overridable() or function.rstrip("_") in _overridable() or function in _MORE):
@@ -124,9 +124,9 @@ def _of_torchvision(function: str) -> Callable[..., Any]:
 @cache
 def _overridable() -> frozenset[str]:
     """Returns the names of all functions that take tensors and that PyTorch lets others override."""
-    places = (torch, functional, torch.functional, Tensor, torch.linalg, torch.fft, torch.special)
+    owners = (torch, functional, torch.functional, Tensor, torch.linalg, torch.fft, torch.special)
     functions = torch.overrides.get_overridable_functions()
-    names = (str(getattr(each, "__name__", "")) for place in places for each in functions[place])
+    names = (str(getattr(each, "__name__", "")) for owner in owners for each in functions[owner])
     return frozenset(re.sub("^(linalg|fft|special)_", "", name) for name in names) | _OPERATORS
 
 

@@ -37,7 +37,7 @@ class _Made:
     """A tensor that a call has made, and the calls that used it."""
 
     by: str
-    place: int
+    position: int
     uses: list[tuple[str, int]] = field(default_factory=list)
 
 
@@ -93,28 +93,28 @@ def _made(rows: Sequence[CallRow]) -> Iterator[_Made]:
         if row.is_backward:
             continue
         name = _call(row.name)
-        for place, digest in enumerate(row.digests.inputs):
+        for position, digest in enumerate(row.digests.inputs):
             if digest in latest:
-                latest[digest].uses.append((name, place))
-        for place, digest in enumerate(row.digests.outputs):
+                latest[digest].uses.append((name, position))
+        for position, digest in enumerate(row.digests.outputs):
             if digest:
                 if made := latest.pop(digest, None):
                     yield made
                 if name in backward:
-                    latest[digest] = _Made(name, place)
+                    latest[digest] = _Made(name, position)
     yield from latest.values()
 
 
 def _judged(source: Source, made: _Made, *, is_one_pass: bool) -> tuple[Side, tuple[str, tuple[int, ...]]]:
     """Returns what was found of the gradient that arrives, and its dtype and shape."""
     recorded = source.recorded(made.by)
-    arrived = recorded.grad_outputs[made.place] if made.place < len(recorded.grad_outputs) else None
+    arrived = recorded.grad_outputs[made.position] if made.position < len(recorded.grad_outputs) else None
     if arrived is None:
         raise NotJudgedError("no gradient arrives there")
     truth, limit, single = (torch.zeros(arrived.shape, dtype=torch.float64) for _ in range(3))
-    for name, place in made.uses:
+    for name, position in made.uses:
         computed = Computed(source.recorded(name))
-        basis = _basis(computed, place, arrived)
+        basis = _basis(computed, position, arrived)
         if basis is not None:
             truth, single = truth + basis.truth, single + basis.single
             limit += limit_of(basis)
@@ -148,23 +148,23 @@ def _is_certain(arrived: Tensor, truth: Tensor, limit: Tensor, single: Tensor, *
     return side_of(arrived, truth * factor, limit, single * factor).verdict is Verdict.PASSED
 
 
-def _own_excess(source: Source, arrived: Tensor, name: str, place: int) -> float:
+def _own_excess(source: Source, arrived: Tensor, name: str, position: int) -> float:
     """Returns how far the gradient is outside its limits in PyTorch's own run of a use in 16 bits."""
     computed = Computed(source.recorded(name))
-    basis = _basis(computed, place, arrived)
+    basis = _basis(computed, position, arrived)
     if basis is None or basis.dtype not in HALVES or (basis.dtype == torch.float16 and computed.seen.operations > SLOW):
         return 0.0
     try:
-        own = computed.own.of_arguments[place]
+        own = computed.own.of_arguments[position]
     except NotJudgedError:  # PyTorch may have no kernel for 16 bits
         return 0.0
     return 0.0 if own is None else largest_error(own.reshape(arrived.shape), basis.truth, limit_of(basis))
 
 
-def _basis(computed: Computed, place: int, arrived: Tensor) -> Basis | None:
+def _basis(computed: Computed, position: int, arrived: Tensor) -> Basis | None:
     """Returns what the limits of the gradient of one argument follow from; None if it has no gradient."""
     runs = [computed.wide, computed.single, *([computed.terms] if computed.terms else [])]
-    gradients = [None if not run.of_arguments else run.of_arguments[place] for run in runs]
+    gradients = [None if not run.of_arguments else run.of_arguments[position] for run in runs]
     wide, single, terms = (None if each is None else each.reshape(arrived.shape) for each in (*gradients, None)[:3])
     if wide is None or single is None:
         return None

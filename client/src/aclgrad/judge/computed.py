@@ -128,8 +128,8 @@ class Computed:
         if self.api.name.rpartition(".")[2] != "linear" or not self.call.args or self.call.args[0].dim() < 3:
             return
         input, *rest = self.call.args
-        placed = input.detach().transpose(0, 1).contiguous().transpose(0, 1).requires_grad_(input.requires_grad)
-        yield Computed(replace(self.call, args=(placed, *rest)))
+        transposed = input.detach().transpose(0, 1).contiguous().transpose(0, 1).requires_grad_(input.requires_grad)
+        yield Computed(replace(self.call, args=(transposed, *rest)))
 
     def rounded(self, precision: str) -> Run:
         """Returns the run in float64 of which the operands of products are rounded."""

@@ -73,7 +73,7 @@ class RoundedProducts(TorchDispatchMode):
         if function is aten.convolution_backward.default:
             return self._convolution_backward(*args, **options)
         operands = _OPERANDS.get(function, ())
-        rounded = [self._rounding(each) if place in operands else each for place, each in enumerate(args)]
+        rounded = [self._rounding(each) if index in operands else each for index, each in enumerate(args)]
         return function(*rounded, **options)
 
     def _convolution_backward(self, gradient: Tensor, input: Tensor, weight: Tensor, *rest: Any) -> Any:

@@ -54,8 +54,8 @@ class ModuleName:
 
 def function_of_module(name: str) -> Callable[..., Any] | None:
     """Returns the function of a module, "Module.fc.Linear", or None if it is another name."""
-    place, _, kind = name.rpartition(".")
-    return _CLASSES[kind][0] if place.split(".")[0] == "Module" and kind in _CLASSES else None
+    prefix, _, kind = name.rpartition(".")
+    return _CLASSES[kind][0] if prefix.split(".")[0] == "Module" and kind in _CLASSES else None
 
 
 def module_entry(dump: Dump, name: str) -> Entry | None:

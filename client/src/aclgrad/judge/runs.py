@@ -35,7 +35,7 @@ class Run:
     gradients: tuple[Tensor | None, ...] = ()
     """What the last step returns, in the order of its own inputs."""
     owners: tuple[int | None, ...] = ()
-    """For each of them the place among the tensors of the arguments that it is the gradient of; None for a value within
+    """For each of them the index among the tensors of the arguments that it is the gradient of; None for a value within
     the function."""
     of_arguments: tuple[Tensor | None, ...] = ()
     """The gradients of all tensors among the arguments; None for what needs none."""
@@ -81,7 +81,7 @@ def run(
     `within` makes the context of both passes, and `number` changes the arguments that are plain numbers.
     """
     leaves: list[Tensor] = []
-    places: list[int] = []
+    indices: list[int] = []
     count = 0
 
     def argument(tensor: Tensor) -> Tensor:
@@ -92,7 +92,7 @@ def run(
             # A new one, if the cast has returned its own argument.
             leaf = leaf.detach().requires_grad_()
             leaves.append(leaf)
-            places.append(count - 1)
+            indices.append(count - 1)
         return leaf.clone() if api.is_in_place else leaf
 
     wants = call.has_backward and not call.backward_fault
@@ -103,9 +103,9 @@ def run(
         outputs = tensors_of(args[0] if result is None and args else result)
         gradients, owners, found = _backward(outputs, leaves, call.grad_outputs) if wants else ((), (), ())
     of_arguments: list[Tensor | None] = [None] * count
-    for place, gradient in zip(places, found, strict=False):
-        of_arguments[place] = gradient
-    owned = tuple(None if each is None else places[each] for each in owners)
+    for index, gradient in zip(indices, found, strict=False):
+        of_arguments[index] = gradient
+    owned = tuple(None if each is None else indices[each] for each in owners)
     return Run(tuple(each.detach() for each in outputs), gradients, owned, tuple(of_arguments))
 
 
@@ -137,8 +137,8 @@ def _backward(outputs: Sequence[Tensor], leaves: Sequence[Tensor], grad_outputs:
         )
     finally:
         handle.remove()
-    places = {id(leaf): place for place, leaf in enumerate(leaves)}
-    owners = tuple(places.get(id(_variable(step))) for step, _ in node.next_functions)
+    indices = {id(leaf): index for index, leaf in enumerate(leaves)}
+    owners = tuple(indices.get(id(_variable(step))) for step, _ in node.next_functions)
     gradients = returned[0] if returned else ()
     return tuple(None if each is None else each.detach() for each in gradients), owners, tuple(found)
 
@@ -152,6 +152,6 @@ def _variable(step: Any) -> Tensor | None:
 
 
 def _given(output: Tensor, grad_outputs: Sequence[Tensor | None]) -> Tensor | None:
-    place = output.output_nr
-    given = grad_outputs[place] if place < len(grad_outputs) else None
+    index = output.output_nr
+    given = grad_outputs[index] if index < len(grad_outputs) else None
     return given if given is not None and given.shape == output.shape else None

@@ -42,9 +42,9 @@ def side_of(found: Tensor, truth: Tensor, limit: Tensor, single: Tensor) -> Side
         return Side(Verdict.PASSED, "", told, figures[1])
     elements = _worst(found, truth, share, outside)
     first = elements[0]
-    place = ", ".join(map(str, first.index))
+    at = ", ".join(map(str, first.index))
     values = (each[first.index].item() for each in (found, truth))
-    message = f"{next(values):.9g} at ({place}) where {next(values):.9g} is right"
+    message = f"{next(values):.9g} at ({at}) where {next(values):.9g} is right"
     if (factor := factor_of(found, truth)) is not None:
         message += f"; all together are {factor:.5g} times what is right"
     return Side(Verdict.FAILED, message, told, figures[1], count, elements, _picture(share))
@@ -60,8 +60,8 @@ def exact_side(found: Tensor, truth: Tensor) -> Side:
         return Side(Verdict.PASSED)
     share = torch.where(wrong, (found.double() - truth.double()).abs().clamp(min=1.0), 0.0)
     elements = _worst(found, truth, share, wrong)
-    place = ", ".join(map(str, elements[0].index))
-    message = f"{elements[0].computed:.0f} at ({place}) where {elements[0].expected:.0f} is right"
+    at = ", ".join(map(str, elements[0].index))
+    message = f"{elements[0].computed:.0f} at ({at}) where {elements[0].expected:.0f} is right"
     return Side(Verdict.FAILED, message, float(share.max()), 0.0, count, elements, _picture(share * 1e3))
 
 
@@ -95,9 +95,7 @@ def _worst(found: Tensor, truth: Tensor, share: Tensor, outside: Tensor) -> tupl
     order = ranked.topk(min(_SHOWN, int(outside.sum()))).indices.tolist()
     elements = []
     for each in order:
-        index = (
-            tuple(int(place) for place in torch.unravel_index(torch.tensor(each), truth.shape)) if truth.dim() else ()
-        )
+        index = tuple(int(at) for at in torch.unravel_index(torch.tensor(each), truth.shape)) if truth.dim() else ()
         computed, expected = found.flatten()[each], truth.flatten()[each]
         elements.append(Element(index, _number(computed), _number(expected)))
     return tuple(elements)

@@ -44,8 +44,8 @@ def sums_of_ties(name: str, source: Tensor, gradient: Tensor) -> Tensor | None:
         return None
     values = source.double().unique(return_inverse=True)[1]
     planes = source.shape[: -_axes(name)].numel() if name in _POOLS else 1
-    places = torch.arange(planes).repeat_interleave(source.numel() // planes).reshape(source.shape)
-    keys = (places * (int(values.max()) + 1) + values).flatten()
+    numbers = torch.arange(planes).repeat_interleave(source.numel() // planes).reshape(source.shape)
+    keys = (numbers * (int(values.max()) + 1) + values).flatten()
     groups = keys.unique(return_inverse=True)[1]
     return torch.zeros(int(groups.max()) + 1, dtype=torch.float64).index_add_(0, groups, gradient.double().flatten())
 

@@ -42,8 +42,8 @@ def _has_no_dropout(function: Any, args: Sequence[Any], options: dict[str, Any])
     names = [each.name for each in function._schema.arguments]  # noqa: SLF001
     for name in ("dropout_p", "dropout", "training"):
         if name in names:
-            place = names.index(name)
-            return not (args[place] if place < len(args) else options.get(name, 0.0))
+            number = names.index(name)
+            return not (args[number] if number < len(args) else options.get(name, 0.0))
     return False
 
 

@@ -37,7 +37,7 @@ class Axis:
         low = math.floor(math.log10(min(values)))
         return cls(label, low, max(math.ceil(math.log10(max(values))), low + 1), has_zero)
 
-    def place(self, value: float) -> float:
+    def fraction(self, value: float) -> float:
         """Returns the position of a value: 0 at the lower end, 1 at the upper."""
         return (math.log10(value) - self.low) / (self.high - self.low)
 
@@ -94,7 +94,7 @@ def chart(
     limit: float | None = None,
     colours: Mapping[str, str] | None = None,
 ) -> str:
-    """Returns the chart as an SVG element; `draw` makes the marks of one series from their places.
+    """Returns the chart as an SVG element; `draw` makes the marks of one series from their coordinates.
 
     `colours` is shared by charts in which a series has the same colour.
     """
@@ -118,22 +118,22 @@ def chart(
     return "".join([*parts, "</svg>"])
 
 
-def _dots(colour: str, places: list[tuple[float, float]]) -> Iterator[str]:
-    for x, y in places:
+def _dots(colour: str, coordinates: list[tuple[float, float]]) -> Iterator[str]:
+    for x, y in coordinates:
         yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.2" fill="{colour}" fill-opacity="0.65"/>'
 
 
-def _whiskers(colour: str, places: list[tuple[float, float]]) -> Iterator[str]:
-    medians, highs = places[::2], places[1::2]
+def _whiskers(colour: str, coordinates: list[tuple[float, float]]) -> Iterator[str]:
+    medians, highs = coordinates[::2], coordinates[1::2]
     yield from curve(colour, medians)
     for (x, y), (_, high) in zip(medians, highs, strict=True):
         yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y:.1f}" y2="{high:.1f}" stroke="{colour}"/>'
         yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.2" fill="{colour}"/>'
 
 
-def curve(colour: str, places: list[tuple[float, float]]) -> Iterator[str]:
-    """Draws a line through the places."""
-    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+def curve(colour: str, coordinates: list[tuple[float, float]]) -> Iterator[str]:
+    """Draws a line through the points."""
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in coordinates)
     yield f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
 
 
@@ -158,8 +158,8 @@ def _power(exponent: int) -> str:
 
 
 def _x(axis: Axis, value: float) -> float:
-    return _LEFT + axis.place(value) * (_WIDTH - _LEFT - _RIGHT)
+    return _LEFT + axis.fraction(value) * (_WIDTH - _LEFT - _RIGHT)
 
 
 def _y(axis: Axis, value: float) -> float:
-    return _HEIGHT - _BOTTOM - axis.place(value) * (_HEIGHT - _TOP - _BOTTOM)
+    return _HEIGHT - _BOTTOM - axis.fraction(value) * (_HEIGHT - _TOP - _BOTTOM)

@@ -142,9 +142,9 @@ def _within(gradient: Array, truth: Array, error: Array, limit: Array, tolerance
     if not count:
         return Finding(Verdict.PASSED, figures=figures)
     worst = _worst(gradient, truth, error, outside)
-    place = worst[0].index
-    value = gradient[place] if np.iscomplexobj(gradient) else worst[0].computed
-    values = f"{value:.9g} at {place} where the definition gives {truth[place]:.9g}"
+    at = worst[0].index
+    value = gradient[at] if np.iscomplexobj(gradient) else worst[0].computed
+    values = f"{value:.9g} at {at} where the definition gives {truth[at]:.9g}"
     return Finding(
         Verdict.FAILED, f"{count} of {truth.size} elements are outside the tolerance: {values}", figures, worst
     )
@@ -155,8 +155,8 @@ def _worst(gradient: Array, truth: Array, error: Array, outside: Array) -> tuple
     ranked = np.where(outside, np.nan_to_num(error, nan=np.inf), -1.0).reshape(-1)
     count = min(_SHOWN, int(outside.sum()))
     chosen = np.argpartition(-ranked, count - 1)[:count] if count else np.empty(0, int)
-    places = [np.unravel_index(each, truth.shape) for each in chosen[np.argsort(-ranked[chosen], kind="stable")]]
-    return tuple(Element(tuple(map(int, each)), float(gradient[each].real), float(truth[each].real)) for each in places)
+    cells = [np.unravel_index(each, truth.shape) for each in chosen[np.argsort(-ranked[chosen], kind="stable")]]
+    return tuple(Element(tuple(map(int, each)), float(gradient[each].real), float(truth[each].real)) for each in cells)
 
 
 def _slope(gradient: Array, truth: Array) -> float:
@@ -201,8 +201,8 @@ def zeros(gradient: Array, untouched: Array) -> Finding:
     figures = {"zero_elements": float(untouched.sum()), "wrong_elements": float(wrong.sum())}
     if not wrong.any():
         return Finding(Verdict.PASSED, figures=figures)
-    place = tuple(int(each[0]) for each in np.nonzero(wrong))
-    message = f"{int(wrong.sum())} elements that receive no gradient are not 0: {gradient[place]} at {place}"
+    at = tuple(int(each[0]) for each in np.nonzero(wrong))
+    message = f"{int(wrong.sum())} elements that receive no gradient are not 0: {gradient[at]} at {at}"
     return Finding(Verdict.FAILED, message, figures)
 
 

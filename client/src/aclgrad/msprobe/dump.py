@@ -61,9 +61,9 @@ def find_dumps(path: Path) -> list[Found]:
         if _FOLDER.fullmatch(str(folder := each.parent.relative_to(path)))
     ]
     if not found:
-        places = f"neither {path / _NAME} nor another {_NAME} below it"
+        files = f"neither {path / _NAME} nor another {_NAME} below it"
         remedy = "name the dump_path of PrecisionDebugger, after its stop() and step()"
-        raise DumpError(f"{path} holds no dump: there is {places}; {remedy}")
+        raise DumpError(f"{path} holds no dump: there is {files}; {remedy}")
     return sorted(found, key=_natural)
 
 

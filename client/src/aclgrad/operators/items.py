@@ -61,7 +61,7 @@ class Items:
         for name, values in arrays[0].items():
             axis, parts = self.axes.of(name), [each[name] for each in arrays]
             if name in self.axes.numbers:
-                parts = [self._moved(name, part, place) for place, part in enumerate(parts)]
+                parts = [self._moved(name, part, index) for index, part in enumerate(parts)]
             joined[name] = values if axis is None else np.concatenate(parts, axis)
         return joined
 
@@ -74,18 +74,18 @@ class Items:
                 parts.append(np.split(gradient, size, axis))
         return list(zip(*parts, strict=True))
 
-    def _moved(self, name: str, values: np.ndarray[Any, Any], place: int) -> np.ndarray[Any, Any]:
-        """Returns values that are places along the output as they are in a batch; what is no place there is -1."""
-        places = next(type.shape[self.axes.axis] for type in self.typed.outputs.values())
+    def _moved(self, name: str, values: np.ndarray[Any, Any], index: int) -> np.ndarray[Any, Any]:
+        """Returns values that are positions along the output as they are in a batch; others are -1."""
+        length = next(type.shape[self.axes.axis] for type in self.typed.outputs.values())
         part = self.axes.numbers[name]
         moved = values.copy()
         numbers = values[part]
-        moved[part] = np.where((numbers >= 0) & (numbers < places), numbers + place * places, -1)
+        moved[part] = np.where((numbers >= 0) & (numbers < length), numbers + index * length, -1)
         return moved
 
 
 def _parts(typed: TypedCase, axes: BatchAxes) -> int:
-    """Returns into how many items the sample divides; values that are places keep it whole."""
+    """Returns into how many items the sample divides; values that are positions keep it whole."""
     sizes = []
     for name, shape in typed.case.shapes.items():
         axis = axes.of(name)

@@ -103,22 +103,22 @@ class Asked:
         return Row.of(task, finding, seconds=0.0)
 
     def _compared(self, job: Job, call: RecordedCall, actual: ServerGradients, expected: Expected) -> Answer:
-        names, places = call.names(), list(call.inputs())
+        names, keys = call.names(), list(call.inputs())
         tensors, failed = [], []
         of_server, of_pytorch = {}, {}
-        for place, gradient in actual.gradients.items():
-            truth, benchmark = expected.truths[place], expected.benchmarks[place]
-            of_server[place] = _cells(truth, gradient)
+        for key, gradient in actual.gradients.items():
+            truth, benchmark = expected.truths[key], expected.benchmarks[key]
+            of_server[key] = _cells(truth, gradient)
             if self.local:
-                of_pytorch[place] = _cells(truth, benchmark)
-            finding = _with_status(actual.judge(place, expected, self.client), of_server[place])
+                of_pytorch[key] = _cells(truth, benchmark)
+            finding = _with_status(actual.judge(key, expected, self.client), of_server[key])
             side = _side(finding, gradient, truth, benchmark)
-            error, name = largest_error(_tensor(benchmark), _tensor(truth)), f"gradient of {names[place]}"
-            argument, dtype = places.index(place), gradient.dtype.name
+            error, name = largest_error(_tensor(benchmark), _tensor(truth)), f"gradient of {names[key]}"
+            argument, dtype = keys.index(key), gradient.dtype.name
             tensors.append(TensorRow(name, dtype, gradient.shape, error, {SERVER: side}, argument))
             if side.verdict is Verdict.FAILED:
-                failed.append(self._row(job, call, names[place], finding))
-        positional = [place for place in places if place.isdigit()]
+                failed.append(self._row(job, call, names[key], finding))
+        positional = [key for key in keys if key.isdigit()]
         pair = (of_server, of_pytorch)
         ours, theirs = ([found.get(each, _UNWANTED) for each in positional] or [_KEYWORDS] for found in pair)
         return Answer(job, ours, theirs, tensors, failed=failed, actual=actual)

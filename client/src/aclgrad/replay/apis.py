@@ -40,11 +40,11 @@ _OTHERS: Final = {
 def served_apis() -> dict[str, Api]:
     """Returns the APIs that a server may differentiate, by msprobe's names without a number."""
     remotes = _functions.rerouted()
-    places = {"Functional": functional, "Torch": torch, "Tensor": Tensor}
+    modules = {"Functional": functional, "Torch": torch, "Tensor": Tensor}
     found = {
         f"{prefix}.{name}": Api(function, remotes[function])
-        for prefix, place in places.items()
-        for name, function in inspect.getmembers_static(place, callable)
+        for prefix, module in modules.items()
+        for name, function in inspect.getmembers_static(module, callable)
         if function in remotes
     }
     return {**found, **_OTHERS}

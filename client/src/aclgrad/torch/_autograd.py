@@ -47,7 +47,7 @@ def _differentiable(row: Operation) -> type[torch.autograd.Function]:
             ctx.save_for_backward(*[known[name] for name in ctx.names])
             ctx.shapes = {name: known[name].shape for name in tensors if name not in ctx.names}
             ctx.attributes = [known[name] for name in attributes]
-            ctx.dtypes = [None if inputs[place] is None else inputs[place].dtype for place in targets]
+            ctx.dtypes = [None if inputs[index] is None else inputs[index].dtype for index in targets]
             ctx.client = inputs[-1]
             if isinstance(output, tuple):
                 ctx.mark_non_differentiable(*output[1:])
@@ -56,7 +56,7 @@ def _differentiable(row: Operation) -> type[torch.autograd.Function]:
 
         @staticmethod
         def backward(ctx: Any, grad_output: Tensor, *_: Any) -> Any:
-            wanted = [ctx.needs_input_grad[place] for place in targets]
+            wanted = [ctx.needs_input_grad[index] for index in targets]
             saved = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
             # No operator needs the values of the others, but some servers want any.
             alone = {name: grad_output.new_zeros(()).expand(shape) for name, shape in ctx.shapes.items()}
@@ -76,9 +76,9 @@ def _differentiable(row: Operation) -> type[torch.autograd.Function]:
                     raise
             # A server may return more precise gradients of parameters than PyTorch keeps.
             found = found if is_several else (found,)
-            for place, dtype, gradient, is_wanted in zip(targets, ctx.dtypes, found, wanted, strict=True):
+            for index, dtype, gradient, is_wanted in zip(targets, ctx.dtypes, found, wanted, strict=True):
                 if is_wanted:
-                    gradients[place] = gradient.to(dtype)
+                    gradients[index] = gradient.to(dtype)
             return tuple(gradients)
 
         @staticmethod

@@ -173,14 +173,14 @@ class compare_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as 
         if worst is None:
             raise ValueError("no gradient was compared, so there is none to save; call backward() first")
         names = worst.call.names()
-        tensors = {names[place]: each for place, each in worst.call.inputs().items()}
+        tensors = {names[key]: each for key, each in worst.call.inputs().items()}
         tensors["grad_output"] = worst.call.grad_output
         for kind, gradients in (
             ("gradient", worst.actual.gradients),
             ("pytorch", worst.expected.benchmarks),
             ("expected", worst.expected.truths),
         ):
-            tensors |= {f"{kind}.{names[place]}": tensor_of(each) for place, each in gradients.items()}
+            tensors |= {f"{kind}.{names[key]}": tensor_of(each) for key, each in gradients.items()}
         others = [each for each in worst.call.args if not isinstance(each, Tensor)]
         options = {name: each for name, each in worst.call.kwargs.items() if not isinstance(each, Tensor)}
         metadata = {

@@ -29,17 +29,17 @@ def flops_of(node: Node) -> int:
     return _attention(node) if kernel == "scaled_dot_product_attention" else 0
 
 
-def _wants(node: Node, place: int) -> bool:
-    return node.next_functions[place][0] is not None
+def _wants(node: Node, index: int) -> bool:
+    return node.next_functions[index][0] is not None
 
 
 def _output(node: Node) -> Shape:
     return tuple(node._input_metadata[0].shape)  # noqa: SLF001 - the only way to know it
 
 
-def _input(node: Node, place: int, name: str) -> Shape | None:
+def _input(node: Node, index: int, name: str) -> Shape | None:
     """Returns the shape of an input: that of the output of the node before, or that of the saved tensor."""
-    before, output = node.next_functions[place]
+    before, output = node.next_functions[index]
     if before is not None:
         return tuple(before._input_metadata[output].shape)  # noqa: SLF001
     try:
@@ -68,13 +68,13 @@ def _convolved(output: Shape, inputs: tuple[Shape | None, ...], is_transposed: b
 
 
 def _attention(node: Node) -> int:
-    inputs = [_input(node, place, name) for place, name in enumerate(("query", "key", "value"))]
+    inputs = [_input(node, index, name) for index, name in enumerate(("query", "key", "value"))]
     flops: int = 0 if None in inputs else sdpa_backward_flop(_output(node), *inputs)
     return flops
 
 
 def _product(first: int) -> Callable[[Node], int]:
-    """Returns the formula of products whose first operand has this place among the inputs."""
+    """Returns the formula of products whose first operand has this index among the inputs."""
 
     def flops(node: Node) -> int:
         left, right = _input(node, first, ""), _input(node, first + 1, "")

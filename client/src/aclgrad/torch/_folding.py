@@ -12,7 +12,7 @@ from aclgrad.torch._account import LocalError
 Fold = Callable[[Callable[..., Any], int, Mapping[str, Any], Sequence[Any], Sequence[int]], tuple[Any, Any]]
 """Returns the output of all elements, and the mapped axis of each tensor of it: the first, or None if it has none.
 
-It takes the function, the size of the mapped axis, the function's arguments by name, the place of the mapped axis in
+It takes the function, the size of the mapped axis, the function's arguments by name, the index of the mapped axis in
 each or None, and the ranks of the operator.
 """
 
@@ -145,8 +145,8 @@ def _folded(name: str, value: Any, size: int, images: int) -> Any:
 
 
 def _of_all_images(boxes: Tensor, size: int, images: int) -> Tensor:
-    """Returns the boxes (size, M, 5) with their places among all images; -1 for no image."""
+    """Returns the boxes (size, M, 5) with their numbers among all images; -1 for no image."""
     image, corners = boxes[..., :1], boxes[..., 1:]
     first = torch.arange(size, device=boxes.device).reshape(size, 1, 1) * images
-    place = torch.where((image >= 0) & (image < images), image + first, -1).to(boxes.dtype)
-    return torch.cat([place, corners], -1)
+    number = torch.where((image >= 0) & (image < images), image + first, -1).to(boxes.dtype)
+    return torch.cat([number, corners], -1)

@@ -27,7 +27,7 @@ _WIDE: Final = {
     torch.complex64: torch.complex128,
 }
 Gradients = dict[str, Tensor]
-"""By the place of the tensor: "0", "1", ... among the positional tensors, or the name of the argument."""
+"""By the position of the tensor: "0", "1", ... among the positional tensors, or the name of the argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +47,20 @@ class RecordedCall:
     autocast: torch.dtype | None = None
 
     def inputs(self) -> dict[str, Tensor]:
-        """Returns the tensors by their places."""
+        """Returns the tensors by their positions."""
         positional = {str(number): each for number, each in enumerate(_tensors(self.args))}
         return {**positional, **{name: each for name, each in self.kwargs.items() if isinstance(each, Tensor)}}
 
     def names(self) -> dict[str, str]:
-        """Returns the names of the function's parameters by the places of the tensors."""
+        """Returns the names of the function's parameters by the positions of the tensors."""
         parameters = list(inspect.signature(self.remote).parameters) if self.remote else []
-        names, place = {}, 0
+        names, position = {}, 0
         for number, argument in enumerate(self.args):
             within = list(_tensors(argument))
             own = parameters[number] if number < len(parameters) else str(number)
             for index in range(len(within)):
-                names[str(place)] = own if len(within) == 1 else f"{own}[{index}]"
-                place += 1
+                names[str(position)] = own if len(within) == 1 else f"{own}[{index}]"
+                position += 1
         return {**names, **{name: name for name in self.kwargs}}
 
     @property

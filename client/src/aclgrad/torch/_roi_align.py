@@ -80,8 +80,8 @@ def _band(low: float, high: float, bins: int, size: int, sampling_ratio: int, al
     last = min(int(positions.amax().floor()) + 1, size - 1) if positions.numel() else 0
     cells = positions.floor()
     upper = positions - cells
-    places = cells.long() - first
+    offsets = cells.long() - first
     weights = torch.zeros(bins, last - first + 1, dtype=torch.float64)
-    weights.scatter_add_(1, places, (1 - upper) * shares)
-    weights.scatter_add_(1, (places + 1).clamp(max=last - first), upper * shares)
+    weights.scatter_add_(1, offsets, (1 - upper) * shares)
+    weights.scatter_add_(1, (offsets + 1).clamp(max=last - first), upper * shares)
     return slice(first, last + 1), weights

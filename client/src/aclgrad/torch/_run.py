@@ -29,12 +29,12 @@ _TENSORS: Final = {Tensor: (Tensor,), Tensor | None: (Tensor, NoneType)}
 def public(function: Function) -> Function:
     """Returns the function as users call it by name: what would stay local in a block is an error here."""
     kinds = ((name, _TENSORS.get(each.annotation)) for name, each in signature(function).parameters.items())
-    tensors = [(place, name, kind) for place, (name, kind) in enumerate(kinds) if kind is not None]
+    tensors = [(index, name, kind) for index, (name, kind) in enumerate(kinds) if kind is not None]
 
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
-        for place, name, kind in tensors:
-            given = args[place : place + 1] or [options[name] for _ in range(name in options)]
+        for index, name, kind in tensors:
+            given = args[index : index + 1] or [options[name] for _ in range(name in options)]
             if not all(isinstance(each, kind) for each in given):
                 raise InvalidFieldError.at(name, f"is a {type(given[0]).__name__}", "give a torch.Tensor")
         try:

@@ -76,24 +76,24 @@ def decode_header(data: bytes, extract: ExtractPayloads = extract_payloads) -> H
         raise InvalidFieldError.at("header.chunk_size_bytes", f"is {chunk_bytes}", remedy)
     call = call_of_message(header.request, list(map(in_message, payloads)))
     chunked = tuple(header.chunked_inputs)
-    places = {name: place for place, name in enumerate(chunked)}
-    inputs = tuple(_announce(tensor, places) for tensor in call.inputs)
+    numbers = {name: number for number, name in enumerate(chunked)}
+    inputs = tuple(_announce(tensor, numbers) for tensor in call.inputs)
     names = {each.name for each in inputs}
-    # A name that comes twice has one place.
-    wrong = [name for place, name in enumerate(chunked) if name not in names or places[name] != place]
+    # A name that comes twice has one number.
+    wrong = [name for number, name in enumerate(chunked) if name not in names or numbers[name] != number]
     if wrong:
         remedy = "name inputs of the call, each once"
         raise InvalidFieldError.at("header.chunked_inputs", f"has {wrong[0]!r}", remedy)
     return Header(replace(call, inputs=inputs), chunked, chunk_bytes)
 
 
-def _announce(tensor: TensorView, places: Mapping[str, int]) -> TensorView:
-    if tensor.name not in places:
+def _announce(tensor: TensorView, numbers: Mapping[str, int]) -> TensorView:
+    if tensor.name not in numbers:
         return tensor
     if tensor.source.has_values:
         problem = "has content in the header and is to come in chunks"
         raise InvalidFieldError.at(f"inputs[{tensor.name}]", problem, "send it in one way")
-    return TensorView(tensor.name, tensor.type, InChunks(places[tensor.name], tensor.type.size_bytes))
+    return TensorView(tensor.name, tensor.type, InChunks(numbers[tensor.name], tensor.type.size_bytes))
 
 
 def chunk_prefix(tensor: int, offset: int, size_bytes: int) -> bytes:

@@ -17,11 +17,11 @@ def _values(generator: np.random.Generator, example: Case, arrays: Arrays) -> Ar
     input, output = example.shapes["self"], example.shapes["grad_output"][-_SPATIAL:]
     if output != tuple(2 * size for size in input[-_SPATIAL:]):
         return {**arrays, "indices": generator.integers(0, math.prod(output), input)}
-    places = [
+    positions = [
         2 * np.arange(size).reshape(-1, *[1] * (_SPATIAL - 1 - axis)) + generator.integers(0, 2, input)
         for axis, size in enumerate(input[-_SPATIAL:])
     ]
-    indices = (places[0] * output[1] + places[1]) * output[2] + places[2]
+    indices = (positions[0] * output[1] + positions[1]) * output[2] + positions[2]
     return {**arrays, "indices": indices}
 
 

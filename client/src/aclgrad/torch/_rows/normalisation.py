@@ -39,9 +39,9 @@ def _layer_norm_shapes(
 
 def _group_norm(input: Tensor, num_groups: int, gamma: Tensor | None, bias: Tensor | None, eps: float) -> Any:
     """Returns the result, and the mean and 1 / deviation of each group."""
-    placed = input.contiguous(memory_format=suggest_memory_format(input))
+    strided = input.contiguous(memory_format=suggest_memory_format(input))
     sizes = (input.shape[0], input.shape[1], math.prod(input.shape[2:]))
-    return aten.native_group_norm(placed, gamma, bias, *sizes, num_groups, eps)
+    return aten.native_group_norm(strided, gamma, bias, *sizes, num_groups, eps)
 
 
 def _group_norm_shapes(

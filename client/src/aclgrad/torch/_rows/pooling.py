@@ -34,8 +34,8 @@ def _max_unpool(axes: int, parameters: str) -> Operation:
 def _at_indices(grad_input: Tensor, indices: Tensor, client: int) -> Tensor:
     """Returns the elements that are the maxima, shape of `indices`."""
     # Not by flatten, which autograd's own vmap cannot do.
-    planes, places = (each.reshape(*each.shape[:-2], each.shape[-2:].numel()) for each in (grad_input, indices))
-    return planes.gather(-1, places).reshape(indices.shape)
+    planes, cells = (each.reshape(*each.shape[:-2], each.shape[-2:].numel()) for each in (grad_input, indices))
+    return planes.gather(-1, cells).reshape(indices.shape)
 
 
 ROWS: Final = (

@@ -21,16 +21,16 @@ def backward(
     axes = range(len(sizes))
     # How much each sampled value grows along each axis.
     growth = np.zeros((len(sizes), *grads.shape))
-    places, slopes = zip(
-        *(_places(grid[..., axis], sizes[axis], padding_mode, align_corners) for axis in axes), strict=True
+    positions, slopes = zip(
+        *(_positions(grid[..., axis], sizes[axis], padding_mode, align_corners) for axis in axes), strict=True
     )
     for corner in np.ndindex((1 if interpolation_mode == NEAREST else 2,) * len(sizes)):
         if interpolation_mode == NEAREST:
-            at = [np.rint(place) for place in places]
-            weights = [np.ones(place.shape) for place in places]
+            at = [np.rint(position) for position in positions]
+            weights = [np.ones(position.shape) for position in positions]
         else:
-            at = [np.floor(place) + after for place, after in zip(places, corner, strict=True)]
-            weights = [1 - np.abs(place - cell) for place, cell in zip(places, at, strict=True)]
+            at = [np.floor(position) + after for position, after in zip(positions, corner, strict=True)]
+            weights = [1 - np.abs(position - cell) for position, cell in zip(positions, at, strict=True)]
         inside = np.nonzero(np.all([(at[axis] >= 0) & (at[axis] < sizes[axis]) for axis in axes], axis=0))
         image, *point = inside
         samples: Any = (image, slice(None), *point)
@@ -45,7 +45,7 @@ def backward(
     return input_grad, grid_grad
 
 
-def _places(values: Array, size: int, padding_mode: int, align_corners: bool) -> tuple[Array, Array]:
+def _positions(values: Array, size: int, padding_mode: int, align_corners: bool) -> tuple[Array, Array]:
     """Where points are along one axis, with cells at whole numbers, and the derivative of that by the values."""
     values = values.astype(np.float64)
     slope = np.full(values.shape, (size - 1 if align_corners else size) / 2)

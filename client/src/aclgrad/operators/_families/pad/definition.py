@@ -27,8 +27,8 @@ def backward(
     axes = len(padding) // 2
     sizes, before = gradient.shape[-axes:], padding[::2][::-1]
     for cell in np.ndindex(*grad_output.shape[-axes:]):
-        place: list[Any] = [source(at - low, size) for at, low, size in zip(cell, before, sizes, strict=True)]
-        gradient[(..., *place)] += grad_output[(..., *cell)].astype(gradient.dtype)
+        target: list[Any] = [source(at - low, size) for at, low, size in zip(cell, before, sizes, strict=True)]
+        gradient[(..., *target)] += grad_output[(..., *cell)].astype(gradient.dtype)
     return gradient
 
 
