@@ -54,7 +54,7 @@ def test_identities_have_a_part_of_their_bounds_at_each_worker(
     assert found is not None
     told = found.bounds
     assert (found.max_calls, told.waiting, told.size_bytes) == expected
-    assert told.turns == 3
+    assert told.per_round == 3
 
 
 def test_orders_survive_the_pipe_whatever_the_environment_says(tmp_path: Path) -> None:

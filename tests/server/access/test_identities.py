@@ -62,7 +62,7 @@ def test_identity_is_found_by_each_of_its_proofs(tmp_path: Path) -> None:
     assert trainer is not None
     assert (trainer.name, trainer.key, trainer.rights) == ("trainer", "identity:trainer", {Right.EXECUTE})
     bounds = trainer.bounds
-    assert (trainer.max_calls, bounds.turns, bounds.size_bytes, bounds.waiting) == (5, 3, 1000, 7)
+    assert (trainer.max_calls, bounds.per_round, bounds.size_bytes, bounds.waiting) == (5, 3, 1000, 7)
     assert identities.of_sans([("dns", b"a.example"), ("uri", b"spiffe://example/a")]) == {trainer}
     assert identities.of_sans([("uri", b"a.example"), ("dns", b"other")]) == set()
     for token in (b"", b"a tokem", b"a token ", bytes.fromhex(DIGEST), b"\0" * 32):

@@ -297,10 +297,10 @@ async def test_inputs_to_check_count_as_tensors_where_the_device_is_the_process(
 
 
 @pytest.mark.parametrize(
-    ("turns", "asked", "order"), [(1, "AAAABBC", "ABCABAA"), (2, "BBBBAAAAAA", "BAABAABAAB")], ids=["equal", "two"]
+    ("per_round", "asked", "order"), [(1, "AAAABBC", "ABCABAA"), (2, "BBBBAAAAAA", "BAABAABAAB")], ids=["equal", "two"]
 )
-async def test_those_that_wait_take_turns_by_their_shares(turns: int, asked: str, order: str) -> None:
-    admission = Admission(1, 100, bounds=lambda caller: Bounds(turns=turns if caller == A else 1))
+async def test_those_that_wait_come_in_rounds_by_their_shares(per_round: int, asked: str, order: str) -> None:
+    admission = Admission(1, 100, bounds=lambda caller: Bounds(per_round=per_round if caller == A else 1))
     held, found = await admission.large.slot("another"), []
 
     async def call(caller: str) -> None:

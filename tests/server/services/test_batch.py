@@ -116,7 +116,7 @@ async def test_log_names_some_of_many_failures(caplog: pytest.LogCaptureFixture)
 
 async def test_others_run_while_a_batch_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """After the time that a batch may hold the event loop: here, after each call."""
-    monkeypatch.setattr(batch_module, "_TURN_S", 0.0)
+    monkeypatch.setattr(batch_module, "_HOLD_S", 0.0)
     turns = 0
 
     async def count() -> None:

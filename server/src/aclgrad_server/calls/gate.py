@@ -1,4 +1,4 @@
-"""Gives out bytes or slots, in turns between the callers that wait. No locks.
+"""Gives out bytes or slots, in rounds of the callers that wait. No locks.
 
 A caller is an identity if the server has identities, and an address otherwise.
 """
@@ -22,9 +22,9 @@ _WEIGHT: Final = 1 / 16  # of the latest call in the mean time that calls run
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What one caller may have whether or not others ask, and its turns in each round of those that wait."""
+    """What one caller may have whether or not others ask, and its claims in each round of those that wait."""
 
-    turns: int = 1
+    per_round: int = 1
     size_bytes: int = sys.maxsize  # of tensors on the device, and of replies
     waiting: int = sys.maxsize
 
@@ -167,7 +167,7 @@ class Claim:
 class Gate:
     """Gives out up to `limit` units, which are bytes or slots.
 
-    The callers that wait take turns, each in its order of arrival, and nobody overtakes a claim that waits for room.
+    The callers that wait come in rounds, each in its order of arrival, and nobody overtakes a claim that waits.
     While several callers ask, one that already holds something gets no more than `share` units. A claim whose client
     can prolong it never exceeds the share: otherwise one slow client could hold everything.
     """
@@ -185,8 +185,8 @@ class Gate:
         self.held: dict[str, int] = {}
         """How many units each caller has."""
         self._waiting: OrderedDict[str, deque[Claim]] = OrderedDict()
-        self._turns: dict[str, int] = {}
-        """How many turns each caller that waits has had in this round."""
+        self._granted: dict[str, int] = {}
+        """How many claims of each caller that waits were granted in this round."""
         self._loss: Callable[[], AclgradError] | None = None
 
     async def take(self, caller: str, units: int, waits_for_client: bool = False) -> Claim:
@@ -194,7 +194,7 @@ class Gate:
         if self._loss is not None:
             raise self._loss()
         claim = Claim(self, caller, units, waits_for_client)
-        if self._has_room(claim):
+        if self._fits(claim):
             self._grant(claim)
             return claim
         self._room.enter(caller)
@@ -215,16 +215,16 @@ class Gate:
         return claim
 
     def take_at_once(self, caller: str, units: int) -> Claim | None:
-        """Returns a claim without waiting; None if others wait, or if there is no room."""
+        """Returns a claim without waiting; None if others wait, or if it does not fit."""
         claim = Claim(self, caller, units)
-        if not self._has_room(claim):
+        if not self._fits(claim):
             return None
         self._grant(claim)
         return claim
 
     def widen(self, claim: Claim, most: int) -> None:
         """Adds units that nobody waits for to a granted claim, until it has `most`."""
-        while claim.units < most and self._has_room(Claim(self, claim.caller, 1)):
+        while claim.units < most and self._fits(Claim(self, claim.caller, 1)):
             claim.units += 1
             self.used += 1
             self.held[claim.caller] += 1
@@ -247,13 +247,13 @@ class Gate:
     def serve(self) -> None:
         while self._waiting and (claim := self._next()):
             self._leave(claim)
-            self._end_turn(claim.caller)
+            self._count_in_round(claim.caller)
             self._grant(claim)
             # The waiting task may be cancelled and not yet know; it gives the claim back when it runs.
             if not claim.waiter.done():
                 claim.waiter.set_result(None)
 
-    def _has_room(self, claim: Claim) -> bool:
+    def _fits(self, claim: Claim) -> bool:
         return not self._waiting and self.used + claim.units <= self.limit and not self._exceeds_share(claim)
 
     def _exceeds_share(self, claim: Claim) -> bool:
@@ -266,13 +266,13 @@ class Gate:
             return False
         return claim.waits_for_client or self._callers.others_ask(caller)
 
-    def _end_turn(self, caller: str) -> None:
-        """Lets the next caller have its turn when this one has had all of its own."""
-        turns = self._turns.pop(caller, 0) + 1
+    def _count_in_round(self, caller: str) -> None:
+        """Lets the next caller come when this one has had all of its claims of the round."""
+        granted = self._granted.pop(caller, 0) + 1
         if caller not in self._waiting:
             return
-        if turns < self._callers.bounds(caller).turns:
-            self._turns[caller] = turns
+        if granted < self._callers.bounds(caller).per_round:
+            self._granted[caller] = granted
         else:
             self._waiting.move_to_end(caller)
 
@@ -283,7 +283,7 @@ class Gate:
             self.held[claim.caller] = self.held.get(claim.caller, 0) + claim.units
 
     def _next(self) -> Claim | None:
-        """Returns the claim whose turn it is, if there is room for it."""
+        """Returns the claim that comes next, if it fits."""
         for queue in self._waiting.values():
             claim = queue[0]
             if not self._exceeds_share(claim):

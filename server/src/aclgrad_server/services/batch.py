@@ -20,26 +20,26 @@ from aclgrad_server.statistics import OK, OperatorAndReason
 log = logging.getLogger(__name__)
 
 MAX_LOGGED_CALLS: Final = 20  # failing calls of one batch that are logged
-_TURN_S: Final = 0.002  # how long one batch may hold the event loop before others get their turn
+_HOLD_S: Final = 0.002  # how long one batch may hold the event loop before other coroutines run
 
 
-class _Turns:
-    """Lets other coroutines run after each `_TURN_S`."""
+class _Pauses:
+    """Lets other coroutines run after each `_HOLD_S`."""
 
     def __init__(self) -> None:
-        self._end = time.monotonic() + _TURN_S
+        self._end = time.monotonic() + _HOLD_S
 
     async def pause(self) -> None:
         if time.monotonic() > self._end:
             await asyncio.sleep(0)
-            self._end = time.monotonic() + _TURN_S
+            self._end = time.monotonic() + _HOLD_S
 
 
 async def execute_batch(runner: Runner, request: bytes, call: Call) -> bytes:
     """Returns the BatchExecuteOperatorsResponse; raises an AclgradError if the message as a whole is refused."""
     steps: dict[int, Step] = {}
     failures: dict[int, AclgradError] = {}
-    turns = _Turns()
+    pauses = _Pauses()
     for index, each in enumerate(split_batch(request, extract_payloads)):
         try:
             planned, payloads = runner.planner.read(each)
@@ -52,7 +52,7 @@ async def execute_batch(runner: Runner, request: bytes, call: Call) -> bytes:
         except AclgradError as error:
             # Its traceback has this frame, which has the error: a cycle, which would keep the whole message.
             failures[index] = error.with_traceback(None)
-        await turns.pause()
+        await pauses.pause()
         call.check_deadline()
     call.operator = f"batch of {len(steps) + len(failures)}"
     check_reply_size("calls", sum(map(_section_bytes, steps.values())), runner.max_message_bytes)
@@ -66,7 +66,7 @@ async def execute_batch(runner: Runner, request: bytes, call: Call) -> bytes:
         whole: bytes = ran[0][0]
         return whole
     results: dict[int, bytes | memoryview] = dict(_sections(steps, ran))
-    results |= await _statuses(call, failures, turns)
+    results |= await _statuses(call, failures, pauses)
     # Statuses may be larger than what they stand for.
     size_bytes = sum(map(len, results.values()))
     check_reply_size("calls", size_bytes, runner.max_message_bytes)
@@ -105,14 +105,14 @@ def _sections(steps: dict[int, Step], ran: list[Ran]) -> Iterator[tuple[int, mem
             start = end
 
 
-async def _statuses(call: Call, failures: dict[int, AclgradError], turns: _Turns) -> dict[int, bytes]:
+async def _statuses(call: Call, failures: dict[int, AclgradError], pauses: _Pauses) -> dict[int, bytes]:
     results = {}
     for count, (index, error) in enumerate(failures.items()):
         if count < MAX_LOGGED_CALLS:
             told = call.fields() | {"reason": error.reason, "index": index}
             log.info("%s call %d of the batch: %s", call.request_id, index, line_of(error), extra=fields(told))
         results[index] = failed_result(to_status(error, call.request_id))
-        await turns.pause()
+        await pauses.pause()
     if len(failures) > MAX_LOGGED_CALLS:
         count = len(failures) - MAX_LOGGED_CALLS
         log.info("%s %d more calls of the batch failed", call.request_id, count, extra=fields(call.fields()))
