@@ -54,6 +54,8 @@ class Sink:
     __slots__ = ()
     in_reply: ClassVar[bool] = False
     """Whether they go into the reply itself, and not to memory of their own."""
+    in_chunks: ClassVar[bool] = False
+    """Whether its client decides how long that takes."""
 
     @property
     def shared(self) -> "SharedRange | None":
@@ -160,6 +162,7 @@ class _Reply(Sink):
 
 class _Chunks(Sink):
     __slots__ = ()
+    in_chunks = True
 
 
 SHAPE_ONLY: Final[Source] = _ShapeOnly()

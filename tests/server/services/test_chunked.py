@@ -7,15 +7,28 @@ from collections.abc import Sequence
 import pytest
 
 from aclgrad import errors
+from aclgrad.products import Product
 from aclgrad.sources import SharedRange
 from aclgrad.tensors import TensorType, TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.chunks import MAX_CHUNK_BYTES, chunk_prefix, decode_response_header, encode_header
 from aclgrad.wire.messages import OperatorCall
-from aclgrad_server.calls.admission import Occupancy
+from aclgrad_server.calls.admission import Admission, Occupancy
+from aclgrad_server.calls.runner import Runner
 from aclgrad_server.devices.device import Write
+from aclgrad_server.devices.planning import Limits, Planner
 from aclgrad_server.services.chunked import CHUNKS_AT_ONCE, execute_chunked
-from tests.server.fakes import FakeContext, FakeDevice, begun, new_call, raising, runner_of, settle, tensor
+from tests.server.fakes import (
+    NO_LIMIT,
+    FakeContext,
+    FakeDevice,
+    begun,
+    new_call,
+    raising,
+    runner_of,
+    settle,
+    tensor,
+)
 
 GRADIENT = bytes(range(64))
 SHAPE = (1, 4, 4)
@@ -243,16 +256,42 @@ async def test_client_that_takes_no_chunk_of_its_answer_holds_those_of_two_reads
     task.cancel()
 
 
-async def test_chunks_on_their_way_are_admitted_until_the_call_ends() -> None:
+IN_HEADER = [header(tensor("grad_output", *SHAPE, data=GRADIENT), chunked=())]
+WAYS = pytest.mark.parametrize("messages", [[header(), *chunks()], IN_HEADER], ids=["in_chunks", "in_the_header"])
+
+
+@WAYS
+async def test_chunks_on_their_way_are_admitted_until_the_call_ends(messages: list[bytes]) -> None:
     """A caller has half of the memory for replies: here, as many bytes as the answer of one call."""
     runner = runner_of(FakeDevice(), reply_limit=2 * 6 * 6 * 4)
-    first, second = FakeContext([header(), *chunks()]), FakeContext([header(), *chunks()])
+    first, second = FakeContext(messages), FakeContext(messages)
     await execute_chunked(runner, 2**20, new_call(first))
     task = await begun(execute_chunked(runner, 2**20, new_call(second)))
     assert second.replies == []
     first.end()
     await task
     assert second.replies == first.replies
+
+
+@WAYS
+async def test_a_client_that_takes_no_answer_never_has_more_than_its_share(messages: list[bytes]) -> None:
+    """Also while nobody else asks: it decides how long it holds the memory of its calls."""
+
+    class StalledContext(FakeContext):
+        async def write(self, message: bytes) -> None:
+            await asyncio.get_running_loop().create_future()
+
+    admission = Admission(4, 16, 2 * CALL_BYTES)
+    runner = Runner(FakeDevice(), admission, Planner(Product.ATLAS_A2, Limits(NO_LIMIT)), 2**20)
+    contexts = StalledContext(messages), StalledContext(messages), FakeContext(messages, "ipv4:192.0.2.9:1")
+    *stalled, other = [await begun(execute_chunked(runner, 2**20, new_call(each))) for each in contexts]
+    await other
+    assert admission.occupancy() == Occupancy(0, 1, CALL_BYTES)
+    for task, context in zip(stalled, contexts, strict=False):
+        task.cancel()
+        context.end()
+    await settle()
+    assert admission.occupancy() == Occupancy(0, 0, 0)
 
 
 @pytest.mark.parametrize(("size_bytes", "height"), [(16, 5), (20, 6), (4, 6), (1, 60)])

@@ -132,7 +132,8 @@ class PlannedStep:
 
     @cached_property
     def waits_for_client(self) -> bool:
-        return any(each is not None and each.in_chunks for each in self.sources)
+        """Whether its client decides how long its tensors take to come or to go."""
+        return any(each is not None and each.in_chunks for each in (*self.sources, *self.sinks))
 
     @cached_property
     def arriving_bytes(self) -> int:
