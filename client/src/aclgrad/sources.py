@@ -112,8 +112,8 @@ class SharedRange(Source, Sink):
 
     def overlaps(self, other: "SharedRange") -> bool:
         """Whether a byte is in both ranges."""
-        is_before = self.offset + self.nbytes <= other.offset
-        return self.name == other.name and not is_before and other.offset + other.nbytes > self.offset
+        end = min(self.offset + self.nbytes, other.offset + other.nbytes)
+        return self.name == other.name and max(self.offset, other.offset) < end
 
 
 @dataclass(frozen=True, slots=True)

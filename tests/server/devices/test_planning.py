@@ -99,6 +99,17 @@ def test_an_output_shares_no_bytes_with_an_input(planner: Planner, name: str) ->
     planner.step(sent(SharedRange("/aclgrad-y", 8, 4), out=SharedRange("/aclgrad-x", 0, 16)))
 
 
+@pytest.mark.parametrize("offset", [8, 10, 12])
+def test_a_tensor_without_elements_shares_no_bytes(planner: Planner, offset: int) -> None:
+    """Wherever its range is, also amid another one."""
+    empty, whole = SharedRange("/aclgrad-x", offset, 0), SharedRange("/aclgrad-x", 8, 4)
+    gradient = TensorView("grad_output", tensor("grad_output", 1, 1, 1).type, whole)
+    given = gradient, tensor("self", 1, 0, 4)
+    planner.step(OperatorCall("adaptive_avg_pool2d_backward", given, {}, {"out": empty}))
+    assert not empty.overlaps(whole)
+    assert not whole.overlaps(empty)
+
+
 def pooling(input: TensorView) -> OperatorCall:
     gradient = tensor("grad_output", 1, 1, 1, data=bytes(4))
     return OperatorCall("adaptive_avg_pool2d_backward", (gradient, input), {})
