@@ -23,7 +23,7 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import OperatorCall, encode_request
 from aclgrad_server.calls.admission import Admission, Occupancy
 from aclgrad_server.calls.runner import Runner, Step
-from aclgrad_server.devices.device import Read, Write
+from aclgrad_server.devices.device import OnEnd, Read, Write
 from aclgrad_server.devices.planning import Limits, Planner, StepPlan, plan_call
 from aclgrad_server.limits import GROUP_S
 from tests.server.fakes import (
@@ -271,6 +271,28 @@ async def test_inputs_are_counted_until_their_group_has_ended_and_other_tensors_
     await batch
     await settle()
     assert occupied(runner) == Occupancy(0, 0, 5 * 16), "until the reply has left"
+
+
+async def test_a_group_that_was_given_up_keeps_its_memory_while_later_ones_are_refused() -> None:
+    """The device answers at the deadline, and works on: the memory is free when that ends."""
+
+    class LateDevice(FakeDevice):
+        async def execute_all(self, calls: Any, deadline: float, streams: int, on_end: OnEnd, limits: Any = ()) -> Any:
+            ends.append(on_end)
+            return b"", [DeadlinePassedError("late") for _ in calls]
+
+    ends: list[OnEnd] = []
+    runner, context = runner_of(LateDevice()), FakeContext()
+    inputs = tensor("grad_output", 900, data=bytes(3600)), tensor("output", 900, data=bytes(3600))
+    large, small = laborious(step_of(OperatorCall("tanh_backward", inputs, {}))), laborious(pooling_step(1, 2, 2))
+    await runner.run_all(new_call(context), [large, small])
+    context.end()
+    on_end_of_large, on_end_of_small = ends
+    on_end_of_small()
+    size_bytes = large.planned.plan.size_bytes
+    assert occupied(runner).running_bytes >= size_bytes, "the first one is still on the device"
+    on_end_of_large()
+    assert occupied(runner) == Occupancy(0, 0, 0)
 
 
 @pytest.mark.parametrize("failing", [1, 3, 5])
