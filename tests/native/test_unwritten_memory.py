@@ -10,8 +10,9 @@ from aclgrad.products import Product
 from aclgrad.tensors import array_of_view, view_of_array
 from aclgrad.wire.messages import OperatorCall, decode_response
 from aclgrad_server.calls.runner import Step
-from aclgrad_server.devices import planning
-from aclgrad_server.devices.planning import Limits, plan_call, planned_step
+from aclgrad_server.devices import plan as plan_module
+from aclgrad_server.devices.plan import Limits, plan_call
+from aclgrad_server.devices.planning import planned_step
 
 from .blocking import BlockingDevice
 from .forked import open_device
@@ -29,7 +30,7 @@ def steps_of(typed: TypedCase) -> tuple[Step, Step]:
     outputs = tuple(replace(each, always_written="the test") for each in typed.spec.outputs)
     with pytest.MonkeyPatch.context() as patch:
         whole = replace(typed.spec, outputs=outputs)
-        patch.setattr(planning, "find_operator", lambda *_: whole)
+        patch.setattr(plan_module, "find_operator", lambda *_: whole)
         exempt = plan_call(call, PRODUCT, Limits(NO_LIMIT))
     plans = plan_call(call, PRODUCT, Limits(NO_LIMIT)), exempt
     first, second = (Step(planned_step(call, each), ()) for each in plans)

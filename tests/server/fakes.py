@@ -21,7 +21,8 @@ from aclgrad_server.calls.open_calls import OpenCalls
 from aclgrad_server.calls.runner import Runner, Step
 from aclgrad_server.devices.device import Content, OnEnd, Read, Write
 from aclgrad_server.devices.faults import WorkspaceShortageError
-from aclgrad_server.devices.planning import Limits, Planner, StepPlan, plan_call, planned_step
+from aclgrad_server.devices.plan import Limits, StepPlan, plan_call
+from aclgrad_server.devices.planning import Planner, planned_step
 from aclgrad_server.services.shared_memory import SharedMemory, SharedTransfer
 
 NO_LIMIT = 2**63 - 1

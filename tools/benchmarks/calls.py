@@ -22,7 +22,8 @@ from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.runner import Runner
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.opening import open_device
-from aclgrad_server.devices.planning import Limits, Planner
+from aclgrad_server.devices.plan import Limits
+from aclgrad_server.devices.planning import Planner
 from aclgrad_server.devices.turned_off import TurnedOff
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.services.handlers import Handlers

@@ -21,7 +21,8 @@ from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.faults import error_of_fault
 from aclgrad_server.devices.opening import open_device, product_of
 from aclgrad_server.devices.pace import pace_of
-from aclgrad_server.devices.planning import Limits, Planner
+from aclgrad_server.devices.plan import Limits
+from aclgrad_server.devices.planning import Planner
 from aclgrad_server.devices.probing import probe
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.watch import trim_memory, watch_device

@@ -14,7 +14,8 @@ from aclgrad.products import Product
 from aclgrad.sources import SharedRange
 from aclgrad.tensors import TensorView
 from aclgrad.wire.messages import OperatorCall
-from aclgrad_server.devices.planning import Limits, plan_call, planned_step
+from aclgrad_server.devices.plan import Limits, plan_call
+from aclgrad_server.devices.planning import planned_step
 from tests.long_shapes import MAX_BESIDE_BYTES, MAX_OF_TENSORS, long_arrays, long_calls
 from tools.serving import Server
 

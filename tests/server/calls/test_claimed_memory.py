@@ -25,7 +25,8 @@ from aclgrad_server.calls.runner import Runner
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.opening import open_device
-from aclgrad_server.devices.planning import Limits, Planner
+from aclgrad_server.devices.plan import Limits
+from aclgrad_server.devices.planning import Planner
 from aclgrad_server.settings import Settings
 from tests.abi.kernel_memory import forget_peak, peak_bytes
 from tests.long_shapes import MAX_BESIDE_BYTES, MAX_OF_TENSORS

@@ -24,7 +24,8 @@ from aclgrad.wire.messages import OperatorCall, encode_request
 from aclgrad_server.calls.admission import Admission, Occupancy
 from aclgrad_server.calls.runner import Runner, Step
 from aclgrad_server.devices.device import OnEnd, Read, Write
-from aclgrad_server.devices.planning import Limits, Planner, StepPlan, plan_call
+from aclgrad_server.devices.plan import Limits, StepPlan, plan_call
+from aclgrad_server.devices.planning import Planner
 from aclgrad_server.limits import GROUP_S
 from tests.server.fakes import (
     NO_LIMIT,

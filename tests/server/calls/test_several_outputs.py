@@ -23,7 +23,7 @@ from aclgrad.wire.messages import (
 )
 from aclgrad_server.devices import planning
 from aclgrad_server.devices.device import Content
-from aclgrad_server.devices.planning import Limits, StepPlan, plan_call
+from aclgrad_server.devices.plan import Limits, StepPlan, plan_call
 from aclgrad_server.services.batch import execute_batch
 from aclgrad_server.services.chunked import execute_chunked
 from tests.server.fakes import FakeContext, FakeDevice, new_call, runner_of, step_of, tensor

@@ -18,7 +18,8 @@ from aclgrad.wire.messages import OperatorCall, decode_batch, encode_batch, enco
 from aclgrad_server.calls.admission import Admission, Demand, Occupancy
 from aclgrad_server.calls.gate import Bounds, Claim
 from aclgrad_server.calls.runner import Runner
-from aclgrad_server.devices.planning import Limits, Planner
+from aclgrad_server.devices.plan import Limits
+from aclgrad_server.devices.planning import Planner
 from aclgrad_server.services.batch import execute_batch
 from aclgrad_server.services.chunked import execute_chunked
 from tests.server.fakes import (

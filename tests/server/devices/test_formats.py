@@ -18,7 +18,7 @@ from aclgrad.operators.samples import samples_of
 from aclgrad.products import Product
 from aclgrad.tensors import view_of_array
 from aclgrad.wire.messages import OperatorCall
-from aclgrad_server.devices.planning import Limits, plan_call
+from aclgrad_server.devices.plan import Limits, plan_call
 from tests.native.blocking import BlockingDevice
 from tests.native.shims import build, host_library, open_with
 from tests.server.fakes import NO_LIMIT, step_of

@@ -19,7 +19,7 @@ from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import COPY_THREADS, Device
 from aclgrad_server.devices.opening import VISIBLE, open_device
-from aclgrad_server.devices.planning import Limits, plan_call
+from aclgrad_server.devices.plan import Limits, plan_call
 from aclgrad_server.settings import Settings
 from tests.native.shims import without
 from tests.server.fakes import LATER, NO_LIMIT, pooling_step, settle, step_of, tensor, wait_until

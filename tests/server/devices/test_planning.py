@@ -12,7 +12,8 @@ from aclgrad.tensors import TensorView
 from aclgrad.wire.limits import MAX_BATCH_CALLS, MAX_REST_BYTES
 from aclgrad.wire.messages import AttributeValue, OperatorCall, encode_batch, encode_request, split_batch
 from aclgrad_server.calls.runner import Step
-from aclgrad_server.devices.planning import Limits, Planner, extract_payloads, plan_call
+from aclgrad_server.devices.plan import Limits, plan_call
+from aclgrad_server.devices.planning import Planner, extract_payloads
 from aclgrad_server.devices.turned_off import TurnedOff
 from tests.server.fakes import NO_LIMIT, pooling_call, tensor
 

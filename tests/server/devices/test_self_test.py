@@ -24,7 +24,7 @@ from aclgrad.tensors import dtype_of_wire
 from aclgrad_server.devices import self_test as module
 from aclgrad_server.devices.device import Content, OnEnd
 from aclgrad_server.devices.faults import UnfitDeviceError
-from aclgrad_server.devices.planning import StepPlan
+from aclgrad_server.devices.plan import StepPlan
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.turned_off import TurnedOff
 from aclgrad_server.exits import StartError

@@ -14,7 +14,7 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.limits import MAX_BATCH_CALLS
 from aclgrad.wire.messages import OperatorCall, decode_batch, encode_batch, encode_request
 from aclgrad_server.calls.runner import Runner
-from aclgrad_server.devices.planning import StepPlan
+from aclgrad_server.devices.plan import StepPlan
 from aclgrad_server.services import batch as batch_module
 from aclgrad_server.services.batch import MAX_LOGGED_CALLS, execute_batch
 from tests.server.fakes import FakeContext, FakeDevice, new_call, pooling_call, runner_of, settle, tensor

@@ -16,7 +16,8 @@ from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.calls.admission import Admission, Occupancy
 from aclgrad_server.calls.runner import Runner
 from aclgrad_server.devices.device import Write
-from aclgrad_server.devices.planning import Limits, Planner
+from aclgrad_server.devices.plan import Limits
+from aclgrad_server.devices.planning import Planner
 from aclgrad_server.services.chunked import CHUNKS_AT_ONCE, execute_chunked
 from tests.server.fakes import (
     NO_LIMIT,

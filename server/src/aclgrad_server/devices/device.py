@@ -18,7 +18,7 @@ import aclgrad_native as native
 from aclgrad.errors import AclgradError, DeviceLostError
 from aclgrad_server.devices.completions import Completions, Ticket
 from aclgrad_server.devices.faults import error_of_fault, error_of_native
-from aclgrad_server.devices.planning import StepPlan
+from aclgrad_server.devices.plan import StepPlan
 from aclgrad_server.limits import PINNED_BYTES, SMALL_BYTES, SMALL_POOL_BYTES
 from aclgrad_server.settings import Settings, is_on
 

@@ -14,7 +14,7 @@ from aclgrad.errors import (
     ServerFaultError,
 )
 from aclgrad.operators.values import remedy_of
-from aclgrad_server.devices.planning import StepPlan
+from aclgrad_server.devices.plan import StepPlan
 
 RETRY_AFTER_DEVICE_LOSS_S: Final = 1.0  # a sibling answers at once, and clients wait for a server that starts again
 RETRY_AFTER_MEMORY_S: Final = 0.1

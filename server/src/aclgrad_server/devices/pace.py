@@ -15,7 +15,7 @@ from aclgrad.wire.messages import OperatorCall
 from aclgrad.work import Pace, Work
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.opening import Library
-from aclgrad_server.devices.planning import Limits, plan_call
+from aclgrad_server.devices.plan import Limits, plan_call
 from aclgrad_server.devices.turned_off import TurnedOff
 
 log = logging.getLogger(__name__)

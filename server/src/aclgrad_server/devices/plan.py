@@ -1,0 +1,183 @@
+"""What is known of all steps of one form: what the operator table and this server's limits say of them."""
+
+from collections.abc import Container
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+import aclgrad_native as native
+from aclgrad.errors import (
+    LimitExceededError,
+)
+from aclgrad.operators.spec import OperatorSpec, OutputSpec
+from aclgrad.operators.validation import check_call, find_operator, overflows
+from aclgrad.operators.values import BoxRule, ValueRule
+from aclgrad.products import Product
+from aclgrad.tensors import TensorType
+from aclgrad.wire.messages import OperatorCall, response_prefix
+from aclgrad.work import Pace
+from aclgrad_server.devices.checks import (
+    ValueCheck,
+    check_of,
+    check_presence,
+    check_tensor_size,
+    check_work,
+)
+
+ENDLESS: Final = Pace(1e300, 1e300, 0.0)
+_WORK_OF_AN_ELEMENT: Final = 16  # operations for each element that any operator may need
+_MOST_OPERATIONS: Final = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a server allows a step; `shape_only` is that of `InputSpec.takes_shape`.
+
+    A step may take `seconds` at the device's pace. Operations in proportion to the tensors are never too many, and
+    those of boxes, whose values tell how many they are, are checked when the step runs. A device that takes host
+    pointers reads encoded inputs where they are.
+    """
+
+    tensor_bytes: int
+    shape_only: bool | None = None
+    pace: Pace = ENDLESS
+    seconds: float = 1e9
+    host_pointers: bool = False
+
+    @property
+    def operations(self) -> float:
+        return self.pace.operations * self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedOutput:
+    """One output of a step that is known to be legal."""
+
+    name: str
+    type: TensorType
+    reply_prefix: bytes  # what stands before its data in an ExecuteOperatorResponse
+
+
+@dataclass(slots=True)
+class Workspace:
+    """The largest workspace that the device library has asked for steps of one form."""
+
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """A step that is known to be legal, with inputs and outputs in aclnn order: what all steps of its form share.
+
+    The form has types, attributes, wanted outputs, and whether the values of each input come, but not from where.
+    """
+
+    spec: OperatorSpec
+    types: tuple[TensorType | None, ...]  # None for an input that was left out
+    rules: tuple[ValueRule | None, ...]
+    outputs: tuple[PlannedOutput, ...]  # those that are wanted
+    input_bytes: tuple[int, ...]  # what each input takes on the device
+    output_bytes: int  # of those that are wanted
+    size_bytes: int  # what all tensors take on the device
+    is_empty: bool  # whether an input has no elements: operators leave the outputs untouched then
+    seconds: float  # about how long it takes
+    encoded_bytes: int  # of inputs that the process has in the form that the device reads, besides the device
+    native: native.CallPlan  # the plan in the form that the device takes
+    workspace: Workspace = field(default_factory=Workspace, compare=False)
+
+    @cached_property
+    def reply_bytes(self) -> int:
+        """The size of the ExecuteOperatorResponse."""
+        return sum(len(each.reply_prefix) for each in self.outputs) + self.output_bytes
+
+
+def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
+    """Returns the plan of a call, or raises a RequestError."""
+    max_tensor_bytes = limits.tensor_bytes
+    spec = find_operator(call.operator, product)
+    arguments = check_call(call, spec, product)
+    given = {tensor.name: tensor for tensor in call.inputs}
+    inputs = tuple(given.get(each.name) for each in spec.inputs)
+    rules = tuple(each.values(arguments, product) if each.name in given else None for each in spec.inputs)
+    encoded_bytes = 0
+    input_bytes: list[int] = []
+    native_inputs: list[tuple[tuple[int, ...], int, bool, ValueCheck | None] | None] = []
+    for tensor, rule in zip(inputs, rules, strict=True):
+        if tensor is None:
+            native_inputs.append(None)
+            input_bytes.append(0)
+            continue
+        check_tensor_size(f"inputs[{tensor.name}].shape", tensor.type, max_tensor_bytes)
+        on_device = tensor.type if rule is None else rule.device_type(tensor.type)
+        check_tensor_size(f"inputs[{tensor.name}] on the device", on_device, max_tensor_bytes)
+        input_bytes.append(on_device.size_bytes)
+        check, is_prefix = check_of(rule, tensor.type, round(min(limits.operations, _MOST_OPERATIONS)))
+        if check is not None and (part := check.encoded_bytes(tensor.type.size_bytes)):
+            encoded_bytes += 0 if limits.host_pointers and part == on_device.size_bytes else part
+        native_inputs.append((on_device.shape, on_device.dtype.acl, is_prefix, check))
+    types = {each.name: each.infer(arguments) for each in spec.outputs}
+    for name, type in types.items():
+        if overflows(type):
+            problem = f"would be {type}, whose size overflows 64 bits"
+            raise LimitExceededError.at(f"outputs[{name}]", problem, "ask for smaller sizes")
+        check_tensor_size(f"outputs[{name}]", type, max_tensor_bytes)
+    for each, tensor in zip(spec.inputs, inputs, strict=True):
+        if tensor is not None:
+            check_presence(each, tensor, arguments, product, limits.shape_only)
+    wanted = {name: type for name, type in types.items() if not call.outputs or name in call.outputs}
+    outputs = {name: PlannedOutput(name, type, response_prefix(name, type)) for name, type in wanted.items()}
+    uses = {each.name: _use_of(each, outputs) for each in spec.outputs}
+    written = [0 if uses[name] == native.OutputUse.NULL else type.size_bytes for name, type in types.items()]
+    untouched: dict[int, int] = {}
+    for index, (each, tensor) in enumerate(zip(spec.inputs, inputs, strict=True)):
+        if tensor is None or tensor.source.has_values or not each.is_unread(arguments, product):
+            continue
+        # Gets the memory of an output of its size: behind a smaller input there would be a part of the output.
+        if 0 < tensor.type.size_bytes in written:
+            untouched[index] = written.index(tensor.type.size_bytes)
+            input_bytes[index] = 0
+    work = spec.work(arguments)
+    # The work of boxes depends on their values, which are checked before a device has them.
+    if not any(isinstance(rule, BoxRule) for rule in rules):
+        of_elements = _WORK_OF_AN_ELEMENT * sum(each.type.element_count for each in call.inputs)
+        check_work(work.operations, max(limits.operations, of_elements))
+    attributes = tuple(arguments.attributes[each.name] for each in spec.attributes)
+    is_empty = any(tensor.type.element_count == 0 for tensor in call.inputs)
+    native_outputs = [
+        (
+            type.shape,
+            type.dtype.acl,
+            type.size_bytes,
+            outputs[name].reply_prefix if name in outputs else b"",
+            uses[name],
+        )
+        for name, type in types.items()
+    ]
+    return StepPlan(
+        spec,
+        tuple(None if each is None else each.type for each in inputs),
+        rules,
+        tuple(outputs.values()),
+        tuple(input_bytes),
+        sum(type.size_bytes for type in wanted.values()),
+        sum(input_bytes) + sum(written),
+        is_empty,
+        min(limits.pace.seconds(work), limits.seconds),
+        encoded_bytes,
+        native.CallPlan(
+            spec.symbol,
+            native_inputs,
+            attributes,
+            native_outputs,
+            is_empty,
+            spec.is_spatial,
+            spec.is_planned_alone,
+            untouched,
+        ),
+    )
+
+
+def _use_of(output: OutputSpec, wanted: Container[str]) -> native.OutputUse:
+    if output.name in wanted:
+        return native.OutputUse.RETURNED_WHOLE if output.always_written else native.OutputUse.RETURNED
+    return native.OutputUse.NULL if output.is_nullable else native.OutputUse.SCRATCH
