@@ -135,6 +135,25 @@ async def test_a_call_whose_workspace_is_not_free_is_busy_and_the_next_one_waits
     assert await waiting
 
 
+@KINDS
+async def test_a_workspace_that_others_find_while_a_call_waits_is_claimed_before_it_is_used(kind: Kind) -> None:
+    device, used = device_of(WORKSPACE), []
+    runner = runner_of(device, 2 * (TENSORS + WORKSPACE), streams=1)
+    slots = [await room.slot("another") for room in runner.admission.rooms.values()]
+
+    async def note(plan: object) -> None:
+        used.append(runner.admission.large.memory.used)
+
+    device.behaviour = note
+    waiting = await begun(kind(runner))
+    assert runner.admission.occupancy() == Occupancy(2, 1, TENSORS)
+    runner.planner.read(REQUEST)[0].plan.workspace.size_bytes = WORKSPACE
+    for slot in slots:
+        slot.give_back()
+    assert await waiting
+    assert used == [TENSORS + WORKSPACE]
+
+
 async def test_a_workspace_is_not_taken_from_those_who_wait() -> None:
     """Though it would be free at once."""
     runner = runner_of(FakeDevice(), TENSORS + 20)
