@@ -26,7 +26,8 @@ from aclgrad_server.listen_addresses import UNIX
 
 log = logging.getLogger(__name__)
 
-Page = Callable[[], Awaitable[Response]]
+Page = Callable[[Request], Awaitable[Response]]
+"""A coroutine: a plain function would run in a thread of a pool, and a page is quicker than that."""
 NO_STORE: Final = {"cache-control": "no-store"}
 
 STOP_LIMIT_S: Final = 1.0
@@ -54,7 +55,7 @@ class AdminListener:
         """Takes an address as the setting `admin` has it, HOST:PORT with an IPv6 host in brackets, or unix:PATH."""
         self._address = address
         config = uvicorn.Config(
-            Starlette(routes=[_route(path, page) for path, page in pages.items()]),
+            Starlette(routes=[Route(path, page) for path, page in pages.items()]),
             http=_Connection,
             loop="asyncio",
             ws="none",
@@ -103,17 +104,13 @@ class AdminListener:
             log.exception("the admin listener failed; health checks get no answer")
 
 
+def health(what: str, failure: str | None) -> Response:
+    return answer(failure is None, what if failure is None else f"not {what}: {failure}")
+
+
 def answer(is_well: bool, text: str) -> Response:
     """Returns what a health check reads."""
     return PlainTextResponse(f"{text}\n", 200 if is_well else 503, headers=NO_STORE)
-
-
-def _route(path: str, page: Page) -> Route:
-    # A coroutine: a plain function would run in a thread of a pool, and a page is quicker than that.
-    async def serve(request: Request) -> Response:
-        return await page()
-
-    return Route(path, serve)
 
 
 class _ListeningSocket(socket.socket):

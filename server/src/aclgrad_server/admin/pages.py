@@ -1,8 +1,9 @@
 """The pages of a server's admin listener, by path. None of them waits, whatever the main loop or a driver does."""
 
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from aclgrad_server.admin.listener import NO_STORE, Page, answer
+from aclgrad_server.admin.listener import NO_STORE, Page, health
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.status.server_status import server_status
 
@@ -12,35 +13,31 @@ def pages(view: ServerView) -> dict[str, Page]:
     # Everybody may read the page, so it says nothing of the machine if calls need an identity.
     with_private = view.settings.identities is None
 
-    async def live() -> Response:
-        return _health("alive", view.heartbeat.failure())
+    async def live(_: Request) -> Response:
+        return health("alive", view.heartbeat.failure())
 
-    async def ready() -> Response:
-        return _health("ready", view.not_ready_reason)
+    async def ready(_: Request) -> Response:
+        return health("ready", view.not_ready_reason)
 
-    async def metrics() -> Response:
+    async def metrics(_: Request) -> Response:
         from aclgrad_server.admin.metrics import Metrics  # not at the top, as in `status_page`
 
         metrics = Metrics(view)
         return Response(metrics.text(), headers=NO_STORE, media_type=metrics.media_type)
 
-    async def status_page() -> Response:
+    async def status_page(_: Request) -> Response:
         # Not at the top: the template takes a tenth of a server's start, and few are asked for the page.
         from aclgrad_server.admin import page
 
         return HTMLResponse(page.render(server_status(view, with_private)), headers=page.HEADERS)
 
-    async def state() -> Response:
+    async def state(_: Request) -> Response:
         is_alive, is_unfit = view.heartbeat.failure() is None, view.readiness.is_for_good
         return JSONResponse({"alive": is_alive, "reason": view.not_ready_reason, "unfit": is_unfit})
 
-    async def status() -> Response:
+    async def status(_: Request) -> Response:
         return Response(server_status(view, with_private).SerializeToString())
 
     table: dict[str, Page] = {"/": status_page, "/livez": live, "/readyz": ready, "/metrics": metrics}
     for_supervisors: dict[str, Page] = {"/state": state, "/status": status}
     return table if view.place is None else table | for_supervisors
-
-
-def _health(what: str, failure: str | None) -> Response:
-    return answer(failure is None, what if failure is None else f"not {what}: {failure}")

@@ -4,11 +4,12 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from aclgrad.host_status import DOES_NOT_ANSWER, WorkerAnswer, merge
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad_server.admin.listener import NO_STORE, Page, answer
+from aclgrad_server.admin.listener import NO_STORE, Page, answer, health
 from aclgrad_server.supervisor.metrics import HostMetrics, WorkerMetrics
 from aclgrad_server.supervisor.worker import State, Worker, ask
 
@@ -19,16 +20,15 @@ if TYPE_CHECKING:
 def pages(supervisor: "Supervisor") -> dict[str, Page]:
     """Returns what the listener serves to GET and HEAD."""
 
-    async def live() -> Response:
-        failure = supervisor.heartbeat.failure()
-        return answer(failure is None, "alive" if failure is None else f"not alive: {failure}")
+    async def live(_: Request) -> Response:
+        return health("alive", supervisor.heartbeat.failure())
 
-    async def ready() -> Response:
+    async def ready(_: Request) -> Response:
         lines = [f"worker {worker.index}: {_state(worker)}" for worker in supervisor.workers]
         is_ready = any(worker.state is State.READY for worker in supervisor.workers)
         return answer(is_ready, "\n".join(["ready" if is_ready else "not ready", *lines]))
 
-    async def metrics() -> Response:
+    async def metrics(_: Request) -> Response:
         workers = supervisor.workers
         texts = await asyncio.gather(*(ask(each.socket, "/metrics") for each in workers))
         answers = [WorkerMetrics(each.index, text, each.restarts) for each, text in zip(workers, texts, strict=True)]
@@ -36,13 +36,13 @@ def pages(supervisor: "Supervisor") -> dict[str, Page]:
         text = await asyncio.to_thread(generate_latest, HostMetrics(answers))
         return Response(text, headers=NO_STORE, media_type=CONTENT_TYPE_LATEST)
 
-    async def status() -> Response:
+    async def status(_: Request) -> Response:
         from aclgrad_server.admin import page  # not at the top, as in the pages of a server
 
         answers = await asyncio.gather(*(_status_of(worker, supervisor) for worker in supervisor.workers))
         return HTMLResponse(page.render(merge(answers)), headers=page.HEADERS)
 
-    return {"/": _Shared(status), "/livez": live, "/readyz": ready, "/metrics": _Shared(metrics)}
+    return {"/": _Shared(status).page, "/livez": live, "/readyz": ready, "/metrics": _Shared(metrics).page}
 
 
 class _Shared:
@@ -52,9 +52,9 @@ class _Shared:
         self._make = make
         self._made: asyncio.Future[Response] | None = None
 
-    async def __call__(self) -> Response:
+    async def page(self, request: Request) -> Response:
         if self._made is None or self._made.done():
-            self._made = asyncio.ensure_future(self._make())
+            self._made = asyncio.ensure_future(self._make(request))
         # Whoever goes away does not end it for the others.
         return await asyncio.shield(self._made)
 
