@@ -3,7 +3,7 @@
 from typing import Final
 
 from aclgrad_server.admin.metrics import METRICS
-from aclgrad_server.supervisor.metrics import RESTARTS, UP, WORKER
+from aclgrad_server.supervisor.pages import RESTARTS, UP, WORKER
 
 _INTRODUCTION: Final = """\
 # Every metric

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from aclgrad_server.admin.metrics import Metrics
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.settings import Settings
-from aclgrad_server.supervisor.metrics import HostMetrics, WorkerMetrics
+from aclgrad_server.supervisor.pages import HostMetrics, WorkerMetrics
 
 Series = tuple[str, frozenset[tuple[str, str]]]
 

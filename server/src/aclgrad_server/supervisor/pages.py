@@ -1,20 +1,28 @@
 """The pages of a host's admin listener. A worker that does not answer in time delays none of them for longer."""
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from aclgrad.host_status import DOES_NOT_ANSWER, WorkerAnswer, merge
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.admin.listener import NO_STORE, Page, answer, health
-from aclgrad_server.supervisor.metrics import HostMetrics, WorkerMetrics
 from aclgrad_server.supervisor.worker import State, Worker, ask
 
 if TYPE_CHECKING:
     from aclgrad_server.supervisor.supervisor import Supervisor
+
+WORKER: Final = "worker"
+UP: Final = "aclgrad_worker_up", "1 if the worker has answered this scrape, 0 if not"
+RESTARTS: Final = "aclgrad_worker_restarts_total", "times that the worker was started again after it had ended"
 
 
 def pages(supervisor: "Supervisor") -> dict[str, Page]:
@@ -24,8 +32,9 @@ def pages(supervisor: "Supervisor") -> dict[str, Page]:
         return health("alive", supervisor.heartbeat.failure())
 
     async def ready(_: Request) -> Response:
-        lines = [f"worker {worker.index}: {_state(worker)}" for worker in supervisor.workers]
-        is_ready = any(worker.state is State.READY for worker in supervisor.workers)
+        states = [(each.index, each.state is State.READY, each.reason) for each in supervisor.workers]
+        lines = [f"worker {index}: {'ready' if is_ready else f'not ready: {why}'}" for index, is_ready, why in states]
+        is_ready = any(each for _, each, _ in states)
         return answer(is_ready, "\n".join(["ready" if is_ready else "not ready", *lines]))
 
     async def metrics(_: Request) -> Response:
@@ -59,10 +68,6 @@ class _Shared:
         return await asyncio.shield(self._made)
 
 
-def _state(worker: Worker) -> str:
-    return "ready" if worker.state is State.READY else f"not ready: {worker.reason}"
-
-
 async def _status_of(worker: Worker, supervisor: "Supervisor") -> WorkerAnswer:
     answer = await ask(worker.socket, "/status")
     # Everybody may read the page, so it says nothing of the machine if calls need an identity.
@@ -75,3 +80,32 @@ async def _status_of(worker: Worker, supervisor: "Supervisor") -> WorkerAnswer:
         worker.restarts,
         worker.orders.settings.device[0],
     )
+
+
+class WorkerMetrics(NamedTuple):
+    """What one worker answered, or None; and how often it was started again."""
+
+    worker: int
+    answer: bytes | None
+    restarts: int
+
+
+class HostMetrics(Collector):
+    """The metrics of all workers, from what they answered."""
+
+    def __init__(self, answers: Sequence[WorkerMetrics]) -> None:
+        self._answers = answers
+
+    def collect(self) -> Iterator[Family]:
+        up, restarts = GaugeMetricFamily(*UP, labels=[WORKER]), CounterMetricFamily(*RESTARTS, labels=[WORKER])
+        families: dict[str, Family] = {}
+        for each in self._answers:
+            label = str(each.worker)
+            up.add_metric([label], each.answer is not None)
+            restarts.add_metric([label], each.restarts)
+            for family in text_string_to_metric_families((each.answer or b"").decode()):
+                kept = families.setdefault(family.name, Family(family.name, family.documentation, family.type))
+                kept.samples += [one._replace(labels={**one.labels, WORKER: label}) for one in family.samples]
+        yield up
+        yield restarts
+        yield from families.values()
