@@ -59,7 +59,7 @@ class Scene:
 
     def reply(self, count: int) -> None:
         """Counts so many operator calls as answered."""
-        row = self.state.calls.statistics.rows.setdefault(("ExecuteOperator", "pool"), Row("pool"))
+        row = self.state.calls.statistics.rows.setdefault(("ExecuteOperator", "pool"), Row())
         row.reasons[OK] = row.reasons.get(OK, 0) + count
 
     def told(self) -> tuple[float, float]:
