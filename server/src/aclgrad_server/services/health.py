@@ -11,10 +11,10 @@ from grpc_health.v1 import health, health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from aclgrad.errors import AccessDeniedError
+from aclgrad.wire.service import SERVICE_NAME
 from aclgrad_server.calls.call import Context
 from aclgrad_server.limits import MAX_HEALTH_BYTES, MAX_SIDE_CALLS, SMALL_BYTES
 from aclgrad_server.server_view import ServerView
-from aclgrad_server.services.operators import SERVICE
 
 LIVENESS: Final = "liveness"
 READINESS: Final = "readiness"
@@ -58,7 +58,7 @@ class Health:
 
     def __init__(self, view: ServerView) -> None:
         self._view = view
-        self._names = frozenset((LIVENESS, READINESS, SERVICE, "", view.host_id))
+        self._names = frozenset((LIVENESS, READINESS, SERVICE_NAME, "", view.host_id))
         self._side_calls = _SideCalls()
 
     def handler(self) -> grpc.GenericRpcHandler:
@@ -72,7 +72,7 @@ class Health:
         async with self._side_calls.entered(context):
             status = self._status_of(await self._service(context))
         if status == _STATUS.SERVICE_UNKNOWN:
-            names = f"ask for {LIVENESS}, {READINESS}, {SERVICE} or the empty name"
+            names = f"ask for {LIVENESS}, {READINESS}, {SERVICE_NAME} or the empty name"
             await context.abort(grpc.StatusCode.NOT_FOUND, f"this health service does not know the name; {names}")
         reply: bytes = _STATUS(status=status).SerializeToString()
         return reply
@@ -110,7 +110,7 @@ class Health:
 
 def add_reflection(server: grpc.aio.Server, view: ServerView) -> None:
     """Lets tools such as grpcurl discover the services, for those who may execute operators."""
-    servicer = reflection.aio.ReflectionServicer((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME))
+    servicer = reflection.aio.ReflectionServicer((SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME))
     side_calls = _SideCalls()
 
     async def requests(context: Context) -> AsyncIterator[Any]:

@@ -33,7 +33,7 @@ from opentelemetry.trace import (
 )
 
 from aclgrad.errors import code_of_reason
-from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.wire.service import SERVICE_NAME
 from aclgrad_server.calls.call import TRACEPARENT, Call
 from aclgrad_server.limits import FLUSH_S
 from aclgrad_server.logs import UNKNOWN
@@ -42,15 +42,12 @@ from aclgrad_server.statistics import CANCELLED, OK, STAGES, label_of
 
 log = logging.getLogger(__name__)
 
-SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
 _SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
 _FAULTS: Final = ("UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS")
 """Codes that OpenTelemetry counts as errors of a server; others are errors of the client alone."""
 
 
 class Tracer:
-    """Traces the calls of one process."""
-
     def __init__(self, exporter: SpanExporter, sampler: Sampler, resource: Resource, version: str) -> None:
         self._processor = BatchSpanProcessor(exporter)
         self._sampler = sampler
@@ -130,7 +127,7 @@ def open_tracer(version: str, place: Place | None) -> Tracer:
 
 
 def _name(call: Call) -> str:
-    return f"{SERVICE}/{call.method}"
+    return f"{SERVICE_NAME}/{call.method}"
 
 
 def _parent(call: Call) -> SpanContext:
