@@ -36,9 +36,7 @@ def workers_of(settings: Settings, runtime: Callable[[], Runtime]) -> list[int]:
 
 def probes_in_child(settings: Settings, runtime: Callable[[], Runtime]) -> bool:
     """Says whether a child process is to make the first calls. A device that reads the host's memory is no card."""
-    if settings.probe_in_child == "auto":
-        return not runtime().host_pointers
-    return settings.probe_in_child == "on"
+    return settings.probe_in_child == "on" or (settings.probe_in_child == "auto" and not runtime().host_pointers)
 
 
 def ask_runtime(settings: Settings) -> Runtime:
