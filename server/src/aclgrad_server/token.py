@@ -10,7 +10,6 @@ of --identities: the server keeps no token, and the file lets nobody in who read
 
 
 def main(arguments: list[str], program: str) -> None:
-    """Prints both in two lines."""
     argparse.ArgumentParser(program, description=_DESCRIPTION, allow_abbrev=False).parse_args(arguments)
     token = secrets.token_urlsafe(32)
     print(f'token: {token}\ntoken_sha256 = ["{sha256(token.encode()).hexdigest()}"]')

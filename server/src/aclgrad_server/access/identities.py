@@ -31,8 +31,6 @@ _UNIX_SOCKET: Final = "unix", b""
 
 
 class Right(StrEnum):
-    """What an identity may do."""
-
     EXECUTE = "execute"
     """Call operators, list them, and ask for the services (reflection)."""
     STATUS = "status"

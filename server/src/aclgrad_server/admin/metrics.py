@@ -216,8 +216,6 @@ METRICS: Final = (
 
 
 class Metrics(Collector):
-    """The metrics of one server and of its process."""
-
     media_type = CONTENT_TYPE_LATEST
 
     def __init__(self, view: ServerView) -> None:

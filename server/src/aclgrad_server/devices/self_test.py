@@ -55,8 +55,6 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class KnownCase:
-    """A call with a known answer."""
-
     typed: TypedCase
     plan: StepPlan
     contents: Sequence[memoryview | None]

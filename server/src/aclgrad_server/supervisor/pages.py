@@ -91,8 +91,6 @@ class WorkerMetrics(NamedTuple):
 
 
 class HostMetrics(Collector):
-    """The metrics of all workers, from what they answered."""
-
     def __init__(self, answers: Sequence[WorkerMetrics]) -> None:
         self._answers = answers
 

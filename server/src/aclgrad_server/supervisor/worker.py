@@ -44,8 +44,6 @@ _STDERR: Final = 2
 
 
 class State(Enum):
-    """What a worker is at the moment."""
-
     STARTING = "starting"
     READY = "ready"
     UNFIT = "unfit"
@@ -116,7 +114,6 @@ class Worker:
         self.was_cut = code != 0 and self._ready_at is not None
 
     def send(self, number: int) -> None:
-        """Sends a signal to the process, if there is one."""
         if self._process is not None:
             with suppress(ProcessLookupError):
                 self._process.send_signal(number)
