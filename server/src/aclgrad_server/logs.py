@@ -82,7 +82,7 @@ class JsonForm(JsonFormatter):
         names = {"asctime": "time", "levelname": "level", "name": "logger", "exc_info": "exception"}
         who = {} if worker is None else {"worker": worker}
         told = ("asctime", "levelname", "name", "message")
-        left_out = [*RESERVED_ATTRS, "fields", "caller", "is_last", "color_message"]
+        left_out = [*RESERVED_ATTRS, "fields", "is_last", "color_message"]
         names["stack_info"] = "stack"
         super().__init__(told, rename_fields=names, static_fields=who, reserved_attrs=left_out)
 

@@ -35,22 +35,20 @@ _EXECUTE: Final = frozenset({Right.EXECUTE})
 _PROPERTIES: Final = [(f"peer_{kind}", kind) for kind in SAN_KINDS]
 
 
-class FirstRefusals(logging.Filter):
+class FirstRefusals:
     """Lets one line of each caller and reason through, so that nobody floods the log. The metrics count them all."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__()
         self._clock = clock
         self._seen: set[tuple[str, str, str]] = set()
         self._since = clock()
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Takes records with `caller`: address, identity and reason."""
+    def take(self, address: str, identity: str, reason: str) -> bool:
         if self._clock() - self._since >= WINDOW_S:
             self._seen.clear()
             self._since = self._clock()
-        caller = getattr(record, "caller", None)
-        if caller is None or caller in self._seen or len(self._seen) >= MAX_CALLERS:
+        caller = address, identity, reason
+        if caller in self._seen or len(self._seen) >= MAX_CALLERS:
             return False
         self._seen.add(caller)
         return True
@@ -65,7 +63,7 @@ class Access:
         self.bounds: dict[str, Bounds] = {}
         """What admission grants each identity, by its key, as of its last call."""
         self._pace = Throttle(REFUSALS_PER_S, LONGEST_REFUSAL_S)
-        audit.filters[:] = [FirstRefusals()]
+        self._first = FirstRefusals()
         self.refusals = Counter(identity=0, share=0)
         """How many callers were unknown or lacked the right, and how many had as many calls as they may have."""
 
@@ -98,10 +96,11 @@ class Access:
             self.refusals["identity"] += 1
             who = identity.name if identity else "unknown"
             why = error.message.partition(";")[0]
-            # The request id, which a client chose, comes last.
-            told = {"why": why, "identity": who, "peer": peer, "method": method, "request_id": request_id}
-            extra = fields(told | {"trace_id": trace_id}) | {"caller": (address_of(peer), who, why)}
-            audit.warning("refused %s: identity %s of %s, %s %s", *told.values(), extra=extra)
+            if self._first.take(address_of(peer), who, why):
+                # The request id, which a client chose, comes last.
+                told = {"why": why, "identity": who, "peer": peer, "method": method, "request_id": request_id}
+                extra = fields(told | {"trace_id": trace_id})
+                audit.warning("refused %s: identity %s of %s, %s %s", *told.values(), extra=extra)
             raise
         return identity
 
