@@ -3,7 +3,7 @@
 The page and `aclgrad status` show them, and the alerts of deploy/monitoring get their remedies from here.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from google.protobuf.duration_pb2 import Duration
@@ -16,7 +16,6 @@ from aclgrad_server.statistics import NONE
 Status = pb.GetServerStatusResponse
 Found = tuple[str, str, bool]
 """What is wrong, what to do, and whether it is serious."""
-Rule = Callable[[Status], Iterator[Found]]
 
 FULL: Final = 0.8  # share of the queue from which on it is nearly full
 LATE_STEP: Final = 0.5  # share of the hang timeout from which on a step is suspicious
@@ -71,9 +70,10 @@ _FAILURES: Final[dict[str, Found]] = {
 
 def problems_of(status: Status) -> list[pb.Problem]:
     """Returns what is wrong, the worst first."""
+    rules = _readiness, _devices, _process, _queue, _failures, _latency, _certificate, _turned_off
     found = [
         pb.Problem(summary=summary, remedy=remedy, serious=is_serious)
-        for rule in _RULES
+        for rule in rules
         for summary, remedy, is_serious in rule(status)
     ]
     return sorted(found, key=lambda each: not each.serious)
@@ -181,18 +181,6 @@ def _turned_off(status: Status) -> Iterator[Found]:
         dtypes = ", ".join(dtype.name for dtype in DTYPES.values() if dtype.wire in each.data_types)
         summary = f"{each.name} is turned off{dtypes and f' for {dtypes}'}: {each.reason}"
         yield summary, "see aclgrad check; other operators are served", False
-
-
-_RULES: Final[tuple[Rule, ...]] = (
-    _readiness,
-    _devices,
-    _process,
-    _queue,
-    _failures,
-    _latency,
-    _certificate,
-    _turned_off,
-)
 
 
 def _seconds(duration: Duration) -> float:
