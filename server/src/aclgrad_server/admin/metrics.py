@@ -59,11 +59,6 @@ def _bytes(direction: str, view: ServerView) -> Sources:
     return found
 
 
-def _rooms(view: ServerView) -> Sources:
-    admission = view.admission
-    return {} if admission is None else {(name,): room for name, room in admission.rooms.items()}
-
-
 def _device(view: ServerView) -> Sources:
     device = view.device
     index = device.index if device else (*view.settings.device, 0)[0] if view.readiness.is_for_good else None
@@ -133,7 +128,7 @@ METRICS: Final = (
         ),
     ),
     *_metrics(
-        _rooms,
+        lambda view: {(name,): room for name, room in view.admission.rooms.items()} if view.admission else {},
         ("room",),
         ("aclgrad_running_calls", "slots in use, for large calls and for small ones", "slots.used"),
         ("aclgrad_running_calls_limit", "slots", "running_limit"),
