@@ -96,9 +96,9 @@ def main(**flags: Any) -> int:
 
 def _load(settings: Settings, cards: Sequence[int], flags: Mapping[str, Any]) -> Callable[[bool], int]:
     """Returns what runs one process or several, which takes whether a child of each makes the first calls."""
-    if len(cards) > 1:
-        import asyncio
+    import asyncio
 
+    if len(cards) > 1:
         from aclgrad_server.supervisor.supervisor import Supervisor
 
         reread = partial(read_settings, flags)
@@ -107,7 +107,7 @@ def _load(settings: Settings, cards: Sequence[int], flags: Mapping[str, Any]) ->
     from aclgrad_server.serving import serve
 
     own = settings.model_copy(update={"device": tuple(cards)}) if settings.device else settings
-    return partial(serve, own, None)
+    return lambda probes: asyncio.run(serve(own, None, probes))
 
 
 def run() -> int:

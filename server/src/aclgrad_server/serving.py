@@ -32,14 +32,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def serve(settings: Settings, place: Place | None = None, probes: bool = False) -> int:
-    """Serves until the process is asked to stop, and returns the exit code; raises StartError.
-
-    With `probes` a child process makes the first calls. Ends the process itself if a thread may keep it from ending.
-    """
-    return asyncio.run(_serve(settings, place, probes))
-
-
 def serve_as_worker() -> int:
     """Serves as the orders of a supervisor on standard input say, and returns the exit code."""
     orders = read_orders()
@@ -49,13 +41,17 @@ def serve_as_worker() -> int:
     with suppress(StartError):  # the server says so when it opens the card
         bind_to_card(visible_card(os.environ, settings.device[0]))
     try:
-        return serve(settings, place, orders.probes)
+        return asyncio.run(serve(settings, place, orders.probes))
     except StartError as error:
         logs.last_words(form, str(error))
         return EXIT_START
 
 
-async def _serve(settings: Settings, place: Place | None, probes: bool) -> int:
+async def serve(settings: Settings, place: Place | None, probes: bool) -> int:
+    """Serves until the process is asked to stop, and returns the exit code; raises StartError.
+
+    With `probes` a child process makes the first calls. Ends the process itself if a thread may keep it from ending.
+    """
     # Before other threads start.
     check_memory(settings.memory_limit_bytes)
     check_open_files()
