@@ -8,7 +8,7 @@ from typing import Final
 
 from aclgrad.diagnosis import Row, noted, passed
 from aclgrad_server.devices.opening import VISIBLE, visible_cards
-from aclgrad_server.limits import PINNED_BYTES
+from aclgrad_server.limits import MIB, PINNED_BYTES
 
 _PREFIXES: Final = ("ASCEND_", "ACL_")
 _LEFT_UNSET: Final = {
@@ -27,7 +27,6 @@ _LOG_BYTES: Final = 4 * 2**20  # of each file
 _ERROR: Final = "[ERROR]"
 _ERRORS: Final = 3
 _LINE: Final = 400
-_MIB: Final = 2**20
 _PINNED: Final = "CANN: pinned memory"
 _FOLDER: Final = "CANN: working directory"
 _LOG: Final = "CANN: log"
@@ -85,10 +84,10 @@ def _has_operators(folder: Path) -> bool:
 
 def _of_pinned_memory() -> Row:
     limit, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    needed = f"a process pins up to {PINNED_BYTES // _MIB} MiB"
+    needed = f"a process pins up to {PINNED_BYTES // MIB} MiB"
     if limit == resource.RLIM_INFINITY:
         return passed(_PINNED, f"{needed}, without a limit")
-    told = f"{needed}, and the limit of locked memory (ulimit -l) is {limit / _MIB:g} MiB"
+    told = f"{needed}, and the limit of locked memory (ulimit -l) is {limit / MIB:g} MiB"
     if limit >= PINNED_BYTES:
         return passed(_PINNED, told)
     effect = "207001 of aclrtMallocHost then means this limit and not the device's memory, and copies are slower"

@@ -44,8 +44,7 @@ class Orders:
 
 def read_orders() -> Orders:
     """Returns what the supervisor has written to this process's standard input, which it holds open as it lives."""
-    orders = pickle.load(sys.stdin.buffer)
-    assert isinstance(orders, Orders)
+    orders: Orders = pickle.load(sys.stdin.buffer)
     return orders
 
 

@@ -19,7 +19,7 @@ from aclgrad_server.calls.runner import Runner
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.faults import error_of_fault
-from aclgrad_server.devices.opening import open_device, product_of
+from aclgrad_server.devices.opening import Library, open_device, product_of
 from aclgrad_server.devices.pace import pace_of
 from aclgrad_server.devices.plan import Limits
 from aclgrad_server.devices.planning import Planner
@@ -120,7 +120,7 @@ class Server:
         view.memory = MemoryWatch(memory, partial(trim_memory, device), view.calls)
         view.memory.start(self._tasks)
         watch_device(device, self._tasks)
-        self._announce(device)
+        self._announce(device, library)
         view.ready_at, view.ready_since = time.time(), time.monotonic()
         view.readiness.change(None)
 
@@ -143,10 +143,9 @@ class Server:
         self._view.access = Access(identities) if identities else None
         watch_files([each for each in (certificates and certificates.current, identities) if each], self._watch_ends)
 
-    def _announce(self, device: Device) -> None:
+    def _announce(self, device: Device, library: Library) -> None:
         """Logs what is served, and with which settings. None of that is secret: of keys, settings have paths alone."""
-        settings, view, library = self._settings, self._view, self._view.library
-        assert library is not None
+        settings, view = self._settings, self._view
         served: dict[str, Any] = {
             "version": VERSION,
             "product": view.product,
