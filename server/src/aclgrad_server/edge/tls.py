@@ -29,8 +29,6 @@ class Certificates:
         """Raises UnusableFileError if they cannot be used."""
         self._clock = clock
         self._files = certificate, key, client_ca
-        self.names: tuple[str, ...] = ()
-        """For which hosts the certificate in use is."""
         self.expires_at = 0.0
         """Unix time at which it is no longer valid."""
         self.current = Reloaded("TLS certificate", [each for each in self._files if each], self._read)
@@ -61,9 +59,9 @@ class Certificates:
             except OSError as error:
                 remedy = "give a PEM file with certificates alone"
                 raise UnusableFileError(f"{client_ca} has no certificate: {_reason(error)}; {remedy}") from error
-        self.names, self.expires_at = _names(own), own.not_valid_after_utc.timestamp()
+        self.expires_at = own.not_valid_after_utc.timestamp()
         until = f"{own.not_valid_after_utc:%Y-%m-%d %H:%M:%S} UTC"
-        log.info("TLS certificate for %s, valid until %s", ", ".join(self.names) or "no name", until)
+        log.info("TLS certificate for %s, valid until %s", ", ".join(_names(own)) or "no name", until)
         return grpc.ssl_server_certificate_configuration([(secret, chain)], root_certificates=authorities)
 
 
