@@ -4,7 +4,6 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable
-from functools import cache
 from typing import Final
 
 from aclgrad_server.calls.open_calls import OpenCalls
@@ -20,16 +19,12 @@ TRIM_INTERVAL_S: Final = 0.2
 IDLE_TRIM_S = 30.0
 CUT_COUNT: Final = 16  # calls that are cut at once under pressure
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+_STATM: Final = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def resident_bytes() -> int:
     """Returns the memory of this process that is in RAM, also if the process has no free file."""
-    return int(os.pread(_statm(), _PAGE_BYTES, 0).split()[1]) * _PAGE_BYTES
-
-
-@cache
-def _statm() -> int:
-    return os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+    return int(os.pread(_STATM, _PAGE_BYTES, 0).split()[1]) * _PAGE_BYTES
 
 
 class MemoryWatch:
