@@ -1,7 +1,7 @@
 """The metrics of a host are those of its workers, each with the label of its own, and two of the supervisor."""
 
 from collections import Counter as Count
-from collections.abc import Sequence
+from types import SimpleNamespace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from aclgrad_server.admin.metrics import Metrics
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.settings import Settings
-from aclgrad_server.supervisor.pages import HostMetrics, WorkerMetrics
+from aclgrad_server.supervisor.pages import HostMetrics
 
 Series = tuple[str, frozenset[tuple[str, str]]]
 
@@ -27,24 +27,24 @@ def series_of(text: str) -> dict[Series, float]:
     return dict(found)
 
 
-def expected(answers: Sequence[WorkerMetrics]) -> dict[Series, float]:
+def expected(told: list[tuple[bytes | None, int]]) -> dict[Series, float]:
     found: dict[Series, float] = {}
-    for answer in answers:
-        label = ("worker", str(answer.worker))
-        found["aclgrad_worker_up", frozenset({label})] = answer.answer is not None
-        found["aclgrad_worker_restarts_total", frozenset({label})] = answer.restarts
-        for (name, labels), value in series_of((answer.answer or b"").decode()).items():
+    for number, (answer, restarts) in enumerate(told):
+        label = ("worker", str(number))
+        found["aclgrad_worker_up", frozenset({label})] = answer is not None
+        found["aclgrad_worker_restarts_total", frozenset({label})] = restarts
+        for (name, labels), value in series_of((answer or b"").decode()).items():
             found[name, labels | {label}] = value
     return found
 
 
-def assert_merged(answers: Sequence[WorkerMetrics]) -> str:
-    text = generate_latest(HostMetrics(answers)).decode()
-    assert series_of(text) == expected(answers)
+def assert_merged(told: list[tuple[bytes | None, int]]) -> str:
+    workers = [SimpleNamespace(index=number, restarts=restarts) for number, (_, restarts) in enumerate(told)]
+    text = generate_latest(HostMetrics(workers, [answer for answer, _ in told])).decode()
+    assert series_of(text) == expected(told)
     kinds = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE ")]
     assert len(kinds) == len(set(kinds))
-    for line in text.splitlines():
-        assert line.startswith("# ") or line.count('worker="') == 1
+    assert all(line.startswith("# ") or line.count('worker="') == 1 for line in text.splitlines())
     return text
 
 
@@ -69,12 +69,12 @@ def worker_texts(draw: st.DrawFn) -> bytes:
 
 @given(st.lists(st.tuples(st.none() | worker_texts(), st.integers(0, 99)), min_size=1, max_size=4))
 def test_merged_metrics_have_every_series_of_every_worker(told: list[tuple[bytes | None, int]]) -> None:
-    assert_merged([WorkerMetrics(number, *each) for number, each in enumerate(told)])
+    assert_merged(told)
 
 
 def test_metrics_of_servers_are_merged_and_a_silent_worker_is_down() -> None:
     metrics = Metrics(ServerView(Settings())).text()
-    lines = assert_merged([WorkerMetrics(0, metrics, 0), WorkerMetrics(1, None, 7)]).splitlines()
+    lines = assert_merged([(metrics, 0), (None, 7)]).splitlines()
     assert 'aclgrad_worker_up{worker="1"} 0.0' in lines
     # Types and help stay, for those who read either.
     assert {line for line in metrics.decode().splitlines() if line.startswith("#")} <= set(lines)

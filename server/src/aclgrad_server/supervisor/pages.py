@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
@@ -40,9 +40,8 @@ def pages(supervisor: "Supervisor") -> dict[str, Page]:
     async def metrics(_: Request) -> Response:
         workers = supervisor.workers
         texts = await asyncio.gather(*(ask(each.socket, "/metrics") for each in workers))
-        answers = [WorkerMetrics(each.index, text, each.restarts) for each, text in zip(workers, texts, strict=True)]
         # In a thread: thousands of lines are parsed, and /livez has to answer meanwhile.
-        text = await asyncio.to_thread(generate_latest, HostMetrics(answers))
+        text = await asyncio.to_thread(generate_latest, HostMetrics(workers, texts))
         return Response(text, headers=NO_STORE, media_type=CONTENT_TYPE_LATEST)
 
     async def status(_: Request) -> Response:
@@ -82,26 +81,19 @@ async def _status_of(worker: Worker, supervisor: "Supervisor") -> WorkerAnswer:
     )
 
 
-class WorkerMetrics(NamedTuple):
-    """What one worker answered, or None; and how often it was started again."""
-
-    worker: int
-    answer: bytes | None
-    restarts: int
-
-
 class HostMetrics(Collector):
-    def __init__(self, answers: Sequence[WorkerMetrics]) -> None:
-        self._answers = answers
+    def __init__(self, workers: Sequence[Worker], answers: Sequence[bytes | None]) -> None:
+        """Takes what each worker has answered, or None."""
+        self._answered = tuple(zip(workers, answers, strict=True))
 
     def collect(self) -> Iterator[Family]:
         up, restarts = GaugeMetricFamily(*UP, labels=[WORKER]), CounterMetricFamily(*RESTARTS, labels=[WORKER])
         families: dict[str, Family] = {}
-        for each in self._answers:
-            label = str(each.worker)
-            up.add_metric([label], each.answer is not None)
-            restarts.add_metric([label], each.restarts)
-            for family in text_string_to_metric_families((each.answer or b"").decode()):
+        for worker, text in self._answered:
+            label = str(worker.index)
+            up.add_metric([label], text is not None)
+            restarts.add_metric([label], worker.restarts)
+            for family in text_string_to_metric_families((text or b"").decode()):
                 kept = families.setdefault(family.name, Family(family.name, family.documentation, family.type))
                 kept.samples += [one._replace(labels={**one.labels, WORKER: label}) for one in family.samples]
         yield up
