@@ -173,13 +173,6 @@ def label_of(operator: str, reason: str) -> str:
     return UNKNOWN if reason == _UNKNOWN_OPERATOR else NONE
 
 
-class Recent(NamedTuple):
-    """What one operator did. Durations are those of RPCs; batches are under "none"."""
-
-    calls_per_s: float
-    durations: Histogram
-
-
 @dataclass(frozen=True, slots=True)
 class _Copy:
     time_s: float
@@ -207,8 +200,8 @@ class RecentCalls:
         if self._clock() - self._copies[-1].time_s >= INTERVAL_S:
             self._copies.append(self._copy())
 
-    def by_operator(self) -> dict[str, Recent]:
-        """Returns what the operators did that had calls within the window."""
+    def by_operator(self) -> dict[str, tuple[float, Histogram]]:
+        """Returns calls a second and durations of RPCs of operators with calls in the window; "none" has batches."""
         now, before = self._copy(), self._before()
         seconds, nothing = max(now.time_s - before.time_s, 1e-3), Histogram()
         counts: Counter[str] = Counter()
@@ -218,7 +211,7 @@ class RecentCalls:
         found = {}
         for operator, count in counts.items():
             durations = now.durations.get(operator, nothing).since(before.durations.get(operator, nothing))
-            found[operator] = Recent(count / seconds, durations)
+            found[operator] = count / seconds, durations
         return found
 
     def outcomes(self) -> Counter[Outcome]:
