@@ -157,9 +157,7 @@ class Server:
             "tls": "on" if settings.tls_certificate else "off",
             "client_certificates": "on" if settings.tls_client_ca else "off",
             "identities": "on" if settings.identities else "off",
-            "streams": settings.streams,
-            "max_waiting_calls": settings.max_waiting_calls,
-            "max_message_bytes": settings.max_message_bytes,
+            **{name: getattr(settings, name) for name in ("streams", "max_waiting_calls", "max_message_bytes")},
             "pool_bytes": device.pool_limit_bytes,
             "memory_bytes": memory_limit(settings.memory_limit_bytes),
         }
