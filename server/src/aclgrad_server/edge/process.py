@@ -40,19 +40,14 @@ def check_memory(setting: int | None, processes: int = 1, root: Path = _ROOT) ->
 
 
 def memory_limit(setting: int | None, root: Path = _ROOT) -> int:
-    """Returns the bytes that the process may use: the setting, the control groups' limit, or all of the machine."""
+    """Returns the bytes that the process may use: the least of the setting, its control groups and the machine."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return min(filter(None, (setting, _control_group_limit(root), machine)))
-
-
-def _control_group_limit(root: Path) -> int | None:
-    """Returns the smallest limit of the process's control groups and of all that hold them; None without one."""
     told = (file.read_text().strip() for file in _limit_files(root) if file.is_file())
-    return min((int(each) for each in told if each.isdigit()), default=None)
+    return min(filter(None, (setting, machine, *(int(each) for each in told if each.isdigit()))))
 
 
 def _limit_files(root: Path) -> Iterator[Path]:
-    """Yields where limits of either version may be.
+    """Yields where the limits of the process's control groups, and of all that hold them, may be in either version.
 
     A container may see its own group as the mount itself, not under the path of /proc; then only the mount is there.
     """
