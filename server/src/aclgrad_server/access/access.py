@@ -79,7 +79,7 @@ class Access:
             problem = f"identity {identity.name} has as many calls in flight as it may have, {count}"
             raise busy(problem, RETRY_AFTER_S, limit=identity.max_calls)
         self._in_flight[identity.key] = count + 1
-        call.at_end(partial(self._end, identity.key))
+        call.at_end(partial(self._in_flight.subtract, (identity.key,)))
 
     def check(
         self, context: Context, method: str, peer: str, request_id: str = UNKNOWN, trace_id: str = UNKNOWN
@@ -134,6 +134,3 @@ class Access:
             problem = "the certificate names several identities" if found else "no name in the certificate is known"
             raise NotAuthenticatedError(problem, remedy=_REMEDY_CERTIFICATE)
         return found.pop()
-
-    def _end(self, key: str) -> None:
-        self._in_flight[key] -= 1
