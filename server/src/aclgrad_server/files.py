@@ -101,16 +101,13 @@ class Reloaded(Generic[Value]):
                 log.error(told, self._what, error, exc_info=not isinstance(error, UnusableFileError))
         self._seen, self._problem = seen, problem
 
-    def _state(self) -> list[tuple[int, ...] | None]:
-        return [_state_of(file) for file in self._files]
-
-
-def _state_of(file: Path) -> tuple[int, ...] | None:
-    try:
-        status = file.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    def _state(self) -> list[tuple[int, ...]]:
+        found: list[tuple[int, ...]] = []
+        for file in self._files:
+            with suppress(OSError):
+                seen = file.stat()
+                found.append((seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns))
+        return found
 
 
 def watch_files(files: Sequence[Reloaded[Any]], end: threading.Event, interval_s: float = LOOK_INTERVAL_S) -> None:
