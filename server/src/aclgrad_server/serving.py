@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -59,7 +58,7 @@ async def serve(settings: Settings, place: Place | None, probes: bool) -> int:
         log.warning("large calls may be slower: the C library is not glibc, or keeps at most 32 MiB of a block")
     stop = _StopRequest(settings.drain_timeout_s + EXIT_LIMIT_S, may_cut=place is None)
     if place is not None:
-        threading.Thread(target=stop.make_after, args=(wait_for_the_supervisor_to_end,), daemon=True).start()
+        threading.Thread(target=stop.make_after_the_supervisor, daemon=True).start()
     view = ServerView(settings, place, _open_tracer(settings, place))
     admin = None if settings.admin == OFF else _admin_listener(view)
     if admin is not None:
@@ -155,9 +154,9 @@ class _StopRequest:
             # A C thread, which needs neither the interpreter nor the event loop. It prints the stack of every thread.
             faulthandler.dump_traceback_later(self._limit_s, exit=True)
 
-    def make_after(self, wait: Callable[[], None]) -> None:
-        """Requests the stop when the function returns. Blocks; to be called on a thread of its own."""
-        wait()
+    def make_after_the_supervisor(self) -> None:
+        """Requests the stop when the supervisor has ended. Blocks; to be called on a thread of its own."""
+        wait_for_the_supervisor_to_end()
         log.warning("the supervisor has ended: this worker does, too")
         # First, in case that the event loop hangs.
         faulthandler.dump_traceback_later(self._limit_s, exit=True)
