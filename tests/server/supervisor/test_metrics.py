@@ -73,7 +73,7 @@ def test_merged_metrics_have_every_series_of_every_worker(told: list[tuple[bytes
 
 
 def test_metrics_of_servers_are_merged_and_a_silent_worker_is_down() -> None:
-    metrics = Metrics(ServerView(Settings())).text()
+    metrics = generate_latest(Metrics(ServerView(Settings())))
     lines = assert_merged([(metrics, 0), (None, 7)]).splitlines()
     assert 'aclgrad_worker_up{worker="1"} 0.0' in lines
     # Types and help stay, for those who read either.

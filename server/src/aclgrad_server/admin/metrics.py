@@ -11,7 +11,6 @@ from itertools import accumulate, product
 from typing import Any, Final, NamedTuple
 
 from prometheus_client import GC_COLLECTOR, PROCESS_COLLECTOR
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
@@ -211,13 +210,8 @@ METRICS: Final = (
 
 
 class Metrics(Collector):
-    media_type = CONTENT_TYPE_LATEST
-
     def __init__(self, view: ServerView) -> None:
         self._view = view
-
-    def text(self) -> bytes:
-        return generate_latest(self)
 
     def collect(self) -> Iterator[Family]:
         for name, kind, labels, help, sources, read in METRICS:

@@ -20,10 +20,11 @@ def pages(view: ServerView) -> dict[str, Page]:
         return health("ready", view.not_ready_reason)
 
     async def metrics(_: Request) -> Response:
+        from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
         from aclgrad_server.admin.metrics import Metrics  # not at the top, as in `status_page`
 
-        metrics = Metrics(view)
-        return Response(metrics.text(), headers=NO_STORE, media_type=metrics.media_type)
+        return Response(generate_latest(Metrics(view)), headers=NO_STORE, media_type=CONTENT_TYPE_LATEST)
 
     async def status_page(_: Request) -> Response:
         # Not at the top: the template takes a tenth of a server's start, and few are asked for the page.
