@@ -10,7 +10,6 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import aclgrad_native as native
 from aclgrad_server.exits import StartError
@@ -35,20 +34,17 @@ def runtime_file(backend: str) -> str:
     return native.library_files(backend)[0][0]
 
 
-def _devices_of(backend: str, config: str | None) -> dict[str, Any]:
-    try:
-        with open_library(backend, config) as library:
-            count, soc_name = library.device_count(), library.soc_name()
-            return {"count": count, "soc_name": soc_name, "host_pointers": library.host_pointers}
-    except StartError as error:
-        return {"problem": str(error)}
-
-
 if __name__ == "__main__":
     backend, config, limit_s = sys.argv[1:]
     # The kernel ends the process then, also one that hangs in the library and whose parent has gone.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, float(limit_s))
-    print(json.dumps(_devices_of(backend, config or None)), flush=True)
+    try:
+        with open_library(backend, config or None) as library:
+            count, soc_name = library.device_count(), library.soc_name()
+            told = {"count": count, "soc_name": soc_name, "host_pointers": library.host_pointers}
+    except StartError as error:
+        told = {"problem": str(error)}
+    print(json.dumps(told), flush=True)
     # The library's own end may print, hang or crash.
     os._exit(0)
