@@ -73,7 +73,7 @@ def harmless() -> dict[str, dict[str, Any]]:
         "replies of 250 MiB wait to be fetched, of at most 256 MiB": {
             "queue": pb.QueueStatus(reply_bytes=250 * 2**20, reply_bytes_limit=2**28)
         },
-        "5 log lines were dropped since the start": {"process": process(dropped_log_line_count=5)},
+        "5 log lines dropped since the start": {"process": process(dropped_log_line_count=5)},
         "not ready: starting": {"not_ready_reason": "starting"},
         "not ready: draining": {"not_ready_reason": "draining"},
         "the event loop is up to 400 ms late": {"process": process(event_loop_lag=Duration(nanos=400_000_000))},

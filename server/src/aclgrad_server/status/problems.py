@@ -124,8 +124,7 @@ def _process(status: Status) -> Iterator[Found]:
         summary = f"memory is short: {share:.0f} % of {process.limit_bytes / 2**20:.0f} MiB is used; {effect}"
         yield summary, REMEDIES["AclgradMemoryPressure"], True
     if count := process.dropped_log_line_count:
-        lines = "1 log line was" if count == 1 else f"{count:,} log lines were"
-        yield f"{lines} dropped since the start", REMEDIES["AclgradLogLinesDropped"], False
+        yield f"{counted(count, 'log line')} dropped since the start", REMEDIES["AclgradLogLinesDropped"], False
 
 
 def _queue(status: Status) -> Iterator[Found]:
