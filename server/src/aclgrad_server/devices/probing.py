@@ -8,7 +8,6 @@ then one operator and dtype after the other. Each line of its output is an answe
 """
 
 import asyncio
-import dataclasses
 import faulthandler
 import json
 import logging
@@ -142,7 +141,7 @@ class _Probing:
         if unfit := answer.get("unfit"):
             raise _EndedError(unfit[1], by_itself=False)
         fault = answer["fault"]
-        return None if fault is None else Fault(**fault)
+        return None if fault is None else Fault(*fault)
 
     def _end(self, case: TypedCase, error: _EndedError) -> None:
         """Turns an operator off that ended or held its child; raises UnfitDeviceError if that says more of the card."""
@@ -243,8 +242,7 @@ async def _answer_all(questions: Any, answers: IO[str]) -> None:
         cases = {(each.spec.name, each.dtype): each for each in first_cases(product, every_dtype=True)}
         while questions.peek(1):
             case = cases[next_question()]
-            fault = await KnownCase.of(case, product).fault_of(device, case_s)
-            tell(fault=None if fault is None else dataclasses.asdict(fault))
+            tell(fault=await KnownCase.of(case, product).fault_of(device, case_s))
         device.close()
     except StartError as error:
         tell(start_error=str(error))

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -41,8 +41,7 @@ _MISSING: Final = "install CANN's operator package for this card, or set ASCEND_
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """What is wrong with an operator on a device: in words for clients, and for the log, with the library's own.
 
     A call that the library refuses says nothing of other dtypes; any other fault makes them suspicious, too.
