@@ -40,16 +40,18 @@ STREAM_LIMITS: Final = {
 """How many streams one device has for all processes together, their default streams included."""
 
 PACES: Final = {
-    Product.ATLAS_TRAINING: Pace(256e12, 1.2e12, 50e-6),
-    Product.ATLAS_A2: Pace(320e12, 1.6e12, 50e-6),
-    Product.ATLAS_A3: Pace(400e12, 1.6e12, 50e-6),
-    Product.ATLAS_INFERENCE: Pace(70e12, 204.8e9, 50e-6),
-    Product.ATLAS_200I_A2: Pace(10e12, 51.2e9, 50e-6),
-    Product.ASCEND_950: Pace(500e12, 1.6e12, 50e-6),
+    Product.ATLAS_TRAINING: Pace(256e12 / 50, 1.2e12 / 10, 50e-6),
+    Product.ATLAS_A2: Pace(320e12 / 50, 1.6e12 / 10, 50e-6),
+    Product.ATLAS_A3: Pace(400e12 / 50, 1.6e12 / 10, 50e-6),
+    Product.ATLAS_INFERENCE: Pace(70e12 / 50, 204.8e9 / 10, 50e-6),
+    Product.ATLAS_200I_A2: Pace(10e12 / 50, 51.2e9 / 10, 50e-6),
+    Product.ASCEND_950: Pace(500e12 / 50, 1.6e12 / 10, 50e-6),
 }
-"""Peaks that are published for float16 products and for the memory, which nothing exceeds; and the launch of a kernel.
+"""Parts of the peaks that Huawei publishes for float16 products and for the memory, which nothing exceeds; and the
+launch of a kernel. Of 910_93, one of two dies.
 
-From Huawei's product descriptions; of 910_93, one of its two dies.
+A fiftieth, because vector units reach that: in the minute that a kernel may take by default, a card does all that it
+could do in a second at its peak.
 """
 
 

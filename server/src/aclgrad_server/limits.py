@@ -49,6 +49,10 @@ LEAST_ALLOWED_S: Final = 1.0
 """Work of a step at the device's pace: as long as `--hang-timeout-s`, and this long at least; always 16 operations for
 each element of its inputs. Beyond: LIMIT_EXCEEDED."""
 
+MAX_ROI_WORK: Final = 2**37
+"""Work of one RoI align, in samples and cells over all channels, which only its boxes tell: at most this, and no more
+than the work of a step. Beyond: LIMIT_EXCEEDED."""
+
 MAX_PENDING_CALLS: Final = 10_000
 """Calls that gRPC's core keeps until the event loop takes them. Beyond: it refuses some, at random, as CANCELLED."""
 

@@ -221,8 +221,8 @@ async def test_work_that_never_began_is_no_hung_kernel(open_one: Open) -> None:
     assert device.is_up
 
 
-@pytest.mark.parametrize(("estimate_s", "is_lost"), [(0.0, True), (1.0, False)])
-async def test_a_kernel_counts_as_hung_when_its_own_estimate_has_passed_many_times(
+@pytest.mark.parametrize(("estimate_s", "is_lost"), [(0.0, True), (2.0, False)])
+async def test_a_kernel_counts_as_hung_when_its_own_estimate_has_passed(
     open_one: Open, estimate_s: float, is_lost: bool
 ) -> None:
     """This one takes longer after its deadline than a kernel may that is said to be short."""

@@ -21,7 +21,8 @@ TOKEN, GUEST = "token-of-the-clients", "token-of-a-guest"
 LOG_DISK_MB = 16
 # A kernel that takes longer than a call may is given up, and the device has the other time to show that it lives.
 LIMITS = ("--call-timeout-s", "3", "--hang-timeout-s", "2", "--drain-timeout-s", "5")
-DEVICE = {"threads": 1, "memory_bytes": 2**30}
+DEVICE = {"threads": 1, "memory_bytes": 2**30, "host_pointers": False}
+"""As a card, which copies: without host pointers."""
 
 DEADLINES_S, TORCH_DEADLINE_S = (2.0, 10.0, 30.0), 30.0
 SHARES = {"unary": 62, "batch": 15, "chunked": 22}

@@ -74,7 +74,6 @@ class Admission:
         right for a device that computes in the process.
         """
         self.callers = callers = Callers(bounds or (lambda caller: _NO_BOUNDS), clock)
-        self._clock = clock
         self.large = large = Room(callers, running_limit, waiting_limit, bytes_limit, clock)
         small_bytes = SMALL_BYTES * (running_limit + MAX_WAITING_SMALL_CALLS)
         self.small = small = Room(callers, running_limit, MAX_WAITING_SMALL_CALLS, small_bytes, clock, is_paced=True)

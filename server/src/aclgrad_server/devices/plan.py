@@ -1,5 +1,6 @@
 """What is known of all steps of one form: what the operator table and this server's limits say of them."""
 
+import math
 from collections.abc import Container
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,10 +24,10 @@ from aclgrad_server.devices.checks import (
     check_tensor_size,
     check_work,
 )
+from aclgrad_server.limits import MAX_ROI_WORK
 
 ENDLESS: Final = Pace(1e300, 1e300, 0.0)
 _WORK_OF_AN_ELEMENT: Final = 16  # operations for each element that any operator may need
-_MOST_OPERATIONS: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
         on_device = tensor.type if rule is None else rule.device_type(tensor.type)
         check_tensor_size(f"inputs[{tensor.name}] on the device", on_device, max_tensor_bytes)
         input_bytes.append(on_device.size_bytes)
-        check, is_prefix = check_of(rule, tensor.type, round(min(limits.operations, _MOST_OPERATIONS)))
+        check, is_prefix = check_of(rule, tensor.type, round(min(limits.operations, MAX_ROI_WORK)))
         if check is not None and (part := check.encoded_bytes(tensor.type.size_bytes)):
             encoded_bytes += 0 if limits.host_pointers and part == on_device.size_bytes else part
         native_inputs.append((on_device.shape, on_device.dtype.acl, is_prefix, check))
@@ -162,7 +163,7 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
         sum(type.size_bytes for type in wanted.values()),
         sum(input_bytes) + sum(written),
         is_empty,
-        min(limits.pace.seconds(work), limits.seconds),
+        limits.pace.seconds(work) if math.isfinite(work.operations) else limits.seconds,
         encoded_bytes,
         native.CallPlan(
             spec.symbol,
