@@ -29,7 +29,7 @@ class Occupancy:
     running_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Demand:
     """What a program asks admission for; sequences have one number for each group."""
 
@@ -106,19 +106,21 @@ class Admission:
         these never wait for large ones.
         """
         call.enter(WAIT)
-        room, memory_room = self.room(demand.is_small), self.room(demand.takes_little)
+        takes_little = demand.takes_little
+        room, memory_room = self.room(demand.is_small), self.room(takes_little)
         claims = Claims(self, call, demand, room, memory_room)
         room.expected_s += demand.seconds
         try:
-            if self._checked is None or demand.takes_little:
+            process_bytes = max(demand.process)
+            if process_bytes and (self._checked is None or takes_little):
                 claims.needs = [sum(each) for each in zip(demand.device, demand.process, strict=True)]
-            elif process_bytes := max(demand.process):
+            elif process_bytes:
                 claims.process = await self._claim_checked(call.caller, process_bytes, demand.waits_for_client)
             size_bytes = max(claims.needs)
             self.callers.ask(call.caller)
             self.check(call.caller, size_bytes, demand.workspace_bytes, memory_room)
             # The reply of a small call has no claim of its own, and its client decides when it is fetched.
-            waits_for_client = demand.waits_for_client or demand.takes_little
+            waits_for_client = demand.waits_for_client or takes_little
             claims.memory = await memory_room.memory.take(call.caller, size_bytes, waits_for_client)
             # Few bytes count as soon as their client decides how long they stay.
             if demand.reply_bytes > (0 if demand.waits_for_client else SMALL_BYTES):
@@ -260,9 +262,9 @@ class Claims:
 
     def _settle(self) -> None:
         """Gives back what neither the work under way nor the groups to come need."""
-        if len(self._running) > 1:
-            return  # what was abandoned goes on beside what came after it
         begun, is_over = self._begun, self._is_closed and not self._running
+        if not is_over and (len(self.needs) == 1 or len(self._running) > 1):
+            return  # a single group needs all, and what was abandoned goes on beside what came after it
         parts = (self.memory, self.needs, self._demand.replied[begun]), (self.process, self._demand.process, 0)
         for claim, needs, left in parts:
             if claim is not None:

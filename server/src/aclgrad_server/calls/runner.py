@@ -43,7 +43,7 @@ class Step:
         ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Program:
     """Groups of steps in order. A step has sources and sinks; of several, each has its own result or status."""
 
@@ -224,7 +224,8 @@ class Runner:
         return made
 
     async def _turn(self, call: Call, claims: Claims, most: int = 1) -> Turn:
-        call.enter(WAIT)
+        if call.stage != WAIT:
+            call.enter(WAIT)
         turn = await claims.turn(most)
         call.enter(RUN)
         return turn
@@ -240,6 +241,8 @@ class Runner:
                     made, errors = await attempt(turn.attempt(), workspaces)
                 except WorkspaceShortageError as shortage:
                     made, errors = b"", [shortage.with_traceback(None)]
+                if not any(errors):
+                    return made, errors
                 needed: dict[int, int] = {}
                 for index, error in enumerate(errors):
                     if isinstance(error, WorkspaceShortageError) and index not in refusals:
@@ -249,8 +252,6 @@ class Runner:
                             needed[index] = error.size_bytes
                         except LimitExceededError as refusal:
                             refusals[index] = refusal.with_traceback(None)
-                if not needed and not refusals:
-                    return made, errors
                 larger = [needed.get(index, each) for index, each in enumerate(workspaces)]
                 try:
                     if needed and claims.widen(bytes_at_once(larger, program.streams), max(needed.values())):
