@@ -16,6 +16,7 @@ from aclgrad.wire.messages import AttributeValue, OperatorCall
 from aclgrad.work import Pace
 from aclgrad_server.devices.checks import check_reply_size
 from aclgrad_server.devices.plan import Limits, plan_call
+from aclgrad_server.limits import GROUP_S
 from tests.server.fakes import NO_LIMIT, tensor
 
 POOLING = "adaptive_avg_pool2d_backward"
@@ -262,3 +263,11 @@ def test_work_in_proportion_to_the_tensors_is_never_too_much() -> None:
     call = OperatorCall("adaptive_avg_pool2d_backward", inputs, {})
     pace = Pace(1.0, 1.0, 0.0)
     assert plan_call(call, Product.ATLAS_A2, Limits(NO_LIMIT, True, pace, 1.0)).seconds > 2**20, "nor is it cut short"
+
+
+def test_work_that_depends_on_values_is_alone_in_its_group_and_not_small() -> None:
+    """Whoever is refused beside it would otherwise be told to wait for as long as a kernel may take."""
+    attributes = {"input_shape": (1, 1, 4, 4), "pooled_height": 1, "pooled_width": 1, "sampling_ratio": 0}
+    inputs = announced("grad_output", 1, 1, 1, 1), announced("boxes", 1, 5)
+    call = OperatorCall("roi_align_v2_backward", inputs, attributes)
+    assert plan_call(call, Product.ATLAS_A2, Limits(NO_LIMIT, True, PACES[Product.ATLAS_A2], 60.0)).seconds == GROUP_S

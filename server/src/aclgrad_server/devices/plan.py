@@ -24,7 +24,7 @@ from aclgrad_server.devices.checks import (
     check_tensor_size,
     check_work,
 )
-from aclgrad_server.limits import MAX_ROI_WORK
+from aclgrad_server.limits import GROUP_S, MAX_ROI_WORK
 
 ENDLESS: Final = Pace(1e300, 1e300, 0.0)
 _WORK_OF_AN_ELEMENT: Final = 16  # operations for each element that any operator may need
@@ -163,7 +163,8 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
         sum(type.size_bytes for type in wanted.values()),
         sum(input_bytes) + sum(written),
         is_empty,
-        limits.pace.seconds(work) if math.isfinite(work.operations) else limits.seconds,
+        # What depends on values is neither small nor grouped with others, and says nothing of when to try again.
+        limits.pace.seconds(work) if math.isfinite(work.operations) else GROUP_S,
         encoded_bytes,
         native.CallPlan(
             spec.symbol,

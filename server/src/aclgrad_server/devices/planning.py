@@ -8,21 +8,14 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 import aclgrad_native as native
-from aclgrad.errors import (
-    AclgradError,
-    LimitExceededError,
-    MalformedRequestError,
-    OperatorTurnedOffError,
-)
+from aclgrad.errors import AclgradError, LimitExceededError, MalformedRequestError, OperatorTurnedOffError
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
 from aclgrad.sources import REPLY, SHAPE_ONLY, InMessage, Sink, Source
 from aclgrad.tensors import TensorView
 from aclgrad.wire.limits import MAX_REST_BYTES
 from aclgrad.wire.messages import REQUEST_PAYLOADS, OperatorCall, parse_request
-from aclgrad_server.devices.checks import (
-    check_output_memory,
-)
+from aclgrad_server.devices.checks import check_output_memory
 from aclgrad_server.devices.plan import Limits, PlannedOutput, StepPlan, Workspace, plan_call
 from aclgrad_server.devices.turned_off import TurnedOff
 
