@@ -14,8 +14,8 @@ from aclgrad.sources import InChunks
 from aclgrad.tensors import TensorView, view_of_array
 from aclgrad.wire.messages import AttributeValue, OperatorCall
 from aclgrad.work import Pace
-from aclgrad_server.devices.checks import check_reply_size
 from aclgrad_server.devices.plan import Limits, plan_call
+from aclgrad_server.devices.planning import check_reply_size
 from aclgrad_server.limits import GROUP_S
 from tests.server.fakes import NO_LIMIT, tensor
 

@@ -10,10 +10,9 @@ from typing import Any, Final, Protocol
 from aclgrad.errors import AclgradError, LimitExceededError
 from aclgrad_server.calls.admission import Admission, Claims, Demand, Turn
 from aclgrad_server.calls.call import Call, deadline_passed
-from aclgrad_server.devices.checks import check_reply_size
 from aclgrad_server.devices.device import Device, OnEnd, Read, StagedTensor, Write
 from aclgrad_server.devices.faults import WorkspaceShortageError
-from aclgrad_server.devices.planning import PlannedStep, Planner
+from aclgrad_server.devices.planning import PlannedStep, Planner, check_reply_size
 from aclgrad_server.limits import GROUP_S, SMALL_BYTES, SMALL_S
 from aclgrad_server.statistics import RUN, WAIT
 

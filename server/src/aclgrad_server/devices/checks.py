@@ -110,18 +110,6 @@ def _argmax_check(
     return native.ArgmaxCheck(windows, item_bytes, batch, channels, encoding)
 
 
-def check_reply_size(field: str, size_bytes: int, limit_bytes: int) -> None:
-    """Raises LimitExceededError for a reply that exceeds the limit of a message, before the reply is computed."""
-    if size_bytes > limit_bytes:
-        problem = f"makes a reply of {size_bytes} bytes and the limit of a message is {limit_bytes}"
-        remedy = (
-            "send a large call in chunks (ExecuteOperatorChunked) and fewer calls in one batch, "
-            "or raise --max-message-bytes (ACLGRAD_MAX_MESSAGE_BYTES) of the server"
-        )
-        metadata = {"size": str(size_bytes), "max_message_bytes": str(limit_bytes)}
-        raise LimitExceededError.at(field, problem, remedy, metadata)
-
-
 def check_size(size_bytes: int, limit: int, workspace_bytes: int = 0) -> None:
     """Raises LimitExceededError for a call that no device's pool can hold."""
     if size_bytes > limit:

@@ -174,3 +174,15 @@ def extract_payloads(message: bytes | memoryview, path: tuple[int, ...]) -> tupl
         raise LimitExceededError.at("message", problem, "send tensors in Tensor.data, and no unknown fields") from None
     except native.MalformedMessageError as error:
         raise MalformedRequestError(str(error)) from None
+
+
+def check_reply_size(field: str, size_bytes: int, limit_bytes: int) -> None:
+    """Raises LimitExceededError for a reply that exceeds the limit of a message, before the reply is computed."""
+    if size_bytes > limit_bytes:
+        problem = f"makes a reply of {size_bytes} bytes and the limit of a message is {limit_bytes}"
+        remedy = (
+            "send a large call in chunks (ExecuteOperatorChunked) and fewer calls in one batch, "
+            "or raise --max-message-bytes (ACLGRAD_MAX_MESSAGE_BYTES) of the server"
+        )
+        metadata = {"size": str(size_bytes), "max_message_bytes": str(limit_bytes)}
+        raise LimitExceededError.at(field, problem, remedy, metadata)

@@ -12,8 +12,7 @@ from aclgrad.errors import AclgradError, InvalidFieldError, to_status
 from aclgrad.wire.messages import failed_result, result_prefix, split_batch
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.runner import Ran, Runner, Step
-from aclgrad_server.devices.checks import check_reply_size
-from aclgrad_server.devices.planning import extract_payloads
+from aclgrad_server.devices.planning import check_reply_size, extract_payloads
 from aclgrad_server.limits import SMALL_BYTES
 from aclgrad_server.logs import fields, line_of
 from aclgrad_server.statistics import OK, OperatorAndReason
