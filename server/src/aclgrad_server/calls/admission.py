@@ -12,8 +12,8 @@ from aclgrad.errors import AclgradError, LimitExceededError
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.gate import Bounds, Callers, Claim, Gate, Room
 from aclgrad_server.calls.open_calls import Throttle
-from aclgrad_server.devices.checks import check_size
 from aclgrad_server.devices.device import OnEnd
+from aclgrad_server.devices.planning import check_size
 from aclgrad_server.limits import LONGEST_PAUSE_S, MAX_WAITING_SMALL_CALLS, RECEIVE_BYTES_PER_S, SMALL_BYTES
 from aclgrad_server.statistics import WAIT
 

@@ -186,3 +186,13 @@ def check_reply_size(field: str, size_bytes: int, limit_bytes: int) -> None:
         )
         metadata = {"size": str(size_bytes), "max_message_bytes": str(limit_bytes)}
         raise LimitExceededError.at(field, problem, remedy, metadata)
+
+
+def check_size(size_bytes: int, limit: int, workspace_bytes: int = 0) -> None:
+    """Raises LimitExceededError for a call that no device's pool can hold."""
+    if size_bytes > limit:
+        part = f", {workspace_bytes} of them as the operator's workspace," if workspace_bytes else ""
+        problem = f"takes {size_bytes} bytes{part} and the memory pool of a device holds {limit} at most"
+        remedy = "send smaller tensors or fewer calls, or raise --pool-bytes (ACLGRAD_POOL_BYTES) of the server"
+        metadata = {"size_bytes": str(size_bytes), "limit": str(limit)}
+        raise LimitExceededError.at("call", problem, remedy, metadata)

@@ -23,10 +23,10 @@ from aclgrad.tensors import array_of_view, view_of_array
 from aclgrad.tolerances import tolerance_of
 from aclgrad.truths import truths_of
 from aclgrad.wire.messages import OperatorCall, decode_response
-from aclgrad_server.devices.checks import check_size
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.devices.plan import Limits, StepPlan, plan_call
+from aclgrad_server.devices.planning import check_size
 from aclgrad_server.devices.turned_off import TurnedOff
 from aclgrad_server.exits import StartError
 
