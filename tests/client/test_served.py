@@ -7,9 +7,9 @@ import grpc
 import pytest
 
 import aclgrad
-from aclgrad._client import served
-from aclgrad._client.served import served_by
+from aclgrad import served
 from aclgrad.products import Product
+from aclgrad.served import served_by
 from aclgrad.v1 import operator_service_pb2 as pb
 
 from .scripted_service import ScriptedService, failing

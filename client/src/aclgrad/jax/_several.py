@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 
-from aclgrad._client.served import served_by
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidFieldError, InvalidSettingError
 from aclgrad.jax._checks import check_named, checked_attributes, checked_named
@@ -15,6 +14,7 @@ from aclgrad.jax._gradients import varying_alike
 from aclgrad.jax._remote import RemoteCall, argument_of
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import OperatorSpec
+from aclgrad.served import served_by
 
 Arrays = Mapping[str, jax.Array]
 Forward = Callable[..., tuple[Any, dict[str, jax.Array]]]

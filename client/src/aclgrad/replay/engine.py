@@ -9,12 +9,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
-from aclgrad._client.served import served_by
 from aclgrad.judge.judging import Given, Judge
 from aclgrad.judge.records import NOT_RECORDED, CallRow, TensorRow
 from aclgrad.judgement.rows import Verdict
 from aclgrad.replay.answers import Answer, Asked
 from aclgrad.replay.source import Job
+from aclgrad.served import served_by
 
 WORKERS: Final = 16
 """Calls under way: PyTorch's autograd asks for each gradient by itself."""

@@ -12,11 +12,11 @@ from typing import Any, Final, Self
 import torch
 from torch import Tensor
 
-from aclgrad._client.served import served_by
 from aclgrad._client.sync.client import Client
 from aclgrad.judgement import comparison
 from aclgrad.judgement.rows import Finding, Verdict
 from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.served import served_by
 from aclgrad.tolerances import arguments_of
 from aclgrad.torch._account import LocalError
 from aclgrad.torch._gradients import SentCall, record_sent_calls
