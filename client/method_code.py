@@ -38,7 +38,7 @@ import numpy as np
 
 from aclgrad._client.calls.arrays import Array, TensorLike
 from aclgrad._client.calls.destination import Output, Outputs
-from aclgrad._client.calls.outgoing import Input, Inputs
+from aclgrad._client.calls.call import Input, Inputs
 from aclgrad._client.settings.timeouts import DEFAULT, Timeout
 {types}from aclgrad.operators.attributes import AttributeLike
 

@@ -14,6 +14,7 @@ import grpc
 
 import aclgrad
 from aclgrad._client.aio.discovery import DiscoveryTask, TaskNetwork
+from aclgrad._client.aio.transport import TaskTransport
 from aclgrad._client.attempts.retry import RetryPolicy
 from aclgrad._client.attempts.retry_budget import RetryBudget
 from aclgrad._client.channel.pool import ChannelPool
@@ -320,13 +321,14 @@ class ModelledClient(aclgrad.AsyncClient):
         self._world = world
         super().__init__(target, **options)
 
-    def _open(self) -> None:
+    def _new_transport(self) -> TaskTransport:
         clock = self._world.clock
         retries, connect_timeout_s = self._retry_policy.retries, self._retry_policy.connect_timeout_s
         self._retry_policy = RetryPolicy(retries, connect_timeout_s, clock=clock, budget=RetryBudget(clock))
         self._channels = ChannelPool(self._servers, self._new_channel, clock)
-        super()._open()
-        self._discovery = DiscoveryTask(self._channels, ModelledNetwork(self._world, self._channel_to))
+        transport = super()._new_transport()
+        transport._discovery = DiscoveryTask(self._channels, ModelledNetwork(self._world, self._channel_to))  # noqa: SLF001
+        return transport
 
     def _channel_to(self, endpoints: Endpoints) -> ModelledChannel:
         return ModelledChannel(self._world, endpoints)

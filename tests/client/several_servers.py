@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import grpc
 
+import aclgrad
+from aclgrad._client.sync.transport import run
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.service import SERVER
 from tools.calling import maybe_await
@@ -171,8 +173,12 @@ async def call(client: Any, times: int = 1, **options: Any) -> None:
 async def settled(client: Any) -> None:
     """Returns when the client has learnt what is due."""
     for _ in range(3):
-        client._discovery.start()  # noqa: SLF001
-        await maybe_await(client._discovery.wait(30.0))  # noqa: SLF001
+        client._transport.discover()  # noqa: SLF001
+        discovered = client._transport.discovered(30.0)  # noqa: SLF001
+        if isinstance(client, aclgrad.AsyncClient):
+            await discovered
+        else:
+            run(discovered)
 
 
 async def on_workers(client: Any) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad._client.calls.message_limit import CHUNKED_ABOVE_BYTES
+from aclgrad._client.calls.requirements import CHUNKED_ABOVE_BYTES
 from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire.chunks import encode_response_header
 from tools.calling import maybe_await

@@ -43,7 +43,7 @@ def test_each_variable_gives_its_setting(kind: Any, monkeypatch: pytest.MonkeyPa
     client = kind.from_env()
     assert (client.target, client.timeout_s) == ("unix:/run/aclgrad.sock", 2.5)
     assert (client._retry_policy.connect_timeout_s, client._retry_policy.retries) == (0.0, 1)  # noqa: SLF001
-    assert client._limit.size_bytes == 1_000_000  # noqa: SLF001
+    assert client._requirements.message_bytes == 1_000_000  # noqa: SLF001
     assert client._regions is not None  # noqa: SLF001
     assert kind.from_env(target="other:1").target == kind.from_env("other:1").target == "other:1"
     monkeypatch.setenv("ACLGRAD_TIMEOUT_S", "none")

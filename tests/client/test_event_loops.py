@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad._client.aio.executor import in_thread
+from aclgrad._client.aio.transport import in_thread
 from aclgrad._client.calls.destination import OutputBuffer
 from aclgrad._client.settings.timeouts import TimeLimitError
 

@@ -7,13 +7,12 @@ import pytest
 
 import aclgrad
 from aclgrad import reference
-from aclgrad._client.calls.chunked import ChunkedAnswer
-from aclgrad._client.calls.destination import Destination
-from aclgrad._client.calls.exchanges import gradient_of
+from aclgrad._client.calls.chunked import ChunkedCall
+from aclgrad._client.calls.destination import NEW, Destination
 from aclgrad.tensors import TensorView, type_of_array, view_of_array
 from aclgrad.testing import TestServer
 from aclgrad.wire.chunks import chunk_prefix, encode_response_header
-from aclgrad.wire.messages import decode_response, response_of
+from aclgrad.wire.messages import OperatorCall, decode_response, response_of
 from tools.calling import maybe_await
 
 from .conftest import Connect, one_kind
@@ -28,7 +27,7 @@ VIEWS = tuple(view_of_array(name, array) for name, array in ARRAYS.items())
 
 
 def test_gradients_of_an_operator_that_the_client_does_not_know_have_the_names_of_the_outputs() -> None:
-    gradients = gradient_of(decode_response(response_of(*VIEWS)))
+    gradients = NEW.read(decode_response(response_of(*VIEWS)))
     assert gradients._fields == NAMES
     for found, expected in zip(gradients, ARRAYS.values(), strict=True):
         assert found.dtype == expected.dtype
@@ -38,11 +37,15 @@ def test_gradients_of_an_operator_that_the_client_does_not_know_have_the_names_o
 @pytest.mark.parametrize("count", [0, 1, 2, 4])
 def test_another_number_of_outputs_is_no_reply(count: int) -> None:
     with pytest.raises(aclgrad.ServerFaultError):
-        gradient_of((*VIEWS, *VIEWS)[:count], Destination(None, NAMES))
+        Destination(None, NAMES).read((*VIEWS, *VIEWS)[:count])
 
 
 def chunk(index: int, offset: int, data: bytes) -> bytes:
     return chunk_prefix(index, offset, len(data)) + data
+
+
+def answered() -> ChunkedCall[Any]:
+    return ChunkedCall(OperatorCall("layer_norm_backward", (), {}), 1, Destination(None, NAMES), lambda arrays: arrays)
 
 
 def header() -> bytes:
@@ -52,7 +55,7 @@ def header() -> bytes:
 
 @pytest.mark.parametrize("wrong", [(0, 8, b"1"), (1, 0, b"1"), (2, 0, b"1"), (0, 10, bytes(15)), (3, 0, b"1")], ids=str)
 def test_a_chunk_that_does_not_continue_its_output_is_refused(wrong: tuple[int, int, bytes]) -> None:
-    answer = ChunkedAnswer(Destination(None, NAMES))
+    answer = answered()
     answer.take(header())
     answer.take(chunk(0, 0, bytes(10)))
     with pytest.raises(aclgrad.ServerFaultError, match="was due"):
@@ -61,11 +64,11 @@ def test_a_chunk_that_does_not_continue_its_output_is_refused(wrong: tuple[int, 
 
 @pytest.mark.parametrize("end", [1, 2, 3])
 def test_an_answer_that_ends_early_is_told(end: int) -> None:
-    answer, data = ChunkedAnswer(Destination(None, NAMES)), ARRAYS["grad_input"].tobytes()
+    answer, data = answered(), ARRAYS["grad_input"].tobytes()
     for message in (header(), chunk(0, 0, data[:10]), chunk(0, 10, data[10:]))[:end]:
         answer.take(message)
     with pytest.raises(aclgrad.ServerFaultError, match="ended after"):
-        answer.gradient()
+        answer.result()
 
 
 NAME, SIZE = "layer_norm_backward", {"normalized_shape": (16,)}

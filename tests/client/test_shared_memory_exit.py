@@ -18,7 +18,8 @@ import sys, time
 import numpy as np
 import aclgrad
 from aclgrad._client.shared_memory.loans import Loan
-from aclgrad._client.calls.outgoing import SentValues, outgoing_call
+from aclgrad._client.calls.call import Call
+from aclgrad._client.calls.requirements import Requirements
 from aclgrad.sources import SharedRange
 from aclgrad.tensors import TensorView
 from aclgrad.wire import shared_memory
@@ -27,11 +28,12 @@ from aclgrad.wire.messages import response_of
 shared_memory.PREFIX = sys.argv[1]
 client = aclgrad.Client("unix:/nowhere", shared_memory=True, retries=0)
 inputs = {"grad_output": np.ones((1, 256, 256), "float32"), "self": (1, 300, 300)}
-lent = outgoing_call("adaptive_avg_pool2d_backward", inputs, None, SentValues(shape_only=True))
+lent = Call("adaptive_avg_pool2d_backward", inputs, None, Requirements(2**24, shape_only=True))
 
 def call():
     with Loan(client._regions, lent) as shared:
-        (named,) = shared.lend().call.output_memory.values()
+        shared.lend()
+        (named,) = shared.sent.output_memory.values()
         return shared.read(response_of(TensorView("out", lent.outputs[0].type, named)))
 
 result = call()

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad._client.calls.outgoing import OutgoingCall, SentValues, outgoing_call
+from aclgrad._client.calls.call import Call
+from aclgrad._client.calls.requirements import Requirements
 from aclgrad._client.shared_memory.loans import Loan
 from aclgrad._client.shared_memory.regions import Region, RegionPool
 from aclgrad.sources import SharedRange
@@ -21,8 +22,11 @@ from aclgrad.wire.messages import response_of
 
 FOLDER = Path("/dev/shm")
 GRAD = np.arange(256 * 256, dtype=np.float32).reshape(1, 256, 256)
-PLANNED = outgoing_call(
-    "adaptive_avg_pool2d_backward", {"grad_output": GRAD, "self": (1, 300, 300)}, None, SentValues(shape_only=True)
+PLANNED = Call(
+    "adaptive_avg_pool2d_backward",
+    {"grad_output": GRAD, "self": (1, 300, 300)},
+    None,
+    Requirements(2**24, shape_only=True),
 )
 OUTPUT = TensorType(DTYPES["float32"], (1, 300, 300))
 
@@ -40,19 +44,21 @@ def names() -> list[str]:
     return [each.name for each in FOLDER.glob(f"{shared_memory.PREFIX}*")]
 
 
-def answer(lent: OutgoingCall, type: TensorType = OUTPUT) -> bytes:
-    (named,) = lent.call.output_memory.values()
+def answer(loan: Loan, type: TensorType = OUTPUT) -> bytes:
+    loan.lend()
+    (named,) = loan.sent.output_memory.values()
     return response_of(TensorView("out", type, SharedRange(named.name, 0, type.size_bytes)))
 
 
 def result_of(pool: RegionPool) -> Any:
     with Loan(pool, PLANNED) as shared:
-        return shared.read(answer(shared.lend()))
+        return shared.read(answer(shared))
 
 
 def test_what_is_lent_holds_the_input_and_room_for_the_output(pool: RegionPool) -> None:
     with Loan(pool, PLANNED) as shared:
-        call = shared.lend().call
+        shared.lend()
+        call = shared.sent
         given, bare = (each.source for each in call.inputs)
         assert isinstance(given, SharedRange)
         assert not bare.has_values
@@ -101,7 +107,7 @@ def test_answers_that_are_none(pool: RegionPool) -> None:
     huge = TensorType(DTYPES["float32"], (2**40,))
     for type in (double, huge):
         with pytest.raises(aclgrad.ServerFaultError, match="not lent for that"), Loan(pool, PLANNED) as shared:
-            shared.read(answer(shared.lend(), type))
+            shared.read(answer(shared, type))
     for reply in (b"\x0f", b""):
         with pytest.raises(aclgrad.ServerFaultError, match="cannot be read"), Loan(pool, PLANNED) as shared:
             shared.read(reply)

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad._client.aio.sender import _IdleTimeout
-from aclgrad._client.sync.idle_timeout import IdleTimeout
+from aclgrad._client.aio import transport as tasks
+from aclgrad._client.sync import transport as threads
 from tools.calling import maybe_await
 
 from .conftest import Connect, begin, each_end, end_as
@@ -121,7 +121,7 @@ MESSAGES = [b"a", b"b", b"c", b"d"]
 
 async def test_what_moves_slowly_goes_on() -> None:
     """In threads and in tasks, for longer than nothing may move."""
-    before, ended, idle_timeout = threading.active_count(), threading.Event(), IdleTimeout(IDLE_S)
+    before, ended, idle_timeout = threading.active_count(), threading.Event(), threads.IdleTimeout(IDLE_S)
     with idle_timeout.watched(ended.set):
         for each in idle_timeout.through(MESSAGES[:3]):
             time.sleep(IDLE_S / 2)
@@ -132,7 +132,7 @@ async def test_what_moves_slowly_goes_on() -> None:
         if each.name == "aclgrad-idle-timeout":
             each.join(30)
     assert threading.active_count() == before
-    in_task = _IdleTimeout(IDLE_S)
+    in_task = tasks.IdleTimeout(IDLE_S)
     async with in_task.timeout:
         for message in in_task.through(MESSAGES[:3]):
             await asyncio.sleep(IDLE_S / 2)

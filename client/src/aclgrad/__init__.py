@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from aclgrad._client.aio.client import AsyncBatch, AsyncClient
     from aclgrad._client.attempts.request_ids import request_id
     from aclgrad._client.calls.arrays import Array, TensorLike
+    from aclgrad._client.calls.call import Input
     from aclgrad._client.calls.destination import Output
     from aclgrad._client.calls.operator_methods import Ints
-    from aclgrad._client.calls.outgoing import Input
     from aclgrad._client.channel.options import ChannelOption, channel_options
     from aclgrad._client.reports import CallReport, OnCall
     from aclgrad._client.server.operators import (
@@ -195,7 +195,7 @@ _NAMES: Final = {
     "_client.calls.destination": ("Output",),
     "_client.settings.metadata": ("Metadata",),
     "_client.calls.operator_methods": ("Ints",),
-    "_client.calls.outgoing": ("Input",),
+    "_client.calls.call": ("Input",),
     "_client.reports": ("CallReport", "OnCall"),
     "_client.attempts.request_ids": ("request_id",),
     "_client.server.status": (

@@ -21,11 +21,8 @@ class Source:
     """Whether its client decides how long that takes."""
 
     nbytes: int
-
-    @property
-    def data(self) -> memoryview | None:
-        """The bytes, if they are in the message and here."""
-        return None
+    data: memoryview | None = None
+    """The bytes, if they are in the message and here."""
 
     @property
     def shared(self) -> "SharedRange | None":

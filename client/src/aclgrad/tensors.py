@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from aclgrad.errors import InvalidFieldError
-from aclgrad.sources import SHAPE_ONLY, Source, in_message
+from aclgrad.sources import SHAPE_ONLY, InMessage, Source, in_message
 from aclgrad.v1 import tensor_pb2
 
 
@@ -102,6 +102,11 @@ class TensorView:
         """The bytes, if they are in the message."""
         return self.source.data
 
+    def copied(self) -> "TensorView":
+        """Returns the tensor with bytes of its own, if it has any."""
+        data = self.source.data
+        return self if data is None else TensorView(self.name, self.type, in_message(memoryview(bytes(data))))
+
 
 def type_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorType:
     """Returns what the wire calls the array's dtype, and its shape; raises InvalidFieldError for a dtype it lacks."""
@@ -120,7 +125,8 @@ def view_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorView:
     type = type_of_array(name, array)
     native = np.ascontiguousarray(array, dtype=type.dtype.numpy).reshape(-1)
     # Through uint8, because the buffer protocol has no format letter for bfloat16.
-    return TensorView(name, type, in_message(native.view(np.uint8).data))
+    data = native.view(np.uint8).data
+    return TensorView(name, type, InMessage(data.nbytes, 0, data))
 
 
 def array_of_view(tensor: TensorView, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:

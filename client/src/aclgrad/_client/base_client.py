@@ -2,24 +2,21 @@
 
 from __future__ import annotations  # `help` shows the names of unions, and not their members
 
-import asyncio
-import logging
 import os
-import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 import grpc.aio
 
 from aclgrad._client.attempts import rpc_errors
-from aclgrad._client.attempts.request_ids import RequestIds
-from aclgrad._client.attempts.retry import DEFAULT_CONNECT_TIMEOUT_S, DEFAULT_RETRIES, Attempts, RetryPolicy
+from aclgrad._client.attempts.request_ids import new_ids
+from aclgrad._client.attempts.retry import DEFAULT_CONNECT_TIMEOUT_S, DEFAULT_RETRIES, RetryPolicy
 from aclgrad._client.calls.batch import BaseBatch
+from aclgrad._client.calls.call import Inputs
 from aclgrad._client.calls.destination import Outputs
-from aclgrad._client.calls.message_limit import MessageLimit
 from aclgrad._client.calls.operator_methods import OperatorMethods, Result
-from aclgrad._client.calls.outgoing import Inputs, SentValues
+from aclgrad._client.calls.requirements import Requirements
 from aclgrad._client.channel.options import (
     OWN_CHANNEL,
     OWN_CHANNEL_DEFAULTS,
@@ -34,38 +31,25 @@ from aclgrad._client.channel.probes import Channel
 from aclgrad._client.channel.proxies import ENABLE_PROXY, proxy_rules
 from aclgrad._client.channel.servers import Endpoints, Servers, servers_of
 from aclgrad._client.channel.targets import DEFAULT_TARGET, Target, is_socket
-from aclgrad._client.reports import OnCall, log
+from aclgrad._client.core import Core
+from aclgrad._client.reports import OnCall
 from aclgrad._client.settings.checks import checked_hook, checked_seconds
 from aclgrad._client.settings.credentials import Credentials, checked_credentials
 from aclgrad._client.settings.environment import named_by_variable, settings_of_environment
-from aclgrad._client.settings.metadata import Metadata, Pair, checked_metadata
+from aclgrad._client.settings.metadata import Metadata, checked_metadata
 from aclgrad._client.settings.timeouts import DEFAULT, DEFAULT_TIMEOUT_S, Timeout, time_limit
 from aclgrad._client.settings.tracing import checked_tracing
 from aclgrad._client.shared_memory.regions import RegionPool
-from aclgrad.errors import AclgradError, InvalidSettingError
+from aclgrad._client.transport import Transport
+from aclgrad.errors import InvalidSettingError
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
-from aclgrad.wire.request_ids import REQUEST_ID
 
 if TYPE_CHECKING:
     from aclgrad.tracing import TracerProvider
 
 
-class Prepared(NamedTuple):
-    """What an attempt begins with: its time, its metadata, and whether somebody wants to know which server answers."""
-
-    limit_s: float | None
-    metadata: tuple[Pair, ...]
-    wants_server: bool
-
-
-class Prepare(Protocol):
-    """Begins an attempt on a channel, by a method."""
-
-    def __call__(self, channel: Channel, attempts: Attempts, method: str) -> Prepared: ...
-
-
-class BaseClient(OperatorMethods[Result]):
+class BaseClient(Core, OperatorMethods[Result]):
     """Computes gradients on the server at `target` (`host:port` or `unix:path`), or on several.
 
     Calls, batches and errors are the same in both clients; `await` what an AsyncClient returns.
@@ -135,9 +119,9 @@ class BaseClient(OperatorMethods[Result]):
         self._servers = _own_servers() if channel is not None else _servers(target, credentials, overrides)
         self.target = self._servers.name
         self.timeout_s = None if timeout_s is None else checked_seconds("timeout_s", timeout_s)
+        self._limit_s = time_limit(self.timeout_s, None)
         self._retry_policy = RetryPolicy(retries, connect_timeout_s)
-        self._sent_values = SentValues(shape_only=shape_only)
-        self._limit = MessageLimit(max_message_bytes)
+        self._requirements = Requirements(max_message_bytes, shape_only=shape_only)
         self._channel_options = overrides
         self._metadata = (*checked_metadata(metadata), *(credentials.metadata() if credentials else ()))
         # A unix socket does not leave the machine: servers have no TLS there.
@@ -151,12 +135,12 @@ class BaseClient(OperatorMethods[Result]):
             problem = f"shared_memory is True, and {self.target} names several servers"
             raise InvalidSettingError(problem, field="shared_memory", remedy="give one unix:/path")
         self._regions = RegionPool() if shared_memory else None
-        self._request_ids = RequestIds()
+        self._ids = new_ids()
         self._on_call = checked_hook("on_call", on_call)
         self._tracing = checked_tracing(tracing)
         self._process_id = os.getpid()
         self._channels = ChannelPool(self._servers, self._new_channel)
-        self._open()
+        self._transport = self._new_transport()
 
     @classmethod
     def from_env(cls, target: Target | None = None, **settings: Any) -> Self:
@@ -180,11 +164,10 @@ class BaseClient(OperatorMethods[Result]):
     """What `channel` has to be."""
     _library: Any
     """`grpc` or `grpc.aio`."""
-    _closed: threading.Event | asyncio.Event
 
     @abstractmethod
-    def _open(self) -> None:
-        """Makes what the connection needs."""
+    def _new_transport(self) -> Transport:
+        """Returns the transport of this kind of client."""
 
     @abstractmethod
     def execute(
@@ -213,7 +196,7 @@ class BaseClient(OperatorMethods[Result]):
         """
 
     @abstractmethod
-    def batch(self) -> BaseBatch:
+    def batch(self) -> BaseBatch[Any]:
         """Returns an empty batch: calls that share messages, which makes many small gradients cheap."""
 
     @abstractmethod
@@ -240,7 +223,7 @@ class BaseClient(OperatorMethods[Result]):
         """
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed.is_set() else "open"
+        state = "closed" if self._transport.closed.is_set() else "open"
         return f"<aclgrad.{type(self).__name__} of {self.target}, {state}>"
 
     def __reduce__(self) -> NoReturn:
@@ -252,7 +235,7 @@ class BaseClient(OperatorMethods[Result]):
         if ENABLE_PROXY in dict(endpoints.options):
             # gRPC would take a list for one host, and ask the proxy for it.
             own = [each for each in own if each[0] != ENABLE_PROXY]
-        options = all_channel_options(self._limit.size_bytes, [*endpoints.options, *own])
+        options = all_channel_options(self._requirements.message_bytes, [*endpoints.options, *own])
         return open_channel(self._library, endpoints.target, self._channel_credentials, options)
 
     def _open_first_channel(self) -> None:
@@ -265,52 +248,6 @@ class BaseClient(OperatorMethods[Result]):
 
     def _new_channel(self, endpoints: Endpoints) -> Channel:
         return Channel(endpoints, self._channel_to(endpoints))
-
-    @property
-    def _wants_server(self) -> bool:
-        """Whether somebody wants to know which server answered a call."""
-        return self._on_call is not None or self._tracing is not None or log.isEnabledFor(logging.DEBUG)
-
-    @property
-    def _is_inherited(self) -> bool:
-        """Whether this process was forked off the one that made the client: gRPC's threads are not in it."""
-        return os.getpid() != self._process_id
-
-    def _start(self, method: str, timeout_s: Timeout) -> Attempts:
-        if self._is_inherited:
-            raise rpc_errors.forked_error(self.target)
-        return self._retry_policy.start(time_limit(timeout_s, self.timeout_s), method, self._request_ids.new())
-
-    def _traced(self, attempts: Attempts, operator: str | None = None) -> Attempts:
-        """Begins the trace of a call that is about to be sent."""
-        if self._tracing is not None:
-            attempts.trace = self._tracing.begin(attempts.method, operator, attempts.request_id)
-        return attempts
-
-    def _end(self, attempts: Attempts, error: BaseException | None = None) -> None:
-        """Reports a call that has ended to those who want to know; an error gets the id of the call.
-
-        A call that was cancelled or interrupted has no report.
-        """
-        attempts.release()
-        if attempts.trace is not None:
-            attempts.trace.end(error, attempts.retries)
-        if error is not None and not isinstance(error, AclgradError):
-            return
-        if error is not None:
-            error.request_id = error.request_id or attempts.request_id
-        if self._wants_server:
-            report = attempts.report(error)
-            if self._on_call is not None:
-                self._on_call(report)
-
-    def _prepare(self, channel: Channel, attempts: Attempts, method: str) -> Prepared:
-        has_others = self._channels.has_others(channel, attempts.tried)
-        limit_s = attempts.limit_s(channel.endpoints.balancing, has_others=has_others)
-        metadata = (*self._metadata, (REQUEST_ID, attempts.request_id))
-        if attempts.trace is not None:
-            metadata += attempts.trace.begin_attempt(method)
-        return Prepared(limit_s, metadata, self._wants_server)
 
 
 def _servers(target: Target, credentials: Credentials | None, options: list[ChannelOption]) -> Servers:

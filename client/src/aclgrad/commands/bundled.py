@@ -11,7 +11,8 @@ from typing import Any
 import click
 import numpy as np
 
-from aclgrad._client.calls.outgoing import SentValues, outgoing_call
+from aclgrad._client.calls.call import Call
+from aclgrad._client.calls.requirements import MAX_MESSAGE_BYTES, Requirements
 from aclgrad._client.sync.client import Client
 from aclgrad.bundles import Bundle, JudgedCall, read
 from aclgrad.commands.call import check_room, named, told
@@ -57,10 +58,9 @@ def _types(path: Path, call: JudgedCall) -> dict[str, TensorType]:
     Raises UnknownOperatorError, and ValueError if others are expected: they bound what the server can send.
     """
     chosen(call.operator, OPERATORS, "known to this client")
-    sent = outgoing_call(
-        call.operator, call.inputs, call.attributes, SentValues(shape_only=False), call.outputs or None
-    )
-    types = {each.name: each.type for each in sent.outputs}
+    requirements = Requirements(MAX_MESSAGE_BYTES, shape_only=False)
+    made = Call(call.operator, call.inputs, call.attributes, requirements, outputs=call.outputs or None)
+    types = {each.name: each.type for each in made.outputs}
     needed = {name: (type.shape, type.dtype.numpy.kind == "c") for name, type in types.items()}
     if needed != {name: (each.shape, np.iscomplexobj(each)) for name, each in call.expected.items()}:
         returned = ", ".join(f"{name} {type}" for name, type in types.items()) or "none, because it is not legal"

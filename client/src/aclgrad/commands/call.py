@@ -8,7 +8,8 @@ from typing import Any, Final
 import click
 import numpy as np
 
-from aclgrad._client.calls.outgoing import Input, SentValues, outgoing_call
+from aclgrad._client.calls.call import Call, Input
+from aclgrad._client.calls.requirements import MAX_MESSAGE_BYTES, Requirements
 from aclgrad._client.server.operators import OperatorDescription
 from aclgrad._client.sync.client import Client
 from aclgrad.commands.common import chosen, connection, exit_codes, print_json
@@ -97,11 +98,11 @@ def _check(
     wanted: Sequence[str] | None,
 ) -> None:
     """Raises a RequestError for a call that every product refuses; the server's decides the others."""
-    outgoing = outgoing_call(spec.name, inputs, attributes, SentValues(shape_only=True), wanted)
+    call = Call(spec.name, inputs, attributes, Requirements(MAX_MESSAGE_BYTES, shape_only=True), outputs=wanted)
     refusals: dict[str, list[str]] = {}
     for product in sorted(spec.products):
         try:
-            check_call(outgoing.call, spec, product)
+            check_call(call.sent, spec, product)
         except RequestError as refusal:
             # Which product the server has is not known yet.
             refusals.setdefault(refusal.message.replace(f" {rules_of(product)}", ""), []).append(product)

@@ -6,9 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Final
 
-from aclgrad._client.calls.exchanges import status_message_query
+from aclgrad._client.calls.exchange import status_message_query
 from aclgrad._client.settings.timeouts import DEFAULT, Timeout
 from aclgrad._client.sync.client import Client
+from aclgrad._client.sync.transport import run
 from aclgrad.commands.common import connection
 from aclgrad.errors import AclgradError, DeadlinePassedError, ServerUnreachableError
 from aclgrad.host_status import DOES_NOT_ANSWER, WorkerAnswer, merge
@@ -75,7 +76,7 @@ def _ask(sibling: pb.SiblingWorker, target: str, clients: ExitStack) -> WorkerAn
 
 def _status_of(client: Client, timeout_s: Timeout = DEFAULT) -> pb.GetServerStatusResponse:
     # Its dataclass, which others get, cannot be merged.
-    return client._run(status_message_query(), timeout_s)  # noqa: SLF001
+    return run(client._ask(status_message_query(), timeout_s))  # noqa: SLF001
 
 
 def _silent(sibling: pb.SiblingWorker, why: str) -> WorkerAnswer:

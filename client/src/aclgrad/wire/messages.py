@@ -5,7 +5,7 @@ bytes are those that a generated stub would send.
 """
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
@@ -36,6 +36,8 @@ _DATA = tensor_pb2.Tensor.DATA_FIELD_NUMBER
 _CALLS = operator_service_pb2.BatchExecuteOperatorsRequest.CALLS_FIELD_NUMBER
 _RESULTS = operator_service_pb2.BatchExecuteOperatorsResponse.RESULTS_FIELD_NUMBER
 _LENGTH_DELIMITED = 2
+_COPIED_BYTES = 2**16
+"""Protobuf copies so much faster than Python finds what not to copy."""
 
 REQUEST_PAYLOADS = (_INPUTS, _DATA)
 """The path of field numbers to the data of tensors in an ExecuteOperatorRequest."""
@@ -57,6 +59,11 @@ class OperatorCall:
 
 def encode_request(call: OperatorCall) -> bytes:
     """Returns the call as an ExecuteOperatorRequest; raises InvalidFieldError for what the wire cannot hold."""
+    return b"".join(request_pieces(call))
+
+
+def request_pieces(call: OperatorCall) -> list[bytes | memoryview]:
+    """Returns what `encode_request` joins: the data of the tensors as they are in memory, and what stands between."""
     outputs = [checked_name("outputs", each) for each in call.outputs]
     message = operator_service_pb2.ExecuteOperatorRequest(
         operator=checked_name("operator", call.operator), outputs=outputs
@@ -68,7 +75,7 @@ def encode_request(call: OperatorCall) -> bytes:
     pieces: list[bytes | memoryview] = [message.SerializeToString()]
     for tensor in call.inputs:
         pieces += _tensor_field(_INPUTS, tensor)
-    return b"".join(pieces)
+    return pieces
 
 
 def decode_request(data: bytes | memoryview) -> OperatorCall:
@@ -110,7 +117,10 @@ def response_prefix(name: str, type: TensorType) -> bytes:
 
 
 def decode_response(data: bytes) -> tuple[TensorView, ...]:
-    """Returns the outputs of an ExecuteOperatorResponse as views of `data`; errors are those of `decode_request`."""
+    """Returns the outputs of an ExecuteOperatorResponse as views; errors are those of `decode_request`."""
+    if len(data) <= _COPIED_BYTES:
+        message = parse_message(operator_service_pb2.ExecuteOperatorResponse, data)
+        return tuple(_tensor_view(tensor, None) for tensor in message.outputs)
     rest, payloads = extract_payloads(data, (_OUTPUTS, _DATA))
     message = parse_message(operator_service_pb2.ExecuteOperatorResponse, rest)
     sources = list(map(in_message, payloads))
@@ -127,9 +137,14 @@ def decode_outputs(message: operator_service_pb2.ExecuteOperatorResponse) -> tup
     return tuple(_tensor_view(tensor, ()) for tensor in message.outputs)
 
 
-def encode_batch(requests: Sequence[bytes]) -> bytes:
+def encode_batch(requests: Iterable[bytes]) -> bytes:
     """Returns serialized ExecuteOperatorRequests as one BatchExecuteOperatorsRequest."""
-    return b"".join(piece for each in requests for piece in (length_key(_CALLS, len(each)), each))
+    return join_requests([each] for each in requests)
+
+
+def join_requests(requests: Iterable[Sequence[bytes | memoryview]]) -> bytes:
+    """Returns requests in pieces, as `request_pieces` gives them, as one BatchExecuteOperatorsRequest."""
+    return b"".join(piece for each in requests for piece in (length_key(_CALLS, sum(map(len, each))), *each))
 
 
 def split_batch(request: bytes, extract: ExtractPayloads = extract_payloads) -> Sequence[memoryview]:
@@ -214,7 +229,8 @@ def _tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None
         yield data
 
 
-def _tensor_view(message: tensor_pb2.Tensor, payloads: Sequence[InMessage]) -> TensorView:
+def _tensor_view(message: tensor_pb2.Tensor, payloads: Sequence[InMessage] | None) -> TensorView:
+    """Returns the tensor of a message whose data stand among the payloads, or in the message if there are none."""
     _check_count(f"inputs[{message.name[:MAX_NAME]}].shape", len(message.shape), MAX_RANK)
     dtype = dtype_of_wire(message.data_type)
     if dtype is None:
@@ -228,7 +244,8 @@ def _tensor_view(message: tensor_pb2.Tensor, payloads: Sequence[InMessage]) -> T
         )
     source: Source = SHAPE_ONLY
     if message.HasField("data"):
-        source = payloads[payload_index(message.data)]
+        data = message.data
+        source = InMessage(len(data), 0, memoryview(data)) if payloads is None else payloads[payload_index(data)]
     elif message.HasField("shared_memory"):
         source = _shared_range(message.shared_memory)
     return TensorView(message.name, TensorType(dtype, tuple(message.shape)), source)

@@ -5,23 +5,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
+from typing import Final
 
 from aclgrad.errors import InvalidSettingError
 from aclgrad.wire.request_ids import MAX_REQUEST_ID, is_request_id
 
-_given: ContextVar[str | None] = ContextVar("aclgrad_request_id", default=None)
+given_id: Final[ContextVar[str | None]] = ContextVar("aclgrad_request_id", default=None)
+"""The id of the surrounding `with request_id(...)`."""
 
 
-class RequestIds:
-    """The ids of one client. They begin alike, so that a search of the log finds all of its calls."""
-
-    def __init__(self) -> None:
-        self._beginning = secrets.token_hex(6)
-        self._numbers = count(1)
-
-    def new(self) -> str:
-        """Returns the id of the surrounding `with request_id(...)`, or one that no other call has."""
-        return _given.get() or f"{self._beginning}-{next(self._numbers)}"
+def new_ids() -> Iterator[str]:
+    """Returns the ids of one client. They begin alike, so that a search of the log finds all of its calls."""
+    return map(f"{secrets.token_hex(6)}-{{}}".format, count(1))
 
 
 @contextmanager
@@ -36,8 +31,8 @@ def request_id(name: str) -> Iterator[None]:
     if not is_request_id(name):
         remedy = f"give 1 to {MAX_REQUEST_ID} printable ASCII characters without spaces"
         raise InvalidSettingError(f"the request id is {name!r}", field="request_id", remedy=remedy)
-    token = _given.set(name)
+    token = given_id.set(name)
     try:
         yield
     finally:
-        _given.reset(token)
+        given_id.reset(token)

@@ -4,17 +4,17 @@ from __future__ import annotations  # `help` shows the names of unions, and not 
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from aclgrad._client.attempts.retry import is_worth_a_retry
 from aclgrad._client.attempts.rpc_errors import error_of_status, unreadable_reply
 from aclgrad._client.calls.arrays import Array
-from aclgrad._client.calls.destination import Destination, Outputs
-from aclgrad._client.calls.exchanges import ChunkedCall, destination_of, gradient_of
-from aclgrad._client.calls.message_limit import MessageLimit
+from aclgrad._client.calls.call import Call, Inputs
+from aclgrad._client.calls.chunked import ChunkedCall
+from aclgrad._client.calls.destination import Outputs
+from aclgrad._client.calls.exchange import Exchange
 from aclgrad._client.calls.operator_methods import OperatorMethods
-from aclgrad._client.calls.outgoing import Inputs, OutgoingCall, SentValues, outgoing_call
+from aclgrad._client.calls.requirements import Requirements
 from aclgrad._client.settings.timeouts import DEFAULT, Timeout
 from aclgrad.errors import (
     AclgradError,
@@ -26,11 +26,11 @@ from aclgrad.errors import (
     ServerFaultError,
 )
 from aclgrad.operators.attributes import AttributeLike
-from aclgrad.sources import in_message
 from aclgrad.wire.limits import MAX_BATCH_CALLS
-from aclgrad.wire.messages import CallResult, decode_batch, decode_request, encode_batch, encode_request
+from aclgrad.wire.messages import CallResult, decode_batch, join_requests
 
 Outcome = Array | AclgradError
+_Client = TypeVar("_Client")
 
 _KEY_BYTES: Final = 8
 """What stands before a call in a message, at most."""
@@ -40,52 +40,23 @@ _STATUS_BYTES: Final = 1024
 """A call that fails takes about so much of a reply."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Encoded:
-    """A call as bytes, and the bytes of the arrays that are withheld: only where its gradient goes is the caller's."""
-
-    name: str
-    request: bytes
-    withheld: Mapping[str, bytes]
-    output_bytes: int
-    """Bytes of the result in a reply, 0 if it is not known: the server will say why the call is not legal."""
-    destination: Destination
-
-    @property
-    def request_bytes(self) -> int:
-        """Bytes of the call in a request."""
-        return len(self.request) + _KEY_BYTES
-
-    @classmethod
-    def of(cls, outgoing: OutgoingCall, out: Outputs | None) -> _Encoded:
-        copies = {
-            tensor.name: outgoing.withheld[tensor.name].astype(tensor.type.dtype.numpy, copy=False).tobytes()
-            for tensor in outgoing.call.inputs
-            if tensor.name in outgoing.withheld
-        }
-        output_bytes = sum(each.type.size_bytes + _OUTPUT_FIELDS_BYTES for each in outgoing.outputs)
-        destination = destination_of(out, outgoing)
-        return cls(outgoing.call.operator, encode_request(outgoing.call), copies, output_bytes, destination)
-
-    def with_values(self) -> _Encoded:
-        """Returns the call with the values that were withheld."""
-        call = decode_request(self.request)
-        inputs = tuple(
-            replace(tensor, source=in_message(memoryview(self.withheld[tensor.name])))
-            if tensor.name in self.withheld
-            else tensor
-            for tensor in call.inputs
-        )
-        return replace(self, request=encode_request(replace(call, inputs=inputs)), withheld={})
+def _request_bytes(call: Call) -> int:
+    """Returns the bytes of the call in a request."""
+    return sum(map(len, call.pieces)) + _KEY_BYTES
 
 
-class BaseBatch(OperatorMethods[int]):
+def _output_bytes(call: Call) -> int:
+    """Returns the bytes of the result in a reply, 0 if it is not known: the server will say why it is not legal."""
+    return sum(each.type.size_bytes + _OUTPUT_FIELDS_BYTES for each in call.outputs)
+
+
+class BaseBatch(OperatorMethods[int], Generic[_Client]):
     """Calls that are sent together; a method of an operator adds its call and returns its position."""
 
-    def __init__(self, sent_values: SentValues, limit: MessageLimit) -> None:
-        self._sent_values = sent_values
-        self._limit = limit
-        self._calls: list[_Encoded] = []
+    def __init__(self, requirements: Requirements, client: _Client) -> None:
+        self._requirements = requirements
+        self._client = client
+        self._calls: list[Call] = []
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -112,7 +83,11 @@ class BaseBatch(OperatorMethods[int]):
         if timeout_s is not DEFAULT:
             problem = "a call in a batch has no timeout_s of its own"
             raise InvalidSettingError(problem, field="timeout_s", remedy="give it to run()")
-        self._calls.append(_Encoded.of(outgoing_call(name, inputs, attributes, self._sent_values, outputs), out))
+        call = Call(name, inputs, attributes, self._requirements, out, outputs)
+        call.own_arrays()
+        # What the wire cannot hold is refused now.
+        assert call.pieces
+        self._calls.append(call)
         return len(self._calls) - 1
 
     @abstractmethod
@@ -128,10 +103,10 @@ class BaseBatch(OperatorMethods[int]):
 
     def to_send(self, return_errors: bool) -> BatchRun:
         """Returns the calls to send."""
-        return BatchRun(self._calls, self._sent_values, self._limit, return_errors=return_errors)
+        return BatchRun(self._calls, self._requirements, return_errors=return_errors)
 
 
-class BatchRun:
+class BatchRun(Exchange[None]):
     """The calls of one `run()`, cut into messages; it is the exchange of one message after the other.
 
     A message holds the calls that come next and fit together by their requests and by their expected replies. A call
@@ -140,18 +115,16 @@ class BatchRun:
 
     method = "BatchExecuteOperators"
 
-    def __init__(
-        self, calls: list[_Encoded], sent_values: SentValues, limit: MessageLimit, *, return_errors: bool
-    ) -> None:
+    def __init__(self, calls: list[Call], requirements: Requirements, *, return_errors: bool) -> None:
         self._calls = calls
-        self._sent_values = sent_values
-        self._limit = limit
+        self._requirements = requirements
         self._return_errors = return_errors
         self._outcomes: list[Outcome | None] = [None] * len(self._calls)
         self._pending = list(range(len(self._calls)))
         """The positions of the calls without a final outcome, ascending."""
         self._sent: list[int] = []
         """Those of the calls in the message under way."""
+        self.size_bytes = 0
         self._chunk_bytes: int | None = None
         """The size of chunks that a refusal led to."""
         self._is_answered = False
@@ -162,29 +135,27 @@ class BatchRun:
         """Goes on to the next message; returns False after the last one, or if the error to raise is known."""
         if not self._pending or (not self._return_errors and self._first_error(self._pending[0])):
             return False
-        self._sent, self._chunk_bytes = self._fitting(self._pending), None
+        self._send(self._fitting(self._pending))
+        self._chunk_bytes = None
         return True
 
-    @property
-    def size_bytes(self) -> int:
-        """The bytes of the message or of its reply, whichever has more."""
-        calls = [self._calls[index] for index in self._sent]
-        return max(sum(call.request_bytes for call in calls), sum(call.output_bytes for call in calls))
+    def _send(self, positions: list[int]) -> None:
+        """Makes the message of these calls."""
+        self._sent = positions
+        calls = [self._calls[index] for index in positions]
+        self.size_bytes = max(sum(map(_request_bytes, calls)), sum(map(_output_bytes, calls)))
 
     @property
     def request(self) -> bytes:
-        return encode_batch([self._calls[index].request for index in self._sent])
+        return join_requests([self._calls[index].pieces for index in self._sent])
 
-    def in_chunks(self, size_bytes: int) -> ChunkedCall | None:
-        """Returns the call that goes in chunks, or None for a message of so many bytes."""
-        if len(self._sent) > 1 or (self._chunk_bytes is None and size_bytes <= self._limit.size_bytes):
+    def in_chunks(self) -> ChunkedCall[None] | None:
+        if len(self._sent) > 1 or (self._chunk_bytes is None and self.size_bytes <= self._requirements.message_bytes):
             return None
-        call = self._calls[self._sent[0]]
-        return ChunkedCall(decode_request(call.request), self._limit.chunk_bytes, call.destination)
+        return self._calls[self._sent[0]].chunked(self._settle_one)
 
-    def take(self, gradient: Array) -> None:
-        """Settles the call that went in chunks."""
-        self._outcomes[self._sent[0]] = gradient
+    def _settle_one(self, outputs: Array) -> None:
+        self._outcomes[self._sent[0]] = outputs
         self._is_answered = True
         self._settle(self._sent)
 
@@ -203,7 +174,7 @@ class BatchRun:
             if isinstance(outcome, AclgradError) and self._may_succeed(index, outcome):
                 again[index] = outcome
         self._settle([index for index in self._sent if index not in again])
-        self._sent = list(again)
+        self._send(list(again))
         if again:
             # What is at hand is sent at once; otherwise all wait for as long as the one that has to wait longest.
             raise max(
@@ -215,7 +186,7 @@ class BatchRun:
         if not isinstance(result, tuple):
             return error_of_status(result)
         try:
-            return gradient_of(result, self._calls[index].destination)
+            return self._calls[index].destination.read(result)
         except InvalidFieldError as error:
             # An `out` that does not fit concerns no other call.
             return error
@@ -224,20 +195,20 @@ class BatchRun:
         """Returns the call with values that the server asks for, or smaller if a message was too large, else None."""
         if isinstance(error, InputValuesRequiredError):
             if len(self._sent) == 1:
-                self._sent_values.require(self._calls[self._sent[0]].name)
+                self._requirements.require_values(self._calls[self._sent[0]].sent.operator)
             incomplete = [index for index in self._sent if self._calls[index].withheld]
             for index in incomplete:
-                self._calls[index] = self._calls[index].with_values()
-            self._sent = self._fitting(self._sent)
+                self._calls[index].add_values()
+            self._send(self._fitting(self._sent))
             return self if incomplete else None
-        if not self._limit.learn(error):
+        if not self._requirements.learn(error):
             return None
         if len(self._sent) > 1:
             fitting = self._fitting(self._sent)
             # If that is no smaller message, its size or its reply's was misjudged.
-            self._sent = fitting if len(fitting) < len(self._sent) else fitting[: len(fitting) // 2]
+            self._send(fitting if len(fitting) < len(self._sent) else fitting[: len(fitting) // 2])
             return self
-        before, self._chunk_bytes = self._chunk_bytes, self._limit.chunk_bytes
+        before, self._chunk_bytes = self._chunk_bytes, self._requirements.chunk_bytes
         return self if before is None or self._chunk_bytes < before else None
 
     def fail(self, error: AclgradError) -> None:
@@ -276,11 +247,11 @@ class BatchRun:
         request_bytes = reply_bytes = 0
         for index in positions[:MAX_BATCH_CALLS]:
             call = self._calls[index]
-            if call.withheld and not self._sent_values.withheld(call.name):
-                call = self._calls[index] = call.with_values()
-            request_bytes += call.request_bytes
-            reply_bytes += max(call.output_bytes, _STATUS_BYTES)
-            if fitting and max(request_bytes, reply_bytes) > self._limit.size_bytes:
+            if call.withheld and call.sent.operator not in self._requirements.withheld:
+                call.add_values()
+            request_bytes += _request_bytes(call)
+            reply_bytes += max(_output_bytes(call), _STATUS_BYTES)
+            if fitting and max(request_bytes, reply_bytes) > self._requirements.message_bytes:
                 break
             fitting.append(index)
         return fitting
@@ -293,5 +264,5 @@ class BatchRun:
         if not isinstance(error, InputValuesRequiredError):
             # Another server may have the time that this one did not have.
             return is_worth_a_retry(error) or isinstance(error, DeadlinePassedError)
-        self._sent_values.require(self._calls[index].name)
+        self._requirements.require_values(self._calls[index].sent.operator)
         return bool(self._calls[index].withheld)

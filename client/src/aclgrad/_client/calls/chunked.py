@@ -1,63 +1,67 @@
 """A call in chunks: what is sent, and how the answer is read, without any input or output: both clients share it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Final, cast
+from typing import Final, Generic, TypeVar, cast
 
 import numpy as np
 
 from aclgrad._client.attempts.rpc_errors import unreadable_reply
 from aclgrad._client.calls.arrays import Array
 from aclgrad._client.calls.destination import Destination, OutputBuffer
-from aclgrad._client.calls.outgoing import LARGE_BYTES
+from aclgrad._client.calls.requirements import LARGE_BYTES
 from aclgrad.errors import MalformedRequestError, ServerFaultError
 from aclgrad.tensors import TensorView
 from aclgrad.wire.chunks import chunk_prefix, decode_chunk, decode_response_header, encode_header
 from aclgrad.wire.limits import MAX_INPUTS
 from aclgrad.wire.messages import OperatorCall
 
+_Result = TypeVar("_Result")
 READY_WAIT_S: Final = 1.0
 """Without a word from the server, the chunks are sent after this time."""
 _INLINE_BYTES: Final = 64 * 2**10
 """An input of no more bytes goes with the header, unless chunks are so small that the header would be larger."""
 
 
-def chunked_messages(call: OperatorCall, chunk_bytes: int) -> Iterator[bytes]:
-    """Returns the messages of a call, one after the other; raises InvalidFieldError for what the wire cannot hold."""
-    inline_bytes = min(_INLINE_BYTES, chunk_bytes // MAX_INPUTS)
-    chunked = [tensor for tensor in call.inputs if tensor.data is not None and tensor.data.nbytes > inline_bytes]
-    names = [tensor.name for tensor in chunked]
-    inputs = tuple(TensorView(each.name, each.type) if each.name in names else each for each in call.inputs)
-    # At once: gRPC does not report to the caller what fails while it asks for messages.
-    header = encode_header(replace(call, inputs=inputs), names, chunk_bytes)
-    return chain((header,), _chunks(chunked, chunk_bytes))
+class ChunkedCall(Generic[_Result]):
+    """A call in chunks: its messages, and the messages of the answer, each byte of which goes to its place at once."""
 
+    method = "ExecuteOperatorChunked"
 
-def _chunks(tensors: Sequence[TensorView], chunk_bytes: int) -> Iterator[bytes]:
-    for position, tensor in enumerate(tensors):
-        data = tensor.data
-        assert data is not None
-        for offset in range(0, data.nbytes, chunk_bytes):
-            piece = data[offset : offset + chunk_bytes]
-            yield b"".join((chunk_prefix(position, offset, len(piece)), piece))
-
-
-class ChunkedAnswer:
-    """Takes the messages of the answer one by one, each byte to its place in the gradients."""
-
-    def __init__(self, destination: Destination) -> None:
+    def __init__(
+        self,
+        call: OperatorCall,
+        chunk_bytes: int,
+        destination: Destination,
+        settle: Callable[[Array], _Result],
+    ) -> None:
+        """`settle` gets the outputs, and returns the result of the call."""
+        self._call = call
+        self._chunk_bytes = chunk_bytes
         self._destination = destination
+        self._settle = settle
         self._outputs: tuple[TensorView, ...] = ()
         self._buffers: tuple[OutputBuffer, ...] = ()
-        self._gradients: list[Array] = []
+        self._arrays: list[Array] = []
         self._index = 0
         """The output that continues at `_done`."""
         self._done = 0
 
+    def messages(self) -> Iterator[bytes]:
+        """Returns the messages, one after the other; raises InvalidFieldError for what the wire cannot hold."""
+        call, chunk_bytes = self._call, self._chunk_bytes
+        inline_bytes = min(_INLINE_BYTES, chunk_bytes // MAX_INPUTS)
+        chunked = [tensor for tensor in call.inputs if tensor.data is not None and tensor.data.nbytes > inline_bytes]
+        names = [tensor.name for tensor in chunked]
+        inputs = tuple(TensorView(each.name, each.type) if each.name in names else each for each in call.inputs)
+        # At once: gRPC does not report to the caller what fails while it asks for messages.
+        header = encode_header(replace(call, inputs=inputs), names, chunk_bytes)
+        return chain((header,), _chunks(chunked, chunk_bytes))
+
     def take(self, message: bytes) -> None:
         """Raises ServerFaultError for a message that does not belong here, InvalidFieldError if `out` does not fit."""
-        if not self._gradients:
+        if not self._arrays:
             self._begin(message)
             return
         self._skip_complete()
@@ -70,38 +74,47 @@ class ChunkedAnswer:
                 raise MalformedRequestError(f"a chunk of {what} came where {due} was due")
         except ValueError as error:
             raise unreadable_reply(error) from error
-        gradient = self._gradients[self._index].reshape(-1).view(np.uint8).data
-        gradient[self._done : self._done + len(chunk.data)] = chunk.data
+        array = self._arrays[self._index].reshape(-1).view(np.uint8).data
+        array[self._done : self._done + len(chunk.data)] = chunk.data
         self._done += len(chunk.data)
 
     def _begin(self, message: bytes) -> None:
         try:
             outputs = decode_response_header(message)
             buffers = self._destination.buffers(outputs)
-            gradients = [buffer.array_for(output.type) for buffer, output in zip(buffers, outputs, strict=True)]
+            arrays = [buffer.array_for(output.type) for buffer, output in zip(buffers, outputs, strict=True)]
         except ValueError as error:
             raise unreadable_reply(error) from error
         self._destination.check(outputs)
-        self._outputs, self._buffers, self._gradients = outputs, buffers, gradients
+        self._outputs, self._buffers, self._arrays = outputs, buffers, arrays
 
     def _bytes_left(self) -> int:
-        return self._gradients[self._index].nbytes - self._done
+        return self._arrays[self._index].nbytes - self._done
 
     def _skip_complete(self) -> None:
-        while self._index + 1 < len(self._gradients) and not self._bytes_left():
+        while self._index + 1 < len(self._arrays) and not self._bytes_left():
             self._index, self._done = self._index + 1, 0
 
     @property
-    def copies_much(self) -> bool:
-        """Whether `gradient` copies more than an event loop should."""
-        pairs = zip(self._buffers, self._gradients, strict=True)
-        return sum(gradient.nbytes for buffer, gradient in pairs if buffer.copies(gradient)) > LARGE_BYTES
+    def reads_much(self) -> bool:
+        """Whether `result` copies more than an event loop should."""
+        pairs = zip(self._buffers, self._arrays, strict=True)
+        return sum(array.nbytes for buffer, array in pairs if buffer.copies(array)) > LARGE_BYTES
 
-    def gradient(self) -> Array:
-        """Returns the whole; raises ServerFaultError where the answer ended early."""
-        if self._gradients:
+    def result(self) -> _Result:
+        """Returns the result of the whole; raises ServerFaultError where the answer ended early."""
+        if self._arrays:
             self._skip_complete()
-        if not self._gradients or self._index + 1 < len(self._gradients) or self._bytes_left():
+        if not self._arrays or self._index + 1 < len(self._arrays) or self._bytes_left():
             raise ServerFaultError(f"the reply of the server ended after {self._done} bytes of output {self._index}")
-        taken = [buffer.take(gradient) for buffer, gradient in zip(self._buffers, self._gradients, strict=True)]
-        return cast(Array, self._destination.result(self._outputs, taken))
+        taken = [buffer.take(array) for buffer, array in zip(self._buffers, self._arrays, strict=True)]
+        return self._settle(cast(Array, self._destination.result(self._outputs, taken)))
+
+
+def _chunks(tensors: Sequence[TensorView], chunk_bytes: int) -> Iterator[bytes]:
+    for position, tensor in enumerate(tensors):
+        data = tensor.data
+        assert data is not None
+        for offset in range(0, data.nbytes, chunk_bytes):
+            piece = data[offset : offset + chunk_bytes]
+            yield b"".join((chunk_prefix(position, offset, len(piece)), piece))

@@ -1,4 +1,4 @@
-"""Where a gradient goes: into a new array, or into the caller's `out`."""
+"""Where an output goes, and what a reply becomes: a new array, or the caller's `out`."""
 
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Sequence
@@ -8,15 +8,16 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from aclgrad._client.attempts.rpc_errors import unreadable_reply
 from aclgrad._client.calls.arrays import Array, SupportsDlpack, as_array
 from aclgrad.errors import InvalidFieldError
 from aclgrad.gradients import GRADIENTS
 from aclgrad.tensors import TensorType, TensorView, array_of_view
 
 Output = Array | SupportsDlpack | memoryview
-"""What a gradient can be written to: a writable array, or a CPU tensor of another library."""
+"""What an output can be written to: a writable array, or a CPU tensor of another library."""
 Outputs = Output | tuple[Output | None, ...]
-"""What all gradients of a call can be written to; None for one that is not wanted, or that goes to a new array."""
+"""What all outputs of a call can be written to; None for one that is not wanted, or that goes to a new array."""
 
 
 class OutputBuffer:
@@ -32,7 +33,7 @@ class OutputBuffer:
         """Raises InvalidFieldError if `out` does not have this dtype and shape."""
         array = self.array
         if array is not None and (array.shape != type.shape or array.dtype != type.dtype.numpy):
-            problem = f"is {array.dtype}[{', '.join(map(str, array.shape))}], and the gradient is {type}"
+            problem = f"is {array.dtype}[{', '.join(map(str, array.shape))}], and the output is {type}"
             raise InvalidFieldError.at(self.field, problem, "give an array of that dtype and shape")
 
     def check_apart(self, inputs: Iterable[TensorView]) -> None:
@@ -43,43 +44,43 @@ class OutputBuffer:
                 raise InvalidFieldError.at(self.field, problem, "give another array")
 
     def check_apart_from(self, other: "OutputBuffer") -> None:
-        """Raises InvalidFieldError if one of the gradients would be written over the other."""
+        """Raises InvalidFieldError if one of the outputs would be written over the other."""
         if self.array is not None and other.array is not None and np.may_share_memory(self.array, other.array):
             raise InvalidFieldError.at(other.field, f"shares memory with {self.field}", "give another array")
 
     def read(self, tensor: TensorView) -> Array:
-        """Returns the gradient of a reply; raises ValueError as `array_of_view` does."""
+        """Returns the output of a reply; raises ValueError as `array_of_view` does."""
         return self._result(array_of_view(tensor, self.array))
 
     def array_for(self, type: TensorType) -> Array:
-        """Returns an array for the bytes of a gradient that comes in pieces; `take` has to get it then."""
+        """Returns an array for the bytes of an output that comes in pieces; `take` has to get it then."""
         if self.array is not None and self.array.flags.c_contiguous:
             return self.array
         return np.empty(type.shape, type.dtype.numpy)
 
-    def copies(self, gradient: Array) -> bool:
-        """Whether `take` copies this gradient to where it belongs."""
-        return self.array is not None and gradient is not self.array
+    def copies(self, array: Array) -> bool:
+        """Whether `take` copies this array to where it belongs."""
+        return self.array is not None and array is not self.array
 
-    def take(self, gradient: Array) -> Array:
-        """Returns the gradient where it belongs; copies it unless it is there."""
-        if self.array is not None and self.copies(gradient):
-            self.array[...] = gradient
-        return self._result(gradient)
+    def take(self, array: Array) -> Array:
+        """Returns the output where it belongs; copies it unless it is there."""
+        if self.array is not None and self.copies(array):
+            self.array[...] = array
+        return self._result(array)
 
-    def _result(self, gradient: Array) -> Array:
+    def _result(self, array: Array) -> Array:
         """Returns the caller's own object, if there is one."""
-        return gradient if self._out is None else cast(Array, self._out)
+        return array if self._out is None else cast(Array, self._out)
 
 
 _NEW: Final = OutputBuffer()
 
 
 @lru_cache
-def gradients_type(operator: str, names: tuple[str, ...]) -> Callable[..., tuple[Array | None, ...]]:
-    """Returns the type of several gradients: a NamedTuple with the names of the outputs."""
+def outputs_type(operator: str, names: tuple[str, ...]) -> Callable[..., tuple[Array | None, ...]]:
+    """Returns the type of several outputs: a NamedTuple with the names of the outputs."""
     # A server may have operators that this client does not know.
-    return GRADIENTS.get(operator) or namedtuple("Gradients", names)
+    return GRADIENTS.get(operator) or namedtuple("Outputs", names)
 
 
 class Destination:
@@ -96,7 +97,7 @@ class Destination:
         self._names = tuple(names)
         wanted = [each for each in names if not wanted or each in wanted]
         self.is_given = out is not None
-        """Whether the caller has arrays for the gradients."""
+        """Whether the caller has arrays for the outputs."""
         if len(self._names) < 2:
             self._buffers: tuple[OutputBuffer, ...] = () if out is None and not names else (OutputBuffer(out),)
             return
@@ -110,6 +111,22 @@ class Destination:
         self._buffers = tuple(OutputBuffer(each_out[name], f"out[{name}]") for name in wanted)
         for first, second in combinations(self._buffers, 2):
             first.check_apart_from(second)
+
+    def read(self, outputs: Sequence[TensorView]) -> Array:
+        """Returns the outputs of a reply.
+
+        Raises ServerFaultError if one is missing, InvalidFieldError if one does not fit `out`.
+        """
+        try:
+            buffers = self.buffers(outputs)
+        except ValueError as error:
+            raise unreadable_reply(error) from error
+        self.check(outputs)
+        try:
+            arrays = [buffer.read(output) for buffer, output in zip(buffers, outputs, strict=True)]
+        except ValueError as error:
+            raise unreadable_reply(error) from error
+        return cast(Array, self.result(outputs, arrays))
 
     def buffers(self, outputs: Sequence[TensorView]) -> tuple[OutputBuffer, ...]:
         """Returns the memory of each output; raises ValueError if there are more or fewer than the call has."""
@@ -134,11 +151,11 @@ class Destination:
         if len(names) == 1:
             return arrays[0]
         found = {each.name: array for each, array in zip(outputs, arrays, strict=True)}
-        return gradients_type(self._operator, names)(*(found.get(name) for name in names))
+        return outputs_type(self._operator, names)(*(found.get(name) for name in names))
 
 
 NEW: Final = Destination()
-"""A new array for each gradient."""
+"""A new array for each output."""
 
 
 def _memory_of(field: str, out: Any) -> Array:

@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 
 from aclgrad._client.calls.arrays import Array, TensorLike
+from aclgrad._client.calls.call import Input, Inputs
 from aclgrad._client.calls.destination import Output, Outputs
-from aclgrad._client.calls.outgoing import Input, Inputs
 from aclgrad._client.settings.timeouts import DEFAULT, Timeout
 from aclgrad.gradients import (
     BatchNormGradients,

@@ -3,7 +3,7 @@
 import time
 from typing import Final
 
-from aclgrad._client.calls.exchanges import Query
+from aclgrad._client.calls.exchange import Query
 from aclgrad._client.reports import log
 from aclgrad.errors import AclgradError, DeadlinePassedError, RetryableError
 

@@ -46,14 +46,15 @@ class Answer(Enum):
 
 
 class Channel:
-    """A channel of gRPC and the servers it leads to, its methods by name, and the number of calls on it."""
+    """A channel of gRPC and the servers it leads to, its methods and streams by name, and the number of calls on it."""
 
-    __slots__ = ("calls", "endpoints", "grpc", "is_retired", "methods")
+    __slots__ = ("calls", "endpoints", "grpc", "is_retired", "methods", "streams")
 
     def __init__(self, endpoints: Endpoints, channel: Any) -> None:
         self.endpoints = endpoints
         self.grpc = channel
         self.methods: dict[str, Any] = {}
+        self.streams: dict[str, Any] = {}
         self.calls = 0
         self.is_retired = False
         """Whether it is to be closed when no call uses it any more."""

@@ -5,29 +5,33 @@ import threading
 import weakref
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Self, cast
 
 import numpy as np
 
 from aclgrad._client.attempts.rpc_errors import unreadable_reply
-from aclgrad._client.calls.destination import NEW, Destination
-from aclgrad._client.calls.exchanges import gradient_of
-from aclgrad._client.calls.outgoing import LARGE_BYTES, OutgoingCall
+from aclgrad._client.calls.arrays import Array
+from aclgrad._client.calls.call import Call, size_bytes
+from aclgrad._client.calls.chunked import ChunkedCall
+from aclgrad._client.calls.exchange import Exchange
 from aclgrad._client.shared_memory.fork_copies import keep_apart
 from aclgrad._client.shared_memory.regions import Region, RegionPool
 from aclgrad.sources import SharedRange
 from aclgrad.tensors import TensorView
 from aclgrad.wire import shared_memory as wire
-from aclgrad.wire.messages import decode_response
+from aclgrad.wire.messages import request_pieces
 
 
-class Loan:
+class Loan(Exchange[Array]):
     """The regions that one attempt of a call lends to the server for its large tensors, and takes back in the end."""
 
-    def __init__(self, pool: RegionPool, outgoing: OutgoingCall, destination: Destination = NEW) -> None:
+    method = Call.method
+
+    def __init__(self, pool: RegionPool, call: Call) -> None:
         self._pool = pool
-        self._outgoing = outgoing
-        self._destination = destination
+        self._call = call
+        self.sent = call.sent
+        self._message_bytes = self.size_bytes = call.size_bytes
         self._lent: list[Region] = []
         self._regions: dict[str, Region] = {}
         """Where the large outputs are to go, by name."""
@@ -35,18 +39,22 @@ class Loan:
         self._lock = threading.Lock()
         self._has_ended = False
 
-    def lend(self) -> OutgoingCall:
-        """Returns the call with its large tensors in regions; what there is no room for stays as it was."""
-        call, outputs = self._outgoing.call, self._outgoing.outputs
-        inputs = tuple(map(self._share, call.inputs))
+    def lend(self) -> None:
+        """Puts the large tensors of the call into regions; what there is no room for stays as it was."""
+        inputs = tuple(map(self._share, self._call.sent.inputs))
         memory = {}
-        for output in outputs:
-            size_bytes = output.type.size_bytes
-            region = self._take(size_bytes) if size_bytes >= wire.SHARED_ABOVE_BYTES else None
+        for output in self._call.outputs:
+            needed = output.type.size_bytes
+            region = self._take(needed) if needed >= wire.SHARED_ABOVE_BYTES else None
             if region is not None:
                 self._regions[output.name] = region
-                memory[output.name] = SharedRange(region.name, 0, size_bytes)
-        return replace(self._outgoing, call=replace(call, inputs=inputs, output_memory=memory))
+                memory[output.name] = SharedRange(region.name, 0, needed)
+        self.sent = replace(self._call.sent, inputs=inputs, output_memory=memory)
+        self._message_bytes = size_bytes(self.sent, self._call.outputs)
+        # An output that stays in its region is not copied.
+        is_given = self._call.destination.is_given
+        copied = [each for each in self._call.outputs if each.name not in self._regions or is_given]
+        self.size_bytes = max(self._message_bytes, sum(each.type.size_bytes for each in copied))
 
     def __enter__(self) -> Self:
         return self
@@ -63,34 +71,32 @@ class Loan:
             end(region)
 
     @property
-    def copies_much(self) -> bool:
-        """Whether `read` copies more than an event loop should: a gradient that stays in its region is not copied."""
-        copied = [
-            each for each in self._outgoing.outputs if each.name not in self._regions or self._destination.is_given
-        ]
-        return sum(each.type.size_bytes for each in copied) > LARGE_BYTES
+    def request(self) -> bytes:
+        return b"".join(request_pieces(self.sent))
 
-    def read(self, reply: bytes) -> np.ndarray[Any, Any]:
-        """Returns the gradients where they are; a region goes back when nobody has its array any more.
+    def in_chunks(self) -> ChunkedCall[Array] | None:
+        """Returns the call without regions if there was no room for all of it, and the rest does not fit a message."""
+        return self._call.chunks_for(self._message_bytes)
 
-        Raises ServerFaultError for bytes that are no reply to this call.
-        """
+    def read(self, reply: bytes) -> Array:
+        """Returns the outputs where they are; a region goes back when nobody has its array any more."""
+        destination = self._call.destination
+        outputs = self._call.outputs_in(reply)
+        if all(each.source.shared is None for each in outputs):
+            return destination.read(outputs)
         try:
-            outputs = decode_response(reply)
-            if all(each.source.shared is None for each in outputs):
-                return gradient_of(outputs, self._destination)
-            buffers = self._destination.buffers(outputs)
-            gradients = [
+            buffers = destination.buffers(outputs)
+            arrays = [
                 buffer.read(each) if each.source.shared is None else buffer.take(self._take_over(each))
                 for buffer, each in zip(buffers, outputs, strict=True)
             ]
         except ValueError as error:
             raise unreadable_reply(error) from error
-        return cast(np.ndarray[Any, Any], self._destination.result(outputs, gradients))
+        return cast(Array, destination.result(outputs, arrays))
 
-    def _take_over(self, output: TensorView) -> np.ndarray[Any, Any]:
+    def _take_over(self, output: TensorView) -> Array:
         type, region = output.type, self._regions.get(output.name)
-        if region is None or TensorView(output.name, type) not in self._outgoing.outputs:
+        if region is None or TensorView(output.name, type) not in self._call.outputs:
             raise ValueError(f"it has {type} in shared memory that was not lent for that")
         held = (ctypes.c_char * type.size_bytes).from_buffer(region.memory)
         array = np.frombuffer(memoryview(held), type.dtype.numpy).reshape(type.shape)

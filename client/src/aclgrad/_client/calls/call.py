@@ -1,0 +1,241 @@
+"""The call of an operator: from a caller's arguments to what is sent, without any input or output."""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, TypeVar
+
+import numpy as np
+
+from aclgrad._client.attempts.rpc_errors import unreadable_reply
+from aclgrad._client.calls.arrays import Array, TensorLike, as_array
+from aclgrad._client.calls.chunked import ChunkedCall
+from aclgrad._client.calls.destination import NEW, Destination, Outputs
+from aclgrad._client.calls.exchange import Exchange
+from aclgrad._client.calls.requirements import LARGE_BYTES, Requirements
+from aclgrad.errors import AclgradError, InputValuesRequiredError, InvalidFieldError
+from aclgrad.operators.attributes import AttributeLike, plain_attribute
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.spec import Arguments
+from aclgrad.tensors import DTYPES, TensorType, TensorView, type_of_array, view_of_array
+from aclgrad.wire.messages import AttributeValue, OperatorCall, checked_name, decode_response, request_pieces
+
+Input = TensorLike | tuple[int, ...]
+"""An array, or a tuple of sizes: a tensor of that shape whose values the operator does not read."""
+Inputs = Mapping[str, Input | None]
+"""Inputs by wire name; None for one that is optional and left out."""
+
+_Result = TypeVar("_Result")
+_ATTRIBUTES: Final = {spec.name: {each.name: each for each in spec.attributes} for spec in OPERATORS.values()}
+_OPTIONAL: Final = {spec.name: {each.name for each in spec.inputs if each.is_optional} for spec in OPERATORS.values()}
+_DEFAULTS: Final = {spec.name: spec.defaults for spec in OPERATORS.values()}
+_LATER: Final = TensorView("", TensorType(DTYPES["float32"], ()))
+"""In place of a tensor whose dtype is not known yet."""
+
+
+class Call(Exchange[Array]):
+    """One operator is executed. The call becomes bytes only when it is sent, and in one of several ways."""
+
+    method = "ExecuteOperator"
+    __slots__ = ("_chunk_bytes", "_pieces", "_requirements", "destination", "outputs", "sent", "withheld")
+
+    def __init__(
+        self,
+        operator: str,
+        inputs: Inputs,
+        attributes: Mapping[str, AttributeLike] | None,
+        requirements: Requirements,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> None:
+        """Takes the arguments of `execute`; `outputs` names those that are wanted, by default all.
+
+        An input that is None is left out. One that came as a shape has the dtype of the first input that is an array.
+        Raises InvalidFieldError if an array or an attribute has no form on the wire, and for an `out` that does not
+        fit.
+        """
+        if type(operator) is not str:
+            checked_name("operator", operator)
+        views, self.withheld = _views(operator, inputs, requirements.withheld.get(operator, ()))
+        """`withheld` are the caller's arrays of which only the shape is sent."""
+        self.sent = OperatorCall(operator, views, _plain_attributes(operator, attributes), outputs=_wanted(outputs))
+        self.outputs = _outputs(self.sent)
+        """Names and types of the wanted outputs; none where the call is not legal: the server will say why."""
+        self.size_bytes = size_bytes(self.sent, self.outputs)
+        self._requirements = requirements
+        self._chunk_bytes: int | None = None
+        """The size of chunks that a refusal led to."""
+        self._pieces: list[bytes | memoryview] | None = None
+        spec = OPERATORS.get(operator)
+        if out is None and (spec is None or len(spec.outputs) == 1):
+            self.destination = NEW
+            return
+        names = () if spec is None else [each.name for each in spec.outputs]
+        self.destination = Destination(out, names, self.sent.outputs, operator)
+        if self.outputs:
+            self.destination.check(self.outputs)
+        self.destination.check_apart(views)
+
+    @property
+    def pieces(self) -> list[bytes | memoryview]:
+        """What the message is made of; raises InvalidFieldError for an attribute that has no form on the wire."""
+        pieces = self._pieces
+        if pieces is None:
+            pieces = self._pieces = request_pieces(self.sent)
+        return pieces
+
+    @property
+    def request(self) -> bytes:
+        return b"".join(self.pieces)
+
+    def read(self, reply: bytes) -> Array:
+        return self.destination.read(self.outputs_in(reply))
+
+    def outputs_in(self, reply: bytes) -> tuple[TensorView, ...]:
+        """Returns the outputs of a reply; raises ServerFaultError for other bytes."""
+        try:
+            return decode_response(reply)
+        except ValueError as error:
+            raise unreadable_reply(error) from error
+
+    def in_chunks(self) -> ChunkedCall[Array] | None:
+        return self.chunks_for(self.size_bytes)
+
+    def chunks_for(self, size_bytes: int) -> ChunkedCall[Array] | None:
+        """Returns the call in chunks, or None if so many bytes of tensors go in a message."""
+        if self._chunk_bytes is None and size_bytes <= self._requirements.tensor_bytes:
+            return None
+        return self.chunked(lambda outputs: outputs)
+
+    def chunked(self, settle: Callable[[Array], _Result]) -> ChunkedCall[_Result]:
+        """Returns the call in chunks, whose result is what `settle` makes of its outputs."""
+        return ChunkedCall(self.sent, self._requirements.chunk_bytes, self.destination, settle)
+
+    def amend(self, error: AclgradError) -> "Call | None":
+        """Returns the call with all values if the server asks for them, and in chunks if a message was too large."""
+        if isinstance(error, InputValuesRequiredError):
+            self._requirements.require_values(self.sent.operator)
+            if not self.withheld:
+                return None
+            self.add_values()
+            return self
+        if not self._requirements.learn(error):
+            return None
+        before, self._chunk_bytes = self._chunk_bytes, self._requirements.chunk_bytes
+        return self if before is None or self._chunk_bytes < before else None
+
+    def add_values(self) -> None:
+        """Has the values sent that were withheld; raises InvalidFieldError if `out` overlaps them."""
+        withheld = self.withheld
+        inputs = tuple(
+            view_of_array(each.name, withheld[each.name]) if each.name in withheld else each
+            for each in self.sent.inputs
+        )
+        self.destination.check_apart(inputs)
+        self._set_inputs(inputs)
+        self.withheld = {}
+
+    def own_arrays(self) -> None:
+        """Copies the arrays, because the caller's may change."""
+        self._set_inputs(tuple(each.copied() for each in self.sent.inputs))
+        self.withheld = {name: array.copy() for name, array in self.withheld.items()}
+
+    def _set_inputs(self, inputs: tuple[TensorView, ...]) -> None:
+        self.sent = replace(self.sent, inputs=inputs)
+        self.size_bytes = size_bytes(self.sent, self.outputs)
+        self._pieces = None
+
+
+def copies_much(inputs: Inputs) -> bool:
+    """Whether to make the call would copy more than an event loop should: arrays that are not as the wire has them."""
+    if not isinstance(inputs, Mapping):
+        return False
+    return any(
+        getattr(value, "nbytes", 0) > LARGE_BYTES
+        and not (isinstance(value, np.ndarray) and value.flags.c_contiguous and value.dtype.isnative)
+        for value in inputs.values()
+    )
+
+
+def size_bytes(call: OperatorCall, outputs: Sequence[TensorView]) -> int:
+    """Returns the larger of what goes each way over the connection: what is in shared memory does not."""
+    sent = received = 0
+    for tensor in call.inputs:
+        if tensor.data is not None:
+            sent += tensor.data.nbytes
+    for output in outputs:
+        if output.name not in call.output_memory:
+            received += output.type.size_bytes
+    return max(sent, received)
+
+
+def _views(
+    operator: str, inputs: Inputs, unsent: frozenset[str] | tuple[()]
+) -> tuple[tuple[TensorView, ...], dict[str, Array]]:
+    """Returns the tensors of the inputs, and the arrays of those `unsent`."""
+    _check_mapping("inputs", inputs, "input names to arrays or shapes")
+    optional = _OPTIONAL.get(operator, ())
+    tensors: dict[str, TensorView] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
+    withheld: dict[str, Array] = {}
+    for name, value in inputs.items():
+        if value is None and name in optional:
+            continue
+        if isinstance(value, tuple) and all(isinstance(size, (int, np.integer)) for size in value):
+            # Keeps its place: its dtype may be that of an array that comes later.
+            tensors[name], shapes[name] = _LATER, value
+            continue
+        array = value if type(value) is np.ndarray else as_array(f"inputs[{name}]", value)
+        if name in unsent:
+            withheld[name] = array
+            tensors[name] = TensorView(name, type_of_array(name, array))
+        else:
+            tensors[name] = view_of_array(name, array)
+    if shapes:
+        dtype = next((each.type.dtype for each in tensors.values() if each is not _LATER), None)
+        if dtype is None:
+            problem = "is a shape, and no other input is an array that tells the dtype"
+            raise InvalidFieldError.at(f"inputs[{next(iter(shapes))}]", problem, "give at least one input as an array")
+        for name, shape in shapes.items():
+            tensors[name] = TensorView(name, TensorType(dtype, shape))
+    return tuple(tensors.values()), withheld
+
+
+def _outputs(call: OperatorCall) -> tuple[TensorView, ...]:
+    spec = OPERATORS.get(call.operator)
+    if spec is None:
+        return ()
+    types = {tensor.name: tensor.type for tensor in call.inputs}
+    try:
+        arguments = Arguments(types, {**_DEFAULTS[spec.name], **call.attributes})
+        wanted = [each for each in spec.outputs if not call.outputs or each.name in call.outputs]
+        found = [(each.name, each.infer(arguments)) for each in wanted]
+        return tuple(
+            TensorView(name, TensorType(type.dtype, tuple(map(operator.index, type.shape)))) for name, type in found
+        )
+    except (LookupError, TypeError, ValueError):
+        return ()
+
+
+def _wanted(outputs: Sequence[str] | None) -> tuple[str, ...]:
+    if outputs is None:
+        return ()
+    if isinstance(outputs, str) or not isinstance(outputs, Sequence) or not outputs:
+        problem = f"is {outputs!r}, which names no outputs"
+        raise InvalidFieldError.at("outputs", problem, "give a sequence of names, or leave it out for all outputs")
+    return tuple(outputs)
+
+
+def _plain_attributes(operator: str, attributes: Mapping[str, AttributeLike] | None) -> dict[str, AttributeValue]:
+    if attributes is None:
+        return {}
+    _check_mapping("attributes", attributes, "attribute names to values")
+    specs = _ATTRIBUTES.get(operator, {})
+    return {name: plain_attribute(name, value, specs.get(name)) for name, value in attributes.items()}
+
+
+def _check_mapping(field: str, value: object, of: str) -> None:
+    # First the usual: an abstract class takes longer to ask.
+    if type(value) is not dict and not isinstance(value, Mapping):
+        problem, remedy = f"is a {type(value).__name__}", f"give a mapping from {of}"
+        raise InvalidFieldError.at(field, problem, remedy)

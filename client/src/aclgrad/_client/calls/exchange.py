@@ -1,0 +1,94 @@
+"""What goes to a server and comes back, without any input or output: both clients share it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from google.protobuf.message import Message
+
+from aclgrad._client.attempts.rpc_errors import unreadable_reply
+from aclgrad._client.calls.chunked import ChunkedCall
+from aclgrad._client.server.operators import OperatorDescription, operators_of
+from aclgrad._client.server.status import ServerStatus, status_of
+from aclgrad.errors import AclgradError
+from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.wire.messages import parse_message
+
+_Result = TypeVar("_Result")
+_Reply = TypeVar("_Reply", bound=Message)
+
+
+class Exchange(ABC, Generic[_Result]):
+    """One request and its reply: the method, the bytes, about how many go either way, and how to read the reply."""
+
+    __slots__ = ("size_bytes",)
+    method: str
+    size_bytes: int
+    """The bytes of the request, or those that `read` copies, whichever are more."""
+
+    @property
+    @abstractmethod
+    def request(self) -> bytes:
+        """The message to send."""
+
+    @abstractmethod
+    def read(self, reply: bytes) -> _Result:
+        """Returns what the reply says; raises ServerFaultError for other bytes."""
+
+    def in_chunks(self) -> ChunkedCall[_Result] | None:
+        """Returns the call that goes in chunks, or None for a message."""
+        return None
+
+    def amend(self, error: AclgradError) -> "Exchange[_Result] | None":
+        """Returns the exchange to make at once instead if the error says what this one lacked, else None."""
+        return None
+
+
+class Query(Exchange[_Result]):
+    """An exchange whose request never changes."""
+
+    __slots__ = ("_read", "_request", "method")
+
+    def __init__(self, method: str, request: bytes, read: Callable[[bytes], _Result]) -> None:
+        self.method = method
+        self.size_bytes = len(request)
+        self._request = request
+        self._read = read
+
+    @property
+    def request(self) -> bytes:
+        return self._request
+
+    def read(self, reply: bytes) -> _Result:
+        return self._read(reply)
+
+
+def operators_query() -> Query[list[OperatorDescription]]:
+    """Returns the query for the operators that the server serves."""
+    request = pb.ListOperatorsRequest().SerializeToString()
+    return Query("ListOperators", request, _reader(pb.ListOperatorsResponse, operators_of))
+
+
+def status_query() -> Query[ServerStatus]:
+    """Returns the query for the state of the server."""
+    return _status_query(status_of)
+
+
+def status_message_query() -> Query[pb.GetServerStatusResponse]:
+    """Returns the same query for those who merge the answers of several workers."""
+    return _status_query(lambda message: message)
+
+
+def _status_query(convert: Callable[[pb.GetServerStatusResponse], _Result]) -> Query[_Result]:
+    request = pb.GetServerStatusRequest().SerializeToString()
+    return Query("GetServerStatus", request, _reader(pb.GetServerStatusResponse, convert))
+
+
+def _reader(kind: type[_Reply], convert: Callable[[_Reply], _Result]) -> Callable[[bytes], _Result]:
+    def read(reply: bytes) -> _Result:
+        try:
+            return convert(parse_message(kind, reply))
+        except ValueError as error:
+            raise unreadable_reply(error) from error
+
+    return read

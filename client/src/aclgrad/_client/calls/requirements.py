@@ -1,0 +1,66 @@
+"""What servers have asked of the messages of one client, without any input or output: both clients share it."""
+
+from typing import Final
+
+from aclgrad._client.settings.checks import checked_integer
+from aclgrad.errors import AclgradError, LimitExceededError, MessageTooLargeError
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.wire.limits import DEFAULT_CHUNK_BYTES, MAX_REST_BYTES
+
+LARGE_BYTES: Final = 2**20 + 2**12
+"""More bytes are not copied on an event loop, and may not fit into the buffers of a connection: a tensor of 1 MiB is
+not large with what describes it."""
+CHUNKED_ABOVE_BYTES: Final = 8 * 2**20
+"""Calls with more bytes of tensors either way go in chunks, which are faster, whatever the limit of a message is."""
+MAX_MESSAGE_BYTES: Final = 2**31 - 1
+"""What protobuf can hold at most."""
+_CHUNK_FIELDS_BYTES: Final = 64
+"""Bytes of a chunk's message beside its data, at most."""
+_UNREAD: Final = {
+    spec.name: names
+    for spec in OPERATORS.values()
+    if (names := frozenset(each.name for each in spec.inputs if each.unread_on is not None))
+}
+"""The inputs of each operator of which a server may need only the shape."""
+
+
+class Requirements:
+    """The inputs whose values are sent, and the bytes that one message may have, either way.
+
+    The client does not ask a server, which would cost a round trip: a server refuses a call and says why, and the
+    client keeps that. One target may stand for several servers, so what one of them asked for holds for the whole
+    client from then on. Threads share it: each change is one of a set, or of a number.
+    """
+
+    def __init__(self, max_message_bytes: int, *, shape_only: bool) -> None:
+        """Raises InvalidSettingError unless the size is 1 to 2**31 - 1."""
+        self.withheld = dict(_UNREAD) if shape_only else {}
+        """By operator, the names of the inputs whose shape is sent alone, even where there is an array."""
+        self.message_bytes = checked_integer("max_message_bytes", max_message_bytes, 1, MAX_MESSAGE_BYTES)
+        self._set_bytes(self.message_bytes)
+
+    def _set_bytes(self, message_bytes: int) -> None:
+        self.message_bytes = message_bytes
+        self.tensor_bytes = min(CHUNKED_ABOVE_BYTES, max(message_bytes - MAX_REST_BYTES, message_bytes // 2))
+        """The bytes of tensors that one call may send or fetch as a message; with more it goes in chunks."""
+        self.chunk_bytes = max(1, min(DEFAULT_CHUNK_BYTES, message_bytes - _CHUNK_FIELDS_BYTES))
+        """The bytes of a tensor in one chunk."""
+
+    def require_values(self, operator: str) -> None:
+        """Remembers that a server wants the values of every input."""
+        self.withheld.pop(operator, None)
+
+    def learn(self, error: AclgradError) -> bool:
+        """Keeps the limit that the error names, if it is smaller; returns whether a message was too large.
+
+        gRPC's core names no limit if the message was compressed.
+        """
+        if isinstance(error, MessageTooLargeError):
+            named = error.metadata.get("limit", "")
+        elif isinstance(error, LimitExceededError) and "max_message_bytes" in error.metadata:
+            named = error.metadata["max_message_bytes"]
+        else:
+            return False
+        if named.isdecimal():
+            self._set_bytes(min(self.message_bytes, int(named)))
+        return True

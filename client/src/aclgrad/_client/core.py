@@ -1,0 +1,299 @@
+"""The course of a client's calls, written once: attempts, discovery, readiness, batches, closing.
+
+Coroutines over a `Transport`. An AsyncClient awaits them; a Client runs them without an event loop, because its
+transport blocks where the other waits.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import grpc.aio
+
+from aclgrad._client.attempts import rpc_errors
+from aclgrad._client.attempts.request_ids import given_id
+from aclgrad._client.attempts.retry import Attempts, RetryPolicy
+from aclgrad._client.calls.batch import BatchRun
+from aclgrad._client.calls.call import Call
+from aclgrad._client.calls.exchange import Exchange
+from aclgrad._client.calls.readiness import HEALTH, Readiness
+from aclgrad._client.calls.requirements import LARGE_BYTES, Requirements
+from aclgrad._client.channel.pool import ChannelPool
+from aclgrad._client.channel.probes import Channel
+from aclgrad._client.reports import OnCall, log
+from aclgrad._client.settings.metadata import Pair, server_of
+from aclgrad._client.settings.timeouts import DEFAULT, TimeLimitError, Timeout, time_limit
+from aclgrad._client.shared_memory.loans import Loan
+from aclgrad._client.shared_memory.regions import RegionPool
+from aclgrad._client.transport import Transport
+from aclgrad.errors import AclgradError, DeadlinePassedError, InputValuesRequiredError
+from aclgrad.wire.request_ids import REQUEST_ID
+
+if TYPE_CHECKING:
+    from aclgrad.tracing import Tracing
+
+_Result = TypeVar("_Result")
+_Done = TypeVar("_Done")
+
+
+class Core:
+    """What both clients do, with what they were given."""
+
+    target: str
+    timeout_s: float | None
+    _channels: ChannelPool
+    _ids: Iterator[str]
+    _limit_s: float | None
+    _metadata: tuple[Pair, ...]
+    _on_call: OnCall | None
+    _own_channel: grpc.Channel | grpc.aio.Channel | None
+    _process_id: int
+    _regions: RegionPool | None
+    _requirements: Requirements
+    _retry_policy: RetryPolicy
+    _tracing: "Tracing | None"
+    _transport: Transport
+
+    async def _ask(self, query: Exchange[_Result], timeout_s: Timeout) -> _Result:
+        return await self._run(query, self._start(query.method, timeout_s))
+
+    async def _run_batch(self, call: BatchRun, timeout_s: Timeout) -> list[Any]:
+        """Sends the messages of a batch one after the other, each with its own retries, within one time limit."""
+        attempts = self._traced(self._start(call.method, timeout_s))
+        try:
+            while call.next_message():
+                try:
+                    await self._repeat(call, attempts)
+                except AclgradError as error:
+                    call.fail(error)
+                attempts = attempts.of_another_message()
+            results = call.results()
+        except BaseException as error:
+            self._end(attempts, error)
+            raise
+        self._end(attempts)
+        return results
+
+    async def _wait_until_ready(self, timeout_s: Timeout) -> None:
+        wait = Readiness(self.target, time_limit(timeout_s, self.timeout_s))
+        while True:
+            attempts = self._start(HEALTH.method, wait.probe_s())
+            try:
+                seen: str | AclgradError = await self._attempt(HEALTH, attempts)
+            except AclgradError as error:
+                attempts.explain(error)
+                seen = error
+            finally:
+                attempts.release()
+            delay_s = wait.delay_after(seen)
+            if delay_s is None:
+                return
+            await self._pause(delay_s)
+
+    async def _close(self) -> None:
+        self._transport.closed.set()
+        if self._is_inherited:
+            return
+        try:
+            if self._own_channel is None:
+                await self._transport.close()
+        finally:
+            # After the calls: otherwise they would fail because their memory cannot be found.
+            if self._regions is not None:
+                self._regions.close()
+
+    @property
+    def _is_inherited(self) -> bool:
+        """Whether this process was forked off the one that made the client: gRPC's threads are not in it."""
+        return os.getpid() != self._process_id
+
+    @property
+    def _wants_server(self) -> bool:
+        """Whether somebody wants to know which server answered a call."""
+        return self._on_call is not None or self._tracing is not None or log.isEnabledFor(logging.DEBUG)
+
+    def _start(self, method: str, timeout_s: Timeout) -> Attempts:
+        self._check_process()
+        limit_s = self._limit_s if timeout_s is DEFAULT else time_limit(timeout_s, None)
+        return self._retry_policy.start(limit_s, method, given_id.get() or next(self._ids))
+
+    def _check_process(self) -> None:
+        if self._is_inherited:
+            raise rpc_errors.forked_error(self.target)
+
+    def _traced(self, attempts: Attempts, operator: str | None = None) -> Attempts:
+        """Begins the trace of a call that is about to be sent."""
+        if self._tracing is not None:
+            attempts.trace = self._tracing.begin(attempts.method, operator, attempts.request_id)
+        return attempts
+
+    def _end(self, attempts: Attempts, error: BaseException | None = None) -> None:
+        """Reports a call that has ended to those who want to know; an error gets the id of the call.
+
+        A call that was cancelled or interrupted has no report.
+        """
+        attempts.release()
+        if attempts.trace is not None:
+            attempts.trace.end(error, attempts.retries)
+        if error is not None and not isinstance(error, AclgradError):
+            return
+        if error is not None:
+            error.request_id = error.request_id or attempts.request_id
+        if self._wants_server:
+            report = attempts.report(error)
+            if self._on_call is not None:
+                self._on_call(report)
+
+    async def _run(self, call: Exchange[_Result], attempts: Attempts, operator: str | None = None) -> _Result:
+        self._traced(attempts, operator)
+        try:
+            result = await self._repeat(call, attempts)
+        except BaseException as error:
+            self._end(attempts, error)
+            raise
+        self._end(attempts)
+        return result
+
+    async def _repeat(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
+        """Makes the call, within the time that is left, until it succeeds or its error is final."""
+        with self._retry_policy.budget:
+            while True:
+                try:
+                    return await self._attempt(call, attempts)
+                except AclgradError as error:
+                    amended = await self._amended(call, error, attempts)
+                    delay_s = attempts.delay_after_s(error) if amended is None else attempts.no_delay_after(error)
+                    if delay_s is None:
+                        attempts.explain(error)
+                        raise
+                    if attempts.moves(error):
+                        await self._discover_now(attempts)
+                call = amended or call
+                await self._pause(delay_s)
+
+    async def _amended(
+        self, call: Exchange[_Result], error: AclgradError, attempts: Attempts
+    ) -> Exchange[_Result] | None:
+        if not isinstance(error, InputValuesRequiredError):
+            return call.amend(error)
+        try:
+            # It copies arrays whose values were withheld.
+            return await self._beside(partial(call.amend, error), attempts)
+        except DeadlinePassedError as late:
+            attempts.explain(late)
+            raise late from None
+
+    async def _attempt(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
+        self._check_open()
+        # The process may have been forked since the call began.
+        self._check_process()
+        channel = await self._channel_for(attempts)
+        try:
+            result = await self._attempt_on(channel, call, attempts)
+        except AclgradError as error:
+            self._channels.failed(channel, error, moves=attempts.moves(error))
+            if attempts.trace is not None:
+                attempts.trace.end_attempt(error, attempts.server)
+            raise
+        finally:
+            if self._channels.give_back(channel):
+                self._transport.close_channel(channel)
+        self._channels.succeeded(channel)
+        attempts.release()
+        if attempts.trace is not None:
+            attempts.trace.end_attempt(server=attempts.server)
+        return result
+
+    async def _channel_for(self, attempts: Attempts) -> Channel:
+        """Returns the channel for an attempt; if names have to be looked up for it, that counts as looking for one."""
+        self._transport.bind()
+        channel = self._channels.take(attempts.tried)
+        if self._channels.is_discovery_due:
+            self._transport.discover()
+        if channel is None:
+            await self._transport.discovered(attempts.time_left_s())
+            channel = self._channels.take()
+        if channel is None:
+            raise rpc_errors.unfound_error(self.target, attempts.time_left_s(), self._channels.source_problem)
+        return channel
+
+    async def _discover_now(self, attempts: Attempts) -> None:
+        """Has the servers checked, one of which said nothing, before another attempt goes to one of them."""
+        self._transport.discover()
+        left_s = attempts.time_left_s()
+        # The other half is for that attempt, whatever delays the discovery.
+        await self._transport.discovered(None if left_s is None else left_s / 2)
+
+    async def _attempt_on(self, channel: Channel, call: Exchange[_Result], attempts: Attempts) -> _Result:
+        try:
+            if self._regions is None or not isinstance(call, Call):
+                return await self._exchange(channel, call, attempts)
+            with Loan(self._regions, call) as loan:
+                await self._beside(loan.lend, attempts, is_much=call.size_bytes > LARGE_BYTES)
+                return cast(_Result, await self._exchange(channel, loan, attempts))
+        except AclgradError:
+            raise
+        except grpc.RpcError as failure:
+            # A call of grpc is its own exception. Its traceback would keep it, this frame and all arrays in a cycle.
+            failure.__traceback__ = None
+            attempts.server = server_of(failure.trailing_metadata())
+            is_closed, proxy = self._transport.closed.is_set(), channel.endpoints.proxy
+            raise rpc_errors.error_of(failure, self.target, is_closed=is_closed, proxy=proxy) from None
+        except TimeLimitError:
+            raise rpc_errors.deadline_error(self.target) from None
+        except BaseException as error:
+            if not self._transport.means_closed(error):
+                raise
+            if self._transport.closed.is_set():
+                raise rpc_errors.closed_error(self.target) from None
+            if self._own_channel is not None:
+                raise rpc_errors.channel_closed_error(self.target) from None
+            raise
+
+    async def _exchange(self, channel: Channel, call: Exchange[_Result], attempts: Attempts) -> _Result:
+        chunked = call.in_chunks()
+        if chunked is not None:
+            limit_s, metadata = self._prepare(channel, attempts, chunked.method)
+            idle_s = limit_s if attempts.may_move else None
+            times_s = attempts.time_left_s(), idle_s
+            trailers = await self._transport.chunks(channel, chunked, times_s, metadata, self._wants_server)
+            attempts.server = server_of(trailers)
+            return await self._beside(chunked.result, attempts, is_much=chunked.reads_much)
+        is_large = call.size_bytes > LARGE_BYTES
+        request = await self._beside(lambda: call.request, attempts) if is_large else call.request
+        limit_s, metadata = self._prepare(channel, attempts, call.method)
+        reply, trailers = await self._transport.message(
+            channel, call.method, request, limit_s, metadata, self._wants_server
+        )
+        if trailers:
+            attempts.server = server_of(trailers)
+        return await self._beside(partial(call.read, reply), attempts) if is_large else call.read(reply)
+
+    def _prepare(self, channel: Channel, attempts: Attempts, method: str) -> tuple[float | None, tuple[Pair, ...]]:
+        """Begins an attempt; returns its time limit and its metadata."""
+        has_others = self._channels.has_others(channel, attempts.tried)
+        limit_s = attempts.limit_s(channel.endpoints.balancing, has_others=has_others)
+        metadata = (*self._metadata, (REQUEST_ID, attempts.request_id))
+        if attempts.trace is not None:
+            metadata += attempts.trace.begin_attempt(method)
+        return limit_s, metadata
+
+    async def _beside(self, work: Callable[[], _Done], attempts: Attempts, *, is_much: bool = True) -> _Done:
+        """Does work beside the event loop, if it is much; the call's time limit covers the wait for a thread."""
+        if not is_much:
+            return work()
+        try:
+            return await self._transport.beside(work, attempts.time_left_s())
+        except TimeLimitError:
+            raise rpc_errors.deadline_error(self.target) from None
+
+    async def _pause(self, delay_s: float) -> None:
+        """Waits for the next attempt; a client that is closed meanwhile makes no further attempt."""
+        await self._transport.pause(delay_s)
+        self._check_open()
+
+    def _check_open(self) -> None:
+        if self._transport.closed.is_set():
+            raise rpc_errors.closed_error(self.target)

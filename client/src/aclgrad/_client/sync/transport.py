@@ -1,0 +1,173 @@
+"""The transport of a client for synchronous code: threads of grpc, and waits that block."""
+
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar, cast
+
+import grpc
+
+from aclgrad._client.calls.chunked import ChunkedCall
+from aclgrad._client.calls.requirements import LARGE_BYTES
+from aclgrad._client.channel.pool import ChannelPool
+from aclgrad._client.channel.probes import Channel
+from aclgrad._client.channel.servers import Endpoints
+from aclgrad._client.settings.metadata import Pair
+from aclgrad._client.settings.timeouts import TimeLimitError
+from aclgrad._client.sync.discovery import DiscoveryThread, ThreadNetwork, close
+from aclgrad.errors import ServerFaultError
+from aclgrad.wire.service import path_of
+
+CLOSE_TIMEOUT_S: Final = 1.0
+_Done = TypeVar("_Done")
+
+
+def run(course: Coroutine[Any, Any, _Done]) -> _Done:
+    """Returns the result of a coroutine over a ThreadTransport, which never waits: its first step is its last."""
+    try:
+        course.send(None)
+    except StopIteration as end:
+        return cast(_Done, end.value)
+    raise RuntimeError("a transport of threads waited for an event loop")
+
+
+class ThreadTransport:
+    """Blocks the thread of the caller."""
+
+    def __init__(self, channels: ChannelPool, channel_to: Callable[[Endpoints], Any], metadata: Sequence[Pair]) -> None:
+        self.closed = threading.Event()
+        self._channels = channels
+        self._discovery = DiscoveryThread(channels, ThreadNetwork(channel_to, metadata))
+
+    def bind(self) -> None:
+        """Any thread will do."""
+
+    async def message(
+        self,
+        channel: Channel,
+        method: str,
+        request: bytes,
+        limit_s: float | None,
+        metadata: tuple[Pair, ...],
+        wants_trailers: bool,
+    ) -> tuple[bytes, Any]:
+        if len(request) > LARGE_BYTES:
+            # As a stream of one message. A unary call would wait for a full connection to take the rest of the message,
+            # even after its deadline.
+            replies = _stream(channel, method, iter((request,)), limit_s, metadata)
+            return _only(replies), replies.trailing_metadata() if wants_trailers else None
+        call = channel.methods.get(method)
+        if call is None:
+            call = channel.methods[method] = channel.grpc.unary_unary(path_of(method))
+        if not wants_trailers:
+            return call(request, timeout=limit_s, metadata=metadata), None
+        reply, ended = call.with_call(request, timeout=limit_s, metadata=metadata)
+        return reply, ended.trailing_metadata()
+
+    async def chunks(
+        self,
+        channel: Channel,
+        call: ChunkedCall[Any],
+        times_s: tuple[float | None, float | None],
+        metadata: tuple[Pair, ...],
+        wants_trailers: bool,
+    ) -> Any:
+        limit_s, idle_s = times_s
+        idle_timeout = IdleTimeout(idle_s)
+        replies = _stream(channel, call.method, idle_timeout.through(call.messages()), limit_s, metadata)
+        try:
+            with idle_timeout.watched(replies.cancel):
+                for message in idle_timeout.through(replies):
+                    call.take(message)
+        except grpc.RpcError as failure:
+            if not idle_timeout.is_over:
+                raise
+            # It would keep this frame, and all arrays, in a cycle.
+            failure.__traceback__ = None
+            raise TimeLimitError from None
+        return replies.trailing_metadata() if wants_trailers else None
+
+    def means_closed(self, error: BaseException) -> bool:
+        # Another thread may have closed the channel since the call took it, or its owner.
+        return isinstance(error, ValueError) and (self.closed.is_set() or "closed channel" in str(error))
+
+    async def beside(self, work: Callable[[], _Done], limit_s: float | None) -> _Done:
+        return work()
+
+    async def pause(self, delay_s: float) -> None:
+        self.closed.wait(delay_s)
+
+    def discover(self) -> None:
+        self._discovery.start()
+
+    async def discovered(self, limit_s: float | None) -> None:
+        self._discovery.wait(limit_s)
+
+    def close_channel(self, channel: Channel) -> None:
+        close(channel)
+
+    async def close(self) -> None:
+        """Ends all calls at once, and waits for a moment until connections and threads have ended, too."""
+        end = time.monotonic() + CLOSE_TIMEOUT_S
+        closers = [close(channel) for channel in self._channels.close()]
+        self._discovery.release()
+        for closer in filter(None, closers):
+            closer.join(max(0.0, end - time.monotonic()))
+        self._discovery.join(end - time.monotonic())
+
+
+class IdleTimeout:
+    """How long it is since a message of a call in chunks went out or came in; None is without a limit."""
+
+    def __init__(self, limit_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limit_s = limit_s
+        self._clock = clock
+        self._since = clock()
+        self.is_over = False
+        """Whether the attempt was given up, whatever it took until then."""
+
+    def through(self, messages: Iterable[bytes]) -> Iterator[bytes]:
+        """Returns the messages. One that is taken has moved, and so has the one before it."""
+        for each in messages:
+            self._since = self._clock()
+            yield each
+
+    @contextmanager
+    def watched(self, end: Callable[[], object]) -> Iterator[None]:
+        """Has a thread call `end` if the silence lasts too long, until the block ends."""
+        if self._limit_s is None:
+            yield
+            return
+        limit_s, done = self._limit_s, threading.Event()
+
+        def watch() -> None:
+            while (left_s := self._since + limit_s - self._clock()) > 0:
+                if done.wait(left_s):
+                    return
+            self.is_over = True
+            end()
+
+        threading.Thread(target=watch, name="aclgrad-idle-timeout", daemon=True).start()
+        try:
+            yield
+        finally:
+            done.set()
+
+
+def _stream(
+    channel: Channel, name: str, messages: Iterator[bytes], limit_s: float | None, metadata: tuple[Pair, ...]
+) -> Any:
+    method = channel.streams.get(name)
+    if method is None:
+        method = channel.streams[name] = channel.grpc.stream_stream(path_of(name))
+    return method(messages, timeout=limit_s, metadata=metadata)
+
+
+def _only(replies: Iterable[bytes]) -> bytes:
+    """Returns the reply to a call of one message; raises ServerFaultError unless there is exactly one."""
+    try:
+        (reply,) = replies
+    except ValueError as error:
+        raise ServerFaultError("the server sent no reply, or more than one") from error
+    return reply
