@@ -61,11 +61,10 @@ serve: $(BUILT) ## Set up and run a server in the foreground, on 127.0.0.1:50051
 	$(BIN)/aclgrad-server --backend auto
 
 new-operator: ## Write the stubs of an operator that a header declares: SYMBOL=aclnn... [LIKE=OPERATOR]
-	@$(PYTHON) client/new_operator.py "$(SYMBOL)" $(LIKE)
+	@$(PYTHON) -m tools.generate.new_operator "$(SYMBOL)" $(LIKE)
 
 generate: $(BIN)/.setup-client $(BIN)/.setup-lint ## Write every file and table that follows from the source: operators, errors, limits, packages, the PrometheusRule
-	$(BIN)/python client/generate.py
-	$(BIN)/python client/first_truths.py
+	$(BIN)/python -m tools.generate
 	$(BIN)/python deploy/prometheus_rule.py
 
 format: $(BIN)/.setup-lint ## Format every source file

@@ -1,4 +1,4 @@
-"""The true gradients of first cases, which do not change: `truths.zlib`, which `client/first_truths.py` writes."""
+"""The true gradients of first cases, which do not change: `truths.zlib`, which `tools/generate/truths.py` writes."""
 
 import json
 import zlib

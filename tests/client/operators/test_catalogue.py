@@ -1,6 +1,8 @@
 """The operator table holds together: every row is complete, and its cases are legal by its own rules."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.describe import describe_operator
 from aclgrad.operators.samples import samples_of
-from aclgrad.operators.spec import OperatorSpec
+from aclgrad.operators.spec import AttributeKind, AttributeSpec, OperatorSpec, operator_table
 from aclgrad.products import Product, product_of_soc
 from aclgrad.tensors import DTYPES, TensorType
 from aclgrad.wire.messages import attribute_message
@@ -19,6 +21,7 @@ from aclgrad.wire.messages import attribute_message
 ROOT = Path(__file__).resolve().parents[3]
 HEADERS = ROOT / "native/include/aclnnop"
 SPECS = list(OPERATORS.values())
+GOOD = SPECS[0]
 PRODUCTS = [(spec, product) for spec in SPECS for product in spec.products]
 FAST = (Product.ATLAS_A2, Product.ATLAS_INFERENCE)
 
@@ -117,3 +120,43 @@ SOC_NAMES = {
 
 def test_soc_names_have_their_products() -> None:
     assert {name: product_of_soc(name) for name in SOC_NAMES} == SOC_NAMES
+
+
+def test_a_name_or_symbol_is_used_once() -> None:
+    with pytest.raises(ValueError, match=f"two operators have the name {GOOD.name}; change one of them"):
+        operator_table(GOOD, replace(GOOD, symbol="aclnnOther"))
+    with pytest.raises(ValueError, match=f"two operators have the symbol {GOOD.symbol}; change one of them"):
+        operator_table(GOOD, replace(GOOD, name="other"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"inputs": (*GOOD.inputs, GOOD.inputs[0])}, "grad_output is the name of two inputs or attributes"),
+        ({"tolerances": {}}, "tolerances has , and input grad_output"),
+        (
+            {"inputs": (replace(GOOD.inputs[0], dtypes={Product.ATLAS_A2: ("float31",)}),)},
+            "input grad_output has the unknown dtype float31",
+        ),
+        (
+            {"attributes": (AttributeSpec("a", "", AttributeKind.INT, default=0, minimum=1),)},
+            r"the default of attributes\[a\] is 0; send at least 1",
+        ),
+    ],
+)
+def test_a_spec_that_does_not_fit_together_is_refused(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=f"operator {GOOD.name}: {told}"):
+        replace(GOOD, **changes)
+
+
+def test_a_number_has_to_be_finite() -> None:
+    attribute = AttributeSpec("a", "", AttributeKind.DOUBLE)
+    told = [str(each) for value in (float("nan"), float("inf"), 1.5) for each in attribute.check(value)]
+    assert told == ["attributes[a] is nan; send a finite number", "attributes[a] is inf; send a finite number"]
+
+
+def test_a_bound_may_be_given_for_each_value() -> None:
+    attribute = AttributeSpec("a", "", AttributeKind.INTS, (2,), minimum=(0, 5), maximum=(3, 9))
+    assert list(attribute.check((0, 9))) == []
+    told = [str(each) for value in ((4, 5), (0, 4)) for each in attribute.check(value)]
+    assert told == ["attributes[a][0] is 4; send at most 3", "attributes[a][1] is 4; send at least 5"]

@@ -1,6 +1,6 @@
-"""Whether the operators' folders are complete: each problem names the operator, and says what to add where."""
+"""Whether the operators' folders are complete and fit the headers: each problem says what to add where."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -10,8 +10,10 @@ from typing import Final
 import aclgrad.operators as package
 from aclgrad.operators.samples import PLANES, Samples
 from aclgrad.operators.spec import OperatorSpec
-from aclgrad.operators.trial import described, failures
+from native.operator_table import find_operators, find_wrong_declarations, parameters_of
+from tools.generate.trial import described, failures
 
+NATIVE: Final = Path(__file__).parents[2] / "native"
 PARTS: Final = {
     "spec": "SPEC, an OperatorSpec",
     "definition": "backward and forward, the gradient in float64 and what it is the gradient of",
@@ -59,11 +61,17 @@ def unwritten(folder: Path) -> Iterator[str]:
                 yield f"operator {folder.name}: line {number} of {path.name} is still the stub's: {line.strip()}"
 
 
-def unlisted(listed: Mapping[str, OperatorSpec]) -> Iterator[str]:
-    """Yields where the folders and the list of the operators differ."""
-    names = {folder.name for folder in folders()}
-    yield from (f"operator {name} is not in catalogue.py; run `make generate`" for name in sorted(names - set(listed)))
-    yield from (f"operator {name} has no folder; run `make generate`" for name in sorted(set(listed) - names))
+def undeclared(specs: Iterable[OperatorSpec]) -> Iterator[str]:
+    """Yields wrong declarations, and operators without one that fits: the runtime could not bind their arguments."""
+    yield from find_wrong_declarations(NATIVE)
+    declared = find_operators(NATIVE)
+    for spec in specs:
+        if spec.symbol not in declared:
+            remedy = f"add it to {'native/include/aclnnop'}, or fix `symbol` in spec.py"
+            yield f"operator {spec.name}: no header declares {spec.symbol}; {remedy}"
+        else:
+            parameters = parameters_of(spec.symbol, declared[spec.symbol])
+            yield from (f"operator {spec.name}: {problem}" for problem in _unfitting(spec, parameters))
 
 
 def _problems_of(folder: Path, modules: dict[str, ModuleType]) -> Iterator[str]:
@@ -120,3 +128,18 @@ def _lacking_samples(spec: OperatorSpec, samples: Samples) -> Iterator[str]:
             yield f"operator {spec.name}: case {name} has to give the shapes of {', '.join(sorted(needed))}"
     if set(samples.timed) != set(PLANES):
         yield f"operator {spec.name}: SAMPLES.timed has to have a case for each of {', '.join(PLANES)}"
+
+
+def _unfitting(spec: OperatorSpec, parameters: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yields where inputs, attributes and outputs are more or fewer than the parameters, which are types and names."""
+    kinds: dict[str, list[str]] = {"aclTensor": [], "aclBoolArray": [], "": []}
+    for kind, name in parameters:
+        kinds[next(each for each in kinds if each in kind)].append(name)
+    tensors, masks, values = kinds.values()
+    if len(tensors) != len(spec.inputs) + len(spec.outputs):
+        has = f"{len(spec.inputs)} inputs and {len(spec.outputs)} outputs"
+        yield f"{spec.symbol} takes the tensors {', '.join(tensors)}, and spec.py has {has}"
+    if len(values) != len(spec.attributes):
+        yield f"{spec.symbol} takes the values {', '.join(values)}, and spec.py has {len(spec.attributes)} attributes"
+    if not masks and any(each.is_nullable for each in spec.outputs):
+        yield f"{spec.symbol} takes no mask, and spec.py has nullable outputs"

@@ -1,19 +1,32 @@
-"""Writes the true gradients of all first cases, `aclgrad/truths.zlib`; with --check it only says if they are current.
+"""The true gradients of all first cases, `aclgrad/truths.zlib`.
 
 A server compares its device with them at each start, and computes only those that the file lacks.
 """
 
 import json
-import sys
 import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 
 from aclgrad.operators.cases import first_cases
+from aclgrad.operators.spec import OperatorSpec
 from aclgrad.products import Product
 from aclgrad.truths import FILE, Array, define, names_of, read_truths
 
-_ROUNDED = {"float64": np.float32, "complex128": np.complex64}
+_ROUNDED: Final = {"float64": np.float32, "complex128": np.complex64}
+
+
+def files(_specs: Sequence[OperatorSpec]) -> dict[Path, bytes]:
+    """Returns the file with its content unless it is current."""
+    truths = first_truths()
+    if is_current(truths):
+        return {}
+    index = [(name, each.dtype.str, each.shape) for name, each in truths.items()]
+    content = [json.dumps(index).encode(), b"\n", *(each.tobytes() for each in truths.values())]
+    return {FILE: zlib.compress(b"".join(content), 9)}
 
 
 def first_truths() -> dict[str, Array]:
@@ -46,20 +59,3 @@ def is_near(stored: Array, wanted: Array) -> bool:
         return np.array_equal(stored, wanted)
     error = 8 * np.finfo(wanted.dtype).eps
     return np.allclose(stored, wanted, error, error * np.abs(wanted).max(initial=0.0), equal_nan=True)
-
-
-def main() -> int:
-    truths = first_truths()
-    if is_current(truths):
-        return 0
-    if sys.argv[1:] == ["--check"]:
-        print(f"{FILE.name} is not current; run `make generate`", file=sys.stderr)
-        return 1
-    index = [(name, each.dtype.str, each.shape) for name, each in truths.items()]
-    content = [json.dumps(index).encode(), b"\n", *(each.tobytes() for each in truths.values())]
-    FILE.write_bytes(zlib.compress(b"".join(content), 9))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

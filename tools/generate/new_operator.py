@@ -9,15 +9,11 @@ With LIKE, the stubs are copies of another operator's files under the new names,
 
 import argparse
 import re
-import sys
 from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "native"))
-
-from operator_table import (  # noqa: E402 - the build's rules
+from native.operator_table import (
     find_operators,
     find_plans,
     find_wrong_declarations,
@@ -26,6 +22,7 @@ from operator_table import (  # noqa: E402 - the build's rules
     snake_case,
 )
 
+ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / "client/src/aclgrad/operators"
 NATIVE = ROOT / "native/host/operators"
 STUBS = Path(__file__).parent / "operator_stubs"
@@ -109,11 +106,9 @@ def declaration_of(symbol: str, header: Path) -> Declaration:
     attributes = [each for each in parameters if each.type not in ("aclTensor", "aclBoolArray")]
     for each in attributes:
         if each.type not in KINDS:
-            known = ", ".join(KINDS)
-            remedy = (
-                "add the type to KINDS in client/new_operator.py and to ArgumentReader in native/runtime/arguments.h"
-            )
-            raise SystemExit(f"{header.name}: {each.abi_name} has the type {each.type}; known are {known}; {remedy}")
+            places = "KINDS in tools/generate/new_operator.py and to ArgumentReader in native/runtime/arguments.h"
+            problem = f"{each.abi_name} has the type {each.type}; known are {', '.join(KINDS)}"
+            raise SystemExit(f"{header.name}: {problem}; add the type to {places}")
     outputs = [each for each in tensors if not each.is_const]
     outputs = outputs or [each for each in tensors if each.abi_name == "out" or each.abi_name.endswith("Out")]
     outputs = outputs or [each for each in tensors[-1:] if each.abi_name.startswith("grad")]

@@ -1,4 +1,4 @@
-"""The clients' methods and what they return, as code: `generate.py` writes it."""
+"""The clients' methods and what they return, as code."""
 
 import textwrap
 
@@ -91,20 +91,15 @@ def gradients_class(spec: OperatorSpec) -> str:
 
 def method(spec: OperatorSpec) -> str:
     is_several = len(spec.outputs) > 1
-    arguments = [input_parameter(each) for each in spec.inputs] + [
-        attribute_parameter(each) for each in spec.attributes
-    ]
+    arguments = [*map(input_parameter, spec.inputs), *map(attribute_parameter, spec.attributes)]
     # Python wants those without a default first.
     arguments.sort(key=lambda each: " = " in each)
-    options = ["timeout_s: Timeout = DEFAULT"]
-    options += ["out: Outputs | None = None", "outputs: Sequence[str] | None = None"] if is_several else []
-    options += [] if is_several else ["out: Output | None = None"]
+    outs = {"out": "Outputs", "outputs": "Sequence[str]"} if is_several else {"out": "Output"}
+    options = ["timeout_s: Timeout = DEFAULT", *(f"{name}: {kind} | None = None" for name, kind in outs.items())]
     parameters = ", ".join([*arguments, "*", *options])
     sent = ", ".join(f'"{each.name}": {each.python_name}' for each in spec.inputs)
     given = ", ".join(f'"{each.name}": {each.name}' for each in spec.attributes)
-    passed = ", ".join(
-        f"{each}={each}" for each in (["timeout_s", "out", "outputs"] if is_several else ["timeout_s", "out"])
-    )
+    passed = ", ".join(f"{each}={each}" for each in ("timeout_s", *outs))
     forms = overloads(spec, parameters) if is_several else ""
     body = f'''{forms}
 def {spec.name}(self, {parameters}) -> {"Any" if is_several else "Result"}:
@@ -142,29 +137,24 @@ def attribute_parameter(spec: AttributeSpec) -> str:
 
 
 def docstring(spec: OperatorSpec) -> str:
-    def paragraph(text: str, indent: str = "    ") -> str:
-        return textwrap.fill(text, WIDTH - 4, initial_indent=indent, subsequent_indent=indent)
-
     def entry(name: str, summary: str) -> str:
-        summary = summary.replace("`self`", "`input`")
-        return textwrap.fill(f"{name}: {summary}", WIDTH - 4, initial_indent=" " * 8, subsequent_indent=" " * 12)
+        text = f"{name}: {summary.replace('`self`', '`input`')}"
+        return textwrap.fill(text, WIDTH - 4, initial_indent=" " * 8, subsequent_indent=" " * 12)
 
-    arguments = [entry(each.python_name, input_summary(each)) for each in spec.inputs]
-    arguments += [entry(each.name, each.summary) for each in spec.attributes]
-    return "\n".join(
-        [
-            spec.summary,
-            "",
-            paragraph(spec.formula),
-            "",
-            "    Args:",
-            *arguments,
-            "",
-            *returned(spec),
-            "",
-            "    Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.",
-        ]
-    )
+    lines = [
+        spec.summary,
+        "",
+        textwrap.fill(spec.formula, WIDTH - 4, initial_indent=" " * 4, subsequent_indent=" " * 4),
+        "",
+        "    Args:",
+        *(entry(each.python_name, input_summary(each)) for each in spec.inputs),
+        *(entry(each.name, each.summary) for each in spec.attributes),
+        "",
+        *returned(spec),
+        "",
+        "    Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.",
+    ]
+    return "\n".join(lines)
 
 
 def returned(spec: OperatorSpec) -> list[str]:
@@ -175,15 +165,11 @@ def returned(spec: OperatorSpec) -> list[str]:
 
 
 def input_summary(spec: InputSpec) -> str:
-    shape = (
-        ""
-        if spec.unread_on is None
-        else " Only the shape is sent, unless the server needs the values; a tuple of sizes stands for it, and its "
-        "dtype is then that of the arrays."
+    dtypes = sorted({dtype for each in spec.dtypes.values() for dtype in each})
+    summary = f"{spec.summary} {', '.join(dtypes)} (fewer on some products)."
+    if spec.unread_on is None:
+        return summary
+    return (
+        f"{summary} Only the shape is sent, unless the server needs the values; a tuple of sizes stands for it, and "
+        "its dtype is then that of the arrays."
     )
-    return f"{spec.summary} {', '.join(dtypes(spec))} (fewer on some products).{shape}"
-
-
-def dtypes(spec: InputSpec) -> list[str]:
-    """Returns the dtypes that at least one product takes."""
-    return sorted({dtype for each in spec.dtypes.values() for dtype in each})

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import aclgrad.operators as package
-from aclgrad.operators.completeness import problems
 from aclgrad.operators.spec import Arguments, OperatorSpec
 from tests.sanitizers import COMPILER, NATIVE
+from tools.generate.completeness import problems
 
 ROOT = NATIVE.parent
 HEADER = """
@@ -48,8 +48,8 @@ class Tree:
         self.python.mkdir(parents=True)
         shutil.copytree(NATIVE / "include", self.native / "include")
         (self.native / "host/operators").mkdir(parents=True)
-        shutil.copytree(ROOT / "client/operator_stubs", root / "client/operator_stubs")
-        for name in ("client/new_operator.py", "native/operator_table.py", "ARCHITECTURE.md"):
+        shutil.copytree(ROOT / "tools/generate", root / "tools/generate")
+        for name in ("native/operator_table.py", "ARCHITECTURE.md"):
             shutil.copy(ROOT / name, root / name)
 
     def declare(self, symbol: str, parameters: str) -> None:
@@ -63,8 +63,8 @@ class Tree:
         assert done.returncode == 0, done.stderr
 
     def make(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, str(self.python.parents[2] / "new_operator.py"), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        command = [sys.executable, "-m", "tools.generate.new_operator", *arguments]
+        return subprocess.run(command, cwd=self.native.parent, capture_output=True, text=True, check=False)
 
     def refusal(self, *arguments: str) -> str:
         done = self.make(*arguments)
@@ -259,7 +259,7 @@ def test_what_has_no_stubs_is_refused(tree: Tree) -> None:
     tree.declare("aclnnMadeUp", f"const aclTensorList* alpha, {WITH_SELF}")
     told = "aclnn_aclnnmadeup.h: alpha has the type aclTensorList; known are bool, "
     assert tree.refusal("aclnnMadeUp").startswith(told)
-    assert "; add the type to KINDS in client/new_operator.py and" in tree.refusal("aclnnMadeUp")
+    assert "; add the type to KINDS in tools/generate/new_operator.py and" in tree.refusal("aclnnMadeUp")
     tree.declare("aclnnMadeUp", WITH_SELF)
     assert tree.refusal("aclnnMadeUp", "nothing").startswith("there is no operator nothing to copy; there are adaptive")
     assert tree.make("aclnnMadeUp").returncode == 0
