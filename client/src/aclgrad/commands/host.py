@@ -12,8 +12,8 @@ from aclgrad._client.sync.client import Client
 from aclgrad._client.sync.transport import run
 from aclgrad.commands.common import connection
 from aclgrad.errors import AclgradError, DeadlinePassedError, ServerUnreachableError
-from aclgrad.host_status import DOES_NOT_ANSWER, WorkerAnswer, merge
 from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.wire.host_status import DOES_NOT_ANSWER, WorkerAnswer, merge
 
 ANSWER_S: Final = 1.0
 MAX_THREADS: Final = 64

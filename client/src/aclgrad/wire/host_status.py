@@ -1,4 +1,7 @@
-"""The status of a host: the answers of its workers as one. A supervisor uses it too, so it needs no gRPC."""
+"""The status of a host: the answers of its workers as one, for a supervisor's page and `aclgrad status`.
+
+Both merge, because gRPC reaches a worker and never the supervisor, which loads no gRPC either.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
