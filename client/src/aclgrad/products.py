@@ -1,9 +1,8 @@
-"""The products that CANN distinguishes, and the product of each SoC name."""
+"""The products that CANN distinguishes, the product of each SoC name, and how fast each works."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
-
-from aclgrad.work import Pace
 
 
 class Product(StrEnum):
@@ -38,6 +37,28 @@ STREAM_LIMITS: Final = {
     Product.ASCEND_950: 1984,
 }
 """How many streams one device has for all processes together, their default streams included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Floating-point operations, and bytes that are read and written: estimates within a factor of a few."""
+
+    operations: float
+    nbytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What a device does in a second, and the seconds that each call takes besides."""
+
+    operations: float
+    nbytes: float
+    call_s: float
+
+    def seconds(self, work: Work) -> float:
+        """Returns how long the work takes: bytes bound what operations do not."""
+        return self.call_s + max(work.operations / self.operations, work.nbytes / self.nbytes)
+
 
 PACES: Final = {
     Product.ATLAS_TRAINING: Pace(256e12 / 50, 1.2e12 / 10, 50e-6),

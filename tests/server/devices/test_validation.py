@@ -9,11 +9,10 @@ from aclgrad import errors
 from aclgrad.operators.cases import first_cases, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments
-from aclgrad.products import PACES, Product
+from aclgrad.products import PACES, Pace, Product
 from aclgrad.sources import InChunks
 from aclgrad.tensors import TensorView, view_of_array
 from aclgrad.wire.messages import AttributeValue, OperatorCall
-from aclgrad.work import Pace
 from aclgrad_server.devices.plan import Limits, plan_call
 from aclgrad_server.devices.planning import check_reply_size
 from aclgrad_server.limits import GROUP_S

@@ -13,10 +13,9 @@ from aclgrad.errors import Violation
 from aclgrad.operators.batch_axes import BatchAxes, along_the_first
 from aclgrad.operators.routes import Route
 from aclgrad.operators.values import ValueRule
-from aclgrad.products import Product
+from aclgrad.products import Product, Work
 from aclgrad.tensors import DTYPES, TensorType
 from aclgrad.wire.messages import AttributeValue
-from aclgrad.work import Work
 
 Bound = float | tuple[float, ...] | None
 

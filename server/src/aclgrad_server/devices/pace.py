@@ -9,10 +9,9 @@ import numpy as np
 from aclgrad.errors import AclgradError
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.validation import check_call
-from aclgrad.products import PACES, Product
+from aclgrad.products import PACES, Pace, Product, Work
 from aclgrad.tensors import TensorView, type_of_array, view_of_array
 from aclgrad.wire.messages import OperatorCall
-from aclgrad.work import Pace, Work
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.opening import Library
 from aclgrad_server.devices.plan import Limits, plan_call

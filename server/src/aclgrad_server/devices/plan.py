@@ -13,10 +13,9 @@ from aclgrad.errors import (
 from aclgrad.operators.spec import OperatorSpec, OutputSpec
 from aclgrad.operators.validation import check_call, find_operator, overflows
 from aclgrad.operators.values import BoxRule, ValueRule
-from aclgrad.products import Product
+from aclgrad.products import Pace, Product
 from aclgrad.tensors import TensorType
 from aclgrad.wire.messages import OperatorCall, response_prefix
-from aclgrad.work import Pace
 from aclgrad_server.devices.checks import (
     ValueCheck,
     check_of,
