@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 import aclgrad
-from aclgrad.commands.bench.load import TOO_LATE, Measured, closed_loop, open_loop
+from aclgrad.commands.load import TOO_LATE, Measured, closed_loop, open_loop
 from aclgrad.testing import TestServer
 
 from .conftest import Run

@@ -358,5 +358,5 @@ def bench_command(**given: Any) -> None:
     Exits with 0, with 1 if a call failed, with 2 for wrong usage, and with 130 after Ctrl-C, with a partial report.
     """
     with _importing():
-        from aclgrad.commands.bench.command import Options, bench
+        from aclgrad.commands.bench import Options, bench
     bench(Options(**given))

@@ -1,4 +1,4 @@
-"""The load: sequential calls of several callers, or calls that are due at a rate."""
+"""The load of a benchmark: sequential calls of several callers, or calls that are due at a rate."""
 
 import asyncio
 import itertools

@@ -1,28 +1,23 @@
-"""The command line of a benchmark: turns flags into a load, and shows the results on a terminal and in files."""
+"""`aclgrad bench`: turns flags into a load, and shows the results on a terminal and in files."""
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import click
+import numpy as np
 from rich.live import Live
 from rich.table import Table
 
 from aclgrad._client.aio.client import AsyncClient
 from aclgrad._client.sync.client import Client
-from aclgrad.commands.bench.load import Measured, closed_loop, open_loop
-from aclgrad.commands.bench.plot import latency_plot
-from aclgrad.commands.common import (
-    FAILED,
-    INTERRUPTED,
-    connection,
-    exit_codes,
-    fail,
-    print_json,
-)
+from aclgrad.commands.common import FAILED, INTERRUPTED, connection, exit_codes, fail, print_json
+from aclgrad.commands.load import Measured, closed_loop, open_loop
+from aclgrad.judgement.charts import Axis, chart, curve
 from aclgrad.new_files import check_unwritten, checked_folder
 from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.catalogue import OPERATORS
@@ -33,6 +28,8 @@ from aclgrad.tables import table as columns
 from aclgrad.units import counted
 
 _REDRAW_S: Final = 0.25
+_POINTS: Final = 100
+"""Of a curve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +125,7 @@ def _table(measured: Measured) -> Table:
 
 def _report(options: Options, typed: TypedCase, measured: Measured, is_complete: bool) -> None:
     if options.plot is not None and measured.milliseconds:
-        options.plot.write_text(latency_plot(str(typed), measured.milliseconds), encoding="utf-8")
+        options.plot.write_text(_latency_plot(str(typed), measured.milliseconds), encoding="utf-8")
     if options.as_json:
         asked = {name: value for name, value in asdict(options).items() if name not in ("plot", "force", "as_json")}
         print_json(
@@ -151,3 +148,21 @@ def _report(options: Options, typed: TypedCase, measured: Measured, is_complete:
             click.echo(f"{counted(count, 'call')} failed: {reason}")
     if not is_complete:
         fail("bench", "interrupted; the report is partial", INTERRUPTED)
+
+
+def _latency_plot(title: str, milliseconds: Sequence[float]) -> str:
+    """Returns an SVG file of the times that the slowest tenth, hundredth and so on of the calls took.
+
+    Its axes are logarithmic; 10 on the lower one is p90, 100 is p99, and so on up to the slowest call.
+    """
+    slowest_of = np.geomspace(1, max(2, len(milliseconds)), _POINTS)
+    values = np.percentile(milliseconds, 100 * (1 - 1 / slowest_of), method="higher")
+    points = [(float(x), max(float(y), 1e-3)) for x, y in zip(slowest_of, values, strict=True)]
+    axes = (
+        Axis.over("one call of so many took at least", [x for x, _ in points]),
+        Axis.over("ms", [y for _, y in points]),
+    )
+    drawing = chart(title, axes, {"time of a call": points}, curve)
+    style = "<style>text{font:11px sans-serif}.grid{stroke:#8884}svg{background:#fff}</style>"
+    head, _, rest = drawing.partition(">")
+    return f'{head} xmlns="http://www.w3.org/2000/svg">{style}{rest}'
