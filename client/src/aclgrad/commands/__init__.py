@@ -5,8 +5,10 @@ What a command needs is imported when it runs: a shell that completes a word doe
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +30,7 @@ CHECKS: Final = (
     "memory",
 )
 SIZES: Final = ("16 KB", "6 MB", "100 MB")
+_SERVER_REMEDY: Final = "use its image, or in a checkout of aclgrad, with a C++ compiler: pip install ./native ./server"
 _WATCHED_S: Final = 2.0
 _LONGEST_SENTENCE: Final = 1000  # in characters
 _SECONDS: Final = click.FloatRange(min=0, min_open=True)
@@ -200,9 +203,12 @@ def doctor_command(**given: Any) -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
 def serve_command(arguments: tuple[str, ...]) -> None:
     """Runs aclgrad-server with these arguments, if it is installed."""
-    from aclgrad.commands.serve import serve
+    if find_spec("aclgrad_server") is None:
+        from aclgrad.commands.common import UNUSABLE, fail
 
-    serve(arguments)
+        fail("serve", f"aclgrad-server is not installed; {_SERVER_REMEDY}", UNUSABLE)
+    # -P: no module of the working directory is taken for one of ours.
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "aclgrad_server", *arguments])
 
 
 @program.command("check")
