@@ -65,7 +65,6 @@ new-operator: ## Write the stubs of an operator that a header declares: SYMBOL=a
 
 generate: $(BIN)/.setup-client $(BIN)/.setup-lint ## Write every file and table that follows from the source: operators, errors, limits, packages, the PrometheusRule
 	$(BIN)/python -m tools.generate
-	$(BIN)/python deploy/prometheus_rule.py
 
 format: $(BIN)/.setup-lint ## Format every source file
 	@$(BIN)/ruff check --fix-only --quiet .

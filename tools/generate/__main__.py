@@ -9,7 +9,7 @@ from typing import Final
 
 from tools.generate.completeness import NATIVE, folders, problems, undeclared, unwritten
 
-WRITERS: Final = ("lists", "pages", "truths")
+WRITERS: Final = ("lists", "pages", "truths", "alerts")
 """Modules whose `files` returns what is to be written. Each is imported after those before it have written."""
 
 

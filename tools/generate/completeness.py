@@ -1,17 +1,23 @@
-"""Whether the operators' folders are complete and fit the headers: each problem says what to add where."""
+"""Whether the operators' folders are complete and fit the headers: each problem says what to add where.
+
+Their parts are tried on small calls, so that `make generate` says in a second what the tests say in minutes.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 import aclgrad.operators as package
-from aclgrad.operators.samples import PLANES, Samples
+from aclgrad.operators.samples import PLANES, Case, Samples
 from aclgrad.operators.spec import OperatorSpec
+from aclgrad.products import Product
+from aclgrad.tensors import TensorType
 from native.operator_table import find_operators, find_wrong_declarations, parameters_of
-from tools.generate.trial import described, failures
 
 NATIVE: Final = Path(__file__).parents[2] / "native"
 PARTS: Final = {
@@ -24,7 +30,7 @@ _NAMES: Final[Mapping[str, Mapping[str, Callable[[object], bool]]]] = {
     "definition": {"backward": callable, "forward": callable},
     "samples": {"SAMPLES": lambda value: isinstance(value, Samples)},
 }
-
+_LONG_CELLS: Final = 2**16
 UNWRITTEN: Final = "UNWRITTEN"
 """What `make new-operator` writes in place of each text that only the author knows."""
 
@@ -45,7 +51,7 @@ def problems() -> Iterator[str]:
         found = [*unwritten(folder), *_problems_of(folder, modules)]
         yield from found
         if not found:
-            yield from failures(modules["spec"].SPEC, modules["samples"].SAMPLES, modules["definition"])
+            yield from _failures(modules["spec"].SPEC, modules["samples"].SAMPLES, modules["definition"])
         if "spec" in modules:
             symbol = modules["spec"].SPEC.symbol
             other = owners.setdefault(symbol, folder.name)
@@ -83,7 +89,7 @@ def _problems_of(folder: Path, modules: dict[str, ModuleType]) -> Iterator[str]:
         try:
             module = import_module(f"{package.__name__}.{folder.name}.{part}")
         except Exception as error:  # whatever a file may raise when it is loaded
-            yield f"operator {folder.name}: {part}.py does not load: {described(error)}"
+            yield f"operator {folder.name}: {part}.py does not load: {_described(error)}"
             continue
         missing = [name for name, is_sound in _NAMES[part].items() if not is_sound(getattr(module, name, None))]
         yield from (f"operator {folder.name}: {part}.py has no {name}; it has to have {content}" for name in missing)
@@ -128,6 +134,61 @@ def _lacking_samples(spec: OperatorSpec, samples: Samples) -> Iterator[str]:
             yield f"operator {spec.name}: case {name} has to give the shapes of {', '.join(sorted(needed))}"
     if set(samples.timed) != set(PLANES):
         yield f"operator {spec.name}: SAMPLES.timed has to have a case for each of {', '.join(PLANES)}"
+
+
+def _failures(spec: OperatorSpec, samples: Samples, definition: ModuleType) -> Iterator[str]:
+    """Yields what fails on the operator's picture, or else the products that have no long call."""
+    try:
+        _compute(spec, samples, definition)
+        without = [product for product in sorted(spec.products) if not any(_long_calls(spec, samples, product))]
+    except Exception as error:  # whatever the author's code may raise
+        yield f"operator {spec.name} fails when it is tried on SAMPLES.picture and SAMPLES.long: {_described(error)}"
+        return
+    for product in without:
+        yield (
+            f"operator {spec.name} has no long call on product {product}; let SAMPLES.long in its samples.py yield "
+            "legal cases of the given number of cells: a row, a column, a plane"
+        )
+
+
+def _described(error: Exception) -> str:
+    """Returns the text of an error, after its type if it does not say enough alone."""
+    return str(error) if isinstance(error, ImportError | ValueError) else f"{type(error).__name__}: {error}"
+
+
+def _compute(spec: OperatorSpec, samples: Samples, definition: ModuleType) -> None:
+    """Raises ValueError if spec and definition disagree, or whatever one of them raises."""
+    generator = np.random.default_rng(0)
+    arguments = samples.picture.arguments(spec, next(iter(spec.tolerances)))
+    outputs = {each.of: each.infer(arguments) for each in spec.outputs}
+    arrays = samples.values(generator, samples.picture, _normal(generator, arguments.inputs))
+    given = {**arrays, **arguments.attributes}
+    gradients = _called(definition.backward, given)
+    shapes = [each.shape for each in (gradients if isinstance(gradients, tuple) else (gradients,))]
+    expected = [each.shape for each in outputs.values()]
+    if shapes != expected:
+        raise ValueError(f"definition.backward returns the shapes {shapes}, and the outputs of spec.py have {expected}")
+    _called(definition.forward, _normal(generator, outputs) | given)
+
+
+def _normal(generator: np.random.Generator, types: Mapping[str, TensorType]) -> dict[str, Any]:
+    return {name: generator.standard_normal(each.shape).astype(each.dtype.numpy) for name, each in types.items()}
+
+
+def _called(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+    renamed = {"input" if name == "self" else name: value for name, value in given.items()}
+    return function(**{name: renamed[name] for name in signature(function).parameters if name in renamed})
+
+
+def _long_calls(spec: OperatorSpec, samples: Samples, product: Product) -> Iterator[Case]:
+    """Yields the legal cases whose larger tensor has at least half of the cells."""
+    for case in samples.long(_LONG_CELLS):
+        for dtype in spec.inputs[0].dtypes[product]:
+            arguments = case.arguments(spec, dtype)
+            tensors = (*arguments.inputs.values(), *(each.infer(arguments) for each in spec.outputs))
+            is_long = max(each.element_count for each in tensors) >= _LONG_CELLS / 2
+            if is_long and not list(spec.check(arguments, product)):
+                yield case
 
 
 def _unfitting(spec: OperatorSpec, parameters: Iterable[tuple[str, str]]) -> Iterator[str]:

@@ -1,15 +1,17 @@
-"""Writes remedies into the file of alerts, and Kubernetes' PrometheusRule from it; --check says if both are current."""
+"""The remedies in the file of alerts, and Kubernetes' PrometheusRule, which is made from it."""
 
 import re
-import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
+from aclgrad.operators.spec import OperatorSpec
 from aclgrad_server.status.problems import REMEDIES
 
-FOLDER = Path(__file__).parent
-ALERTS = FOLDER / "monitoring/alerts.yaml"
-RULE = FOLDER / "kubernetes/components/monitoring/prometheusrule.yaml"
-HEAD = """\
+DEPLOY: Final = Path(__file__).parents[2] / "deploy"
+ALERTS: Final = DEPLOY / "monitoring/alerts.yaml"
+RULE: Final = DEPLOY / "kubernetes/components/monitoring/prometheusrule.yaml"
+HEAD: Final = """\
 # Made from deploy/monitoring/alerts.yaml by `make generate`; do not edit.
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
@@ -20,6 +22,12 @@ spec:
 """
 
 
+def files(_specs: Sequence[OperatorSpec]) -> dict[Path, bytes]:
+    """Returns both files."""
+    told = alerts()
+    return {ALERTS: told.encode(), RULE: manifest(told).encode()}
+
+
 def alerts() -> str:
     """Returns the file of alerts with the remedies that the status page has."""
     mark = "- alert: "
@@ -28,23 +36,7 @@ def alerts() -> str:
     return mark.join([head, *(re.sub("(?<= remedy: ).*", remedy, rule) for rule, remedy in told.items())])
 
 
-def manifest() -> str:
+def manifest(alerts: str) -> str:
     """Returns the manifest: the file of alerts, without its comment at the top, is its spec."""
-    _, key, rest = alerts().partition("groups:\n")
+    _, key, rest = alerts.partition("groups:\n")
     return HEAD + "".join(f"  {line}" if line.strip() else line for line in (key + rest).splitlines(keepends=True))
-
-
-def main() -> int:
-    made = {ALERTS: alerts(), RULE: manifest()}
-    if "--check" not in sys.argv:
-        for path, text in made.items():
-            path.write_text(text)
-        return 0
-    stale = [str(path.relative_to(FOLDER.parent)) for path, text in made.items() if path.read_text() != text]
-    if stale:
-        print(f"{', '.join(stale)}: not current; run `make generate`", file=sys.stderr)
-    return int(bool(stale))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
