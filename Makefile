@@ -63,7 +63,7 @@ serve: $(BUILT) ## Set up and run a server in the foreground, on 127.0.0.1:50051
 new-operator: ## Write the stubs of an operator that a header declares: SYMBOL=aclnn... [LIKE=OPERATOR]
 	@$(PYTHON) -m tools.generate.new_operator "$(SYMBOL)" $(LIKE)
 
-generate: $(BIN)/.setup-client $(BIN)/.setup-lint ## Write every file and table that follows from the source: operators, errors, limits, packages, the PrometheusRule
+generate: $(BIN)/.setup-client $(BIN)/.setup-lint ## Write every file and table that follows from the source: lists of operators, true gradients, tables of pages, alerts
 	$(BIN)/python -m tools.generate
 
 format: $(BIN)/.setup-lint ## Format every source file
