@@ -23,8 +23,7 @@ from aclgrad._client.channel.proxies import ProxyRules
 from aclgrad._client.channel.resolver import Addresses, Found, SourceError, host_of
 from aclgrad._client.channel.servers import Balancing, Endpoints
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad.wire.request_ids import REQUEST_ID
-from aclgrad.wire.service import SERVICE_NAME
+from aclgrad.wire.service import REQUEST_ID, SERVICE_NAME
 
 from .scripted_service import REPLY
 

@@ -14,7 +14,7 @@ import aclgrad
 from aclgrad.errors import to_status
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
-from aclgrad.wire.request_ids import REQUEST_ID
+from aclgrad.wire.service import REQUEST_ID
 
 GRADIENT = np.array([1.5, -2.5], np.float32)
 ONES = np.ones((1, 1, 1), np.float32)

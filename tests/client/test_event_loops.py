@@ -16,7 +16,7 @@ import pytest
 import aclgrad
 from aclgrad._client.aio.transport import in_thread
 from aclgrad._client.calls.destination import OutputBuffer
-from aclgrad._client.settings.timeouts import TimeLimitError
+from aclgrad._client.settings.checks import TimeLimitError
 
 from .scripted_service import REPLY, ScriptedService, failing
 

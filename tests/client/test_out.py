@@ -63,8 +63,8 @@ async def test_an_out_that_does_not_fit_is_refused(connect: Connect, service: Sc
     client = connect(service.address)
     grad_output = np.ones((2, 6, 4), np.float32)
     unfit = (
-        (np.empty(SMALL[::-1], np.float32), r"is float32\[4, 3, 2\], and the gradient is float32\[2, 3, 4\]"),
-        (np.empty(SMALL, np.float64), r"is float64\[2, 3, 4\], and the gradient is float32"),
+        (np.empty(SMALL[::-1], np.float32), r"is float32\[4, 3, 2\], and the output is float32\[2, 3, 4\]"),
+        (np.empty(SMALL, np.float64), r"is float64\[2, 3, 4\], and the output is float32"),
         (np.empty(SMALL, ">f4"), r"is >f4\[2, 3, 4\]"),
         (read_only(), "is read-only"),
         (np.empty(SMALL, np.float32).tolist(), "is a list, whose memory numpy cannot write to"),
@@ -85,7 +85,7 @@ async def test_the_gradient_of_an_unknown_operator_is_compared_when_it_comes(
     out = np.empty_like(GRADIENT)
     assert await maybe_await(client.execute("pool", {"a": np.ones(3)}, out=out)) is out
     np.testing.assert_array_equal(out, GRADIENT)
-    with pytest.raises(aclgrad.InvalidFieldError, match=r"^out is int8\[2\], and the gradient is float32\[2\]"):
+    with pytest.raises(aclgrad.InvalidFieldError, match=r"^out is int8\[2\], and the output is float32\[2\]"):
         await maybe_await(client.execute("pool", {"a": np.ones(3)}, out=np.empty(2, np.int8)))
 
 

@@ -22,10 +22,10 @@ from aclgrad._client.calls.call import Call
 from aclgrad._client.calls.requirements import Requirements
 from aclgrad.sources import SharedRange
 from aclgrad.tensors import TensorView
-from aclgrad.wire import shared_memory
+from aclgrad.wire import service
 from aclgrad.wire.messages import response_of
 
-shared_memory.PREFIX = sys.argv[1]
+service.SHARED_PREFIX = sys.argv[1]
 client = aclgrad.Client("unix:/nowhere", shared_memory=True, retries=0)
 inputs = {"grad_output": np.ones((1, 256, 256), "float32"), "self": (1, 300, 300)}
 lent = Call("adaptive_avg_pool2d_backward", inputs, None, Requirements(2**24, shape_only=True))

@@ -17,7 +17,7 @@ from aclgrad._client.shared_memory.loans import Loan
 from aclgrad._client.shared_memory.regions import Region, RegionPool
 from aclgrad.sources import SharedRange
 from aclgrad.tensors import DTYPES, TensorType, TensorView
-from aclgrad.wire import shared_memory
+from aclgrad.wire import service
 from aclgrad.wire.messages import response_of
 
 FOLDER = Path("/dev/shm")
@@ -33,7 +33,7 @@ OUTPUT = TensorType(DTYPES["float32"], (1, 300, 300))
 
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[RegionPool]:
-    monkeypatch.setattr(shared_memory, "PREFIX", f"aclgrad-{os.getpid()}-{threading.get_ident()}-")
+    monkeypatch.setattr(service, "SHARED_PREFIX", f"aclgrad-{os.getpid()}-{threading.get_ident()}-")
     pool = RegionPool()
     yield pool
     pool.close()
@@ -41,7 +41,7 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[RegionPool]:
 
 
 def names() -> list[str]:
-    return [each.name for each in FOLDER.glob(f"{shared_memory.PREFIX}*")]
+    return [each.name for each in FOLDER.glob(f"{service.SHARED_PREFIX}*")]
 
 
 def answer(loan: Loan, type: TensorType = OUTPUT) -> bytes:

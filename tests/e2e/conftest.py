@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aclgrad.wire import shared_memory
+from aclgrad.wire import service
 from tests.e2e.admin_pages import ask
 from tests.e2e.fault_plans import assert_no_misuse, write_config
 from tests.e2e.shared_objects import Objects, own_objects, sharing_server
@@ -55,5 +55,5 @@ def shared_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 def objects(monkeypatch: pytest.MonkeyPatch) -> Iterator[Objects]:
     """Names for this test alone, which clients use as well."""
     with own_objects() as objects:
-        monkeypatch.setattr(shared_memory, "PREFIX", objects.prefix)
+        monkeypatch.setattr(service, "SHARED_PREFIX", objects.prefix)
         yield objects

@@ -10,12 +10,12 @@ from typing import Any
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.sources import SharedRange
 from aclgrad.tensors import TensorView
-from aclgrad.wire import shared_memory
+from aclgrad.wire import service
 from aclgrad.wire.messages import OperatorCall, encode_request
 from tools.raw_calls import SERVICE, TIMEOUT_S
 from tools.serving import Server
 
-FOLDER = Path(shared_memory.FOLDER)
+FOLDER = Path(service.SHARED_FOLDER)
 
 
 def sharing_server(folder: Path, *flags: str, changes: str = "") -> Server:
@@ -28,7 +28,7 @@ class Objects:
     """Objects whose names begin alike and like nobody else's."""
 
     def __init__(self) -> None:
-        self.prefix = f"{shared_memory.PREFIX}{secrets.token_hex(6)}-"
+        self.prefix = f"{service.SHARED_PREFIX}{secrets.token_hex(6)}-"
 
     def path(self, name: str) -> Path:
         return FOLDER / f"{self.prefix}{name}"

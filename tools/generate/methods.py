@@ -39,7 +39,7 @@ import numpy as np
 from aclgrad._client.calls.arrays import Array, TensorLike
 from aclgrad._client.calls.destination import Output, Outputs
 from aclgrad._client.calls.call import Input, Inputs
-from aclgrad._client.settings.timeouts import DEFAULT, Timeout
+from aclgrad._client.settings.checks import DEFAULT, Timeout
 {types}from aclgrad.operators.attributes import AttributeLike
 
 Result = TypeVar("Result")

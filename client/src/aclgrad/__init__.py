@@ -56,9 +56,9 @@ if TYPE_CHECKING:
         TurnedOffOperator,
         WorkerStatus,
     )
+    from aclgrad._client.settings.checks import DEFAULT, Timeout
     from aclgrad._client.settings.credentials import Credentials
     from aclgrad._client.settings.metadata import Metadata
-    from aclgrad._client.settings.timeouts import DEFAULT, Timeout
     from aclgrad._client.sync.client import Batch, Client
     from aclgrad.allocator import tune_allocator
     from aclgrad.errors import (
@@ -213,7 +213,7 @@ _NAMES: Final = {
         "WorkerStatus",
     ),
     "_client.channel.options": ("ChannelOption", "channel_options"),
-    "_client.settings.timeouts": ("DEFAULT", "Timeout"),
+    "_client.settings.checks": ("DEFAULT", "Timeout"),
     "allocator": ("tune_allocator",),
     "errors": (*(name for name in __all__ if name.endswith("Error")), "Violation"),
     "operators.attributes": ("AttributeLike",),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from aclgrad._client.settings.timeouts import DEFAULT, Timeout
+from aclgrad._client.settings.checks import DEFAULT, Timeout
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import AclgradError, InvalidFieldError, OperatorNotSupportedError
 from aclgrad.operators.catalogue import OPERATORS

@@ -7,7 +7,6 @@ import pytest
 
 import aclgrad
 from aclgrad.tensors import view_of_array
-from aclgrad.wire import shared_memory
 from aclgrad.wire.messages import OperatorCall
 from tests.e2e.fault_plans import assert_no_misuse, once, write_config
 from tools.raw_calls import execute, execute_batch, execute_chunked, open_channel
@@ -22,7 +21,7 @@ SECRET = np.full((4, 64, 64), 1.25, np.float32)
 
 def test_nothing_of_another_call_arrives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one message, in a batch, in chunks, and through shared memory."""
-    monkeypatch.setattr(shared_memory, "SHARED_ABOVE_BYTES", 1)
+    monkeypatch.setattr(service, "SHARED_ABOVE_BYTES", 1)
     inputs = {"grad_output": SECRET, "self": SECRET}
     call = OperatorCall(OPERATOR, tuple(view_of_array(*each) for each in inputs.items()), {})
     listen = (f"unix:{tmp_path}/server",)

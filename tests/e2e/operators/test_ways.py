@@ -9,7 +9,6 @@ import pytest
 import aclgrad
 from aclgrad.operators.cases import arrays_of, first_cases
 from aclgrad.products import Product
-from aclgrad.wire import shared_memory
 from tests.bounds import assert_near, bits_of
 from tests.e2e.shared_objects import Objects
 from tools.calling import AnyClient, maybe_await, wait_until
@@ -57,7 +56,7 @@ async def test_every_way_gives_the_bits_of_one_message(
     way: str,
 ) -> None:
     """Inputs that are not read are sent as shapes. The log has the id of each call."""
-    monkeypatch.setattr(shared_memory, "SHARED_ABOVE_BYTES", 1)
+    monkeypatch.setattr(service, "SHARED_ABOVE_BYTES", 1)
     options, method, least = WAYS[way]
     client = connect(shared_server.address, **options)
     caller = client.batch() if way == "batched" else client

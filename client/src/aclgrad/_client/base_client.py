@@ -33,12 +33,18 @@ from aclgrad._client.channel.servers import Endpoints, Servers, servers_of
 from aclgrad._client.channel.targets import DEFAULT_TARGET, Target, is_socket
 from aclgrad._client.core import Core
 from aclgrad._client.reports import OnCall
-from aclgrad._client.settings.checks import checked_hook, checked_seconds
+from aclgrad._client.settings.checks import (
+    DEFAULT,
+    DEFAULT_TIMEOUT_S,
+    Timeout,
+    checked_hook,
+    checked_seconds,
+    checked_tracing,
+    time_limit,
+)
 from aclgrad._client.settings.credentials import Credentials, checked_credentials
 from aclgrad._client.settings.environment import named_by_variable, settings_of_environment
 from aclgrad._client.settings.metadata import Metadata, checked_metadata
-from aclgrad._client.settings.timeouts import DEFAULT, DEFAULT_TIMEOUT_S, Timeout, time_limit
-from aclgrad._client.settings.tracing import checked_tracing
 from aclgrad._client.shared_memory.regions import RegionPool
 from aclgrad._client.transport import Transport
 from aclgrad.errors import InvalidSettingError

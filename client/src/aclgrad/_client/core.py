@@ -23,13 +23,13 @@ from aclgrad._client.calls.requirements import LARGE_BYTES, Requirements
 from aclgrad._client.channel.pool import ChannelPool
 from aclgrad._client.channel.probes import Channel
 from aclgrad._client.reports import OnCall, log
+from aclgrad._client.settings.checks import DEFAULT, TimeLimitError, Timeout, time_limit
 from aclgrad._client.settings.metadata import Pair, server_of
-from aclgrad._client.settings.timeouts import DEFAULT, TimeLimitError, Timeout, time_limit
 from aclgrad._client.shared_memory.loans import Loan
 from aclgrad._client.shared_memory.regions import RegionPool
 from aclgrad._client.transport import Transport
 from aclgrad.errors import AclgradError, DeadlinePassedError, InputValuesRequiredError
-from aclgrad.wire.request_ids import REQUEST_ID
+from aclgrad.wire.service import REQUEST_ID
 
 if TYPE_CHECKING:
     from aclgrad.tracing import Tracing

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Final
 
 from aclgrad._client.calls.exchange import status_message_query
-from aclgrad._client.settings.timeouts import DEFAULT, Timeout
+from aclgrad._client.settings.checks import DEFAULT, Timeout
 from aclgrad._client.sync.client import Client
 from aclgrad._client.sync.transport import run
 from aclgrad.commands.common import connection

@@ -21,8 +21,7 @@ from aclgrad.testing._compute import MAX_TENSOR_BYTES, compute
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
 from aclgrad.wire.messages import OperatorCall, decode_request, failed_result, response_of, result_prefix, split_batch
-from aclgrad.wire.request_ids import REQUEST_ID
-from aclgrad.wire.service import SERVER
+from aclgrad.wire.service import REQUEST_ID, SERVER
 
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
 _DETAILS: Final = "grpc-status-details-bin"

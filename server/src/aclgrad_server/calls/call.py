@@ -11,7 +11,7 @@ from typing import Any, Final
 import grpc.aio
 
 from aclgrad.errors import AclgradError, DeadlinePassedError, MalformedRequestError, ServerBusyError
-from aclgrad.wire.request_ids import REQUEST_ID, is_request_id
+from aclgrad.wire.service import REQUEST_ID, is_request_id
 from aclgrad_server.limits import PROGRESS_BYTES
 from aclgrad_server.logs import UNKNOWN
 from aclgrad_server.statistics import CANCELLED, PLAN, RECEIVE, REPLY, STAGES, OperatorAndReason

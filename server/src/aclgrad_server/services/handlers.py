@@ -17,8 +17,7 @@ from aclgrad.errors import (
     ServerFaultError,
     to_status,
 )
-from aclgrad.wire.request_ids import REQUEST_ID
-from aclgrad.wire.service import SERVER
+from aclgrad.wire.service import REQUEST_ID, SERVER
 from aclgrad_server.access.access import Access
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Call, Context

@@ -15,13 +15,13 @@ from aclgrad.errors import AclgradError, InvalidFieldError, SharedMemoryUnavaila
 from aclgrad.sources import SharedRange
 from aclgrad.tensors import TensorView
 from aclgrad.wire.messages import response_of
-from aclgrad.wire.shared_memory import FOLDER, PREFIX
+from aclgrad.wire.service import SHARED_FOLDER, SHARED_PREFIX
 from aclgrad_server.calls.call import UNIX, Call, address_of, busy
 from aclgrad_server.devices.device import Device, Read, StagedTensor, Write
 from aclgrad_server.devices.planning import PlannedStep
 
 RETRY_AFTER_FILES_S: Final = 1.0
-_NAME: Final = re.compile(rf"/{PREFIX}[A-Za-z0-9._-]{{1,200}}")
+_NAME: Final = re.compile(rf"/{SHARED_PREFIX}[A-Za-z0-9._-]{{1,200}}")
 _FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _MAX_OFFSET: Final = 2**62
 
@@ -46,14 +46,14 @@ class SharedMemory:
     def open(self, field: str, named: SharedRange, mode: int) -> Iterator[int]:
         """Yields the open file of an object that holds the range; raises InvalidFieldError if there is none."""
         if not _NAME.fullmatch(named.name):
-            remedy = f"name it /{PREFIX} and up to 200 letters, digits, dots, dashes and underscores"
+            remedy = f"name it /{SHARED_PREFIX} and up to 200 letters, digits, dots, dashes and underscores"
             raise InvalidFieldError.at(f"{field}.name", f"is {named.name!r}", remedy)
         if not 0 <= named.offset <= _MAX_OFFSET:
             raise InvalidFieldError.at(
                 f"{field}.offset_bytes", f"is {named.offset}", "send an offset within the object"
             )
         try:
-            file = os.open(FOLDER + named.name, mode | _FLAGS)
+            file = os.open(SHARED_FOLDER + named.name, mode | _FLAGS)
         except OSError as error:
             _check_own_files(error)
             problem = f"{named.name} cannot be opened: {error.strerror}"

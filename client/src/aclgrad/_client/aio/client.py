@@ -18,7 +18,7 @@ from aclgrad._client.calls.destination import Outputs
 from aclgrad._client.calls.exchange import operators_query, status_query
 from aclgrad._client.server.operators import OperatorDescription
 from aclgrad._client.server.status import ServerStatus
-from aclgrad._client.settings.timeouts import DEFAULT, Timeout
+from aclgrad._client.settings.checks import DEFAULT, Timeout
 from aclgrad.errors import DeadlinePassedError
 from aclgrad.operators.attributes import AttributeLike
 

@@ -16,8 +16,8 @@ from aclgrad._client.calls.requirements import LARGE_BYTES
 from aclgrad._client.channel.pool import ChannelPool
 from aclgrad._client.channel.probes import Channel
 from aclgrad._client.channel.servers import Endpoints
+from aclgrad._client.settings.checks import TimeLimitError
 from aclgrad._client.settings.metadata import Pair
-from aclgrad._client.settings.timeouts import TimeLimitError
 from aclgrad.wire.service import path_of
 
 _Done = TypeVar("_Done")

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Final
 
 from aclgrad.errors import InvalidSettingError
-from aclgrad.wire.request_ids import MAX_REQUEST_ID, is_request_id
+from aclgrad.wire.service import MAX_REQUEST_ID, is_request_id
 
 given_id: Final[ContextVar[str | None]] = ContextVar("aclgrad_request_id", default=None)
 """The id of the surrounding `with request_id(...)`."""

@@ -15,7 +15,7 @@ from aclgrad._client.calls.destination import Outputs
 from aclgrad._client.calls.exchange import Exchange
 from aclgrad._client.calls.operator_methods import OperatorMethods
 from aclgrad._client.calls.requirements import Requirements
-from aclgrad._client.settings.timeouts import DEFAULT, Timeout
+from aclgrad._client.settings.checks import DEFAULT, Timeout
 from aclgrad.errors import (
     AclgradError,
     DeadlinePassedError,

@@ -11,7 +11,7 @@ import numpy as np
 from aclgrad._client.calls.arrays import Array, TensorLike
 from aclgrad._client.calls.call import Input, Inputs
 from aclgrad._client.calls.destination import Output, Outputs
-from aclgrad._client.settings.timeouts import DEFAULT, Timeout
+from aclgrad._client.settings.checks import DEFAULT, Timeout
 from aclgrad.gradients import (
     BatchNormGradients,
     GridSampler2DGradients,

@@ -1,12 +1,41 @@
-"""Checks of what a client is given, before gRPC makes something of it."""
+"""Checks of what a client and its calls are given, before gRPC makes something of it."""
+
+from __future__ import annotations
 
 import math
 import operator
-from typing import Any, SupportsFloat, TypeVar
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, SupportsFloat, TypeVar
 
 from aclgrad.errors import InvalidSettingError
+from aclgrad.extras import remedy_of
+
+if TYPE_CHECKING:
+    from aclgrad.tracing import TracerProvider, Tracing
 
 _Hook = TypeVar("_Hook")
+DEFAULT_TIMEOUT_S: Final = 120.0
+_MAX_TIMEOUT_S: Final = 1e8
+"""More is more than gRPC's clock can count."""
+
+
+class TimeLimitError(Exception):
+    """The time limit of a call passed while it waited."""
+
+
+class Default(Enum):
+    """Its only value stands for the setting of the client."""
+
+    DEFAULT = "default"
+
+    def __repr__(self) -> str:
+        return "aclgrad.DEFAULT"
+
+
+DEFAULT: Final = Default.DEFAULT
+"""As `timeout_s` of a call: the client's own."""
+Timeout = float | Default | None
+"""A number of seconds, None for no limit, or DEFAULT for the client's limit."""
 
 
 def checked_integer(name: str, value: int, minimum: int, maximum: int | None = None) -> int:
@@ -46,6 +75,32 @@ def checked_hook(name: str, value: _Hook) -> _Hook:
     if value is not None and not callable(value):
         raise refused(name, value, "give a function")
     return value
+
+
+def time_limit(timeout_s: Timeout, default_s: float | None) -> float | None:
+    """Returns the limit as gRPC takes it: None if there is none.
+
+    Raises InvalidSettingError unless it is a number of seconds, None or DEFAULT.
+    """
+    if timeout_s is DEFAULT:
+        limit_s = default_s
+    else:
+        limit_s = None if timeout_s is None else checked_seconds("timeout_s", timeout_s)
+    return None if limit_s is None or limit_s > _MAX_TIMEOUT_S else limit_s
+
+
+def checked_tracing(given: bool | TracerProvider) -> Tracing | None:
+    """Returns what begins traces, or None; raises InvalidSettingError for another value, or without OpenTelemetry."""
+    if given is False:
+        return None
+    if given is not True and not callable(getattr(given, "get_tracer", None)):
+        raise refused("tracing", given, "give True, False or a TracerProvider of OpenTelemetry")
+    try:
+        from aclgrad.tracing import Tracing
+    except ModuleNotFoundError:
+        problem = "tracing needs OpenTelemetry, which is not installed"
+        raise InvalidSettingError(problem, field="tracing", remedy=remedy_of("otel")) from None
+    return Tracing(None if given is True else given)
 
 
 def refused(name: str, value: Any, remedy: str) -> InvalidSettingError:

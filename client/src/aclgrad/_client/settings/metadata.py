@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NoReturn
 
 from aclgrad.errors import InvalidSettingError
-from aclgrad.wire.request_ids import REQUEST_ID
-from aclgrad.wire.service import SERVER
+from aclgrad.wire.service import REQUEST_ID, SERVER
 
 Pair = tuple[str, str | bytes]
 Metadata = Mapping[str, str | bytes] | Iterable[Pair]

@@ -18,7 +18,7 @@ from aclgrad._client.shared_memory.fork_copies import keep_apart
 from aclgrad._client.shared_memory.regions import Region, RegionPool
 from aclgrad.sources import SharedRange
 from aclgrad.tensors import TensorView
-from aclgrad.wire import shared_memory as wire
+from aclgrad.wire import service
 from aclgrad.wire.messages import request_pieces
 
 
@@ -45,7 +45,7 @@ class Loan(Exchange[Array]):
         memory = {}
         for output in self._call.outputs:
             needed = output.type.size_bytes
-            region = self._take(needed) if needed >= wire.SHARED_ABOVE_BYTES else None
+            region = self._take(needed) if needed >= service.SHARED_ABOVE_BYTES else None
             if region is not None:
                 self._regions[output.name] = region
                 memory[output.name] = SharedRange(region.name, 0, needed)
@@ -111,7 +111,7 @@ class Loan(Exchange[Array]):
     def _share(self, tensor: TensorView) -> TensorView:
         """Returns the tensor with its data in shared memory, or as it is where it is small or there is no room."""
         data = tensor.data
-        if data is None or data.nbytes < wire.SHARED_ABOVE_BYTES:
+        if data is None or data.nbytes < service.SHARED_ABOVE_BYTES:
             return tensor
         region = self._take(data.nbytes)
         if region is None:

@@ -15,7 +15,7 @@ from multiprocessing import resource_tracker
 from typing import Final
 
 from aclgrad._client.shared_memory.fork_copies import forget
-from aclgrad.wire import shared_memory as wire
+from aclgrad.wire import service
 
 _MAX_KEPT: Final = 16
 _GRANULE: Final = 2**20
@@ -26,14 +26,14 @@ class Region:
 
     def __init__(self, size_bytes: int) -> None:
         """Raises OSError where /dev/shm has no room."""
-        self.name = f"/{wire.PREFIX}{secrets.token_hex(8)}"
+        self.name = f"/{service.SHARED_PREFIX}{secrets.token_hex(8)}"
         self.size_bytes = size_bytes
         self.is_released = False
         self._process_id = os.getpid()
         # The tracker is a process of its own: it removes the name if this one dies without doing so.
         resource_tracker.register(self.name, "shared_memory")
         try:
-            file = os.open(wire.FOLDER + self.name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            file = os.open(service.SHARED_FOLDER + self.name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
             try:
                 # Not truncate: without the room for its pages the first touch would end the process.
                 os.posix_fallocate(file, 0, size_bytes)
@@ -64,7 +64,7 @@ class Region:
 
     def _remove(self) -> None:
         with suppress(FileNotFoundError):
-            os.unlink(wire.FOLDER + self.name)
+            os.unlink(service.SHARED_FOLDER + self.name)
 
 
 class RegionPool:
