@@ -7,6 +7,7 @@ import pytest
 
 import aclgrad
 from aclgrad.tensors import view_of_array
+from aclgrad.wire import service
 from aclgrad.wire.messages import OperatorCall
 from tests.e2e.fault_plans import assert_no_misuse, once, write_config
 from tools.raw_calls import execute, execute_batch, execute_chunked, open_channel

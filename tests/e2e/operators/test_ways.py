@@ -9,6 +9,7 @@ import pytest
 import aclgrad
 from aclgrad.operators.cases import arrays_of, first_cases
 from aclgrad.products import Product
+from aclgrad.wire import service
 from tests.bounds import assert_near, bits_of
 from tests.e2e.shared_objects import Objects
 from tools.calling import AnyClient, maybe_await, wait_until
