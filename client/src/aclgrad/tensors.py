@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from aclgrad.errors import InvalidFieldError
-from aclgrad.sources import SHAPE_ONLY, InMessage, Source, in_message
+from aclgrad.sources import SHAPE_ONLY, InMessage, Source
 from aclgrad.v1 import tensor_pb2
 
 
@@ -101,11 +101,6 @@ class TensorView:
     def data(self) -> memoryview | None:
         """The bytes, if they are in the message."""
         return self.source.data
-
-    def copied(self) -> "TensorView":
-        """Returns the tensor with bytes of its own, if it has any."""
-        data = self.source.data
-        return self if data is None else TensorView(self.name, self.type, in_message(memoryview(bytes(data))))
 
 
 def type_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorType:

@@ -5,7 +5,7 @@ bytes are those that a generated stub would send.
 """
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
@@ -59,11 +59,6 @@ class OperatorCall:
 
 def encode_request(call: OperatorCall) -> bytes:
     """Returns the call as an ExecuteOperatorRequest; raises InvalidFieldError for what the wire cannot hold."""
-    return b"".join(request_pieces(call))
-
-
-def request_pieces(call: OperatorCall) -> list[bytes | memoryview]:
-    """Returns what `encode_request` joins: the data of the tensors as they are in memory, and what stands between."""
     outputs = [checked_name("outputs", each) for each in call.outputs]
     message = operator_service_pb2.ExecuteOperatorRequest(
         operator=checked_name("operator", call.operator), outputs=outputs
@@ -75,7 +70,7 @@ def request_pieces(call: OperatorCall) -> list[bytes | memoryview]:
     pieces: list[bytes | memoryview] = [message.SerializeToString()]
     for tensor in call.inputs:
         pieces += _tensor_field(_INPUTS, tensor)
-    return pieces
+    return b"".join(pieces)
 
 
 def decode_request(data: bytes | memoryview) -> OperatorCall:
@@ -137,14 +132,9 @@ def decode_outputs(message: operator_service_pb2.ExecuteOperatorResponse) -> tup
     return tuple(_tensor_view(tensor, ()) for tensor in message.outputs)
 
 
-def encode_batch(requests: Iterable[bytes]) -> bytes:
+def encode_batch(requests: Sequence[bytes]) -> bytes:
     """Returns serialized ExecuteOperatorRequests as one BatchExecuteOperatorsRequest."""
-    return join_requests([each] for each in requests)
-
-
-def join_requests(requests: Iterable[Sequence[bytes | memoryview]]) -> bytes:
-    """Returns requests in pieces, as `request_pieces` gives them, as one BatchExecuteOperatorsRequest."""
-    return b"".join(piece for each in requests for piece in (length_key(_CALLS, sum(map(len, each))), *each))
+    return b"".join(piece for each in requests for piece in (length_key(_CALLS, len(each)), each))
 
 
 def split_batch(request: bytes, extract: ExtractPayloads = extract_payloads) -> Sequence[memoryview]:

@@ -27,7 +27,7 @@ from aclgrad.errors import (
 )
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.wire.limits import MAX_BATCH_CALLS
-from aclgrad.wire.messages import CallResult, decode_batch, join_requests
+from aclgrad.wire.messages import CallResult, decode_batch, encode_batch
 
 Outcome = Array | AclgradError
 _Client = TypeVar("_Client")
@@ -42,7 +42,7 @@ _STATUS_BYTES: Final = 1024
 
 def _request_bytes(call: Call) -> int:
     """Returns the bytes of the call in a request."""
-    return sum(map(len, call.pieces)) + _KEY_BYTES
+    return len(call.request) + _KEY_BYTES
 
 
 def _output_bytes(call: Call) -> int:
@@ -84,9 +84,7 @@ class BaseBatch(OperatorMethods[int], Generic[_Client]):
             problem = "a call in a batch has no timeout_s of its own"
             raise InvalidSettingError(problem, field="timeout_s", remedy="give it to run()")
         call = Call(name, inputs, attributes, self._requirements, out, outputs)
-        call.own_arrays()
-        # What the wire cannot hold is refused now.
-        assert call.pieces
+        call.encode()
         self._calls.append(call)
         return len(self._calls) - 1
 
@@ -147,7 +145,7 @@ class BatchRun(Exchange[None]):
 
     @property
     def request(self) -> bytes:
-        return join_requests([self._calls[index].pieces for index in self._sent])
+        return encode_batch([self._calls[index].request for index in self._sent])
 
     def in_chunks(self) -> ChunkedCall[None] | None:
         if len(self._sent) > 1 or (self._chunk_bytes is None and self.size_bytes <= self._requirements.message_bytes):
@@ -195,7 +193,7 @@ class BatchRun(Exchange[None]):
         """Returns the call with values that the server asks for, or smaller if a message was too large, else None."""
         if isinstance(error, InputValuesRequiredError):
             if len(self._sent) == 1:
-                self._requirements.require_values(self._calls[self._sent[0]].sent.operator)
+                self._requirements.require_values(self._calls[self._sent[0]].operator)
             incomplete = [index for index in self._sent if self._calls[index].withheld]
             for index in incomplete:
                 self._calls[index].add_values()
@@ -247,7 +245,7 @@ class BatchRun(Exchange[None]):
         request_bytes = reply_bytes = 0
         for index in positions[:MAX_BATCH_CALLS]:
             call = self._calls[index]
-            if call.withheld and call.sent.operator not in self._requirements.withheld:
+            if call.withheld and call.operator not in self._requirements.withheld:
                 call.add_values()
             request_bytes += _request_bytes(call)
             reply_bytes += max(_output_bytes(call), _STATUS_BYTES)
@@ -264,5 +262,5 @@ class BatchRun(Exchange[None]):
         if not isinstance(error, InputValuesRequiredError):
             # Another server may have the time that this one did not have.
             return is_worth_a_retry(error) or isinstance(error, DeadlinePassedError)
-        self._requirements.require_values(self._calls[index].sent.operator)
+        self._requirements.require_values(self._calls[index].operator)
         return bool(self._calls[index].withheld)

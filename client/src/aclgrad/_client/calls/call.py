@@ -18,7 +18,14 @@ from aclgrad.operators.attributes import AttributeLike, plain_attribute
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments
 from aclgrad.tensors import DTYPES, TensorType, TensorView, type_of_array, view_of_array
-from aclgrad.wire.messages import AttributeValue, OperatorCall, checked_name, decode_response, request_pieces
+from aclgrad.wire.messages import (
+    AttributeValue,
+    OperatorCall,
+    checked_name,
+    decode_request,
+    decode_response,
+    encode_request,
+)
 
 Input = TensorLike | tuple[int, ...]
 """An array, or a tuple of sizes: a tensor of that shape whose values the operator does not read."""
@@ -34,10 +41,10 @@ _LATER: Final = TensorView("", TensorType(DTYPES["float32"], ()))
 
 
 class Call(Exchange[Array]):
-    """One operator is executed. The call becomes bytes only when it is sent, and in one of several ways."""
+    """One operator is executed. The call becomes bytes when it is sent, in one of several ways, or by `encode`."""
 
     method = "ExecuteOperator"
-    __slots__ = ("_chunk_bytes", "_pieces", "_requirements", "destination", "outputs", "sent", "withheld")
+    __slots__ = ("_chunk_bytes", "_encoded", "_requirements", "_sent", "destination", "operator", "outputs", "withheld")
 
     def __init__(
         self,
@@ -58,35 +65,41 @@ class Call(Exchange[Array]):
             checked_name("operator", operator)
         views, self.withheld = _views(operator, inputs, requirements.withheld.get(operator, ()))
         """`withheld` are the caller's arrays of which only the shape is sent."""
-        self.sent = OperatorCall(operator, views, _plain_attributes(operator, attributes), outputs=_wanted(outputs))
-        self.outputs = _outputs(self.sent)
+        self.operator = operator
+        sent = OperatorCall(operator, views, _plain_attributes(operator, attributes), outputs=_wanted(outputs))
+        self._sent: OperatorCall | None = sent
+        self._encoded: bytes | None = None
+        """In place of `_sent`: what is needed of it is decoded then."""
+        self.outputs = _outputs(sent)
         """Names and types of the wanted outputs; none where the call is not legal: the server will say why."""
-        self.size_bytes = size_bytes(self.sent, self.outputs)
+        self.size_bytes = size_bytes(sent, self.outputs)
         self._requirements = requirements
         self._chunk_bytes: int | None = None
         """The size of chunks that a refusal led to."""
-        self._pieces: list[bytes | memoryview] | None = None
         spec = OPERATORS.get(operator)
         if out is None and (spec is None or len(spec.outputs) == 1):
             self.destination = NEW
             return
         names = () if spec is None else [each.name for each in spec.outputs]
-        self.destination = Destination(out, names, self.sent.outputs, operator)
+        self.destination = Destination(out, names, sent.outputs, operator)
         if self.outputs:
             self.destination.check(self.outputs)
         self.destination.check_apart(views)
 
     @property
-    def pieces(self) -> list[bytes | memoryview]:
-        """What the message is made of; raises InvalidFieldError for an attribute that has no form on the wire."""
-        pieces = self._pieces
-        if pieces is None:
-            pieces = self._pieces = request_pieces(self.sent)
-        return pieces
+    def sent(self) -> OperatorCall:
+        """The call as it goes into a message."""
+        return decode_request(self.request) if self._sent is None else self._sent
 
     @property
     def request(self) -> bytes:
-        return b"".join(self.pieces)
+        """The message to send; raises InvalidFieldError for an attribute that has no form on the wire."""
+        return encode_request(self.sent) if self._encoded is None else self._encoded
+
+    def encode(self) -> None:
+        """Turns the call into bytes, as which it needs nothing of the caller's but `out`."""
+        self._encoded, self._sent = self.request, None
+        self.withheld = {name: array.copy() for name, array in self.withheld.items()}
 
     def read(self, reply: bytes) -> Array:
         return self.destination.read(self.outputs_in(reply))
@@ -114,7 +127,7 @@ class Call(Exchange[Array]):
     def amend(self, error: AclgradError) -> "Call | None":
         """Returns the call with all values if the server asks for them, and in chunks if a message was too large."""
         if isinstance(error, InputValuesRequiredError):
-            self._requirements.require_values(self.sent.operator)
+            self._requirements.require_values(self.operator)
             if not self.withheld:
                 return None
             self.add_values()
@@ -126,24 +139,17 @@ class Call(Exchange[Array]):
 
     def add_values(self) -> None:
         """Has the values sent that were withheld; raises InvalidFieldError if `out` overlaps them."""
-        withheld = self.withheld
+        sent, withheld = self.sent, self.withheld
         inputs = tuple(
-            view_of_array(each.name, withheld[each.name]) if each.name in withheld else each
-            for each in self.sent.inputs
+            view_of_array(each.name, withheld[each.name]) if each.name in withheld else each for each in sent.inputs
         )
         self.destination.check_apart(inputs)
-        self._set_inputs(inputs)
-        self.withheld = {}
-
-    def own_arrays(self) -> None:
-        """Copies the arrays, because the caller's may change."""
-        self._set_inputs(tuple(each.copied() for each in self.sent.inputs))
-        self.withheld = {name: array.copy() for name, array in self.withheld.items()}
-
-    def _set_inputs(self, inputs: tuple[TensorView, ...]) -> None:
-        self.sent = replace(self.sent, inputs=inputs)
-        self.size_bytes = size_bytes(self.sent, self.outputs)
-        self._pieces = None
+        sent = replace(sent, inputs=inputs)
+        self.size_bytes, self.withheld = size_bytes(sent, self.outputs), {}
+        if self._encoded is None:
+            self._sent = sent
+        else:
+            self._encoded = encode_request(sent)
 
 
 def copies_much(inputs: Inputs) -> bool:

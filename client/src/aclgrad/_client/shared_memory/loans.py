@@ -19,7 +19,7 @@ from aclgrad._client.shared_memory.regions import Region, RegionPool
 from aclgrad.sources import SharedRange
 from aclgrad.tensors import TensorView
 from aclgrad.wire import service
-from aclgrad.wire.messages import request_pieces
+from aclgrad.wire.messages import encode_request
 
 
 class Loan(Exchange[Array]):
@@ -72,7 +72,7 @@ class Loan(Exchange[Array]):
 
     @property
     def request(self) -> bytes:
-        return b"".join(request_pieces(self.sent))
+        return encode_request(self.sent)
 
     def in_chunks(self) -> ChunkedCall[Array] | None:
         """Returns the call without regions if there was no room for all of it, and the rest does not fit a message."""
