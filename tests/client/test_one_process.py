@@ -30,6 +30,28 @@ def refused(call):
         return
     raise AssertionError(call)
 
+class Forking:
+    # Its conversion leaves a child in the middle of the call.
+
+    def __array__(self, dtype=None, copy=None):
+        self.child = os.fork()
+        return ones
+
+def amid_a_pause():
+    import signal
+    with aclgrad.Client("127.0.0.1:1", connect_timeout_s=1.0) as other:
+        children = []
+        signal.signal(signal.SIGALRM, lambda *_: children.append(os.fork()))
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        try:
+            other.list_operators()
+        except aclgrad.WrongProcessError:
+            assert children == [0]
+            os._exit(0)
+        except aclgrad.ServerUnreachableError:
+            assert children and children[0]
+            assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
+
 async def of_a_task():
     async with aclgrad.AsyncClient(sys.argv[1]) as own:
         await own.list_operators()
@@ -51,6 +73,13 @@ if not (child := os.fork()):
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 client.list_operators()
 assert batch.run()[0].shape == (1, 2, 2)
+forking = Forking()
+try:
+    client.adaptive_avg_pool2d_backward(forking, (1, 2, 2))
+except aclgrad.WrongProcessError:
+    os._exit(0 if not forking.child else 1)
+assert forking.child and os.waitstatus_to_exitcode(os.waitpid(forking.child, 0)[1]) == 0
+amid_a_pause()
 client.close()
 asyncio.run(of_a_task())
 """

@@ -1,0 +1,159 @@
+"""Both clients: whatever comes out of what a call waits for, nothing stays claimed, and the next call works."""
+
+# ruff: noqa: SLF001 - what is claimed shows nowhere else
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import aclgrad
+from tools.calling import maybe_await
+
+from .scripted_service import INPUTS, REPLY, ScriptedService, failing
+
+SMALL = np.ones((1, 1, 1), np.float32)
+LARGE = np.ones((300, 1000), np.float32)
+HUGE = np.ones((2200, 1000), np.float32)
+
+
+async def large(client: Any) -> Any:
+    return await maybe_await(client.tanh_backward(LARGE.T, LARGE.T))
+
+
+async def chunked(client: Any) -> Any:
+    return await maybe_await(client.tanh_backward(HUGE, HUGE))
+
+
+async def batch(client: Any) -> Any:
+    calls = client.batch()
+    calls.adaptive_avg_pool2d_backward(SMALL, (1, 2, 2))
+    return await maybe_await(calls.run())
+
+
+async def query(client: Any) -> Any:
+    return await maybe_await(client.list_operators())
+
+
+async def ready(client: Any) -> Any:
+    return await maybe_await(client.wait_until_ready(30.0))
+
+
+POINTS: list[tuple[Callable[[Any], Any], str]] = [
+    (large, "bind"),
+    (large, "beside"),
+    (large, "message"),
+    (chunked, "bind"),
+    (chunked, "chunks"),
+    (batch, "message"),
+    (query, "message"),
+    (ready, "bind"),
+    (ready, "message"),
+]
+RAISED = [
+    RuntimeError("no thread"),
+    MemoryError(),
+    OSError(24, "Too many open files"),
+    StopIteration(),
+    GeneratorExit(),
+]
+INTERRUPTS = {aclgrad.Client: KeyboardInterrupt(), aclgrad.AsyncClient: asyncio.CancelledError()}
+
+
+def raising(error: BaseException, original: Callable[..., Any], *, is_late: bool) -> Callable[..., Any]:
+    """Raises the error, in place of what it stands for or after it."""
+
+    async def wait(*arguments: Any) -> None:
+        if is_late:
+            await original(*arguments)
+        raise error
+
+    def act(*arguments: Any) -> None:
+        if is_late:
+            original(*arguments)
+        raise error
+
+    return wait if inspect.iscoroutinefunction(original) else act
+
+
+async def interrupt(
+    monkeypatch: pytest.MonkeyPatch,
+    client: Any,
+    point: str,
+    error: BaseException,
+    call: Callable[[Any], Any],
+    **how: bool,
+) -> None:
+    """Makes a call of which the error comes out, and looks what it leaves."""
+    # No coroutine lets StopIteration out.
+    expected = RuntimeError if isinstance(error, StopIteration) else type(error)
+    with monkeypatch.context() as patch:
+        patch.setattr(client._transport, point, raising(error, getattr(client._transport, point), **how))
+        with pytest.raises(expected):
+            await call(client)
+    assert not any(each.calls for each in client._channels._open)
+    budget = client._retry_policy.budget
+    assert (budget._under_way, len(budget._retries)) == (0, 0)
+    if client._regions is not None:
+        assert client._regions._named == set(client._regions._free)
+    await call(client)
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("error", [*RAISED, None], ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize(("call", "point"), POINTS, ids=lambda each: getattr(each, "__name__", each))
+async def test_nothing_stays_claimed(
+    monkeypatch: pytest.MonkeyPatch,
+    client: Any,
+    call: Callable[[Any], Any],
+    point: str,
+    error: BaseException | None,
+    is_late: bool,
+) -> None:
+    """None is Ctrl-C, or that the task is cancelled."""
+    await interrupt(monkeypatch, client, point, error or INTERRUPTS[type(client)], call, is_late=is_late)
+
+
+@pytest.mark.parametrize("error", [*RAISED, None], ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("point", ["beside", "message"])
+async def test_no_region_stays_lent(
+    monkeypatch: pytest.MonkeyPatch, connect: Callable[..., Any], echo: str, point: str, error: BaseException | None
+) -> None:
+    async def shared(client: Any) -> None:
+        # The array that has the output of the region goes at once.
+        await maybe_await(
+            client.adaptive_avg_pool2d_backward(LARGE[None], (1, *LARGE.shape), out=np.empty_like(LARGE[None]))
+        )
+
+    client = connect(echo, shared_memory=True)
+    await interrupt(monkeypatch, client, point, error or INTERRUPTS[type(client)], shared, is_late=True)
+
+
+@pytest.mark.parametrize("error", [*RAISED, None], ids=lambda error: type(error).__name__)
+async def test_a_pause_between_attempts(
+    monkeypatch: pytest.MonkeyPatch, connect: Callable[..., Any], service: ScriptedService, error: BaseException | None
+) -> None:
+    busy = failing(aclgrad.ServerBusyError("full", retry_after_s=0.001))
+
+    async def again(client: Any) -> None:
+        first = len(service.requests) + 1
+        service.answer = lambda context: busy(context) if len(service.requests) == first else REPLY
+        await maybe_await(client.execute("pool", INPUTS))
+
+    client = connect(service.address)
+    await interrupt(monkeypatch, client, "pause", error or INTERRUPTS[type(client)], again, is_late=False)
+
+
+@pytest.mark.parametrize("error", [*RAISED, None], ids=lambda error: type(error).__name__)
+async def test_the_wait_for_names(
+    monkeypatch: pytest.MonkeyPatch, connect: Callable[..., Any], service: ScriptedService, error: BaseException | None
+) -> None:
+    async def found(client: Any) -> None:
+        client._channels._current = None
+        await maybe_await(client.execute("pool", INPUTS))
+
+    client = connect(lambda: service.address)
+    await interrupt(monkeypatch, client, "discovered", error or INTERRUPTS[type(client)], found, is_late=False)
