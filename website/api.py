@@ -22,7 +22,7 @@ MODULES: Final = (
     "aclgrad.jax",
     "aclgrad.ray",
     "aclgrad.testing",
-    "aclgrad.gradients",
+    "aclgrad.outputs",
     "aclgrad.masks",
     "aclgrad.errors",
 )

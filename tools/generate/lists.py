@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from aclgrad.operators.spec import OperatorSpec
-from tools.generate.methods import GRADIENTS, METHODS, gradients_class, gradients_name, method
+from tools.generate.methods import METHODS, OUTPUTS, method, outputs_class, outputs_name
 
 PACKAGE: Final = Path(__file__).parents[2] / "client/src/aclgrad"
 
@@ -70,12 +70,12 @@ def files(specs: Sequence[OperatorSpec]) -> dict[Path, bytes]:
             listed=", ".join(f'"{name}"' for name in names),
             rows="\n".join(f'    "{name}": {name},' for name in names),
         ),
-        "gradients.py": GRADIENTS.format(
-            classes="".join(map(gradients_class, several)),
-            rows="\n".join(f'    "{each.name}": {gradients_name(each)},' for each in several),
+        "outputs.py": OUTPUTS.format(
+            classes="".join(map(outputs_class, several)),
+            rows="\n".join(f'    "{each.name}": {outputs_name(each)},' for each in several),
         ),
         "_client/calls/operator_methods.py": METHODS.format(
-            types="".join(f"from aclgrad.gradients import {gradients_name(each)}\n" for each in several)
+            types="".join(f"from aclgrad.outputs import {outputs_name(each)}\n" for each in several)
         )
         + "".join(map(method, specs)),
     }

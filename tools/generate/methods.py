@@ -6,7 +6,7 @@ from aclgrad.operators.spec import AttributeKind, AttributeSpec, InputSpec, Oper
 
 WIDTH = 120
 
-GRADIENTS = '''\
+OUTPUTS = '''\
 """What operators with several outputs return: arrays by the names of the outputs."""
 
 # Generated from the operator table by `make generate`; do not edit.
@@ -18,7 +18,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 {classes}
-GRADIENTS: Final[Mapping[str, type[tuple[Array | Any, ...]]]] = {{
+OUTPUTS: Final[Mapping[str, type[tuple[Array | Any, ...]]]] = {{
 {rows}
 }}
 """The types by the wire names of the operators."""
@@ -49,9 +49,12 @@ Ints = Sequence[int] | np.ndarray[Any, Any]
 class OperatorMethods(ABC, Generic[Result]):
     """The operators as methods; `timeout_s` is the time limit of one call, None for no limit, by default the client's.
 
-    With `out`, the gradient is written to that array. A method returns the gradient, an awaitable of it, or its
-    position in a batch, depending on the subclass. An operator with several outputs returns a NamedTuple of arrays,
-    with None for those that are not among the wanted `outputs`; `out` is a tuple like that then.
+    With `out`, the output is written to that array. A method returns the output, an awaitable of it, or its position in
+    a batch, depending on the subclass. An operator with several outputs returns a NamedTuple of arrays, with None for
+    those that are not among the wanted `outputs`; `out` is a tuple like that then.
+
+    Of an input that may be a tuple of sizes, only the shape is sent, unless the server needs the values. A tuple has the
+    dtype of the first array.
     """
 
     @abstractmethod
@@ -78,15 +81,15 @@ PYTHON_TYPES = {
 }
 
 
-def gradients_name(spec: OperatorSpec) -> str:
-    return spec.symbol.removeprefix("aclnn").removesuffix("Backward").removesuffix("Grad") + "Gradients"
+def outputs_name(spec: OperatorSpec) -> str:
+    return spec.symbol.removeprefix("aclnn") + "Outputs"
 
 
-def gradients_class(spec: OperatorSpec) -> str:
-    # A gradient that was asked for is never None: nobody has to say so to a type checker.
+def outputs_class(spec: OperatorSpec) -> str:
+    # An output that was asked for is never None: nobody has to say so to a type checker.
     fields = "".join(f'    {each.name}: Array | Any\n    """{each.rule}"""\n' for each in spec.outputs)
-    about = f"The gradients of `{spec.name}`; one that is not wanted is None."
-    return f'\nclass {gradients_name(spec)}(NamedTuple):\n    """{about}"""\n\n{fields}\n'
+    about = f"The outputs of `{spec.name}`; one that is not wanted is None."
+    return f'\nclass {outputs_name(spec)}(NamedTuple):\n    """{about}"""\n\n{fields}\n'
 
 
 def method(spec: OperatorSpec) -> str:
@@ -113,7 +116,7 @@ def {spec.name}(self, {parameters}) -> {"Any" if is_several else "Result"}:
 
 def overloads(spec: OperatorSpec, parameters: str) -> str:
     """Returns the types of the method in each subclass: a type variable cannot stand for what holds a result."""
-    several = gradients_name(spec)
+    several = outputs_name(spec)
     results = {
         "Array": several,
         "Coroutine[Any, Any, Array]": f"Coroutine[Any, Any, {several}]",
@@ -169,7 +172,4 @@ def input_summary(spec: InputSpec) -> str:
     summary = f"{spec.summary} {', '.join(dtypes)} (fewer on some products)."
     if spec.unread_on is None:
         return summary
-    return (
-        f"{summary} Only the shape is sent, unless the server needs the values; a tuple of sizes stands for it, and "
-        "its dtype is then that of the arrays."
-    )
+    return f"{summary} A tuple of sizes will do."

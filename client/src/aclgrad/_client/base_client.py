@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 class BaseClient(Core, OperatorMethods[Result]):
-    """Computes gradients on the server at `target` (`host:port` or `unix:path`), or on several.
+    """Runs operators on the server at `target` (`host:port` or `unix:path`), or on several.
 
     Calls, batches and errors are the same in both clients; `await` what an AsyncClient returns.
     """
@@ -186,7 +186,7 @@ class BaseClient(Core, OperatorMethods[Result]):
         out: Outputs | None = None,
         outputs: Sequence[str] | None = None,
     ) -> Result:
-        """Returns the gradient of any operator of the server, by its wire names.
+        """Returns the output of any operator of the server, by its wire names.
 
         An input is anything that numpy can read, or a CPU tensor of another library; it must not change before the call
         has ended. A tuple of sizes as an input sends the shape alone; its dtype is that of the first array. If the
@@ -195,15 +195,15 @@ class BaseClient(Core, OperatorMethods[Result]):
         Of an operator with several outputs it returns a NamedTuple. `outputs` names those that are wanted, by default
         all; others are None there, and neither computed where that saves work nor sent.
 
-        With `out`, a writable array or CPU tensor of the gradient's dtype and shape, the gradient is written there, and
-        `out` is what is returned. After an error, or if the caller leaves before the call has ended, `out` may hold a
-        part of the gradient; a call that was cancelled may still write to it for a moment. For several outputs it is a
+        With `out`, a writable array or CPU tensor of the output's dtype and shape, the output is written there, and `out`
+        is what is returned. After an error, or if the caller leaves before the call has ended, `out` may hold a part of
+        the output; a call that was cancelled may still write to it for a moment. For several outputs it is a
         tuple of these, with None for an output that is not wanted or goes to a new array.
         """
 
     @abstractmethod
     def batch(self) -> BaseBatch[Any]:
-        """Returns an empty batch: calls that share messages, which makes many small gradients cheap."""
+        """Returns an empty batch: calls that share messages, which makes many small ones cheap."""
 
     @abstractmethod
     def list_operators(self, *, timeout_s: Timeout = DEFAULT) -> Any:

@@ -24,7 +24,7 @@ from aclgrad.operators.attributes import AttributeLike
 
 
 class AsyncClient(BaseClient[Coroutine[Any, Any, Array]]):
-    """Computes gradients on the server at `target` (`host:port` or `unix:path`), in the event loop of its first call.
+    """Runs operators on the server at `target` (`host:port` or `unix:path`), in the event loop of its first call.
 
     async with aclgrad.AsyncClient("127.0.0.1:50051") as client:
         gradient = await client.adaptive_avg_pool2d_backward(grad_output, (8, 64, 56, 56))

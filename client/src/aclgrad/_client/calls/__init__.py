@@ -1,1 +1,1 @@
-"""From a caller's arguments to bytes, and from a reply to a gradient."""
+"""From a caller's arguments to bytes, and from a reply to its outputs."""

@@ -74,7 +74,7 @@ class BaseBatch(OperatorMethods[int], Generic[_Client]):
         """Adds the call of any operator of the server, by its wire names, and returns its position.
 
         The arrays are read now and may change afterwards. An array of which only the shape is sent is copied too, in
-        case the server asks for its values; a shape in its place saves that. With `out`, each `run` writes the gradient
+        case the server asks for its values; a shape in its place saves that. With `out`, each `run` writes the output
         to that array and returns it.
 
         Raises InvalidFieldError where an array or an attribute has no form on the wire, and InvalidSettingError for
@@ -90,10 +90,10 @@ class BaseBatch(OperatorMethods[int], Generic[_Client]):
 
     @abstractmethod
     def run(self, *, return_errors: bool = False, timeout_s: Timeout = DEFAULT) -> Any:
-        """Makes the calls and returns their gradients, in the order in which they were added.
+        """Makes the calls and returns their outputs, in the order in which they were added.
 
         Where a call fails, raises its error, the first if there are several; with `return_errors` it stands in the
-        list instead, and the others' gradients are not lost. Raises an AclgradError of its own where no call was made.
+        list instead, and the others' outputs are not lost. Raises an AclgradError of its own where no call was made.
 
         Calls that exceed a message together go in several, one after the other; a call that alone exceeds one goes in
         chunks. `timeout_s` bounds all of them together.

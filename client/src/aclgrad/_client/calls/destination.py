@@ -11,7 +11,7 @@ import numpy as np
 from aclgrad._client.attempts.rpc_errors import unreadable_reply
 from aclgrad._client.calls.arrays import Array, SupportsDlpack, as_array
 from aclgrad.errors import InvalidFieldError
-from aclgrad.gradients import GRADIENTS
+from aclgrad.outputs import OUTPUTS
 from aclgrad.tensors import TensorType, TensorView, array_of_view
 
 Output = Array | SupportsDlpack | memoryview
@@ -80,7 +80,7 @@ _NEW: Final = OutputBuffer()
 def outputs_type(operator: str, names: tuple[str, ...]) -> Callable[..., tuple[Array | None, ...]]:
     """Returns the type of several outputs: a NamedTuple with the names of the outputs."""
     # A server may have operators that this client does not know.
-    return GRADIENTS.get(operator) or namedtuple("Outputs", names)
+    return OUTPUTS.get(operator) or namedtuple("Outputs", names)
 
 
 class Destination:

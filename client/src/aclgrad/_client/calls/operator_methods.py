@@ -12,15 +12,15 @@ from aclgrad._client.calls.arrays import Array, TensorLike
 from aclgrad._client.calls.call import Input, Inputs
 from aclgrad._client.calls.destination import Output, Outputs
 from aclgrad._client.settings.checks import DEFAULT, Timeout
-from aclgrad.gradients import (
-    BatchNormGradients,
-    GridSampler2DGradients,
-    GridSampler3DGradients,
-    GroupNormGradients,
-    LayerNormGradients,
-    RmsNormGradients,
-)
 from aclgrad.operators.attributes import AttributeLike
+from aclgrad.outputs import (
+    BatchNormBackwardOutputs,
+    GridSampler2DBackwardOutputs,
+    GridSampler3DBackwardOutputs,
+    GroupNormBackwardOutputs,
+    LayerNormBackwardOutputs,
+    RmsNormGradOutputs,
+)
 
 Result = TypeVar("Result")
 Ints = Sequence[int] | np.ndarray[Any, Any]
@@ -29,9 +29,12 @@ Ints = Sequence[int] | np.ndarray[Any, Any]
 class OperatorMethods(ABC, Generic[Result]):
     """The operators as methods; `timeout_s` is the time limit of one call, None for no limit, by default the client's.
 
-    With `out`, the gradient is written to that array. A method returns the gradient, an awaitable of it, or its
-    position in a batch, depending on the subclass. An operator with several outputs returns a NamedTuple of arrays,
-    with None for those that are not among the wanted `outputs`; `out` is a tuple like that then.
+    With `out`, the output is written to that array. A method returns the output, an awaitable of it, or its position in
+    a batch, depending on the subclass. An operator with several outputs returns a NamedTuple of arrays, with None for
+    those that are not among the wanted `outputs`; `out` is a tuple like that then.
+
+    Of an input that may be a tuple of sizes, only the shape is sent, unless the server needs the values. A tuple has the
+    dtype of the first array.
     """
 
     @abstractmethod
@@ -60,8 +63,7 @@ class OperatorMethods(ABC, Generic[Result]):
             grad_output: The gradient of the pooled tensor, shape (N, C, oH, oW) or (C, oH, oW); any oH and oW.
                 bfloat16, float16, float32 (fewer on some products).
             input: The tensor that was pooled, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
-                bfloat16, float16, float32 (fewer on some products). Only the shape is sent, unless the server needs the
-                values; a tuple of sizes stands for it, and its dtype is then that of the arrays.
+                bfloat16, float16, float32 (fewer on some products). A tuple of sizes will do.
 
         Returns: The gradient of `input`, with its shape and dtype.
 
@@ -83,8 +85,7 @@ class OperatorMethods(ABC, Generic[Result]):
             grad_output: The gradient of the pooled tensor, shape (N, C, oD, oH, oW) or (C, oD, oH, oW); float64 for one
                 window. bfloat16, float16, float32, float64 (fewer on some products).
             input: The tensor that was pooled, shape (N, C, D, H, W) or (C, D, H, W); only its shape and dtype matter.
-                bfloat16, float16, float32, float64 (fewer on some products). Only the shape is sent, unless the server
-                needs the values; a tuple of sizes stands for it, and its dtype is then that of the arrays.
+                bfloat16, float16, float32, float64 (fewer on some products). A tuple of sizes will do.
 
         Returns: The gradient of `input`, with its shape and dtype.
 
@@ -118,8 +119,7 @@ class OperatorMethods(ABC, Generic[Result]):
             grad_output: The gradient of the pooled tensor, shape (N, C, oH, oW) or (C, oH, oW). bfloat16, float16,
                 float32 (fewer on some products).
             input: The tensor that was pooled, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
-                bfloat16, float16, float32 (fewer on some products). Only the shape is sent, unless the server needs the
-                values; a tuple of sizes stands for it, and its dtype is then that of the arrays.
+                bfloat16, float16, float32 (fewer on some products). A tuple of sizes will do.
             kernel_size: Height and width of a window.
             stride: Distance of the windows; empty for the size of the kernel.
             padding: Cells added on both sides, at most half the kernel.
@@ -166,7 +166,7 @@ class OperatorMethods(ABC, Generic[Result]):
         timeout_s: Timeout = DEFAULT,
         out: Outputs | None = None,
         outputs: Sequence[str] | None = None,
-    ) -> BatchNormGradients: ...
+    ) -> BatchNormBackwardOutputs: ...
 
     @overload
     def batch_norm_backward(
@@ -184,7 +184,7 @@ class OperatorMethods(ABC, Generic[Result]):
         timeout_s: Timeout = DEFAULT,
         out: Outputs | None = None,
         outputs: Sequence[str] | None = None,
-    ) -> Coroutine[Any, Any, BatchNormGradients]: ...
+    ) -> Coroutine[Any, Any, BatchNormBackwardOutputs]: ...
 
     @overload
     def batch_norm_backward(
@@ -373,7 +373,7 @@ class OperatorMethods(ABC, Generic[Result]):
         timeout_s: Timeout = DEFAULT,
         out: Outputs | None = None,
         outputs: Sequence[str] | None = None,
-    ) -> GridSampler2DGradients: ...
+    ) -> GridSampler2DBackwardOutputs: ...
 
     @overload
     def grid_sampler2d_backward(
@@ -388,7 +388,7 @@ class OperatorMethods(ABC, Generic[Result]):
         timeout_s: Timeout = DEFAULT,
         out: Outputs | None = None,
         outputs: Sequence[str] | None = None,
-    ) -> Coroutine[Any, Any, GridSampler2DGradients]: ...
+    ) -> Coroutine[Any, Any, GridSampler2DBackwardOutputs]: ...
 
     @overload
     def grid_sampler2d_backward(
@@ -466,7 +466,7 @@ class OperatorMethods(ABC, Generic[Result]):
         timeout_s: Timeout = DEFAULT,
         out: Outputs | None = None,
         outputs: Sequence[str] | None = None,
-    ) -> GridSampler3DGradients: ...
+    ) -> GridSampler3DBackwardOutputs: ...
 
     @overload
     def grid_sampler3d_backward(
@@ -481,7 +481,7 @@ class OperatorMethods(ABC, Generic[Result]):
         timeout_s: Timeout = DEFAULT,
         out: Outputs | None = None,
         outputs: Sequence[str] | None = None,
-    ) -> Coroutine[Any, Any, GridSampler3DGradients]: ...
+    ) -> Coroutine[Any, Any, GridSampler3DBackwardOutputs]: ...
 
     @overload
     def grid_sampler3d_backward(
@@ -563,7 +563,7 @@ class OperatorMethods(ABC, Generic[Result]):
         timeout_s: Timeout = DEFAULT,
         out: Outputs | None = None,
         outputs: Sequence[str] | None = None,
-    ) -> GroupNormGradients: ...
+    ) -> GroupNormBackwardOutputs: ...
 
     @overload
     def group_norm_backward(
@@ -581,7 +581,7 @@ class OperatorMethods(ABC, Generic[Result]):
         timeout_s: Timeout = DEFAULT,
         out: Outputs | None = None,
         outputs: Sequence[str] | None = None,
-    ) -> Coroutine[Any, Any, GroupNormGradients]: ...
+    ) -> Coroutine[Any, Any, GroupNormBackwardOutputs]: ...
 
     @overload
     def group_norm_backward(
@@ -691,7 +691,7 @@ class OperatorMethods(ABC, Generic[Result]):
         timeout_s: Timeout = DEFAULT,
         out: Outputs | None = None,
         outputs: Sequence[str] | None = None,
-    ) -> LayerNormGradients: ...
+    ) -> LayerNormBackwardOutputs: ...
 
     @overload
     def layer_norm_backward(
@@ -707,7 +707,7 @@ class OperatorMethods(ABC, Generic[Result]):
         timeout_s: Timeout = DEFAULT,
         out: Outputs | None = None,
         outputs: Sequence[str] | None = None,
-    ) -> Coroutine[Any, Any, LayerNormGradients]: ...
+    ) -> Coroutine[Any, Any, LayerNormBackwardOutputs]: ...
 
     @overload
     def layer_norm_backward(
@@ -758,8 +758,7 @@ class OperatorMethods(ABC, Generic[Result]):
             weight: What the normalised rows were multiplied by, of normalized_shape: float32, or the dtype of input.
                 Left out: ones. bfloat16, float16, float32 (fewer on some products).
             bias: What was added, of normalized_shape; no gradient depends on it. bfloat16, float16, float32 (fewer on
-                some products). Only the shape is sent, unless the server needs the values; a tuple of sizes stands for
-                it, and its dtype is then that of the arrays.
+                some products). A tuple of sizes will do.
             normalized_shape: The last sizes of input, over which each row was normalised.
 
         Returns:
@@ -872,8 +871,7 @@ class OperatorMethods(ABC, Generic[Result]):
             grad_output: The gradient of the pooled tensor, shape (N, C, oH, oW) or (C, oH, oW). bfloat16, float16,
                 float32 (fewer on some products).
             input: The tensor that was pooled, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
-                bfloat16, float16, float32 (fewer on some products). Only the shape is sent, unless the server needs the
-                values; a tuple of sizes stands for it, and its dtype is then that of the arrays.
+                bfloat16, float16, float32 (fewer on some products). A tuple of sizes will do.
             indices: The argmax, of the shape of `grad_output`, as PyTorch returns it: each index a cell of its own
                 window. int32, int64 (fewer on some products).
             kernel_size: Height and width of a window.
@@ -924,8 +922,7 @@ class OperatorMethods(ABC, Generic[Result]):
             grad_output: The gradient of the pooled tensor, shape (N, C, oH, oW) or (C, oH, oW). bfloat16, float16,
                 float32 (fewer on some products).
             input: The tensor that was pooled, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
-                bfloat16, float16, float32 (fewer on some products). Only the shape is sent, unless the server needs the
-                values; a tuple of sizes stands for it, and its dtype is then that of the arrays.
+                bfloat16, float16, float32 (fewer on some products). A tuple of sizes will do.
             indices: The argmax of the shape of `grad_output`, as PyTorch returns it (int32, int64), or the device's own
                 int8 mask of shape (N, C, kH * kW, (ceil(oH * oW / 16) + 1) * 32); `aclgrad.masks` converts. int32,
                 int64, int8 (fewer on some products).
@@ -974,9 +971,7 @@ class OperatorMethods(ABC, Generic[Result]):
             grad_output: The gradient of the unpooled tensor, shape (N, C, *output_size) or (C, *output_size). float16,
                 float32, int16, int32, int64, int8, uint8 (fewer on some products).
             input: The tensor that was unpooled, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
-                float16, float32, int16, int32, int64, int8, uint8 (fewer on some products). Only the shape is sent,
-                unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of the
-                arrays.
+                float16, float32, int16, int32, int64, int8, uint8 (fewer on some products). A tuple of sizes will do.
             indices: Where each value went: positions in the flattened output_size, each at least 0, shape of `input`.
                 int32, int64 (fewer on some products).
             output_size: Height and width of the unpooled tensor.
@@ -1010,9 +1005,8 @@ class OperatorMethods(ABC, Generic[Result]):
             grad_output: The gradient of the unpooled tensor, shape (N, C, *output_size) or (N, *output_size). float16,
                 float32, float64, int16, int32, int64, int8, uint8 (fewer on some products).
             input: The tensor that was unpooled, shape (N, C, D, H, W) or (N, D, H, W); only its shape and dtype matter.
-                float16, float32, float64, int16, int32, int64, int8, uint8 (fewer on some products). Only the shape is
-                sent, unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of
-                the arrays.
+                float16, float32, float64, int16, int32, int64, int8, uint8 (fewer on some products). A tuple of sizes
+                will do.
             indices: Where each value went: positions in the flattened output_size, each at least 0, shape of `input`.
                 int64 (fewer on some products).
             output_size: Depth, height and width of the unpooled tensor.
@@ -1051,9 +1045,7 @@ class OperatorMethods(ABC, Generic[Result]):
             grad_output: The gradient of the padded tensor, shape (N, C, W + left + right) or without N. bfloat16,
                 complex128, complex64, float16, float32, float64 (fewer on some products).
             input: The tensor that was padded, shape (N, C, W) or (C, W); only its shape and dtype matter. bfloat16,
-                complex128, complex64, float16, float32, float64 (fewer on some products). Only the shape is sent,
-                unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of the
-                arrays.
+                complex128, complex64, float16, float32, float64 (fewer on some products). A tuple of sizes will do.
             padding: Cells added at the left and right, each less than the size.
 
         Returns: The gradient of `input`, with its shape and dtype.
@@ -1082,9 +1074,8 @@ class OperatorMethods(ABC, Generic[Result]):
             grad_output: The gradient of the padded tensor, shape (N, C, H + top + bottom, W + left + right) or without
                 N. bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products).
             input: The tensor that was padded, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
-                bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products). Only the shape is
-                sent, unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of
-                the arrays.
+                bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products). A tuple of sizes
+                will do.
             padding: Cells added at the left, right, top and bottom, each less than the size.
 
         Returns: The gradient of `input`, with its shape and dtype.
@@ -1113,9 +1104,8 @@ class OperatorMethods(ABC, Generic[Result]):
                 right) or without N. bfloat16, complex128, complex64, float16, float32, float64 (fewer on some
                 products).
             input: The tensor that was padded, shape (N, C, D, H, W) or (C, D, H, W); only its shape and dtype matter.
-                bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products). Only the shape is
-                sent, unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of
-                the arrays.
+                bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products). A tuple of sizes
+                will do.
             padding: Cells added at the left, right, top, bottom, front and back, each less than the size.
 
         Returns: The gradient of `input`, with its shape and dtype.
@@ -1143,9 +1133,7 @@ class OperatorMethods(ABC, Generic[Result]):
             grad_output: The gradient of the padded tensor, shape (N, C, W + left + right) or without N. bfloat16,
                 complex128, complex64, float16, float32, float64 (fewer on some products).
             input: The tensor that was padded, shape (N, C, W) or (C, W); only its shape and dtype matter. bfloat16,
-                complex128, complex64, float16, float32, float64 (fewer on some products). Only the shape is sent,
-                unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of the
-                arrays.
+                complex128, complex64, float16, float32, float64 (fewer on some products). A tuple of sizes will do.
             padding: Cells added at the left and right.
 
         Returns: The gradient of `input`, with its shape and dtype.
@@ -1173,9 +1161,8 @@ class OperatorMethods(ABC, Generic[Result]):
             grad_output: The gradient of the padded tensor, shape (N, C, H + top + bottom, W + left + right) or without
                 N. bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products).
             input: The tensor that was padded, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
-                bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products). Only the shape is
-                sent, unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of
-                the arrays.
+                bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products). A tuple of sizes
+                will do.
             padding: Cells added at the left, right, top and bottom.
 
         Returns: The gradient of `input`, with its shape and dtype.
@@ -1204,9 +1191,8 @@ class OperatorMethods(ABC, Generic[Result]):
                 right) or without N. bfloat16, complex128, complex64, float16, float32, float64 (fewer on some
                 products).
             input: The tensor that was padded, shape (N, C, D, H, W) or (C, D, H, W); only its shape and dtype matter.
-                bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products). Only the shape is
-                sent, unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of
-                the arrays.
+                bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products). A tuple of sizes
+                will do.
             padding: Cells added at the left, right, top, bottom, front and back.
 
         Returns: The gradient of `input`, with its shape and dtype.
@@ -1227,7 +1213,7 @@ class OperatorMethods(ABC, Generic[Result]):
         timeout_s: Timeout = DEFAULT,
         out: Outputs | None = None,
         outputs: Sequence[str] | None = None,
-    ) -> RmsNormGradients: ...
+    ) -> RmsNormGradOutputs: ...
 
     @overload
     def rms_norm_grad(
@@ -1240,7 +1226,7 @@ class OperatorMethods(ABC, Generic[Result]):
         timeout_s: Timeout = DEFAULT,
         out: Outputs | None = None,
         outputs: Sequence[str] | None = None,
-    ) -> Coroutine[Any, Any, RmsNormGradients]: ...
+    ) -> Coroutine[Any, Any, RmsNormGradOutputs]: ...
 
     @overload
     def rms_norm_grad(

@@ -23,7 +23,7 @@ from aclgrad.operators.attributes import AttributeLike
 
 
 class Client(BaseClient[Array]):
-    """Computes gradients on the server at `target` (`host:port` or `unix:path`); safe to share between threads.
+    """Runs operators on the server at `target` (`host:port` or `unix:path`); safe to share between threads.
 
     with aclgrad.Client("127.0.0.1:50051") as client:
         gradient = client.adaptive_avg_pool2d_backward(grad_output, (8, 64, 56, 56))

@@ -9,8 +9,8 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
-class BatchNormGradients(NamedTuple):
-    """The gradients of `batch_norm_backward`; one that is not wanted is None."""
+class BatchNormBackwardOutputs(NamedTuple):
+    """The outputs of `batch_norm_backward`; one that is not wanted is None."""
 
     grad_input: Array | Any
     """The gradient of `input`, with its shape and dtype."""
@@ -20,8 +20,8 @@ class BatchNormGradients(NamedTuple):
     """The gradient of the bias, shape (C,), float32."""
 
 
-class GridSampler2DGradients(NamedTuple):
-    """The gradients of `grid_sampler2d_backward`; one that is not wanted is None."""
+class GridSampler2DBackwardOutputs(NamedTuple):
+    """The outputs of `grid_sampler2d_backward`; one that is not wanted is None."""
 
     input_grad: Array | Any
     """The gradient of `input`, of its shape and dtype."""
@@ -29,8 +29,8 @@ class GridSampler2DGradients(NamedTuple):
     """The gradient of `grid`, of its shape and dtype."""
 
 
-class GridSampler3DGradients(NamedTuple):
-    """The gradients of `grid_sampler3d_backward`; one that is not wanted is None."""
+class GridSampler3DBackwardOutputs(NamedTuple):
+    """The outputs of `grid_sampler3d_backward`; one that is not wanted is None."""
 
     input_grad: Array | Any
     """The gradient of `input`, of its shape and dtype."""
@@ -38,8 +38,8 @@ class GridSampler3DGradients(NamedTuple):
     """The gradient of `grid`, of its shape and dtype."""
 
 
-class GroupNormGradients(NamedTuple):
-    """The gradients of `group_norm_backward`; one that is not wanted is None."""
+class GroupNormBackwardOutputs(NamedTuple):
+    """The outputs of `group_norm_backward`; one that is not wanted is None."""
 
     grad_input: Array | Any
     """The gradient of input, with its shape and dtype."""
@@ -49,8 +49,8 @@ class GroupNormGradients(NamedTuple):
     """The gradient of the bias, shape (C,), with the dtype of mean."""
 
 
-class LayerNormGradients(NamedTuple):
-    """The gradients of `layer_norm_backward`; one that is not wanted is None."""
+class LayerNormBackwardOutputs(NamedTuple):
+    """The outputs of `layer_norm_backward`; one that is not wanted is None."""
 
     grad_input: Array | Any
     """The gradient of input, with its shape and dtype."""
@@ -60,8 +60,8 @@ class LayerNormGradients(NamedTuple):
     """The gradient of bias: float32, of normalized_shape."""
 
 
-class RmsNormGradients(NamedTuple):
-    """The gradients of `rms_norm_grad`; one that is not wanted is None."""
+class RmsNormGradOutputs(NamedTuple):
+    """The outputs of `rms_norm_grad`; one that is not wanted is None."""
 
     dx: Array | Any
     """The gradient of input, with its shape and dtype."""
@@ -69,12 +69,12 @@ class RmsNormGradients(NamedTuple):
     """The gradient of gamma: float32, with its shape."""
 
 
-GRADIENTS: Final[Mapping[str, type[tuple[Array | Any, ...]]]] = {
-    "batch_norm_backward": BatchNormGradients,
-    "grid_sampler2d_backward": GridSampler2DGradients,
-    "grid_sampler3d_backward": GridSampler3DGradients,
-    "group_norm_backward": GroupNormGradients,
-    "layer_norm_backward": LayerNormGradients,
-    "rms_norm_grad": RmsNormGradients,
+OUTPUTS: Final[Mapping[str, type[tuple[Array | Any, ...]]]] = {
+    "batch_norm_backward": BatchNormBackwardOutputs,
+    "grid_sampler2d_backward": GridSampler2DBackwardOutputs,
+    "grid_sampler3d_backward": GridSampler3DBackwardOutputs,
+    "group_norm_backward": GroupNormBackwardOutputs,
+    "layer_norm_backward": LayerNormBackwardOutputs,
+    "rms_norm_grad": RmsNormGradOutputs,
 }
 """The types by the wire names of the operators."""
