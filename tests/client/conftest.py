@@ -21,8 +21,6 @@ from .scripted_streams import ScriptedStreams
 
 Connect = Callable[..., Any]
 """Makes a client of either kind, which the fixture closes."""
-one_kind = pytest.mark.parametrize("connect", [aclgrad.Client], indirect=True, ids=["sync"])
-"""For what both kinds of client share: settings, plans of calls, readers of replies."""
 each_end = pytest.mark.parametrize(
     ("connect", "end"),
     [(aclgrad.Client, "close"), (aclgrad.AsyncClient, "close"), (aclgrad.AsyncClient, "cancel")],

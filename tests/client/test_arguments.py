@@ -12,7 +12,7 @@ import aclgrad
 from aclgrad.operators.catalogue import OPERATORS
 from tools.calling import maybe_await
 
-from .conftest import Connect, one_kind
+from .conftest import Connect
 from .scripted_service import INPUTS, ONES, REPLY, ScriptedService
 
 BAD_SETTINGS: dict[str, list[Any]] = {
@@ -147,7 +147,6 @@ BAD_CALLS: list[tuple[tuple[Any, ...], str, str]] = [
 
 
 @pytest.mark.parametrize("shape_only", [True, False])
-@one_kind
 async def test_a_call_that_is_put_together_wrongly(
     connect: Connect, service: ScriptedService, shape_only: bool
 ) -> None:
@@ -163,7 +162,6 @@ async def test_a_call_that_is_put_together_wrongly(
 
 
 @pytest.mark.parametrize("mask", [np.ma.nomask, np.zeros((1, 2, 2), bool)], ids=["nomask", "nothing_masked"])
-@one_kind
 async def test_an_array_that_could_be_masked_and_is_not(connect: Connect, service: ScriptedService, mask: Any) -> None:
     array = np.ma.MaskedArray(np.ones((1, 2, 2), np.float32), mask=mask)
     await maybe_await(connect(service.address).execute("pool", {"a": array}))

@@ -11,7 +11,7 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import decode_request
 from tools.calling import maybe_await
 
-from .conftest import Connect, one_kind
+from .conftest import Connect
 from .scripted_batches import answer_each
 from .scripted_service import ScriptedService
 from .scripted_streams import ScriptedStreams
@@ -57,7 +57,6 @@ def inputs_of(operator: str, array: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("way", ["message", "shared", "batch"])
-@one_kind
 async def test_what_a_message_has(connect: Connect, service: ScriptedService, way: str) -> None:
     if way == "batch":
         answer_each(service, lambda call: 1.0)
@@ -75,7 +74,6 @@ async def test_what_a_message_has(connect: Connect, service: ScriptedService, wa
         assert (found, type(found)) == (plain, type(plain)), (operator, name, given)
 
 
-@one_kind
 async def test_what_the_header_of_chunks_has(connect: Connect, streams: ScriptedStreams) -> None:
     client = connect(streams.address, max_message_bytes=LIMIT)
     for operator, name, given, plain in FORMS:
@@ -94,7 +92,6 @@ KINDS: list[tuple[str, Any]] = [
 ]
 
 
-@one_kind
 async def test_another_kind_is_left_to_the_server_to_refuse(client: Any) -> None:
     inputs = {"grad_output": np.ones((1, 3, 2, 2), "f4"), "boxes": np.array([[0, 0, 0, 3, 3]], np.float32)}
     for name, given in KINDS:
@@ -104,7 +101,6 @@ async def test_another_kind_is_left_to_the_server_to_refuse(client: Any) -> None
         assert caught.value.field == f"attributes[{name}]"
 
 
-@one_kind
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**5000], ids=int.bit_length)
 async def test_an_integer_that_the_wire_cannot_hold(client: Any, number: int) -> None:
     grad_output = np.ones((2, 3), np.float32)
@@ -113,7 +109,6 @@ async def test_an_integer_that_the_wire_cannot_hold(client: Any, number: int) ->
     assert caught.value.field == "attributes[dim]"
 
 
-@one_kind
 async def test_the_forms_make_the_same_gradient(client: Any) -> None:
     grad_output = np.ones((1, 2, 4, 4), np.float32)
     windows = np.arange(64).reshape(1, 8, 8)[:, ::2, ::2]

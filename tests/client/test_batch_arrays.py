@@ -10,7 +10,7 @@ import aclgrad
 from aclgrad.v1 import operator_service_pb2 as pb
 from tools.calling import maybe_await
 
-from .conftest import Connect, one_kind
+from .conftest import Connect
 from .scripted_batches import add, answer_each, plain, sent
 from .scripted_service import ONES, ScriptedService, failing
 
@@ -28,7 +28,6 @@ def sum_of_self(call: pb.ExecuteOperatorRequest) -> float | aclgrad.AclgradError
 
 
 @pytest.mark.parametrize("shape_only", [True, False])
-@one_kind
 async def test_arrays_are_read_when_the_call_is_added(
     connect: Connect, service: ScriptedService, shape_only: bool
 ) -> None:
@@ -45,7 +44,6 @@ async def test_arrays_are_read_when_the_call_is_added(
 
 
 @pytest.mark.parametrize("dtype", ["<f2", ">f2", "<f4", ">f4"])
-@one_kind
 async def test_a_strided_array_is_read_when_the_call_is_added(
     connect: Connect, service: ScriptedService, dtype: str
 ) -> None:
@@ -57,7 +55,6 @@ async def test_a_strided_array_is_read_when_the_call_is_added(
     assert plain(await maybe_await(batch.run())) == [0 + 1 + 4 + 5]
 
 
-@one_kind
 async def test_attributes_and_names_are_read_when_the_call_is_added(connect: Connect, service: ScriptedService) -> None:
     answer_each(service, sum_of_self)
     batch = connect(service.address).batch()

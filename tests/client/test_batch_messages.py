@@ -12,7 +12,7 @@ import aclgrad
 from aclgrad.wire.limits import MAX_BATCH_CALLS
 from tools.calling import maybe_await
 
-from .conftest import Connect, one_kind
+from .conftest import Connect
 from .scripted_batches import add, answer_each, answer_in_turn, number_of, numbers_sent, plain
 from .scripted_service import ONES, ScriptedService, abort_with, failing
 from .scripted_streams import ANSWER, LimitedServer, limited_server, refusing
@@ -39,7 +39,6 @@ def add_large(batch: Any, numbers: range, array: np.ndarray = QUARTER) -> Any:
     return batch
 
 
-@one_kind
 async def test_requests_that_exceed_a_message_together(connect: Connect, limited: LimitedServer) -> None:
     batch = add_large(connect(limited.address, max_message_bytes=LIMIT).batch(), range(8))
     for _ in range(2):
@@ -47,7 +46,6 @@ async def test_requests_that_exceed_a_message_together(connect: Connect, limited
     assert numbers_sent(limited.service) == [[0, 1, 2], [3, 4, 5], [6, 7]] * 2
 
 
-@one_kind
 async def test_replies_that_exceed_a_message_together(connect: Connect, service: ScriptedService) -> None:
     answer_in_turn(service, {})
     batch = connect(service.address, max_message_bytes=LIMIT).batch()
@@ -57,7 +55,6 @@ async def test_replies_that_exceed_a_message_together(connect: Connect, service:
     assert list(map(len, numbers_sent(service))) == [3, 3, 1]
 
 
-@one_kind
 async def test_more_calls_than_one_message_may_have(connect: Connect, service: ScriptedService) -> None:
     answer_each(service, number_of)
     batch = add(connect(service.address).batch(), range(2 * MAX_BATCH_CALLS + 1))
@@ -65,7 +62,6 @@ async def test_more_calls_than_one_message_may_have(connect: Connect, service: S
     assert list(map(len, numbers_sent(service))) == [MAX_BATCH_CALLS, MAX_BATCH_CALLS, 1]
 
 
-@one_kind
 async def test_many_failures_fit_in_the_replies(connect: Connect, service: ScriptedService) -> None:
     """A status has more bytes than the call that it answers; the client itself would refuse the reply."""
     error = aclgrad.InvalidFieldError.of(aclgrad.errors.Violation("inputs[a]", "is wrong" * 20, "send another" * 5))
@@ -85,7 +81,6 @@ async def test_a_limit_is_learned_from_one_refusal(connect: Connect, limited: Li
 @pytest.mark.parametrize(
     "details", ["Decompressed message larger than max", "message larger than max (9 vs. 99999999)"]
 )
-@one_kind
 async def test_a_refusal_that_does_not_explain_itself_halves_the_message(
     connect: Connect, service: ScriptedService, details: str
 ) -> None:
@@ -133,7 +128,6 @@ async def test_the_error_of_a_call_in_chunks_is_its_own(connect: Connect, limite
         await maybe_await(batch.run())
 
 
-@one_kind
 async def test_values_asked_for_that_no_message_holds(connect: Connect, limited: LimitedServer) -> None:
     """With its values a call is larger: fewer fit in a message, or it goes in chunks."""
     required = aclgrad.InputValuesRequiredError("send the array", field="inputs[self]")
@@ -152,7 +146,6 @@ async def test_values_asked_for_that_no_message_holds(connect: Connect, limited:
     assert list(map(len, numbers_sent(limited.service))) == [4, 4, 1, 4, 1]
 
 
-@one_kind
 async def test_after_the_first_error_nothing_more_is_sent(connect: Connect, limited: LimitedServer) -> None:
     answer_in_turn(limited.service, {}, {4: BAD, 5: BUSY}, {})
     batch = add_large(connect(limited.address, max_message_bytes=LIMIT).batch(), range(9))

@@ -9,7 +9,7 @@ from aclgrad.errors import to_status
 from aclgrad.v1 import operator_service_pb2 as pb
 from tools.calling import maybe_await
 
-from .conftest import Connect, one_kind
+from .conftest import Connect
 from .scripted_batches import add, answer_in_turn, numbers_sent, plain
 from .scripted_service import ONES, ScriptedService, abort_with
 
@@ -17,7 +17,6 @@ BAD = aclgrad.InvalidFieldError("wrong", field="inputs[a]")
 WORSE = aclgrad.ServerFaultError("oops")
 
 
-@one_kind
 async def test_calls_tell_their_positions(connect: Connect, service: ScriptedService) -> None:
     batch = connect(service.address).batch()
     assert batch.execute("any", {"a": ONES}) == 0
@@ -32,7 +31,6 @@ async def test_the_first_error_is_raised(connect: Connect, service: ScriptedServ
     assert len(service.requests) == 1
 
 
-@one_kind
 async def test_a_call_that_is_refused_is_not_added(connect: Connect, service: ScriptedService) -> None:
     answer_in_turn(service, {})
     batch = add(connect(service.address).batch(), [7])
@@ -42,7 +40,6 @@ async def test_a_call_that_is_refused_is_not_added(connect: Connect, service: Sc
     assert plain(await maybe_await(add(batch, [8]).run())) == [7, 8]
 
 
-@one_kind
 async def test_one_call_has_no_time_limit_of_its_own(connect: Connect, service: ScriptedService) -> None:
     batch = connect(service.address).batch()
     with pytest.raises(ValueError, match=r"give it to run\(\)"):
@@ -64,7 +61,6 @@ async def test_a_batch_runs_again_and_grows(connect: Connect, service: ScriptedS
     assert numbers_sent(service) == [[0, 1], [0, 1], [0, 1, 2]]
 
 
-@one_kind
 async def test_replies_that_make_no_sense(connect: Connect, service: ScriptedService) -> None:
     kept = {count: pb.BatchExecuteOperatorsResponse(results=[pb.OperatorResult()] * count) for count in (0, 1, 3)}
     answers = {f"answered {count} of 2 calls": reply.SerializeToString() for count, reply in kept.items()}

@@ -14,7 +14,7 @@ from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire.chunks import encode_response_header
 from tools.calling import maybe_await
 
-from .conftest import Connect, one_kind
+from .conftest import Connect
 from .scripted_streams import ANSWER, GRAD, HEADER, OPERATOR, SHAPE, SMALL, ScriptedStreams, chunk, refusing
 
 DATA = ANSWER.tobytes()
@@ -35,7 +35,6 @@ LAYOUTS: list[Callable[[np.ndarray], np.ndarray]] = [
 ]
 
 
-@one_kind
 async def test_arrays_go_row_major_and_little_endian(connect: Connect, streams: ScriptedStreams) -> None:
     client = connect(streams.address, max_message_bytes=LIMIT)
     for layout in LAYOUTS:

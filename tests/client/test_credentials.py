@@ -20,7 +20,7 @@ from aclgrad.testing import TestServer
 from tools import authority as authorities
 from tools.calling import AnyClient, maybe_await
 
-from .conftest import Connect, one_kind
+from .conftest import Connect
 from .scripted_service import abort_with, end
 
 TOKEN = "token-of-the-test"
@@ -187,7 +187,6 @@ async def test_credentials_of_the_environment(
             assert TOKEN not in str(caught.value)
 
 
-@one_kind
 @pytest.mark.parametrize("target", ["unixbox.invalid:1", ["unixbox.invalid:1", "b.invalid:2"], "Unix-host.invalid:1"])
 def test_a_host_whose_name_begins_like_a_socket_has_tls(connect: Callable[..., Any], target: Any) -> None:
     """In plaintext it would be shown the token."""
@@ -195,7 +194,6 @@ def test_a_host_whose_name_begins_like_a_socket_has_tls(connect: Callable[..., A
     assert client._channel_credentials is not None  # noqa: SLF001
 
 
-@one_kind
 @pytest.mark.parametrize("target", ["unix:/a", "unix:/a,/b", ["unix:/a", "unix:/b"], "unix-abstract:a"])
 def test_a_socket_has_no_tls(connect: Callable[..., Any], target: Any) -> None:
     assert connect(target, credentials=aclgrad.Credentials(token="secret"))._channel_credentials is None  # noqa: SLF001

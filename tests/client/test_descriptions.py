@@ -11,14 +11,13 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from tools.calling import maybe_await
 
-from .conftest import Connect, one_kind
+from .conftest import Connect
 from .scripted_service import ScriptedService
 
 NEWER = b"\xc2\x3e\x03abc"
 """Field 1000, which nobody knows."""
 
 
-@one_kind
 async def test_operators_are_plain_values(connect: Connect, service: ScriptedService) -> None:
     padding = pb.AttributeDescription(
         name="padding", kind="ATTRIBUTE_KIND_INTS", lengths=[1, 2], minimum=0, summary="p"
@@ -47,7 +46,6 @@ async def test_operators_are_plain_values(connect: Connect, service: ScriptedSer
     )
 
 
-@one_kind
 async def test_what_only_a_newer_server_knows_breaks_nothing(connect: Connect, service: ScriptedService) -> None:
     client = connect(service.address)
     grad = pb.InputDescription(name="grad", data_types=[1, 99], ranks=[3])
@@ -70,7 +68,6 @@ async def test_what_only_a_newer_server_knows_breaks_nothing(connect: Connect, s
     assert (answer.devices[0].sample_age, answer.process.memory_pressure, answer.ready) == (None, None, True)
 
 
-@one_kind
 async def test_status_is_plain_values(connect: Connect, service: ScriptedService) -> None:
     start = Timestamp()
     start.FromDatetime(datetime(2026, 11, 22, tzinfo=UTC))

@@ -13,7 +13,7 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from tools.calling import maybe_await
 
-from .conftest import Connect, one_kind
+from .conftest import Connect
 from .scripted_service import ScriptedService
 
 VALUES = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
@@ -69,7 +69,6 @@ INPUTS: list[tuple[Any, np.ndarray]] = [
 ]
 
 
-@one_kind
 async def test_inputs_of_any_kind_are_sent_as_they_are(connect: Connect, service: ScriptedService) -> None:
     client = connect(service.address)
     for given, expected in INPUTS:
@@ -108,7 +107,6 @@ UNREADABLE = [
 ]
 
 
-@one_kind
 async def test_what_cannot_be_read_is_refused_by_name(connect: Connect, service: ScriptedService) -> None:
     client = connect(service.address)
     for given, message in UNREADABLE:

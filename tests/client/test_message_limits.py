@@ -10,7 +10,7 @@ import pytest
 import aclgrad
 from tools.calling import maybe_await
 
-from .conftest import Connect, one_kind
+from .conftest import Connect
 from .scripted_service import GRADIENT, ScriptedService, abort_with, failing
 from .scripted_streams import ANSWER, GRAD, SMALL, LimitedServer, limited_server
 
@@ -98,7 +98,6 @@ async def test_what_is_refused_in_chunks_too_is_an_error(
     assert len(methods) <= 3
 
 
-@one_kind
 async def test_another_limit_is_no_reason_for_chunks(connect: Connect, service: ScriptedService) -> None:
     service.answer = failing(aclgrad.LimitExceededError("pool", field="call", metadata={"limit": "1000"}))
     with pytest.raises(aclgrad.LimitExceededError, match="pool"):
@@ -106,7 +105,6 @@ async def test_another_limit_is_no_reason_for_chunks(connect: Connect, service: 
     assert len(service.requests) == 1
 
 
-@one_kind
 async def test_a_refusal_that_names_no_number(connect: Connect, limited: LimitedServer) -> None:
     limited.service.answer = failing(aclgrad.LimitExceededError("x", metadata={"max_message_bytes": "much"}))
     client = connect(limited.address)

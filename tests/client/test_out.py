@@ -14,7 +14,7 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from tools.calling import maybe_await
 
-from .conftest import Connect, one_kind
+from .conftest import Connect
 from .scripted_service import GRADIENT, ScriptedService, failing
 from .test_inputs import ByDlpack
 
@@ -58,7 +58,6 @@ def read_only() -> np.ndarray:
     return array
 
 
-@one_kind
 async def test_an_out_that_does_not_fit_is_refused(connect: Connect, service: ScriptedService) -> None:
     client = connect(service.address)
     grad_output = np.ones((2, 6, 4), np.float32)

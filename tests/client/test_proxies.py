@@ -17,7 +17,7 @@ from aclgrad._client.channel.servers import servers_of
 from tests.commands import peers
 from tools.calling import maybe_await
 
-from .conftest import Connect, one_kind
+from .conftest import Connect
 from .proxy_cases import CASES
 from .several_servers import SERVICE, Host, Worker, call, on_workers, running
 
@@ -120,7 +120,6 @@ async def test_mixed_lists(connect: Connect, proxy: Proxy, monkeypatch: pytest.M
     assert proxy.asked == {f"127.0.0.3:{ports[2]}", f"[::1]:{ports[3]}"}
 
 
-@one_kind
 @pytest.mark.parametrize("options", [[("grpc.enable_http_proxy", 0)], [("grpc.enable_http_proxy", 1)]])
 async def test_the_option_of_grpc_applies_to_lists_too(
     connect: Connect, proxy: Proxy, host: Host, options: list[Any], monkeypatch: pytest.MonkeyPatch
@@ -130,7 +129,6 @@ async def test_the_option_of_grpc_applies_to_lists_too(
     assert bool(proxy.asked) is bool(options[0][1])
 
 
-@one_kind
 async def test_a_proxy_whose_name_is_unknown_is_named(
     connect: Connect, host: Host, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -146,7 +144,6 @@ async def test_a_proxy_whose_name_is_unknown_is_named(
     assert text in str(caught.value)
 
 
-@one_kind
 @pytest.mark.parametrize(("variables", "is_used"), CASES.values(), ids=CASES)
 async def test_a_list_follows_the_rules_of_grpc(
     connect: Connect,
@@ -190,7 +187,6 @@ async def test_a_proxy_that_cannot_be_used_is_named_and_never_passed_by(
     assert not any(each.calls for each in (host.door, *host.workers))
 
 
-@one_kind
 @pytest.mark.parametrize("kind", ["one", "list"])
 async def test_the_exception_that_grpc_reads_is_named(
     connect: Connect, host: Host, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -221,7 +217,6 @@ class Names:
         return [found for each in self.numbers[host] for found in self._genuine(each, *rest, **options)]
 
 
-@one_kind
 async def test_each_number_of_a_proxy_is_tried(
     connect: Connect, proxy: Proxy, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,7 +21,7 @@ from aclgrad.testing import serve
 from aclgrad.v1 import operator_service_pb2 as pb
 from tools.calling import maybe_await, wait_until
 
-from .conftest import Connect, begin, end_as, one_kind
+from .conftest import Connect, begin, end_as
 from .scripted_service import INPUTS, serving
 from .several_servers import HOST_ID, SERVICE, Worker, call, running
 
@@ -64,7 +64,6 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     return known
 
 
-@one_kind
 @pytest.mark.parametrize(("target", "settings", "problem"), REFUSED.values(), ids=REFUSED)
 async def test_a_list_that_makes_no_sense(connect: Connect, target: Any, settings: Any, problem: str) -> None:
     with pytest.raises(aclgrad.InvalidSettingError, match=re.escape(problem)) as caught:
@@ -73,14 +72,12 @@ async def test_a_list_that_makes_no_sense(connect: Connect, target: Any, setting
     assert caught.value.remedy
 
 
-@one_kind
 async def test_a_list_of_one_server_is_that_server(connect: Connect) -> None:
     for target in (["a:1"], "a:1,a:1", ["a:1", "a:1"]):
         client = connect(target, shared_memory=True, credentials=TLS)
         assert client._servers.host == "a"  # noqa: SLF001
 
 
-@one_kind
 async def test_name_of_all_servers_or_an_option_of_the_user_will_do_for_tls(connect: Connect) -> None:
     connect("a:1,b:2", credentials=aclgrad.Credentials(server_name="gradients.example.org"))
     connect("a:1,b:2", credentials=TLS, channel_options=[("grpc.ssl_target_name_override", "a")])
@@ -92,7 +89,6 @@ def test_numbers_of_two_families_go_in_one_list() -> None:
     assert target_of(["unix:/a", "unix:b"]) == "unix:/a,b"
 
 
-@one_kind
 @pytest.mark.parametrize("form", ["list", "text", "numbers", "names", "both_families"])
 async def test_every_form_of_a_list_uses_all_its_servers(connect: Connect, form: str) -> None:
     workers = [Worker({SERVICE}) for _ in range(2)]
@@ -215,7 +211,6 @@ async def test_server_of_each_call_is_reported(connect: Connect) -> None:
     assert len(reports) == 8
 
 
-@one_kind
 @pytest.mark.parametrize("target", ["127.0.0.1:1,127.0.0.1:2", "unix:/a,/b", "dns:///localhost:1"])
 async def test_channels_with_health_checks_share_no_connection(connect: Connect, target: str) -> None:
     """In grpcio 1.85 they end the process by SIGSEGV if the connection breaks as another channel begins to check it."""

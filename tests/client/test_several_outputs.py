@@ -15,7 +15,7 @@ from aclgrad.wire.chunks import chunk_prefix, encode_response_header
 from aclgrad.wire.messages import OperatorCall, decode_response, response_of
 from tools.calling import maybe_await
 
-from .conftest import Connect, one_kind
+from .conftest import Connect
 
 ARRAYS = {
     "grad_input": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -111,7 +111,6 @@ async def test_a_call_returns_all_gradients(client: Any, rows: int) -> None:
 
 
 @ways
-@one_kind
 @pytest.mark.parametrize("wanted", [("grad_input",), ("grad_bias", "grad_input")], ids="+".join)
 async def test_what_is_not_wanted_is_none(client: Any, rows: int, wanted: tuple[str, ...]) -> None:
     inputs = given(rows)
@@ -155,7 +154,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@one_kind
 @pytest.mark.parametrize(("options", "told"), REFUSED)
 async def test_outputs_and_memory_that_make_no_sense(client: Any, options: dict[str, Any], told: str) -> None:
     with pytest.raises(aclgrad.InvalidFieldError) as caught:
@@ -163,7 +161,6 @@ async def test_outputs_and_memory_that_make_no_sense(client: Any, options: dict[
     assert told in str(caught.value)
 
 
-@one_kind
 async def test_an_input_that_is_none_is_left_out_if_it_is_optional(client: Any) -> None:
     inputs = given(3)
     parts = {name: each for name, each in inputs.items() if name not in ("weight", "bias")}

@@ -13,7 +13,7 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from tools.calling import maybe_await
 
-from .conftest import Connect, one_kind
+from .conftest import Connect
 from .scripted_service import ScriptedService, failing, relay_to
 
 GRAD = np.ones((1, 1, 1), np.float32)
@@ -44,7 +44,6 @@ def asking(service: ScriptedService) -> Iterator[ScriptedService]:
 
 
 @pytest.mark.parametrize("by_name", [False, True], ids=["method", "execute"])
-@one_kind
 async def test_of_an_unread_input_the_shape_alone_is_sent(
     connect: Connect, service: ScriptedService, by_name: bool
 ) -> None:
@@ -59,7 +58,6 @@ async def test_of_an_unread_input_the_shape_alone_is_sent(
     assert inputs["grad_output"].data == GRAD.tobytes()
 
 
-@one_kind
 async def test_every_array_is_sent_where_that_is_asked_for(connect: Connect, service: ScriptedService) -> None:
     client = connect(service.address, shape_only=False)
     await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, INPUT))
@@ -67,7 +65,6 @@ async def test_every_array_is_sent_where_that_is_asked_for(connect: Connect, ser
     assert has_values(service) == [True, False]
 
 
-@one_kind
 async def test_inputs_that_are_read_are_always_sent(connect: Connect, service: ScriptedService) -> None:
     await maybe_await(connect(service.address).roi_align_v2_backward(GRAD, GRAD, (1, 1, 2, 2), 1, 1))
     (inputs,) = sent(service)
@@ -88,7 +85,6 @@ async def test_values_that_the_server_asks_for_are_sent_at_once_and_from_then_on
     assert has_values(asking)[3:] == [False, True]
 
 
-@one_kind
 async def test_another_client_knows_nothing_of_it(connect: Connect, asking: ScriptedService) -> None:
     for _ in range(2):
         await maybe_await(connect(asking.address).adaptive_avg_pool2d_backward(GRAD, INPUT))

@@ -8,7 +8,7 @@ import pytest
 import aclgrad
 from tools.calling import maybe_await
 
-from .conftest import Connect, one_kind
+from .conftest import Connect
 from .scripted_service import ScriptedService, serving
 
 BAD = {
@@ -43,7 +43,6 @@ BAD = {
 }
 
 
-@one_kind
 async def test_a_target_that_names_no_server_is_refused(connect: Connect) -> None:
     for target, problem in BAD.items():
         with pytest.raises(aclgrad.InvalidSettingError, match=re.escape(problem)) as caught:
@@ -77,7 +76,6 @@ GOOD = [
 ]
 
 
-@one_kind
 async def test_other_targets_are_left_to_grpc(connect: Connect) -> None:
     assert [connect(target).target for target in GOOD] == GOOD
 

@@ -18,7 +18,7 @@ import aclgrad
 from aclgrad.testing import TestServer
 from tools.calling import maybe_await
 
-from .conftest import Connect, one_kind
+from .conftest import Connect
 from .scripted_service import INPUTS, ONES, REPLY, ScriptedService, abort_with
 
 METHOD = "aclgrad.v1.OperatorService/ExecuteOperator"
@@ -142,7 +142,6 @@ async def test_a_call_that_is_cancelled(service: ScriptedService, traces: Traces
     assert [each.attributes["rpc.response.status_code"] for each in traces.attempts()] == ["CANCELLED"]
 
 
-@one_kind
 @pytest.mark.parametrize("tracing", [TracerProvider(sampler=ALWAYS_OFF), True], ids=["unsampled", "no SDK"])
 async def test_a_trace_goes_on_unsampled_and_without_an_sdk_there_is_none(
     connect: Connect, service: ScriptedService, tracing: TracerProvider | bool
@@ -153,14 +152,12 @@ async def test_a_trace_goes_on_unsampled_and_without_an_sdk_there_is_none(
     assert len(service.requests) == 1
 
 
-@one_kind
 async def test_looks_at_servers_are_no_calls(connect: Connect, server: TestServer, traces: Traces) -> None:
     client = connect(server.target, tracing=traces.provider)
     await maybe_await(client.wait_until_ready())
     assert not traces.spans
 
 
-@one_kind
 async def test_what_makes_no_sense(connect: Connect, monkeypatch: pytest.MonkeyPatch, traces: Traces) -> None:
     for wrong in ("yes", None, 1, object()):
         with pytest.raises(aclgrad.InvalidSettingError, match="give True, False or a TracerProvider") as caught:
