@@ -103,7 +103,7 @@ test: $(BUILT) $(BIN)/.setup-lint ## Set up and run the tests, without the slow 
 	@$(call pytest,,,not slow)
 
 test-client: $(BIN)/.setup-client ## Run the tests of the client alone, without the slow ones: no compiler is needed
-	@$(call run_tests,,--numprocesses 3 --dist loadfile -m "not slow" tests/client tests/testing tests/commands)
+	@$(call run_tests,,--numprocesses 3 --dist loadfile -m "not slow" tests/client tests/judge/bundles tests/testing tests/commands)
 
 test-slow: $(BUILT) ## Run the slow tests and no others: products, vector levels, restarts, examples of the pages, builds, times and memory
 	@$(call pytest,,,slow) && $(call run_tests,,-m alone)
@@ -126,7 +126,7 @@ test-modes: $(BUILT) ## Repeat the tests of runtime and server that a strict dev
 
 # Of the pages, those whose examples import a framework; the names of the two folders match as well.
 test-bridges: $(BUILT) $(BIN)/.setup-frameworks ## Test aclgrad.torch and aclgrad.jax (installs PyTorch and JAX), without comparing with PyTorch's own operators
-	@$(call run_tests,,--numprocesses 2 --dist loadfile -k "torch or jax or README" tests/torch tests/jax tests/docs/test_snippets.py)
+	@$(call run_tests,,--numprocesses 2 --dist loadfile -k "torch or jax or README" tests/torch tests/judge/torch tests/jax tests/docs/test_snippets.py)
 
 # Of what msprobe requires, only what its accuracy checker imports: the rest converts models.
 test-frameworks: $(BUILT) $(BIN)/.setup-frameworks ## Compare with live PyTorch, torchvision and msprobe (installs them)

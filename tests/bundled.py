@@ -10,7 +10,7 @@ import numpy as np
 
 import aclgrad
 from aclgrad import reference
-from aclgrad.bundles import Bundle, JudgedCall
+from aclgrad.judge.bundles import Bundle, JudgedCall
 from aclgrad.operators.cases import TypedCase, arrays_of, typed_cases
 from aclgrad.products import Product
 

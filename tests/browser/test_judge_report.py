@@ -8,9 +8,9 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
-from aclgrad.judge.report import render
-from aclgrad.judge.summary import Summary
-from tests.judge.summaries import CASES, run_of
+from aclgrad.judge.dumps.report import render
+from aclgrad.judge.dumps.summary import Summary
+from tests.judge.dumps.summaries import CASES, run_of
 
 from .screens import SCREENS, Screen, check_sight, keep
 

@@ -15,7 +15,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import aclgrad
-from aclgrad.bundles import write
+from aclgrad.judge.bundles import write
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Tolerance
 from aclgrad.testing import TestServer
@@ -196,5 +196,5 @@ def test_the_script_says_what_is_wrong(testing: TestServer, make: Make) -> None:
 
 
 def test_the_script_in_a_bundle_is_the_module_of_the_package(make: Make) -> None:
-    source = Path(aclgrad.__file__).parent / "bundles/repeat.py"
+    source = Path(aclgrad.__file__).parent / "judge/bundles/repeat.py"
     assert members_of(make())["repeat.py"] == source.read_bytes()

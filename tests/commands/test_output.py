@@ -22,7 +22,7 @@ COMMANDS = [
 # One process imports everything once, and a child of it runs each command.
 _IN_CHILDREN = """
 import json, os, sys
-import aclgrad.commands.bench, aclgrad.check.command, aclgrad.commands.doctor, aclgrad.commands.status
+import aclgrad.commands.bench, aclgrad.judge.check.command, aclgrad.commands.doctor, aclgrad.commands.status
 from aclgrad.cli import main
 way, commands = sys.argv[1], json.loads(sys.argv[2])
 for command in commands:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from aclgrad.check import target
 from aclgrad.commands import program
+from aclgrad.judge.check import target
 from aclgrad.operators.cases import TypedCase, first_cases
 from aclgrad.products import Product
 from tests.frameworks.replaying import compared

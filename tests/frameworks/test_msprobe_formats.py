@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from aclgrad.msprobe.cells import SPACE, TITLE, Status, row, skipped
-from aclgrad.msprobe.dump import read_dump
-from aclgrad.msprobe.tables import Tables
-from aclgrad.msprobe.values import Values, read_values
+from aclgrad.judge.msprobe.cells import SPACE, TITLE, Status, row, skipped
+from aclgrad.judge.msprobe.dump import read_dump
+from aclgrad.judge.msprobe.tables import Tables
+from aclgrad.judge.msprobe.values import Values, read_values
 from tests.frameworks.msprobe_oracle import ask, tensors
-from tests.msprobe.pairs import GOLDEN, PAIRS, arrays
-from tests.msprobe.writing import DUMPS, tensor, value, write, written
+from tests.judge.msprobe.pairs import GOLDEN, PAIRS, arrays
+from tests.judge.msprobe.writing import DUMPS, tensor, value, write, written
 
 UNEQUAL = TITLE.index("二进制一致错误率") - 1
 WIDE = {torch.float32: torch.float64, torch.float16: torch.float32, torch.bfloat16: torch.float32}

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import aclgrad
-from aclgrad.replay import command
+from aclgrad.judge.replay import command
 from tests.frameworks.replaying import acc_check, compared, details_of, dump_steps, judged, judged_rows, replay, rows_of
-from tests.torch.running import judge
+from tests.judge.torch.running import judge
 from tools.serving import Server
 
 CONFIGS = {"tensor": {"task": "tensor", "tensor": {"scope": [], "list": [], "data_mode": ["all"]}}}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aclgrad.judgement.rows import Row, Verdict
+from aclgrad.judge.findings.rows import Row, Verdict
 from tests.e2e.fault_plans import once, write_config
 from tests.native import shims
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import tools.card.__main__ as card
-from aclgrad.judgement.rows import Origin, Row, Verdict
+from aclgrad.judge.findings.rows import Origin, Row, Verdict
 
 pytestmark = pytest.mark.once
 SKIPPED = Row(Origin("host", "310P", "", ""), "waits", "", "", (), "case", Verdict.SKIPPED, "not here", {}, 0.0)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import aclgrad_native
-from aclgrad.judgement.rows import Origin, Row, Verdict
+from aclgrad.judge.findings.rows import Origin, Row, Verdict
 from aclgrad.products import product_of_soc
 from tools.abi.acl import AclError
 from tools.card.card import Card

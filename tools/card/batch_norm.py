@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from aclgrad import reference
-from aclgrad.check.statistics import RECIPROCAL, VARIANCE, conclude
-from aclgrad.judgement import comparison
-from aclgrad.judgement.rows import Finding, Verdict
+from aclgrad.judge.check.statistics import RECIPROCAL, VARIANCE, conclude
+from aclgrad.judge.findings import comparison
+from aclgrad.judge.findings.rows import Finding, Verdict
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product, product_of_soc
 from tools.abi.acl import AclError, Format

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from ctypes import c_int32
 from typing import Final
 
-from aclgrad.judgement.rows import Finding
+from aclgrad.judge.findings.rows import Finding
 from tools.card.batch_norm import batch_norm
 from tools.card.card import D2D, D2H, H2D, HUGE_FIRST, Card
 from tools.card.findings import Found, fine, judged, noted

@@ -1,6 +1,6 @@
 """The findings of an examination."""
 
-from aclgrad.judgement.rows import Finding, Verdict
+from aclgrad.judge.findings.rows import Finding, Verdict
 
 Found = tuple[str, Finding]
 """The name of one thing, and what was found."""

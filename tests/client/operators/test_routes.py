@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from aclgrad import reference
-from aclgrad.judgement.comparison import against_truth
-from aclgrad.judgement.rows import Verdict
+from aclgrad.judge.findings.comparison import against_truth
+from aclgrad.judge.findings.rows import Verdict
 from aclgrad.masks import Pooling
 from aclgrad.operators.cases import TypedCase, served_dtypes
 from aclgrad.operators.catalogue import OPERATORS

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import aclgrad
-from aclgrad.check import target
+from aclgrad.judge.check import target
 from aclgrad.operators.cases import first_cases
 from aclgrad.operators.catalogue import OPERATORS
-from tests.check.checking import check
 from tests.e2e.fault_plans import once, write_config
+from tests.judge.checking import check
 from tools.serving import Server
 
 pytestmark = once

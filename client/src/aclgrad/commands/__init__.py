@@ -242,7 +242,7 @@ def check_command(**given: Any) -> None:
     if given["msprobe"] and given["only"] and "accuracy" not in given["only"]:
         raise click.UsageError("--msprobe has the rows of the check of accuracy; add --only accuracy")
     with _importing():
-        from aclgrad.check.command import Options, check
+        from aclgrad.judge.check.command import Options, check
     check(Options(**given))
 
 
@@ -277,7 +277,7 @@ def compare_command(**given: Any) -> None:
     if given["dump"] and given["quick"]:
         raise click.UsageError("--quick chooses among the sample calls; with --dump give --only")
     with _importing():
-        from aclgrad.compare.command import Options, compare
+        from aclgrad.judge.compare.command import Options, compare
     compare(Options(**given))
 
 
@@ -300,7 +300,7 @@ def judge_command(**given: Any) -> None:
     if given["resume"] and not given["out"]:
         raise click.UsageError("--resume goes on in the folder of an earlier run; add --out DIR")
     with _importing():
-        from aclgrad.judge.command import Options, judge
+        from aclgrad.judge.dumps.command import Options, judge
     judge(Options(**given))
 
 
@@ -330,7 +330,7 @@ def replay_command(**given: Any) -> None:
     computed none, 130 if interrupted.
     """
     with _importing():
-        from aclgrad.replay.command import Options, replay
+        from aclgrad.judge.replay.command import Options, replay
     replay(Options(**given))
 
 

@@ -17,7 +17,7 @@ from aclgrad._client.aio.client import AsyncClient
 from aclgrad._client.sync.client import Client
 from aclgrad.commands.common import FAILED, INTERRUPTED, connection, exit_codes, fail, print_json
 from aclgrad.commands.load import Measured, closed_loop, open_loop
-from aclgrad.judgement.charts import Axis, chart, curve
+from aclgrad.judge.findings.charts import Axis, chart, curve
 from aclgrad.new_files import check_unwritten, checked_folder
 from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.catalogue import OPERATORS

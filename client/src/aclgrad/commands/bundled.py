@@ -14,12 +14,12 @@ import numpy as np
 from aclgrad._client.calls.call import Call
 from aclgrad._client.calls.requirements import MAX_MESSAGE_BYTES, Requirements
 from aclgrad._client.sync.client import Client
-from aclgrad.bundles import Bundle, JudgedCall, read
 from aclgrad.commands.call import check_room, named, told
 from aclgrad.commands.common import FAILED, chosen, connection, exit_codes, print_json
 from aclgrad.commands.files import Array, checked_output, save
-from aclgrad.judgement import comparison
-from aclgrad.judgement.rows import Finding, Verdict
+from aclgrad.judge.bundles import Bundle, JudgedCall, read
+from aclgrad.judge.findings import comparison
+from aclgrad.judge.findings.rows import Finding, Verdict
 from aclgrad.new_files import check_unwritten
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.tensors import TensorType

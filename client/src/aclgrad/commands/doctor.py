@@ -18,14 +18,14 @@ from aclgrad._client.server.status import ServerStatus, status_of
 from aclgrad._client.settings.credentials import VARIABLES as CREDENTIALS
 from aclgrad._client.settings.environment import VARIABLES, settings_of_environment
 from aclgrad._client.sync.client import Client
-from aclgrad.check.gradients import accuracy
-from aclgrad.check.selection import Selection
-from aclgrad.check.target import CheckError, open_target
 from aclgrad.commands.common import exit_codes
 from aclgrad.commands.host import host_status
 from aclgrad.diagnosis import Row, failed, noted, passed, report
 from aclgrad.errors import AclgradError, DeadlinePassedError, InvalidSettingError
-from aclgrad.judgement.rows import Verdict
+from aclgrad.judge.check.gradients import accuracy
+from aclgrad.judge.check.selection import Selection
+from aclgrad.judge.check.target import CheckError, open_target
+from aclgrad.judge.findings.rows import Verdict
 from aclgrad.units import span
 
 _LIBRARIES: Final = ("aclgrad", "grpcio", "protobuf", "numpy")

@@ -1,1 +1,1 @@
-"""Judges what training recorded: every call of a dump against float64 and PyTorch on this CPU, without a server."""
+"""Judges gradients: a server's by the definitions and by another server, and those that a training has recorded."""

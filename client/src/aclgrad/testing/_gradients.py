@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from aclgrad._client.sync.client import Client
-from aclgrad.judgement.rows import Verdict
+from aclgrad.judge.findings.rows import Verdict
 
 if TYPE_CHECKING:
     from aclgrad.torch import compare_backward

@@ -1,0 +1,213 @@
+"""A bundle from a file that anybody may have made: nothing of it is run or unpacked, and sizes are bounded first."""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, Final, TypeVar
+
+import numpy as np
+
+import aclgrad
+from aclgrad.judge.bundles.archive import opened
+from aclgrad.judge.bundles.bundle import (
+    CALL,
+    EXPECTED,
+    FORMAT,
+    GRADIENTS,
+    INPUTS,
+    MAX_TEXT_BYTES,
+    README,
+    REPEAT,
+    Array,
+    Bundle,
+    JudgedCall,
+    stored_dtype,
+    stored_shape,
+)
+from aclgrad.operators.spec import Tolerance
+from aclgrad.tensors import DTYPES, DType, TensorType
+from aclgrad.units import size
+from aclgrad.wire.limits import MAX_ATTRIBUTES, MAX_INPUTS, MAX_LIST_LENGTH, MAX_NAME, MAX_RANK
+from aclgrad.wire.messages import AttributeValue
+
+_PARTS: Final = {part: f"{part}.safetensors" for part in (INPUTS, GRADIENTS, EXPECTED)}
+_KNOWN: Final = {CALL, *_PARTS.values(), REPEAT, README}
+_WIDE: Final = (np.dtype(np.float64), np.dtype(np.complex128))
+_STORED_NAMES: Final = {
+    **{f"float{bits}": f"F{bits}" for bits in (16, 32, 64)},
+    **{f"int{bits}": f"I{bits}" for bits in (8, 16, 32, 64)},
+    "uint8": "U8",
+    "bfloat16": "BF16",
+}
+"""The names of dtypes in safetensors."""
+_Kind = TypeVar("_Kind")
+_Types = Mapping[str, tuple[DType | None, tuple[int, ...]]]
+"""The dtype and the shape of each tensor of a part; no dtype for a shape without values."""
+
+
+def read(path: Path) -> Bundle:
+    """Returns the bundle in a file.
+
+    Raises ValueError, with the file's name, for a file that is no bundle, is of a newer format or holds more than
+    MAX_BUNDLE_BYTES, and OSError if it cannot be opened.
+    """
+    with path.open("rb") as file:
+        try:
+            return _bundle(file)
+        except ImportError:
+            raise
+        except Exception as error:  # whatever a damaged archive or header makes the libraries raise
+            raise ValueError(f"{path} cannot be read as a bundle: {error}") from error
+
+
+def _bundle(file: BinaryIO) -> Bundle:
+    with opened(file) as archive:
+        # First, because another format may have other members.
+        fields = _described(archive.content(CALL, MAX_TEXT_BYTES))
+        if unknown := archive.names - _KNOWN:
+            raise ValueError(f"it has {min(unknown)!r}, which no bundle has")
+        types = {part: _types(part, fields) for part in _PARTS}
+        arrays = {part: _arrays(part, archive.content(name), types[part]) for part, name in _PARTS.items()}
+    call = JudgedCall(
+        operator=_identifier(_field(fields, "operator", str)),
+        inputs={name: arrays[INPUTS].get(name, shape) for name, (_, shape) in types[INPUTS].items()},
+        attributes=_attributes(fields),
+        gradients=arrays[GRADIENTS],
+        expected=arrays[EXPECTED],
+        computed_by=_field(fields, "computed_by", str),
+        tolerance=_tolerance(fields),
+        outputs=tuple(_all(_field(fields, "outputs", list), str, "outputs")),
+    )
+    _check_gradients(call)
+    return Bundle(
+        call,
+        finding=_field(fields, "finding", str),
+        server=_texts(fields, "server"),
+        client=_texts(fields, "client"),
+        command=_field(fields, "command", str),
+        date=_field(fields, "date", str),
+    )
+
+
+def _described(content: bytes) -> dict[str, Any]:
+    """Returns the fields of `call.json`."""
+    fields: dict[str, Any] = json.loads(content, parse_constant=_no_number)
+    version = fields.get("format") if isinstance(fields, dict) else None
+    if type(version) is not int:
+        raise ValueError(f"{CALL} names no format")
+    if version != FORMAT:
+        reads = f"aclgrad {aclgrad.__version__} reads {FORMAT}"
+        raise ValueError(f"it is of format {version}, and {reads}; upgrade aclgrad")
+    return fields
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{CALL} has {text}, which is no number")
+
+
+def _types(part: str, fields: Mapping[str, Any]) -> _Types:
+    types = {}
+    for name, each in _named(fields, part, MAX_INPUTS).items():
+        where = f"{part}[{name}]"
+        if not isinstance(each, dict):
+            raise ValueError(f"{where} has no type")
+        shape = tuple(_all(_field(each, "shape", list), int, f"the shape of {where}"))
+        if len(shape) > MAX_RANK or any(not 0 <= length < 2**63 for length in shape):
+            raise ValueError(f"the shape of {where} is none of a tensor")
+        dtype = DTYPES.get(str(each.get("dtype")))
+        if dtype is None and (part != INPUTS or "dtype" in each):
+            raise ValueError(f"{where} is of no dtype that calls have; those are {', '.join(DTYPES)}")
+        types[name] = dtype, shape
+    return types
+
+
+def _arrays(part: str, content: bytes, types: _Types) -> dict[str, Array]:
+    """Returns the arrays of a safetensors file, in the order and of the types that `call.json` has."""
+    import safetensors
+
+    if int.from_bytes(content[:8], "little") > MAX_TEXT_BYTES:
+        raise ValueError(f"{_PARTS[part]} has a header of more than {size(MAX_TEXT_BYTES)}")
+    try:
+        stored = dict(safetensors.deserialize(content))  # type: ignore[no-untyped-call]
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"{_PARTS[part]} is no safetensors file: {error}") from error
+    wanted = {name: (dtype, shape) for name, (dtype, shape) in types.items() if dtype is not None}
+    if stored.keys() != wanted.keys():
+        raise ValueError(f"{_PARTS[part]} has other tensors than {CALL}")
+    arrays = {}
+    for name, (dtype, shape) in wanted.items():
+        found = stored[name]["dtype"], tuple(stored[name]["shape"])
+        if found != (_STORED_NAMES[stored_dtype(dtype).name], stored_shape(dtype, shape)):
+            raise ValueError(f"{part}[{name}] is stored in another form than {TensorType(dtype, shape)} has")
+        arrays[name] = np.frombuffer(stored[name]["data"], dtype.numpy).reshape(shape)
+    return arrays
+
+
+def _check_gradients(call: JudgedCall) -> None:
+    if not call.expected or call.expected.keys() != call.gradients.keys():
+        raise ValueError("its gradients and those that are expected have different names, or there are none")
+    if call.outputs and set(call.outputs) != call.expected.keys():
+        raise ValueError("its gradients are not those that its call asks for")
+    for name, each in call.expected.items():
+        if each.dtype not in _WIDE:
+            raise ValueError(f"expected[{name}] is {each.dtype} and has to be {' or '.join(map(str, _WIDE))}")
+
+
+def _attributes(fields: Mapping[str, Any]) -> dict[str, AttributeValue]:
+    given = _named(fields, "attributes", MAX_ATTRIBUTES)
+    return {name: _attribute(f"attributes[{name}]", value) for name, value in given.items()}
+
+
+def _attribute(where: str, value: Any) -> AttributeValue:
+    if isinstance(value, bool | int | float | str):
+        return value
+    if not isinstance(value, list) or len(value) > MAX_LIST_LENGTH:
+        raise ValueError(f"{where} is no bool, number, text or list of at most {MAX_LIST_LENGTH} integers")
+    return tuple(_all(value, int, where))
+
+
+def _tolerance(fields: Mapping[str, Any]) -> Tolerance:
+    given = _field(fields, "tolerance", dict)
+    pair = (given.get("relative"), given.get("absolute"))
+    numbers = [float(each) for each in pair if isinstance(each, int | float) and 0 <= each < math.inf]
+    if len(numbers) < len(pair):
+        raise ValueError(f"{CALL} has no tolerance of two numbers that are at least 0")
+    relative, absolute = numbers
+    return Tolerance(relative, absolute)
+
+
+def _named(fields: Mapping[str, Any], name: str, limit: int) -> dict[str, Any]:
+    """Returns a field that has so many members at most, with names that errors can repeat on a terminal."""
+    members = _field(fields, name, dict)
+    if len(members) > limit:
+        raise ValueError(f"{CALL} has {len(members)} {name}, and the limit is {limit}")
+    for each in members:
+        _identifier(each)
+    return members
+
+
+def _identifier(name: str) -> str:
+    if not name.isidentifier():
+        raise ValueError(f"{CALL} has the name {name[:MAX_NAME]!r}, and names are letters, digits and underscores")
+    return name
+
+
+def _texts(fields: Mapping[str, Any], name: str) -> dict[str, str]:
+    texts = _field(fields, name, dict)
+    return dict(zip(texts, _all(list(texts.values()), str, name), strict=True))
+
+
+def _field(fields: Mapping[str, Any], name: str, kind: type[_Kind]) -> _Kind:
+    """Returns a field of this kind; raises ValueError if it is missing or of another one."""
+    value = fields.get(name)
+    if not isinstance(value, kind):
+        raise ValueError(f"{CALL} has no {name}, or of another kind than it has to be")
+    return value
+
+
+def _all(values: list[Any], kind: type[_Kind], where: str) -> list[_Kind]:
+    """Returns the values; raises ValueError if one is of another kind."""
+    if any(type(each) is not kind for each in values):
+        raise ValueError(f"{where} holds something else than {kind.__name__}")
+    return values

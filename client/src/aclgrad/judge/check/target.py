@@ -1,0 +1,128 @@
+"""The server to check, by its own description."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import aclgrad
+from aclgrad._client.channel.servers import SERVICE_CONFIG
+from aclgrad._client.server.operators import OperatorDescription
+from aclgrad._client.server.status import ServerStatus
+from aclgrad._client.settings.environment import unless_set
+from aclgrad._client.sync.client import Client
+from aclgrad.judge.findings.rows import Origin
+from aclgrad.operators.cases import TypedCase, typed_cases
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.products import Product
+
+CONNECT_TIMEOUT_S: Final = 5.0
+
+
+class CheckError(ValueError):
+    """The check cannot be made as asked; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One server. `client` calls it as programs do; `sender` sends every array, so that shapes are sent on request."""
+
+    origin: Origin
+    product: Product
+    status: ServerStatus
+    described: Mapping[str, OperatorDescription]
+    client: Client
+    sender: Client
+
+    @property
+    def shape_only(self) -> bool:
+        """Whether the server takes the shape of any input in place of its values."""
+        return any(input.shape_only for operator in self.described.values() for input in operator.inputs)
+
+    @property
+    def executor_cache(self) -> bool:
+        return self.status.executor_cache
+
+    @property
+    def unknown_operators(self) -> list[str]:
+        """The operators that the server has and this client does not know."""
+        return sorted(set(self.described) - set(OPERATORS))
+
+    @property
+    def expected_operators(self) -> list[str]:
+        """The operators that the product has."""
+        return sorted(name for name, spec in OPERATORS.items() if self.product in spec.products)
+
+    @property
+    def turned_off(self) -> list[str]:
+        """The operators that failed the server's self-test, each with the dtypes that are refused unless all are."""
+        return [
+            f"{each.name} ({', '.join(each.data_types)})" if each.data_types else each.name
+            for each in self.status.turned_off_operators
+        ]
+
+    def why_off(self, operator: str, dtype: str | None = None) -> str:
+        """Returns why the server refuses an operator of its product, with this dtype or at all; empty if it does not.
+
+        It then lists neither.
+        """
+        return "; ".join(
+            each.reason
+            for each in self.status.turned_off_operators
+            if each.name == operator and (dtype is None or not each.data_types or dtype in each.data_types)
+        )
+
+    def cases(self) -> Iterator[TypedCase]:
+        """Yields the sample calls that the server takes, in the same order at every run."""
+        return filter(self.serves, typed_cases(self.product))
+
+    def serves(self, typed: TypedCase) -> bool:
+        """Says whether the server lists the operator, with the dtypes of the call."""
+        described = self.described.get(typed.spec.name)
+        if described is None:
+            return False
+        taken = {input.name: input.dtypes for input in described.inputs}
+        types = typed.arguments.inputs
+        return all(type.dtype in taken.get(name, ()) for name, type in types.items())
+
+    def takes_shape(self, operator: str, input: str) -> bool:
+        """Says whether the server takes the shape of this input in place of its values."""
+        return any(each.shape_only for each in self.described[operator].inputs if each.name == input)
+
+    def missing_dtypes(self, operator: str) -> list[str]:
+        """The dtypes that the product has for a listed operator and the server does not list."""
+        listed = {each.name for each in self.described[operator].inputs[0].dtypes}
+        dtypes = OPERATORS[operator].inputs[0].dtypes[self.product]
+        return [dtype for dtype in dtypes if dtype not in listed]
+
+    def unknown_dtypes(self, operator: str) -> list[int]:
+        """The numbers of dtypes that the server lists for an operator and this client does not know."""
+        return sorted({number for input in self.described[operator].inputs for number in input.unknown_dtypes})
+
+
+@contextmanager
+def open_target(address: str, timeout_s: float) -> Iterator[Target]:
+    """Yields the server; raises CheckError for a product without a table, and an AclgradError without an answer."""
+    settings: dict[str, Any] = {
+        "target": address,
+        "timeout_s": timeout_s,
+        # What one server computes is compared with its own status: its siblings are left out.
+        "channel_options": [(SERVICE_CONFIG, "{}")],
+        **unless_set(connect_timeout_s=CONNECT_TIMEOUT_S),
+    }
+    with Client.from_env(**settings) as client, Client.from_env(**settings, shape_only=False) as sender:
+        status = client.server_status()
+        described = {each.name: each for each in client.list_operators()}
+        origin = Origin(address, status.product, status.library, status.runtime_version)
+        yield Target(origin, _product(status), status, described, client, sender)
+
+
+def _product(status: ServerStatus) -> Product:
+    try:
+        return Product(status.product)
+    except ValueError:
+        known = ", ".join(Product)
+        raise CheckError(
+            f"the server's product {status.product!r} is not known to aclgrad {aclgrad.__version__}, which knows "
+            f"{known}; upgrade aclgrad to the server's version {status.version}"
+        ) from None

@@ -1,0 +1,94 @@
+"""The calls of an msprobe dump, in the form in which two servers are compared on calls."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final, Self
+
+from aclgrad.errors import RequestError
+from aclgrad.judge.check.repetition import repeated
+from aclgrad.judge.check.target import Target
+from aclgrad.judge.compare.calls import AT_ONCE, Answer, Call, NotComparedError
+from aclgrad.judge.dumps.source import Source
+from aclgrad.judge.findings import comparison
+from aclgrad.judge.findings.rows import Finding
+from aclgrad.judge.msprobe.dump import DumpError, Entry, EntryError, Found, find_dumps, tensors
+from aclgrad.judge.replay.calls import Expected, RecordedCall, ServerGradients
+from aclgrad.judge.replay.source import Job, read_jobs, served_entries
+from aclgrad.operators.cases import arrays_of
+from aclgrad.torch.calls import LocalError
+
+_HELD_BYTES: Final = 2**28
+"""The tensors of all repetitions of a call; a larger call is repeated once."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DumpQuestion:
+    """A call of a dump, judged by float64 and by PyTorch's own error."""
+
+    call: RecordedCall
+    expected: Expected
+    names: Mapping[str, str]
+
+    @classmethod
+    def of(cls, jobs: Iterator[Job]) -> Self:
+        """Takes the next call; raises NotComparedError if it cannot be repeated."""
+        job = next(jobs)
+        if job.call is None:
+            raise NotComparedError(job.reason)
+        try:
+            return cls(job.call, Expected.of(job.call, "cpu"), job.call.names())
+        except Exception as reason:  # PyTorch has many for arguments, and a dump may have any
+            raise NotComparedError(f"PyTorch refuses the call: {reason}") from reason
+
+    def ask(self, target: Target) -> Answer:
+        try:
+            actual = ServerGradients.of(self.call, target.client)
+        except (LocalError, RequestError) as reason:
+            raise NotComparedError(str(reason)) from reason
+        sent, times = actual.sent[0], max(1, min(AT_ONCE, _HELD_BYTES // max(self.call.size_bytes, 1)))
+        call = (sent.operator, sent.inputs, sent.attributes)
+        others = repeated(target, 0, times, *call, outputs=tuple(sent.gradients))
+        wanted = [tuple(each for each in arrays_of(run) if each is not None) for run in others]
+        gradients = {self.names[key]: each for key, each in actual.gradients.items()}
+        return Answer(gradients, [tuple(sent.gradients.values()), *wanted], actual)
+
+    def judge(self, target: Target, answer: Answer) -> Finding:
+        actual = answer.source
+        found = {self.names[each]: actual.judge(each, self.expected, target.client) for each in actual.gradients}
+        return comparison.worst_output(found)
+
+
+def dump_calls(dump: Path, only: Collection[str]) -> Iterator[Call]:
+    """Yields the calls of every step and rank that operators compute; raises DumpError if there are none.
+
+    Their questions have to be asked in this order, each once: random inputs depend on those before.
+    """
+    is_empty = True
+    for found in find_dumps(dump):
+        for call in _calls_of(found, only):
+            yield call
+            is_empty = False
+    if is_empty:
+        remedy = "dump again with data_mode all, and call backward() before stop()"
+        raise DumpError(f"{dump} has no backward pass of a function that an operator differentiates; {remedy}")
+
+
+def _calls_of(found: Found, only: Collection[str]) -> Iterator[Call]:
+    source = Source.of(found, only)
+    place = f"{source.place} " if source.place else ""
+    entries = served_entries(source)
+    names = {entry.name for entry in entries}
+    jobs = read_jobs(source.dump, lambda entry: entry.name in names)
+    for entry in entries:
+        dtype, shape = _output_of(entry)
+        yield Call(f"{entry.prefix}.{entry.api}", dtype, shape, place + entry.name, partial(DumpQuestion.of, jobs))
+
+
+def _output_of(entry: Entry) -> tuple[str, tuple[int, ...]]:
+    try:
+        info = next(tensors(entry.grad_outputs), None)
+    except EntryError:
+        info = None
+    return (info.dtype, info.shape) if info else ("", ())

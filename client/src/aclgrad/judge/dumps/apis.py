@@ -1,0 +1,130 @@
+"""The functions that a dump names: PyTorch's own, torchvision's, and those of torch_npu that PyTorch can express.
+
+A dump is somebody's file, so a name is looked up among the functions that compute with tensors, and nowhere else.
+"""
+
+import importlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from aclgrad.judge.dumps.modules import function_of_module
+from aclgrad.judge.dumps.others import OTHERS
+from aclgrad.torch.calls import operators_by_function
+
+
+class NotJudgedError(Exception):
+    """A call that cannot be judged; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """A function of a dump's call. `operators` are those of this project that compute its gradients."""
+
+    name: str
+    function: Callable[..., Any]
+    is_in_place: bool
+    operators: tuple[str, ...] = ()
+
+
+_OWNERS: Final[Mapping[str, tuple[Any, ...]]] = {
+    "Functional": (functional,),
+    "Torch": (torch, torch.linalg, torch.fft, torch.special),
+    "Tensor": (Tensor,),
+    "VF": (torch._VF,),  # noqa: SLF001 - msprobe's own name for where recurrent functions are
+    "Aten": (torch.ops.aten,),
+}
+"""Where a function is, by the first part of its name; the first that has one is meant as a rule."""
+_MORE: Final = frozenset(
+    {"tanh", "sigmoid", "hardsigmoid", "hardswish", "upsample", "upsample_nearest", "upsample_bilinear", "unflatten"}
+    | {"arange", "eye", "full", "linspace", "logspace", "ones", "zeros", "tril_indices", "triu_indices", "vander"}
+    | {"bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window", "scalar_tensor"}
+    | {"_softmax_backward_data", "_adaptive_avg_pool2d", "range", "ones_like", "zeros_like", "full_like"}
+    | {"logsigmoid", "new_full", "new_ones", "new_zeros", "_aminmax", "_batch_norm_impl_index", "_convolution"}
+    | {"lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell"}
+)
+"""What computes and is no function that PyTorch lets others override."""
+_REASONS: Final = {
+    "Distributed": "a collective; what other ranks sent is not in this dump",
+    "NPU_Distributed": "a collective; what other ranks sent is not in this dump",
+    "MindSpeed": "a function of MindSpeed, not of PyTorch",
+    "NPU": "a function of torch_npu that PyTorch has no other name for",
+    "Jit": "a scripted function, whose code is not in the dump",
+    "Module": "a module, whose settings are not in the dump; dump with level L1 for its functions",
+}
+"""By the first part of a name."""
+_NOT_UNIQUE: Final = frozenset(
+    {"svd", "eig", "eigh", "qr", "linalg_svd", "linalg_eig", "linalg_eigh", "lobpcg", "symeig"}
+)
+_EMPTY: Final = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
+
+
+def find_apis(name: str) -> list[Api]:
+    """Returns the functions of a name, "Functional.conv2d"; raises NotJudgedError for a name of another kind.
+
+    There may be several: msprobe writes torch.linalg.norm as Torch.norm, too.
+    """
+    owner, _, function = name.rpartition(".")
+    if function in _NOT_UNIQUE:
+        raise NotJudgedError("its vectors are right with either sign, and within a space of equal values")
+    if function in _EMPTY:
+        raise NotJudgedError("its result has no values of its own")
+    if (own := OTHERS.get(name) or function_of_module(name)) is not None:
+        found = [own]
+    elif (reason := _REASONS.get(owner.split(".")[0])) is not None:
+        raise NotJudgedError(reason)
+    else:
+        found = [_of_torchvision(function)] if owner == "torchvision.ops" else _of_pytorch(owner, function)
+    in_place = (function.endswith("_") and not function.endswith("__")) or (
+        function.startswith("__i") and function.endswith("__") and function[3:-2] in _AUGMENTED
+    )
+    is_set = function in ("__setitem__", "copy_")
+    operators = operators_by_function().get(function.rstrip("_"), ())
+    return [Api(name, each, in_place or is_set, operators) for each in found]
+
+
+_AUGMENTED: Final = frozenset(
+    ("add", "sub", "mul", "div", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
+)
+_OPERATORS: Final = frozenset(f"__{prefix}{name}__" for prefix in ("", "i", "r") for name in _AUGMENTED)
+
+
+def _of_pytorch(owner: str, function: str) -> list[Callable[..., Any]]:
+    if owner not in _OWNERS:
+        raise NotJudgedError(f"no function of PyTorch: {owner or function}")
+    found = [getattr(each, function, None) for each in _OWNERS[owner] if function.isidentifier()]
+    functions = [each for each in found if callable(each)]
+    if not functions:
+        raise NotJudgedError(f"PyTorch {torch.__version__} has no such function")
+    if owner == "Aten":
+        if function == "from_file":
+            raise NotJudgedError("it reads a file")
+    elif not (function in _overridable() or function.rstrip("_") in _overridable() or function in _MORE):
+        raise NotJudgedError("it does not compute with tensors alone")
+    return functions
+
+
+def _of_torchvision(function: str) -> Callable[..., Any]:
+    try:
+        operations = importlib.import_module("torchvision.ops")
+    except (ImportError, RuntimeError) as error:  # one built for another PyTorch raises the latter
+        raise NotJudgedError("torchvision is not installed, or does not fit this PyTorch") from error
+    found = getattr(operations, function, None) if function in operations.__all__ else None
+    if not callable(found) or isinstance(found, type):
+        raise NotJudgedError("torchvision has no such function")
+    return found  # type: ignore[no-any-return]
+
+
+@cache
+def _overridable() -> frozenset[str]:
+    """Returns the names of all functions that take tensors and that PyTorch lets others override."""
+    owners = (torch, functional, torch.functional, Tensor, torch.linalg, torch.fft, torch.special)
+    functions = torch.overrides.get_overridable_functions()
+    names = (str(getattr(each, "__name__", "")) for owner in owners for each in functions[owner])
+    return frozenset(re.sub("^(linalg|fft|special)_", "", name) for name in names) | _OPERATORS

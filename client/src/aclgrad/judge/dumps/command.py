@@ -1,0 +1,186 @@
+"""The command line of a judgement: flags to a run, and a run to an exit code."""
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+
+from aclgrad.errors import DeadlinePassedError
+from aclgrad.judge.dumps.arriving import with_arriving
+from aclgrad.judge.dumps.display import Display
+from aclgrad.judge.dumps.judging import Given, Judge, line_of
+from aclgrad.judge.dumps.memory import within_memory
+from aclgrad.judge.dumps.records import TRAINING, CallRow
+from aclgrad.judge.dumps.report import Run
+from aclgrad.judge.dumps.results import Results
+from aclgrad.judge.dumps.source import Source
+from aclgrad.judge.dumps.summary import Summary
+from aclgrad.judge.findings.command import end
+from aclgrad.judge.findings.report import GONE, End
+from aclgrad.judge.findings.rows import Verdict
+from aclgrad.judge.findings.run import whole
+from aclgrad.judge.msprobe.dump import DumpError, Found, find_dumps
+from aclgrad.tables import new_console
+
+Calls = Iterator[Given | CallRow]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the flags say."""
+
+    dump: Path
+    out: Path | None
+    apis: tuple[str, ...]
+    precision: str
+    require_all: bool
+    resume: bool
+    verbose: bool
+
+
+def judge(options: Options) -> None:
+    """Judges the dumps, shows and writes the rows, and exits."""
+    end("judge", lambda: _judge(options))
+
+
+def _judge(options: Options) -> Run:
+    dumps = find_dumps(options.dump)
+    sources, own = readable(dumps, options.apis), Judge(options.precision)
+
+    def rows(_: Source, calls: Calls) -> Iterator[CallRow]:
+        for call in calls:
+            yield from [call] if isinstance(call, CallRow) else own.rows(call)
+
+    return run("judge", options, dumps, sources, rows)
+
+
+def run(
+    program: str,
+    options: Options,
+    dumps: Sequence[Found],
+    sources: Sequence[Source | CallRow],
+    rows: Callable[[Source, Calls], Iterator[CallRow]],
+    *,
+    target: str = "",
+    of: Mapping[str, Any] | None = None,
+) -> Run:
+    """Shows and writes the rows of the dumps' calls, which `rows` makes of those that an earlier run has not.
+
+    `of` is what else runs that resume each other have in common.
+    """
+    display = Display(new_console(), verbose=options.verbose)
+    common = {
+        "dumps": {found.folder.as_posix(): found.digest() for found in dumps},
+        "apis": sorted(options.apis),
+        "precision": options.precision,
+        "pytorch": torch.__version__,
+        **(of or {}),
+    }
+    ended, message = End.COMPLETE, ""
+    planned = sum(1 if isinstance(each, CallRow) else sum(1 for _ in each.names()) for each in sources)
+    begin = time.monotonic()
+    with ExitStack() as stack:
+        results = stack.enter_context(Results.open(options.out, common, resume=options.resume)) if options.out else None
+        taken = list(results.earlier) if results else []
+        stack.enter_context(within_memory())
+        stack.enter_context(warnings.catch_warnings())
+        # PyTorch warns of calls of the training, of which nothing can be changed here.
+        warnings.simplefilter("ignore", UserWarning)
+        resumed = "; --resume goes on where it ended" if results else ""
+        has_rows = False
+        try:
+            for row in _rows(sources, taken, rows, display):
+                taken.append(row)
+                if results:
+                    results.take(row)
+                display.take(row)
+            has_rows = True
+            taken = [row for source in sources for row in _completed(source, taken, display)]
+        except KeyboardInterrupt:
+            rest = ", before the gradients that arrive at other calls: these are not judged" if has_rows else ""
+            ended, message = End.INTERRUPTED, f"interrupted after {len(taken)} calls{rest}{resumed}"
+        except (*GONE, DeadlinePassedError) as error:
+            ended, message = End.SERVER_GONE, f"the server went away: {error}{resumed}"
+        with whole():
+            summary = Summary.of(taken, planned)
+            if target and ended is End.COMPLETE and not summary.served:
+                message = "the server has computed no call; `aclgrad judge` judges a dump without one"
+            code = exit_code(summary, ended, require_all=options.require_all, is_served=bool(target))
+            seconds = time.monotonic() - begin
+            pytorch, precision = torch.__version__, options.precision
+            found = Run(program, str(options.dump), target, pytorch, precision, ended, message, code, seconds)
+            display.end(summary, found)
+            if results:
+                click.echo(f"report: {results.end(summary, found)}")
+    return found
+
+
+def exit_code(summary: Summary, ended: End, *, require_all: bool, is_served: bool = False) -> int:
+    """Returns 0 if all judged calls passed, 1 if one failed or is missing, 2 if none was judged, 130 after Ctrl-C.
+
+    It is also 2 if the server went away, or if there is one that computed nothing. What is missing is the judgement of
+    what is recorded: operators are for some functions only.
+    """
+    if ended is End.INTERRUPTED:
+        return 130
+    if ended is End.SERVER_GONE:
+        return 2
+    if summary.count(Verdict.FAILED):
+        return 1
+    if not summary.judged or (is_served and not summary.served):
+        return 2
+    return 1 if require_all and not all(row.has(TRAINING) for row in summary.rows) else 0
+
+
+def readable(dumps: Sequence[Found], apis: tuple[str, ...]) -> list[Source | CallRow]:
+    """Returns the dumps, or a row for one that cannot be read; raises DumpError if none can be."""
+    sources: list[Source | CallRow] = []
+    errors = []
+    for found in dumps:
+        try:
+            sources.append(Source.of(found, apis))
+        except DumpError as error:
+            # The process of one rank may have died; the others are worth a look.
+            errors.append(error)
+            sources.append(CallRow(0, found.folder.as_posix(), found.path.name, Verdict.SKIPPED, line_of(str(error))))
+    if len(errors) == len(dumps):
+        raise (
+            errors[0]
+            if len(errors) == 1
+            else DumpError(f"no dump of {len(errors)} can be judged; the first: {errors[0]}")
+        )
+    return sources
+
+
+def _completed(source: Source | CallRow, rows: Sequence[CallRow], display: Display) -> Iterator[CallRow]:
+    """Yields the rows of a dump with the gradients of arguments that arrive at other calls."""
+    own = [row for row in rows if row.place == source.place]
+    watched = partial(display.each, description="gradients that arrive at other calls")
+    yield from own if isinstance(source, CallRow) else with_arriving(source, own, watched)
+
+
+def _rows(
+    sources: Sequence[Source | CallRow],
+    earlier: Sequence[CallRow],
+    rows: Callable[[Source, Calls], Iterator[CallRow]],
+    display: Display,
+) -> Iterator[CallRow]:
+    """Yields the rows of all calls that have none yet."""
+    done: dict[str, set[str]] = {}
+    for row in earlier:
+        done.setdefault(row.place, set()).add(row.name)
+    for source in sources:
+        if isinstance(source, CallRow):
+            if source.name not in done.get(source.place, ()):
+                yield source
+            continue
+        own = done.get(source.place, set())
+        with display.of(sum(1 for name in source.names() if name not in own)):
+            yield from rows(source, source.calls(own))

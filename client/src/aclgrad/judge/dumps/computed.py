@@ -1,0 +1,225 @@
+"""What a recorded call gives by PyTorch: right in float64, and as PyTorch itself computes it."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from aclgrad.judge.dumps import dropout
+from aclgrad.judge.dumps.apis import Api, NotJudgedError, find_apis
+from aclgrad.judge.dumps.lower_precision import ROUNDINGS, RoundedProducts
+from aclgrad.judge.dumps.recorded import Recorded, tensors_of
+from aclgrad.judge.dumps.runs import HALVES, NARROW, SINGLE, WIDE, Dtypes, Run, run
+from aclgrad.judge.dumps.terms import TERMS_OF_OUTPUTS, absolute_number, function_of_terms, is_product
+from aclgrad.judge.dumps.watching import Seen, watch
+from aclgrad.judge.msprobe.dump import EntryError
+
+_SAME: Final[dict[torch.dtype, torch.dtype]] = {}
+_SHARES: Final = ("softmax", "softmin")
+"""Functions whose results are shares of a sum, each with an error of its own size."""
+_DATA_DEPENDENT: Final = ("meta", "Meta", "data-independent", "data-dependent")
+"""Words of PyTorch's messages where a function needs the numbers of its arguments."""
+
+
+class Computed:
+    """The runs of one call; each is made when it is asked for first, and kept.
+
+    Making one raises NotJudgedError for a call that cannot be repeated.
+    """
+
+    def __init__(self, call: Recorded) -> None:
+        self.call = call
+        self.api, self.seen, self._first = _chosen(call)
+        if _has_inplace(self.api.function, call):
+            self.api = replace(self.api, is_in_place=True)
+        if self.seen.is_random:
+            self.api = _repeatable(self.api, call)
+
+    def rounded_dtype(self, recorded: Tensor) -> torch.dtype:
+        """Returns the dtype that a result was rounded to: its own, or a narrower one of autocast before."""
+        return self._first if self._first in HALVES and self._first is not None else recorded.dtype
+
+    @property
+    def has_halves(self) -> bool:
+        """Whether 16 bits are among the dtypes that the call computes in."""
+        return self._first in HALVES or any(
+            each.dtype in HALVES for each in tensors_of((self.call.args, self.call.kwargs))
+        )
+
+    def has_own_sizes(self, result: Tensor, *, is_output: bool) -> bool:
+        """Says whether the error of each element of a result has the element's size: no sum has made it small."""
+        if is_output and self.api.name.rpartition(".")[2] in _SHARES:
+            return True
+        return self.seen.is_pointwise and result.shape == self.wide.outputs[0].shape
+
+    def terms_of(self, result: Tensor) -> float:
+        """Returns how many terms an element of the result is the sum of, at most and on the average."""
+        sizes = [each.numel() for each in (*tensors_of((self.call.args, self.call.kwargs)), *self.wide.outputs)]
+        terms = float(max(self.seen.operations / 2, *sizes, 1))
+        return max(terms / max(int(result.numel()), 1), 1.0)
+
+    @property
+    def is_overwritten(self) -> bool:
+        """Whether the recorded argument that the call changes in place has the elements of the recorded result."""
+        arguments, output = tensors_of(self.call.args), self.call.outputs[0]
+        return bool(arguments) and output is not None and torch.equal(arguments[0].detach(), output.tensor)
+
+    @property
+    def is_last_step_alone(self) -> bool:
+        """Whether the last step of the function returns no gradient of an argument, but of a value within."""
+        run = self.wide
+        pairs = zip(run.gradients, run.owners, strict=False)
+        return not self.api.is_in_place and not any(owner is not None for each, owner in pairs if each is not None)
+
+    def wrong_share(self) -> str:
+        """Returns what is wrong with how much a dropout has dropped; empty if nothing is."""
+        output = self.call.outputs[0]
+        assert output is not None
+        probability = dropout.probability(*self.call.args, **self.call.kwargs)
+        return dropout.wrong_share(tensors_of(self.call.args)[0].detach(), output.tensor, probability)
+
+    @cached_property
+    def wide(self) -> Run:
+        """The run in float64, or complex128."""
+        return self._run(Dtypes(WIDE, self._first))
+
+    @cached_property
+    def single(self) -> Run:
+        """The run in float32, or in the dtype of the arguments if that is wider."""
+        return self._run(Dtypes(SINGLE, self._first))
+
+    @cached_property
+    def own(self) -> Run:
+        """The run in the dtype of the arguments, as autocast has cast them."""
+        return self._run(Dtypes(_SAME, self._first))
+
+    @cached_property
+    def narrow(self) -> Run:
+        """The run in float32 of a call in float64: its errors are those of float64, but for their size."""
+        return self._run(Dtypes(NARROW, self._first))
+
+    @cached_property
+    def terms(self) -> Run | None:
+        """The sums of |terms| of all results, or None if they are unknown."""
+        name = self.api.name.rpartition(".")[2]
+        if (of_loss := TERMS_OF_OUTPUTS.get(name)) is not None:
+            forward = replace(self.call, entry=replace(self.call.entry, backward=None))
+            return run(self.api, forward, Dtypes(WIDE, self._first), function=of_loss)
+        function = function_of_terms(name, self.api.function)
+        if function is None:
+            return None
+        gradients = tuple(None if each is None else each.abs() for each in self.call.grad_outputs)
+        call = replace(self.call, grad_outputs=gradients)
+        absolute = Dtypes(WIDE, self._first, torch.abs)
+        return run(self.api, call, absolute, function=function, number=absolute_number(name))
+
+    def layouts(self) -> Iterator["Computed"]:
+        """Yields the call itself, and the same with its first argument laid out in memory as a transposed tensor.
+
+        A dump has no strides, and PyTorch computes a linear layer of a transposed input in other steps.
+        """
+        yield self
+        if self.api.name.rpartition(".")[2] != "linear" or not self.call.args or self.call.args[0].dim() < 3:
+            return
+        input, *rest = self.call.args
+        transposed = input.detach().transpose(0, 1).contiguous().transpose(0, 1).requires_grad_(input.requires_grad)
+        yield Computed(replace(self.call, args=(transposed, *rest)))
+
+    def rounded(self, precision: str) -> Run:
+        """Returns the run in float64 of which the operands of products are rounded."""
+
+        @contextmanager
+        def within() -> Iterator[None]:
+            with sdpa_kernel(SDPBackend.MATH), RoundedProducts(ROUNDINGS[precision]):
+                yield
+
+        return run(self.api, self.call, Dtypes(WIDE, self._first), within=within)
+
+    def _run(self, dtypes: Dtypes) -> Run:
+        try:
+            return run(self.api, self.call, dtypes)
+        except Exception as error:  # PyTorch has many for arguments, and a dump may have any
+            raise NotJudgedError(f"PyTorch refuses the call: {error}") from error
+
+
+def _chosen(call: Recorded) -> tuple[Api, Seen, torch.dtype | None]:
+    """Returns the first function of the call's name that gives what the dump has, and what it does.
+
+    Raises NotJudgedError if no function does.
+    """
+    reasons = []
+    for api in find_apis(call.entry.name.rpartition(".")[0]):
+        try:
+            seen, first = _seen(api, call)
+        except NotJudgedError as reason:
+            reasons.append(reason)
+            continue
+        if seen.outputs is not None or not seen.problem or _needs_numbers(seen):
+            return api, seen, first
+        reasons.append(NotJudgedError(f"PyTorch refuses the call: {seen.problem}"))
+    raise reasons[0]
+
+
+def _needs_numbers(seen: Seen) -> bool:
+    return any(word in seen.problem for word in _DATA_DEPENDENT)
+
+
+def _has_inplace(function: Callable[..., Any], call: Recorded) -> bool:
+    """Says whether the argument `inplace` of a function that has one is true."""
+    try:
+        arguments = inspect.signature(function).bind(*call.args, **call.kwargs).arguments
+    except (TypeError, ValueError):  # builtin functions have no signature
+        return False
+    return arguments.get("inplace", False) is True
+
+
+def _seen(api: Api, call: Recorded) -> tuple[Seen, torch.dtype | None]:
+    """Returns what the call does, and the dtype that autocast has cast its arguments to.
+
+    A dump has the arguments from before, so autocast shows in results of another dtype than the function has for them.
+    Raises NotJudgedError if the function gives something else for these arguments.
+    """
+    recorded = next((each.info for each in call.outputs if each is not None), None)
+    if recorded is None:
+        returns = (
+            "returns no tensor" if call.entry.outputs else "was computed again in a backward pass, or raised an error"
+        )
+        raise NotJudgedError(f"the dump has no result of it: it {returns}")
+    dtype = getattr(torch, recorded.dtype)
+    seen, first = watch(api, call), None
+    natural = seen.outputs[0][0] if seen.outputs else None
+    floats = [each for each in tensors_of((call.args, call.kwargs)) if each.is_floating_point() and each.dim()]
+    mixes = len({each.dtype for each in floats}) > 1
+    is_refused = natural is None and mixes and not _needs_numbers(seen)
+    # A product takes operands of one dtype alone, which the meta device does not ask for.
+    is_cast = mixes and dtype in HALVES and is_product(api.name.rpartition(".")[2])
+    if dtype.is_floating_point and (is_refused or is_cast or (natural is not None and natural != dtype)):
+        first = dtype
+        seen = watch(api, call, first)
+    if seen.outputs and seen.outputs[0] != (dtype, recorded.shape):
+        given, shape = seen.outputs[0]
+        name = str(given).removeprefix("torch.")
+        have = f"{recorded.dtype} {recorded.shape}"
+        raise NotJudgedError(f"its arguments give {name} {shape} and the dump has {have}; something changed them")
+    return seen, first
+
+
+def _repeatable(api: Api, call: Recorded) -> Api:
+    """Returns the function that does what the random one has done; raises NotJudgedError if that is not in the dump."""
+    name = api.name.rpartition(".")[2]
+    output = call.outputs[0]
+    if name not in dropout.NAMES or output is None or not tensors_of(call.args):
+        raise NotJudgedError("it draws random numbers")
+    input = tensors_of(call.args)[0].detach()
+    gradients = [each for each in call.gradients if each is not None]
+    try:
+        recorded, gradient = output.tensor, gradients[0].tensor if gradients else None
+    except EntryError as error:
+        raise NotJudgedError(f"it draws random numbers, and {error}") from error
+    return replace(api, function=dropout.as_recorded(input, recorded, gradient))

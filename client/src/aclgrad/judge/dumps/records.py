@@ -1,0 +1,207 @@
+"""What was found about the calls of a dump: a row for each forward or backward pass, in rows.jsonl and in reports."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Self
+
+from aclgrad.judge.findings.rows import Element, Verdict
+
+TRAINING: Final = "training"
+"""What the dump has recorded."""
+SERVER: Final = "server"
+"""What a server computes now from the same inputs."""
+ARRIVES_OTHERWISE: Final = "another gradient arrives"
+LAST_STEP: Final = "the dump has only the last step of this function's backward pass"
+NOT_RECORDED: Final = "training is not judged"
+PICTURE_SIDE: Final = 24
+"""The most rows and columns of a picture."""
+
+Picture = tuple[str, ...]
+"""Rows of digits: the largest error of a part of the tensor, from 0 (exact) through 5 (the limit) to 9 (1e4 of it)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One computation of a tensor beside what is right. Errors are absolute; one that is not finite is None."""
+
+    verdict: Verdict
+    message: str = ""
+    error: float | None = 0.0
+    """The error of the element that takes most of its limit."""
+    limit: float = 0.0
+    """What is allowed there."""
+    outside: int = 0
+    """How many elements are further off than their limits."""
+    worst: tuple[Element, ...] = ()
+    picture: Picture = ()
+    """Of a side that failed, with the tensor as rows and columns: its last axis, and all others together."""
+
+    @property
+    def of_limit(self) -> float:
+        """The error as a share of the limit."""
+        if self.error is None:
+            return float("inf")
+        return self.error / self.limit if self.limit else (float("inf") if self.error else 0.0)
+
+    def to_json(self) -> dict[str, Any]:
+        fields: dict[str, Any] = {"verdict": self.verdict, "error": self.error, "limit": self.limit}
+        if self.message:
+            fields["message"] = self.message
+        if self.outside:
+            fields["outside"] = self.outside
+        if self.worst:
+            # JSON has no numbers that are not finite.
+            fields["worst"] = [[each.index, repr(each.computed), repr(each.expected)] for each in self.worst]
+        if self.picture:
+            fields["picture"] = self.picture
+        return fields
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        worst = tuple(Element(tuple(place), float(a), float(b)) for place, a, b in fields.get("worst", ()))
+        return cls(
+            Verdict(fields["verdict"]),
+            str(fields.get("message", "")),
+            fields["error"],
+            fields["limit"],
+            int(fields.get("outside", 0)),
+            worst,
+            tuple(fields.get("picture", ())),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRow:
+    """One result of a call: an output of its forward pass, or the gradient of one of its inputs."""
+
+    name: str
+    """For example "output.0", or "gradient of input.1"."""
+    dtype: str
+    shape: tuple[int, ...]
+    pytorch_error: float | None
+    """The largest error of PyTorch's own run in the call's dtype; None without one."""
+    sides: Mapping[str, Side]
+    argument: int | None = None
+    """Of a gradient: the place of its tensor among the tensors of the arguments, if it is that of one."""
+
+    @property
+    def elements(self) -> int:
+        count = 1
+        for each in self.shape:
+            count *= each
+        return count
+
+    def to_json(self) -> dict[str, Any]:
+        sides = {name: side.to_json() for name, side in self.sides.items()}
+        fields = {"name": self.name, "dtype": self.dtype, "shape": self.shape, "pytorch_error": self.pytorch_error}
+        return {**fields, "sides": sides} | ({} if self.argument is None else {"argument": self.argument})
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        sides = {str(name): Side.from_json(each) for name, each in fields["sides"].items()}
+        shape, argument = tuple(fields["shape"]), fields.get("argument")
+        return cls(str(fields["name"]), str(fields["dtype"]), shape, fields["pytorch_error"], sides, argument)
+
+
+class Digests(NamedTuple):
+    """What tells the values of tensors from others; empty for small tensors, which are often equal by chance."""
+
+    inputs: tuple[str, ...] = ()
+    """The tensors among the arguments and, of a backward pass, the gradients that it was given."""
+    wrong: tuple[str, ...] = ()
+    """The results that are wrong."""
+    outputs: tuple[str, ...] = ()
+    """The results of a forward pass."""
+
+
+_NO_DIGESTS: Final = Digests()
+
+
+@dataclass(frozen=True, slots=True)
+class CallRow:
+    """A forward or backward pass of one call, which is one entry of a dump."""
+
+    index: int
+    """The place of the entry in its dump, which is the order of execution."""
+    place: str
+    """Which dump: "step0/rank0", or empty if there is one."""
+    name: str
+    """The entry's own, for example "Functional.conv2d.3.backward"."""
+    verdict: Verdict
+    """The worst of all sides of its tensors; SKIPPED if nothing was judged."""
+    message: str
+    """Why it was not judged, or what was noted."""
+    tensors: tuple[TensorRow, ...] = ()
+    is_off: bool = False
+    """Whether one of its inputs is a wrong result of an earlier call."""
+    unserved: str = ""
+    """Why a server has not computed this backward pass; empty if it has, or if no server was asked."""
+    digests: Digests = _NO_DIGESTS
+    seconds: float = 0.0
+
+    @property
+    def api(self) -> str:
+        """The function, "Functional.conv2d", or the class of a module, "Module.Conv2d"."""
+        if self.name.startswith("Module."):
+            return f"Module.{self.name.rsplit('.', 3)[1]}"
+        return self.name.rsplit(".", 2)[0]
+
+    @property
+    def is_backward(self) -> bool:
+        return not is_forward(self.name)
+
+    def has(self, side: str) -> bool:
+        """Says whether this side of one of its tensors was judged."""
+        return any(side in each.sides for each in self.tensors)
+
+    @property
+    def worst(self) -> tuple[TensorRow, str, Side] | None:
+        """The tensor and the side with the largest error of its limit, of those that have the row's verdict."""
+        found = [
+            (tensor, name, side)
+            for tensor in self.tensors
+            for name, side in tensor.sides.items()
+            if side.verdict is self.verdict
+        ]
+        return max(found, key=lambda each: each[2].of_limit, default=None)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "index": self.index,
+            "place": self.place,
+            "name": self.name,
+            "verdict": self.verdict,
+            "message": self.message,
+            "tensors": [each.to_json() for each in self.tensors],
+            "inputs_are_off": self.is_off,
+            "unserved": self.unserved,
+            "digests": self.digests,
+            "seconds": round(self.seconds, 4),
+        }
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        """Raises KeyError, TypeError or ValueError for an object that is not a row."""
+        return cls(
+            int(fields["index"]),
+            str(fields["place"]),
+            str(fields["name"]),
+            Verdict(fields["verdict"]),
+            str(fields["message"]),
+            tuple(TensorRow.from_json(each) for each in fields["tensors"]),
+            bool(fields["inputs_are_off"]),
+            str(fields["unserved"]),
+            Digests(*(tuple(map(str, each)) for each in fields["digests"])),
+            float(fields["seconds"]),
+        )
+
+
+def is_forward(name: str) -> bool:
+    """Says whether an entry of a dump is a forward pass; the numbers of modules follow at the end."""
+    return name.endswith(".forward") or ".forward." in name
+
+
+def in_order(rows: Sequence[CallRow]) -> list[CallRow]:
+    """Returns the rows in the order of execution, dump by dump."""
+    places = {place: number for number, place in enumerate(dict.fromkeys(row.place for row in rows))}
+    return sorted(rows, key=lambda row: (places[row.place], row.index))

@@ -1,0 +1,157 @@
+"""Runs of a recorded call by PyTorch, in float64 and other dtypes, with the gradients that its last step returns.
+
+msprobe hooks the autograd node that made the call's first output: what it records of the backward pass is what this
+node is given and returns. For most functions that is the whole backward pass; a run reads the same node.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from aclgrad.judge.dumps.apis import Api
+from aclgrad.judge.dumps.recorded import Recorded, mapped, tensors_of
+
+Cast = Callable[[Tensor], Tensor]
+
+WIDE: Final = {
+    **dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64),
+    torch.complex64: torch.complex128,
+    torch.complex32: torch.complex64,
+}
+HALVES: Final = (torch.float16, torch.bfloat16)
+NARROW: Final = {torch.float64: torch.float32, torch.complex128: torch.complex64}
+SINGLE: Final = dict.fromkeys(HALVES, torch.float32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """What a call gives in one dtype. Tensors are detached."""
+
+    outputs: tuple[Tensor, ...]
+    gradients: tuple[Tensor | None, ...] = ()
+    """What the last step returns, in the order of its own inputs."""
+    owners: tuple[int | None, ...] = ()
+    """For each of them the index among the tensors of the arguments that it is the gradient of; None for a value within
+    the function."""
+    of_arguments: tuple[Tensor | None, ...] = ()
+    """The gradients of all tensors among the arguments; None for what needs none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dtypes:
+    """A change of dtypes: of tensors, and of the dtypes among the arguments."""
+
+    of: dict[torch.dtype, torch.dtype]
+    first: torch.dtype | None = None
+    """What tensors are rounded to before, as autocast has done it."""
+    after: Cast = lambda each: each
+    """What is done with floats at last."""
+
+    def tensor(self, tensor: Tensor) -> Tensor:
+        if self.first is not None and tensor.is_floating_point():
+            tensor = tensor.to(self.first)
+        cast = tensor.to(self.of.get(tensor.dtype, tensor.dtype))
+        return self.after(cast) if cast.is_floating_point() or cast.is_complex() else cast
+
+    def argument(self, value: Any) -> Any:
+        if isinstance(value, torch.dtype):
+            return self.of.get(value, value)
+        if isinstance(value, dict):
+            return {name: self.argument(each) for name, each in value.items()}
+        if isinstance(value, list | tuple) and not isinstance(value, torch.Size):
+            return type(value)(map(self.argument, value))
+        return value
+
+
+def run(
+    api: Api,
+    call: Recorded,
+    dtypes: Dtypes,
+    *,
+    function: Callable[..., Any] | None = None,
+    within: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    number: Callable[[Any], Any] = lambda each: each,
+) -> Run:
+    """Returns what the call gives; raises whatever PyTorch raises.
+
+    `within` makes the context of both passes, and `number` changes the arguments that are plain numbers.
+    """
+    leaves: list[Tensor] = []
+    indices: list[int] = []
+    count = 0
+
+    def argument(tensor: Tensor) -> Tensor:
+        nonlocal count
+        count += 1
+        leaf = dtypes.tensor(tensor.detach())
+        if wants and tensor.requires_grad and (leaf.is_floating_point() or leaf.is_complex()):
+            # A new one, if the cast has returned its own argument.
+            leaf = leaf.detach().requires_grad_()
+            leaves.append(leaf)
+            indices.append(count - 1)
+        return leaf.clone() if api.is_in_place else leaf
+
+    wants = call.has_backward and not call.backward_fault
+    with torch.set_grad_enabled(wants), within():
+        args, kwargs = (mapped(argument, dtypes.argument(each)) for each in (call.args, call.kwargs))
+        args, kwargs = _numbers(number, args), _numbers(number, kwargs)
+        result = (function or api.function)(*args, **kwargs)
+        outputs = tensors_of(args[0] if result is None and args else result)
+        gradients, owners, found = _backward(outputs, leaves, call.grad_outputs) if wants else ((), (), ())
+    of_arguments: list[Tensor | None] = [None] * count
+    for index, gradient in zip(indices, found, strict=False):
+        of_arguments[index] = gradient
+    owned = tuple(None if each is None else indices[each] for each in owners)
+    return Run(tuple(each.detach() for each in outputs), gradients, owned, tuple(of_arguments))
+
+
+def _numbers(number: Callable[[Any], Any], value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _numbers(number, each) for name, each in value.items()}
+    if isinstance(value, list | tuple) and not isinstance(value, torch.Size):
+        return type(value)(_numbers(number, each) for each in value)
+    return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Backward = tuple[tuple[Tensor | None, ...], tuple[int | None, ...], tuple[Tensor | None, ...]]
+
+
+def _backward(outputs: Sequence[Tensor], leaves: Sequence[Tensor], grad_outputs: Sequence[Tensor | None]) -> Backward:
+    node = outputs[0].grad_fn if outputs else None
+    if node is None:
+        return (), (), ()
+    returned: list[tuple[Tensor | None, ...]] = []
+    handle = node.register_hook(lambda gradients, _: returned.append(gradients))
+    pairs = [
+        (output, given.to(output.dtype))
+        for output in outputs
+        if output.grad_fn is node and (given := _given(output, grad_outputs)) is not None
+    ]
+    try:
+        found = torch.autograd.grad(
+            [output for output, _ in pairs], leaves, [given for _, given in pairs], allow_unused=True
+        )
+    finally:
+        handle.remove()
+    indices = {id(leaf): index for index, leaf in enumerate(leaves)}
+    owners = tuple(indices.get(id(_variable(step))) for step, _ in node.next_functions)
+    gradients = returned[0] if returned else ()
+    return tuple(None if each is None else each.detach() for each in gradients), owners, tuple(found)
+
+
+def _variable(step: Any) -> Tensor | None:
+    """Returns the leaf that a step gives its gradient to, or None if it is no leaf's."""
+    # A call in place changes a copy of its argument.
+    if type(step).__name__ == "CloneBackward0":
+        ((step, _),) = step.next_functions
+    return getattr(step, "variable", None)
+
+
+def _given(output: Tensor, grad_outputs: Sequence[Tensor | None]) -> Tensor | None:
+    index = output.output_nr
+    given = grad_outputs[index] if index < len(grad_outputs) else None
+    return given if given is not None and given.shape == output.shape else None

@@ -1,0 +1,155 @@
+"""The output of a run, during it and at its end: a bar and tables on a terminal, plain lines elsewhere."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from rich.console import Console, RenderableType
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from aclgrad.judge.findings.report import Report
+from aclgrad.judge.findings.rows import Element, Row, Verdict
+from aclgrad.tables import table as columns
+
+STYLES = {Verdict.PASSED: "green", Verdict.FAILED: "bold red", Verdict.NOTED: "yellow", Verdict.SKIPPED: "dim"}
+
+Key = TypeVar("Key")
+
+
+def new_progress(console: Console) -> Progress:
+    """Returns a bar that is gone when it ends."""
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    return Progress(*columns, console=console, transient=True)
+
+
+class Display:
+    """Shows rows that failed as they arrive, or with `verbose` all rows, and at the end `tables`."""
+
+    def __init__(self, console: Console, *, verbose: bool = False, is_by_operator: bool = False) -> None:
+        """Takes whether the table has a line for each operator also if it is not verbose."""
+        self._console = console
+        self._verbose = verbose
+        self._is_by_operator = is_by_operator or verbose
+        self._progress: Progress | None = None
+
+    @contextmanager
+    def of(self, planned: int) -> Iterator[None]:
+        """Shows a bar within the block, if there is a terminal."""
+        if not self._console.is_terminal:
+            yield
+            return
+        with new_progress(self._console) as self._progress:
+            self._bar = self._progress.add_task("", total=planned)
+            yield
+        self._progress = None
+
+    def take(self, row: Row) -> None:
+        """Shows one row, if readers want it."""
+        if self._progress is not None:
+            self._progress.update(self._bar, advance=1, description=escape(f"{row.check} {row.operator}"))
+        if not self._verbose and row.verdict is not Verdict.FAILED:
+            return
+        style = STYLES[row.verdict]
+        lines = [f"[{style}]{row.verdict:8}[/] {escape(line_of(row))}"]
+        # The first is in the row's own message.
+        others = row.worst[1:] if row.verdict is Verdict.FAILED else ()
+        lines += [f"{'':8} {escape(element_of(each))}" for each in others]
+        self._console.print(*lines, sep="\n", soft_wrap=True, highlight=False)
+
+    def tables(self, report: Report) -> Iterator[RenderableType]:
+        """Yields the tables of each server, under its name."""
+        for target, rows in _groups(report.rows, lambda row: row.origin.target):
+            for table in _by_operator(rows) if self._is_by_operator else [_by_check(rows)]:
+                yield from (escape(target), table)
+
+    def end(self, report: Report) -> None:
+        """Shows the tables, the switches, what follows from it all, and how the run ended."""
+        for each in self.tables(report):
+            self._console.print(each, soft_wrap=isinstance(each, str), highlight=False)
+        for finding in report.switches:
+            text = f"{finding.switch}: {finding.verdict} ({finding.why})"
+            self._console.print(escape(text), soft_wrap=True, highlight=False)
+        if report.conclusion:
+            self._console.print(escape(report.conclusion), soft_wrap=True, highlight=False)
+        counts = ", ".join(f"{report.count(verdict)} {verdict}" for verdict in Verdict)
+        ending = f"{report.end}: {counts}; {len(report.rows)} of {report.planned} rows in {report.seconds:.1f} s"
+        if not self._verbose:
+            ending += "; --verbose shows all rows"
+        self._console.print(escape(ending), soft_wrap=True, highlight=False)
+
+
+def line_of(row: Row) -> str:
+    """Returns the text of a row, without its verdict."""
+    shape = "x".join(map(str, row.shape))
+    told = " ".join(part for part in (row.check, row.operator, row.dtype, shape, row.case) if part)
+    figures = ", ".join(figures_of(row))
+    return "; ".join(part for part in (told, figures, row.message) if part)
+
+
+def element_of(element: Element) -> str:
+    """Returns the text of one wrong element."""
+    at = ", ".join(map(str, element.index))
+    return f"at ({at}): {element.computed:.9g}, expected {element.expected:.9g}, ratio {element.ratio:.6g}"
+
+
+def figures_of(row: Row) -> Iterator[str]:
+    """Yields the most important figures."""
+    if "a_of_limit" in row.figures:
+        yield f"A {share_of(row.figures['a_of_limit'])}, B {share_of(row.figures['b_of_limit'])} of the limit"
+    elif (share := row.figures.get("error_of_limit")) is not None:
+        yield f"error {row.figures['max_error']:.2g}, {share_of(share)} of the limit"
+    if (slope := row.figures.get("slope")) is not None and f"{slope:.3g}" != "1":
+        yield f"{slope:.4g} times the definition"
+    if row.figures.get("p50_ms") is not None:
+        yield f"p50 {row.figures['p50_ms']:.2f} ms, p99 {row.figures['p99_ms']:.2f} ms"
+
+
+def share_of(error: float | None) -> str:
+    """Returns the text of an error as a share of its limit; rows have None for one that is not finite."""
+    return f"{math.inf if error is None else error:.1%}"
+
+
+def _by_check(rows: Sequence[Row]) -> Table:
+    return _counted("check", rows, lambda row: (row.check,))
+
+
+def _by_operator(rows: Sequence[Row]) -> Iterator[Table]:
+    """Yields the verdicts and the times apart: in one table they would be too wide for 80 columns."""
+    by_kind = dict(_groups(rows, lambda row: row.figures.get("p50_ms") is None))
+    judged, timed = by_kind.get(True, []), by_kind.get(False, [])
+    yield _counted("check operator", judged, lambda row: (row.check, _short(row)))
+    table = columns("operator gradient", "p50 ms", "p99 ms")
+    for row in timed:
+        table.add_row(_short(row), row.case, *(f"{row.figures[name]:.2f}" for name in ("p50_ms", "p99_ms")))
+    if timed:
+        yield table
+
+
+def _counted(headings: str, rows: Sequence[Row], key: Callable[[Row], tuple[str, ...]]) -> Table:
+    """Returns a line for each group of rows: how many have each verdict, and the largest error."""
+    all_counts = Counter(row.verdict for row in rows)
+    verdicts = [verdict for verdict in Verdict if all_counts[verdict]]
+    table = columns(headings, *verdicts, "of limit")
+    for names, group in _groups(rows, key):
+        counts = Counter(row.verdict for row in group)
+        cells = [f"[{STYLES[each]}]{counts[each]}[/]" if counts[each] else "" for each in verdicts]
+        errors = [error for row in group if (error := row.figures.get("error_of_limit")) is not None]
+        table.add_row(*names, *cells, f"{max(errors):.1%}" if errors else "")
+    return table
+
+
+def _short(row: Row) -> str:
+    """Returns the operator's name without what all names end with."""
+    return escape(row.operator.removesuffix("_backward"))
+
+
+def _groups(rows: Sequence[Row], key: Callable[[Row], Key]) -> Iterator[tuple[Key, list[Row]]]:
+    """Yields the rows that have a key in common, in the order in which the keys occur first."""
+    groups: dict[Key, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    yield from groups.items()

@@ -1,0 +1,260 @@
+"""Reads msprobe's dump.json: the calls of PyTorch that a training step made, with their arguments.
+
+A dump is somebody's file: all of it is checked here or where it is used, and a broken entry is that entry's problem.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self, TypeVar
+
+from aclgrad import units
+from aclgrad.tensors import DTYPES
+
+MAX_BYTES: Final = 256 * 2**20
+"""The largest dump.json, about 300,000 calls; reading one takes up to six times its size."""
+_NAME: Final = "dump.json"
+_FOLDER: Final = re.compile(r"[\w./\\-]*", re.ASCII)
+"""Other names are none of msprobe's, and go into tables and on terminals."""
+_CALL: Final = re.compile(r"(?!.{255})(\w+(?:\.\w+){1,2}\.\d+)\.(forward|backward)", re.ASCII)
+"""Names of three or four parts, and which half of the call; those of modules are built differently."""
+_SIZES: Final = {name: dtype.itemsize for name, dtype in DTYPES.items()} | {"bool": 1}
+_MAX_RANK: Final = 8
+_MAX_DEPTH: Final = 32
+
+
+class DumpError(ValueError):
+    """A dump that cannot be replayed; the message says how to make one that can."""
+
+
+class EntryError(ValueError):
+    """One call of a dump that cannot be replayed."""
+
+
+class Found(NamedTuple):
+    """A dump.json, and the folder of its output below that of all output: "." or, for example, "step0/rank1"."""
+
+    path: Path
+    folder: Path
+
+    def digest(self) -> str:
+        """Returns what tells this dump.json from others; empty if it is no file."""
+        if not self.path.is_file():
+            return ""
+        with self.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def find_dumps(path: Path) -> list[Found]:
+    """Returns the dump that `path` names, or all of a folder's steps, stages and ranks, step2 before step10.
+
+    They may be at any depth: trainers keep a folder for each stage of a step. Raises DumpError without any.
+    """
+    if not path.is_dir():
+        return [Found(path, Path())]
+    found = [
+        Found(each, folder)
+        for each in path.rglob(_NAME)
+        if _FOLDER.fullmatch(str(folder := each.parent.relative_to(path)))
+    ]
+    if not found:
+        files = f"neither {path / _NAME} nor another {_NAME} below it"
+        remedy = "name the dump_path of PrecisionDebugger, after its stop() and step()"
+        raise DumpError(f"{path} holds no dump: there is {files}; {remedy}")
+    return sorted(found, key=_natural)
+
+
+def _natural(found: Found) -> list[tuple[int, str]]:
+    return [(int(digits or 0), text) for text, digits in re.findall(r"(\D*)(\d*)", found.folder.as_posix())]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """What a dump tells of a tensor."""
+
+    dtype: str
+    """Its name without "torch."."""
+    shape: tuple[int, ...]
+    requires_grad: bool
+    bounds: tuple[Any, Any]
+    """The smallest and the largest element, unless the dump has none; they may be anything."""
+    data_name: str | None
+    """The name of its file, which has no folder in it."""
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Self:
+        """Raises EntryError for a dtype, a shape or a file's name that is none."""
+        dtype, shape, name = str(raw.get("dtype")).removeprefix("torch."), raw.get("shape"), raw.get("data_name")
+        if dtype not in _SIZES:
+            raise EntryError(f"The dtype {dtype[:40]} cannot be replayed; those that can are {', '.join(_SIZES)}.")
+        if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
+            raise EntryError(f"The shape of a {dtype} tensor is no list of sizes.")
+        if len(shape) > _MAX_RANK:
+            raise EntryError(f"A {dtype} tensor has {len(shape)} dimensions; {_MAX_RANK} is the most.")
+        if name is not None and (
+            not isinstance(name, str) or not re.fullmatch(r"[^/\\\0-\x1f\x7f]{1,250}\.(pt|npy)", name)
+        ):
+            raise EntryError("The data_name of a tensor is no name of a .pt or .npy file in dump_tensor_data.")
+        bounds = raw.get("Min"), raw.get("Max")
+        return cls(dtype, tuple(shape), raw.get("requires_grad") is True, bounds, name)
+
+    @property
+    def size_bytes(self) -> int:
+        size = _SIZES[self.dtype]
+        for each in self.shape:
+            size *= each
+        return size
+
+
+def is_tensor(raw: Any) -> bool:
+    """Returns whether this argument of a call is a tensor."""
+    return isinstance(raw, dict) and raw.get("type") in ("torch.Tensor", "torch.nn.parameter.Parameter")
+
+
+def tensors(raw: Any, depth: int = 0) -> Iterator[TensorInfo]:
+    """Yields the tensors of an argument or of nested lists of them; raises EntryError at the first broken one."""
+    if depth > _MAX_DEPTH:
+        raise EntryError(f"Lists are nested deeper than {_MAX_DEPTH}.")
+    if isinstance(raw, list):
+        for each in raw:
+            yield from tensors(each, depth + 1)
+    elif is_tensor(raw):
+        yield TensorInfo.of(raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One call; arguments are as dump.json has them, for `values`. Properties raise EntryError."""
+
+    name: str
+    """For example "Functional.max_pool2d.0" or "torchvision.ops.roi_align.0"."""
+    forward: Any
+    backward: Any
+    """None, if the dump has no backward pass of the call."""
+
+    @property
+    def prefix(self) -> str:
+        return self.name.rsplit(".", 2)[0]
+
+    @property
+    def api(self) -> str:
+        return self.name.rsplit(".", 2)[1]
+
+    @property
+    def args(self) -> list[Any]:
+        """The positional arguments."""
+        return _member(self.forward, "input_args", [])
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        """The arguments by keyword."""
+        return _member(self.forward, "input_kwargs", {})
+
+    @property
+    def outputs(self) -> list[Any]:
+        """What the call returned: one output, or the elements of a tuple; empty if the dump does not tell."""
+        return _member(self.forward, "output", [])
+
+    @property
+    def grad_outputs(self) -> list[Any]:
+        """What the backward pass was given; the first is the gradient of the first output."""
+        return [] if self.backward is None else _member(self.backward, "input", [])
+
+    @property
+    def grad_inputs(self) -> list[Any]:
+        """What the backward pass of the function's last step returned, which is all of it for most functions."""
+        return [] if self.backward is None else _member(self.backward, "output", [])
+
+
+_Member = TypeVar("_Member", list[Any], dict[str, Any])
+
+
+def _member(raw: Any, name: str, default: _Member) -> _Member:
+    value = raw.get(name, default) if isinstance(raw, dict) else None
+    if not isinstance(value, type(default)):
+        raise EntryError(f"The call's {name} is no {'list' if isinstance(default, list) else 'object'} in dump.json.")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """The calls of one rank in one step."""
+
+    path: Path
+    entries: tuple[Entry, ...]
+    """In the order of their forward passes, which is the file's."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """All that the file has, in the order of execution; names of calls end with ".forward" or ".backward"."""
+    level: str = ""
+    """msprobe's name for what is dumped: "L0" for modules, "L1" for functions, "mix" for both."""
+
+    @property
+    def tensor_folder(self) -> Path:
+        """Where the tensors' files are; the folder that dump.json itself names is the writer's."""
+        return self.path.parent / "dump_tensor_data"
+
+
+def read_dump(path: Path, *, max_bytes: int = MAX_BYTES) -> Dump:
+    """Reads a dump.json; raises DumpError for one that holds nothing to repeat, and OSError if it cannot be read."""
+    text = _bytes(path, max_bytes)
+    data, level = _parsed(path, text)
+    calls: dict[str, dict[str, Any]] = {"forward": {}, "backward": {}}
+    for key, value in data.items():
+        if match := _CALL.fullmatch(key):
+            calls[match[2]][match[1]] = value
+    entries = tuple(Entry(name, forward, calls["backward"].get(name)) for name, forward in calls["forward"].items())
+    if not data:
+        remedy = 'dump again with level="L1", and start() before the forward pass'
+        raise DumpError(f"{path} holds no call; {remedy}.")
+    if b'"data_name"' not in text and b'"Max"' not in text and not _are_empty(data):
+        remedy = 'dump again with task="tensor", or with summary_mode "statistics" or "md5" instead of "xor"'
+        raise DumpError(f"{path} holds neither data nor statistics of its tensors; {remedy}.")
+    return Dump(path, entries, data, level)
+
+
+def _are_empty(data: Mapping[str, Any]) -> bool:
+    """Returns whether all tensors are empty: msprobe writes neither data nor statistics of such."""
+    rest: list[Any] = [data]
+    while rest:
+        each = rest.pop()
+        if is_tensor(each):
+            shape = each.get("shape")
+            if not isinstance(shape, list) or 0 not in shape:
+                return False
+        elif isinstance(each, dict | list):
+            rest += each.values() if isinstance(each, dict) else each
+    return True
+
+
+def _bytes(path: Path, max_bytes: int) -> bytes:
+    if not path.is_file():
+        raise DumpError(f"There is no file {path}; name a dump.json, or the dump_path of PrecisionDebugger.")
+    if (size := path.stat().st_size) > max_bytes:
+        remedy = "dump fewer steps or, with `list`, fewer APIs"
+        raise DumpError(f"{path} has {units.size(size)}, more than {units.size(max_bytes)}; {remedy}.")
+    return path.read_bytes()
+
+
+def _parsed(path: Path, text: bytes) -> tuple[dict[str, Any], str]:
+    """Returns the members `data` and `level`, after checks of the others."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, json.JSONDecodeError) and _is_cut(error):
+            raise DumpError(f"{path} is cut off: the process ended before stop(); dump again.") from error
+        raise DumpError(f"{path} is not JSON as msprobe writes it: {error}; name the dump.json of a dump.") from error
+    if not isinstance(content, dict) or not isinstance(content.get("data"), dict):
+        raise DumpError(f"{path} has no data; name the dump.json of a dump, not its stack.json or construct.json.")
+    if (framework := content.get("framework", "pytorch")) != "pytorch":
+        raise DumpError(f"{path} is of {str(framework)[:40]!r}; only calls of PyTorch can be replayed.")
+    data: dict[str, Any] = content["data"]
+    return data, str(content.get("level", ""))
+
+
+def _is_cut(error: json.JSONDecodeError) -> bool:
+    """Returns whether an object ends where more was expected, perhaps within a word or a string."""
+    is_at_end = len(error.doc[error.pos :].strip()) < len("-Infinity") or error.msg.startswith("Unterminated")
+    return not error.doc.strip() or (error.doc.lstrip().startswith("{") and is_at_end)

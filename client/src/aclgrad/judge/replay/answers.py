@@ -1,0 +1,173 @@
+"""What a server computes of one call, beside float64 and PyTorch: its gradients, and acc_check's rows of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from aclgrad._client.sync.client import Client
+from aclgrad.errors import AccessDeniedError, AclgradError, DeadlinePassedError, RequestError
+from aclgrad.judge.bundles import JudgedCall
+from aclgrad.judge.dumps.judging import line_of
+from aclgrad.judge.dumps.limits import largest_error
+from aclgrad.judge.dumps.records import SERVER, Side, TensorRow
+from aclgrad.judge.dumps.sides import side_of
+from aclgrad.judge.findings.report import GONE
+from aclgrad.judge.findings.rows import Finding, Origin, Row, Task, Verdict
+from aclgrad.judge.msprobe import cells
+from aclgrad.judge.replay.calls import Expected, RecordedCall, ServerGradients, dtype_of
+from aclgrad.judge.replay.source import Job
+from aclgrad.operators.cases import arrays_of
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.spec import Tolerance
+from aclgrad.reference import define
+from aclgrad.torch.calls import Array, LocalError, tensor_of
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of a call: a tensor for each gradient, and acc_check's rows for each positional tensor.
+
+    The rows of PyTorch's gradients mean nothing if there is no device for them.
+    """
+
+    job: Job
+    of_server: Sequence[cells.Row]
+    of_pytorch: Sequence[cells.Row]
+    tensors: Sequence[TensorRow] = ()
+    reason: str = ""
+    """Why the server has computed no gradient."""
+    failed: Sequence[Row] = ()
+    actual: ServerGradients | None = None
+
+    def sent(self, row: Row) -> JudgedCall | None:
+        """Returns what the server was sent for a gradient that failed, or None if nothing was."""
+        if self.actual is None:
+            return None
+        sent = self.actual.sent[0]
+        operator = OPERATORS[sent.operator]
+        truths = zip(operator.outputs, arrays_of(define(sent.operator, sent.inputs, sent.attributes)), strict=True)
+        relative, absolute = (row.figures[name] or 0.0 for name in ("relative_tolerance", "absolute_tolerance"))
+        return JudgedCall(
+            sent.operator,
+            sent.inputs,
+            sent.attributes,
+            gradients=sent.gradients,
+            expected={each.name: truth for each, truth in truths if each.name in sent.gradients},
+            computed_by="the definition",
+            tolerance=Tolerance(relative, absolute),
+            outputs=tuple(sent.gradients) if len(sent.gradients) < len(operator.outputs) else (),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A server that calls are judged by. PyTorch computes its own gradients on the device `local`, or on the CPU."""
+
+    client: Client
+    origin: Origin
+    local: str | None
+
+    def answer(self, job: Job) -> Answer:
+        """Judges one call.
+
+        Raises one of GONE where the server has gone away, and DeadlinePassedError where it no longer answers.
+        """
+        if job.call is None:
+            return _without_gradient(job, reason=job.reason)
+        try:
+            job.call.check_output(self.client)
+            actual = ServerGradients.of(job.call, self.client)
+            return self._compared(job, job.call, actual, Expected.of(job.call, self.local or "cpu"))
+        except GONE:
+            raise
+        except (LocalError, RequestError, AccessDeniedError) as reason:
+            return _without_gradient(job, reason=str(reason))
+        except DeadlinePassedError as error:
+            # Is it the call that takes so long, or does the server no longer answer at all?
+            self.client.server_status()
+            return _without_gradient(job, error=error)
+        except AclgradError as error:
+            return _without_gradient(job, error=error)
+        except Exception as reason:  # PyTorch has many for arguments, and a dump may have any
+            return _without_gradient(job, reason=f"PyTorch refuses the call: {reason}")
+
+    def _row(self, job: Job, call: RecordedCall, name: str, finding: Finding) -> Row:
+        """Returns what the bundle of the worst call says of it."""
+        shape, case = tuple(call.grad_output.shape), f"{job.name} {name}"
+        task = Task(self.origin, "replay", job.api, dtype_of(call), shape, case, lambda: finding)
+        return Row.of(task, finding, seconds=0.0)
+
+    def _compared(self, job: Job, call: RecordedCall, actual: ServerGradients, expected: Expected) -> Answer:
+        names, keys = call.names(), list(call.inputs())
+        tensors, failed = [], []
+        of_server, of_pytorch = {}, {}
+        for key, gradient in actual.gradients.items():
+            truth, benchmark = expected.truths[key], expected.benchmarks[key]
+            of_server[key] = _cells(truth, gradient)
+            if self.local:
+                of_pytorch[key] = _cells(truth, benchmark)
+            finding = _with_status(actual.judge(key, expected, self.client), of_server[key])
+            side = _side(finding, gradient, truth, benchmark)
+            error, name = largest_error(_tensor(benchmark), _tensor(truth)), f"gradient of {names[key]}"
+            argument, dtype = keys.index(key), gradient.dtype.name
+            tensors.append(TensorRow(name, dtype, gradient.shape, error, {SERVER: side}, argument))
+            if side.verdict is Verdict.FAILED:
+                failed.append(self._row(job, call, names[key], finding))
+        positional = [key for key in keys if key.isdigit()]
+        pair = (of_server, of_pytorch)
+        ours, theirs = ([found.get(each, _UNWANTED) for each in positional] or [_KEYWORDS] for found in pair)
+        return Answer(job, ours, theirs, tensors, failed=failed, actual=actual)
+
+
+def _without_gradient(job: Job, *, reason: str = "", error: AclgradError | None = None) -> Answer:
+    """Returns the answer of a server that has computed nothing, or that has failed with an error."""
+    text = line_of(reason or f"{type(error).__name__}: {error}")
+    skipped = [cells.skipped(text)]
+    if error is None or job.call is None:
+        return Answer(job, skipped, skipped, reason=text)
+    side = Side(Verdict.FAILED, text)
+    shape = tuple(job.call.grad_output.shape)
+    return Answer(job, skipped, skipped, [TensorRow("gradients", dtype_of(job.call), shape, None, {SERVER: side})])
+
+
+def _side(finding: Finding, gradient: Array, truth: Array, benchmark: Array) -> Side:
+    """Returns the server's side: the finding's verdict, with the figures of its limits for each element."""
+    right, relative, absolute = _tensor(truth), *_limits(finding)
+    side = side_of(_tensor(gradient), right, relative * right.abs() + absolute, _tensor(benchmark))
+    if finding.verdict is side.verdict is Verdict.FAILED:
+        return side
+    worst = finding.worst if finding.verdict is Verdict.FAILED else ()
+    return Side(finding.verdict, finding.message, side.error, side.limit, worst=worst)
+
+
+def _limits(finding: Finding) -> tuple[float, float]:
+    figures = finding.figures
+    return figures["relative_tolerance"] or 0.0, figures["absolute_tolerance"] or 0.0
+
+
+def _tensor(array: Array) -> torch.Tensor:
+    return tensor_of(array if array.flags.writeable else array.copy())
+
+
+_UNWANTED: Final = cells.skipped("The tensor needs no gradient.")
+_KEYWORDS: Final = cells.skipped("All tensors are keyword arguments, whose gradients acc_check does not look at.")
+
+
+def _cells(truth: Array, gradient: Array) -> cells.Row:
+    """Returns acc_check's row: its reference is the truth, rounded as its own is."""
+    dtype = gradient.dtype.name
+    with np.errstate(over="ignore"):
+        rounded = truth.astype(cells.reference_dtype(dtype))
+    return cells.row(rounded, gradient.astype(np.float32) if gradient.dtype == ml_dtypes.bfloat16 else gradient, dtype)
+
+
+def _with_status(finding: Finding, row: cells.Row) -> Finding:
+    """Returns the finding, and where acc_check sees something that is right by the finding, a note of it."""
+    if finding.verdict is not Verdict.PASSED or row.status in (cells.Status.PASS, cells.Status.SKIP):
+        return finding
+    message = f"acc_check says {row.status}, but PyTorch's own error is as large: {row.message}"
+    return replace(finding, verdict=Verdict.NOTED, message=message)

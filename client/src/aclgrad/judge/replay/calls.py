@@ -1,0 +1,222 @@
+"""One call of PyTorch, and its gradients by three hands: in float64, by PyTorch's own kernels, and by a server.
+
+It is what a dump's entry and a step of a user's own training have in common, so that both are judged alike.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, Self
+
+import torch
+from torch import Tensor
+
+from aclgrad._client.sync.client import Client
+from aclgrad.judge.findings import comparison
+from aclgrad.judge.findings.rows import Finding, Verdict
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.served import served_by
+from aclgrad.tolerances import arguments_of
+from aclgrad.torch.calls import Array, LocalError, SentCall, array_of, dtype_name, record_sent_calls
+
+_WIDE: Final = {
+    **dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64),
+    torch.complex64: torch.complex128,
+}
+Gradients = dict[str, Tensor]
+"""By the position of the tensor: "0", "1", ... among the positional tensors, or the name of the argument."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """A differentiable call of one of PyTorch's functions, with tensors on any device.
+
+    `remote` is the same function with the gradients of a client's server, or None if no operator computes them.
+    Tensors of `args`, nested in lists or not, and of `kwargs` that require grad get a gradient. `grad_output` is the
+    gradient of the output, or of the first of several outputs. `autocast` is the dtype of the autocast that was on.
+    """
+
+    function: Callable[..., Any]
+    remote: Callable[..., Any] | None
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    grad_output: Tensor
+    autocast: torch.dtype | None = None
+
+    def inputs(self) -> dict[str, Tensor]:
+        """Returns the tensors by their positions."""
+        positional = {str(number): each for number, each in enumerate(_tensors(self.args))}
+        return {**positional, **{name: each for name, each in self.kwargs.items() if isinstance(each, Tensor)}}
+
+    def names(self) -> dict[str, str]:
+        """Returns the names of the function's parameters by the positions of the tensors."""
+        parameters = list(inspect.signature(self.remote).parameters) if self.remote else []
+        names, position = {}, 0
+        for number, argument in enumerate(self.args):
+            within = list(_tensors(argument))
+            own = parameters[number] if number < len(parameters) else str(number)
+            for index in range(len(within)):
+                names[str(position)] = own if len(within) == 1 else f"{own}[{index}]"
+                position += 1
+        return {**names, **{name: name for name in self.kwargs}}
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of its tensors, each counted once."""
+        return sum(each.numel() * each.element_size() for each in (*self.inputs().values(), self.grad_output))
+
+    def detached(self) -> Self:
+        """Returns the call without the graphs that its tensors are of, which hold those of the whole step."""
+        args, kwargs, grad_output = _mapped(Tensor.detach, (self.args, dict(self.kwargs), self.grad_output))
+        return replace(self, args=args, kwargs=kwargs, grad_output=grad_output)
+
+    def check_output(self, client: Client) -> None:
+        """Raises LocalError for arguments that give an output of another shape than `grad_output` has.
+
+        Nothing is computed for that, or allocated: a few numbers may ask for an output of any size.
+        """
+        if self.remote is None:
+            return
+        args, kwargs = (_mapped(lambda each: each.detach().to("meta"), each) for each in (self.args, dict(self.kwargs)))
+        with torch.no_grad():
+            output = self.remote(*args, **kwargs, client=client)
+        shape = (output[0] if isinstance(output, tuple | list) else output).shape
+        if shape != self.grad_output.shape:
+            raise LocalError(f"the output is {tuple(shape)}, and its gradient {tuple(self.grad_output.shape)}")
+
+    def gradients(self, function: Callable[..., Any] | None = None, *, device: str | None = None) -> Gradients:
+        """Returns the gradients that PyTorch computes with the function, by default the call's own."""
+        output, inputs = self._run(function or self.function, device)
+        return _grad(output, inputs, self.grad_output)
+
+    def wide_gradients(self) -> tuple[Gradients, Gradients]:
+        """Returns the gradients in float64, or complex128, on the CPU, and how far rounding moves them.
+
+        They are linear in `grad_output`: each of its elements is moved up or down by half a unit in the last place, of
+        float32 also for halves, whose sums are float32.
+        """
+        output, inputs = self._run(self.function, None, wide=True)
+        half_ulp = torch.finfo(max(self.grad_output.dtype, torch.float32, key=lambda each: each.itemsize)).eps / 2
+        sign = torch.empty(output.shape).bernoulli_(generator=torch.Generator().manual_seed(0)) * 2 - 1
+        found = _grad(output, inputs, self.grad_output, retain_graph=True)
+        return found, _grad(output, inputs, self.grad_output.detach().to(output) * sign * half_ulp)
+
+    def _run(
+        self, function: Callable[..., Any], device: str | None, *, wide: bool = False
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Returns the output that has a gradient, and the tensors that get one."""
+        made: dict[int, tuple[Tensor, Tensor]] = {}
+
+        def copies(tensor: Tensor) -> tuple[Tensor, Tensor]:
+            """Returns the leaf, and a copy for the function, which may change its arguments."""
+            if id(tensor) not in made:
+                dtype = _WIDE.get(tensor.dtype, tensor.dtype) if wide else tensor.dtype
+                leaf = tensor.detach().to(device="cpu" if wide else device or tensor.device, dtype=dtype)
+                made[id(tensor)] = leaf.requires_grad_(tensor.requires_grad), leaf.clone()
+            return made[id(tensor)]
+
+        kind = self.grad_output.device.type if device is None else torch.device(device).type
+        with torch.enable_grad(), torch.autocast(kind, self.autocast, enabled=not wide and self.autocast is not None):
+            inputs = {name: copies(tensor)[0] for name, tensor in self.inputs().items() if tensor.requires_grad}
+            args, kwargs = _mapped(lambda each: copies(each)[1], (self.args, dict(self.kwargs)))
+            output = function(*args, **kwargs)
+        return output[0] if isinstance(output, tuple | list) else output, inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the gradients of a call should be (`truths`, float64), and what PyTorch's own kernels make of them.
+
+    `rounding` is how far the truths move if the call's inputs are rounded.
+    """
+
+    truths: Mapping[str, Array]
+    benchmarks: Mapping[str, Array]
+    rounding: Mapping[str, Array]
+
+    @classmethod
+    def of(cls, call: RecordedCall, device: str | None = None) -> "Expected":
+        """Computes all, the benchmarks on the call's own device or on the one named."""
+        truths, rounding = map(_arrays, call.wide_gradients())
+        return cls(truths, _arrays(call.gradients(device=device)), rounding)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerGradients:
+    """The gradients that a server computed of a call, and what it was sent for that."""
+
+    gradients: Mapping[str, Array]
+    sent: tuple[SentCall, ...]
+
+    @classmethod
+    def of(cls, call: RecordedCall, client: Client) -> "ServerGradients":
+        """Raises LocalError, with the reason, if no operator of the server computes the gradients."""
+        if call.remote is None:
+            raise LocalError(f"no operator computes the gradient of {call.function.__name__}")
+        with record_sent_calls() as sent:
+            gradients = call.gradients(partial(call.remote, client=client), device="cpu")
+        return cls(_arrays(gradients), tuple(sent))
+
+    def judge(self, name: str, expected: Expected, client: Client) -> Finding:
+        """Compares one gradient with what it should be, by the operator's tolerance on the server's product.
+
+        Wrong gradients of values that the product's route cannot hold are noted: they are infinite there.
+        """
+        sent = self.sent[0]
+        operator = OPERATORS[sent.operator]
+        product = served_by(client).product or min(operator.products)
+        arguments = arguments_of(operator, sent.inputs, sent.attributes)
+        first = operator.inputs[0].name
+        finding = comparison.against_benchmark(
+            self.gradients[name],
+            expected.truths[name],
+            expected.benchmarks[name],
+            operator.tolerance(product, arguments),
+            expected.rounding[name],
+        )
+        route, is_wrong = operator.route(arguments, product), finding.verdict is Verdict.FAILED
+        if is_wrong and route and route.is_exceeded_by(sent.inputs[first]):
+            precision = route.precision
+            values = f"{first} has values above {precision.largest:g}"
+            message = f"{values}, and product {product} computes in {precision.name}"
+            return replace(finding, verdict=Verdict.NOTED, message=message)
+        return finding
+
+
+def _grad(
+    output: Tensor, inputs: Mapping[str, Tensor], grad_output: Tensor, *, retain_graph: bool = False
+) -> Gradients:
+    given = grad_output.detach().to(output)
+    found = torch.autograd.grad(output, tuple(inputs.values()), given, retain_graph=retain_graph)
+    return dict(zip(inputs, found, strict=True))
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _tensors(each)
+
+
+def _mapped(change: Callable[[Tensor], Tensor], value: Any) -> Any:
+    match value:
+        case Tensor():
+            return change(value)
+        case dict():
+            return {name: _mapped(change, each) for name, each in value.items()}
+        case torch.Size():
+            return value
+        case list() | tuple():
+            return type(value)(_mapped(change, each) for each in value)
+    return value
+
+
+def _arrays(gradients: Gradients) -> dict[str, Array]:
+    return {name: array_of(each) for name, each in gradients.items()}
+
+
+def dtype_of(call: RecordedCall) -> str:
+    """Returns the name of the dtype of the call's gradient."""
+    return dtype_name(call.grad_output)

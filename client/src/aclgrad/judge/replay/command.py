@@ -1,0 +1,140 @@
+"""The command line of a replay: flags to a run, and a run to an exit code."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+import torch
+
+from aclgrad._client.settings.environment import unless_set
+from aclgrad._client.sync.client import Client
+from aclgrad.judge.dumps import command
+from aclgrad.judge.dumps.judging import Given, Judge
+from aclgrad.judge.dumps.records import CallRow
+from aclgrad.judge.dumps.report import Run
+from aclgrad.judge.dumps.source import Source
+from aclgrad.judge.findings.command import end
+from aclgrad.judge.findings.rows import Origin
+from aclgrad.judge.findings.worst import WorstCall
+from aclgrad.judge.msprobe.dump import find_dumps
+from aclgrad.judge.msprobe.tables import Tables, is_readable
+from aclgrad.judge.msprobe.values import first_random
+from aclgrad.judge.replay.answers import Answer, Asked
+from aclgrad.judge.replay.engine import Engine
+from aclgrad.judge.replay.source import Job, read_jobs, served_entries
+from aclgrad.new_files import check_unwritten, checked_folder
+
+_CONNECT_TIMEOUT_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options(command.Options):
+    """What the flags say."""
+
+    out: Path
+    target: str
+    local: str | None
+    bundle: Path | None
+    force: bool
+    timeout_s: float
+
+
+def replay(options: Options) -> None:
+    """Replays the dumps, shows and writes the rows, and exits."""
+    end("replay", lambda: _replay(options))
+
+
+def _replay(options: Options) -> Run:
+    dumps = find_dumps(options.dump)
+    sources = command.readable(dumps, options.apis)
+    if options.bundle:
+        checked_folder(options.bundle)
+        check_unwritten(options.bundle, overwrite=options.force)
+    if options.local == "cuda" and not torch.cuda.is_available():
+        raise ValueError("PyTorch finds no CUDA device here; give --local cpu")
+    settings = unless_set(connect_timeout_s=_CONNECT_TIMEOUT_S)
+    with Client.from_env(target=options.target, timeout_s=options.timeout_s, **settings) as client:
+        status = client.server_status()
+        origin = Origin(options.target, status.product, status.library, status.runtime_version)
+        of = {"local": options.local, "server": f"{origin.product} {origin.library} {origin.runtime_version}"}
+        replayed = _Replay(options, Engine(Asked(client, origin, options.local), Judge(options.precision)))
+        run = command.run("replay", options, dumps, sources, replayed.rows, target=options.target, of=of)
+    replayed.show()
+    if options.bundle:
+        click.echo(replayed.worst.write(options.bundle, {origin: status}, overwrite=options.force))
+    return run
+
+
+class _Replay:
+    """The dumps of a run, one after the other."""
+
+    def __init__(self, options: Options, engine: Engine) -> None:
+        self._options = options
+        self._engine = engine
+        self._tables: list[Tables] = []
+        self._notes: list[str] = []
+        self.worst = WorstCall()
+
+    def rows(self, source: Source, calls: command.Calls) -> Iterator[CallRow]:
+        """Yields the rows of the calls of one dump, and writes the tables of those that operators compute."""
+        names = [entry.name for entry in served_entries(source)]
+        tables = self._opened(source) if names else None
+
+        def take(answer: Answer) -> None:
+            # Before the rows: a run that resumes this one takes a call for done by them.
+            if tables and answer.job.name not in tables.complete:
+                tables.write(answer.job.name, answer.of_server, answer.of_pytorch)
+            if self._options.bundle:
+                for row in answer.failed:
+                    self.worst.take(row, answer.sent(row))
+
+        yield from self._engine.rows(calls, _Jobs(source, names).of, take)
+
+    def _opened(self, source: Source) -> Tables:
+        opened = Tables.resume if self._options.resume else Tables.start
+        self._tables.append(opened(self._options.out / source.place, local=self._options.local is not None))
+        random = None if source.dump.tensor_folder.is_dir() else first_random(source.dump)
+        if random:
+            others = f"random inputs after {random.name} are others than acc_check's"
+            self._notes.append(f"{others}: it draws numbers itself")
+        return self._tables[-1]
+
+    def show(self) -> None:
+        """Says where the tables are, and what msprobe's own comparison is started with."""
+        lines = self._notes
+        for tables in self._tables:
+            lines.append(f"tables: {tables.details}")
+            other = tables.local or "DETAILS_OF_THE_GPU.csv"
+            lines.append(
+                f"msprobe api_precision_compare -npu {tables.details} -gpu {other} -o {self._options.out}/compared"
+            )
+            if not is_readable(tables.details):
+                lines.append("msprobe refuses blanks and most signs in paths; copy the tables to another folder first")
+        if lines:
+            click.echo("\n".join(lines))
+
+
+class _Jobs:
+    """The calls of a dump that operators compute; random inputs depend on those before, so they are read in order."""
+
+    def __init__(self, source: Source, names: list[str]) -> None:
+        self._dump = source.dump
+        self._names = set(names)
+        self._wanted = ""
+        self._rest = self._from_the_first()
+
+    def _from_the_first(self) -> Iterator[Job]:
+        return read_jobs(self._dump, lambda entry: entry.name == self._wanted)
+
+    def of(self, call: Given) -> Job | None:
+        """Returns the call, or None for one without a backward pass to judge, or that no operator computes."""
+        self._wanted = call.entry.name
+        if self._wanted not in self._names or not any(each.endswith(".backward") for _, each in call.passes):
+            return None
+        job = next(self._rest, None)
+        if job is None:  # its place was passed, because an earlier run has judged its forward pass
+            self._rest = self._from_the_first()
+            job = next(self._rest)
+        return job

@@ -1,0 +1,55 @@
+"""The calls of a dump whose gradients operators compute, each as a call that can be repeated."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from aclgrad.judge.dumps.source import Source
+from aclgrad.judge.msprobe.dump import Dump, Entry, EntryError
+from aclgrad.judge.msprobe.values import Values, read_values
+from aclgrad.judge.replay.apis import Api, served_apis
+from aclgrad.judge.replay.calls import RecordedCall
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One API of a dump, "Functional.pad.0", and its call, or why there is none."""
+
+    name: str
+    call: RecordedCall | None
+    reason: str = ""
+
+    @property
+    def api(self) -> str:
+        """The API without the number of the call."""
+        return self.name.rpartition(".")[0]
+
+
+def served_entries(source: Source) -> list[Entry]:
+    """Returns the wanted calls with a backward pass of those APIs that operators differentiate."""
+    served, wanted = served_apis(), set(source.names())
+    return [each for each in source.dump.entries if f"{each.name}.backward" in wanted and _api(each) in served]
+
+
+def read_jobs(dump: Dump, wanted: Callable[[Entry], bool]) -> Iterator[Job]:
+    """Yields those of the `served_entries` that are wanted, with tensors or with the reason why there are none."""
+    served = served_apis()
+    for entry, values in read_values(dump, wanted):
+        if isinstance(values, EntryError):
+            yield Job(entry.name, None, str(values))
+        else:
+            yield _job(entry, values, served[_api(entry)])
+
+
+def _job(entry: Entry, values: Values, api: Api) -> Job:
+    if values.grad_output is None:
+        return Job(entry.name, None, "the dump has no gradient of the call's output")
+    call = RecordedCall(api.function, api.remote, values.args, values.kwargs, values.grad_output)
+    if not any(isinstance(each, Tensor) and each.requires_grad for each in call.inputs().values()):
+        return Job(entry.name, None, "none of its tensors needs a gradient")
+    return Job(entry.name, call)
+
+
+def _api(entry: Entry) -> str:
+    return f"{entry.prefix}.{entry.api}"

@@ -1,0 +1,125 @@
+"""What programs that judge gradients use of the bridge: the calls of a step, and the functions that a server serves.
+
+The functions here raise LocalError, with the reason, where those of `aclgrad.torch` raise InvalidFieldError.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ContextDecorator
+from functools import cache
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from aclgrad._client.sync.client import Client
+from aclgrad.torch._account import ARITHMETIC, Account, CallSite, LocalError, aligned, grouped
+from aclgrad.torch._clients import number_of
+from aclgrad.torch._elementwise import swiglu
+from aclgrad.torch._functions import rerouted
+from aclgrad.torch._gradients import SentCall, record_sent_calls
+from aclgrad.torch._graph import BACKWARD, Graph, nodes_made
+from aclgrad.torch._operations import OPERATIONS
+from aclgrad.torch._roi_align import roi_align as pooled_regions
+from aclgrad.torch._sampling import interpolate, roi_align
+from aclgrad.torch._several import rms_norm
+from aclgrad.torch._tensors import Array, array_of, dtype_name, tensor_of
+
+__all__ = [
+    "ARITHMETIC",
+    "Array",
+    "CallSite",
+    "LocalError",
+    "SeenCalls",
+    "SentCall",
+    "aligned",
+    "array_of",
+    "dtype_name",
+    "grouped",
+    "interpolate",
+    "operators_by_function",
+    "pooled_regions",
+    "record_sent_calls",
+    "rerouted",
+    "rms_norm",
+    "roi_align",
+    "swiglu",
+    "tensor_of",
+]
+
+_NOT_ARRIVED: Final = "backward() has brought no gradient to it"
+_OPAQUE: Final = {
+    "CheckpointFunction": "a reentrant checkpoint is computed again unseen; give it use_reentrant=False",
+    "CompiledFunction": "graphs of torch.compile are not seen; compare the model that is not compiled",
+}
+
+
+class SeenCalls(TorchFunctionMode, ContextDecorator):
+    """Within the block, each call of a function is seen, and runs as ever. `see` gets those that are rerouted."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__()
+        number_of(client)  # raises for what is no client
+        self.client = client
+        self.functions = rerouted()
+        self._account = Account()
+        self._graph = Graph(self._account, (each.__name__ for each in self.functions), _OPAQUE)
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        options = dict(kwargs or {})
+        if torch.compiler.is_compiling():
+            return function(*args, **options)
+        if function in BACKWARD:
+            self._graph.walk(args[0] if args else next(iter(options.values())))
+        since, is_row = nodes_made(), function in self.functions
+        result = function(*args, **options)
+        if nodes_made() != since:
+            because = _NOT_ARRIVED if is_row else None
+            name = getattr(function, "__name__", "")
+            frame = sys._getframe(1)  # noqa: SLF001 - the only way to know the layer
+            sites = self._graph.label(result, since, name, frame, because, is_row=is_row)
+            first = result[0] if isinstance(result, tuple | list) else result
+            if is_row and sites and isinstance(first, Tensor) and first.requires_grad:
+                self.see(first, function, args, options, sites)
+        return result
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        self._graph.walk()
+
+    def see(
+        self,
+        output: Tensor,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        options: Mapping[str, Any],
+        sites: Sequence[CallSite],
+    ) -> None:
+        """Takes a call of one of the `functions`, with the output that has a gradient."""
+
+    def backward_calls(self) -> Counter[CallSite]:
+        """Returns the backward calls of the block but for plain arithmetic."""
+        self._graph.walk()
+        return self._account.calls.copy()
+
+    @property
+    def arithmetic(self) -> int:
+        """The backward calls of plain arithmetic so far."""
+        return self._account.arithmetic
+
+
+@cache
+def operators_by_function() -> dict[str, tuple[str, ...]]:
+    """Returns the operators by the function whose gradients they are."""
+    found: dict[str, tuple[str, ...]] = {}
+    for row in OPERATIONS.values():
+        found[row.function] = (*found.get(row.function, ()), row.operator)
+    return found

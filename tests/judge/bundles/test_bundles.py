@@ -1,0 +1,216 @@
+"""Bundles that are written and read again, and those that cannot be written."""
+
+import errno
+import json
+import re
+import resource
+import signal
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors.numpy
+from safetensors.numpy import load_file
+
+import aclgrad
+from aclgrad.judge.bundles import Bundle, JudgedCall, archive, read, write, writing
+from aclgrad.operators.spec import Tolerance
+from aclgrad.testing import TestServer
+from tests.bundled import bundle_of, typed_case, with_call
+
+CASES = [
+    ("avg_pool2d_backward", "float32", "overlapping"),
+    ("layer_norm_backward", "bfloat16", "rows"),
+    ("layer_norm_backward", "float16", "no_weight"),
+    ("layer_norm_backward", "float32", "no_columns"),
+    ("batch_norm_backward", "float16", "all_inputs"),
+    ("reflection_pad1d_backward", "complex64", "two_around"),
+    ("reflection_pad2d_backward", "float64", "two_around"),
+]
+
+
+@pytest.fixture(scope="module")
+def bundle(server: TestServer) -> Bundle:
+    with aclgrad.Client(server.target) as client:
+        return bundle_of(client, typed_case(*CASES[0]))
+
+
+def assert_same(found: Any, written: Any) -> None:
+    """The same arrays, bit by bit, and the same of everything else."""
+    assert list(found) == list(written)
+    for name, each in written.items():
+        if isinstance(each, np.ndarray):
+            assert (found[name].dtype, found[name].shape) == (each.dtype, each.shape)
+            assert found[name].tobytes() == each.tobytes()
+        else:
+            assert found[name] == each
+
+
+def assert_round_trip(bundle: Bundle, path: Path) -> Bundle:
+    write(path, bundle)
+    found = read(path)
+    for part in ("inputs", "gradients", "expected", "attributes"):
+        assert_same(getattr(found.call, part), getattr(bundle.call, part))
+    for name in ("operator", "computed_by", "tolerance", "outputs"):
+        assert getattr(found.call, name) == getattr(bundle.call, name)
+    for name in ("finding", "server", "client", "command", "date"):
+        assert getattr(found, name) == getattr(bundle, name)
+    return found
+
+
+@pytest.mark.parametrize(("operator", "dtype", "case"), CASES)
+def test_what_is_written_is_read(server: TestServer, tmp_path: Path, operator: str, dtype: str, case: str) -> None:
+    with aclgrad.Client(server.target) as client:
+        assert_round_trip(bundle_of(client, typed_case(operator, dtype, case)), tmp_path / "call.zip")
+
+
+def test_shapes_without_values_and_wanted_outputs_are_read(server: TestServer, tmp_path: Path) -> None:
+    pool, norm = typed_case(*CASES[0]), typed_case("layer_norm_backward", "float32", "rows")
+    with aclgrad.Client(server.target) as client:
+        found = assert_round_trip(bundle_of(client, pool, shape_only=("self",)), tmp_path / "pool.zip")
+        assert found.call.inputs["self"] == pool.case.shapes["self"]
+        wanted = ("grad_weight", "grad_bias")
+        assert list(
+            assert_round_trip(bundle_of(client, norm, outputs=wanted), tmp_path / "norm.zip").call.expected
+        ) == [*wanted]
+
+
+def test_arrays_of_any_layout_are_written(bundle: Bundle, tmp_path: Path) -> None:
+    """Big-endian, with strides, of no dimensions, and complex with strides."""
+    values = np.arange(12.0).reshape(3, 4)
+    inputs = {
+        "big": values.astype(">f4"),
+        "turned": values.astype(ml_dtypes.bfloat16).T,
+        "scalar": np.array(7, np.int8),
+        "complex": (values + 1j * values[::-1]).astype(np.complex64)[:, ::2],
+    }
+    write(tmp_path / "call.zip", with_call(bundle, inputs=inputs))
+    found = read(tmp_path / "call.zip").call.inputs
+    assert list(found) == list(inputs)
+    for name, each in inputs.items():
+        np.testing.assert_array_equal(np.asarray(found[name]).astype(np.complex128), each.astype(np.complex128))
+        assert np.asarray(found[name]).shape == each.shape
+
+
+def test_numpy_and_safetensors_read_the_files_alone(bundle: Bundle, tmp_path: Path) -> None:
+    path = tmp_path / "call.zip"
+    write(path, bundle)
+    with ZipFile(path) as archive:
+        assert archive.testzip() is None
+        archive.extractall(tmp_path)
+    assert sorted(each.name for each in tmp_path.iterdir() if each != path) == [
+        "README.txt",
+        *("call.json", "expected.safetensors", "gradients.safetensors", "inputs.safetensors", "repeat.py"),
+    ]
+    assert_same(load_file(tmp_path / "expected.safetensors"), bundle.call.expected)
+    described = json.loads((tmp_path / "call.json").read_text())
+    assert described["inputs"]["grad_output"] == {
+        "dtype": "float32",
+        "shape": [*bundle.call.inputs["grad_output"].shape],
+    }
+    readme = (tmp_path / "README.txt").read_text()
+    assert "avg_pool2d_backward" in readme
+    assert "Private are the inputs (grad_output, self)" in " ".join(readme.split())
+
+
+def test_a_bundle_says_where_it_comes_from(bundle: Bundle, monkeypatch: pytest.MonkeyPatch, server: TestServer) -> None:
+    assert bundle.server["product"] == "910B"
+    assert bundle.server["library"] == "aclgrad.testing"
+    assert bundle.server["aclgrad"] == bundle.client["aclgrad"] == aclgrad.__version__
+    assert bundle.client["numpy"] == np.__version__
+    monkeypatch.setattr("sys.argv", ["/usr/bin/aclgrad", "check", "--bundle", "a file.zip"])
+    with aclgrad.Client(server.target) as client:
+        told = Bundle.of(bundle.call, "a finding", client.server_status())
+    assert told.command == "aclgrad check --bundle 'a file.zip'"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", told.date)
+
+
+def test_no_file_is_replaced_unasked(bundle: Bundle, tmp_path: Path) -> None:
+    path = tmp_path / "call.zip"
+    path.write_text("mine")
+    with pytest.raises(ValueError, match=r"call\.zip exists; give another file, or --force"):
+        write(path, bundle)
+    assert path.read_text() == "mine"
+    write(path, bundle, overwrite=True)
+    assert read(path).finding == bundle.finding
+    with pytest.raises(ValueError, match="there is no folder"):
+        write(tmp_path / "nowhere/call.zip", bundle)
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+def test_a_bundle_is_written_as_a_whole_or_not_at_all(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    path, calls = tmp_path / "call.zip", []
+
+    def fails_at_last(arrays: Any) -> bytes:
+        calls.append(arrays)
+        if len(calls) % 3 == 0:
+            raise error
+        return b"arrays"
+
+    monkeypatch.setattr(safetensors.numpy, "save", fails_at_last)
+    with pytest.raises(type(error)):
+        write(path, bundle)
+    assert list(tmp_path.iterdir()) == []
+    path.write_text("mine")
+    with pytest.raises(type(error)):
+        write(path, bundle, overwrite=True)
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("call.zip", "mine")]
+
+
+def test_a_full_disk_leaves_no_half_bundle(bundle: Bundle, tmp_path: Path) -> None:
+    """A file that is larger than the process may write fails in the middle, as one on a full disk does."""
+    large = with_call(bundle, inputs={"grad_output": np.random.default_rng(0).random(10_000)})
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write(tmp_path / "call.zip", large)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_more_than_a_bundle_holds_is_refused_before_it_is_copied(bundle: Bundle, tmp_path: Path) -> None:
+    huge = np.broadcast_to(np.float32(1), (2**20, 2**10))
+    with pytest.raises(
+        ValueError, match=r"would hold 4 GiB of arrays, and a bundle holds at most 1 GiB; make the call"
+    ):
+        write(tmp_path / "call.zip", with_call(bundle, inputs={"grad_output": huge}))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_most_that_is_written_is_read(bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = (bundle.call.inputs, bundle.call.gradients, bundle.call.expected)
+    total = sum(np.asarray(array).nbytes for part in parts for array in part.values())
+    for module in (writing, archive):
+        monkeypatch.setattr(module, "MAX_BUNDLE_BYTES", total + writing.MAX_TEXT_BYTES)
+    write(tmp_path / "call.zip", bundle)
+    assert read(tmp_path / "call.zip").date == bundle.date
+    monkeypatch.setattr(writing, "MAX_BUNDLE_BYTES", total + writing.MAX_TEXT_BYTES - 1)
+    with pytest.raises(ValueError, match="a bundle holds at most"):
+        write(tmp_path / "other.zip", bundle)
+
+
+def test_a_dtype_that_calls_do_not_have_is_refused(bundle: Bundle, tmp_path: Path) -> None:
+    with pytest.raises(aclgrad.InvalidFieldError, match=r"inputs\[grad_output\] has dtype uint32"):
+        write(tmp_path / "call.zip", with_call(bundle, inputs={"grad_output": np.zeros(3, np.uint32)}))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_attributes_of_numpy_are_written_as_plain_ones(bundle: Bundle, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"size": np.array([3, 4]), "eps": np.float32(0.5), "flag": np.bool_(True), "text": "a"}
+    call = JudgedCall(
+        "made_up", {}, given, bundle.call.gradients, bundle.call.expected, "PyTorch", Tolerance(0.0, 1e-9)
+    )
+    write(tmp_path / "call.zip", Bundle(call, "", {}, {}, "", ""))
+    found = read(tmp_path / "call.zip")
+    assert found.call.attributes == {"size": (3, 4), "eps": 0.5, "flag": True, "text": "a"}
+    assert [type(each) for each in found.call.attributes.values()] == [tuple, float, bool, str]
+    assert (found.call.computed_by, found.call.tolerance) == ("PyTorch", Tolerance(0.0, 1e-9))

@@ -1,0 +1,185 @@
+"""Every function of a dump that a server differentiates is replayed, in each of its spellings."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import torch
+from torch.nn import functional
+
+import aclgrad.torch
+from aclgrad.judge.replay import command
+from aclgrad.judge.replay.apis import served_apis
+from aclgrad.judge.replay.calls import RecordedCall, ServerGradients
+from aclgrad.operators.catalogue import OPERATORS
+from tests.judge.torch.recording import Recording
+from tests.judge.torch.running import drawn, replay
+from tools.serving import Server
+
+from .conftest import RecordingClient
+
+Call = tuple[list[Any], torch.Tensor, dict[str, Any]]
+
+
+def call(output: tuple[int, ...], *args: Any, **options: Any) -> Call:
+    return list(args), drawn(*output), options
+
+
+def rows() -> torch.Tensor:
+    return drawn(3, 8, grad=True)
+
+
+def planes() -> torch.Tensor:
+    return drawn(2, 4, 6, 6, grad=True)
+
+
+def parameter(size: int = 8) -> torch.Tensor:
+    return drawn(size, grad=True)
+
+
+def elementwise(*args: Any, **options: Any) -> Call:
+    return call((3, 8), rows(), *args, **options)
+
+
+SOFTMAX: Final = {
+    f"{prefix}.{name}": elementwise(-1)
+    for prefix in ("Functional", "Torch", "Tensor")
+    for name in ("softmax", "log_softmax")
+}
+OF_EACH_ELEMENT: Final = {
+    f"{prefix}.{name}{underscore}": elementwise()
+    for name in ("relu", "sigmoid", "tanh")
+    for prefix in ("Functional", "Torch", "Tensor")
+    for underscore in ("", "_")
+    if (prefix, underscore) != ("Functional", "_") or name == "relu"
+}
+GRID: Final = torch.rand(2, 5, 3, 2, generator=torch.Generator().manual_seed(2)) * 2 - 1
+INDICES: Final = torch.tensor([[1, 0, 4], [2, 2, 3]])
+PLACES: Final = torch.tensor([[[[0, 3], [8, 11]]]])
+CALLS: Final[dict[str, Call]] = {
+    **SOFTMAX,
+    **OF_EACH_ELEMENT,
+    "Functional.gelu": elementwise(approximate="tanh"),
+    "Functional.hardswish": elementwise(True),
+    "Functional.leaky_relu": elementwise(0.2, inplace=True),
+    "Functional.leaky_relu_": elementwise(0.2),
+    "Functional.silu": elementwise(inplace=True),
+    **{
+        f"{prefix}.threshold{underscore}": elementwise(0.1, 0.0)
+        for prefix in ("Functional", "Torch")
+        for underscore in ("", "_")
+    },
+    "NPU.npu_swiglu": call((3, 4), rows(), dim=-1),
+    "Functional.cross_entropy": call((), rows(), torch.tensor([1, 7, 0]), None, None, -100, None, "mean", 0.0),
+    "Functional.layer_norm": call((3, 8), rows(), [8], parameter(), parameter(), 1e-5),
+    "Torch.layer_norm": call((3, 8), rows(), [8], parameter(), parameter(), 1e-5, True),
+    "NPU.npu_rms_norm": call((3, 8), rows(), parameter(), epsilon=1e-5),
+    **{f"{prefix}.rms_norm": call((3, 8), rows(), [8], parameter(), 1e-5) for prefix in ("Functional", "Torch")},
+    "Functional.group_norm": call((2, 4, 6, 6), planes(), 2, parameter(4), parameter(4), 1e-5),
+    "Torch.group_norm": call((2, 4, 6, 6), planes(), 2, parameter(4), parameter(4), 1e-5, False),
+    "Functional.batch_norm": call((2, 4, 6, 6), planes(), None, None, parameter(4), parameter(4), True, 0.1, 1e-5),
+    "Torch.batch_norm": call((2, 4, 6, 6), planes(), parameter(4), parameter(4), None, None, True, 0.1, 1e-5, False),
+    "Functional.embedding": call((2, 3, 8), INDICES, drawn(5, 8, grad=True), 2, None, 2.0, False, False),
+    "Torch.embedding": call((2, 3, 8), drawn(5, 8, grad=True), INDICES, -1, True),
+    "Functional.grid_sample": call((2, 4, 5, 3), planes(), GRID.clone().requires_grad_(), "nearest", "border", False),
+    "Torch.grid_sampler": call((2, 4, 5, 3), planes(), GRID.clone().requires_grad_(), 0, 2, True),
+    "Functional.adaptive_avg_pool2d": call((2, 4, 3, 2), planes(), [3, 2]),
+    "Functional.adaptive_avg_pool3d": call((1, 2, 2, 3, 3), drawn(1, 2, 4, 6, 6, grad=True), [2, 3, 3]),
+    "Functional.avg_pool2d": call((2, 4, 3, 3), planes(), 2),
+    "Functional.max_pool2d": call((2, 4, 3, 3), planes(), 2, 2, 0, 1, False),
+    "Functional.max_pool2d_with_indices": call((2, 4, 3, 3), planes(), 2),
+    "Torch.max_pool2d": call((2, 4, 3, 3), planes(), 2),
+    "Functional.max_unpool2d": call((1, 1, 4, 4), drawn(1, 1, 2, 2, grad=True), PLACES, 2),
+    "Functional.max_unpool3d": call(
+        (1, 1, 4, 4, 4), drawn(1, 1, 2, 2, 2, grad=True), PLACES.expand(1, 2, 2, 2)[None], 2
+    ),
+    **{
+        f"Functional.{name}": call((2, 4, 12, 12), planes(), scale_factor=2)
+        for name in ("interpolate", "upsample", "upsample_nearest")
+    },
+    "torchvision.ops.roi_align": call(
+        (1, 4, 2, 2), planes(), torch.tensor([[0, 0, 0, 5.0, 5.0]]), [2, 2], 1.0, 2, True
+    ),
+}
+PADS: Final = {
+    f"Functional.pad.{number}": call(
+        tuple(3 + axis + 2 * (axis >= 2) for axis in range(2 + axes)),
+        drawn(*(3 + axis for axis in range(2 + axes)), grad=True), [1] * (2 * axes), mode,
+    )
+    for number, (mode, axes) in enumerate((mode, axes) for mode in ("replicate", "reflect") for axes in (1, 2, 3))
+}  # fmt: skip
+POINTS: Final = torch.rand(1, 2, 3, 2, 3, generator=torch.Generator().manual_seed(3)) * 2 - 1
+VOLUMES: Final = {
+    "Functional.grid_sample.1": call(
+        (1, 2, 2, 3, 2), drawn(1, 2, 3, 4, 5, grad=True), POINTS.clone().requires_grad_(), "bilinear", "zeros", False
+    ),
+}
+ELSEWHERE: Final = {"gelu_backward", "max_pool2d_with_indices_backward"}
+"""The gradients of functions for which the bridge takes another operator of this product."""
+
+
+def test_every_operator_and_every_spelling_is_replayed(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A function that a block reroutes and an operator that no call has fail here."""
+    # PyTorch's own name of what is functional.threshold.
+    assert CALLS.keys() | {"Functional.pad"} == served_apis().keys() - {"Functional._threshold"}
+    dump = Recording(tmp_path / "dump")
+    named = {**{f"{api}.0": each for api, each in CALLS.items()}, **PADS, **VOLUMES}
+    for name, (args, grad_output, options) in named.items():
+        api = name.rpartition(".")[0]
+        function = None if name in PADS else served_apis()[api].function
+        dump.differentiate(grad_output, api, *args, function=function, **options)
+    called: list[str] = []
+
+    class Noting(RecordingClient):
+        def execute(self, name: str, *args: Any, **options: Any) -> Any:
+            called.append(name)
+            return super().execute(name, *args, **options)
+
+    monkeypatch.setattr(command, "Client", Noting)
+    found = replay(dump.write(), server, tmp_path / "out")
+    assert found.exit_code == 0, found.output
+    told = {row["name"]: row for row in found.rows}
+    assert {name: row["message"] for name, row in told.items() if row["verdict"] not in ("passed", "noted")} == {}
+    assert {name: row["unserved"] for name, row in told.items() if row["unserved"]} == {}
+    assert told.keys() == {f"{name}.{each}" for name in named for each in ("forward", "backward")}
+    assert found.summary["served"] == len(named)
+    assert found.summary["on_the_server_alone"] == 0
+    assert set(called) == OPERATORS.keys() - ELSEWHERE
+
+
+@pytest.mark.parametrize("name", [name for name in CALLS if name.endswith("_")])
+def test_a_function_in_place_has_the_gradient_of_what_its_argument_was(client: RecordingClient, name: str) -> None:
+    """It is what msprobe's files have. acc_check itself takes that of the result."""
+    api = served_apis()[name]
+    (input, *args), grad_output, _ = CALLS[name]
+    before = input.detach().clone()
+    recorded = RecordedCall(api.function, api.remote, (input, *args), {}, grad_output)
+    out_of_place = getattr(functional, name.removesuffix("_").split(".")[1])
+    (expected,) = torch.autograd.grad(out_of_place(input, *args), input, grad_output)
+    torch.testing.assert_close(recorded.gradients()["0"], expected, rtol=0, atol=0)
+    torch.testing.assert_close(
+        ServerGradients.of(recorded, client).gradients["0"], expected.numpy(), rtol=1e-5, atol=1e-6
+    )
+    assert torch.equal(input, before)
+
+
+@pytest.mark.parametrize("name", [name for name in CALLS if name.startswith(("Functional.", "Torch.", "Tensor."))])
+def test_every_spelling_is_rerouted_in_a_block(client: RecordingClient, name: str) -> None:
+    args, grad_output, options = CALLS[name]
+    leaves = [each for each in args if isinstance(each, torch.Tensor) and each.requires_grad]
+    is_in_place = name.endswith("_") or options.get("inplace")
+
+    def gradients() -> tuple[torch.Tensor, ...]:
+        # A call in place takes no leaf.
+        own = [each.clone() if isinstance(each, torch.Tensor) else each for each in args]
+        result = served_apis()[name].function(*own, **options)
+        assert not is_in_place or result is own[0]
+        first = result[0] if isinstance(result, tuple) else result
+        return (first.detach(), *torch.autograd.grad(first, leaves, grad_output))
+
+    with aclgrad.torch.remote_backward(client, strict=True, allow=["nll_loss"]):
+        found = gradients()
+    torch.testing.assert_close(found, gradients(), rtol=1e-4, atol=1e-5)
+    assert len(client.called) == 1
