@@ -10,7 +10,7 @@ import numpy as np
 
 import aclgrad
 from aclgrad import reference
-from aclgrad.judge.bundles import Bundle, JudgedCall
+from aclgrad.judge.bundles import Bundle, BundledCall
 from aclgrad.operators.cases import TypedCase, arrays_of, typed_cases
 from aclgrad.products import Product
 
@@ -40,7 +40,7 @@ def bundle_of(
     result = client.execute(typed.spec.name, inputs, typed.case.attributes, outputs=outputs or None)
     names = [name for name in typed.outputs if not outputs or name in outputs]
     gradients = [change(each).astype(each.dtype) for each in arrays_of(result) if each is not None]
-    call = JudgedCall(
+    call = BundledCall(
         typed.spec.name,
         inputs,
         typed.case.attributes,

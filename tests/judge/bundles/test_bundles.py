@@ -16,7 +16,8 @@ import safetensors.numpy
 from safetensors.numpy import load_file
 
 import aclgrad
-from aclgrad.judge.bundles import Bundle, JudgedCall, archive, read, write, writing
+from aclgrad.judge.bundles import Bundle, BundledCall, read, reading, write
+from aclgrad.judge.bundles import bundle as written
 from aclgrad.operators.spec import Tolerance
 from aclgrad.testing import TestServer
 from tests.bundled import bundle_of, typed_case, with_call
@@ -189,11 +190,11 @@ def test_more_than_a_bundle_holds_is_refused_before_it_is_copied(bundle: Bundle,
 def test_the_most_that_is_written_is_read(bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = (bundle.call.inputs, bundle.call.gradients, bundle.call.expected)
     total = sum(np.asarray(array).nbytes for part in parts for array in part.values())
-    for module in (writing, archive):
-        monkeypatch.setattr(module, "MAX_BUNDLE_BYTES", total + writing.MAX_TEXT_BYTES)
+    for module in (written, reading):
+        monkeypatch.setattr(module, "MAX_BUNDLE_BYTES", total + written.MAX_TEXT_BYTES)
     write(tmp_path / "call.zip", bundle)
     assert read(tmp_path / "call.zip").date == bundle.date
-    monkeypatch.setattr(writing, "MAX_BUNDLE_BYTES", total + writing.MAX_TEXT_BYTES - 1)
+    monkeypatch.setattr(written, "MAX_BUNDLE_BYTES", total + written.MAX_TEXT_BYTES - 1)
     with pytest.raises(ValueError, match="a bundle holds at most"):
         write(tmp_path / "other.zip", bundle)
 
@@ -206,7 +207,7 @@ def test_a_dtype_that_calls_do_not_have_is_refused(bundle: Bundle, tmp_path: Pat
 
 def test_attributes_of_numpy_are_written_as_plain_ones(bundle: Bundle, tmp_path: Path) -> None:
     given: dict[str, Any] = {"size": np.array([3, 4]), "eps": np.float32(0.5), "flag": np.bool_(True), "text": "a"}
-    call = JudgedCall(
+    call = BundledCall(
         "made_up", {}, given, bundle.call.gradients, bundle.call.expected, "PyTorch", Tolerance(0.0, 1e-9)
     )
     write(tmp_path / "call.zip", Bundle(call, "", {}, {}, "", ""))

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from aclgrad.commands import program
 from aclgrad.judge.check import target
-from aclgrad.judge.findings.console import Display
+from aclgrad.judge.findings.display import Display
 from aclgrad.judge.findings.rows import Row
 from aclgrad.judge.msprobe import exported
 from aclgrad.operators.cases import typed_cases

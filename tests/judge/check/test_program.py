@@ -9,9 +9,8 @@ import pytest
 from rich.console import Console
 
 from aclgrad.judge.compare.view import PairDisplay
-from aclgrad.judge.findings.console import Display
-from aclgrad.judge.findings.report import Report
-from aclgrad.judge.findings.rows import Finding, Origin, Row, Task, Verdict
+from aclgrad.judge.findings.display import Display
+from aclgrad.judge.findings.rows import Finding, Origin, Report, Row, Task, Verdict
 from aclgrad.operators.catalogue import OPERATORS
 
 LIBRARIES = {"click": "--help", "safetensors": "call"}

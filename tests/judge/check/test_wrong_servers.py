@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from aclgrad import reference
 from aclgrad.commands import program
 from aclgrad.judge.bundles import read
-from aclgrad.judge.findings.console import Display
+from aclgrad.judge.findings.display import Display
 from aclgrad.judge.findings.rows import Row
 from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.catalogue import OPERATORS

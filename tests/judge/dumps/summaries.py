@@ -8,8 +8,7 @@ from random import Random
 from aclgrad.judge.dumps.records import NOT_RECORDED, SERVER, TRAINING, CallRow, Digests, Side, TensorRow
 from aclgrad.judge.dumps.report import Run
 from aclgrad.judge.dumps.summary import Summary
-from aclgrad.judge.findings.report import End
-from aclgrad.judge.findings.rows import Element, Verdict
+from aclgrad.judge.findings.rows import Element, End, Verdict
 
 HF32 = "as in HF32: torch.npu.conv.allow_hf32 = False makes it float32"
 HOSTILE = "<img src=x onerror=alert(1)>'\"&</script><b>"

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from aclgrad.judge.dumps.display import Display
 from aclgrad.judge.dumps.summary import Summary
-from aclgrad.judge.findings.report import End
+from aclgrad.judge.findings.rows import End
 
 from .summaries import CASES, HF32, HOSTILE, run_of
 from .test_report import in_order

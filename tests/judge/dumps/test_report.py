@@ -15,8 +15,7 @@ from aclgrad.judge.dumps.report import render
 from aclgrad.judge.dumps.results import told
 from aclgrad.judge.dumps.summary import Summary
 from aclgrad.judge.dumps.texts import figure
-from aclgrad.judge.findings.report import End
-from aclgrad.judge.findings.rows import Verdict
+from aclgrad.judge.findings.rows import End, Verdict
 
 from .summaries import CASES, HF32, HOSTILE, TARGET, noted, run_of, step, wrong
 

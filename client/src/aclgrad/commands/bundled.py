@@ -17,7 +17,7 @@ from aclgrad._client.sync.client import Client
 from aclgrad.commands.call import check_room, named, told
 from aclgrad.commands.common import FAILED, chosen, connection, exit_codes, print_json
 from aclgrad.commands.files import Array, checked_output, save
-from aclgrad.judge.bundles import Bundle, JudgedCall, read
+from aclgrad.judge.bundles import Bundle, BundledCall, read
 from aclgrad.judge.findings import comparison
 from aclgrad.judge.findings.rows import Finding, Verdict
 from aclgrad.new_files import check_unwritten
@@ -52,7 +52,7 @@ def call_again(path: Path, output: Path | None, force: bool, timeout_s: float, a
         sys.exit(FAILED)
 
 
-def _types(path: Path, call: JudgedCall) -> dict[str, TensorType]:
+def _types(path: Path, call: BundledCall) -> dict[str, TensorType]:
     """Returns the types of the gradients that the call has to return.
 
     Raises UnknownOperatorError, and ValueError if others are expected: they bound what the server can send.
@@ -68,7 +68,7 @@ def _types(path: Path, call: JudgedCall) -> dict[str, TensorType]:
     return types
 
 
-def _judged(call: JudgedCall, now: tuple[Array, ...], types: Mapping[str, TensorType]) -> Finding:
+def _judged(call: BundledCall, now: tuple[Array, ...], types: Mapping[str, TensorType]) -> Finding:
     judge = partial(comparison.against_truth, tolerance=call.tolerance)
     truths = tuple(call.expected[name] for name in types)
     return comparison.wrong_type(now, types) or comparison.each_output(judge, types, now, truths)

@@ -5,8 +5,7 @@ A bundle is a zip file. `call.json` names operator, inputs, attributes, toleranc
 is for those who get the file. Writing and reading need safetensors.
 """
 
-from aclgrad.judge.bundles.bundle import MAX_BUNDLE_BYTES, Bundle, JudgedCall
+from aclgrad.judge.bundles.bundle import MAX_BUNDLE_BYTES, Bundle, BundledCall, write
 from aclgrad.judge.bundles.reading import read
-from aclgrad.judge.bundles.writing import write
 
-__all__ = ["MAX_BUNDLE_BYTES", "Bundle", "JudgedCall", "read", "write"]
+__all__ = ["MAX_BUNDLE_BYTES", "Bundle", "BundledCall", "read", "write"]

@@ -2,26 +2,29 @@
 
 import json
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 
 import aclgrad
-from aclgrad.judge.bundles.archive import opened
 from aclgrad.judge.bundles.bundle import (
     CALL,
     EXPECTED,
     FORMAT,
     GRADIENTS,
     INPUTS,
+    MAX_BUNDLE_BYTES,
     MAX_TEXT_BYTES,
     README,
     REPEAT,
     Array,
     Bundle,
-    JudgedCall,
+    BundledCall,
     stored_dtype,
     stored_shape,
 )
@@ -30,6 +33,78 @@ from aclgrad.tensors import DTYPES, DType, TensorType
 from aclgrad.units import size
 from aclgrad.wire.limits import MAX_ATTRIBUTES, MAX_INPUTS, MAX_LIST_LENGTH, MAX_NAME, MAX_RANK
 from aclgrad.wire.messages import AttributeValue
+
+_END: Final = 22
+_LOCATOR: Final = 20
+"""Bytes of a zip file's last record, and of the one before it in a file of the 64-bit form (APPNOTE.TXT 4.3)."""
+
+
+class Members:
+    """The members of an archive, by name."""
+
+    def __init__(self, archive: ZipFile) -> None:
+        """Raises ValueError for members that could inflate to more than the limit, or that could not be read."""
+        self._archive = archive
+        self._members = {each.filename: each for each in archive.infolist()}
+        if len(self._members) < len(archive.infolist()):
+            raise ValueError("two of its members have the same name")
+        for each in self._members.values():
+            _check_form(each)
+        if sum(each.file_size for each in self._members.values()) > MAX_BUNDLE_BYTES:
+            remedy = "unpack it and run its repeat.py, once you have read that script"
+            raise ValueError(f"it holds more than {size(MAX_BUNDLE_BYTES)}; {remedy}")
+
+    @property
+    def names(self) -> set[str]:
+        return set(self._members)
+
+    def content(self, name: str, limit: int = MAX_BUNDLE_BYTES) -> bytes:
+        """Returns a member's bytes; raises ValueError if there are none of this name, or not those that are listed."""
+        member = self._members.get(name)
+        if member is None:
+            raise ValueError(f"it has no {name}")
+        if member.file_size > limit:
+            raise ValueError(f"{name} has more than {size(limit)}")
+        try:
+            with self._archive.open(member) as file:
+                # Without a size zipfile would inflate whatever is there, before it looks at the size in the list.
+                content = file.read(member.file_size)
+        except Exception as error:  # whatever damaged headers and streams make zipfile and zlib raise
+            raise ValueError(f"{name} is damaged: {error}") from error
+        if len(content) < member.file_size:
+            raise ValueError(f"{name} is shorter than the archive says")
+        return content
+
+
+@contextmanager
+def opened(file: BinaryIO) -> Iterator[Members]:
+    """Yields the members of a zip file; raises ValueError or zipfile's errors for one that it does not trust."""
+    _check_list(file)
+    with ZipFile(file) as archive:
+        yield Members(archive)
+
+
+def _check_list(file: BinaryIO) -> None:
+    """Bounds the list of members, which zipfile reads as a whole when it opens a file."""
+    end = file.seek(0, os.SEEK_END)
+    file.seek(max(0, end - _END - _LOCATOR))
+    tail = file.read()
+    last = tail[-_END:]
+    if last[:4] != b"PK\5\6" or last[-2:] != b"\0\0" or tail[:4] == b"PK\6\7":
+        raise ValueError(
+            "it is no zip file, or it is cut, has a comment or is of the 64-bit form; pack it again with zip"
+        )
+    if int.from_bytes(last[12:16], "little") > MAX_TEXT_BYTES:
+        raise ValueError(f"its list of members has more than {size(MAX_TEXT_BYTES)}")
+
+
+def _check_form(member: ZipInfo) -> None:
+    if member.flag_bits & 1:
+        raise ValueError(f"{member.filename!r} is encrypted; have it sent without a password")
+    # zipfile bounds what these two inflate to at a time, and no others.
+    if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+        raise ValueError(f"{member.filename!r} is neither stored nor deflated; pack it again with zip")
+
 
 _PARTS: Final = {part: f"{part}.safetensors" for part in (INPUTS, GRADIENTS, EXPECTED)}
 _KNOWN: Final = {CALL, *_PARTS.values(), REPEAT, README}
@@ -69,7 +144,7 @@ def _bundle(file: BinaryIO) -> Bundle:
             raise ValueError(f"it has {min(unknown)!r}, which no bundle has")
         types = {part: _types(part, fields) for part in _PARTS}
         arrays = {part: _arrays(part, archive.content(name), types[part]) for part, name in _PARTS.items()}
-    call = JudgedCall(
+    call = BundledCall(
         operator=_identifier(_field(fields, "operator", str)),
         inputs={name: arrays[INPUTS].get(name, shape) for name, (_, shape) in types[INPUTS].items()},
         attributes=_attributes(fields),
@@ -144,7 +219,7 @@ def _arrays(part: str, content: bytes, types: _Types) -> dict[str, Array]:
     return arrays
 
 
-def _check_gradients(call: JudgedCall) -> None:
+def _check_gradients(call: BundledCall) -> None:
     if not call.expected or call.expected.keys() != call.gradients.keys():
         raise ValueError("its gradients and those that are expected have different names, or there are none")
     if call.outputs and set(call.outputs) != call.expected.keys():

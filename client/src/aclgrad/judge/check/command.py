@@ -7,18 +7,15 @@ from pathlib import Path
 import click
 
 from aclgrad._client.channel.targets import targets_of
-from aclgrad.judge.bundles import JudgedCall
+from aclgrad.judge.bundles import BundledCall
 from aclgrad.judge.check.exports import Exports, check_unused
 from aclgrad.judge.check.run import tasks_of
 from aclgrad.judge.check.selection import Selection
 from aclgrad.judge.check.switches import judge_switches
 from aclgrad.judge.check.target import open_target
-from aclgrad.judge.findings.command import end, judge_all
-from aclgrad.judge.findings.console import Display
-from aclgrad.judge.findings.html import render
-from aclgrad.judge.findings.report import Report, read_rows
-from aclgrad.judge.findings.rows import Row
-from aclgrad.judge.findings.worst import WorstCall
+from aclgrad.judge.findings.display import Display, render
+from aclgrad.judge.findings.rows import Report, Row, read_rows
+from aclgrad.judge.findings.run import WorstCall, end, judge_all
 from aclgrad.new_files import check_unwritten, checked_folder
 from aclgrad.tables import new_console
 
@@ -65,7 +62,7 @@ def _check(options: Options) -> Report:
         def conclude(report: Report) -> None:
             report.switches = judge_switches(report, servers)
 
-        def keep(row: Row, call: JudgedCall | None) -> None:
+        def keep(row: Row, call: BundledCall | None) -> None:
             worst.take(row, call)
             if exports:
                 exports.take(row, call)

@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from aclgrad.judge.bundles import JudgedCall
+from aclgrad.judge.bundles import BundledCall
 from aclgrad.judge.check.selection import Selection
 from aclgrad.judge.check.target import CheckError
 from aclgrad.judge.findings.rows import Row, Verdict
@@ -37,7 +37,7 @@ class Exports:
             for each in selections
         }
 
-    def take(self, row: Row, call: JudgedCall | None) -> None:
+    def take(self, row: Row, call: BundledCall | None) -> None:
         """Writes a row about accuracy; there is no call if it failed. Raises OSError."""
         if row.check == "accuracy":
             self._exports[row.origin].take(row, call)
@@ -72,7 +72,7 @@ class _Export:
         calls, without_pytorch = write_dump(folder, cases.values())
         return cls(folder, product, Tables.start(folder), cases, calls, without_pytorch)
 
-    def take(self, row: Row, call: JudgedCall | None) -> None:
+    def take(self, row: Row, call: BundledCall | None) -> None:
         case = self.cases[row.operator, row.dtype, row.case]
         if case.refusal:
             rows = [cells.skipped(case.refusal)]
@@ -97,7 +97,7 @@ class _Export:
             yield f"msprobe refuses the path {self.folder.resolve()}: take one of letters, digits and _.- for the copy"
 
 
-def _compared(exported: ApiCall, judged: JudgedCall) -> Iterator[cells.Row]:
+def _compared(exported: ApiCall, judged: BundledCall) -> Iterator[cells.Row]:
     """Yields a row for each argument. PyTorch's gradients have its dtype, which a device's may not have."""
     dtypes = {each.dtype for each in exported.tensors if each.values.dtype.kind not in "iu"}
     # acc_check computes the references of different dtypes in float32.

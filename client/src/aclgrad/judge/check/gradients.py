@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from aclgrad import reference
-from aclgrad.judge.bundles import JudgedCall
+from aclgrad.judge.bundles import BundledCall
 from aclgrad.judge.check.selection import Selection, free_inputs, patterned, task
 from aclgrad.judge.check.target import Target
 from aclgrad.judge.findings import comparison
@@ -50,7 +50,7 @@ def _accuracy(target: Target, typed: TypedCase) -> Finding:
     truth = reference.define(typed.spec.name, inputs, typed.case.attributes)
     judge = partial(comparison.against_truth, tolerance=tolerance)
     finding = comparison.wrong_type(gradients, outputs) or comparison.each_output(judge, outputs, gradients, truth)
-    call = JudgedCall(
+    call = BundledCall(
         typed.spec.name,
         inputs,
         typed.case.attributes,

@@ -5,8 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from aclgrad.judge.check.target import Target
-from aclgrad.judge.findings.report import NOT_COMPARED, NOT_SAFE, SAFE, End, Report, SwitchFinding, names_of
-from aclgrad.judge.findings.rows import Row, Verdict
+from aclgrad.judge.findings.rows import NOT_COMPARED, NOT_SAFE, SAFE, End, Report, Row, SwitchFinding, Verdict, names_of
 
 _SWITCH: Final = "--shape-only"
 

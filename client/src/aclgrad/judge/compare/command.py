@@ -10,8 +10,8 @@ from aclgrad.judge.compare.calls import Call, table_calls
 from aclgrad.judge.compare.pairs import pair_tasks
 from aclgrad.judge.compare.summary import conclusion_of, described, executor_cache, lines_of
 from aclgrad.judge.compare.view import PairDisplay, page
-from aclgrad.judge.findings.command import end, judge_all
-from aclgrad.judge.findings.report import Report
+from aclgrad.judge.findings.rows import Report
+from aclgrad.judge.findings.run import end, judge_all
 from aclgrad.new_files import checked_folder
 from aclgrad.tables import new_console
 

@@ -13,8 +13,7 @@ from aclgrad.judge.check.repetition import steadiness
 from aclgrad.judge.check.target import Target
 from aclgrad.judge.compare.calls import Call, NotComparedError
 from aclgrad.judge.findings import comparison
-from aclgrad.judge.findings.report import GONE
-from aclgrad.judge.findings.rows import Finding, Task, Verdict
+from aclgrad.judge.findings.rows import GONE, Finding, Task, Verdict
 from aclgrad.judge.findings.run import finding_of
 
 Array = np.ndarray[Any, Any]

@@ -7,18 +7,19 @@ from typing import Final
 
 from aclgrad.judge.check.target import Target
 from aclgrad.judge.compare.pairs import ulps
-from aclgrad.judge.findings.console import share_of
-from aclgrad.judge.findings.report import (
+from aclgrad.judge.findings.display import share_of
+from aclgrad.judge.findings.rows import (
     NOT_COMPARED,
     NOT_SAFE,
     SAFE,
     End,
     Report,
+    Row,
     SwitchFinding,
+    Verdict,
     names_of,
     worst_first,
 )
-from aclgrad.judge.findings.rows import Row, Verdict
 
 _NAMED: Final = 3
 """How many operators a sentence names."""

@@ -6,10 +6,8 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from aclgrad.judge.compare.summary import Line, lines_of
-from aclgrad.judge.findings.console import STYLES, Display, share_of
-from aclgrad.judge.findings.html import render
-from aclgrad.judge.findings.report import Report
-from aclgrad.judge.findings.rows import Verdict
+from aclgrad.judge.findings.display import STYLES, Display, render, share_of
+from aclgrad.judge.findings.rows import Report, Verdict
 from aclgrad.tables import table
 
 

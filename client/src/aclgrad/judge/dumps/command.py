@@ -22,10 +22,8 @@ from aclgrad.judge.dumps.report import Run
 from aclgrad.judge.dumps.results import Results
 from aclgrad.judge.dumps.source import Source
 from aclgrad.judge.dumps.summary import Summary
-from aclgrad.judge.findings.command import end
-from aclgrad.judge.findings.report import GONE, End
-from aclgrad.judge.findings.rows import Verdict
-from aclgrad.judge.findings.run import whole
+from aclgrad.judge.findings.rows import GONE, End, Verdict
+from aclgrad.judge.findings.run import end, whole
 from aclgrad.judge.msprobe.dump import DumpError, Found, find_dumps
 from aclgrad.tables import new_console
 

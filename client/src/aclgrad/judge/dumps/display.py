@@ -26,9 +26,8 @@ from aclgrad.judge.dumps.texts import (
     share_of,
     sides_of,
 )
-from aclgrad.judge.findings.console import STYLES, element_of, new_progress
-from aclgrad.judge.findings.report import End
-from aclgrad.judge.findings.rows import Verdict
+from aclgrad.judge.findings.display import STYLES, element_of, new_progress
+from aclgrad.judge.findings.rows import End, Verdict
 from aclgrad.tables import table
 from aclgrad.units import counted, span
 

@@ -23,8 +23,7 @@ from aclgrad.judge.dumps.texts import (
     sides_of,
     times_of,
 )
-from aclgrad.judge.findings.report import End
-from aclgrad.judge.findings.rows import Verdict
+from aclgrad.judge.findings.rows import End, Verdict
 from aclgrad.units import counted, span
 
 _MOST_LINES: Final = 300

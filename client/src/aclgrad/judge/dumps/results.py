@@ -10,8 +10,7 @@ from typing import Any, Final, Self, TextIO
 from aclgrad.judge.dumps.records import CallRow
 from aclgrad.judge.dumps.report import Run, render
 from aclgrad.judge.dumps.summary import Summary
-from aclgrad.judge.findings.report import write_line
-from aclgrad.judge.findings.rows import Verdict
+from aclgrad.judge.findings.rows import Verdict, write_line
 
 ROWS: Final = "rows.jsonl"
 RUN: Final = "run.json"

@@ -1,21 +1,29 @@
-"""One run: judges tasks one after the other, and always ends with a report."""
+"""One run of a command that judges: from tasks to rows, a file of them, a bundle of the worst call and an exit code."""
 
 import signal
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from math import inf
+from pathlib import Path
+from typing import Final, NoReturn, Protocol
 
+import click
+
+from aclgrad._client.server.status import ServerStatus
 from aclgrad.errors import AclgradError, LimitExceededError, PermissionDeniedError
-from aclgrad.judge.bundles import JudgedCall
-from aclgrad.judge.findings.report import GONE, End, Report
-from aclgrad.judge.findings.rows import Finding, Row, Task, Verdict
+from aclgrad.judge import bundles
+from aclgrad.judge.bundles import Bundle, BundledCall
+from aclgrad.judge.findings.display import Display, line_of
+from aclgrad.judge.findings.rows import GONE, End, Finding, Origin, Report, Row, Task, Verdict, write_line
+from aclgrad.new_files import is_of_output
 
 _REFUSED: Final = (LimitExceededError, PermissionDeniedError)
 
 
-def run(tasks: Sequence[Task], take: Callable[[Row, JudgedCall | None], None], report: Report) -> None:
+def run(tasks: Sequence[Task], take: Callable[[Row, BundledCall | None], None], report: Report) -> None:
     """Judges the tasks, passes each row and what was judged to `take`, and fills in the report, also if interrupted."""
     report.planned = len(tasks)
     start = time.monotonic()
@@ -70,3 +78,94 @@ def _judged(task: Task) -> Finding:
 
 def _name(task: Task) -> str:
     return " ".join(part for part in (task.check, task.operator, task.dtype, task.case) if part)
+
+
+class WorstCall:
+    """Keeps one call: that of the failed row whose error is the largest share of its limit."""
+
+    def __init__(self) -> None:
+        self._row: Row | None = None
+        self._call: BundledCall | None = None
+
+    def take(self, row: Row, call: BundledCall | None) -> None:
+        """Keeps the call if its row is worse than all before; the first of equal ones stays."""
+        if call is None or row.verdict is not Verdict.FAILED:
+            return
+        if self._row is None or _badness(row) > _badness(self._row):
+            self._row, self._call = row, call
+
+    def write(self, path: Path, servers: Mapping[Origin, ServerStatus], *, overwrite: bool) -> str:
+        """Writes the bundle, if there is a call, and returns what to tell; errors are those of `bundles.write`."""
+        if self._row is None or self._call is None:
+            return f"{path} is not written: no gradient is wrong"
+        line = line_of(self._row)
+        bundles.write(path, Bundle.of(self._call, line, servers[self._row.origin]), overwrite=overwrite)
+        return f"{path} has the worst call, which `aclgrad call --bundle {path}` repeats: {line}"
+
+
+def _badness(row: Row) -> float:
+    """Returns the error as a share of the limit: infinite if a limit of 0 is exceeded, or a type or NaN is wrong."""
+    share = row.figures.get("error_of_limit")
+    return inf if share is None else share
+
+
+_UNUSABLE: Final = 2
+_INTERRUPTED: Final = 130
+
+
+def judge_all(
+    tasks: Sequence[Task],
+    display: Display,
+    json: Path | None,
+    conclude: Callable[[Report], None],
+    keep: Callable[[Row, BundledCall | None], None] = lambda *_: None,
+) -> Report:
+    """Judges the tasks, and shows their rows and writes them to a file as they come.
+
+    `conclude` adds to the report what follows from its rows, and `keep` gets each row with the call that was judged.
+    """
+    report = Report()
+    with ExitStack() as stack:
+        file = stack.enter_context(json.open("w", encoding="utf-8")) if json else None
+
+        def take(row: Row, call: BundledCall | None) -> None:
+            if file:
+                write_line(file, row.to_json())
+            keep(row, call)
+            display.take(row)
+
+        with display.of(len(tasks)):
+            run(tasks, take, report)
+        conclude(report)
+        display.end(report)
+        if file:
+            write_line(file, {"summary": report.summary()})
+    return report
+
+
+class Ended(Protocol):
+    """A run that has ended: a report of rows, or what else says how."""
+
+    @property
+    def end(self) -> End: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def exit_code(self) -> int: ...
+
+
+def end(program: str, command: Callable[[], Ended]) -> NoReturn:
+    """Exits by the report of the command, or with a line that says why there is none."""
+    try:
+        report = command()
+        if report.end is not End.COMPLETE:
+            click.echo(f"aclgrad {program}: {report.message}; the report is partial", err=True)
+        sys.exit(report.exit_code)
+    except (AclgradError, OSError, ValueError) as error:
+        if isinstance(error, OSError) and is_of_output(error):
+            raise
+        click.echo(f"aclgrad {program}: {error}", err=True)
+        sys.exit(_UNUSABLE)
+    except KeyboardInterrupt:
+        click.echo(f"aclgrad {program}: interrupted", err=True)
+        sys.exit(_INTERRUPTED)

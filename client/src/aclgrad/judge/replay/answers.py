@@ -10,13 +10,12 @@ import torch
 
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import AccessDeniedError, AclgradError, DeadlinePassedError, RequestError
-from aclgrad.judge.bundles import JudgedCall
+from aclgrad.judge.bundles import BundledCall
 from aclgrad.judge.dumps.judging import line_of
 from aclgrad.judge.dumps.limits import largest_error
 from aclgrad.judge.dumps.records import SERVER, Side, TensorRow
 from aclgrad.judge.dumps.sides import side_of
-from aclgrad.judge.findings.report import GONE
-from aclgrad.judge.findings.rows import Finding, Origin, Row, Task, Verdict
+from aclgrad.judge.findings.rows import GONE, Finding, Origin, Row, Task, Verdict
 from aclgrad.judge.msprobe import cells
 from aclgrad.judge.replay.calls import Expected, RecordedCall, ServerGradients, dtype_of
 from aclgrad.judge.replay.source import Job
@@ -43,7 +42,7 @@ class Answer:
     failed: Sequence[Row] = ()
     actual: ServerGradients | None = None
 
-    def sent(self, row: Row) -> JudgedCall | None:
+    def sent(self, row: Row) -> BundledCall | None:
         """Returns what the server was sent for a gradient that failed, or None if nothing was."""
         if self.actual is None:
             return None
@@ -51,7 +50,7 @@ class Answer:
         operator = OPERATORS[sent.operator]
         truths = zip(operator.outputs, arrays_of(define(sent.operator, sent.inputs, sent.attributes)), strict=True)
         relative, absolute = (row.figures[name] or 0.0 for name in ("relative_tolerance", "absolute_tolerance"))
-        return JudgedCall(
+        return BundledCall(
             sent.operator,
             sent.inputs,
             sent.attributes,

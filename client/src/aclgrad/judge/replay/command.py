@@ -15,9 +15,8 @@ from aclgrad.judge.dumps.judging import Given, Judge
 from aclgrad.judge.dumps.records import CallRow
 from aclgrad.judge.dumps.report import Run
 from aclgrad.judge.dumps.source import Source
-from aclgrad.judge.findings.command import end
 from aclgrad.judge.findings.rows import Origin
-from aclgrad.judge.findings.worst import WorstCall
+from aclgrad.judge.findings.run import WorstCall, end
 from aclgrad.judge.msprobe.dump import find_dumps
 from aclgrad.judge.msprobe.tables import Tables, is_readable
 from aclgrad.judge.msprobe.values import first_random

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from aclgrad._client.sync.client import Client
-from aclgrad.judge.findings.report import worst_first
-from aclgrad.judge.findings.rows import Finding, Origin, Row, Task, Verdict
+from aclgrad.judge.findings.rows import Finding, Origin, Row, Task, Verdict, worst_first
 from aclgrad.judge.replay.calls import Expected, RecordedCall, ServerGradients
 from aclgrad.torch.calls import ARITHMETIC, CallSite, LocalError, SeenCalls, aligned, grouped, tensor_of
 

@@ -2,9 +2,8 @@
 
 import re
 
-from aclgrad.judge.findings.html import changes, render
-from aclgrad.judge.findings.report import Report
-from aclgrad.judge.findings.rows import Origin, Row, Verdict
+from aclgrad.judge.findings.display import changes, render
+from aclgrad.judge.findings.rows import Origin, Report, Row, Verdict
 
 ORIGIN = Origin("a:1", "910B", "lib.so", "1.2.3")
 
