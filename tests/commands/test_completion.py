@@ -9,7 +9,7 @@ from click.shell_completion import ShellComplete
 import aclgrad
 from aclgrad.commands import CHECKS as NAMED_CHECKS
 from aclgrad.commands import SIZES, TARGET, operator_names, program
-from aclgrad.judge.check.run import CHECKS
+from aclgrad.judge.check.command import CHECKS
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import PLANES
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from aclgrad import reference
-from aclgrad.judge.check.statistics import RECIPROCAL, VARIANCE, conclude
+from aclgrad.judge.check.gradients import RECIPROCAL, VARIANCE, conclude
 from aclgrad.judge.findings import comparison
 from aclgrad.judge.findings.rows import Finding, Verdict
 from aclgrad.operators.catalogue import OPERATORS

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from aclgrad.judge.check.run import CHECKS
+from aclgrad.judge.check.command import CHECKS
 from aclgrad.operators.spec import OperatorSpec
 from aclgrad.products import Product
 

@@ -14,10 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 from aclgrad.commands import program
-from aclgrad.judge.check import target
+from aclgrad.judge.check import exports, target
 from aclgrad.judge.findings.display import Display
 from aclgrad.judge.findings.rows import Row
-from aclgrad.judge.msprobe import exported
 from aclgrad.operators.cases import typed_cases
 from aclgrad.products import Product
 from aclgrad.v1 import operator_service_pb2 as pb
@@ -29,7 +28,7 @@ Details = dict[str, dict[str, str]]
 
 @pytest.fixture(autouse=True)
 def _without_pytorch(few: pytest.MonkeyPatch) -> None:
-    few.setattr(exported, "find_spec", lambda name: None)
+    few.setattr(exports, "find_spec", lambda name: None)
 
 
 def export(folder: Path, address: str, *arguments: str) -> Checked:
@@ -69,7 +68,7 @@ def test_the_rows_of_accuracy_are_rows_of_msprobe_and_calls_of_a_dump(address: s
     folder = tmp_path / "exported"
     rows, calls = rows_of(folder), calls_of(folder)
     # The names are those of the whole table: other runs on this product have them, too.
-    names = {str(each.typed): each for each in exported.exported(typed_cases(Product.ATLAS_A2))}
+    names = {str(each.typed): each for each in exports.exported(typed_cases(Product.ATLAS_A2))}
     accuracy = [row for row in checked.rows if row["check"] == "accuracy"]
     assert len(accuracy) == len(list(few_cases(Product.ATLAS_A2)))
     cases = {f"{row['operator']}-{row['case']}-{row['dtype']}": row for row in accuracy}
@@ -145,7 +144,7 @@ def test_an_interrupted_run_has_the_whole_dump_and_the_rows_so_far(
     checked = export(tmp_path, address)
     assert checked.exit_code == 130
     folder, done = tmp_path / "exported", [row for row in checked.rows if row["check"] == "accuracy"]
-    whole = sum(not each.refusal for each in exported.exported(few_cases(Product.ATLAS_A2)))
+    whole = sum(not each.refusal for each in exports.exported(few_cases(Product.ATLAS_A2)))
     assert len({api(name) for name in rows_of(folder)}) == len(done) == 3 < whole
     assert len(calls_of(folder)) == whole
     assert "msprobe acc_check" in checked.output

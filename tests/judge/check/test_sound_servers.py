@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from aclgrad.commands import program
-from aclgrad.judge.check.run import tasks_of
+from aclgrad.judge.check.command import tasks_of
 from aclgrad.judge.check.target import open_target
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product

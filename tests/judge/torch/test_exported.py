@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from aclgrad import reference
-from aclgrad.judge.msprobe.exported import Exported, exported, write_dump
+from aclgrad.judge.check.exports import Exported, exported, write_dump
 from aclgrad.operators.cases import TypedCase, arrays_of, typed_cases
 from aclgrad.operators.samples import samples_of
 from aclgrad.products import Product

@@ -1,23 +1,86 @@
-"""The command line: flags to a run, and a run to an exit code."""
+"""The command line: what a run checks, flags to a run, and a run to an exit code."""
 
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import click
 
 from aclgrad._client.channel.targets import targets_of
 from aclgrad.judge.bundles import BundledCall
 from aclgrad.judge.check.exports import Exports, check_unused
-from aclgrad.judge.check.run import tasks_of
+from aclgrad.judge.check.gradients import accuracy, fills, layouts, statistics
+from aclgrad.judge.check.repetition import determinism, invariance, shape_only
 from aclgrad.judge.check.selection import Selection
-from aclgrad.judge.check.switches import judge_switches
-from aclgrad.judge.check.target import open_target
+from aclgrad.judge.check.service import latency, listing, memory
+from aclgrad.judge.check.target import Target, open_target
 from aclgrad.judge.findings.display import Display, render
-from aclgrad.judge.findings.rows import Report, Row, read_rows
+from aclgrad.judge.findings.rows import (
+    NOT_COMPARED,
+    NOT_SAFE,
+    SAFE,
+    End,
+    Report,
+    Row,
+    SwitchFinding,
+    Task,
+    Verdict,
+    names_of,
+    read_rows,
+)
 from aclgrad.judge.findings.run import WorstCall, end, judge_all
 from aclgrad.new_files import check_unwritten, checked_folder
 from aclgrad.tables import new_console
+
+Check = Callable[[Selection], Iterator[Task]]
+
+CHECKS: Final[dict[str, Check]] = {
+    check.__name__: check
+    for check in (listing, accuracy, statistics, layouts, fills, determinism, shape_only, invariance, latency, memory)
+}
+"""In the order in which they run; memory is last, because it looks at what the others left behind."""
+_ON_REQUEST: Final = {invariance.__name__}
+"""No card promises it, and most programs do not need it."""
+
+
+def tasks_of(target: Target, only: Collection[str] = (), *, is_quick: bool) -> list[Task]:
+    """Returns the tasks on a server.
+
+    `only` names the checks to make; by default all but those on request. What is served is listed in any case.
+    """
+    selection = Selection(target, is_quick)
+    chosen = {listing.__name__, *only} if only else CHECKS.keys() - _ON_REQUEST
+    return [task for name, check in CHECKS.items() if name in chosen for task in check(selection)]
+
+
+_SWITCH: Final = "--shape-only"
+
+
+def judge_switches(report: Report, targets: Sequence[Target]) -> list[SwitchFinding]:
+    """Returns the finding about each server, which it names if there are several."""
+    found = []
+    for target in targets:
+        own = [row for row in report.rows if row.check == "shape_only" and row.origin == target.origin]
+        finding = _shape_only(own, is_complete=report.end is End.COMPLETE)
+        found.append(finding if len(targets) == 1 else replace(finding, switch=f"{target.origin.target} {_SWITCH}"))
+    return found
+
+
+def _shape_only(rows: Sequence[Row], *, is_complete: bool) -> SwitchFinding:
+    unsent = [row for row in rows if row.figures.get("unsent")]
+    different = [row for row in rows if row.verdict is not Verdict.PASSED]
+    if different:
+        return SwitchFinding(_SWITCH, NOT_SAFE, f"values matter or calls fail: {names_of(different)}")
+    if not is_complete:
+        return SwitchFinding(_SWITCH, NOT_COMPARED, "the run did not come to its end")
+    if not rows:
+        return SwitchFinding(_SWITCH, NOT_COMPARED, "no call without values was made")
+    if not unsent:
+        why = "the values are not read, but no call went without them; check a server with --shape-only on"
+        return SwitchFinding(_SWITCH, NOT_COMPARED, why)
+    return SwitchFinding(_SWITCH, SAFE, f"{len(unsent)} calls without values gave the bits of calls with them")
 
 
 @dataclass(frozen=True, slots=True)

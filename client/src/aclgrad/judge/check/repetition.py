@@ -1,4 +1,4 @@
-"""Checks that compare gradients of the same call: repeated, and without unread values."""
+"""Checks that compare gradients with each other: the same call again, without unread values, and in batches."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -7,12 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from aclgrad.errors import InputValuesRequiredError
+from aclgrad.errors import InputValuesRequiredError, LimitExceededError
 from aclgrad.judge.check.selection import Selection, free_inputs, patterned, task
 from aclgrad.judge.check.target import Target
 from aclgrad.judge.findings import comparison
 from aclgrad.judge.findings.rows import Finding, Task, Verdict
 from aclgrad.operators.cases import TypedCase
+from aclgrad.operators.items import Items
 
 _RUNS: Final = 10
 """One after the other, and then as many at once."""
@@ -88,3 +89,83 @@ def _shape_only(target: Target, typed: TypedCase, names: list[str]) -> Finding:
             # A server that needs the values may read them.
             return Finding(Verdict.FAILED if figures["unsent"] else Verdict.NOTED, how, figures)
     return Finding(Verdict.PASSED, f"real values, {', '.join(gradients)}", figures)
+
+
+_ITEMS: Final = 5
+"""So many different ones: a number that shares no factor with a vector or a tile, so that each comes to every place."""
+_SIZES: Final = (1, 2, 3, 7, 64, 257)
+"""Of batches: around what kernels divide among cores, tiles and vectors."""
+_MOST_ELEMENTS: Final = {True: 2**16, False: 2**23}
+"""Of a batch's largest tensor, by whether the check is quick."""
+
+
+def invariance(selection: Selection) -> Iterator[Task]:
+    """A row, plane or image has the same bits alone and in batches of 1 to 257, at every place and in a message."""
+    target = selection.target
+    calls = [(typed.case.name, typed) for typed in selection.of_first_dtype()]
+    for name, typed in calls if selection.is_quick else [*calls, *selection.timed("6 MB")]:
+        items = Items.of(typed)
+        sizes = _sizes(target, items, _MOST_ELEMENTS[selection.is_quick]) if items else []
+        if items and sizes[1:]:
+            yield task(target, "invariance", typed, partial(_invariance, target, items, sizes), name)
+
+
+def _sizes(target: Target, items: Items, most: int) -> list[int]:
+    """Returns the sizes of batches that are legal and not too large."""
+    return [size for size in _SIZES if _is_legal(target, items, size, most)]
+
+
+def _is_legal(target: Target, items: Items, size: int, most: int) -> bool:
+    batch = items.batch(size)
+    tensors = (*batch.arguments.inputs.values(), *batch.outputs.values())
+    is_small = max(each.element_count for each in tensors) <= most
+    return is_small and not any(batch.spec.check(batch.arguments, target.product))
+
+
+def _invariance(target: Target, items: Items, sizes: list[int]) -> Finding:
+    calls = list(_calls(target, items, sizes))
+    for _, _, typed, gradients in calls:
+        if wrong_type := comparison.wrong_type(gradients, typed.outputs):
+            return wrong_type
+    alone = [items.split(gradients, 1)[0] for *_, gradients in calls[:_ITEMS]]
+    compared, different = 0, 0
+    wrong: dict[str, str] = {}
+    for where, chosen, _, gradients in calls[_ITEMS:]:
+        for index, part in enumerate(items.split(gradients, len(chosen))):
+            one = alone[chosen[index]]
+            compared += 1
+            if not comparison.same_bits(one, part):
+                different += 1
+                how = comparison.difference(one, part)
+                wrong.setdefault(where, f"{items.name} {index} {where} is not what it is alone: {how}")
+    figures = {"compared": float(compared), "different": float(different)}
+    if not wrong:
+        _, largest, *_ = calls[-1]
+        done = f"{items.name}: alone, in a message, and in batches of up to {len(largest)}"
+        return Finding(Verdict.PASSED, done, figures)
+    first, *others = wrong
+    return Finding(Verdict.FAILED, "; also ".join([wrong[first], *others]), figures)
+
+
+def _calls(target: Target, items: Items, sizes: list[int]) -> Iterator[tuple[str, list[int], TypedCase, Any]]:
+    """Yields where items are computed, which, as which call, and the gradients: first of all each of them alone."""
+    name, arrays, one = items.typed.spec.name, items.draw(_ITEMS), items.typed
+    for number, inputs in enumerate(arrays):
+        yield "alone", [number], one, target.client.execute(name, inputs, one.attributes)
+    message = target.client.batch()
+    for inputs in arrays:
+        message.execute(name, inputs, one.attributes)
+    for number, gradients in enumerate(message.run()):
+        yield f"as call {number} of a message", [number], one, gradients
+    for size in sizes:
+        # The first item is another one in each batch.
+        chosen, batch = [(size + index) % _ITEMS for index in range(size)], items.batch(size)
+        inputs = items.join([arrays[number] for number in chosen])
+        try:
+            gradients = target.client.execute(name, inputs, batch.attributes)
+        except LimitExceededError:
+            # Smaller batches tell something, too.
+            if size <= sizes[1]:
+                raise
+            break
+        yield f"in a batch of {size}", chosen, batch, gradients

@@ -6,10 +6,8 @@ from pathlib import Path
 
 from aclgrad._client.channel.targets import targets_of
 from aclgrad.judge.check.target import CheckError, open_target
-from aclgrad.judge.compare.calls import Call, table_calls
-from aclgrad.judge.compare.pairs import pair_tasks
-from aclgrad.judge.compare.summary import conclusion_of, described, executor_cache, lines_of
-from aclgrad.judge.compare.view import PairDisplay, page
+from aclgrad.judge.compare.pairs import Call, pair_tasks, table_calls
+from aclgrad.judge.compare.summary import PairDisplay, conclusion_of, described, executor_cache, lines_of, page
 from aclgrad.judge.findings.rows import Report
 from aclgrad.judge.findings.run import end, judge_all
 from aclgrad.new_files import checked_folder

@@ -9,7 +9,7 @@ from typing import Final, Self
 from aclgrad.errors import RequestError
 from aclgrad.judge.check.repetition import repeated
 from aclgrad.judge.check.target import Target
-from aclgrad.judge.compare.calls import AT_ONCE, Answer, Call, NotComparedError
+from aclgrad.judge.compare.pairs import AT_ONCE, Answer, Call, NotComparedError
 from aclgrad.judge.dumps.source import Source
 from aclgrad.judge.findings import comparison
 from aclgrad.judge.findings.rows import Finding

@@ -1,13 +1,16 @@
-"""What follows from the rows: a line for each operator and dtype, one sentence, and whether a switch is safe."""
+"""What a comparison says: a line for each operator and dtype, one sentence, whether a switch is safe, and a page."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from rich.console import RenderableType
+from rich.markup import escape
+
 from aclgrad.judge.check.target import Target
 from aclgrad.judge.compare.pairs import ulps
-from aclgrad.judge.findings.display import share_of
+from aclgrad.judge.findings.display import STYLES, Display, render, share_of
 from aclgrad.judge.findings.rows import (
     NOT_COMPARED,
     NOT_SAFE,
@@ -20,6 +23,7 @@ from aclgrad.judge.findings.rows import (
     names_of,
     worst_first,
 )
+from aclgrad.tables import table
 
 _NAMED: Final = 3
 """How many operators a sentence names."""
@@ -152,3 +156,46 @@ def _worse(lines: Sequence[Line]) -> Iterator[str]:
 def _named(names: Sequence[str]) -> str:
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+class PairDisplay(Display):
+    """Shows both servers at the end, above a line for each operator and dtype in which they differ, or for each."""
+
+    def tables(self, report: Report) -> Iterator[RenderableType]:
+        for side, told in report.servers.items():
+            yield escape(f"{side}: {server_line(told)}")
+        overview = table("operator dtype", "A", "B", "elements", "ULPs", "varies")
+        for line in shown(report):
+            if line.verdict is Verdict.PASSED and not self._verbose:
+                continue
+            overview.add_row(f"[{STYLES[line.verdict]}]{escape(line.short)}[/]", line.dtype, *cells_of(line))
+        if overview.row_count:
+            yield overview
+
+
+def server_line(told: Mapping[str, str]) -> str:
+    """Returns what a server is, as one line."""
+    target, *others = told.items()
+    return ", ".join([target[1], *(f"{name} {value}" for name, value in others)])
+
+
+def shown(report: Report) -> list[Line]:
+    """Returns the lines of operators that were compared, or could not be because calls failed."""
+    return [line for line in lines_of(report.rows) if line.verdict is not Verdict.SKIPPED]
+
+
+def cells_of(line: Line) -> list[str]:
+    """Returns the figures of a line: errors of A and B as shares of the limit, and how far they are apart."""
+    if not line.is_compared:
+        return []
+    shares = [share_of(error) if error < 100 else ">9999%" for error in map(line.largest, ("a_of_limit", "b_of_limit"))]
+    different, ulps = line.largest("different"), line.largest("max_ulps")
+    elements = "<0.1%" if 0 < different < 0.001 else f"{different:.1%}" if different else "0"
+    return [*shares, elements, f"{ulps:.0f}" if ulps < 1e5 else f"{ulps:.1e}", line.varying]
+
+
+def page(report: Report) -> str:
+    """Returns the HTML page."""
+    return render(
+        report, program="compare", template="judge/compare/report.html.j2", lines=shown(report), cells_of=cells_of
+    )

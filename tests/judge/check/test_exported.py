@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aclgrad.judge.msprobe import exported as module
-from aclgrad.judge.msprobe.exported import Exported, exported, write_dump
+from aclgrad.judge.check import exports as module
+from aclgrad.judge.check.exports import Exported, exported, write_dump
 from aclgrad.operators.cases import typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
