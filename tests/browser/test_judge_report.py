@@ -8,7 +8,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
-from aclgrad.judge.dumps.report import render
+from aclgrad.judge.dumps.page import render
 from aclgrad.judge.dumps.summary import Summary
 from tests.judge.dumps.summaries import CASES, run_of
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from random import Random
 
+from aclgrad.judge.dumps.page import Run
 from aclgrad.judge.dumps.records import NOT_RECORDED, SERVER, TRAINING, CallRow, Digests, Side, TensorRow
-from aclgrad.judge.dumps.report import Run
 from aclgrad.judge.dumps.summary import Summary
 from aclgrad.judge.findings.rows import Element, End, Verdict
 

@@ -11,7 +11,7 @@ from aclgrad.judge.dumps.summary import Summary
 from aclgrad.judge.findings.rows import End
 
 from .summaries import CASES, HF32, HOSTILE, run_of
-from .test_report import in_order
+from .test_page import in_order
 
 GREEN = "\x1b[32m"
 

@@ -11,8 +11,7 @@ from click.testing import CliRunner
 from torch.nn import functional
 
 from aclgrad.commands import program
-from aclgrad.judge.dumps.matching import TensorIndex
-from aclgrad.judge.dumps.runs import Run
+from aclgrad.judge.dumps.runs import Run, TensorIndex
 from tests.judge.torch.recording import Recording
 from tests.judge.torch.running import drawn, plant, replay, sample
 from tests.wrong_servers import changed, of_gradients

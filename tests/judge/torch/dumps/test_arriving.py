@@ -10,8 +10,8 @@ from torch import Tensor
 
 from aclgrad.judge.dumps.arriving import with_arriving
 from aclgrad.judge.dumps.judging import Judge
+from aclgrad.judge.dumps.recorded import Source
 from aclgrad.judge.dumps.records import LAST_STEP, CallRow
-from aclgrad.judge.dumps.source import Source
 from aclgrad.judge.findings.rows import Verdict
 from aclgrad.judge.msprobe.dump import find_dumps
 from tests.judge.torch.recording import Recording

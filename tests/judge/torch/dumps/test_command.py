@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from aclgrad.judge.dumps import arriving, results
-from aclgrad.judge.dumps.judging import Given, Judge
+from aclgrad.judge.dumps.judging import Judge
+from aclgrad.judge.dumps.recorded import Given
 from aclgrad.judge.dumps.records import CallRow
 from tests.judge.torch.recording import Recording
 from tests.judge.torch.running import judge, plant, step

@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from aclgrad.judge.dumps.judging import Judge
-from aclgrad.judge.dumps.lower_precision import to_hf32
+from aclgrad.judge.dumps.products import to_hf32
+from aclgrad.judge.dumps.recorded import Source
 from aclgrad.judge.dumps.records import TRAINING, CallRow
-from aclgrad.judge.dumps.source import Source
 from aclgrad.judge.findings.rows import Verdict
 from aclgrad.judge.msprobe.dump import find_dumps
 from tests.judge.torch.recording import Recording

@@ -18,11 +18,10 @@ from torch import Tensor
 from aclgrad.judge.dumps.apis import NotJudgedError
 from aclgrad.judge.dumps.computed import Computed
 from aclgrad.judge.dumps.judging import SLOW
-from aclgrad.judge.dumps.limits import Basis, largest_error, limit_of
+from aclgrad.judge.dumps.limits import Basis, largest_error, limit_of, side_of
+from aclgrad.judge.dumps.recorded import Source
 from aclgrad.judge.dumps.records import ARRIVES_OTHERWISE, LAST_STEP, TRAINING, CallRow, Side, TensorRow
 from aclgrad.judge.dumps.runs import HALVES
-from aclgrad.judge.dumps.sides import side_of
-from aclgrad.judge.dumps.source import Source
 from aclgrad.judge.findings.rows import Verdict
 from aclgrad.judge.msprobe.dump import is_tensor
 

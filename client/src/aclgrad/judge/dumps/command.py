@@ -1,13 +1,14 @@
-"""The command line of a judgement: flags to a run, and a run to an exit code."""
+"""The command line of a judged dump: flags to a run within the memory there is, and a run to an exit code."""
 
+import importlib
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import torch
@@ -15,17 +16,57 @@ import torch
 from aclgrad.errors import DeadlinePassedError
 from aclgrad.judge.dumps.arriving import with_arriving
 from aclgrad.judge.dumps.display import Display
-from aclgrad.judge.dumps.judging import Given, Judge, line_of
-from aclgrad.judge.dumps.memory import within_memory
-from aclgrad.judge.dumps.records import TRAINING, CallRow
-from aclgrad.judge.dumps.report import Run
+from aclgrad.judge.dumps.judging import Judge
+from aclgrad.judge.dumps.page import Run
+from aclgrad.judge.dumps.recorded import Given, Source
+from aclgrad.judge.dumps.records import TRAINING, CallRow, line_of
 from aclgrad.judge.dumps.results import Results
-from aclgrad.judge.dumps.source import Source
 from aclgrad.judge.dumps.summary import Summary
 from aclgrad.judge.findings.rows import GONE, End, Verdict
 from aclgrad.judge.findings.run import end, whole
 from aclgrad.judge.msprobe.dump import DumpError, Found, find_dumps
 from aclgrad.tables import new_console
+
+_STATUS: Final = Path("/proc/self/status")
+_MEMORY: Final = Path("/proc/meminfo")
+
+
+@contextmanager
+def within_memory() -> Iterator[None]:
+    """Has allocations fail within the block beyond what is free now, where the system tells it.
+
+    PyTorch then raises an error, which is that of one call. Otherwise the system would end the process. Data is
+    limited, and not addresses: threads reserve many of these that they never use.
+    """
+    limit = _free_bytes()
+    if limit is None:
+        yield
+        return
+    resource = importlib.import_module("resource")  # not on every system
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if soft != resource.RLIM_INFINITY and soft <= limit:
+        yield
+        return
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _free_bytes() -> int | None:
+    """Returns the data that the process may have: what it has, and what is free. None where Linux does not tell."""
+    try:
+        used = _kibibytes(_STATUS, "VmData")
+        return (used + _kibibytes(_MEMORY, "MemAvailable")) * 1024
+    except (OSError, LookupError, ValueError):
+        return None
+
+
+def _kibibytes(path: Path, name: str) -> int:
+    lines = dict(line.split(":", 1) for line in path.read_text("utf-8").splitlines() if ":" in line)
+    return int(lines[name].split()[0])
+
 
 Calls = Iterator[Given | CallRow]
 

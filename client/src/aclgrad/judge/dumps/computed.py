@@ -1,24 +1,103 @@
-"""What a recorded call gives by PyTorch: right in float64, and as PyTorch itself computes it."""
+"""What a recorded call gives by PyTorch: in float64, as PyTorch itself computes it, and its types without numbers."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 
-from aclgrad.judge.dumps import dropout
 from aclgrad.judge.dumps.apis import Api, NotJudgedError, find_apis
-from aclgrad.judge.dumps.lower_precision import ROUNDINGS, RoundedProducts
-from aclgrad.judge.dumps.recorded import Recorded, tensors_of
+from aclgrad.judge.dumps.choices import DROPOUTS, as_recorded, probability_of, wrong_share
+from aclgrad.judge.dumps.products import (
+    ROUNDINGS,
+    TERMS_OF_OUTPUTS,
+    RoundedProducts,
+    absolute_number,
+    function_of_terms,
+    is_product,
+)
+from aclgrad.judge.dumps.recorded import Recorded, mapped, tensors_of
 from aclgrad.judge.dumps.runs import HALVES, NARROW, SINGLE, WIDE, Dtypes, Run, run
-from aclgrad.judge.dumps.terms import TERMS_OF_OUTPUTS, absolute_number, function_of_terms, is_product
-from aclgrad.judge.dumps.watching import Seen, watch
 from aclgrad.judge.msprobe.dump import EntryError
+
+
+class Watch(TorchDispatchMode):
+    """Counts floating-point operations of products, and notices random numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations = 0
+        self.is_random = False
+        self.is_pointwise = True
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        options = kwargs or {}
+        result = function(*args, **options)
+        count = flop_registry.get(function.overloadpacket)
+        if count is not None:
+            self.operations += count(*args, **options, out_val=result)
+        self.is_pointwise &= torch.Tag.pointwise in function.tags or function.is_view
+        self.is_random |= torch.Tag.nondeterministic_seeded in function.tags and not _has_no_dropout(
+            function, args, options
+        )
+        return result
+
+
+def _has_no_dropout(function: Any, args: Sequence[Any], options: dict[str, Any]) -> bool:
+    """Says whether an operator that draws numbers for its dropout has none."""
+    names = [each.name for each in function._schema.arguments]  # noqa: SLF001
+    for name in ("dropout_p", "dropout", "training"):
+        if name in names:
+            number = names.index(name)
+            return not (args[number] if number < len(args) else options.get(name, 0.0))
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a call does."""
+
+    outputs: tuple[tuple[torch.dtype, tuple[int, ...]], ...] | None
+    """The types of its results; None if they follow from numbers."""
+    operations: int = 0
+    is_random: bool = False
+    is_pointwise: bool = False
+    returns_argument: bool = False
+    """Whether the result is an argument as it is, so that nothing is computed."""
+    problem: str = ""
+    """Why PyTorch refuses the call, perhaps only without numbers."""
+
+
+def watch(api: Api, call: Recorded, dtype: torch.dtype | None = None) -> Seen:
+    """Returns what the call does in the dtypes of its arguments, or with those of floats in another one."""
+
+    def without_numbers(tensor: Tensor) -> Tensor:
+        own = dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype
+        return torch.empty_like(tensor, device="meta", dtype=own, requires_grad=False)
+
+    args, kwargs = (mapped(without_numbers, each) for each in (call.args, call.kwargs))
+    if "device" in kwargs:
+        kwargs["device"] = "meta"
+    mode = Watch()
+    try:
+        with torch.no_grad(), torch.device("meta"), mode:
+            result = api.function(*args, **kwargs)
+    except Exception as error:  # PyTorch has many for arguments, and some operators need numbers
+        return Seen(None, mode.operations, mode.is_random, problem=str(error))
+    outputs = tensors_of(args[0] if result is None and args else result)
+    is_argument = any(outputs[0] is each for each in tensors_of((args, kwargs))) if outputs else False
+    types = tuple((each.dtype, tuple(each.shape)) for each in outputs)
+    return Seen(types, mode.operations, mode.is_random, mode.is_pointwise, is_argument)
+
 
 _SAME: Final[dict[torch.dtype, torch.dtype]] = {}
 _SHARES: Final = ("softmax", "softmin")
@@ -81,8 +160,8 @@ class Computed:
         """Returns what is wrong with how much a dropout has dropped; empty if nothing is."""
         output = self.call.outputs[0]
         assert output is not None
-        probability = dropout.probability(*self.call.args, **self.call.kwargs)
-        return dropout.wrong_share(tensors_of(self.call.args)[0].detach(), output.tensor, probability)
+        probability = probability_of(*self.call.args, **self.call.kwargs)
+        return wrong_share(tensors_of(self.call.args)[0].detach(), output.tensor, probability)
 
     @cached_property
     def wide(self) -> Run:
@@ -214,7 +293,7 @@ def _repeatable(api: Api, call: Recorded) -> Api:
     """Returns the function that does what the random one has done; raises NotJudgedError if that is not in the dump."""
     name = api.name.rpartition(".")[2]
     output = call.outputs[0]
-    if name not in dropout.NAMES or output is None or not tensors_of(call.args):
+    if name not in DROPOUTS or output is None or not tensors_of(call.args):
         raise NotJudgedError("it draws random numbers")
     input = tensors_of(call.args)[0].detach()
     gradients = [each for each in call.gradients if each is not None]
@@ -222,4 +301,4 @@ def _repeatable(api: Api, call: Recorded) -> Api:
         recorded, gradient = output.tensor, gradients[0].tensor if gradients else None
     except EntryError as error:
         raise NotJudgedError(f"it draws random numbers, and {error}") from error
-    return replace(api, function=dropout.as_recorded(input, recorded, gradient))
+    return replace(api, function=as_recorded(input, recorded, gradient))

@@ -10,11 +10,12 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.progress import Progress
 
+from aclgrad.judge.dumps.page import Run, headline_of, is_clean, wrong_alone
 from aclgrad.judge.dumps.records import SERVER, TRAINING, CallRow
-from aclgrad.judge.dumps.report import Run, headline_of, is_clean, wrong_alone
-from aclgrad.judge.dumps.summary import Summary, Unjudged
-from aclgrad.judge.dumps.texts import (
+from aclgrad.judge.dumps.summary import (
     WORDS,
+    Summary,
+    Unjudged,
     counts_of,
     coverage_of,
     figure,

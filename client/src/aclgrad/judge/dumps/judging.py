@@ -5,43 +5,36 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import torch
 from torch import Tensor
 
 from aclgrad.judge.dumps.apis import NotJudgedError
+from aclgrad.judge.dumps.choices import are_ties, sums_of_ties
 from aclgrad.judge.dumps.computed import Computed
-from aclgrad.judge.dumps.limits import Basis, largest_error, limit_of, limit_of_cards, tolerance_of
-from aclgrad.judge.dumps.lower_precision import OF_TERMS, POOLED, SETTINGS
-from aclgrad.judge.dumps.matching import TensorIndex, matches, mismatch
-from aclgrad.judge.dumps.recorded import Recorded, Result, tensors_of
-from aclgrad.judge.dumps.records import LAST_STEP, TRAINING, CallRow, Digests, Side, TensorRow, is_forward
-from aclgrad.judge.dumps.sides import exact_side, factor_of, side_of
-from aclgrad.judge.dumps.terms import is_product
-from aclgrad.judge.dumps.ties import are_ties, sums_of_ties
+from aclgrad.judge.dumps.limits import (
+    Basis,
+    exact_side,
+    factor_of,
+    largest_error,
+    limit_of,
+    limit_of_cards,
+    side_of,
+    tolerance_of,
+)
+from aclgrad.judge.dumps.products import OF_TERMS, POOLED, SETTINGS, is_product
+from aclgrad.judge.dumps.recorded import Given, Recorded, Result, tensors_of
+from aclgrad.judge.dumps.records import LAST_STEP, TRAINING, CallRow, Digests, Side, TensorRow, is_forward, line_of
+from aclgrad.judge.dumps.runs import TensorIndex, matches, mismatch
 from aclgrad.judge.findings.rows import Verdict
-from aclgrad.judge.msprobe.dump import Entry, EntryError
+from aclgrad.judge.msprobe.dump import EntryError
 
 _LEAST_ELEMENTS: Final = 8
-_LONGEST_REASON: Final = 300
-"""In characters."""
 _DOUBLE_OF_SINGLE: Final = 2.0**-29
 """The unit of float64 beside that of float32."""
 SLOW: Final = 2**28
 """The most operations of a run in float16, for which PyTorch's kernels on a CPU are some 200 times slower."""
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """A call of a dump: its entry, and the names and places of its passes, the forward one first."""
-
-    entry: Entry
-    folder: Path
-    passes: tuple[tuple[int, str], ...]
-    place: str = ""
-    level: str = "L1"
 
 
 class _Found:
@@ -299,12 +292,6 @@ def _as_on_cards(computed: Computed, recorded: Tensor, truth: Tensor, single: Te
 
 def _row(result: Result, error: float | None, side: Side) -> TensorRow:
     return TensorRow(result.name, result.info.dtype, result.info.shape, error, {TRAINING: side})
-
-
-def line_of(text: str) -> str:
-    """Returns one line of a terminal: a reason may quote whatever a dump has."""
-    line = " ".join(text.split())[:_LONGEST_REASON]
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)
 
 
 def _digests(tensors: Sequence[Tensor]) -> tuple[str, ...]:

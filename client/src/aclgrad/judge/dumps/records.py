@@ -13,6 +13,8 @@ SERVER: Final = "server"
 ARRIVES_OTHERWISE: Final = "another gradient arrives"
 LAST_STEP: Final = "the dump has only the last step of this function's backward pass"
 NOT_RECORDED: Final = "training is not judged"
+_LONGEST_REASON: Final = 300
+"""In characters."""
 PICTURE_SIDE: Final = 24
 """The most rows and columns of a picture."""
 
@@ -205,3 +207,9 @@ def in_order(rows: Sequence[CallRow]) -> list[CallRow]:
     """Returns the rows in the order of execution, dump by dump."""
     places = {place: number for number, place in enumerate(dict.fromkeys(row.place for row in rows))}
     return sorted(rows, key=lambda row: (places[row.place], row.index))
+
+
+def line_of(text: str) -> str:
+    """Returns one line of a terminal: a reason may quote whatever a dump has."""
+    line = " ".join(text.split())[:_LONGEST_REASON]
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self, TextIO
 
+from aclgrad.judge.dumps.page import Run, render
 from aclgrad.judge.dumps.records import CallRow
-from aclgrad.judge.dumps.report import Run, render
 from aclgrad.judge.dumps.summary import Summary
 from aclgrad.judge.findings.rows import Verdict, write_line
 

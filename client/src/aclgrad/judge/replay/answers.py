@@ -1,6 +1,12 @@
-"""What a server computes of one call, beside float64 and PyTorch: its gradients, and acc_check's rows of them."""
+"""Judges the calls of a dump: what is recorded on this CPU, and meanwhile what a server computes of them.
 
-from collections.abc import Sequence
+What comes out has the order of what goes in. A server's gradients stand beside float64 and PyTorch, and in acc_check's
+rows.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -11,18 +17,19 @@ import torch
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import AccessDeniedError, AclgradError, DeadlinePassedError, RequestError
 from aclgrad.judge.bundles import BundledCall
-from aclgrad.judge.dumps.judging import line_of
-from aclgrad.judge.dumps.limits import largest_error
-from aclgrad.judge.dumps.records import SERVER, Side, TensorRow
-from aclgrad.judge.dumps.sides import side_of
+from aclgrad.judge.dumps.judging import Judge
+from aclgrad.judge.dumps.limits import largest_error, side_of
+from aclgrad.judge.dumps.recorded import Given
+from aclgrad.judge.dumps.records import NOT_RECORDED, SERVER, CallRow, Side, TensorRow, line_of
 from aclgrad.judge.findings.rows import GONE, Finding, Origin, Row, Task, Verdict
 from aclgrad.judge.msprobe import cells
 from aclgrad.judge.replay.calls import Expected, RecordedCall, ServerGradients, dtype_of
-from aclgrad.judge.replay.source import Job
+from aclgrad.judge.replay.dumped import Job
 from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Tolerance
 from aclgrad.reference import define
+from aclgrad.served import served_by
 from aclgrad.torch.calls import Array, LocalError, tensor_of
 
 
@@ -170,3 +177,105 @@ def _with_status(finding: Finding, row: cells.Row) -> Finding:
         return finding
     message = f"acc_check says {row.status}, but PyTorch's own error is as large: {row.message}"
     return replace(finding, verdict=Verdict.NOTED, message=message)
+
+
+WORKERS: Final = 16
+"""Calls under way: PyTorch's autograd asks for each gradient by itself."""
+_WINDOW_BYTES: Final = 2**28
+"""The tensors of calls under way; a larger one goes alone. Their float64 forms take several times as much."""
+_NO_OPERATOR: Final = "no operator computes this gradient"
+_MODULE: Final = "a module; a dump of level L1 has the functions in it"
+_WORST_FIRST: Final = (Verdict.FAILED, Verdict.NOTED, Verdict.PASSED)
+
+
+@dataclass(frozen=True, slots=True)
+class _UnderWay:
+    rows: Sequence[CallRow]
+    answer: Future[Answer] | None
+    reason: str
+    """Why there is no answer."""
+    size_bytes: int
+
+
+class Engine:
+    """Judges calls by what is recorded and by one server."""
+
+    def __init__(self, server: Asked, judge: Judge) -> None:
+        self._server = server
+        self._judge = judge
+
+    def rows(
+        self, calls: Iterable[Given | CallRow], job_of: Callable[[Given], Job | None], take: Callable[[Answer], None]
+    ) -> Iterator[CallRow]:
+        """Yields the rows of the calls. `take` gets each answer before its rows come.
+
+        Raises one of GONE where the server has gone away, and DeadlinePassedError where it no longer answers; what was
+        yielded before stands.
+        """
+        served_by(self._server.client)  # or each worker would ask
+        window: deque[_UnderWay] = deque()
+        workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="replay")
+
+        def first() -> Iterator[CallRow]:
+            under_way = window.popleft()
+            answer = under_way.answer.result() if under_way.answer else None
+            if answer:
+                take(answer)
+            for row in under_way.rows:
+                yield with_server(row, answer or under_way.reason) if ".backward" in row.name else row
+
+        try:
+            for call in calls:
+                job = None if isinstance(call, CallRow) else job_of(call)
+                size = job.call.size_bytes if job and job.call else 0
+                while window and (_is_done(window[0]) or _is_full(window, size)):
+                    yield from first()
+                answer = workers.submit(self._server.answer, job) if job else None
+                rows = [call] if isinstance(call, CallRow) else list(self._judge.rows(call))
+                window.append(_UnderWay(rows, answer, _reason(call), size))
+            while window:
+                yield from first()
+        finally:
+            # Whoever stops waits for no call: those under way end with their client.
+            workers.shutdown(wait=False, cancel_futures=True)
+
+
+def _is_done(under_way: _UnderWay) -> bool:
+    return under_way.answer is None or under_way.answer.done()
+
+
+def _is_full(window: Sequence[_UnderWay], size: int) -> bool:
+    waiting = [each for each in window if each.answer]
+    return len(waiting) >= 2 * WORKERS or sum(each.size_bytes for each in waiting) + size > _WINDOW_BYTES
+
+
+def _reason(call: Given | CallRow) -> str:
+    """Returns why a server does not compute a call that is no job."""
+    if isinstance(call, CallRow):
+        return call.message
+    return _MODULE if call.entry.name.startswith("Module.") else _NO_OPERATOR
+
+
+def with_server(row: CallRow, answer: Answer | str) -> CallRow:
+    """Returns the row of a backward pass with the server's side of its gradients, or why there is none.
+
+    Where the recorded gradient of a tensor is that of an argument, both sides are those of one tensor.
+    """
+    if isinstance(answer, str) or not answer.tensors:
+        return replace(row, unserved=answer if isinstance(answer, str) else answer.reason)
+    own = {each.argument: each for each in answer.tensors}
+    tensors = [_merged(each, own.pop(each.argument, None)) for each in row.tensors]
+    tensors += own.values()
+    is_judged = row.verdict is not Verdict.SKIPPED
+    found = {side.verdict for each in tensors for side in each.sides.values()} | ({row.verdict} if is_judged else set())
+    verdict = next(each for each in _WORST_FIRST if each in found)
+    message = row.message if is_judged else f"{NOT_RECORDED}: {row.message}"
+    return replace(row, verdict=verdict, message=message, tensors=tuple(tensors))
+
+
+def _merged(recorded: TensorRow, computed: TensorRow | None) -> TensorRow:
+    """Returns the tensor with both sides, and the error of PyTorch in the call's own dtype."""
+    if computed is None:
+        return recorded
+    sides = {**recorded.sides, **computed.sides}
+    return replace(recorded, name=computed.name, pytorch_error=computed.pytorch_error, sides=sides)

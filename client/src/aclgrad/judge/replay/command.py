@@ -11,18 +11,17 @@ import torch
 from aclgrad._client.settings.environment import unless_set
 from aclgrad._client.sync.client import Client
 from aclgrad.judge.dumps import command
-from aclgrad.judge.dumps.judging import Given, Judge
+from aclgrad.judge.dumps.judging import Judge
+from aclgrad.judge.dumps.page import Run
+from aclgrad.judge.dumps.recorded import Given, Source
 from aclgrad.judge.dumps.records import CallRow
-from aclgrad.judge.dumps.report import Run
-from aclgrad.judge.dumps.source import Source
 from aclgrad.judge.findings.rows import Origin
 from aclgrad.judge.findings.run import WorstCall, end
 from aclgrad.judge.msprobe.dump import find_dumps
 from aclgrad.judge.msprobe.tables import Tables, is_readable
 from aclgrad.judge.msprobe.values import first_random
-from aclgrad.judge.replay.answers import Answer, Asked
-from aclgrad.judge.replay.engine import Engine
-from aclgrad.judge.replay.source import Job, read_jobs, served_entries
+from aclgrad.judge.replay.answers import Answer, Asked, Engine
+from aclgrad.judge.replay.dumped import Job, read_jobs, served_entries
 from aclgrad.new_files import check_unwritten, checked_folder
 
 _CONNECT_TIMEOUT_S: Final = 5.0

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from aclgrad.judge.dumps.ties import are_ties
+from aclgrad.judge.dumps.choices import are_ties
 from tests.judge.torch.recording import Recording
 from tests.judge.torch.running import judge
 

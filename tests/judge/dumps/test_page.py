@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from aclgrad.judge.dumps import embedded
-from aclgrad.judge.dumps.embedded import MOST_TEXT
+from aclgrad.judge.dumps import page as module
+from aclgrad.judge.dumps.page import MOST_TEXT, render
 from aclgrad.judge.dumps.records import SERVER, TRAINING, CallRow, Side
-from aclgrad.judge.dumps.report import render
 from aclgrad.judge.dumps.results import told
-from aclgrad.judge.dumps.summary import Summary
-from aclgrad.judge.dumps.texts import figure
+from aclgrad.judge.dumps.summary import Summary, figure
 from aclgrad.judge.findings.rows import End, Verdict
 
 from .summaries import CASES, HF32, HOSTILE, TARGET, noted, run_of, step, wrong
@@ -234,7 +232,7 @@ def test_the_page_loads_nothing() -> None:
 
 def test_fifty_thousand_wrong_calls_would_be_less_than_five_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenth of them has a tenth of the room for details; all else grows with the calls."""
-    monkeypatch.setattr(embedded, "MOST_DETAIL", embedded.MOST_DETAIL // 10)
+    monkeypatch.setattr(module, "MOST_DETAIL", module.MOST_DETAIL // 10)
     bad = [wrong(row) for row in step(20)]
     apis = [f"Functional.{name}" for name in ("conv2d", "batch_norm", "relu", "gelu")]
     rows = [replace(bad[at % len(bad)], index=at, name=f"{apis[at % 4]}.{at}.forward") for at in range(5_000)]

@@ -1,0 +1,239 @@
+"""The page of a judged dump: coverage, verdict, the calls in order of execution, and what is wrong, by API.
+
+It embeds a column for each fact of the calls, and the details of as many calls as it has room for.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, Final
+
+from jinja2 import Environment, StrictUndefined
+from jinja2.utils import htmlsafe_json_dumps
+from markupsafe import Markup
+
+import aclgrad
+from aclgrad.judge.dumps.records import SERVER, TRAINING, CallRow, Side, TensorRow
+from aclgrad.judge.dumps.summary import (
+    WORDS,
+    Summary,
+    coverage_of,
+    figure,
+    followers_of,
+    note_of,
+    position_of,
+    shape_of,
+    share_of,
+    sides_of,
+    times_of,
+)
+from aclgrad.judge.findings.rows import Element, End, Verdict
+from aclgrad.units import counted, span
+
+MOST_DETAIL: Final = 2_500_000
+"""The most bytes of details: with the columns of 50,000 calls, a page stays below 5 MB."""
+MOST_TEXT: Final = 400
+"""The most characters of a message or a name."""
+_MOST_TENSORS: Final = 40
+_LETTERS: Final = {Verdict.PASSED: "p", Verdict.NOTED: "n", Verdict.FAILED: "f", Verdict.SKIPPED: "s"}
+_IMPORTANCE: Final = (Verdict.FAILED, Verdict.SKIPPED, Verdict.NOTED, Verdict.PASSED)
+
+
+class Texts:
+    """Texts of which each is embedded once. The server's address is in the page's head, and in none of them."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._numbers: dict[str, int] = {}
+        self.length = 0
+        """How many bytes all of them have in a page, at most."""
+
+    def clean(self, text: str) -> str:
+        """Returns the text as the page shows it."""
+        if self._target:
+            text = text.replace(f"server {self._target}", "server").replace(self._target, "the server")
+        return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}\N{HORIZONTAL ELLIPSIS}"
+
+    def number(self, text: str) -> int:
+        """Returns the number of the text in the list."""
+        cleaned = self.clean(text)
+        if cleaned not in self._numbers:
+            self._numbers[cleaned] = len(self._numbers)
+            self.length += len(htmlsafe_json_dumps(cleaned))
+        return self._numbers[cleaned]
+
+    def all(self) -> list[str]:
+        return list(self._numbers)
+
+
+def embed(summary: Summary, texts: Texts) -> dict[str, Any]:
+    """Returns what the page's script reads; all figures are texts, and a number stands for a text of `texts`."""
+    rows = summary.rows
+    columns = {
+        "places": list(Counter(row.place for row in rows).values()),
+        "sides": [TRAINING, SERVER] if summary.has_server else [TRAINING],
+        "first": next((at for at, row in enumerate(rows) if row is summary.first_wrong), None),
+        "api": [texts.number(row.api) for row in rows],
+        "call": [texts.number(row.name.removeprefix(f"{row.api}.")) for row in rows],
+        "share": [texts.number(share_of(row)) for row in rows],
+        "verdict": "".join(_LETTERS[row.verdict] for row in rows),
+        "off": "".join("1" if row.is_off else "0" for row in rows),
+    }
+    details, length = {}, 0
+    for at in _by_importance(summary):
+        details[at] = _detail(rows[at], texts)
+        length += len(json.dumps(details[at]))
+        if length + texts.length > MOST_DETAIL:
+            break
+    return columns | {"details": details, "texts": texts.all()}
+
+
+def _by_importance(summary: Summary) -> Iterator[int]:
+    """Yields the positions of all calls: the worst of each API first, then by verdict in the order of execution."""
+    worst = {id(group.worst) for group in summary.groups if group.verdict is Verdict.FAILED}
+    ranks = {verdict: rank for rank, verdict in enumerate(_IMPORTANCE)}
+    rows = summary.rows
+    yield from sorted(range(len(rows)), key=lambda at: (id(rows[at]) not in worst, ranks[rows[at].verdict]))
+
+
+def _detail(row: CallRow, texts: Texts) -> list[Any]:
+    """Returns the message and the tensors: those that failed first, each kind with the worst first."""
+
+    def rank(tensor: TensorRow) -> tuple[int, float]:
+        return min(
+            ((_IMPORTANCE.index(each.verdict), -each.of_limit) for each in tensor.sides.values()), default=(9, 0.0)
+        )
+
+    tensors = sorted(row.tensors, key=rank)
+    return [texts.number(row.message), len(tensors), [_tensor(each, texts) for each in tensors[:_MOST_TENSORS]]]
+
+
+def _tensor(tensor: TensorRow, texts: Texts) -> list[Any]:
+    pytorch = "" if tensor.pytorch_error is None else figure(tensor.pytorch_error)
+    sides = {name: _side(side, texts) for name, side in tensor.sides.items()}
+    extents = [tensor.elements // max(1, tensor.shape[-1]), tensor.shape[-1]] if tensor.shape else [1, 1]
+    return [texts.number(tensor.name), texts.number(f"{tensor.dtype} {shape_of(tensor)}"), extents, pytorch, sides]
+
+
+def _side(side: Side, texts: Texts) -> list[Any]:
+    share = figure(side.of_limit) if math.isfinite(side.of_limit) else ""
+    figures = [figure(side.error), figure(side.limit), share]
+    found = [_LETTERS[side.verdict], *figures, texts.number(side.message), f"{side.outside:,}" if side.outside else ""]
+    return [*found, [_element(each) for each in side.worst], side.picture] if side.worst or side.picture else found
+
+
+def _element(element: Element) -> list[str]:
+    values = f"{element.computed:.9g}", f"{element.expected:.9g}", f"{element.ratio:.6g}"
+    return [", ".join(map(str, element.index)), *values]
+
+
+_MOST_LINES: Final = 300
+"""The most APIs of a kind, and the most reasons, that the page has a line for."""
+_ALONE: Final = {
+    TRAINING: "Training is wrong and the server right",
+    SERVER: "The server is wrong and training right",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What was judged, with what, and how the run ended."""
+
+    program: str
+    dump: str
+    target: str
+    """The server, or empty for a judgement without one."""
+    pytorch: str
+    precision: str
+    end: End
+    message: str
+    exit_code: int
+    seconds: float
+
+
+def is_clean(summary: Summary, run: Run) -> bool:
+    """Whether all is well, so that it may be green: a run without an error, and no call that was not judged."""
+    return run.exit_code == 0 and summary.is_covered and not summary.unexplained
+
+
+def headline_of(summary: Summary, run: Run) -> str:
+    """Returns the verdict in a few words."""
+    failed, judged = summary.count(Verdict.FAILED), summary.judged
+    if not judged:
+        return "No call was judged"
+    if failed:
+        return f"{failed:,} of {counted(judged, 'judged call')} {'is' if failed == 1 else 'are'} wrong"
+    if run.end is not End.COMPLETE or summary.unreached:
+        return "No call so far is wrong"
+    if summary.unexplained:
+        return f"No call failed, and {counted(summary.unexplained, 'gradient')} may be wrong"
+    return "Every call is right" if summary.is_covered else "No judged call is wrong"
+
+
+def render(summary: Summary, run: Run) -> str:
+    """Returns the page, which needs nothing from elsewhere."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    # Compact, and with an error instead of what JSON does not have.
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "ensure_ascii": False, "allow_nan": False}
+    folder = files(__package__)
+    texts = Texts(run.target)
+    groups = summary.groups
+    sections = {
+        verdict: [group for group in groups if group.verdict is verdict]
+        for verdict in (Verdict.FAILED, Verdict.NOTED, Verdict.PASSED)
+    }
+    page: dict[str, Any] = {
+        "style": Markup(folder.joinpath("report.css").read_text("utf-8")),
+        "script": Markup(folder.joinpath("report.js").read_text("utf-8")),
+        "calls": embed(summary, texts),
+        "run": run,
+        "summary": summary,
+        "sections": sections,
+        "first": _place(summary, summary.first_wrong),
+        "followers": followers_of(summary),
+        "alone": [(what, len(rows), _place(summary, rows[0])) for what, rows in wrong_alone(summary)],
+        "places": _places(summary),
+        "unjudged": summary.unjudged,
+        "most": _MOST_LINES,
+        "coverage": coverage_of(summary),
+        "by_side": sides_of(summary),
+        "headline": headline_of(summary, run),
+        "is_clean": is_clean(summary, run),
+        "version": aclgrad.__version__,
+        "verdicts": {verdict.name: verdict for verdict in Verdict},
+        "words": WORDS,
+    }
+    environment.filters |= {"clean": texts.clean, "counted": counted, "figure": figure, "span": span}
+    environment.globals |= {"note_of": note_of, "share_of": share_of}
+    return environment.from_string(folder.joinpath("report.html.j2").read_text("utf-8")).render(page)
+
+
+def _place(summary: Summary, row: CallRow | None) -> dict[str, Any] | None:
+    """Returns where a call is and what was found, for a sentence with a link."""
+    if row is None:
+        return None
+    _, side, found = row.worst or (None, "", None)
+    finding = (found.message or times_of(found)) if found else row.message
+    number = next(at for at, each in enumerate(summary.rows, 1) if each is row)
+    return {"row": row, "number": number, "position": position_of(summary, row), "side": side, "finding": finding}
+
+
+def wrong_alone(summary: Summary) -> list[tuple[str, list[CallRow]]]:
+    """Returns the calls in which one side is wrong and the other right, with a sentence that says which."""
+    found = [(what, summary.wrong_only(side)) for side, what in _ALONE.items() if summary.has_server]
+    return [(what, rows) for what, rows in found if rows]
+
+
+def _places(summary: Summary) -> list[tuple[str, int, Counter[Verdict]]]:
+    """Returns the dumps, with the position of their first call and how many calls have each verdict."""
+    counts: dict[str, Counter[Verdict]] = {}
+    for row in summary.rows:
+        counts.setdefault(row.place, Counter())[row.verdict] += 1
+    found, start = [], 0
+    for place, own in counts.items():
+        found.append((place, start, own))
+        start += own.total()
+    return found
