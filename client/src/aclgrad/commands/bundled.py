@@ -3,8 +3,7 @@
 import math
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from aclgrad._client.calls.requirements import MAX_MESSAGE_BYTES, Requirements
 from aclgrad._client.sync.client import Client
 from aclgrad.commands.call import check_room, named, told
 from aclgrad.commands.common import FAILED, chosen, connection, exit_codes, print_json
-from aclgrad.commands.files import Array, checked_output, save
+from aclgrad.commands.files import checked_output, save
 from aclgrad.judge.bundles import Bundle, BundledCall, read
 from aclgrad.judge.findings import comparison
 from aclgrad.judge.findings.rows import Finding, Verdict
@@ -43,7 +42,8 @@ def call_again(path: Path, output: Path | None, force: bool, timeout_s: float, a
             save(output, gradients, overwrite=force)
         now, before = tuple(gradients.values()), tuple(call.gradients[name] for name in types)
         difference = "" if comparison.same_bits(now, before) else comparison.difference(now, before)
-        finding = _judged(call, now, types)
+        truths = tuple(call.expected[name] for name in types)
+        finding = comparison.against_definition(now, truths, types, call.tolerance)
         if as_json:
             print_json({**told(call.operator, gradients, seconds, output), **_compared(bundle, finding, difference)})
         else:
@@ -66,12 +66,6 @@ def _types(path: Path, call: BundledCall) -> dict[str, TensorType]:
         returned = ", ".join(f"{name} {type}" for name, type in types.items()) or "none, because it is not legal"
         raise ValueError(f"{path} does not expect the gradients that its call returns: {returned}")
     return types
-
-
-def _judged(call: BundledCall, now: tuple[Array, ...], types: Mapping[str, TensorType]) -> Finding:
-    judge = partial(comparison.against_truth, tolerance=call.tolerance)
-    truths = tuple(call.expected[name] for name in types)
-    return comparison.wrong_type(now, types) or comparison.each_output(judge, types, now, truths)
 
 
 def _compared(bundle: Bundle, finding: Finding, difference: str) -> dict[str, Any]:

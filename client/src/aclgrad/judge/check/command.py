@@ -113,7 +113,7 @@ def _check(options: Options) -> Report:
         check_unwritten(options.bundle, overwrite=options.force)
     if options.msprobe:
         check_unused(options.msprobe)
-    compared = read_rows(options.compare) if options.compare else []
+    compared = read_rows(options.compare, Row.from_json, "give a file of --json") if options.compare else []
     worst = WorstCall()
     with ExitStack() as stack:
         servers = [stack.enter_context(open_target(each, options.timeout_s)) for each in targets_of(options.target)]

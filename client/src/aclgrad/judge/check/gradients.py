@@ -50,8 +50,7 @@ def _accuracy(target: Target, typed: TypedCase) -> Finding:
     tolerance = tolerance_of(typed.spec, target.product, inputs, typed.case.attributes)
     gradients = target.client.execute(typed.spec.name, inputs, typed.case.attributes)
     truth = reference.define(typed.spec.name, inputs, typed.case.attributes)
-    judge = partial(comparison.against_truth, tolerance=tolerance)
-    finding = comparison.wrong_type(gradients, outputs) or comparison.each_output(judge, outputs, gradients, truth)
+    finding = comparison.against_definition(gradients, truth, outputs, tolerance)
     call = BundledCall(
         typed.spec.name,
         inputs,

@@ -113,7 +113,7 @@ def open_target(address: str, timeout_s: float) -> Iterator[Target]:
     with Client.from_env(**settings) as client, Client.from_env(**settings, shape_only=False) as sender:
         status = client.server_status()
         described = {each.name: each for each in client.list_operators()}
-        origin = Origin(address, status.product, status.library, status.runtime_version)
+        origin = Origin.of(address, status)
         yield Target(origin, _product(status), status, described, client, sender)
 
 

@@ -1,6 +1,5 @@
 """Compares two servers call by call: each with what is right and with itself, and one with the other."""
 
-import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +13,7 @@ from aclgrad.judge.check.repetition import repeated, steadiness
 from aclgrad.judge.check.selection import Selection
 from aclgrad.judge.check.target import Target
 from aclgrad.judge.findings import comparison
-from aclgrad.judge.findings.rows import GONE, Finding, Task, Verdict
+from aclgrad.judge.findings.rows import GONE, Finding, Task, Verdict, error_of, worst_of
 from aclgrad.judge.findings.run import finding_of
 from aclgrad.operators.cases import TypedCase, arrays_of, served_dtypes
 from aclgrad.operators.samples import Arrays
@@ -87,12 +86,9 @@ class TableQuestion:
 
     def judge(self, target: Target, answer: Answer) -> Finding:
         gradients = tuple(answer.gradients.values())
-        if wrong := comparison.wrong_type(gradients, self.typed.outputs):
-            return wrong
         spec, attributes = self.typed.spec, self.typed.case.attributes
         tolerance = tolerance_of(spec, target.product, self.inputs, attributes)
-        judge = partial(comparison.against_truth, tolerance=tolerance)
-        return comparison.each_output(judge, self.typed.outputs, gradients, self.truth)
+        return comparison.against_definition(gradients, self.truth, self.typed.outputs, tolerance)
 
 
 def table_calls(a: Target, b: Target, only: Collection[str], *, is_quick: bool) -> Iterator[Call]:
@@ -132,8 +128,6 @@ def _refusal(target: Target, typed: TypedCase) -> str:
 
 
 Figures = dict[str, float | None]
-
-_WORST: Final = (Verdict.FAILED, Verdict.NOTED, Verdict.PASSED)
 
 
 def pair_tasks(a: Target, b: Target, calls: Iterable[Call], *, is_again: bool) -> list[Task]:
@@ -199,10 +193,10 @@ def ulps(count: float) -> str:
 
 
 def _figures(judged: Sequence[Finding], steady: Sequence[Finding]) -> Figures:
-    shares = [_error_of(each.figures.get("error_of_limit")) for each in judged]
+    shares = [error_of(each.figures.get("error_of_limit")) for each in judged]
     return {
         "error_of_limit": max(shares),
-        "max_error": max(_error_of(each.figures.get("max_error")) for each in judged),
+        "max_error": max(error_of(each.figures.get("max_error")) for each in judged),
         **dict(zip(("a_of_limit", "b_of_limit"), shares, strict=True)),
         **{f"{side}_wrong": float(each.verdict is Verdict.FAILED) for side, each in zip("ab", judged, strict=True)},
         **{f"{side}_varied": each.figures["different"] for side, each in zip("ab", steady, strict=True)},
@@ -210,14 +204,9 @@ def _figures(judged: Sequence[Finding], steady: Sequence[Finding]) -> Figures:
     }
 
 
-def _error_of(error: float | None) -> float:
-    """Returns the error; what is not a number, or has another type than its definition, is beyond all limits."""
-    return math.inf if error is None or math.isnan(error) else error
-
-
 def _together(findings: Sequence[tuple[str, Finding]], figures: Figures) -> Finding:
     """Returns the worst verdict, and what all those say that have it."""
-    verdict = next(worst for worst in _WORST if any(finding.verdict is worst for _, finding in findings))
+    verdict = worst_of(finding.verdict for _, finding in findings)
     told = [(side, finding) for side, finding in findings if finding.verdict is verdict is not Verdict.PASSED]
     message = "; ".join(f"{side}: {finding.message}" for side, finding in told)
     return Finding(verdict, message, figures, next((finding.worst for _, finding in told if finding.worst), ()))

@@ -22,7 +22,7 @@ from aclgrad.judge.dumps.limits import Basis, largest_error, limit_of, side_of
 from aclgrad.judge.dumps.recorded import Source
 from aclgrad.judge.dumps.records import ARRIVES_OTHERWISE, LAST_STEP, TRAINING, CallRow, Side, TensorRow
 from aclgrad.judge.dumps.runs import HALVES
-from aclgrad.judge.findings.rows import Verdict
+from aclgrad.judge.findings.rows import Verdict, worst_of
 from aclgrad.judge.msprobe.dump import is_tensor
 
 _NEAR: Final = 0.1
@@ -78,7 +78,7 @@ def _with(row: CallRow, arriving: list[TensorRow]) -> CallRow:
         return row
     tensors = (*row.tensors, *arriving)
     found = {side.verdict for each in tensors for side in each.sides.values()}
-    verdict = next(each for each in (Verdict.FAILED, Verdict.NOTED, Verdict.PASSED) if each in found)
+    verdict = worst_of(found)
     noted = [each.sides[TRAINING].message for each in arriving if each.sides[TRAINING].verdict is Verdict.NOTED]
     message = row.message.replace(LAST_STEP, "; ".join(dict.fromkeys(noted)))
     return replace(row, tensors=tensors, verdict=verdict, message=message.strip("; "))

@@ -2,13 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Final, TypeVar
 
-from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
-from rich.progress import Progress
 
 from aclgrad.judge.dumps.page import Run, headline_of, is_clean, wrong_alone
 from aclgrad.judge.dumps.records import SERVER, TRAINING, CallRow
@@ -27,7 +24,7 @@ from aclgrad.judge.dumps.summary import (
     share_of,
     sides_of,
 )
-from aclgrad.judge.findings.display import STYLES, element_of, new_progress
+from aclgrad.judge.findings.display import STYLES, Screen, element_of
 from aclgrad.judge.findings.rows import End, Verdict
 from aclgrad.tables import table
 from aclgrad.units import counted, span
@@ -37,48 +34,26 @@ _INDENT: Final = 2
 _Item = TypeVar("_Item")
 
 
-class Display:
+class Display(Screen):
     """Shows calls that failed as they arrive, or with `verbose` all, and at the end what follows from them."""
-
-    def __init__(self, console: Console, *, verbose: bool = False) -> None:
-        self._console = console
-        self._verbose = verbose
-        self._progress: Progress | None = None
-
-    @contextmanager
-    def of(self, planned: int) -> Iterator[None]:
-        """Shows a bar within the block, if there is a terminal."""
-        if not self._console.is_terminal:
-            yield
-            return
-        with new_progress(self._console) as self._progress:
-            self._bar = self._progress.add_task("", total=planned)
-            try:
-                yield
-            finally:
-                self._progress = None
 
     def each(self, items: Sequence[_Item], description: str) -> Iterator[_Item]:
         """Yields the items, and shows with a bar how many of them are done."""
         with self.of(len(items)):
-            self._advance(description, 0)
+            self.advance(description, 0)
             for item in items:
                 yield item
-                self._advance(description)
+                self.advance(description)
 
     def take(self, row: CallRow) -> None:
         """Shows one call, if readers want it."""
-        self._advance(row.api)
+        self.advance(row.api)
         if not self._verbose and row.verdict is not Verdict.FAILED:
             return
         place = f" {row.place}" if row.place else ""
         self._print(f"[{STYLES[row.verdict]}]{WORDS[row.verdict]}[/] {escape(row.name + place)}")
         for line in _findings(row):
             self._print(escape(line), _INDENT)
-
-    def _advance(self, description: str, by: int = 1) -> None:
-        if self._progress is not None:
-            self._progress.update(self._bar, advance=by, description=escape(description))
 
     def end(self, summary: Summary, run: Run) -> None:
         """Shows coverage, the first wrong call, the APIs that failed or were noted, and the verdict."""

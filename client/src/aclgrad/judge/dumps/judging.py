@@ -27,7 +27,7 @@ from aclgrad.judge.dumps.products import OF_TERMS, POOLED, SETTINGS, is_product
 from aclgrad.judge.dumps.recorded import Given, Recorded, Result, tensors_of
 from aclgrad.judge.dumps.records import LAST_STEP, TRAINING, CallRow, Digests, Side, TensorRow, is_forward, line_of
 from aclgrad.judge.dumps.runs import TensorIndex, matches, mismatch
-from aclgrad.judge.findings.rows import Verdict
+from aclgrad.judge.findings.rows import Verdict, worst_of
 from aclgrad.judge.msprobe.dump import EntryError
 
 _LEAST_ELEMENTS: Final = 8
@@ -73,7 +73,7 @@ class _Found:
         if not self.tensors:
             raise NotJudgedError("; ".join(self._missing))
         found = {each.sides[TRAINING].verdict for each in self.tensors} | ({Verdict.NOTED} if self._missing else set())
-        verdict = next(each for each in (Verdict.FAILED, Verdict.NOTED, Verdict.PASSED) if each in found)
+        verdict = worst_of(found)
         message = line_of("; ".join((*self._missing, *self.notes)))
         digests = Digests(self._inputs, tuple(self._wrong), tuple(self._results) if is_forward(name) else ())
         return CallRow(index, place, name, verdict, message, tuple(self.tensors), digests=digests)

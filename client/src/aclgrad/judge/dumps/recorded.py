@@ -89,15 +89,18 @@ def tensors_of(value: Any) -> list[Tensor]:
     return [each for part in value for each in tensors_of(part)] if isinstance(value, list | tuple) else []
 
 
+def nested(change: Callable[[Any], Any], value: Any) -> Any:
+    """Returns the value with a change of all that is in its lists, tuples and dictionaries, or of itself."""
+    if isinstance(value, dict):
+        return {name: nested(change, each) for name, each in value.items()}
+    if isinstance(value, list | tuple) and not isinstance(value, torch.Size):
+        return type(value)(nested(change, each) for each in value)
+    return change(value)
+
+
 def mapped(change: Callable[[Tensor], Tensor], value: Any) -> Any:
     """Returns the value with other tensors in the place of its own."""
-    if isinstance(value, Tensor):
-        return change(value)
-    if isinstance(value, dict):
-        return {name: mapped(change, each) for name, each in value.items()}
-    if isinstance(value, list | tuple) and not isinstance(value, torch.Size):
-        return type(value)(mapped(change, each) for each in value)
-    return value
+    return nested(lambda each: change(each) if isinstance(each, Tensor) else each, value)
 
 
 def _with_dtype(entry: Entry) -> Entry:

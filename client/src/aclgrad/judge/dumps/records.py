@@ -1,5 +1,6 @@
 """What was found about the calls of a dump: a row for each forward or backward pass, in rows.jsonl and in reports."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
@@ -47,16 +48,14 @@ class Side:
 
     def to_json(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"verdict": self.verdict, "error": self.error, "limit": self.limit}
-        if self.message:
-            fields["message"] = self.message
-        if self.outside:
-            fields["outside"] = self.outside
-        if self.worst:
+        more = {
+            "message": self.message,
+            "outside": self.outside,
             # JSON has no numbers that are not finite.
-            fields["worst"] = [[each.index, repr(each.computed), repr(each.expected)] for each in self.worst]
-        if self.picture:
-            fields["picture"] = self.picture
-        return fields
+            "worst": [[each.index, repr(each.computed), repr(each.expected)] for each in self.worst],
+            "picture": self.picture,
+        }
+        return fields | {name: each for name, each in more.items() if each}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
@@ -88,10 +87,7 @@ class TensorRow:
 
     @property
     def elements(self) -> int:
-        count = 1
-        for each in self.shape:
-            count *= each
-        return count
+        return math.prod(self.shape)
 
     def to_json(self) -> dict[str, Any]:
         sides = {name: side.to_json() for name, side in self.sides.items()}

@@ -10,7 +10,7 @@ from typing import Any, Final, Self, TextIO
 from aclgrad.judge.dumps.page import Run, render
 from aclgrad.judge.dumps.records import CallRow
 from aclgrad.judge.dumps.summary import Summary
-from aclgrad.judge.findings.rows import Verdict, write_line
+from aclgrad.judge.findings.rows import Verdict, read_rows, write_line
 
 ROWS: Final = "rows.jsonl"
 RUN: Final = "run.json"
@@ -98,20 +98,6 @@ def _told_of_server(summary: Summary) -> dict[str, Any]:
     }
 
 
-def read_rows(path: Path) -> list[CallRow]:
-    """Returns the rows of a file; raises ValueError for another file."""
-    rows = []
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                fields = json.loads(line)
-                if "summary" not in fields:
-                    rows.append(CallRow.from_json(fields))
-            except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-                raise ValueError(f"line {number} of {path} is not a row: {error!r}; give another folder") from error
-    return rows
-
-
 def _read_run(path: Path) -> dict[str, Any]:
     """Returns what all runs of a folder have in common; raises ValueError for a file that tells nothing of it."""
     try:
@@ -127,4 +113,4 @@ def _whole_rows(path: Path) -> list[CallRow]:
     """Returns the rows of a file whose last line a run may not have ended, and cuts that line off."""
     text = path.read_bytes()
     os.truncate(path, text.rfind(b"\n") + 1)
-    return read_rows(path)
+    return read_rows(path, CallRow.from_json, "give another folder")

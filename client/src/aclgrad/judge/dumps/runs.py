@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from aclgrad.judge.dumps.apis import Api
-from aclgrad.judge.dumps.recorded import Recorded, Result, mapped, tensors_of
+from aclgrad.judge.dumps.recorded import Recorded, Result, mapped, nested, tensors_of
 
 Cast = Callable[[Tensor], Tensor]
 
@@ -60,13 +60,7 @@ class Dtypes:
         return self.after(cast) if cast.is_floating_point() or cast.is_complex() else cast
 
     def argument(self, value: Any) -> Any:
-        if isinstance(value, torch.dtype):
-            return self.of.get(value, value)
-        if isinstance(value, dict):
-            return {name: self.argument(each) for name, each in value.items()}
-        if isinstance(value, list | tuple) and not isinstance(value, torch.Size):
-            return type(value)(map(self.argument, value))
-        return value
+        return nested(lambda each: self.of.get(each, each) if isinstance(each, torch.dtype) else each, value)
 
 
 def run(
@@ -100,7 +94,7 @@ def run(
     wants = call.has_backward and not call.backward_fault
     with torch.set_grad_enabled(wants), within():
         args, kwargs = (mapped(argument, dtypes.argument(each)) for each in (call.args, call.kwargs))
-        args, kwargs = _numbers(number, args), _numbers(number, kwargs)
+        args, kwargs = (nested(lambda one: number(one) if _is_number(one) else one, each) for each in (args, kwargs))
         result = (function or api.function)(*args, **kwargs)
         outputs = tensors_of(args[0] if result is None and args else result)
         gradients, owners, found = _backward(outputs, leaves, call.grad_outputs) if wants else ((), (), ())
@@ -111,12 +105,8 @@ def run(
     return Run(tuple(each.detach() for each in outputs), gradients, owned, tuple(of_arguments))
 
 
-def _numbers(number: Callable[[Any], Any], value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _numbers(number, each) for name, each in value.items()}
-    if isinstance(value, list | tuple) and not isinstance(value, torch.Size):
-        return type(value)(_numbers(number, each) for each in value)
-    return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 Backward = tuple[tuple[Tensor | None, ...], tuple[int | None, ...], tuple[Tensor | None, ...]]

@@ -18,7 +18,7 @@ from aclgrad.judge.dumps.records import (
     TensorRow,
     in_order,
 )
-from aclgrad.judge.findings.rows import Verdict
+from aclgrad.judge.findings.rows import WORST_FIRST, Verdict, worst_of
 from aclgrad.units import counted
 
 
@@ -43,8 +43,7 @@ class Group:
 
     @property
     def verdict(self) -> Verdict:
-        found = {row.verdict for row in self.rows}
-        return next(each for each in (Verdict.FAILED, Verdict.NOTED, Verdict.PASSED, Verdict.SKIPPED) if each in found)
+        return worst_of(row.verdict for row in self.rows)
 
     @property
     def worst(self) -> CallRow:
@@ -156,12 +155,11 @@ class Summary:
         by_api: dict[str, list[CallRow]] = {}
         for row in self.rows:
             by_api.setdefault(row.api, []).append(row)
-        ranks = {verdict: rank for rank, verdict in enumerate((Verdict.FAILED, Verdict.NOTED, Verdict.PASSED))}
         groups = [Group(api, tuple(own)) for api, own in by_api.items()]
 
         def rank(group: Group) -> tuple[int, float]:
             worst = group.worst.worst
-            return ranks.get(group.verdict, len(ranks)), -(worst[2].of_limit if worst else 0.0)
+            return WORST_FIRST.index(group.verdict), -(worst[2].of_limit if worst else 0.0)
 
         return sorted(groups, key=rank)
 

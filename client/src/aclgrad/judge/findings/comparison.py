@@ -6,11 +6,12 @@ A call has one gradient, an array, or a tuple of several.
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from aclgrad.judge.findings.rows import Element, Finding, Verdict
+from aclgrad.judge.findings.rows import Element, Finding, Verdict, error_of
 from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.spec import Tolerance
 from aclgrad.tensors import TensorType
@@ -42,15 +43,19 @@ def worst_output(found: Mapping[str, Finding]) -> Finding:
     """Returns the only finding, or that of the output that is worst, which the message then names."""
     if len(found) == 1:
         return next(iter(found.values()))
-    name = max(found, key=lambda each: (found[each].verdict is Verdict.FAILED, _badness(found[each])))
+
+    def rank(name: str) -> tuple[bool, float]:
+        return found[name].verdict is Verdict.FAILED, error_of(found[name].figures.get("error_of_limit", 0.0))
+
+    name = max(found, key=rank)
     worst = found[name]
     return replace(worst, message=f"{name}: {worst.message}" if worst.message else f"worst in {name}")
 
 
-def _badness(finding: Finding) -> float:
-    """Returns the largest error as a share of its limit; what is not a number is worse than any."""
-    share = finding.figures.get("error_of_limit", 0.0)
-    return math.inf if share is None or math.isnan(share) else share
+def against_definition(gradients: Any, truth: Any, types: Mapping[str, TensorType], tolerance: Tolerance) -> Finding:
+    """Returns the finding about the gradients of a call, which have to have the types and be within the tolerance."""
+    judge = partial(against_truth, tolerance=tolerance)
+    return wrong_type(gradients, types) or each_output(judge, types, gradients, truth)
 
 
 def against_truth(gradient: Array, truth: Array, tolerance: Tolerance) -> Finding:

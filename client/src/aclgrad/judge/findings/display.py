@@ -25,20 +25,12 @@ STYLES = {Verdict.PASSED: "green", Verdict.FAILED: "bold red", Verdict.NOTED: "y
 Key = TypeVar("Key")
 
 
-def new_progress(console: Console) -> Progress:
-    """Returns a bar that is gone when it ends."""
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    return Progress(*columns, console=console, transient=True)
+class Screen:
+    """A console and, if it is a terminal, a bar below its lines that is gone when it ends."""
 
-
-class Display:
-    """Shows rows that failed as they arrive, or with `verbose` all rows, and at the end `tables`."""
-
-    def __init__(self, console: Console, *, verbose: bool = False, is_by_operator: bool = False) -> None:
-        """Takes whether the table has a line for each operator also if it is not verbose."""
+    def __init__(self, console: Console, *, verbose: bool = False) -> None:
         self._console = console
         self._verbose = verbose
-        self._is_by_operator = is_by_operator or verbose
         self._progress: Progress | None = None
 
     @contextmanager
@@ -47,15 +39,31 @@ class Display:
         if not self._console.is_terminal:
             yield
             return
-        with new_progress(self._console) as self._progress:
+        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+        with Progress(*columns, console=self._console, transient=True) as self._progress:
             self._bar = self._progress.add_task("", total=planned)
-            yield
-        self._progress = None
+            try:
+                yield
+            finally:
+                self._progress = None
+
+    def advance(self, description: str, by: int = 1) -> None:
+        """Moves the bar on, if there is one."""
+        if self._progress is not None:
+            self._progress.update(self._bar, advance=by, description=escape(description))
+
+
+class Display(Screen):
+    """Shows rows that failed as they arrive, or with `verbose` all rows, and at the end `tables`."""
+
+    def __init__(self, console: Console, *, verbose: bool = False, is_by_operator: bool = False) -> None:
+        """Takes whether the table has a line for each operator also if it is not verbose."""
+        super().__init__(console, verbose=verbose)
+        self._is_by_operator = is_by_operator or verbose
 
     def take(self, row: Row) -> None:
         """Shows one row, if readers want it."""
-        if self._progress is not None:
-            self._progress.update(self._bar, advance=1, description=escape(f"{row.check} {row.operator}"))
+        self.advance(f"{row.check} {row.operator}")
         if not self._verbose and row.verdict is not Verdict.FAILED:
             return
         style = STYLES[row.verdict]

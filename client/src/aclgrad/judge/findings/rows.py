@@ -2,16 +2,19 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, TextIO
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
 
 from aclgrad.errors import ConnectionLostError, DeviceLostError, NotAuthenticatedError, ServerDrainingError, TlsError
 
 if TYPE_CHECKING:
+    from aclgrad._client.server.status import ServerStatus
     from aclgrad.judge.bundles import BundledCall
+
+AnyRow = TypeVar("AnyRow")
 
 
 class Verdict(StrEnum):
@@ -23,6 +26,19 @@ class Verdict(StrEnum):
     """Worth knowing, but nothing that the server promises."""
     SKIPPED = "skipped"
     """Not compared; the message says why."""
+
+
+WORST_FIRST: Final = (Verdict.FAILED, Verdict.NOTED, Verdict.PASSED, Verdict.SKIPPED)
+
+
+def worst_of(verdicts: Iterable[Verdict]) -> Verdict:
+    """Returns the worst of the verdicts, of which there is one at least."""
+    return min(verdicts, key=WORST_FIRST.index)
+
+
+def error_of(figure: float | None) -> float:
+    """Returns an error; one that is not a number is beyond all others."""
+    return math.inf if figure is None or math.isnan(figure) else figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +78,10 @@ class Origin:
     product: str
     library: str
     runtime_version: str
+
+    @classmethod
+    def of(cls, target: str, status: "ServerStatus") -> Self:
+        return cls(target, status.product, status.library, status.runtime_version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +167,6 @@ class End(StrEnum):
     SERVER_GONE = "server gone"
 
 
-_RANKS = {
-    verdict: rank for rank, verdict in enumerate((Verdict.FAILED, Verdict.NOTED, Verdict.PASSED, Verdict.SKIPPED))
-}
 _EXIT_CODES = {End.INTERRUPTED: 130, End.SERVER_GONE: 2}
 
 
@@ -215,7 +232,7 @@ def worst_first(rows: Sequence[Row]) -> list[Row]:
     def rank(row: Row) -> tuple[int, float]:
         error = row.figures.get("error_of_limit")
         # An error without a finite share of its limit is beyond all others.
-        return _RANKS[row.verdict], -(math.inf if error is None and row.worst else error or 0.0)
+        return WORST_FIRST.index(row.verdict), -(math.inf if error is None and row.worst else error or 0.0)
 
     return sorted(rows, key=rank)
 
@@ -231,14 +248,15 @@ def write_line(file: TextIO, fields: object) -> None:
     file.flush()
 
 
-def read_rows(path: Path) -> list[Row]:
-    """Returns the rows of a file that `--json` wrote; raises ValueError for another file."""
+def read_rows(path: Path, row_of: Callable[[Mapping[str, Any]], AnyRow], remedy: str) -> list[AnyRow]:
+    """Returns the rows of a file of JSON lines; raises ValueError, with the remedy, for another file."""
     rows = []
-    for number, line in enumerate(path.read_text("utf-8", errors="replace").splitlines(), 1):
-        try:
-            fields = json.loads(line)
-            if "summary" not in fields:
-                rows.append(Row.from_json(fields))
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"line {number} of {path} is not a row: {error!r}; give a file of --json") from error
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                fields = json.loads(line)
+                if "summary" not in fields:
+                    rows.append(row_of(fields))
+            except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+                raise ValueError(f"line {number} of {path} is not a row: {error!r}; {remedy}") from error
     return rows

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from math import inf
 from pathlib import Path
 from typing import Final, NoReturn, Protocol
 
@@ -17,7 +16,7 @@ from aclgrad.errors import AclgradError, LimitExceededError, PermissionDeniedErr
 from aclgrad.judge import bundles
 from aclgrad.judge.bundles import Bundle, BundledCall
 from aclgrad.judge.findings.display import Display, line_of
-from aclgrad.judge.findings.rows import GONE, End, Finding, Origin, Report, Row, Task, Verdict, write_line
+from aclgrad.judge.findings.rows import GONE, End, Finding, Origin, Report, Row, Task, Verdict, error_of, write_line
 from aclgrad.new_files import is_of_output
 
 _REFUSED: Final = (LimitExceededError, PermissionDeniedError)
@@ -91,7 +90,7 @@ class WorstCall:
         """Keeps the call if its row is worse than all before; the first of equal ones stays."""
         if call is None or row.verdict is not Verdict.FAILED:
             return
-        if self._row is None or _badness(row) > _badness(self._row):
+        if self._row is None or _share_of(row) > _share_of(self._row):
             self._row, self._call = row, call
 
     def write(self, path: Path, servers: Mapping[Origin, ServerStatus], *, overwrite: bool) -> str:
@@ -103,10 +102,8 @@ class WorstCall:
         return f"{path} has the worst call, which `aclgrad call --bundle {path}` repeats: {line}"
 
 
-def _badness(row: Row) -> float:
-    """Returns the error as a share of the limit: infinite if a limit of 0 is exceeded, or a type or NaN is wrong."""
-    share = row.figures.get("error_of_limit")
-    return inf if share is None else share
+def _share_of(row: Row) -> float:
+    return error_of(row.figures.get("error_of_limit"))
 
 
 _UNUSABLE: Final = 2

@@ -5,6 +5,7 @@ A dump is somebody's file: all of it is checked here or where it is used, and a 
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -103,10 +104,7 @@ class TensorInfo:
 
     @property
     def size_bytes(self) -> int:
-        size = _SIZES[self.dtype]
-        for each in self.shape:
-            size *= each
-        return size
+        return _SIZES[self.dtype] * math.prod(self.shape)
 
 
 def is_tensor(raw: Any) -> bool:

@@ -21,7 +21,7 @@ from aclgrad.judge.dumps.judging import Judge
 from aclgrad.judge.dumps.limits import largest_error, side_of
 from aclgrad.judge.dumps.recorded import Given
 from aclgrad.judge.dumps.records import NOT_RECORDED, SERVER, CallRow, Side, TensorRow, line_of
-from aclgrad.judge.findings.rows import GONE, Finding, Origin, Row, Task, Verdict
+from aclgrad.judge.findings.rows import GONE, Finding, Origin, Row, Task, Verdict, worst_of
 from aclgrad.judge.msprobe import cells
 from aclgrad.judge.replay.calls import Expected, RecordedCall, ServerGradients, dtype_of
 from aclgrad.judge.replay.dumped import Job
@@ -185,7 +185,6 @@ _WINDOW_BYTES: Final = 2**28
 """The tensors of calls under way; a larger one goes alone. Their float64 forms take several times as much."""
 _NO_OPERATOR: Final = "no operator computes this gradient"
 _MODULE: Final = "a module; a dump of level L1 has the functions in it"
-_WORST_FIRST: Final = (Verdict.FAILED, Verdict.NOTED, Verdict.PASSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +267,7 @@ def with_server(row: CallRow, answer: Answer | str) -> CallRow:
     tensors += own.values()
     is_judged = row.verdict is not Verdict.SKIPPED
     found = {side.verdict for each in tensors for side in each.sides.values()} | ({row.verdict} if is_judged else set())
-    verdict = next(each for each in _WORST_FIRST if each in found)
+    verdict = worst_of(found)
     message = row.message if is_judged else f"{NOT_RECORDED}: {row.message}"
     return replace(row, verdict=verdict, message=message, tensors=tuple(tensors))
 

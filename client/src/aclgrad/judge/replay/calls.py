@@ -4,15 +4,17 @@ It is what a dump's entry and a step of a user's own training have in common, so
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from aclgrad._client.sync.client import Client
+from aclgrad.judge.dumps.recorded import mapped, tensors_of
+from aclgrad.judge.dumps.runs import WIDE
 from aclgrad.judge.findings import comparison
 from aclgrad.judge.findings.rows import Finding, Verdict
 from aclgrad.operators.catalogue import OPERATORS
@@ -20,10 +22,6 @@ from aclgrad.served import served_by
 from aclgrad.tolerances import arguments_of
 from aclgrad.torch.calls import Array, LocalError, SentCall, array_of, dtype_name, record_sent_calls
 
-_WIDE: Final = {
-    **dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64),
-    torch.complex64: torch.complex128,
-}
 Gradients = dict[str, Tensor]
 """By the position of the tensor: "0", "1", ... among the positional tensors, or the name of the argument."""
 
@@ -46,7 +44,7 @@ class RecordedCall:
 
     def inputs(self) -> dict[str, Tensor]:
         """Returns the tensors by their positions."""
-        positional = {str(number): each for number, each in enumerate(_tensors(self.args))}
+        positional = {str(number): each for number, each in enumerate(tensors_of(self.args))}
         return {**positional, **{name: each for name, each in self.kwargs.items() if isinstance(each, Tensor)}}
 
     def names(self) -> dict[str, str]:
@@ -54,7 +52,7 @@ class RecordedCall:
         parameters = list(inspect.signature(self.remote).parameters) if self.remote else []
         names, position = {}, 0
         for number, argument in enumerate(self.args):
-            within = list(_tensors(argument))
+            within = tensors_of(argument)
             own = parameters[number] if number < len(parameters) else str(number)
             for index in range(len(within)):
                 names[str(position)] = own if len(within) == 1 else f"{own}[{index}]"
@@ -68,7 +66,7 @@ class RecordedCall:
 
     def detached(self) -> Self:
         """Returns the call without the graphs that its tensors are of, which hold those of the whole step."""
-        args, kwargs, grad_output = _mapped(Tensor.detach, (self.args, dict(self.kwargs), self.grad_output))
+        args, kwargs, grad_output = mapped(Tensor.detach, (self.args, dict(self.kwargs), self.grad_output))
         return replace(self, args=args, kwargs=kwargs, grad_output=grad_output)
 
     def check_output(self, client: Client) -> None:
@@ -78,7 +76,7 @@ class RecordedCall:
         """
         if self.remote is None:
             return
-        args, kwargs = (_mapped(lambda each: each.detach().to("meta"), each) for each in (self.args, dict(self.kwargs)))
+        args, kwargs = (mapped(lambda each: each.detach().to("meta"), each) for each in (self.args, dict(self.kwargs)))
         with torch.no_grad():
             output = self.remote(*args, **kwargs, client=client)
         shape = (output[0] if isinstance(output, tuple | list) else output).shape
@@ -111,7 +109,7 @@ class RecordedCall:
         def copies(tensor: Tensor) -> tuple[Tensor, Tensor]:
             """Returns the leaf, and a copy for the function, which may change its arguments."""
             if id(tensor) not in made:
-                dtype = _WIDE.get(tensor.dtype, tensor.dtype) if wide else tensor.dtype
+                dtype = WIDE.get(tensor.dtype, tensor.dtype) if wide else tensor.dtype
                 leaf = tensor.detach().to(device="cpu" if wide else device or tensor.device, dtype=dtype)
                 made[id(tensor)] = leaf.requires_grad_(tensor.requires_grad), leaf.clone()
             return made[id(tensor)]
@@ -119,7 +117,7 @@ class RecordedCall:
         kind = self.grad_output.device.type if device is None else torch.device(device).type
         with torch.enable_grad(), torch.autocast(kind, self.autocast, enabled=not wide and self.autocast is not None):
             inputs = {name: copies(tensor)[0] for name, tensor in self.inputs().items() if tensor.requires_grad}
-            args, kwargs = _mapped(lambda each: copies(each)[1], (self.args, dict(self.kwargs)))
+            args, kwargs = mapped(lambda each: copies(each)[1], (self.args, dict(self.kwargs)))
             output = function(*args, **kwargs)
         return output[0] if isinstance(output, tuple | list) else output, inputs
 
@@ -190,27 +188,6 @@ def _grad(
     given = grad_output.detach().to(output)
     found = torch.autograd.grad(output, tuple(inputs.values()), given, retain_graph=retain_graph)
     return dict(zip(inputs, found, strict=True))
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _tensors(each)
-
-
-def _mapped(change: Callable[[Tensor], Tensor], value: Any) -> Any:
-    match value:
-        case Tensor():
-            return change(value)
-        case dict():
-            return {name: _mapped(change, each) for name, each in value.items()}
-        case torch.Size():
-            return value
-        case list() | tuple():
-            return type(value)(_mapped(change, each) for each in value)
-    return value
 
 
 def _arrays(gradients: Gradients) -> dict[str, Array]:

@@ -55,7 +55,7 @@ def _replay(options: Options) -> Run:
     settings = unless_set(connect_timeout_s=_CONNECT_TIMEOUT_S)
     with Client.from_env(target=options.target, timeout_s=options.timeout_s, **settings) as client:
         status = client.server_status()
-        origin = Origin(options.target, status.product, status.library, status.runtime_version)
+        origin = Origin.of(options.target, status)
         of = {"local": options.local, "server": f"{origin.product} {origin.library} {origin.runtime_version}"}
         replayed = _Replay(options, Engine(Asked(client, origin, options.local), Judge(options.precision)))
         run = command.run("replay", options, dumps, sources, replayed.rows, target=options.target, of=of)

@@ -47,8 +47,7 @@ class compare_backward(SeenCalls):  # noqa: N801 - as torch.no_grad
         self._outcomes: Counter[tuple[CallSite, str | None]] = Counter()
         self._worst: _Kept | None = None
         self._lock = threading.Lock()
-        status = client.server_status()
-        self._origin = Origin(str(client.target), status.product, status.library, status.runtime_version)
+        self._origin = Origin.of(str(client.target), client.server_status())
 
     def see(
         self,
