@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from aclgrad.judge.check import repetition, selection, service, target
+from aclgrad.judge.check import repetition, service, target
 from aclgrad.testing import serve
-from tests.judge.checking import FEW, few_cases
+from tests.judge.checking import few_cases
 
 
 @pytest.fixture(scope="module")
@@ -14,7 +14,6 @@ def few() -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(target, "typed_cases", few_cases)
         patch.setattr(target, "CONNECT_TIMEOUT_S", 0.5)
-        patch.setattr(selection, "OPERATORS", {name: selection.OPERATORS[name] for name in FEW})
         patch.setattr(repetition, "_RUNS", 3)
         patch.setattr(service, "first_cases", few_cases)
         patch.setattr(service, "_QUICK_RUNS", 3)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from aclgrad.judge.compare.summary import PairDisplay
+from aclgrad.judge.compare.command import PairDisplay
 from aclgrad.judge.findings.display import Display
 from aclgrad.judge.findings.rows import Finding, Origin, Report, Row, Task, Verdict
 from aclgrad.operators.catalogue import OPERATORS

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from aclgrad.commands import program
 from aclgrad.errors import PermissionDeniedError, ServerFaultError
-from aclgrad.judge.check.selection import Selection
+from aclgrad.judge.check.target import Selection
 from aclgrad.judge.findings.display import Display
 from aclgrad.judge.findings.rows import Row
 from aclgrad.operators.catalogue import OPERATORS

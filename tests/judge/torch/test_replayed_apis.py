@@ -9,8 +9,7 @@ from torch.nn import functional
 
 import aclgrad.torch
 from aclgrad.judge.replay import command
-from aclgrad.judge.replay.calls import RecordedCall, ServerGradients
-from aclgrad.judge.replay.dumped import served_apis
+from aclgrad.judge.replay.calls import RecordedCall, ServerGradients, served_apis
 from aclgrad.operators.catalogue import OPERATORS
 from tests.judge.torch.recording import Recording
 from tests.judge.torch.running import drawn, replay

@@ -23,8 +23,7 @@ from aclgrad.commands.host import host_status
 from aclgrad.diagnosis import Row, failed, noted, passed, report
 from aclgrad.errors import AclgradError, DeadlinePassedError, InvalidSettingError
 from aclgrad.judge.check.gradients import accuracy
-from aclgrad.judge.check.selection import Selection
-from aclgrad.judge.check.target import CheckError, open_target
+from aclgrad.judge.check.target import CheckError, Selection, open_target
 from aclgrad.judge.findings.rows import Verdict
 from aclgrad.units import span
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from aclgrad.judge.dumps import arriving, results
+from aclgrad.judge.dumps import arriving, command
 from aclgrad.judge.dumps.judging import Judge
 from aclgrad.judge.dumps.recorded import Given
 from aclgrad.judge.dumps.records import CallRow
@@ -143,14 +143,14 @@ def test_an_interrupted_run_is_resumed(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_full_disk_leaves_the_rows_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dump, written = step(tmp_path / "dump"), 0
 
-    def write_line(file: Any, fields: object, write: Any = results.write_line) -> None:
+    def write_line(file: Any, fields: object, write: Any = command.write_line) -> None:
         nonlocal written
         if written == 3:
             raise OSError(errno.ENOSPC, "No space left on device", "rows.jsonl")
         written += 1
         write(file, fields)
 
-    monkeypatch.setattr(results, "write_line", write_line)
+    monkeypatch.setattr(command, "write_line", write_line)
     found = judge(dump, tmp_path / "out")
     assert found.exit_code == 2
     assert "No space left on device" in found.output
@@ -191,12 +191,12 @@ def layers(folder: Path) -> Path:
 
 
 def test_an_interrupt_waits_for_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def render(*args: Any, real: Any = results.render) -> str:
+    def render(*args: Any, real: Any = command.render) -> str:
         signal.raise_signal(signal.SIGINT)
         page: str = real(*args)
         return page
 
-    monkeypatch.setattr(results, "render", render)
+    monkeypatch.setattr(command, "render", render)
     found = judge(step(tmp_path / "dump"), tmp_path / "out")
     assert found.exit_code == 130
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["report.html", "rows.jsonl", "run.json"]

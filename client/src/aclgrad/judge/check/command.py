@@ -13,9 +13,8 @@ from aclgrad.judge.bundles import BundledCall
 from aclgrad.judge.check.exports import Exports, check_unused
 from aclgrad.judge.check.gradients import accuracy, fills, layouts, statistics
 from aclgrad.judge.check.repetition import determinism, invariance, shape_only
-from aclgrad.judge.check.selection import Selection
 from aclgrad.judge.check.service import latency, listing, memory
-from aclgrad.judge.check.target import Target, open_target
+from aclgrad.judge.check.target import Selection, Target, open_target
 from aclgrad.judge.findings.display import Display, render
 from aclgrad.judge.findings.rows import (
     NOT_COMPARED,

@@ -17,8 +17,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from aclgrad.judge.bundles import BundledCall
-from aclgrad.judge.check.selection import Selection
-from aclgrad.judge.check.target import CheckError
+from aclgrad.judge.check.target import CheckError, Selection
 from aclgrad.judge.findings.rows import Row, Verdict
 from aclgrad.judge.msprobe import cells
 from aclgrad.judge.msprobe.calls import ApiCall, Argument, Array, Tensor, api_call, api_of, refusal

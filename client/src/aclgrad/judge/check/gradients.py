@@ -9,8 +9,7 @@ import numpy as np
 
 from aclgrad import reference
 from aclgrad.judge.bundles import BundledCall
-from aclgrad.judge.check.selection import Selection, free_inputs, patterned, task
-from aclgrad.judge.check.target import Target
+from aclgrad.judge.check.target import Selection, Target, free_inputs, patterned, task
 from aclgrad.judge.findings import comparison
 from aclgrad.judge.findings.rows import Finding, Task, Verdict
 from aclgrad.masks import mask_of_argmax

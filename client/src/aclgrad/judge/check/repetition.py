@@ -8,8 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from aclgrad.errors import InputValuesRequiredError, LimitExceededError
-from aclgrad.judge.check.selection import Selection, free_inputs, patterned, task
-from aclgrad.judge.check.target import Target
+from aclgrad.judge.check.target import Selection, Target, free_inputs, patterned, task
 from aclgrad.judge.findings import comparison
 from aclgrad.judge.findings.rows import Finding, Task, Verdict
 from aclgrad.operators.cases import TypedCase

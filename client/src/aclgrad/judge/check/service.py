@@ -8,8 +8,7 @@ from typing import Final
 import numpy as np
 
 import aclgrad
-from aclgrad.judge.check.selection import SIZES, Selection, task
-from aclgrad.judge.check.target import Target
+from aclgrad.judge.check.target import SIZES, Selection, Target, task
 from aclgrad.judge.findings import comparison
 from aclgrad.judge.findings.rows import Finding, Task, Verdict
 from aclgrad.operators.cases import TypedCase, first_cases

@@ -10,8 +10,7 @@ import numpy as np
 from aclgrad import reference
 from aclgrad.errors import AclgradError
 from aclgrad.judge.check.repetition import repeated, steadiness
-from aclgrad.judge.check.selection import Selection
-from aclgrad.judge.check.target import Target
+from aclgrad.judge.check.target import Selection, Target
 from aclgrad.judge.findings import comparison
 from aclgrad.judge.findings.rows import GONE, Finding, Task, Verdict, error_of, worst_of
 from aclgrad.judge.findings.run import finding_of

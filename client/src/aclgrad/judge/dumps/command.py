@@ -1,6 +1,7 @@
-"""The command line of a judged dump: flags to a run within the memory there is, and a run to an exit code."""
+"""The command line of a judged dump: flags to a run, the rows and the report in its folder, and an exit code."""
 
-import importlib
+import json
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self, TextIO
 
 import click
 import torch
@@ -17,55 +18,118 @@ from aclgrad.errors import DeadlinePassedError
 from aclgrad.judge.dumps.arriving import with_arriving
 from aclgrad.judge.dumps.display import Display
 from aclgrad.judge.dumps.judging import Judge
-from aclgrad.judge.dumps.page import Run
+from aclgrad.judge.dumps.page import Run, render
 from aclgrad.judge.dumps.recorded import Given, Source
 from aclgrad.judge.dumps.records import TRAINING, CallRow, line_of
-from aclgrad.judge.dumps.results import Results
+from aclgrad.judge.dumps.runs import within_memory
 from aclgrad.judge.dumps.summary import Summary
-from aclgrad.judge.findings.rows import GONE, End, Verdict
+from aclgrad.judge.findings.rows import GONE, End, Verdict, read_rows, write_line
 from aclgrad.judge.findings.run import end, whole
 from aclgrad.judge.msprobe.dump import DumpError, Found, find_dumps
 from aclgrad.tables import new_console
 
-_STATUS: Final = Path("/proc/self/status")
-_MEMORY: Final = Path("/proc/meminfo")
+ROWS: Final = "rows.jsonl"
+RUN: Final = "run.json"
+REPORT: Final = "report.html"
 
 
-@contextmanager
-def within_memory() -> Iterator[None]:
-    """Has allocations fail within the block beyond what is free now, where the system tells it.
+class Results:
+    """The files of a run, and the rows of the runs that it resumes."""
 
-    PyTorch then raises an error, which is that of one call. Otherwise the system would end the process. Data is
-    limited, and not addresses: threads reserve many of these that they never use.
-    """
-    limit = _free_bytes()
-    if limit is None:
-        yield
-        return
-    resource = importlib.import_module("resource")  # not on every system
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    if soft != resource.RLIM_INFINITY and soft <= limit:
-        yield
-        return
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    def __init__(self, folder: Path, file: TextIO, earlier: Sequence[CallRow]) -> None:
+        self._folder = folder
+        self._file = file
+        self.earlier = earlier
+
+    @classmethod
+    @contextmanager
+    def open(cls, folder: Path, of: Mapping[str, Any], *, resume: bool) -> Iterator[Self]:
+        """Makes the folder; raises ValueError if it has rows of another run and this one does not resume it.
+
+        `of` is what all runs that resume each other have in common, as values of JSON.
+        """
+        path, run = folder / ROWS, folder / RUN
+        earlier = _whole_rows(path) if path.exists() and run.exists() else []
+        if earlier and not resume:
+            raise ValueError(
+                f"{folder} has the rows of an earlier run; give another folder, or --resume to go on there"
+            )
+        if earlier and (before := _read_run(run)) != of:
+            other = ", ".join(key for key in of if before.get(key) != of[key])
+            raise ValueError(f"{folder} has the rows of a run with other {other}; give another folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        if not earlier:
+            run.write_text(json.dumps(of), encoding="utf-8")
+        with path.open("a", encoding="utf-8") as file:
+            yield cls(folder, file, earlier)
+
+    def take(self, row: CallRow) -> None:
+        """Writes a row, at once."""
+        write_line(self._file, row.to_json())
+
+    def end(self, summary: Summary, run: Run) -> Path:
+        """Writes the summary, the rows anew in the order of execution, and the report, whose path it returns."""
+        path = self._folder / ROWS
+        new = path.with_suffix(".new")
+        with new.open("w", encoding="utf-8") as file:
+            write_line(file, {"summary": told(summary, run)})
+            file.writelines(json.dumps(row.to_json(), allow_nan=False) + "\n" for row in summary.rows)
+        new.replace(path)
+        page = self._folder / REPORT
+        page.write_text(render(summary, run), encoding="utf-8")
+        return page
+
+
+def told(summary: Summary, run: Run) -> dict[str, Any]:
+    """Returns the content of the first line of a file of rows."""
+    first = summary.first_wrong
+    return {
+        "program": run.program,
+        "dump": run.dump,
+        "target": run.target,
+        "pytorch": run.pytorch,
+        "precision": run.precision,
+        "end": run.end,
+        "message": run.message,
+        "exit_code": run.exit_code,
+        "seconds": round(run.seconds, 1),
+        "calls": summary.planned,
+        "not_reached": summary.unreached,
+        "judged": summary.judged,
+        **{str(verdict): summary.count(verdict) for verdict in Verdict},
+        "not_judged": [{"api": each.api, "calls": each.count, "reason": each.reason} for each in summary.unjudged],
+        **(_told_of_server(summary) if run.target else {}),
+        "first_wrong": None if first is None else {"place": first.place, "name": first.name},
+    }
+
+
+def _told_of_server(summary: Summary) -> dict[str, Any]:
+    reasons = summary.unserved.items()
+    return {
+        "served": summary.served,
+        "not_served": [
+            {"api": api, "calls": count, "reason": reason} for reason, apis in reasons for api, count in apis.items()
+        ],
+        "on_the_server_alone": summary.of_server_alone.total(),
+    }
+
+
+def _read_run(path: Path) -> dict[str, Any]:
+    """Returns what all runs of a folder have in common; raises ValueError for a file that tells nothing of it."""
     try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+        before = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not whole: {error}; give another folder") from error
+    if not isinstance(before, dict):
+        raise ValueError(f"{path} is not what a run has written: no object; give another folder")
+    return before
 
 
-def _free_bytes() -> int | None:
-    """Returns the data that the process may have: what it has, and what is free. None where Linux does not tell."""
-    try:
-        used = _kibibytes(_STATUS, "VmData")
-        return (used + _kibibytes(_MEMORY, "MemAvailable")) * 1024
-    except (OSError, LookupError, ValueError):
-        return None
-
-
-def _kibibytes(path: Path, name: str) -> int:
-    lines = dict(line.split(":", 1) for line in path.read_text("utf-8").splitlines() if ":" in line)
-    return int(lines[name].split()[0])
+def _whole_rows(path: Path) -> list[CallRow]:
+    """Returns the rows of a file whose last line a run may not have ended, and cuts that line off."""
+    text = path.read_bytes()
+    os.truncate(path, text.rfind(b"\n") + 1)
+    return read_rows(path, CallRow.from_json, "give another folder")
 
 
 Calls = Iterator[Given | CallRow]

@@ -24,8 +24,7 @@ from aclgrad.judge.msprobe.dump import (
     read_dump,
     tensors,
 )
-from aclgrad.judge.msprobe.tensor_files import load_tensor
-from aclgrad.judge.msprobe.values import built_arguments
+from aclgrad.judge.msprobe.values import built_arguments, load_tensor
 
 MAX_BYTES = 2**30
 """What the tensors of one call may take together; its runs take about ten times as much."""

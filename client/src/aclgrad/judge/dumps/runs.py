@@ -5,10 +5,12 @@ node is given and returns. For most functions that is the whole backward pass; a
 no node, and on the device that made it, the last step of a function may be another than here.
 """
 
+import importlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import torch
@@ -243,3 +245,44 @@ def _matched(
 
 def _at(tensors: Sequence[Tensor | None], index: int) -> Tensor | None:
     return tensors[index] if index < len(tensors) else None
+
+
+_STATUS: Final = Path("/proc/self/status")
+_MEMORY: Final = Path("/proc/meminfo")
+
+
+@contextmanager
+def within_memory() -> Iterator[None]:
+    """Has allocations fail within the block beyond what is free now, where the system tells it.
+
+    PyTorch then raises an error, which is that of one call. Otherwise the system would end the process. Data is
+    limited, and not addresses: threads reserve many of these that they never use.
+    """
+    limit = _free_bytes()
+    if limit is None:
+        yield
+        return
+    resource = importlib.import_module("resource")  # not on every system
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if soft != resource.RLIM_INFINITY and soft <= limit:
+        yield
+        return
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _free_bytes() -> int | None:
+    """Returns the data that the process may have: what it has, and what is free. None where Linux does not tell."""
+    try:
+        used = _kibibytes(_STATUS, "VmData")
+        return (used + _kibibytes(_MEMORY, "MemAvailable")) * 1024
+    except (OSError, LookupError, ValueError):
+        return None
+
+
+def _kibibytes(path: Path, name: str) -> int:
+    lines = dict(line.split(":", 1) for line in path.read_text("utf-8").splitlines() if ":" in line)
+    return int(lines[name].split()[0])

@@ -23,8 +23,7 @@ from aclgrad.judge.dumps.recorded import Given
 from aclgrad.judge.dumps.records import NOT_RECORDED, SERVER, CallRow, Side, TensorRow, line_of
 from aclgrad.judge.findings.rows import GONE, Finding, Origin, Row, Task, Verdict, worst_of
 from aclgrad.judge.msprobe import cells
-from aclgrad.judge.replay.calls import Expected, RecordedCall, ServerGradients, dtype_of
-from aclgrad.judge.replay.dumped import Job
+from aclgrad.judge.replay.calls import Expected, Job, RecordedCall, ServerGradients, dtype_of
 from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Tolerance

@@ -21,7 +21,7 @@ from aclgrad.judge.msprobe.dump import find_dumps
 from aclgrad.judge.msprobe.tables import Tables, is_readable
 from aclgrad.judge.msprobe.values import first_random
 from aclgrad.judge.replay.answers import Answer, Asked, Engine
-from aclgrad.judge.replay.dumped import Job, read_jobs, served_entries
+from aclgrad.judge.replay.calls import Job, read_jobs, served_entries
 from aclgrad.new_files import check_unwritten, checked_folder
 
 _CONNECT_TIMEOUT_S: Final = 5.0
