@@ -9,7 +9,7 @@ from torch.nn import functional
 
 import aclgrad.torch
 from aclgrad.judge.replay import command
-from aclgrad.judge.replay.calls import RecordedCall, ServerGradients, served_apis
+from aclgrad.judge.replay.calls import PyTorchCall, ServerGradients, served_apis
 from aclgrad.operators.catalogue import OPERATORS
 from tests.judge.torch.recording import Recording
 from tests.judge.torch.running import drawn, replay
@@ -154,7 +154,7 @@ def test_a_function_in_place_has_the_gradient_of_what_its_argument_was(client: R
     api = served_apis()[name]
     (input, *args), grad_output, _ = CALLS[name]
     before = input.detach().clone()
-    recorded = RecordedCall(api.function, api.remote, (input, *args), {}, grad_output)
+    recorded = PyTorchCall(api.function, api.remote, (input, *args), {}, grad_output)
     out_of_place = getattr(functional, name.removesuffix("_").split(".")[1])
     (expected,) = torch.autograd.grad(out_of_place(input, *args), input, grad_output)
     torch.testing.assert_close(recorded.gradients()["0"], expected, rtol=0, atol=0)

@@ -91,3 +91,7 @@ def __getattr__(name: str) -> Any:
     if name == "compare_backward":
         return import_module("aclgrad.judge.replay.steps").compare_backward
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -57,7 +57,7 @@ _OPAQUE: Final = {
 
 
 class SeenCalls(TorchFunctionMode, ContextDecorator):
-    """Within the block, each call of a function is seen, and runs as ever. `see` gets those that are rerouted."""
+    """Within the block, each call of a function is seen, and runs as ever. `_see` takes those that are rerouted."""
 
     def __init__(self, client: Client) -> None:
         super().__init__()
@@ -88,14 +88,14 @@ class SeenCalls(TorchFunctionMode, ContextDecorator):
             sites = self._graph.label(result, since, name, frame, because, is_row=is_row)
             first = result[0] if isinstance(result, tuple | list) else result
             if is_row and sites and isinstance(first, Tensor) and first.requires_grad:
-                self.see(first, function, args, options, sites)
+                self._see(first, function, args, options, sites)
         return result
 
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
         self._graph.walk()
 
-    def see(
+    def _see(
         self,
         output: Tensor,
         function: Callable[..., Any],

@@ -14,7 +14,7 @@ from aclgrad.judge.dumps.recorded import Source
 from aclgrad.judge.findings import comparison
 from aclgrad.judge.findings.rows import Finding
 from aclgrad.judge.msprobe.dump import DumpError, Entry, EntryError, Found, find_dumps, tensors
-from aclgrad.judge.replay.calls import Expected, Job, RecordedCall, ServerGradients, read_jobs, served_entries
+from aclgrad.judge.replay.calls import Expected, Job, PyTorchCall, ServerGradients, read_jobs, served_entries
 from aclgrad.operators.cases import arrays_of
 from aclgrad.torch.calls import LocalError
 
@@ -26,7 +26,7 @@ _HELD_BYTES: Final = 2**28
 class DumpQuestion:
     """A call of a dump, judged by float64 and by PyTorch's own error."""
 
-    call: RecordedCall
+    call: PyTorchCall
     expected: Expected
     names: Mapping[str, str]
 

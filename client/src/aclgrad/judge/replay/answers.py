@@ -23,7 +23,7 @@ from aclgrad.judge.dumps.recorded import Given
 from aclgrad.judge.dumps.records import NOT_RECORDED, SERVER, CallRow, Side, TensorRow, line_of
 from aclgrad.judge.findings.rows import GONE, Finding, Origin, Row, Task, Verdict, worst_of
 from aclgrad.judge.msprobe import cells
-from aclgrad.judge.replay.calls import Expected, Job, RecordedCall, ServerGradients, dtype_of
+from aclgrad.judge.replay.calls import Expected, Job, PyTorchCall, ServerGradients, dtype_of
 from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Tolerance
@@ -100,13 +100,13 @@ class Asked:
         except Exception as reason:  # PyTorch has many for arguments, and a dump may have any
             return _without_gradient(job, reason=f"PyTorch refuses the call: {reason}")
 
-    def _row(self, job: Job, call: RecordedCall, name: str, finding: Finding) -> Row:
+    def _row(self, job: Job, call: PyTorchCall, name: str, finding: Finding) -> Row:
         """Returns what the bundle of the worst call says of it."""
         shape, case = tuple(call.grad_output.shape), f"{job.name} {name}"
         task = Task(self.origin, "replay", job.api, dtype_of(call), shape, case, lambda: finding)
         return Row.of(task, finding, seconds=0.0)
 
-    def _compared(self, job: Job, call: RecordedCall, actual: ServerGradients, expected: Expected) -> Answer:
+    def _compared(self, job: Job, call: PyTorchCall, actual: ServerGradients, expected: Expected) -> Answer:
         names, keys = call.names(), list(call.inputs())
         tensors, failed = [], []
         of_server, of_pytorch = {}, {}

@@ -43,7 +43,7 @@ Gradients = dict[str, Tensor]
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedCall:
+class PyTorchCall:
     """A differentiable call of one of PyTorch's functions, with tensors on any device.
 
     `remote` is the same function with the gradients of a client's server, or None if no operator computes them.
@@ -150,7 +150,7 @@ class Expected:
     rounding: Mapping[str, Array]
 
     @classmethod
-    def of(cls, call: RecordedCall, device: str | None = None) -> "Expected":
+    def of(cls, call: PyTorchCall, device: str | None = None) -> "Expected":
         """Computes all, the benchmarks on the call's own device or on the one named."""
         truths, rounding = map(_arrays, call.wide_gradients())
         return cls(truths, _arrays(call.gradients(device=device)), rounding)
@@ -164,7 +164,7 @@ class ServerGradients:
     sent: tuple[SentCall, ...]
 
     @classmethod
-    def of(cls, call: RecordedCall, client: Client) -> "ServerGradients":
+    def of(cls, call: PyTorchCall, client: Client) -> "ServerGradients":
         """Raises LocalError, with the reason, if no operator of the server computes the gradients."""
         if call.remote is None:
             raise LocalError(f"no operator computes the gradient of {call.function.__name__}")
@@ -210,7 +210,7 @@ def _arrays(gradients: Gradients) -> dict[str, Array]:
     return {name: array_of(each) for name, each in gradients.items()}
 
 
-def dtype_of(call: RecordedCall) -> str:
+def dtype_of(call: PyTorchCall) -> str:
     """Returns the name of the dtype of the call's gradient."""
     return dtype_name(call.grad_output)
 
@@ -256,7 +256,7 @@ class Job:
     """One API of a dump, "Functional.pad.0", and its call, or why there is none."""
 
     name: str
-    call: RecordedCall | None
+    call: PyTorchCall | None
     reason: str = ""
 
     @property
@@ -284,7 +284,7 @@ def read_jobs(dump: Dump, wanted: Callable[[Entry], bool]) -> Iterator[Job]:
 def _job(entry: Entry, values: Values, api: Api) -> Job:
     if values.grad_output is None:
         return Job(entry.name, None, "the dump has no gradient of the call's output")
-    call = RecordedCall(api.function, api.remote, values.args, values.kwargs, values.grad_output)
+    call = PyTorchCall(api.function, api.remote, values.args, values.kwargs, values.grad_output)
     if not any(isinstance(each, Tensor) and each.requires_grad for each in call.inputs().values()):
         return Job(entry.name, None, "none of its tensors needs a gradient")
     return Job(entry.name, call)

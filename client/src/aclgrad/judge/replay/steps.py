@@ -13,14 +13,14 @@ from torch import Tensor
 
 from aclgrad._client.sync.client import Client
 from aclgrad.judge.findings.rows import Finding, Origin, Row, Task, Verdict, worst_first
-from aclgrad.judge.replay.calls import Expected, RecordedCall, ServerGradients
+from aclgrad.judge.replay.calls import Expected, PyTorchCall, ServerGradients
 from aclgrad.torch.calls import ARITHMETIC, CallSite, LocalError, SeenCalls, aligned, grouped, tensor_of
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
     row: Row
-    call: RecordedCall
+    call: PyTorchCall
     actual: ServerGradients
     expected: Expected
 
@@ -49,7 +49,7 @@ class compare_backward(SeenCalls):  # noqa: N801 - as torch.no_grad
         self._lock = threading.Lock()
         self._origin = Origin.of(str(client.target), client.server_status())
 
-    def see(
+    def _see(
         self,
         output: Tensor,
         function: Callable[..., Any],
@@ -65,7 +65,7 @@ class compare_backward(SeenCalls):  # noqa: N801 - as torch.no_grad
 
         def arrived(grad_output: Tensor) -> None:
             nonlocal is_first
-            call = RecordedCall(function, self.functions[function], args, options, grad_output, autocast)
+            call = PyTorchCall(function, self.functions[function], args, options, grad_output, autocast)
             because = self._compare(call, sites[0].layer, is_changed=versions != _versions(args, options))
             if is_first:
                 is_first = False
@@ -74,7 +74,7 @@ class compare_backward(SeenCalls):  # noqa: N801 - as torch.no_grad
 
         output.register_hook(arrived)
 
-    def _compare(self, call: RecordedCall, layer: str, *, is_changed: bool) -> str | None:
+    def _compare(self, call: PyTorchCall, layer: str, *, is_changed: bool) -> str | None:
         """Takes a row for each gradient of the call; returns why it was not compared, or None."""
         begin = time.monotonic()
         names = call.names()
@@ -93,7 +93,7 @@ class compare_backward(SeenCalls):  # noqa: N801 - as torch.no_grad
         skipped = [finding.message for finding in found.values() if finding.verdict is Verdict.SKIPPED]
         return skipped[0] if len(skipped) == len(found) else None
 
-    def _row(self, call: RecordedCall, layer: str, name: str, finding: Finding, begin: float) -> Row:
+    def _row(self, call: PyTorchCall, layer: str, name: str, finding: Finding, begin: float) -> Row:
         shape = tuple(call.grad_output.shape)
         dtype = str(call.grad_output.dtype).removeprefix("torch.")
         case = " ".join(part for part in (layer, name) if part)
