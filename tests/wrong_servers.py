@@ -109,3 +109,9 @@ def of_status(**fields: Any) -> Change:
     """Returns the change of fields of GetServerStatus."""
     status = pb.GetServerStatusResponse
     return of_reply("GetServerStatus", status, lambda status: [setattr(status, *field) for field in fields.items()])
+
+
+def turned_off(operator: str) -> Change:
+    """Returns the change of the status of a server whose self-test has turned an operator off."""
+    told = {"name": operator, "reason": "device 3 computes int8 wrongly"}
+    return of_reply("GetServerStatus", pb.GetServerStatusResponse, lambda it: it.turned_off_operators.add(**told))

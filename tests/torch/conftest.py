@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import aclgrad
+from tests.judge.torch.running import GENERATOR
 from tools.serving import Server
 
 
@@ -38,6 +39,7 @@ def _alike_in_any_order() -> None:
     It limits how often it compiles the same code, and several tests compile the same code of its own.
     """
     torch.manual_seed(1)
+    GENERATOR.manual_seed(3)
     if "torch._dynamo" in sys.modules:
         torch._dynamo.reset()  # noqa: SLF001 - there is no public name
 

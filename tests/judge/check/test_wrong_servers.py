@@ -33,6 +33,7 @@ from tests.wrong_servers import (
     of_status,
     one_element,
     one_nan,
+    turned_off,
 )
 
 
@@ -150,11 +151,7 @@ def test_operators_that_are_not_served_fail_whatever_is_checked(address: str, tm
     """Turned off by the self-test, or not listed; a server of another version may not have them."""
 
     def none(method: str, request: bytes, reply: bytes) -> bytes:
-        if method == "GetServerStatus":
-            status = pb.GetServerStatusResponse.FromString(reply)
-            status.turned_off_operators.add(name=PAD, reason="device 3 computes int8 wrongly")
-            return status.SerializeToString()
-        return b"" if method == "ListOperators" else reply
+        return b"" if method == "ListOperators" else turned_off(PAD)(method, request, reply)
 
     off = "the server has turned the operator off: device 3 computes int8 wrongly; its log says more"
     missing = ("failed", "the server does not list the operator, which product 910B has")

@@ -22,7 +22,7 @@ from aclgrad.products import Product
 from aclgrad.testing import serve
 from aclgrad.v1 import operator_service_pb2 as pb
 from tests.judge.checking import AVERAGE, AVG_POOL, FEW, NORM, PAD, compare, judged
-from tests.wrong_servers import Array, Change, changed, last_bit, of_gradients, of_status
+from tests.wrong_servers import Array, Change, changed, last_bit, of_gradients, of_status, turned_off
 from tools.serving import Server
 
 SHAPE = samples_of(PAD).cases[0].shapes["self"]
@@ -78,15 +78,11 @@ def test_each_server_is_judged_by_the_tolerance_of_its_own_product(few: pytest.M
 
 def without(method: str, request: bytes, reply: bytes) -> bytes:
     """A server whose self-test has turned an operator off."""
-    if method == "GetServerStatus":
-        status = pb.GetServerStatusResponse.FromString(reply)
-        status.turned_off_operators.add(name=PAD, reason="device 3 computes int8 wrongly")
-        return status.SerializeToString()
-    if method == "ListOperators":
-        message = pb.ListOperatorsResponse.FromString(reply)
-        kept = [each for each in message.operators if each.name != PAD]
-        return pb.ListOperatorsResponse(operators=kept).SerializeToString()
-    return reply
+    if method != "ListOperators":
+        return turned_off(PAD)(method, request, reply)
+    message = pb.ListOperatorsResponse.FromString(reply)
+    kept = [each for each in message.operators if each.name != PAD]
+    return pb.ListOperatorsResponse(operators=kept).SerializeToString()
 
 
 def test_an_operator_that_one_server_has_turned_off_is_skipped(address: str, tmp_path: Path) -> None:

@@ -13,9 +13,8 @@ from aclgrad.judge.replay.calls import PyTorchCall, ServerGradients, served_apis
 from aclgrad.operators.catalogue import OPERATORS
 from tests.judge.torch.recording import Recording
 from tests.judge.torch.running import drawn, replay
+from tests.torch.conftest import RecordingClient
 from tools.serving import Server
-
-from .conftest import RecordingClient
 
 Call = tuple[list[Any], torch.Tensor, dict[str, Any]]
 

@@ -29,7 +29,7 @@ from aclgrad.judge.findings.rows import (
     names_of,
     read_rows,
 )
-from aclgrad.judge.findings.run import WorstCall, end, judge_all
+from aclgrad.judge.findings.run import WorstCall, exits_by_report, judge_all
 from aclgrad.new_files import check_unwritten, checked_folder
 from aclgrad.tables import new_console
 
@@ -100,12 +100,9 @@ class Options:
     timeout_s: float
 
 
-def check(options: Options) -> None:
+@exits_by_report
+def check(options: Options) -> Report:
     """Checks the servers, shows and writes the rows, and exits."""
-    end("check", lambda: _check(options))
-
-
-def _check(options: Options) -> Report:
     for path in filter(None, (options.html, options.bundle)):
         checked_folder(path)
     if options.bundle:

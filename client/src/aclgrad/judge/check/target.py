@@ -37,11 +37,6 @@ class Target:
     sender: Client
 
     @property
-    def shape_only(self) -> bool:
-        """Whether the server takes the shape of any input in place of its values."""
-        return any(input.shape_only for operator in self.described.values() for input in operator.inputs)
-
-    @property
     def executor_cache(self) -> bool:
         return self.status.executor_cache
 

@@ -26,7 +26,7 @@ from aclgrad.judge.findings.rows import (
     names_of,
     worst_first,
 )
-from aclgrad.judge.findings.run import end, judge_all
+from aclgrad.judge.findings.run import exits_by_report, judge_all
 from aclgrad.new_files import checked_folder
 from aclgrad.tables import new_console, table
 
@@ -221,12 +221,9 @@ class Options:
     timeout_s: float
 
 
-def compare(options: Options) -> None:
+@exits_by_report
+def compare(options: Options) -> Report:
     """Compares the servers, shows and writes the rows, and exits."""
-    end("compare", lambda: _compare(options))
-
-
-def _compare(options: Options) -> Report:
     if options.html:
         checked_folder(options.html)
     dumped: list[Call] = []

@@ -24,7 +24,7 @@ from aclgrad.judge.dumps.records import TRAINING, CallRow, line_of
 from aclgrad.judge.dumps.runs import within_memory
 from aclgrad.judge.dumps.summary import Summary
 from aclgrad.judge.findings.rows import GONE, End, Verdict, read_rows, write_line
-from aclgrad.judge.findings.run import end, whole
+from aclgrad.judge.findings.run import exits_by_report, whole
 from aclgrad.judge.msprobe.dump import DumpError, Found, find_dumps
 from aclgrad.tables import new_console
 
@@ -148,12 +148,9 @@ class Options:
     verbose: bool
 
 
-def judge(options: Options) -> None:
+@exits_by_report
+def judge(options: Options) -> Run:
     """Judges the dumps, shows and writes the rows, and exits."""
-    end("judge", lambda: _judge(options))
-
-
-def _judge(options: Options) -> Run:
     dumps = find_dumps(options.dump)
     sources, own = readable(dumps, options.apis), Judge(options.precision)
 

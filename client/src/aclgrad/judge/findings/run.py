@@ -6,8 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Final, NoReturn, Protocol
+from typing import Final, NoReturn, Protocol, TypeVar
 
 import click
 
@@ -140,6 +141,9 @@ def judge_all(
     return report
 
 
+Options = TypeVar("Options")
+
+
 class Ended(Protocol):
     """A run that has ended: a report of rows, or what else says how."""
 
@@ -151,18 +155,24 @@ class Ended(Protocol):
     def exit_code(self) -> int: ...
 
 
-def end(program: str, command: Callable[[], Ended]) -> NoReturn:
-    """Exits by the report of the command, or with a line that says why there is none."""
-    try:
-        report = command()
-        if report.end is not End.COMPLETE:
-            click.echo(f"aclgrad {program}: {report.message}; the report is partial", err=True)
-        sys.exit(report.exit_code)
-    except (AclgradError, OSError, ValueError) as error:
-        if isinstance(error, OSError) and is_of_output(error):
-            raise
-        click.echo(f"aclgrad {program}: {error}", err=True)
-        sys.exit(_UNUSABLE)
-    except KeyboardInterrupt:
-        click.echo(f"aclgrad {program}: interrupted", err=True)
-        sys.exit(_INTERRUPTED)
+def exits_by_report(run: Callable[[Options], Ended]) -> Callable[[Options], NoReturn]:
+    """Returns the command of this name: it exits by the report, or with a line that says why there is none."""
+    program = f"aclgrad {run.__name__}"
+
+    @wraps(run)
+    def command(options: Options) -> NoReturn:
+        try:
+            report = run(options)
+            if report.end is not End.COMPLETE:
+                click.echo(f"{program}: {report.message}; the report is partial", err=True)
+            sys.exit(report.exit_code)
+        except (AclgradError, OSError, ValueError) as error:
+            if isinstance(error, OSError) and is_of_output(error):
+                raise
+            click.echo(f"{program}: {error}", err=True)
+            sys.exit(_UNUSABLE)
+        except KeyboardInterrupt:
+            click.echo(f"{program}: interrupted", err=True)
+            sys.exit(_INTERRUPTED)
+
+    return command

@@ -16,7 +16,7 @@ from aclgrad.judge.dumps.page import Run
 from aclgrad.judge.dumps.recorded import Given, Source
 from aclgrad.judge.dumps.records import CallRow
 from aclgrad.judge.findings.rows import Origin
-from aclgrad.judge.findings.run import WorstCall, end
+from aclgrad.judge.findings.run import WorstCall, exits_by_report
 from aclgrad.judge.msprobe.dump import find_dumps
 from aclgrad.judge.msprobe.tables import Tables, is_readable
 from aclgrad.judge.msprobe.values import first_random
@@ -39,12 +39,9 @@ class Options(command.Options):
     timeout_s: float
 
 
-def replay(options: Options) -> None:
+@exits_by_report
+def replay(options: Options) -> Run:
     """Replays the dumps, shows and writes the rows, and exits."""
-    end("replay", lambda: _replay(options))
-
-
-def _replay(options: Options) -> Run:
     dumps = find_dumps(options.dump)
     sources = command.readable(dumps, options.apis)
     if options.bundle:
