@@ -23,6 +23,7 @@ from aclgrad.judge.findings.rows import (
     Row,
     SwitchFinding,
     Verdict,
+    by_key,
     names_of,
     worst_first,
 )
@@ -75,9 +76,7 @@ class Line:
 
 def lines_of(rows: Sequence[Row]) -> list[Line]:
     """Returns the lines, the worst first."""
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in worst_first(rows):
-        groups.setdefault((row.operator, row.dtype), []).append(row)
+    groups = by_key(worst_first(rows), lambda row: (row.operator, row.dtype))
     return [Line(*key, group) for key, group in groups.items()]
 
 
@@ -201,9 +200,7 @@ def cells_of(line: Line) -> list[str]:
 
 def page(report: Report) -> str:
     """Returns the HTML page."""
-    return render(
-        report, program="compare", template="judge/compare/report.html.j2", lines=shown(report), cells_of=cells_of
-    )
+    return render(report, program="compare", template="compare/report.html.j2", lines=shown(report), cells_of=cells_of)
 
 
 @dataclass(frozen=True, slots=True)

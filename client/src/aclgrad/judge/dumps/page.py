@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final
 
-from jinja2 import Environment, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
@@ -30,6 +29,7 @@ from aclgrad.judge.dumps.summary import (
     sides_of,
     times_of,
 )
+from aclgrad.judge.findings.display import new_environment
 from aclgrad.judge.findings.rows import Element, End, Verdict
 from aclgrad.units import counted, span
 
@@ -175,7 +175,7 @@ def headline_of(summary: Summary, run: Run) -> str:
 
 def render(summary: Summary, run: Run) -> str:
     """Returns the page, which needs nothing from elsewhere."""
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = new_environment()
     # Compact, and with an error instead of what JSON does not have.
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "ensure_ascii": False, "allow_nan": False}
     folder = files(__package__)
@@ -208,7 +208,7 @@ def render(summary: Summary, run: Run) -> str:
     }
     environment.filters |= {"clean": texts.clean, "counted": counted, "figure": figure, "span": span}
     environment.globals |= {"note_of": note_of, "share_of": share_of}
-    return environment.from_string(folder.joinpath("report.html.j2").read_text("utf-8")).render(page)
+    return environment.get_template("dumps/report.html.j2").render(page)
 
 
 def _place(summary: Summary, row: CallRow | None) -> dict[str, Any] | None:

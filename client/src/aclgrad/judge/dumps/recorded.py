@@ -24,7 +24,7 @@ from aclgrad.judge.msprobe.dump import (
     read_dump,
     tensors,
 )
-from aclgrad.judge.msprobe.values import built_arguments, load_tensor
+from aclgrad.judge.msprobe.values import built_arguments, load_tensor, with_gradient
 
 MAX_BYTES = 2**30
 """What the tensors of one call may take together; its runs take about ten times as much."""
@@ -65,7 +65,7 @@ class Recorded:
         """Reads the arguments of a call; raises EntryError if one of them is missing or broken."""
         _check_size(entry)
         told = _with_dtype(entry) if entry.api in ("to", "type") else entry
-        args, kwargs = built_arguments(told, lambda info: _with_gradient(_load(info, folder), info))
+        args, kwargs = built_arguments(told, lambda info: with_gradient(_load(info, folder), info))
         outputs = tuple(_results(entry.outputs, "output", folder))
         try:
             given = tuple(_loaded(each, folder) for each in entry.grad_outputs)
@@ -138,10 +138,6 @@ def _load(info: TensorInfo, folder: Path) -> Tensor:
     if info.data_name is None:
         raise EntryError('the dump has no elements of its tensors; dump again with task="tensor"')
     return load_tensor(folder, info)
-
-
-def _with_gradient(tensor: Tensor, info: TensorInfo) -> Tensor:
-    return tensor.requires_grad_(info.requires_grad and (tensor.is_floating_point() or tensor.is_complex()))
 
 
 def _check_size(entry: Entry) -> None:

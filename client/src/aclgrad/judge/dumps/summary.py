@@ -18,7 +18,7 @@ from aclgrad.judge.dumps.records import (
     TensorRow,
     in_order,
 )
-from aclgrad.judge.findings.rows import WORST_FIRST, Verdict, worst_of
+from aclgrad.judge.findings.rows import WORST_FIRST, Verdict, by_key, worst_of
 from aclgrad.units import counted
 
 
@@ -152,10 +152,7 @@ class Summary:
     @cached_property
     def groups(self) -> list[Group]:
         """The APIs, the worst first; of equal verdicts the one with the largest error of its limit."""
-        by_api: dict[str, list[CallRow]] = {}
-        for row in self.rows:
-            by_api.setdefault(row.api, []).append(row)
-        groups = [Group(api, tuple(own)) for api, own in by_api.items()]
+        groups = [Group(api, tuple(own)) for api, own in by_key(self.rows, lambda row: row.api).items()]
 
         def rank(group: Group) -> tuple[int, float]:
             worst = group.worst.worst

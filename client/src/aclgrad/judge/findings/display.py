@@ -5,10 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.resources import files
-from typing import Any, TypeVar
+from typing import Any
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from rich.console import Console, RenderableType
 from rich.markup import escape
@@ -17,12 +16,10 @@ from rich.table import Table
 
 import aclgrad
 from aclgrad.judge.findings.charts import error_charts, latency_charts
-from aclgrad.judge.findings.rows import Element, Origin, Report, Row, Verdict, worst_first
+from aclgrad.judge.findings.rows import Element, Origin, Report, Row, Verdict, by_key, worst_first
 from aclgrad.tables import table as columns
 
 STYLES = {Verdict.PASSED: "green", Verdict.FAILED: "bold red", Verdict.NOTED: "yellow", Verdict.SKIPPED: "dim"}
-
-Key = TypeVar("Key")
 
 
 class Screen:
@@ -75,7 +72,7 @@ class Display(Screen):
 
     def tables(self, report: Report) -> Iterator[RenderableType]:
         """Yields the tables of each server, under its name."""
-        for target, rows in _groups(report.rows, lambda row: row.origin.target):
+        for target, rows in by_key(report.rows, lambda row: row.origin.target).items():
             for table in _by_operator(rows) if self._is_by_operator else [_by_check(rows)]:
                 yield from (escape(target), table)
 
@@ -132,7 +129,7 @@ def _by_check(rows: Sequence[Row]) -> Table:
 
 def _by_operator(rows: Sequence[Row]) -> Iterator[Table]:
     """Yields the verdicts and the times apart: in one table they would be too wide for 80 columns."""
-    by_kind = dict(_groups(rows, lambda row: row.figures.get("p50_ms") is None))
+    by_kind = by_key(rows, lambda row: row.figures.get("p50_ms") is None)
     judged, timed = by_kind.get(True, []), by_kind.get(False, [])
     yield _counted("check operator", judged, lambda row: (row.check, _short(row)))
     table = columns("operator gradient", "p50 ms", "p99 ms")
@@ -147,7 +144,7 @@ def _counted(headings: str, rows: Sequence[Row], key: Callable[[Row], tuple[str,
     all_counts = Counter(row.verdict for row in rows)
     verdicts = [verdict for verdict in Verdict if all_counts[verdict]]
     table = columns(headings, *verdicts, "of limit")
-    for names, group in _groups(rows, key):
+    for names, group in by_key(rows, key).items():
         counts = Counter(row.verdict for row in group)
         cells = [f"[{STYLES[each]}]{counts[each]}[/]" if counts[each] else "" for each in verdicts]
         errors = [error for row in group if (error := row.figures.get("error_of_limit")) is not None]
@@ -158,14 +155,6 @@ def _counted(headings: str, rows: Sequence[Row], key: Callable[[Row], tuple[str,
 def _short(row: Row) -> str:
     """Returns the operator's name without what all names end with."""
     return escape(row.operator.removesuffix("_backward"))
-
-
-def _groups(rows: Sequence[Row], key: Callable[[Row], Key]) -> Iterator[tuple[Key, list[Row]]]:
-    """Yields the rows that have a key in common, in the order in which the keys occur first."""
-    groups: dict[Key, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    yield from groups.items()
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,13 +202,19 @@ class Side:
         )
 
 
+def new_environment() -> Environment:
+    """Returns what renders the templates of the judge; what a page is not given is an error."""
+    loader = PackageLoader("aclgrad.judge", "")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+
+
 def render(
     report: Report,
     compared: Sequence[Row] = (),
     compared_name: str = "",
     *,
     program: str = "check",
-    template: str = "judge/findings/report.html.j2",
+    template: str = "findings/report.html.j2",
     **more: Any,
 ) -> str:
     """Returns the page: the run's servers and, beside them, those of an earlier run. The worst rows come first.
@@ -227,10 +222,6 @@ def render(
     `template` is a path in this package, of a page that extends that of a check, and `more` is what else it shows.
     """
     sides = [*_sides(report.rows, "this run"), *_sides(compared, compared_name)]
-    loader = FunctionLoader(lambda name: files("aclgrad").joinpath(name).read_text("utf-8"))
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     notable = worst_first([row for row in report.rows if row.verdict is not Verdict.PASSED])
     page: dict[str, Any] = {
         "program": program,
@@ -240,7 +231,7 @@ def render(
         **more,
     }
     page |= {"report": report, "verdicts": tuple(Verdict), "line_of": line_of, "version": aclgrad.__version__}
-    return environment.get_template(template).render(page)
+    return new_environment().get_template(template).render(page)
 
 
 def changes(rows: Sequence[Row], compared: Sequence[Row]) -> list[tuple[Row, Row]]:
@@ -256,5 +247,4 @@ def _by_case(rows: Sequence[Row]) -> dict[tuple[object, ...], Row]:
 
 
 def _sides(rows: Sequence[Row], run: str) -> list[Side]:
-    origins = dict.fromkeys(row.origin for row in rows)
-    return [Side(run, origin, [row for row in rows if row.origin == origin]) for origin in origins]
+    return [Side(run, origin, own) for origin, own in by_key(rows, lambda row: row.origin).items()]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from aclgrad.judge.bundles import BundledCall
 
 AnyRow = TypeVar("AnyRow")
+Key = TypeVar("Key")
 
 
 class Verdict(StrEnum):
@@ -34,6 +35,14 @@ WORST_FIRST: Final = (Verdict.FAILED, Verdict.NOTED, Verdict.PASSED, Verdict.SKI
 def worst_of(verdicts: Iterable[Verdict]) -> Verdict:
     """Returns the worst of the verdicts, of which there is one at least."""
     return min(verdicts, key=WORST_FIRST.index)
+
+
+def by_key(rows: Iterable[AnyRow], key: Callable[[AnyRow], Key]) -> dict[Key, list[AnyRow]]:
+    """Returns the rows that have a key in common, in the order in which the keys occur first."""
+    groups: dict[Key, list[AnyRow]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
 def error_of(figure: float | None) -> float:

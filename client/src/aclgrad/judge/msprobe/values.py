@@ -12,7 +12,7 @@ import math
 import pickletools
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -153,9 +153,18 @@ def read_values(
 
 def built_arguments(entry: Entry, load: Callable[[TensorInfo], Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Returns the arguments of a call, with the tensors that `load` returns; raises EntryError for a broken one."""
-    made = iter([load(info) for raw in (*entry.kwargs.values(), entry.args) for info in tensors(raw)])
-    kwargs = {name: _built(each, made) for name, each in entry.kwargs.items()}
-    return tuple(_built(each, made) for each in entry.args), kwargs
+    return _arguments(entry, [load(info) for raw in (*entry.kwargs.values(), entry.args) for info in tensors(raw)])
+
+
+def _arguments(entry: Entry, made: Iterable[Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    rest = iter(made)
+    kwargs = {name: _built(each, rest) for name, each in entry.kwargs.items()}
+    return tuple(_built(each, rest) for each in entry.args), kwargs
+
+
+def with_gradient(tensor: Tensor, info: TensorInfo) -> Tensor:
+    """Returns the tensor, which requires a gradient if it needed one."""
+    return tensor.requires_grad_(info.requires_grad and (tensor.is_floating_point() or tensor.is_complex()))
 
 
 def first_random(dump: Dump) -> Entry | None:
@@ -169,10 +178,7 @@ def _values(entry: Entry, folder: Path | None, generator: Generator, max_bytes: 
     made, gradients = _all_tensors(entry, folder, generator)
     if not folder:
         return Values((), {}, None)
-    rest = iter(made)
-    kwargs = {name: _built(each, rest) for name, each in entry.kwargs.items()}
-    args = tuple(_built(each, rest) for each in entry.args)
-    return Values(args, kwargs, gradients[0] if any(map(is_tensor, entry.grad_outputs[:1])) else None)
+    return Values(*_arguments(entry, made), gradients[0] if any(map(is_tensor, entry.grad_outputs[:1])) else None)
 
 
 def _check_size(entry: Entry, max_bytes: int) -> None:
@@ -233,8 +239,7 @@ def _tensors(raw: Any, folder: Path | None, generator: Generator) -> list[Tensor
             made.append(load_tensor(folder, info))
         else:
             continue
-        is_differentiable = made[-1].is_floating_point() or made[-1].is_complex()
-        made[-1].requires_grad_(info.requires_grad and is_differentiable)
+        with_gradient(made[-1], info)
     return made
 
 

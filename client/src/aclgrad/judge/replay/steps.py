@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from aclgrad._client.sync.client import Client
-from aclgrad.judge.findings.rows import Finding, Origin, Row, Task, Verdict, worst_first
+from aclgrad.judge.findings.rows import Finding, Origin, Row, Task, Verdict, by_key, worst_first
 from aclgrad.judge.replay.calls import Expected, PyTorchCall, ServerGradients
 from aclgrad.torch.calls import ARITHMETIC, CallSite, LocalError, SeenCalls, aligned, grouped, tensor_of
 
@@ -170,9 +170,7 @@ class compare_backward(SeenCalls):  # noqa: N801 - as torch.no_grad
     def __str__(self) -> str:
         """Returns what was compared, a line for each function and layer, the worst first, and one with the sums."""
         lines = [("verdict", "gradients", "of limit", "function", "gradient of", "because")]
-        groups: dict[tuple[str, str, Verdict], list[Row]] = {}
-        for row in worst_first(self.rows):
-            groups.setdefault((row.operator, row.case, row.verdict), []).append(row)
+        groups = by_key(worst_first(self.rows), lambda row: (row.operator, row.case, row.verdict))
         for (function, case, verdict), rows in groups.items():
             share = rows[0].figures.get("error_of_limit")
             error = "" if share is None else f"{share:.1%}"
