@@ -39,6 +39,13 @@ INPUTS: Final = "inputs"
 GRADIENTS: Final = "gradients"
 EXPECTED: Final = "expected"
 _REPORTED: Final = ("aclgrad", "numpy", "torch", "jax")
+_README: Final = """\
+This bundle holds one call of {operator}, made on {date}: its inputs, the gradients that a server returned, and those
+that are expected, which {computed_by} gives in float64. `aclgrad call --bundle FILE --target HOST:PORT` makes the call
+again and runs nothing of the file; unpacked, `python repeat.py HOST:PORT` does it too, once you have read that script.
+Private are the inputs ({inputs}), the gradients, which follow from them, and the command line in call.json.
+"""
+_WIDTH: Final = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,15 +116,6 @@ def stored_dtype(dtype: DType) -> DType:
 def stored_shape(dtype: DType, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Returns the shape of the stored array."""
     return (*shape, 2) if dtype.numpy.kind == "c" else shape
-
-
-_README: Final = """\
-This bundle holds one call of {operator}, made on {date}: its inputs, the gradients that a server returned, and those
-that are expected, which {computed_by} gives in float64. `aclgrad call --bundle FILE --target HOST:PORT` makes the call
-again and runs nothing of the file; unpacked, `python repeat.py HOST:PORT` does it too, once you have read that script.
-Private are the inputs ({inputs}), the gradients, which follow from them, and the command line in call.json.
-"""
-_WIDTH: Final = 100
 
 
 def write(path: Path, bundle: Bundle, *, overwrite: bool = False) -> None:

@@ -37,6 +37,16 @@ from aclgrad.wire.messages import AttributeValue
 _END: Final = 22
 _LOCATOR: Final = 20
 """Bytes of a zip file's last record, and of the one before it in a file of the 64-bit form (APPNOTE.TXT 4.3)."""
+_PARTS: Final = {part: f"{part}.safetensors" for part in (INPUTS, GRADIENTS, EXPECTED)}
+_KNOWN: Final = {CALL, *_PARTS.values(), REPEAT, README}
+_WIDE: Final = (np.dtype(np.float64), np.dtype(np.complex128))
+_STORED_NAMES: Final = {
+    **{f"float{bits}": f"F{bits}" for bits in (16, 32, 64)},
+    **{f"int{bits}": f"I{bits}" for bits in (8, 16, 32, 64)},
+    "uint8": "U8",
+    "bfloat16": "BF16",
+}
+"""The names of dtypes in safetensors."""
 
 
 class Members:
@@ -106,16 +116,6 @@ def _check_form(member: ZipInfo) -> None:
         raise ValueError(f"{member.filename!r} is neither stored nor deflated; pack it again with zip")
 
 
-_PARTS: Final = {part: f"{part}.safetensors" for part in (INPUTS, GRADIENTS, EXPECTED)}
-_KNOWN: Final = {CALL, *_PARTS.values(), REPEAT, README}
-_WIDE: Final = (np.dtype(np.float64), np.dtype(np.complex128))
-_STORED_NAMES: Final = {
-    **{f"float{bits}": f"F{bits}" for bits in (16, 32, 64)},
-    **{f"int{bits}": f"I{bits}" for bits in (8, 16, 32, 64)},
-    "uint8": "U8",
-    "bfloat16": "BF16",
-}
-"""The names of dtypes in safetensors."""
 _Kind = TypeVar("_Kind")
 _Types = Mapping[str, tuple[DType | None, tuple[int, ...]]]
 """The dtype and the shape of each tensor of a part; no dtype for a shape without values."""

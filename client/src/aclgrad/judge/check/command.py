@@ -42,6 +42,7 @@ CHECKS: Final[dict[str, Check]] = {
 """In the order in which they run; memory is last, because it looks at what the others left behind."""
 _ON_REQUEST: Final = {invariance.__name__}
 """No card promises it, and most programs do not need it."""
+_SWITCH: Final = "--shape-only"
 
 
 def tasks_of(target: Target, only: Collection[str] = (), *, is_quick: bool) -> list[Task]:
@@ -52,9 +53,6 @@ def tasks_of(target: Target, only: Collection[str] = (), *, is_quick: bool) -> l
     selection = Selection(target, is_quick)
     chosen = {listing.__name__, *only} if only else CHECKS.keys() - _ON_REQUEST
     return [task for name, check in CHECKS.items() if name in chosen for task in check(selection)]
-
-
-_SWITCH: Final = "--shape-only"
 
 
 def judge_switches(report: Report, targets: Sequence[Target]) -> list[SwitchFinding]:

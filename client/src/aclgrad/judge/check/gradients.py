@@ -18,6 +18,16 @@ from aclgrad.operators.samples import Arrays
 from aclgrad.operators.values import ArgmaxRule, VarianceRule
 from aclgrad.tolerances import tolerance_of
 
+_OPERATOR, _CASE, _INPUT = "batch_norm_backward", "planes", "save_invstd"
+VARIANCE, RECIPROCAL = "the variance", "the reciprocal 1 / sqrt(var + eps)"
+_READINGS: Final[dict[str, Callable[[Any, float], Any]]] = {
+    VARIANCE: lambda saved, eps: 1 / np.sqrt(saved + eps),
+    RECIPROCAL: lambda saved, eps: saved,
+}
+"""From what the device gets to the reciprocal that it computes with."""
+_SCALE: Final = 3.0
+"""The batch's standard deviation: near 1 a variance and its reciprocal are alike."""
+
 
 def accuracy(selection: Selection) -> Iterator[Task]:
     """Every case with every dtype is within its tolerance of the float64 definition of the same rounded inputs."""
@@ -87,17 +97,6 @@ def _fill(target: Target, typed: TypedCase) -> Finding:
     truths = [arrays_of(reference.define(typed.spec.name, each, typed.case.attributes)) for each in (inputs, arrays)]
     untouched = tuple((ones == 0) & (others == 0) for ones, others in zip(*truths, strict=True))
     return comparison.each_output(comparison.zeros, typed.outputs, gradients, untouched)
-
-
-_OPERATOR, _CASE, _INPUT = "batch_norm_backward", "planes", "save_invstd"
-VARIANCE, RECIPROCAL = "the variance", "the reciprocal 1 / sqrt(var + eps)"
-_READINGS: Final[dict[str, Callable[[Any, float], Any]]] = {
-    VARIANCE: lambda saved, eps: 1 / np.sqrt(saved + eps),
-    RECIPROCAL: lambda saved, eps: saved,
-}
-"""From what the device gets to the reciprocal that it computes with."""
-_SCALE: Final = 3.0
-"""The batch's standard deviation: near 1 a variance and its reciprocal are alike."""
 
 
 def statistics(selection: Selection) -> Iterator[Task]:

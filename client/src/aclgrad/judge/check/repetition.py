@@ -16,6 +16,12 @@ from aclgrad.operators.items import Items
 
 _RUNS: Final = 10
 """One after the other, and then as many at once."""
+_ITEMS: Final = 5
+"""So many different ones: a number that shares no factor with a vector or a tile, so that each comes to every place."""
+_SIZES: Final = (1, 2, 3, 7, 64, 257)
+"""Of batches: around what kernels divide among cores, tiles and vectors."""
+_MOST_ELEMENTS: Final = {True: 2**16, False: 2**23}
+"""Of a batch's largest tensor, by whether the check is quick."""
 
 
 def determinism(selection: Selection) -> Iterator[Task]:
@@ -88,14 +94,6 @@ def _shape_only(target: Target, typed: TypedCase, names: list[str]) -> Finding:
             # A server that needs the values may read them.
             return Finding(Verdict.FAILED if figures["unsent"] else Verdict.NOTED, how, figures)
     return Finding(Verdict.PASSED, f"real values, {', '.join(gradients)}", figures)
-
-
-_ITEMS: Final = 5
-"""So many different ones: a number that shares no factor with a vector or a tile, so that each comes to every place."""
-_SIZES: Final = (1, 2, 3, 7, 64, 257)
-"""Of batches: around what kernels divide among cores, tiles and vectors."""
-_MOST_ELEMENTS: Final = {True: 2**16, False: 2**23}
-"""Of a batch's largest tensor, by whether the check is quick."""
 
 
 def invariance(selection: Selection) -> Iterator[Task]:

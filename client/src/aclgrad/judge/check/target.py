@@ -19,6 +19,9 @@ from aclgrad.operators.samples import PLANES, Arrays, samples_of
 from aclgrad.products import Product
 
 CONNECT_TIMEOUT_S: Final = 5.0
+_PATTERN: Final = 0xCB
+"""A byte that makes no zero, no NaN and no likely value in any dtype."""
+_QUICK_BYTES: Final = 2**16
 
 
 class CheckError(ValueError):
@@ -125,9 +128,6 @@ def _product(status: ServerStatus) -> Product:
         ) from None
 
 
-_PATTERN: Final = 0xCB
-"""A byte that makes no zero, no NaN and no likely value in any dtype."""
-_QUICK_BYTES: Final = 2**16
 SIZES: Final = tuple(PLANES)[:-1]
 """The sizes of timed calls. The definitions would take minutes for the largest of all."""
 

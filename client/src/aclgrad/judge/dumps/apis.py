@@ -18,6 +18,58 @@ from torch.nn import functional
 from aclgrad.judge.msprobe.dump import Dump, Entry
 from aclgrad.torch.calls import operators_by_function, pooled_regions
 
+_NAME: Final = re.compile(r"(?!.{255})Module\.([\w.]+)\.(\w+)\.(forward|backward|parameters_grad)\.(\d+)", re.ASCII)
+_CLASSES: Final[Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]]] = {
+    "Linear": (functional.linear, ("weight", "bias")),
+    "Bilinear": (functional.bilinear, ("weight", "bias")),
+    "ReLU": (functional.relu, ()),
+    "ReLU6": (functional.relu6, ()),
+    "Sigmoid": (torch.sigmoid, ()),
+    "Tanh": (torch.tanh, ()),
+    "SiLU": (functional.silu, ()),
+    "Mish": (functional.mish, ()),
+    "Hardswish": (functional.hardswish, ()),
+    "Hardsigmoid": (functional.hardsigmoid, ()),
+    "LogSigmoid": (functional.logsigmoid, ()),
+    "Softsign": (functional.softsign, ()),
+    "Tanhshrink": (functional.tanhshrink, ()),
+}
+"""By the class: the function, and the parameters that are its last arguments."""
+_OWNERS: Final[Mapping[str, tuple[Any, ...]]] = {
+    "Functional": (functional,),
+    "Torch": (torch, torch.linalg, torch.fft, torch.special),
+    "Tensor": (Tensor,),
+    "VF": (torch._VF,),  # noqa: SLF001 - msprobe's own name for where recurrent functions are
+    "Aten": (torch.ops.aten,),
+}
+"""Where a function is, by the first part of its name; the first that has one is meant as a rule."""
+_MORE: Final = frozenset(
+    {"tanh", "sigmoid", "hardsigmoid", "hardswish", "upsample", "upsample_nearest", "upsample_bilinear", "unflatten"}
+    | {"arange", "eye", "full", "linspace", "logspace", "ones", "zeros", "tril_indices", "triu_indices", "vander"}
+    | {"bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window", "scalar_tensor"}
+    | {"_softmax_backward_data", "_adaptive_avg_pool2d", "range", "ones_like", "zeros_like", "full_like"}
+    | {"logsigmoid", "new_full", "new_ones", "new_zeros", "_aminmax", "_batch_norm_impl_index", "_convolution"}
+    | {"lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell"}
+)
+"""What computes and is no function that PyTorch lets others override."""
+_REASONS: Final = {
+    "Distributed": "a collective; what other ranks sent is not in this dump",
+    "NPU_Distributed": "a collective; what other ranks sent is not in this dump",
+    "MindSpeed": "a function of MindSpeed, not of PyTorch",
+    "NPU": "a function of torch_npu that PyTorch has no other name for",
+    "Jit": "a scripted function, whose code is not in the dump",
+    "Module": "a module, whose settings are not in the dump; dump with level L1 for its functions",
+}
+"""By the first part of a name."""
+_NOT_UNIQUE: Final = frozenset(
+    {"svd", "eig", "eigh", "qr", "linalg_svd", "linalg_eig", "linalg_eigh", "lobpcg", "symeig"}
+)
+_EMPTY: Final = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
+_AUGMENTED: Final = frozenset(
+    ("add", "sub", "mul", "div", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
+)
+_OPERATORS: Final = frozenset(f"__{prefix}{name}__" for prefix in ("", "i", "r") for name in _AUGMENTED)
+
 
 def _roi_align(
     input: Tensor,
@@ -53,25 +105,6 @@ OTHERS: Final[Mapping[str, Callable[..., Any]]] = {
     "torchvision.ops.roi_align": _roi_align,
 }
 """By msprobe's names."""
-
-
-_NAME: Final = re.compile(r"(?!.{255})Module\.([\w.]+)\.(\w+)\.(forward|backward|parameters_grad)\.(\d+)", re.ASCII)
-_CLASSES: Final[Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]]] = {
-    "Linear": (functional.linear, ("weight", "bias")),
-    "Bilinear": (functional.bilinear, ("weight", "bias")),
-    "ReLU": (functional.relu, ()),
-    "ReLU6": (functional.relu6, ()),
-    "Sigmoid": (torch.sigmoid, ()),
-    "Tanh": (torch.tanh, ()),
-    "SiLU": (functional.silu, ()),
-    "Mish": (functional.mish, ()),
-    "Hardswish": (functional.hardswish, ()),
-    "Hardsigmoid": (functional.hardsigmoid, ()),
-    "LogSigmoid": (functional.logsigmoid, ()),
-    "Softsign": (functional.softsign, ()),
-    "Tanhshrink": (functional.tanhshrink, ()),
-}
-"""By the class: the function, and the parameters that are its last arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,38 +166,6 @@ class Api:
     operators: tuple[str, ...] = ()
 
 
-_OWNERS: Final[Mapping[str, tuple[Any, ...]]] = {
-    "Functional": (functional,),
-    "Torch": (torch, torch.linalg, torch.fft, torch.special),
-    "Tensor": (Tensor,),
-    "VF": (torch._VF,),  # noqa: SLF001 - msprobe's own name for where recurrent functions are
-    "Aten": (torch.ops.aten,),
-}
-"""Where a function is, by the first part of its name; the first that has one is meant as a rule."""
-_MORE: Final = frozenset(
-    {"tanh", "sigmoid", "hardsigmoid", "hardswish", "upsample", "upsample_nearest", "upsample_bilinear", "unflatten"}
-    | {"arange", "eye", "full", "linspace", "logspace", "ones", "zeros", "tril_indices", "triu_indices", "vander"}
-    | {"bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window", "scalar_tensor"}
-    | {"_softmax_backward_data", "_adaptive_avg_pool2d", "range", "ones_like", "zeros_like", "full_like"}
-    | {"logsigmoid", "new_full", "new_ones", "new_zeros", "_aminmax", "_batch_norm_impl_index", "_convolution"}
-    | {"lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell"}
-)
-"""What computes and is no function that PyTorch lets others override."""
-_REASONS: Final = {
-    "Distributed": "a collective; what other ranks sent is not in this dump",
-    "NPU_Distributed": "a collective; what other ranks sent is not in this dump",
-    "MindSpeed": "a function of MindSpeed, not of PyTorch",
-    "NPU": "a function of torch_npu that PyTorch has no other name for",
-    "Jit": "a scripted function, whose code is not in the dump",
-    "Module": "a module, whose settings are not in the dump; dump with level L1 for its functions",
-}
-"""By the first part of a name."""
-_NOT_UNIQUE: Final = frozenset(
-    {"svd", "eig", "eigh", "qr", "linalg_svd", "linalg_eig", "linalg_eigh", "lobpcg", "symeig"}
-)
-_EMPTY: Final = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
-
-
 def find_apis(name: str) -> list[Api]:
     """Returns the functions of a name, "Functional.conv2d"; raises NotJudgedError for a name of another kind.
 
@@ -187,12 +188,6 @@ def find_apis(name: str) -> list[Api]:
     is_set = function in ("__setitem__", "copy_")
     operators = operators_by_function().get(function.rstrip("_"), ())
     return [Api(name, each, in_place or is_set, operators) for each in found]
-
-
-_AUGMENTED: Final = frozenset(
-    ("add", "sub", "mul", "div", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
-)
-_OPERATORS: Final = frozenset(f"__{prefix}{name}__" for prefix in ("", "i", "r") for name in _AUGMENTED)
 
 
 def _of_pytorch(owner: str, function: str) -> list[Callable[..., Any]]:

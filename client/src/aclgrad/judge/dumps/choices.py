@@ -12,6 +12,20 @@ _PARTS: Final = 8
 """A tail that is 0 drops everything in one of these parts."""
 _DEVIATIONS: Final = 6.0
 """How far, in standard deviations, the share of what is dropped may be from its probability."""
+_POOLS: Final = tuple(
+    f"{rule}max_pool{axes}d{more}" for rule in ("", "adaptive_") for axes in (1, 2, 3) for more in ("", "_with_indices")
+)
+_TIED: Final = frozenset(
+    (
+        *_POOLS,
+        *("max", "min", "argmax", "argmin", "sort", "argsort", "topk", "kthvalue", "median", "nanmedian", "mode"),
+        *("cummax", "cummin"),
+    )
+)
+_ORDERED: Final = frozenset(("sort", "argsort", "topk"))
+"""What returns the index of each element once."""
+_OF_ALL: Final = frozenset(("argmax", "argmin"))
+"""What counts in all elements, if it is given no axis."""
 
 
 def as_recorded(input: Tensor, output: Tensor, gradient: Tensor | None) -> Callable[..., Any]:
@@ -48,22 +62,6 @@ def wrong_share(input: Tensor, output: Tensor, probability: float) -> str:
             where = "" if part is dropped else f" in a part of {count}"
             return f"it drops {share:.1%} of the elements{where} instead of {probability:.1%}"
     return ""
-
-
-_POOLS: Final = tuple(
-    f"{rule}max_pool{axes}d{more}" for rule in ("", "adaptive_") for axes in (1, 2, 3) for more in ("", "_with_indices")
-)
-_TIED: Final = frozenset(
-    (
-        *_POOLS,
-        *("max", "min", "argmax", "argmin", "sort", "argsort", "topk", "kthvalue", "median", "nanmedian", "mode"),
-        *("cummax", "cummin"),
-    )
-)
-_ORDERED: Final = frozenset(("sort", "argsort", "topk"))
-"""What returns the index of each element once."""
-_OF_ALL: Final = frozenset(("argmax", "argmin"))
-"""What counts in all elements, if it is given no axis."""
 
 
 def are_ties(name: str, source: Tensor, found: Tensor, truth: Tensor) -> bool:

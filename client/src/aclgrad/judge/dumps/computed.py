@@ -27,6 +27,12 @@ from aclgrad.judge.dumps.recorded import Recorded, mapped, tensors_of
 from aclgrad.judge.dumps.runs import HALVES, NARROW, SINGLE, WIDE, Dtypes, Run, run
 from aclgrad.judge.msprobe.dump import EntryError
 
+_SAME: Final[dict[torch.dtype, torch.dtype]] = {}
+_SHARES: Final = ("softmax", "softmin")
+"""Functions whose results are shares of a sum, each with an error of its own size."""
+_DATA_DEPENDENT: Final = ("meta", "Meta", "data-independent", "data-dependent")
+"""Words of PyTorch's messages where a function needs the numbers of its arguments."""
+
 
 class Watch(TorchDispatchMode):
     """Counts floating-point operations of products, and notices random numbers."""
@@ -97,13 +103,6 @@ def watch(api: Api, call: Recorded, dtype: torch.dtype | None = None) -> Seen:
     is_argument = any(outputs[0] is each for each in tensors_of((args, kwargs))) if outputs else False
     types = tuple((each.dtype, tuple(each.shape)) for each in outputs)
     return Seen(types, mode.operations, mode.is_random, mode.is_pointwise, is_argument)
-
-
-_SAME: Final[dict[torch.dtype, torch.dtype]] = {}
-_SHARES: Final = ("softmax", "softmin")
-"""Functions whose results are shares of a sum, each with an error of its own size."""
-_DATA_DEPENDENT: Final = ("meta", "Meta", "data-independent", "data-dependent")
-"""Words of PyTorch's messages where a function needs the numbers of its arguments."""
 
 
 class Computed:

@@ -27,6 +27,12 @@ _NORMAL: Final = 1e-30
 """Smaller numbers have fewer bits in float32."""
 _FLUSHED: Final = torch.finfo(torch.float32).tiny
 """Cards take numbers below for 0."""
+_SHOWN: Final = 5
+_LIMIT: Final = 5
+"""The digit of an error as large as its limit."""
+_HIGHEST: Final = 9
+_SCATTER: Final = 1e-4
+"""How far elements may be from a common factor, squared and beside their squares."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,14 +108,6 @@ def tolerance_of(operators: tuple[str, ...], dtype: torch.dtype) -> Tolerance | 
 
 def _finite(values: Tensor) -> Tensor:
     return torch.where(values.isfinite(), values, 0.0)
-
-
-_SHOWN: Final = 5
-_LIMIT: Final = 5
-"""The digit of an error as large as its limit."""
-_HIGHEST: Final = 9
-_SCATTER: Final = 1e-4
-"""How far elements may be from a common factor, squared and beside their squares."""
 
 
 def side_of(found: Tensor, truth: Tensor, limit: Tensor, single: Tensor) -> Side:

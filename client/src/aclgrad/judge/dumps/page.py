@@ -40,6 +40,12 @@ MOST_TEXT: Final = 400
 _MOST_TENSORS: Final = 40
 _LETTERS: Final = {Verdict.PASSED: "p", Verdict.NOTED: "n", Verdict.FAILED: "f", Verdict.SKIPPED: "s"}
 _IMPORTANCE: Final = (Verdict.FAILED, Verdict.SKIPPED, Verdict.NOTED, Verdict.PASSED)
+_MOST_LINES: Final = 300
+"""The most APIs of a kind, and the most reasons, that the page has a line for."""
+_ALONE: Final = {
+    TRAINING: "Training is wrong and the server right",
+    SERVER: "The server is wrong and training right",
+}
 
 
 class Texts:
@@ -128,14 +134,6 @@ def _side(side: Side, texts: Texts) -> list[Any]:
 def _element(element: Element) -> list[str]:
     values = f"{element.computed:.9g}", f"{element.expected:.9g}", f"{element.ratio:.6g}"
     return [", ".join(map(str, element.index)), *values]
-
-
-_MOST_LINES: Final = 300
-"""The most APIs of a kind, and the most reasons, that the page has a line for."""
-_ALONE: Final = {
-    TRAINING: "Training is wrong and the server right",
-    SERVER: "The server is wrong and training right",
-}
 
 
 @dataclass(frozen=True, slots=True)

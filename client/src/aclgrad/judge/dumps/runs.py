@@ -29,6 +29,8 @@ WIDE: Final = {
 HALVES: Final = (torch.float16, torch.bfloat16)
 NARROW: Final = {torch.float64: torch.float32, torch.complex128: torch.complex64}
 SINGLE: Final = dict.fromkeys(HALVES, torch.float32)
+_STATUS: Final = Path("/proc/self/status")
+_MEMORY: Final = Path("/proc/meminfo")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -245,10 +247,6 @@ def _matched(
 
 def _at(tensors: Sequence[Tensor | None], index: int) -> Tensor | None:
     return tensors[index] if index < len(tensors) else None
-
-
-_STATUS: Final = Path("/proc/self/status")
-_MEMORY: Final = Path("/proc/meminfo")
 
 
 @contextmanager

@@ -21,6 +21,9 @@ from aclgrad.judge.dumps.records import (
 from aclgrad.judge.findings.rows import WORST_FIRST, Verdict, by_key, worst_of
 from aclgrad.units import counted
 
+_MOST_APIS: Final = 12
+_MOST_LINES: Final = 20
+
 
 @dataclass(frozen=True, slots=True)
 class Unjudged:
@@ -161,8 +164,6 @@ class Summary:
         return sorted(groups, key=rank)
 
 
-_MOST_APIS: Final = 12
-_MOST_LINES: Final = 20
 NOT_JUDGED: Final = "not judged"
 WORDS: Final = {verdict: NOT_JUDGED if verdict is Verdict.SKIPPED else str(verdict) for verdict in Verdict}
 """The verdicts as readers see them."""

@@ -21,6 +21,8 @@ from aclgrad.judge.findings.rows import GONE, End, Finding, Origin, Report, Row,
 from aclgrad.new_files import is_of_output
 
 _REFUSED: Final = (LimitExceededError, PermissionDeniedError)
+_UNUSABLE: Final = 2
+_INTERRUPTED: Final = 130
 
 
 def run(tasks: Sequence[Task], take: Callable[[Row, BundledCall | None], None], report: Report) -> None:
@@ -105,10 +107,6 @@ class WorstCall:
 
 def _share_of(row: Row) -> float:
     return error_of(row.figures.get("error_of_limit"))
-
-
-_UNUSABLE: Final = 2
-_INTERRUPTED: Final = 130
 
 
 def judge_all(

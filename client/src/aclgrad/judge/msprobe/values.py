@@ -32,6 +32,12 @@ _GLOBALS: Final = (
     *("torch_npu.utils.storage _rebuild_npu_tensor", "torch_npu.npu._format Format", "__builtin__ getattr"),
 )
 """What the pickle of one tensor names beside its storage. torch.load allows more, some of which takes any memory."""
+_NOT_RUN: Final = ("to", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_with_format")
+_RANDOM: Final = re.compile(
+    r"((feature_)?alpha_)?dropout\d?d?|bernoulli|cauchy|exponential|geometric|gumbel_softmax|log_normal|multinomial|normal"
+    r"|poisson|rand(n|int|om|perm)?(_like)?|rrelu|uniform"
+)
+_DTYPES: Final[dict[str, torch.dtype]] = {name: getattr(torch, name) for name in (*DTYPES, "bool")}
 
 
 def load_tensor(folder: Path, info: TensorInfo) -> Tensor:
@@ -220,14 +226,6 @@ def _is_run_backward(entry: Entry) -> bool:
     is_one_output = len(entry.outputs) <= 1 or entry.api in ("topk", "npu_fusion_attention")
     is_run = entry.name.split(".")[0] in ("Functional", "Tensor", "Torch", "Aten", "NPU") and "out" not in entry.kwargs
     return is_run and is_one_output and entry.api not in ("repeat_interleave", "masked_select")
-
-
-_NOT_RUN: Final = ("to", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_with_format")
-_RANDOM: Final = re.compile(
-    r"((feature_)?alpha_)?dropout\d?d?|bernoulli|cauchy|exponential|geometric|gumbel_softmax|log_normal|multinomial|normal"
-    r"|poisson|rand(n|int|om|perm)?(_like)?|rrelu|uniform"
-)
-_DTYPES: Final[dict[str, torch.dtype]] = {name: getattr(torch, name) for name in (*DTYPES, "bool")}
 
 
 def _tensors(raw: Any, folder: Path | None, generator: Generator) -> list[Tensor]:

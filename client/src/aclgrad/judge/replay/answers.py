@@ -31,6 +31,13 @@ from aclgrad.reference import define
 from aclgrad.served import served_by
 from aclgrad.torch.calls import Array, LocalError, tensor_of
 
+_UNWANTED: Final = cells.skipped("The tensor needs no gradient.")
+_KEYWORDS: Final = cells.skipped("All tensors are keyword arguments, whose gradients acc_check does not look at.")
+_WINDOW_BYTES: Final = 2**28
+"""The tensors of calls under way; a larger one goes alone. Their float64 forms take several times as much."""
+_NO_OPERATOR: Final = "no operator computes this gradient"
+_MODULE: Final = "a module; a dump of level L1 has the functions in it"
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -158,10 +165,6 @@ def _tensor(array: Array) -> torch.Tensor:
     return tensor_of(array if array.flags.writeable else array.copy())
 
 
-_UNWANTED: Final = cells.skipped("The tensor needs no gradient.")
-_KEYWORDS: Final = cells.skipped("All tensors are keyword arguments, whose gradients acc_check does not look at.")
-
-
 def _cells(truth: Array, gradient: Array) -> cells.Row:
     """Returns acc_check's row: its reference is the truth, rounded as its own is."""
     dtype = gradient.dtype.name
@@ -180,10 +183,6 @@ def _with_status(finding: Finding, row: cells.Row) -> Finding:
 
 WORKERS: Final = 16
 """Calls under way: PyTorch's autograd asks for each gradient by itself."""
-_WINDOW_BYTES: Final = 2**28
-"""The tensors of calls under way; a larger one goes alone. Their float64 forms take several times as much."""
-_NO_OPERATOR: Final = "no operator computes this gradient"
-_MODULE: Final = "a module; a dump of level L1 has the functions in it"
 
 
 @dataclass(frozen=True, slots=True)
