@@ -7,9 +7,9 @@ import grpc
 import pytest
 
 import aclgrad
-from aclgrad import served
+from aclgrad.bridges import served
+from aclgrad.bridges.served import served_by
 from aclgrad.products import Product
-from aclgrad.served import served_by
 from aclgrad.v1 import operator_service_pb2 as pb
 
 from .scripted_service import ScriptedService, failing

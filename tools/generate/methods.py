@@ -53,8 +53,8 @@ class OperatorMethods(ABC, Generic[Result]):
     a batch, depending on the subclass. An operator with several outputs returns a NamedTuple of arrays, with None for
     those that are not among the wanted `outputs`; `out` is a tuple like that then.
 
-    Of an input that may be a tuple of sizes, only the shape is sent, unless the server needs the values. A tuple has the
-    dtype of the first array.
+    Of an input that may be a tuple of sizes, only the shape is sent, unless the server needs the values. The tuple has
+    the dtype of the first array.
     """
 
     @abstractmethod

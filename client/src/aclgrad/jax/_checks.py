@@ -10,10 +10,10 @@ import numpy as np
 from jax import numpy as jnp
 
 from aclgrad._client.sync.client import Client
+from aclgrad.bridges.served import served_by
 from aclgrad.errors import InvalidFieldError, Violation
 from aclgrad.operators.attributes import plain_attribute
 from aclgrad.operators.spec import InputSpec, OperatorSpec
-from aclgrad.served import served_by
 from aclgrad.tensors import DTYPES, TensorType
 
 Names = Mapping[str, str]

@@ -7,11 +7,11 @@ from typing import Any
 import jax
 
 from aclgrad._client.sync.client import Client
+from aclgrad.bridges.served import served_by
 from aclgrad.errors import InvalidSettingError
 from aclgrad.jax._checks import Names, check, checked_arrays, checked_attributes
 from aclgrad.jax._remote import RemoteCall
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.served import served_by
 
 Forward = Callable[..., Any]
 

@@ -9,12 +9,12 @@ import jax
 import numpy as np
 
 from aclgrad._client.sync.client import Client
+from aclgrad.bridges.served import served_operator
 from aclgrad.errors import AclgradError
 from aclgrad.jax._checks import sent_dtype
 from aclgrad.jax._folding import PARAMETERS, Host, fold
 from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.spec import INPUT_SHAPES, OperatorSpec, OutputSpec
-from aclgrad.served import served_operator
 
 try:
     from jax.experimental.buffer_callback import buffer_callback

@@ -8,13 +8,13 @@ from typing import Any
 import jax
 
 from aclgrad._client.sync.client import Client
+from aclgrad.bridges.served import served_by
 from aclgrad.errors import InvalidFieldError, InvalidSettingError
 from aclgrad.jax._checks import check_named, checked_attributes, checked_named
 from aclgrad.jax._gradients import varying_alike
 from aclgrad.jax._remote import RemoteCall, argument_of
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import OperatorSpec
-from aclgrad.served import served_by
 
 Arrays = Mapping[str, jax.Array]
 Forward = Callable[..., tuple[Any, dict[str, jax.Array]]]

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from aclgrad.bridges.served import served_operator
 from aclgrad.errors import AclgradError
 from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments, AttributeKind, OperatorSpec
-from aclgrad.served import served_operator
 from aclgrad.torch._clients import client_of
 from aclgrad.torch._tensors import array_of, tensor_of, type_of
 

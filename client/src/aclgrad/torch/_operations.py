@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import torch
 
+from aclgrad.bridges.served import REFUSALS, served_by
 from aclgrad.errors import AclgradError
-from aclgrad.served import REFUSALS, served_by
 from aclgrad.torch._account import CallSite, layer_of
 from aclgrad.torch._blocks import note_compiled
 from aclgrad.torch._clients import client_of

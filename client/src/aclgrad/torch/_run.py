@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from aclgrad._client.sync.client import Client
+from aclgrad.bridges.served import REFUSALS
 from aclgrad.errors import InvalidFieldError
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.served import REFUSALS
 from aclgrad.torch._account import LocalError
 from aclgrad.torch._autograd import FUNCTIONS
 from aclgrad.torch._clients import number_of

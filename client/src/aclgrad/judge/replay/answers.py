@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from aclgrad._client.sync.client import Client
+from aclgrad.bridges.served import served_by
 from aclgrad.errors import AccessDeniedError, AclgradError, DeadlinePassedError, RequestError
 from aclgrad.judge.bundles import BundledCall
 from aclgrad.judge.dumps.judging import Judge
@@ -28,7 +29,6 @@ from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Tolerance
 from aclgrad.reference import define
-from aclgrad.served import served_by
 from aclgrad.torch.calls import Array, LocalError, tensor_of
 
 _UNWANTED: Final = cells.skipped("The tensor needs no gradient.")

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from aclgrad._client.sync.client import Client
+from aclgrad.bridges.served import served_by
 from aclgrad.judge.dumps.apis import OTHERS
 from aclgrad.judge.dumps.recorded import Source, mapped, tensors_of
 from aclgrad.judge.dumps.runs import WIDE
@@ -22,7 +23,6 @@ from aclgrad.judge.findings.rows import Finding, Verdict
 from aclgrad.judge.msprobe.dump import Dump, Entry, EntryError
 from aclgrad.judge.msprobe.values import Values, read_values
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.served import served_by
 from aclgrad.tolerances import arguments_of
 from aclgrad.torch.calls import (
     Array,

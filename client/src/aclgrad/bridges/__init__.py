@@ -1,0 +1,1 @@
+"""What the bridges to PyTorch and JAX share; it knows neither."""
