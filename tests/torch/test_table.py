@@ -17,7 +17,7 @@ from torch.nn import functional
 import aclgrad
 import aclgrad.torch
 from aclgrad.torch._clients import number_of
-from aclgrad.torch._operations import OPERATIONS
+from aclgrad.torch._rows import OPERATIONS
 
 from .conftest import RecordingClient
 from .table import (

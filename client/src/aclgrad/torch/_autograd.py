@@ -1,4 +1,4 @@
-"""The functions of autograd that lead from a forward pass to its operator, one for each row of `_rows`.
+"""The functions of autograd that lead from a forward pass to its operator, one for each of the rows.
 
 They are `torch.autograd.Function`s and not formulas registered with an operator of PyTorch, because `torch.func` takes
 those alone. The backward pass of a linear function is linear too, and its own backward pass is the forward pass again:
@@ -6,31 +6,34 @@ that gives derivatives of any order. Of another function there is the first deri
 """
 
 import sys
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
+from aclgrad.bridges.folding import Mapped
+from aclgrad.bridges.rows import Row
 from aclgrad.errors import AclgradError, InvalidFieldError
-from aclgrad.torch._account import CallSite, layer_of
+from aclgrad.torch._account import CallSite, LocalError, layer_of
 from aclgrad.torch._blocks import counted_by_node
 from aclgrad.torch._gradients import GRADIENTS
-from aclgrad.torch._operations import FORWARD, OPERATIONS
-from aclgrad.torch._rows.row import Operation
+from aclgrad.torch._operations import FORWARD
+from aclgrad.torch._rows import OPERATIONS, Operation
 
 Values = tuple[Any, ...]
 
 
-def _differentiable(row: Operation) -> type[torch.autograd.Function]:
-    forward_op = FORWARD[row.name]
+def _differentiable(operation: Operation) -> type[torch.autograd.Function]:
+    forward_op, row = FORWARD[operation.name], operation.row
     tensors = tuple(each.python_name for each in row.spec.inputs[1:])
     attributes = tuple(each.name for each in row.spec.attributes)
-    gradient_of = _gradient(row, tensors + attributes, lambda *values: Forward.apply(*values))
+    gradient_of = _gradient(operation, tensors + attributes, lambda *values: Forward.apply(*values))
     gradient_op = GRADIENTS[row.operator]
-    names, ranks = (*row.names, "client"), row.spec.inputs[0].ranks
+    names = (*operation.names, "client")
     # Apart from the row, which torch.compile cannot trace.
-    known_of, saved_of, sent_of, fold = row.known, row.saved, row.sent, row.fold
-    function, targets, is_several = row.function, row.targets, len(row.targets) > 1
+    known_of, saved_of, sent_of = operation.known, operation.saved, operation.sent
+    function, targets, is_several = row.function, operation.targets, len(row.targets) > 1
 
     class Forward(torch.autograd.Function):
         @staticmethod
@@ -83,19 +86,19 @@ def _differentiable(row: Operation) -> type[torch.autograd.Function]:
 
         @staticmethod
         def vmap(info: Any, in_dims: Values, *values: Any) -> Any:
-            return fold(Forward.apply, info.batch_size, dict(zip(names, values, strict=True)), in_dims, ranks)
+            return _folded(row, Forward.apply, info.batch_size, dict(zip(names, values, strict=True)), in_dims)
 
     return Forward
 
 
-def _gradient(row: Operation, taken: tuple[str, ...], forward: Any) -> Any:
+def _gradient(operation: Operation, taken: tuple[str, ...], forward: Any) -> Any:
     """Returns the function that calls the operator; `taken` is what it takes after the gradient of the output."""
-    gradient_op, fold, function, is_linear = GRADIENTS[row.operator], row.fold, row.function, row.is_linear
+    row, again, local = operation.row, operation.again or forward, operation.local
+    gradient_op, function, is_linear = GRADIENTS[row.operator], row.function, row.is_linear
     more = ("wanted", "client") if len(row.targets) > 1 else ("client",)
-    names, ranks = ("grad_output", *taken, *more), row.spec.inputs[0].ranks
-    again, local = row.again or forward, row.local
+    names = ("grad_output", *taken, *more)
     # What the function that is `again` takes after the gradient of the input.
-    taken_again = row.names[1:] if row.again is None else ("indices",)
+    taken_again = operation.names[1:] if operation.again is None else ("indices",)
     reason = "the forward pass, which runs here" if is_linear else "only in part a call"
     site = CallSite(f"{function}_backward", "", f"its own gradient is {reason}")
 
@@ -112,7 +115,7 @@ def _gradient(row: Operation, taken: tuple[str, ...], forward: Any) -> Any:
                 ctx.rest = inputs[2:]
             if not is_linear:
                 return
-            known = {**row.sizes(inputs[0].shape), **dict(zip(names, inputs, strict=True))}
+            known = {**operation.sizes(inputs[0].shape), **dict(zip(names, inputs, strict=True))}
             values = [known[name] for name in taken_again]
             ctx.values = [None if isinstance(each, Tensor) else each for each in values]
             ctx.save_for_backward(*[each for each in values if isinstance(each, Tensor)])
@@ -134,10 +137,31 @@ def _gradient(row: Operation, taken: tuple[str, ...], forward: Any) -> Any:
 
         @staticmethod
         def vmap(info: Any, in_dims: Values, *values: Any) -> Any:
-            return fold(Gradient.apply, info.batch_size, dict(zip(names, values, strict=True)), in_dims, ranks)
+            return _folded(row, Gradient.apply, info.batch_size, dict(zip(names, values, strict=True)), in_dims)
 
     return Gradient.apply
 
 
-FUNCTIONS: Final = {row.name: _differentiable(row) for row in OPERATIONS.values()}
+def _folded(
+    row: Row, function: Callable[..., Any], size: int, values: Mapping[str, Any], in_dims: Values
+) -> tuple[Any, Any]:
+    """Returns the outputs of all elements, and the mapped axis of each: the first, or None if it is not wanted."""
+    dims = dict(zip(values, in_dims, strict=True))
+    tensors = {name: each for name, each in values.items() if isinstance(each, Tensor)}
+    common = {name: each for name, each in tensors.items() if dims[name] is None}
+    if "running_mean" in common and "momentum" in values and values["training"]:
+        raise LocalError("the elements of vmap have running statistics in common")
+    whole = {
+        name: each.expand(size, *each.shape) if name in common else each.movedim(dims[name], 0)
+        for name, each in tensors.items()
+    }
+    most = max(row.spec.inputs[0].ranks)
+    output = row.fold(Mapped(function, size, {**values, **whole}, common, most, torch))
+    if not isinstance(output, tuple):
+        return output, 0
+    wanted = values.get("wanted", [True] * len(output))
+    return output, tuple(0 if is_wanted else None for is_wanted in wanted)
+
+
+FUNCTIONS: Final = {name: _differentiable(each) for name, each in OPERATIONS.items()}
 """The functions by the names of their rows; they take the row's arguments and the number of a client."""

@@ -16,12 +16,8 @@ from aclgrad.errors import AclgradError
 from aclgrad.torch._account import CallSite, layer_of
 from aclgrad.torch._blocks import note_compiled
 from aclgrad.torch._clients import client_of
-from aclgrad.torch._rows import activations, normalisation, pooling, sampling
-from aclgrad.torch._rows.row import Operation
+from aclgrad.torch._rows import OPERATIONS, Operation
 from aclgrad.torch._tensors import type_of
-
-_SUBJECTS: Final = (pooling, sampling, normalisation, activations)
-OPERATIONS: Final = {row.name: row for subject in _SUBJECTS for row in subject.ROWS}
 
 
 def _without_autocast(device: str) -> AbstractContextManager[Any]:
@@ -30,9 +26,10 @@ def _without_autocast(device: str) -> AbstractContextManager[Any]:
     return torch.autocast(device, enabled=False) if is_on else nullcontext()
 
 
-def _check(row: Operation, values: Sequence[Any], output: Any) -> None:
+def _check(operation: Operation, values: Sequence[Any], output: Any) -> None:
     """Raises InvalidFieldError or OperatorNotSupportedError for a backward pass that the server would refuse."""
-    spec, known, name = row.spec, row.sent(row.known(values, output)), row.operator
+    row, known = operation.row, operation.sent(operation.known(values, output))
+    spec, name = row.spec, row.operator
     inputs = {each.name: known[each.python_name] for each in spec.inputs[1:] if known[each.python_name] is not None}
     inputs = {spec.inputs[0].name: output[0] if isinstance(output, tuple) else output, **inputs}
     attributes = {each.name: known[each.name] for each in spec.attributes}
@@ -49,22 +46,22 @@ def _check(row: Operation, values: Sequence[Any], output: Any) -> None:
         raise
 
 
-def _registered(row: Operation) -> Any:
+def _registered(operation: Operation) -> Any:
     def forward(*values: Any) -> Any:
         with _without_autocast(values[0].device.type):
-            output = row.forward(*values[:-1])
-        _check(row, values, output)
-        note_compiled(row.function, values[-1])
+            output = operation.forward(*values[:-1])
+        _check(operation, values, output)
+        note_compiled(operation.row.function, values[-1])
         return output
 
     def infer(*values: Any) -> Any:
         with _without_autocast(values[0].device.type):
-            return (row.fake or row.forward)(*values[:-1])
+            return (operation.fake or operation.forward)(*values[:-1])
 
-    schema = f"({row.parameters}, SymInt client) -> {row.returns}"
-    torch.library.custom_op(f"aclgrad::{row.name}", forward, mutates_args=(), schema=schema).register_fake(infer)
-    return getattr(torch.ops.aclgrad, row.name).default
+    schema = f"({operation.parameters}, SymInt client) -> {operation.returns}"
+    torch.library.custom_op(f"aclgrad::{operation.name}", forward, mutates_args=(), schema=schema).register_fake(infer)
+    return getattr(torch.ops.aclgrad, operation.name).default
 
 
-FORWARD: Final = {name: _registered(row) for name, row in OPERATIONS.items()}
+FORWARD: Final = {name: _registered(each) for name, each in OPERATIONS.items()}
 """The operators of PyTorch by the names of their rows."""

@@ -11,13 +11,13 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from aclgrad._client.sync.client import Client
+from aclgrad.bridges.rows import ROWS
 from aclgrad.bridges.served import REFUSALS
 from aclgrad.errors import InvalidFieldError
-from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.torch._account import LocalError
 from aclgrad.torch._autograd import FUNCTIONS
 from aclgrad.torch._clients import number_of
-from aclgrad.torch._operations import OPERATIONS
+from aclgrad.torch._rows import OPERATIONS
 from aclgrad.torch._tensors import dtype_name
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -51,9 +51,9 @@ def run(name: str, client: Client | None, input: Tensor, *rest: Any) -> Any:
 
     A client of None stands for that of a block which is not open in this thread.
     """
-    if name not in OPERATIONS:
+    if name not in ROWS:
         raise LocalError(f"there is no operator for {name}")
-    grad_output = OPERATORS[OPERATIONS[name].operator].inputs[0]
+    grad_output = ROWS[name].spec.inputs[0]
     if input.dim() not in grad_output.ranks:
         ranks = " or ".join(map(str, grad_output.ranks))
         raise LocalError(f"the input has {input.dim()} dims, and the operator takes {ranks}")

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from aclgrad._client.sync.client import Client
 from aclgrad.torch._account import LocalError
-from aclgrad.torch._batch_norm import update
+from aclgrad.torch._normalisation import update
 from aclgrad.torch._run import run
 
 _MODES: Final = ("bilinear", "nearest")

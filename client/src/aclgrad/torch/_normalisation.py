@@ -4,15 +4,13 @@ A graph of torch.compile, and the transforms of torch.func, know of no operator 
 PyTorch's kernel does. So the new running statistics are outputs, which are put into their tensors afterwards.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final
+import math
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch._prims_common import suggest_memory_format
-
-_RUNNING: Final = ("running_mean", "running_var")
-_OF_THE_BATCH: Final = ("save_mean", "save_invstd")
 
 
 def batch_norm(
@@ -31,7 +29,7 @@ def batch_norm(
         output = torch.ops.aten.native_batch_norm(input, weight, bias, *running, training, momentum, eps)
     else:  # PyTorch's kernel refuses it
         dtype = dtype_of_statistics(input, weight, bias, running_mean, running_var)
-        statistics = [input.new_zeros(input.shape[1] if training else 0, dtype=dtype) for _ in _OF_THE_BATCH]
+        statistics = [input.new_zeros(input.shape[1] if training else 0, dtype=dtype) for _ in range(2)]
         output = (input.clone(), *statistics)
     return (*output, *(input.new_empty(0) if each is None else each for each in running))
 
@@ -47,7 +45,7 @@ def batch_norm_shapes(
 ) -> tuple[Tensor, ...]:
     """Returns empty tensors of the types of the results, which PyTorch's own rules for fake tensors get wrong."""
     dtype = dtype_of_statistics(input, weight, bias, running_mean, running_var)
-    statistics = (input.new_empty(input.shape[1] if training else 0, dtype=dtype) for _ in _OF_THE_BATCH)
+    statistics = (input.new_empty(input.shape[1] if training else 0, dtype=dtype) for _ in range(2))
     running = (input.new_empty(0) if each is None else torch.empty_like(each) for each in (running_mean, running_var))
     return (torch.empty_like(input, memory_format=suggest_memory_format(input)), *statistics, *running)
 
@@ -59,12 +57,42 @@ def dtype_of_statistics(input: Tensor, *parameters: Tensor | None) -> torch.dtyp
     return next((each.dtype for each in parameters if each is not None), input.dtype)
 
 
-def sent_statistics(known: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what the operator takes: the statistics that were used, in float32."""
-    unused = _RUNNING if known["training"] else _OF_THE_BATCH
-    given = {name: known[name] for name in ("weight", *_RUNNING, *_OF_THE_BATCH)}
-    sent = {name: None if each is None or name in unused else each.float() for name, each in given.items()}
-    return {**known, **sent}
+def fused_rms_norm(input: Tensor, normalized_shape: Sequence[int], gamma: Tensor, eps: float | None) -> Any:
+    """Returns the result and 1 / sqrt(mean square + eps); the operator wants the latter in float32."""
+    fused = "_fused_rms_norm"
+    normalised, rstd = getattr(torch.ops.aten, fused)(input, normalized_shape, gamma, eps)
+    return normalised, rstd.float()
+
+
+def layer_norm_shapes(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, *_: object
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns empty tensors of the types of the results, which PyTorch's own rules for fake tensors get wrong."""
+    rows = (*input.shape[: -len(normalized_shape)], *(1 for _ in normalized_shape))
+    dtype = dtype_of_statistics(input, weight, bias)
+    mean, rstd = (input.new_empty(rows, dtype=dtype) for _ in range(2))
+    return torch.empty_like(input, memory_format=torch.contiguous_format), mean, rstd
+
+
+def group_norm(input: Tensor, num_groups: int, gamma: Tensor | None, bias: Tensor | None, eps: float) -> Any:
+    """Returns the result, and the mean and 1 / deviation of each group."""
+    strided = input.contiguous(memory_format=suggest_memory_format(input))
+    sizes = (input.shape[0], input.shape[1], math.prod(input.shape[2:]))
+    return torch.ops.aten.native_group_norm(strided, gamma, bias, *sizes, num_groups, eps)
+
+
+def group_norm_shapes(
+    input: Tensor, num_groups: int, gamma: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, ...]:
+    """Returns empty tensors of the types of the results, which PyTorch's own rules for fake tensors get wrong."""
+    dtype = dtype_of_statistics(input, gamma, bias)
+    statistics = (input.new_empty((input.shape[0], num_groups), dtype=dtype) for _ in range(2))
+    return (torch.empty_like(input, memory_format=suggest_memory_format(input)), *statistics)
+
+
+def of_one(*parameters: Tensor | None) -> list[Tensor | None]:
+    """Returns parameters of one channel in the place of those of any."""
+    return [None if each is None else each.new_empty(1) for each in parameters]
 
 
 class Update(torch.autograd.Function):

@@ -1,0 +1,149 @@
+"""vmap: the mapped axis becomes a part of one axis of a call, so that there is one call for all elements.
+
+Arrays are those of PyTorch or of numpy, by the methods and functions that both have.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aclgrad.operators.spec import INPUT_SHAPES
+
+_PARAMETERS: Final = {"weight", "bias", "gamma"}
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """A function, and its arguments by name for all elements: arrays have the mapped axis first, of this size.
+
+    `common` has those arrays that the elements have in common, without that axis. An operator takes at most `most`
+    axes, and which outputs are `wanted` if it has several. `library` is the arrays' module.
+    """
+
+    function: Callable[..., Any]
+    size: int
+    values: Mapping[str, Any]
+    common: Mapping[str, Any]
+    most: int
+    library: Any
+
+    @property
+    def first(self) -> Any:
+        return next(iter(self.values.values()))
+
+    def call(self, changed: Callable[[Any], Any] = lambda each: each) -> Any:
+        """Returns the function's output for the values, whose arrays are changed."""
+        return self.function(*[changed(each) if _is_array(each) else each for each in self.values.values()])
+
+    def each_of(self, output: Any, unfolded: Callable[[Any], Any] = lambda each: each) -> Any:
+        """Returns the outputs with the mapped axis first; one that is not wanted is empty, and has none."""
+        if not isinstance(output, tuple):
+            return unfolded(output)
+        wanted = self.values.get("wanted", [True] * len(output))
+        pairs = zip(output, wanted, strict=True)
+        return tuple(unfolded(each) if is_wanted else each for each, is_wanted in pairs)
+
+
+Fold = Callable[[Mapped], Any]
+"""Returns the output of all elements: arrays with the mapped axis first."""
+
+
+def fold_into_batch(mapped: Mapped) -> Any:
+    """Makes one call of a function that computes each image of a batch by itself."""
+    size, values, first = mapped.size, mapped.values, mapped.first
+    if first.ndim == mapped.most:  # the elements have no batch
+        return mapped.each_of(mapped.call())
+    shape = next((values[name] for name in INPUT_SHAPES if name in values), None)
+    images = shape[0] if shape else first.shape[1]
+
+    def folded() -> Iterator[Any]:
+        for name, value in values.items():
+            if name == "boxes":
+                yield _joined(_of_all_images(mapped, value, images))
+            elif _is_array(value):
+                yield _joined(value)
+            else:
+                yield [size * images, *value[1:]] if name in INPUT_SHAPES else value
+
+    # Not by a division: the size may be 0. The gradient of RoI align has images, its forward pass has boxes.
+    batch = images if shape else values.get("boxes", first).shape[1]
+    return mapped.each_of(mapped.function(*folded()), lambda each: each.reshape(size, batch, *each.shape[1:]))
+
+
+def fold_elements(mapped: Mapped) -> Any:
+    """Makes one call of a function that computes each element by itself, or along axes counted from the end."""
+    if mapped.first.ndim <= mapped.most:
+        return mapped.call()
+    result = mapped.call(_joined)
+    return result.reshape(*mapped.first.shape[:2], *result.shape[1:])
+
+
+def fold_into_rows(mapped: Mapped) -> Any:
+    """Makes one call of a function of rows with common parameters, and one for each element if they are its own.
+
+    Gradients of parameters are sums over all rows of a call, and vmap wants them for each element.
+    """
+    values = mapped.values
+    own = {name for name in _PARAMETERS & values.keys() if name not in mapped.common and values[name] is not None}
+    if own or any(values.get("wanted", ())[1:]) or mapped.first.ndim > mapped.most:
+        return call_each(mapped)
+    rows = (mapped.common.get(name, value) if name in _PARAMETERS else value for name, value in values.items())
+    return mapped.each_of(mapped.function(*rows))
+
+
+def fold_into_leading_axes(mapped: Mapped) -> Any:
+    """Makes one call of a function along an axis that counts from the last: it may have any axes in front."""
+    if mapped.first.ndim > mapped.most:
+        return call_each(mapped)
+    if mapped.first.ndim == 1:  # of scalars, whose own axis is not that of vmap
+        return mapped.call(lambda each: each[..., None])[..., 0]
+    return mapped.call()
+
+
+def fold_into_channels(mapped: Mapped) -> Any:
+    """Makes one call of a function that computes each channel by itself, but needs all of its batch."""
+    size, (batch, channels) = mapped.size, mapped.first.shape[1:3]
+
+    def folded(each: Any) -> Any:
+        if each.ndim == 2:
+            return each.reshape(-1)
+        return each.swapaxes(0, 1).reshape(batch, size * channels, *each.shape[3:])
+
+    def unfolded(each: Any) -> Any:
+        if each.ndim > 1:
+            return each.reshape(batch, size, channels, *each.shape[2:]).swapaxes(0, 1)
+        return each.reshape(size, each.shape[0] // size if size else channels)
+
+    return mapped.each_of(mapped.call(folded), unfolded)
+
+
+def call_each(mapped: Mapped) -> Any:
+    """Makes one call for each element."""
+    values, size, stack = list(mapped.values.values()), mapped.size, mapped.library.stack
+    if not size:  # in PyTorch alone; the results' shapes are those of any element
+        values = [each.new_zeros(1, *each.shape[1:]) if _is_array(each) else each for each in values]
+    found = [
+        mapped.function(*[each[element] if _is_array(each) else each for each in values])
+        for element in range(size or 1)
+    ]
+    if isinstance(found[0], tuple):
+        return tuple(stack(each)[:size] for each in zip(*found, strict=True))
+    return stack(found)[:size]
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "swapaxes")
+
+
+def _joined(array: Any) -> Any:
+    """Returns the array with its first two axes as one."""
+    first, second, *rest = array.shape
+    return array.reshape(first * second, *rest)
+
+
+def _of_all_images(mapped: Mapped, boxes: Any, images: int) -> Any:
+    """Returns the boxes (size, M, 5) with their numbers among all images; -1 for no image."""
+    library, image, corners = mapped.library, boxes[..., :1], boxes[..., 1:]
+    first = (library.ones_like(image).cumsum(0) - 1) * images
+    number = library.where((image >= 0) & (image < images), image + first, -library.ones_like(image))
+    return library.concatenate([number, corners], -1)

@@ -1,0 +1,148 @@
+"""One row for each function that a framework computes here and a server differentiates.
+
+`aclgrad.torch` makes a function of autograd of a row, and `aclgrad.jax` a custom_vjp.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from aclgrad.bridges.folding import (
+    Fold,
+    call_each,
+    fold_elements,
+    fold_into_batch,
+    fold_into_channels,
+    fold_into_leading_axes,
+    fold_into_rows,
+)
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.spec import OperatorSpec
+
+Known = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A differentiable function of the arguments that the operator's outputs are gradients of.
+
+    The operator's inputs and attributes are taken by name from the arguments, and from the result of `more`, which
+    derives values from arguments and output: an array, or a tuple whose first one is differentiable. The others have
+    their defaults. `unused` names those inputs that are not sent after all. `dtypes` are of inputs that the operator
+    takes in another dtype than the function has them; "input" stands for that of its input. A linear function is the
+    backward pass of its own backward pass. `fold` makes one call of many for vmap. `function` is the name that a user
+    calls, and `parameters` the function's names for attributes.
+    """
+
+    name: str
+    operator: str
+    more: Callable[[Known, Any], Known] = lambda arguments, output: {}
+    unused: Callable[[Known], tuple[str, ...]] = lambda known: ()
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    is_linear: bool = True
+    fold: Fold = fold_into_batch
+    function: str = ""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    spec: OperatorSpec = field(init=False)
+    targets: tuple[str, ...] = field(init=False)
+    """The arguments that the operator's outputs are gradients of."""
+
+    def __post_init__(self) -> None:
+        spec = OPERATORS[self.operator]
+        object.__setattr__(self, "function", self.function or self.name)
+        object.__setattr__(self, "spec", spec)
+        object.__setattr__(self, "targets", tuple("input" if each.of == "self" else each.of for each in spec.outputs))
+
+
+def _linear(name: str, **options: Any) -> Row:
+    return Row(name, f"{name}_backward", **options)
+
+
+def _elementwise(name: str, operator: str = "", **options: Any) -> Row:
+    return Row(name, operator or f"{name}_backward", is_linear=False, **{"fold": fold_elements, **options})
+
+
+def _of_output(arguments: Known, output: Any) -> Known:
+    return {"output": output}
+
+
+def _of_statistics(arguments: Known, output: Any) -> Known:
+    return {"mean": output[1], "rstd": output[2]}
+
+
+def _of_groups(arguments: Known, output: Any) -> Known:
+    shape = arguments["input"].shape
+    sizes = {"n": shape[0], "c": shape[1], "hxw": math.prod(shape[2:]), "group": arguments["num_groups"]}
+    return {**_of_statistics(arguments, output), **sizes}
+
+
+_RUNNING: Final = ("running_mean", "running_var")
+_OF_THE_BATCH: Final = ("save_mean", "save_invstd")
+_POOLED: Final = dict.fromkeys(("pooled_height", "pooled_width"), "output_size")
+_ROWS: Final = (
+    *(_linear(f"adaptive_avg_pool{axes}d") for axes in (2, 3)),
+    _linear("avg_pool2d"),
+    Row("max_pool2d", "max_pool2d_with_mask_backward", lambda _, output: {"indices": output[1]}),
+    *(_linear(f"max_unpool{axes}d") for axes in (2, 3)),
+    *(
+        _linear(f"{rule}_pad{axes}d", function="pad", parameters={"padding": "pad"})
+        for rule in ("replication", "reflection")
+        for axes in (1, 2, 3)
+    ),
+    _linear(
+        "upsample_nearest2d",
+        more=lambda arguments, _: {"input_size": arguments["input"].shape},
+        function="interpolate",
+        parameters={"output_size": "size"},
+    ),
+    Row(
+        "roi_align",
+        "roi_align_v2_backward",
+        lambda arguments, _: {"input_shape": arguments["input"].shape},
+        parameters=_POOLED,
+    ),
+    *(
+        Row(f"grid_sampler_{axes}d", f"grid_sampler{axes}d_backward", is_linear=False, function="grid_sample")
+        for axes in (2, 3)
+    ),
+    Row(
+        "embedding",
+        "embedding_dense_backward",
+        lambda arguments, _: {"num_weights": arguments["input"].shape[0]},
+        is_linear=False,
+        fold=call_each,
+    ),
+    Row("layer_norm", "layer_norm_backward", _of_statistics, is_linear=False, fold=fold_into_rows),
+    Row("rms_norm", "rms_norm_grad", lambda _, output: {"rstd": output[1]}, is_linear=False, fold=fold_into_rows),
+    Row(
+        "group_norm",
+        "group_norm_backward",
+        _of_groups,
+        dtypes=dict.fromkeys(("mean", "rstd", "gamma"), "input"),
+        is_linear=False,
+        fold=call_each,
+    ),
+    Row(
+        "batch_norm",
+        "batch_norm_backward",
+        lambda _, output: {"save_mean": output[1], "save_invstd": output[2]},
+        unused=lambda known: _RUNNING if known["training"] else _OF_THE_BATCH,
+        dtypes=dict.fromkeys(("weight", *_RUNNING, *_OF_THE_BATCH), "float32"),
+        is_linear=False,
+        fold=fold_into_channels,
+    ),
+    _elementwise("gelu", "gelu_backward_v2"),
+    _elementwise("hardswish"),
+    _elementwise("leaky_relu"),
+    # PyTorch, too, keeps the result alone.
+    _elementwise("relu", "threshold_backward", more=lambda _, output: {"input": output, "threshold": 0.0}),
+    _elementwise("sigmoid", more=_of_output),
+    _elementwise("silu"),
+    _elementwise("swiglu", "swi_glu_grad"),
+    _elementwise("tanh", more=_of_output),
+    _elementwise("threshold"),
+    # The axis counts from the last, so that those which vmap adds in front change nothing.
+    *(_elementwise(name, more=_of_output, fold=fold_into_leading_axes) for name in ("softmax", "log_softmax")),
+)
+ROWS: Final[Mapping[str, Row]] = {row.name: row for row in _ROWS}
