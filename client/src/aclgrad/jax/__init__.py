@@ -27,22 +27,13 @@ except ModuleNotFoundError as error:
     raise of_extra(error, "jax") from None
 
 from aclgrad._client.sync.client import Client
+from aclgrad.bridges.rows import ROWS
 from aclgrad.errors import InvalidFieldError
 from aclgrad.jax import _forward
+from aclgrad.jax._activations import gelu, hardswish, leaky_relu, relu, sigmoid, silu, swiglu, tanh, threshold
 from aclgrad.jax._checks import checked_arrays, checked_sizes
-from aclgrad.jax._elementwise import gelu, hardswish, leaky_relu, relu, sigmoid, silu, swiglu, tanh, threshold
-from aclgrad.jax._functions import (
-    batch_norm,
-    embedding,
-    grid_sample,
-    group_norm,
-    layer_norm,
-    log_softmax,
-    rms_norm,
-    softmax,
-)
 from aclgrad.jax._gradients import differentiable
-from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.jax._layers import batch_norm, embedding, group_norm, layer_norm, log_softmax, rms_norm, softmax
 
 __all__ = [
     "adaptive_avg_pool2d",
@@ -73,6 +64,8 @@ __all__ = [
     "threshold",
 ]
 Size = int | Sequence[int]
+_MODES = ("bilinear", "nearest")
+_PADDINGS = ("zeros", "border", "reflection")
 
 
 def adaptive_avg_pool2d(input: Array, output_size: int | Sequence[int | None], *, client: Client) -> Array:
@@ -107,12 +100,9 @@ def avg_pool2d(
 
     Takes float32, float16 and bfloat16. The padding is at most half the kernel.
     """
-    static = {
-        **_window(kernel_size, stride, padding, ceil_mode),
-        "count_include_pad": count_include_pad,
-        "divisor_override": divisor_override or 0,
-    }
-    return differentiable(client, "avg_pool2d_backward", _forward.avg_pool2d, static, input)
+    window = _window(kernel_size, stride, padding, ceil_mode)
+    more = {"count_include_pad": count_include_pad, "divisor_override": divisor_override or 0}
+    return differentiable("avg_pool2d", client, _forward.avg_pool2d, {"input": input}, {**window, **more})
 
 
 def max_pool2d(
@@ -130,9 +120,8 @@ def max_pool2d(
     With `return_indices`, also returns their int32 positions in the plane, for `max_unpool2d`; the first of equal
     values wins. Takes float32, float16 and bfloat16. The padding is at most half the kernel, and there is no dilation.
     """
-    static = _window(kernel_size, stride, padding, ceil_mode)
-    operator, forward = "max_pool2d_with_mask_backward", _forward.take_positions
-    pooled = differentiable(client, operator, forward, static, input, choose=_forward.max_positions)
+    window, again = _window(kernel_size, stride, padding, ceil_mode), _forward.take_positions
+    pooled = differentiable("max_pool2d", client, _forward.max_pool2d, {"input": input}, window, again=again)
     return pooled if return_indices else pooled[0]
 
 
@@ -163,11 +152,10 @@ def pad(input: Array, pad: Sequence[int], mode: str, *, client: Client) -> Array
     """
     rule = {"replicate": "replication", "reflect": "reflection"}.get(mode, mode)
     count = len(pad) if isinstance(pad, Sequence | np.ndarray) else 0
-    operator = f"{rule}_pad{count // 2}d_backward"
-    if count % 2 or operator not in OPERATORS:
+    name = f"{rule}_pad{count // 2}d"
+    if count % 2 or name not in ROWS:
         raise InvalidFieldError.at("mode", f"is {mode!r} for {count} values of pad", "use jax.numpy.pad")
-    static = {"padding": pad, "mode": mode}
-    return differentiable(client, operator, _forward.pad, static, input, names={"padding": "pad"})
+    return differentiable(name, client, _forward.pad, {"input": input}, {"padding": pad, "mode": mode})
 
 
 def interpolate(
@@ -177,16 +165,15 @@ def interpolate(
 
     Takes float32, float16 and bfloat16; either a size, or a scale that makes whole sizes.
     """
-    operator = "upsample_nearest2d_backward"
+    name = "upsample_nearest2d"
     if (size is None) == (scale_factor is None):
         raise InvalidFieldError.at("size", f"is {size} and scale_factor {scale_factor}", "give one of them")
     if scale_factor is None:
         sizes = checked_sizes("size", size, 2)
     else:
-        (input,) = checked_arrays(OPERATORS[operator], input)
-        sizes = _scaled(input.shape[2:], scale_factor)
-    static, names = {"output_size": sizes}, {"output_size": "size"}
-    return differentiable(client, operator, _forward.interpolate, static, input, names=names)
+        checked = checked_arrays(ROWS[name], {"input": input}, {})
+        sizes = _scaled(checked["input"].shape[2:], scale_factor)
+    return differentiable(name, client, _forward.interpolate, {"input": input}, {"output_size": sizes})
 
 
 def roi_align(
@@ -204,22 +191,49 @@ def roi_align(
     `boxes` has the shape (K, 5): image, x1, y1, x2 and y2. Takes float32. `sampling_ratio` is at least 1.
     """
     pooled = checked_sizes("output_size", output_size, 2)
-    sizes = {"pooled_height": pooled[0], "pooled_width": pooled[1]}
-    static = {**sizes, "spatial_scale": spatial_scale, "sampling_ratio": sampling_ratio, "aligned": aligned}
     if isinstance(sampling_ratio, int) and sampling_ratio < 1:
         problem, remedy = f"is {sampling_ratio}, and JAX needs to know the number of samples", "give at least 1"
         raise InvalidFieldError.at("sampling_ratio", problem, remedy)
-    return differentiable(client, "roi_align_v2_backward", _forward.roi_align, static, input, boxes)
+    static = {"pooled_height": pooled[0], "pooled_width": pooled[1], "spatial_scale": spatial_scale}
+    static |= {"sampling_ratio": sampling_ratio, "aligned": aligned}
+    arrays, forward = {"input": input, "boxes": boxes}, _forward.roi_align
+    return differentiable("roi_align", client, forward, arrays, static, {"boxes": (*np.shape(boxes)[:1], 5)})
+
+
+def grid_sample(
+    input: Array,
+    grid: Array,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool = False,
+    *,
+    client: Client,
+) -> Array:
+    """Samples the images (N, C, H, W) at the points of `grid` (N, oH, oW, 2), as `torch.nn.functional.grid_sample`.
+
+    And so it does volumes (N, C, D, H, W) at points (N, oD, oH, oW, 3). The modes are "bilinear" and "nearest". One
+    call has the gradients of `input` and `grid`; they have no derivatives of their own. Takes float32, float16 and
+    bfloat16, and both in one dtype.
+    """
+    for name, value, known in (("mode", mode, _MODES), ("padding_mode", padding_mode, _PADDINGS)):
+        if value not in known:
+            raise InvalidFieldError.at(name, f"is {value!r}", f"give {' or '.join(map(repr, known))}")
+    rule = {"interpolation_mode": _MODES.index(mode), "padding_mode": _PADDINGS.index(padding_mode)}
+    arrays, static = {"input": input, "grid": grid}, {**rule, "align_corners": align_corners}
+    axes = 3 if np.ndim(input) == 5 else 2
+    shapes = {"grid": (*np.shape(input)[:1], *np.shape(grid)[1:-1], axes)}
+    return differentiable(f"grid_sampler_{axes}d", client, _forward.grid_sample, arrays, static, shapes)
 
 
 def _adaptive_avg_pool(axes: int, input: Array, output_size: int | Sequence[int | None], client: Client) -> Array:
-    static = {"output_size": checked_sizes("output_size", output_size, axes)}
-    return differentiable(client, f"adaptive_avg_pool{axes}d_backward", _forward.adaptive_avg_pool, static, input)
+    name, sizes = f"adaptive_avg_pool{axes}d", checked_sizes("output_size", output_size, axes)
+    return differentiable(name, client, _forward.adaptive_avg_pool, {"input": input}, {"output_size": sizes})
 
 
 def _max_unpool(axes: int, input: Array, indices: Array, output_size: Sequence[int], client: Client) -> Array:
-    static = {"output_size": checked_sizes("output_size", output_size, axes)}
-    return differentiable(client, f"max_unpool{axes}d_backward", _forward.max_unpool, static, input, indices)
+    arrays, sizes = {"input": input, "indices": indices}, checked_sizes("output_size", output_size, axes)
+    static, shapes, forward = {"output_size": sizes}, {"indices": np.shape(input)}, _forward.max_unpool
+    return differentiable(f"max_unpool{axes}d", client, forward, arrays, static, shapes)
 
 
 def _window(kernel_size: Size, stride: Size | None, padding: Size, ceil_mode: bool) -> dict[str, Any]:

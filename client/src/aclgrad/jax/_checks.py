@@ -2,7 +2,7 @@
 
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import jax
@@ -10,67 +10,40 @@ import numpy as np
 from jax import numpy as jnp
 
 from aclgrad._client.sync.client import Client
+from aclgrad.bridges.rows import Row
 from aclgrad.bridges.served import served_by
 from aclgrad.errors import InvalidFieldError, Violation
 from aclgrad.operators.attributes import plain_attribute
-from aclgrad.operators.spec import InputSpec, OperatorSpec
+from aclgrad.operators.spec import InputSpec
 from aclgrad.tensors import DTYPES, TensorType
 
-Names = Mapping[str, str]
-"""The function's parameters, by what the operator calls them."""
-
+Shapes = Mapping[str, tuple[int, ...]]
 _FIELD: Final = re.compile(r"(?:inputs|attributes)\[(\w+)\]")
-_NAMES: Final = {
-    "self": "input",
-    "grad_output": "output",
-    "pooled_height": "output_size",
-    "pooled_width": "output_size",
-}
+_NAMES: Final = {"self": "input", "grad_output": "output"}
 
 
-def checked_arrays(spec: OperatorSpec, input: Any, *others: Any) -> list[jax.Array]:
-    """Returns the arguments as arrays of JAX, of dtypes and ranks that the operator takes."""
-    ranks = spec.inputs[0].ranks
-    # Integers have no gradient, although some operators copy them.
-    dtypes = [each for each in _dtypes(spec.inputs[0]) if DTYPES[each].numpy.kind not in "iu"]
-    array = _checked_array("input", input, dtypes, spec.inputs[0])
-    if 0 in array.shape[array.ndim == max(ranks) :]:
-        remedy = f"only the first of {max(ranks)} sizes, the batch, may be 0"
-        raise InvalidFieldError.at("input.shape", f"is {array.shape}", remedy)
-    arrays = [array]
-    for each, value in zip(spec.inputs[-len(others) :], others, strict=False):
-        arrays.append(_checked_array(each.name, value, _dtypes(each), each))
-        shape = arrays[-1].shape
-        expected = (shape[0], 5) if each.name == "boxes" else array.shape
-        if shape != expected:
-            raise InvalidFieldError.at(f"{each.name}.shape", f"is {shape}", f"give {expected}")
-    return arrays
+def checked_arrays(row: Row, arguments: Mapping[str, Any], shapes: Shapes) -> dict[str, jax.Array]:
+    """Returns the arguments as arrays of JAX, of dtypes and ranks that the operator takes, but those that are absent.
 
-
-def checked_named(
-    spec: OperatorSpec, arguments: Mapping[str, Any], shapes: Callable[[tuple[int, ...]], Mapping[str, tuple[int, ...]]]
-) -> dict[str, jax.Array]:
-    """Returns the arguments that are not None as arrays of JAX, of dtypes and ranks that the operator takes.
-
-    `shapes` returns those that they must have, beside an input of the given shape.
+    `shapes` are those that the others must have.
     """
-    inputs = {each.python_name: each for each in spec.inputs}
-    # Where the operator takes the function's output, the input is like it.
-    inputs.setdefault("input", spec.inputs[0])
+    output, first = row.spec.inputs[0], next(iter(arguments))
+    inputs = {each.python_name: each for each in row.spec.inputs}
     # A bias is added to products with the weight, and the operator need not take it.
-    inputs.setdefault("bias", inputs.get("weight", inputs.get("gamma", spec.inputs[0])))
-    # Nor the input, if it takes the output.
-    inputs.setdefault("input", spec.inputs[0])
-    name, value = next(iter(arguments.items()))
-    check_array(name, value)
+    inputs.setdefault("bias", inputs.get("weight", inputs.get("gamma", output)))
+    # Nor the input, which is like the output.
+    inputs[first] = output
     given = {
-        name: _checked_array(name, value, _dtypes(inputs[name]), inputs[name])
+        name: _checked_array(name, value, inputs[name], is_first=name == first)
         for name, value in arguments.items()
-        if value is not None
+        if value is not None or not inputs[name].is_optional
     }
-    for name, shape in shapes(next(iter(given.values())).shape).items():
-        if name in given and given[name].shape != shape:
-            raise InvalidFieldError.at(f"{name}.shape", f"is {given[name].shape}", f"give {shape}")
+    shape, most = given[first].shape, max(output.ranks)
+    if row.is_linear and 0 in shape[len(shape) == most :]:
+        raise InvalidFieldError.at("input.shape", f"is {shape}", f"only the first of {most} sizes, the batch, may be 0")
+    for name, expected in shapes.items():
+        if name in given and given[name].shape != expected:
+            raise InvalidFieldError.at(f"{name}.shape", f"is {given[name].shape}", f"give {expected}")
     return given
 
 
@@ -80,12 +53,14 @@ def check_array(name: str, value: Any) -> None:
         raise InvalidFieldError.at(name, f"is a {type(value).__name__}", "give a jax.Array")
 
 
-def _checked_array(name: str, value: Any, dtypes: Sequence[str], spec: InputSpec) -> jax.Array:
+def _checked_array(name: str, value: Any, spec: InputSpec, *, is_first: bool) -> jax.Array:
     check_array(name, value)
     try:
         array = jnp.asarray(value)
     except TypeError:
         array = value
+    # Integers have no gradient, although some operators copy them.
+    dtypes = [each for each in _dtypes(spec) if not is_first or DTYPES[each].numpy.kind not in "iu"]
     if sent_dtype(spec, str(array.dtype)) not in dtypes:
         raise InvalidFieldError.at(name, f"is {array.dtype}", f"give {' or '.join(dtypes)}")
     if array.ndim not in spec.ranks:
@@ -115,10 +90,10 @@ def checked_sizes(name: str, value: Any, count: int) -> tuple[Any, ...]:
     return sizes
 
 
-def checked_attributes(spec: OperatorSpec, values: Mapping[str, Any], names: Names) -> dict[str, Any]:
+def checked_attributes(row: Row, values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the values, those of the operator's attributes in the form that is sent."""
     plain = dict(values)
-    for each in spec.attributes:
+    for each in row.spec.attributes:
         if each.name in values:
             try:
                 plain[each.name] = plain_attribute(each.name, values[each.name], each)
@@ -127,38 +102,28 @@ def checked_attributes(spec: OperatorSpec, values: Mapping[str, Any], names: Nam
                 field, problem = f"attributes[{each.name}]", f"is {values[each.name]!r}"
                 violations = (Violation(field, problem, f"send {each.kind.value}"),)
             if violations:
-                raise _renamed(violations, names)
+                raise _renamed(row, violations)
     return plain
 
 
-def check(
-    client: Client, spec: OperatorSpec, types: Sequence[Any], attributes: Mapping[str, Any], names: Names
-) -> None:
-    """Raises a RequestError for a call that the server would refuse; `types` are those of the operator's inputs."""
-    check_named(client, spec, dict(zip((each.name for each in spec.inputs), types, strict=True)), attributes, names)
-
-
-def check_named(
-    client: Client, spec: OperatorSpec, types: Mapping[str, Any], attributes: Mapping[str, Any], names: Names
-) -> None:
-    """Is `check` for types by the names of the inputs, of which some may be absent."""
-    inputs = {
-        each.name: TensorType(DTYPES[sent_dtype(each, str(types[each.name].dtype))], types[each.name].shape)
-        for each in spec.inputs
-        if each.name in types
-    }
+def check_call(client: Client, row: Row, types: Mapping[str, Any], attributes: Mapping[str, Any]) -> None:
+    """Raises a RequestError for a call that the server would refuse; `types` are those of the inputs by name."""
+    specs = (each for each in row.spec.inputs if each.name in types)
+    names = {each.name: DTYPES[sent_dtype(each, str(types[each.name].dtype))] for each in specs}
+    inputs = {name: TensorType(dtype, types[name].shape) for name, dtype in names.items()}
     served = served_by(client)
     try:
-        served.check(served.operator(spec.name), inputs, attributes)
+        served.check(served.operator(row.operator), inputs, attributes)
     except InvalidFieldError as error:
-        raise _renamed(error.violations, names) from None
+        raise _renamed(row, error.violations) from None
 
 
-def _renamed(violations: Sequence[Violation], names: Names) -> InvalidFieldError:
+def _renamed(row: Row, violations: Sequence[Violation]) -> InvalidFieldError:
     """Returns an error that names the function's parameters."""
+    names = {**_NAMES, **row.parameters}
 
     def told(text: str) -> str:
-        return _FIELD.sub(lambda match: {**_NAMES, **names}.get(match[1], match[1]), text)
+        return _FIELD.sub(lambda match: names.get(match[1], match[1]), text)
 
     # Of a list, several values may break the same rule.
     found = dict.fromkeys(Violation(told(each.field), told(each.problem), each.remedy) for each in violations)

@@ -1,36 +1,59 @@
 """The forward passes, over the last axes of tensors of PyTorch's layout (N, C, H, W).
 
-The public ones are linear in the input. Windows are tables of numpy: sizes are known when a function is traced.
+All but `grid_sample` are linear in the input. Windows are tables of numpy: sizes are known when a function is traced.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from jax import Array
 from jax import numpy as jnp
+from jax.scipy.ndimage import map_coordinates
 
 from aclgrad.masks import Pooling
+from aclgrad.operators._families.grid_sampler.spec import NEAREST, Padding
 from aclgrad.operators.upsample_nearest2d_backward.spec import nearest
 
 Sizes = tuple[int, ...]
-Table = np.ndarray[Any, Any]
+Window = tuple[int, int, int]
+"""The first cell along an axis, the one after the last, and the count that their sum is divided by."""
 
 
 def adaptive_avg_pool(input: Array, *, output_size: tuple[int | None, ...]) -> Array:
+    def windows(size: int, count: int) -> Iterator[Window]:
+        for each in range(count):
+            start, stop = each * size // count, -(-(each + 1) * size // count)
+            yield start, stop, stop - start
+
     pairs = zip(input.shape[-len(output_size) :], output_size, strict=True)
-    return _average(input, [_adaptive_weights(size, size if count is None else count) for size, count in pairs])
+    return _average(input, [windows(size, size if count is None else count) for size, count in pairs])
 
 
 def avg_pool2d(input: Array, *, count_include_pad: bool, divisor_override: int, **window: Any) -> Array:
-    pooling = Pooling.of(input.shape[-2:], **window)
-    weights = [_window_weights(*axis, count_include_pad) for axis in _axes(pooling)]
-    if divisor_override:
-        weights = [(each > 0) * 1.0 for each in weights]
-        weights[0] = weights[0] / divisor_override
-    return _average(input, weights)
+    def windows(size: int, count: int, kernel: int, stride: int, padding: int, divisor: int) -> Iterator[Window]:
+        for start in range(-padding, count * stride - padding, stride):
+            stop = min(start + kernel, size + padding)
+            cells = max(start, 0), min(stop, size)
+            yield *cells, divisor or (stop - start if count_include_pad else cells[1] - cells[0])
+
+    pairs = zip(_axes(Pooling.of(input.shape[-2:], **window)), (divisor_override, bool(divisor_override)), strict=True)
+    return _average(input, [windows(*axis, divisor) for axis, divisor in pairs])
+
+
+def _average(input: Array, axes: Sequence[Iterable[Window]]) -> Array:
+    """Returns the sums of the cells of windows along the last axes, divided by their counts, in float32 or wider."""
+    wide = jnp.promote_types(input.dtype, jnp.float32)
+    output = input.astype(wide)
+    for axis, windows in enumerate(map(list, axes), input.ndim - len(axes)):
+        weights = np.zeros((len(windows), input.shape[axis]))
+        for row, (start, stop, count) in zip(weights, windows, strict=True):
+            row[start:stop] = 1 / max(count, 1)
+        summed = jnp.tensordot(output, jnp.asarray(weights, wide), (axis, 1), precision=jax.lax.Precision.HIGHEST)
+        output = jnp.moveaxis(summed, -1, axis)
+    return output.astype(input.dtype)
 
 
 def pad(input: Array, *, padding: Sizes, mode: str) -> Array:
@@ -57,38 +80,8 @@ def _axes(pooling: Pooling) -> Iterator[tuple[int, int, int, int, int]]:
     yield from zip(pooling.input_size, counts, pooling.kernel_size, pooling.stride, pooling.padding, strict=True)
 
 
-def _adaptive_weights(size: int, count: int) -> Table:
-    """Returns the weights (windows, cells) of adaptive average pooling along an axis."""
-    weights = np.zeros((count, size))
-    for window in range(count):
-        cells = slice(window * size // count, -(-(window + 1) * size // count))
-        weights[window, cells] = 1 / max(cells.stop - cells.start, 1)
-    return weights
-
-
-def _window_weights(size: int, count: int, kernel: int, stride: int, padding: int, include_pad: bool) -> Table:
-    """Returns the weights (windows, cells) of average pooling along an axis."""
-    weights = np.zeros((count, size))
-    for window in range(count):
-        start = window * stride - padding
-        stop = min(start + kernel, size + padding)
-        cells = slice(max(start, 0), min(stop, size))
-        weights[window, cells] = 1 / max(stop - start if include_pad else cells.stop - cells.start, 1)
-    return weights
-
-
-def _average(input: Array, weights: Sequence[Table]) -> Array:
-    """Returns the weighted sums along the last axes, in float32 or wider."""
-    wide = jnp.promote_types(input.dtype, jnp.float32)
-    output = input.astype(wide)
-    for axis, each in zip(range(input.ndim - len(weights), input.ndim), weights, strict=True):
-        summed = jnp.tensordot(output, jnp.asarray(each, wide), (axis, 1), precision=jax.lax.Precision.HIGHEST)
-        output = jnp.moveaxis(summed, -1, axis)
-    return output.astype(input.dtype)
-
-
-def max_positions(input: Array, **window: Any) -> Array:
-    """Returns where the maxima are in the plane: the first of equal values wins."""
+def max_pool2d(input: Array, **window: Any) -> tuple[Array, Array]:
+    """Returns the maxima, and where they are in the plane: the first of equal values wins."""
     rows, columns = (
         # Padding repeats the edge, whose cells are in the same window.
         np.clip(np.arange(count)[:, None] * stride - padding + np.arange(kernel), 0, size - 1)
@@ -97,12 +90,13 @@ def max_positions(input: Array, **window: Any) -> Array:
     cells = rows[:, None, :, None] * input.shape[-1] + columns[None, :, None, :]
     cells = cells.reshape(len(rows), len(columns), rows.shape[1] * columns.shape[1])
     chosen = _planes(input, 2)[..., cells].argmax(-1, keepdims=True)
-    return jnp.take_along_axis(jnp.broadcast_to(cells, (*input.shape[:-2], *cells.shape)), chosen, -1)[..., 0]
+    positions = jnp.take_along_axis(jnp.broadcast_to(cells, (*input.shape[:-2], *cells.shape)), chosen, -1)[..., 0]
+    return take_positions(input, indices=positions), positions
 
 
-def take_positions(input: Array, positions: Array, **_: Any) -> Array:
-    """Returns the cells at these positions of the plane."""
-    return jnp.take_along_axis(_planes(input, 2), _planes(positions, 2), -1).reshape(positions.shape)
+def take_positions(values: Array, *, indices: Array, **_: Any) -> Array:
+    """Returns the values at these positions of the plane."""
+    return jnp.take_along_axis(_planes(values, 2), _planes(indices, 2), -1).reshape(indices.shape)
 
 
 def max_unpool(input: Array, indices: Array, *, output_size: Sizes) -> Array:
@@ -157,3 +151,33 @@ def _bin_weights(low: Array, high: Array, bins: int, size: int, samples: int, al
     inside = (points >= -1) & (points <= size)
     distance = jnp.abs(jnp.clip(points, 0, size - 1)[..., None] - np.arange(size))
     return (jnp.maximum(0.0, 1.0 - distance) * inside[..., None]).mean(1)
+
+
+def grid_sample(input: Array, grid: Array, *, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Array:
+    sizes, order = input.shape[:1:-1], 0 if interpolation_mode == NEAREST else 1
+    wide = jnp.promote_types(grid.dtype, jnp.float32)
+    points = [
+        _positions(grid[..., axis].astype(wide), size, padding_mode, align_corners) for axis, size in enumerate(sizes)
+    ]
+    if order == 0:
+        points = [jnp.rint(each) for each in points]
+
+    def sampled(plane: Array, points: list[Array]) -> Array:
+        return map_coordinates(plane, points, order, "constant")
+
+    of_image = jax.vmap(sampled, (0, None))
+    return jax.vmap(of_image)(input.astype(wide), points[::-1]).astype(input.dtype)
+
+
+def _positions(values: Array, size: int, padding_mode: int, align_corners: bool) -> Array:
+    """Returns where points are along one axis, with cells at whole numbers."""
+    at = (values + 1) / 2 * (size - 1) if align_corners else ((values + 1) * size - 1) / 2
+    if padding_mode == Padding.REFLECTION:
+        # The span of a single cell between centres is 0, and so is its place.
+        low, span = (0.0, max(size - 1.0, 1.0)) if align_corners else (-0.5, float(size))
+        phase = jnp.mod(at - low, 2 * span)
+        at = low + jnp.where(phase < span, phase, 2 * span - phase)
+    if padding_mode != Padding.ZEROS:
+        at = jnp.clip(at, 0, size - 1)
+    # What is far outside, or at no number, is outside of any image, as in PyTorch.
+    return jnp.where(jnp.isfinite(at), jnp.clip(at, -2, size + 1), -2)

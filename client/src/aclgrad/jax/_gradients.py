@@ -2,34 +2,38 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import compress, product
+from types import MappingProxyType
 from typing import Any
 
 import jax
 
 from aclgrad._client.sync.client import Client
+from aclgrad.bridges.rows import ROWS, Row
 from aclgrad.bridges.served import served_by
-from aclgrad.errors import InvalidSettingError
-from aclgrad.jax._checks import Names, check, checked_arrays, checked_attributes
-from aclgrad.jax._remote import RemoteCall
-from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.errors import InvalidFieldError, InvalidSettingError
+from aclgrad.jax._checks import Shapes, check_call, checked_arrays, checked_attributes
+from aclgrad.jax._remote import RemoteCall, Wanted
 
 Forward = Callable[..., Any]
 
 
 def differentiable(
+    name: str,
     client: Client,
-    operator: str,
     forward: Forward,
+    arguments: Mapping[str, Any],
     static: Mapping[str, Any],
-    *arguments: Any,
-    choose: Forward | None = None,
-    names: Names | None = None,
+    shapes: Shapes = MappingProxyType({}),
+    again: Forward | None = None,
+    unsent: Sequence[str] = (),
 ) -> Any:
-    """Returns `forward(*arguments, **static)`; its gradient by the first argument is the operator's.
+    """Returns `forward(**arguments, **static)`, where the first output has the gradients of the row of this name.
 
-    `forward` is linear in the first argument. `choose` computes the other one from it, and is not differentiated; with
-    it, the result is the output and that argument. The operator's attributes are among `static`; `names` are those of
-    the parameters for them.
+    `arguments` are the row's arrays, the input first, None if absent; `shapes` are those that they must have. The
+    operator's attributes are among `static`. If the row is linear in the input, its gradient is as well, and that one's
+    is the function again, or `again` of a gradient of the input and what was sent. No gradient depends on what is
+    `unsent`.
 
     JAX keeps what it compiles for a function as long as the function, so one that is called again with arguments like
     these is the same one. It ends with the client.
@@ -37,76 +41,111 @@ def differentiable(
     if not isinstance(client, Client):
         problem, remedy = f"client is a {type(client).__name__}", "give an aclgrad.Client"
         raise InvalidSettingError(problem, field="client", remedy=remedy)
-    spec = OPERATORS[operator]
-    arrays = varying_alike(checked_arrays(spec, *arguments))
-    static = checked_attributes(spec, static, names or {})
-    key = served_by(client), operator, forward, *static.items(), *((each.shape, each.dtype) for each in arrays)
-    functions = client.bridge_functions
-    found = functions.get(key)
-    if found is None:
-        call = RemoteCall(client, spec, static, {"input": jax.ShapeDtypeStruct(arrays[0].shape, arrays[0].dtype)})
-        chosen_by = choose and _without_gradient(jax.jit(partial(choose, **static)))
+    row = ROWS[name]
+    given = checked_arrays(row, arguments, shapes)
+    static = checked_attributes(row, static)
+    key = served_by(client), name, forward, *static.items(), *((each, x.shape, x.dtype) for each, x in given.items())
+    function = client.bridge_functions.get(key)
+    if function is None:
+        known_of = partial(_known, row, {**static, **dict.fromkeys(unsent)})
         compiled = jax.jit(partial(forward, **static))
-        _check(call, compiled, chosen_by, arrays, names or {})
-        found = functions.keep(key, (_function(call, compiled), chosen_by))
-    function, chosen_by = found
-    if chosen_by is None:
-        return function(*arrays)
-    chosen = chosen_by(arrays[0])
-    return function(arrays[0], chosen), chosen
+        types = {each: jax.ShapeDtypeStruct(x.shape, x.dtype) for each, x in given.items()}
+        call = _checked_call(client, row, compiled, known_of, types)
+        function = client.bridge_functions.keep(key, _function(call, compiled, known_of, tuple(types), again))
+    return function(*varying_alike(list(given.values())))
 
 
-def _check(
-    call: RemoteCall, forward: Forward, choose: Forward | None, arrays: Sequence[jax.Array], names: Names
-) -> None:
-    """Raises a RequestError for what the server does not differentiate. An empty batch is not sent, so it is legal."""
-    batched = max(call.spec.inputs[0].ranks)
-    input, *others = (
-        jax.ShapeDtypeStruct((each.shape[0] or 1, *each.shape[1:]) if each.ndim == batched else each.shape, each.dtype)
-        for each in arrays
-    )
-    if choose is not None:
-        others = [jax.eval_shape(choose, input)]
-    output = jax.eval_shape(forward, input, *others)
-    check(call.client, call.spec, call.inputs(output, input, others), call.attributes(input.shape), names)
+def _known(row: Row, static: Mapping[str, Any], arrays: Mapping[str, Any], output: Any) -> dict[str, Any]:
+    """Returns by name what the operator may take, as arrays or as their types; None for what it does not."""
+    known = {**arrays, **static}
+    known |= row.more(known, output)
+    known |= dict.fromkeys(row.unused(known))
+    for name, dtype in row.dtypes.items():
+        if (each := known.get(name)) is not None:
+            dtype = known["input"].dtype if dtype == "input" else dtype
+            is_type = isinstance(each, jax.ShapeDtypeStruct)
+            known[name] = jax.ShapeDtypeStruct(each.shape, dtype) if is_type else each.astype(dtype)
+    return known
 
 
-def _function(call: RemoteCall, forward: Forward) -> Forward:
-    """Returns `forward` with its gradient; both are linear, so each is the other's gradient.
+def _first(output: Any) -> Any:
+    return output[0] if isinstance(output, tuple) else output
 
-    Their own forward passes call them and not what they are made of, so that second derivatives are remote as well.
+
+def _checked_call(
+    client: Client, row: Row, forward: Forward, known_of: Forward, types: Mapping[str, jax.ShapeDtypeStruct]
+) -> RemoteCall:
+    """Returns the call of the operator; raises a RequestError for what the server does not differentiate."""
+    # An empty batch is not sent, so it is legal.
+    sizes = {name: tuple(size or row.is_linear for size in each.shape) for name, each in types.items()}
+    checked = {name: jax.ShapeDtypeStruct(sizes[name], each.dtype) for name, each in types.items()}
+    output = jax.eval_shape(forward, **checked)
+    known = known_of(checked, output)
+    attributes = {each.name: known[each.name] for each in row.spec.attributes if each.name in known}
+    first, *others = row.spec.inputs
+    sent = {each.python_name: each.name for each in others if known.get(each.python_name) is not None}
+    inputs = {first.name: _first(output), **{name: known[argument] for argument, name in sent.items()}}
+    if row.is_linear or all(each.size for each in inputs.values()):
+        check_call(client, row, inputs, attributes)
+    return RemoteCall(client, row, attributes, types, tuple(sent))
+
+
+def _function(
+    call: RemoteCall, forward: Forward, known_of: Forward, names: tuple[str, ...], again: Forward | None
+) -> Any:
+    """Returns the function of the arrays of these names.
+
+    Forward passes of derivatives call it and not what it is made of, so that second derivatives are remote as well.
     """
+    row, sent = call.row, call.sent
 
-    def differentiate(grad_output: Any, input: Any, *others: Any) -> Any:
-        inputs = call.inputs(grad_output, input, others)
-        return varying_alike([*call(*inputs), *inputs])[0]
+    def remember(*primals: Any) -> Any:
+        arrays = {name: each.value for name, each in zip(names, primals, strict=True)}
+        perturbed = {name for name, each in zip(names, primals, strict=True) if each.perturbed}
+        output = function(*arrays.values())
+        known = known_of(arrays, output)
+        # In the structure and not as values, which JAX would trace.
+        marks = tuple(() if each in perturbed else None for each in row.targets)
+        return output, ([known[each] for each in sent], marks)
 
-    def remember(input: Any, *others: Any) -> Any:
-        return function(input, *others), (input if call.takes_input else None, *others)
+    def pull(residuals: Any, cotangents: Any) -> tuple[Any, ...]:
+        inputs, marks = residuals
+        cotangent, wanted = _first(cotangents), tuple(each is not None for each in marks)
+        if not any(wanted) or isinstance(cotangent, jax.custom_derivatives.SymbolicZero):
+            return (None,) * len(names)
+        found = dict(zip(compress(row.targets, wanted), remote[wanted](cotangent, *inputs), strict=True))
+        return tuple(map(found.get, names))
 
-    def pull(inputs: tuple[Any, ...], grad_output: Any) -> tuple[Any, ...]:
-        return remote(grad_output, *inputs), *[None] * (len(inputs) - 1)
+    def remote_of(wanted: Wanted) -> Any:
+        def differentiate(*inputs: Any) -> Any:
+            gradients = call(*inputs, wanted=wanted)
+            return tuple(varying_alike([*gradients, *inputs])[: len(gradients)])
 
-    def remember_again(grad_output: Any, input: Any, *others: Any) -> Any:
-        return remote(grad_output, input, *others), others
+        def remember_again(grad_output: Any, *inputs: Any) -> Any:
+            kept = [each for name, each in zip(sent, inputs, strict=True) if again or name in names[1:]]
+            return remote(grad_output, *inputs), kept
 
-    def pull_again(others: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
-        return function(cotangent, *others), None, *[None] * len(others)
+        def pull_again(kept: Any, cotangents: Any) -> Any:
+            if not row.is_linear:
+                problem = "has no second derivative on a server"
+                raise InvalidFieldError.at(row.function, problem, "write it with jax.numpy where one is needed")
+            return linear(cotangents[0], *kept), *[None] * len(sent)
 
-    function = jax.custom_vjp(forward)
-    function.defvjp(remember, pull)
-    remote = jax.custom_vjp(differentiate)
-    remote.defvjp(remember_again, pull_again)
-    differentiated: Forward = function
-    return differentiated
+        remote = jax.custom_vjp(differentiate)
+        remote.defvjp(remember_again, pull_again)
+        return remote
 
-
-def _without_gradient(choose: Forward) -> Forward:
-    """Returns the same function; JAX would differentiate the other anew, and keep that, each time that it is called."""
-    function = jax.custom_vjp(choose)
-    function.defvjp(lambda input: (choose(input), None), lambda *_: (None,))
-    chooser: Forward = function
-    return chooser
+    remote = {wanted: remote_of(wanted) for wanted in product([False, True], repeat=len(row.targets))}
+    function = jax.custom_vjp(lambda *arrays: forward(**dict(zip(names, arrays, strict=True))))
+    function.defvjp(remember, pull, symbolic_zeros=True)
+    linear = function
+    if again is not None:
+        linear = jax.custom_vjp(lambda gradient, *inputs: again(gradient, **dict(zip(sent, inputs, strict=True))))
+        linear.defvjp(
+            lambda gradient, *inputs: (linear(gradient, *inputs), inputs),
+            lambda inputs, cotangent: (*remote[True,](cotangent, *inputs), *[None] * len(sent)),
+        )
+    return function
 
 
 def varying_alike(arrays: Sequence[Any]) -> list[Any]:

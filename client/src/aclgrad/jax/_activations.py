@@ -1,7 +1,7 @@
-"""The functions of each element by itself."""
+"""The functions of each element by itself, and softmax."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 import jax
@@ -11,7 +11,7 @@ from jax import numpy as jnp
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidFieldError
 from aclgrad.jax._checks import check_array
-from aclgrad.jax._several import Forward, differentiable_by_several
+from aclgrad.jax._gradients import differentiable
 
 
 def gelu(input: Array, approximate: str = "none", *, client: Client) -> Array:
@@ -19,7 +19,7 @@ def gelu(input: Array, approximate: str = "none", *, client: Client) -> Array:
 
     Takes float32, float16 and bfloat16. The gradient has no derivative of its own.
     """
-    return _run("gelu", input, client, "gelu_backward_v2", approximate=approximate)
+    return run("gelu", input, client, approximate=approximate)
 
 
 def hardswish(input: Array, *, client: Client) -> Array:
@@ -27,7 +27,7 @@ def hardswish(input: Array, *, client: Client) -> Array:
 
     Takes float32, float16 and bfloat16. The gradient has no derivative of its own.
     """
-    return _run("hardswish", input, client)
+    return run("hardswish", input, client)
 
 
 def leaky_relu(input: Array, negative_slope: float = 0.01, *, client: Client) -> Array:
@@ -35,7 +35,7 @@ def leaky_relu(input: Array, negative_slope: float = 0.01, *, client: Client) ->
 
     Takes float32, float16, bfloat16, and float64 if the slope is a float32. The gradient has no derivative of its own.
     """
-    return _run("leaky_relu", input, client, negative_slope=negative_slope)
+    return run("leaky_relu", input, client, negative_slope=negative_slope)
 
 
 def relu(input: Array, *, client: Client) -> Array:
@@ -43,7 +43,7 @@ def relu(input: Array, *, client: Client) -> Array:
 
     Takes float32, float16 and bfloat16. The gradient has no derivative of its own.
     """
-    return _run("relu", input, client, "threshold_backward", threshold=0.0)
+    return run("relu", input, client)
 
 
 def sigmoid(input: Array, *, client: Client) -> Array:
@@ -51,7 +51,7 @@ def sigmoid(input: Array, *, client: Client) -> Array:
 
     Takes float32, float16, bfloat16 and float64. The gradient has no derivative of its own.
     """
-    return _run("sigmoid", input, client)
+    return run("sigmoid", input, client)
 
 
 def silu(input: Array, *, client: Client) -> Array:
@@ -59,7 +59,7 @@ def silu(input: Array, *, client: Client) -> Array:
 
     Takes float32, float16 and bfloat16. The gradient has no derivative of its own.
     """
-    return _run("silu", input, client)
+    return run("silu", input, client)
 
 
 def swiglu(x: Array, dim: int = -1, *, client: Client) -> Array:
@@ -74,15 +74,14 @@ def swiglu(x: Array, dim: int = -1, *, client: Client) -> Array:
         raise InvalidFieldError.at("dim", problem, "give an axis that has two equal halves")
     axis = dim % len(shape)
     # Of three axes, so that vmap can add its own.
-    rows = {"x": x.reshape(math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))}
-    halved = differentiable_by_several(client, "swiglu", "swi_glu_grad", _swiglu, {"dim": -2}, rows, lambda _: {})[0]
+    rows = x.reshape(math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
+    halved: Array = differentiable("swiglu", client, _swiglu, {"x": rows}, {"dim": -2})
     return halved.reshape(*shape[:axis], shape[axis] // 2, *shape[axis + 1 :])
 
 
-def _swiglu(arrays: Mapping[str, Array], *, dim: int) -> Any:
-    x = arrays["x"]
-    a, b = jnp.split(x.astype(jnp.promote_types(x.dtype, jnp.float32)), 2, dim)
-    return ((jax.nn.silu(a) * b).astype(x.dtype),), {}
+def _swiglu(x: Array, *, dim: int) -> Array:
+    a, b = jnp.split(wide(x), 2, dim)
+    return (jax.nn.silu(a) * b).astype(x.dtype)
 
 
 def tanh(input: Array, *, client: Client) -> Array:
@@ -90,7 +89,7 @@ def tanh(input: Array, *, client: Client) -> Array:
 
     Takes float32, float16, bfloat16 and float64. The gradient has no derivative of its own.
     """
-    return _run("tanh", input, client)
+    return run("tanh", input, client)
 
 
 def threshold(input: Array, threshold: float, value: float, *, client: Client) -> Array:
@@ -98,17 +97,12 @@ def threshold(input: Array, threshold: float, value: float, *, client: Client) -
 
     Takes float32, float16 and bfloat16. The gradient has no derivative of its own.
     """
-    return _run("threshold", input, client, threshold=threshold, value=float(value))
+    return run("threshold", input, client, threshold=threshold, value=float(value))
 
 
-def _forward(function: Callable[..., Array], saved: str | None = None) -> Forward:
-    """Returns the forward pass of a function; `saved` is the operator's name of the output if it takes that."""
-
-    def forward(arrays: Mapping[str, Array], **static: Any) -> Any:
-        input = arrays["input"]
-        wide = input.astype(jnp.promote_types(input.dtype, jnp.float32))
-        output = function(wide, **static).astype(input.dtype)
-        return (output,), {} if saved is None else {saved: output}
+def _forward(function: Callable[..., Array]) -> Callable[..., Array]:
+    def forward(input: Array, **static: Any) -> Array:
+        return function(wide(input), **static).astype(input.dtype)
 
     return forward
 
@@ -117,16 +111,19 @@ _FORWARD: Final = {
     "gelu": _forward(lambda x, approximate: jax.nn.gelu(x, approximate=approximate == "tanh")),
     "hardswish": _forward(jax.nn.hard_swish),
     "leaky_relu": _forward(jax.nn.leaky_relu),
-    "relu": _forward(lambda x, threshold: jax.nn.relu(x)),
-    "sigmoid": _forward(jax.nn.sigmoid, "output"),
+    "relu": _forward(jax.nn.relu),
+    "log_softmax": _forward(lambda x, dim: jax.nn.log_softmax(x.reshape(x.shape or 1), dim).reshape(x.shape)),
+    "sigmoid": _forward(jax.nn.sigmoid),
     "silu": _forward(jax.nn.silu),
-    "tanh": _forward(jnp.tanh, "output"),
+    "softmax": _forward(lambda x, dim: jax.nn.softmax(x.reshape(x.shape or 1), dim).reshape(x.shape)),
+    "tanh": _forward(jnp.tanh),
     "threshold": _forward(lambda x, threshold, value: jnp.where(x <= threshold, value, x)),
 }
 
 
-def _run(name: str, input: Array, client: Client, operator: str = "", **static: Any) -> Array:
-    given, forward = {"input": input}, _FORWARD[name]
-    return differentiable_by_several(
-        client, name, operator or f"{name}_backward", forward, static, given, lambda _: {}
-    )[0]
+def wide(array: Array) -> Array:
+    return array.astype(jnp.promote_types(array.dtype, jnp.float32))
+
+
+def run(name: str, input: Array, client: Client, **static: Any) -> Array:
+    return differentiable(name, client, _FORWARD[name], {"input": input}, static)

@@ -1,20 +1,21 @@
-"""The functions with gradients of several arguments."""
+"""Normalisations and rows of a table, and their forward passes, which return what the operators take, too."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from jax import Array
+from jax import numpy as jnp
 
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidFieldError
-from aclgrad.jax import _nonlinear
+from aclgrad.jax._activations import run, wide
 from aclgrad.jax._checks import check_array, checked_sizes
-from aclgrad.jax._several import Forward, differentiable_by_several
+from aclgrad.jax._gradients import differentiable
 
-_MODES = ("bilinear", "nearest")
-_PADDINGS = ("zeros", "border", "reflection")
+Sizes = tuple[int, ...]
+Size = int | Sequence[int]
 
 
 def softmax(input: Array, dim: int, *, client: Client) -> Array:
@@ -22,34 +23,25 @@ def softmax(input: Array, dim: int, *, client: Client) -> Array:
 
     The gradient has no derivative of its own. Takes float32, float16 and bfloat16.
     """
-    return _softmax("softmax", _nonlinear.softmax, input, dim, client)
+    return _softmax("softmax", input, dim, client)
 
 
 def log_softmax(input: Array, dim: int, *, client: Client) -> Array:
     """Returns the logarithm of softmax along `dim`, as `torch.nn.functional.log_softmax`. As `softmax`."""
-    return _softmax("log_softmax", _nonlinear.log_softmax, input, dim, client)
+    return _softmax("log_softmax", input, dim, client)
 
 
-def _softmax(name: str, forward: Forward, input: Array, dim: int, client: Client) -> Array:
+def _softmax(name: str, input: Array, dim: int, client: Client) -> Array:
     # From the last, so that axes which vmap adds in front change nothing.
     rank = max(np.ndim(input), 1)
     if isinstance(dim, bool) or not isinstance(dim, int) or not -rank <= dim < rank:
-        raise InvalidFieldError.at(
-            "dim", f"is {dim!r} for an input of {np.shape(input)}", f"give -{rank} to {rank - 1}"
-        )
-    static = {"dim": dim if dim < 0 else dim - rank}
-    return differentiable_by_several(client, name, f"{name}_backward", forward, static, {"input": input}, lambda _: {})[
-        0
-    ]
+        problem = f"is {dim!r} for an input of {np.shape(input)}"
+        raise InvalidFieldError.at("dim", problem, f"give -{rank} to {rank - 1}")
+    return run(name, input, client, dim=dim if dim < 0 else dim - rank)
 
 
 def embedding(
-    input: Array,
-    weight: Array,
-    padding_idx: int | None = None,
-    scale_grad_by_freq: bool = False,
-    *,
-    client: Client,
+    input: Array, weight: Array, padding_idx: int | None = None, scale_grad_by_freq: bool = False, *, client: Client
 ) -> Array:
     """Returns the rows of `weight` (rows, columns) at the indices `input`, as `torch.nn.functional.embedding`.
 
@@ -63,23 +55,20 @@ def embedding(
     if padding_idx is not None and (not isinstance(padding_idx, int) or not -rows <= padding_idx < rows):
         raise InvalidFieldError.at("padding_idx", f"is {padding_idx!r}", f"give -{rows} to {rows - 1}")
     padding = -1 if padding_idx is None else padding_idx % rows
-    static = {"num_weights": rows, "padding_idx": padding, "scale_grad_by_freq": scale_grad_by_freq}
-    indices = jax.numpy.asarray(input)
-    found = differentiable_by_several(
-        client,
-        "embedding",
-        "embedding_dense_backward",
-        _nonlinear.embedding,
-        static,
-        {"input": weight, "indices": indices.reshape(-1)},
-        lambda _: {},
-    )[0]
+    indices = jnp.asarray(input)
+    arrays = {"input": weight, "indices": indices.reshape(-1)}
+    rule = {"padding_idx": padding, "scale_grad_by_freq": scale_grad_by_freq}
+    found: Array = differentiable("embedding", client, _embedding, arrays, rule)
     return found.reshape(*indices.shape, np.shape(weight)[1])
+
+
+def _embedding(input: Array, indices: Array, **_: Any) -> Array:
+    return input[indices]
 
 
 def layer_norm(
     input: Array,
-    normalized_shape: int | Sequence[int],
+    normalized_shape: Size,
     weight: Array | None = None,
     bias: Array | None = None,
     eps: float = 1e-5,
@@ -93,24 +82,21 @@ def layer_norm(
     """
     sizes = _last_sizes(input, normalized_shape)
     _check_eps(eps)
-    return differentiable_by_several(
-        client,
-        "layer_norm",
-        "layer_norm_backward",
-        _nonlinear.layer_norm,
-        {"normalized_shape": sizes, "eps": float(eps)},
-        {"input": input, "weight": weight, "bias": bias},
-        lambda _: {"weight": sizes, "bias": sizes},
-    )[0]
+    arrays = {"input": input, "weight": weight, "bias": bias}
+    static, shapes = {"normalized_shape": sizes, "eps": float(eps)}, {"weight": sizes, "bias": sizes}
+    # No gradient depends on the bias.
+    return differentiable("layer_norm", client, _layer_norm, arrays, static, shapes, unsent=["bias"])[0]
+
+
+def _layer_norm(input: Array, *, normalized_shape: Sizes, eps: float, **affine: Array) -> tuple[Array, ...]:
+    x, axes = wide(input), tuple(range(input.ndim - len(normalized_shape), input.ndim))
+    mean = x.mean(axes, keepdims=True)
+    rstd = jax.lax.rsqrt(x.var(axes, keepdims=True) + eps)
+    return _scaled((x - mean) * rstd, affine).astype(input.dtype), mean, rstd
 
 
 def rms_norm(
-    input: Array,
-    normalized_shape: int | Sequence[int],
-    weight: Array | None = None,
-    eps: float | None = None,
-    *,
-    client: Client,
+    input: Array, normalized_shape: Size, weight: Array | None = None, eps: float | None = None, *, client: Client
 ) -> Array:
     """Divides the last axes, of the sizes `normalized_shape`, by their root mean square, as PyTorch's function.
 
@@ -120,16 +106,15 @@ def rms_norm(
     sizes = _last_sizes(input, normalized_shape)
     if eps is not None:
         _check_eps(eps)
-    gamma = jax.numpy.ones(sizes, input.dtype) if weight is None else weight
-    return differentiable_by_several(
-        client,
-        "rms_norm",
-        "rms_norm_grad",
-        _nonlinear.rms_norm,
-        {"eps": float(np.finfo(np.float32).eps if eps is None else eps)},
-        {"input": input, "gamma": gamma},
-        lambda _: {"gamma": sizes},
-    )[0]
+    arrays = {"input": input, "gamma": jnp.ones(sizes, input.dtype) if weight is None else weight}
+    static = {"eps": float(np.finfo(np.float32).eps if eps is None else eps)}
+    return differentiable("rms_norm", client, _rms_norm, arrays, static, {"gamma": sizes})[0]
+
+
+def _rms_norm(input: Array, gamma: Array, *, eps: float) -> tuple[Array, Array]:
+    x, axes = wide(input), tuple(range(input.ndim - gamma.ndim, input.ndim))
+    rstd = jax.lax.rsqrt(jnp.square(x).mean(axes, keepdims=True) + eps)
+    return (x * rstd * gamma).astype(input.dtype), rstd
 
 
 def group_norm(
@@ -151,16 +136,16 @@ def group_norm(
     shape = np.shape(input)
     if not isinstance(num_groups, int) or num_groups < 1 or len(shape) < 2 or shape[1] % num_groups:
         raise InvalidFieldError.at("num_groups", f"is {num_groups!r} for {shape}", "give a divisor of the channels")
-    sizes = {"n": shape[0], "c": shape[1], "hxw": int(np.prod(shape[2:])), "group": num_groups}
-    return differentiable_by_several(
-        client,
-        "group_norm",
-        "group_norm_backward",
-        _nonlinear.group_norm,
-        {**sizes, "eps": float(eps)},
-        {"input": input, "gamma": weight, "bias": bias},
-        lambda shape: dict.fromkeys(("gamma", "bias"), shape[1:2]),
-    )[0]
+    arrays, static = {"input": input, "gamma": weight, "bias": bias}, {"num_groups": num_groups, "eps": float(eps)}
+    shapes = dict.fromkeys(("gamma", "bias"), shape[1:2])
+    return differentiable("group_norm", client, _group_norm, arrays, static, shapes)[0]
+
+
+def _group_norm(input: Array, *, num_groups: int, eps: float, **affine: Array) -> tuple[Array, ...]:
+    groups = wide(input).reshape(input.shape[0], num_groups, -1 if input.size else 0)
+    mean, rstd = groups.mean(2), jax.lax.rsqrt(groups.var(2) + eps)
+    output = ((groups - mean[..., None]) * rstd[..., None]).reshape(input.shape)
+    return _scaled(output, affine, of_channels=True).astype(input.dtype), mean, rstd
 
 
 def batch_norm(
@@ -194,58 +179,43 @@ def batch_norm(
         raise InvalidFieldError.at("input.shape", f"is {shape}, one value per channel", "give more values to train on")
     running = {"running_mean": running_mean, "running_var": running_var}
     stopped = {name: each if each is None else jax.lax.stop_gradient(each) for name, each in running.items()}
-    parameters = ("weight", "bias", *running)
-    output, *statistics = differentiable_by_several(
-        client,
-        "batch_norm",
-        "batch_norm_backward",
-        _nonlinear.batch_norm,
-        {"training": training, "momentum": float(momentum), "eps": float(eps)},
-        {"input": input, "weight": weight, "bias": bias, **stopped},
-        lambda shape: dict.fromkeys(parameters, shape[1:2]),
-    )
-    found: list[Any] = [jax.lax.stop_gradient(each) for each in statistics] or [None, None]
-    return output, found[0], found[1]
+    arrays = {"input": input, "weight": weight, "bias": bias, **stopped}
+    static = {"training": training, "momentum": float(momentum), "eps": float(eps)}
+    shapes = dict.fromkeys(("weight", "bias", *running), shape[1:2])
+    output, _, _, *found = differentiable("batch_norm", client, _batch_norm, arrays, static, shapes)
+    mean, var = (each if each is None else jax.lax.stop_gradient(each) for each in found)
+    return output, mean, var
 
 
-def grid_sample(
-    input: Array,
-    grid: Array,
-    mode: str = "bilinear",
-    padding_mode: str = "zeros",
-    align_corners: bool = False,
-    *,
-    client: Client,
-) -> Array:
-    """Samples the images (N, C, H, W) at the points of `grid` (N, oH, oW, 2), as `torch.nn.functional.grid_sample`.
-
-    And so it does volumes (N, C, D, H, W) at points (N, oD, oH, oW, 3). The modes are "bilinear" and "nearest". One
-    call has the gradients of `input` and `grid`; they have no derivatives of their own. Takes float32, float16 and
-    bfloat16, and both in one dtype.
-    """
-    if mode not in _MODES:
-        raise InvalidFieldError.at("mode", f"is {mode!r}", f"give {' or '.join(map(repr, _MODES))}")
-    if padding_mode not in _PADDINGS:
-        raise InvalidFieldError.at("padding_mode", f"is {padding_mode!r}", f"give {' or '.join(map(repr, _PADDINGS))}")
-    axes = 3 if np.ndim(input) == 5 else 2
-    points = np.shape(grid)[1:-1]
-    static = {
-        "interpolation_mode": _MODES.index(mode),
-        "padding_mode": _PADDINGS.index(padding_mode),
-        "align_corners": align_corners,
-    }
-    return differentiable_by_several(
-        client,
-        "grid_sample",
-        f"grid_sampler{axes}d_backward",
-        _nonlinear.grid_sample,
-        static,
-        {"input": input, "grid": grid},
-        lambda shape: {"grid": (shape[0], *points, axes)},
-    )[0]
+def _batch_norm(
+    input: Array, *, training: bool, momentum: float, eps: float, **others: Array
+) -> tuple[Array | None, ...]:
+    """Returns the output, the mean and 1 / deviation that it has by, and the new running statistics."""
+    x, axes, columns = wide(input), (0, *range(2, input.ndim)), (-1, *[1] * (input.ndim - 2))
+    running = [others.pop(name, None) for name in ("running_mean", "running_var")]
+    mean, var = (x.mean(axes), x.var(axes)) if training else running
+    count = input.size // max(input.shape[1], 1)
+    if training and count:
+        seen = mean, var * (count / max(count - 1, 1))
+        running = [
+            each if each is None else ((1 - momentum) * each + momentum * new).astype(each.dtype)
+            for each, new in zip(running, seen, strict=True)
+        ]
+    invstd = jax.lax.rsqrt(wide(var) + eps)
+    output = (x - mean.reshape(columns)) * invstd.reshape(columns)
+    return _scaled(output, others, of_channels=True).astype(input.dtype), mean, invstd, *running
 
 
-def _last_sizes(input: Array, normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
+def _scaled(output: Array, affine: Mapping[str, Array], *, of_channels: bool = False) -> Array:
+    """Returns the output times the weight plus the bias, as far as there are any."""
+    for name in ("weight", "gamma", "bias"):
+        if (each := affine.get(name)) is not None:
+            columns = each.reshape(-1, *[1] * (output.ndim - 2)) if of_channels else each
+            output = output + columns if name == "bias" else output * columns
+    return output
+
+
+def _last_sizes(input: Array, normalized_shape: Size) -> tuple[int, ...]:
     check_array("input", input)
     count = len(normalized_shape) if isinstance(normalized_shape, Sequence | np.ndarray) else 1
     sizes = checked_sizes("normalized_shape", normalized_shape, count)
