@@ -46,6 +46,17 @@ def public(function: Function) -> Function:
     return cast(Function, call)
 
 
+def in_order(parameters: str, function: Function) -> Function:
+    """Returns the function with its parameters in another order, in which it ignores those that it does not have."""
+    order, known = parameters.split(), set(signature(function).parameters)
+
+    def call(*args: Any, client: Client | None, **options: Any) -> Any:
+        given = {**dict(zip(order, args, strict=False)), **options}
+        return function(**{name: each for name, each in given.items() if name in known}, client=client)
+
+    return cast(Function, call)
+
+
 def run(name: str, client: Client | None, input: Tensor, *rest: Any) -> Any:
     """Returns the result of a row with a gradient from the client's server; raises LocalError if it would have none.
 

@@ -10,7 +10,7 @@ from torch.nn import functional
 from aclgrad._client.sync.client import Client
 from aclgrad.torch._account import LocalError
 from aclgrad.torch._normalisation import update
-from aclgrad.torch._run import run
+from aclgrad.torch._run import in_order, run
 
 _MODES: Final = ("bilinear", "nearest")
 _PADDINGS: Final = ("zeros", "border", "reflection")
@@ -137,57 +137,16 @@ def _grid_sampler(
     return grid_sample(input, grid, mode, padding, align_corners, client=client)
 
 
-def _torch_batch_norm(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    training: bool,
-    momentum: float,
-    eps: float,
-    cudnn_enabled: bool,
-    *,
-    client: Client,
-) -> Tensor:
-    return batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps, client=client)
-
-
-def _torch_group_norm(
-    input: Tensor,
-    num_groups: int,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-    cudnn_enabled: bool = True,
-    *,
-    client: Client,
-) -> Tensor:
-    return group_norm(input, num_groups, weight, bias, eps, client=client)
-
-
-def _torch_layer_norm(
-    input: Tensor,
-    normalized_shape: Sequence[int],
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-    cudnn_enable: bool = True,
-    *,
-    client: Client,
-) -> Tensor:
-    return layer_norm(input, normalized_shape, weight, bias, eps, client=client)
-
-
+_BATCH_NORM: Final = "input weight bias running_mean running_var training momentum eps cudnn_enabled"
 REROUTED: Final[dict[Any, Callable[..., Tensor]]] = {
     functional.batch_norm: batch_norm,
     functional.grid_sample: grid_sample,
     functional.group_norm: group_norm,
     functional.layer_norm: layer_norm,
-    torch.batch_norm: _torch_batch_norm,
+    torch.batch_norm: in_order(_BATCH_NORM, batch_norm),
     torch.grid_sampler: _grid_sampler,
-    torch.group_norm: _torch_group_norm,
-    torch.layer_norm: _torch_layer_norm,
+    torch.group_norm: in_order("input num_groups weight bias eps cudnn_enabled", group_norm),
+    torch.layer_norm: in_order("input normalized_shape weight bias eps cudnn_enable", layer_norm),
     **dict.fromkeys((functional.rms_norm, torch.rms_norm), rms_norm),
 }
 """The functions by those of PyTorch that they stand for."""

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from aclgrad._client.sync.client import Client
 from aclgrad.torch._account import LocalError
-from aclgrad.torch._run import of_autocast, run
+from aclgrad.torch._run import in_order, of_autocast, run
 
 
 def softmax(
@@ -28,14 +28,6 @@ def log_softmax(
 ) -> Tensor:
     """Returns the logarithm of softmax along `dim`, as `torch.nn.functional.log_softmax` does. As `softmax`."""
     return _run("log_softmax", torch.log_softmax, input, dim, dtype, client)
-
-
-def _torch_softmax(input: Tensor, dim: int, dtype: torch.dtype | None = None, *, client: Client) -> Tensor:
-    return softmax(input, dim, dtype=dtype, client=client)
-
-
-def _torch_log_softmax(input: Tensor, dim: int, dtype: torch.dtype | None = None, *, client: Client) -> Tensor:
-    return log_softmax(input, dim, dtype=dtype, client=client)
 
 
 def _cross_entropy(
@@ -83,6 +75,6 @@ REROUTED: dict[Any, Callable[..., Any]] = {
     functional.softmax: softmax,
     functional.log_softmax: log_softmax,
     functional.cross_entropy: _cross_entropy,
-    **dict.fromkeys((torch.softmax, torch.Tensor.softmax), _torch_softmax),
-    **dict.fromkeys((torch.log_softmax, torch.Tensor.log_softmax), _torch_log_softmax),
+    **dict.fromkeys((torch.softmax, torch.Tensor.softmax), in_order("input dim dtype", softmax)),
+    **dict.fromkeys((torch.log_softmax, torch.Tensor.log_softmax), in_order("input dim dtype", log_softmax)),
 }
