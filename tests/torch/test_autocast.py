@@ -15,7 +15,7 @@ from torch.nn import functional
 import aclgrad
 import aclgrad.torch
 from aclgrad.torch._account import LocalError
-from aclgrad.torch._functions import rerouted
+from aclgrad.torch._mode import rerouted
 
 from .conftest import RecordingClient
 from .table import CALLS, HALVES, LOCAL, Call, call, random

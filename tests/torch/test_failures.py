@@ -9,7 +9,7 @@ from torch.nn import functional
 
 import aclgrad
 import aclgrad.torch
-from aclgrad.torch._blocks import OPEN
+from aclgrad.torch._operations import OPEN
 from tools.serving import Server
 
 from .conftest import RecordingClient

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 import aclgrad
 import aclgrad.torch
-from aclgrad.torch._clients import number_of
+from aclgrad.torch._tensors import number_of
 from tools.serving import Server
 
 from .conftest import RecordingClient

@@ -16,8 +16,8 @@ from torch.nn import functional
 
 import aclgrad
 import aclgrad.torch
-from aclgrad.torch._clients import number_of
 from aclgrad.torch._rows import OPERATIONS
+from aclgrad.torch._tensors import number_of
 
 from .conftest import RecordingClient
 from .table import (

@@ -16,9 +16,8 @@ from aclgrad.bridges.folding import Mapped
 from aclgrad.bridges.rows import Row
 from aclgrad.errors import AclgradError, InvalidFieldError
 from aclgrad.torch._account import CallSite, LocalError, layer_of
-from aclgrad.torch._blocks import counted_by_node
 from aclgrad.torch._gradients import GRADIENTS
-from aclgrad.torch._operations import FORWARD
+from aclgrad.torch._operations import FORWARD, counted_by_node
 from aclgrad.torch._rows import OPERATIONS, Operation
 
 Values = tuple[Any, ...]

@@ -20,8 +20,7 @@ from aclgrad.errors import AclgradError
 from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments, AttributeKind, OperatorSpec
-from aclgrad.torch._clients import client_of
-from aclgrad.torch._tensors import array_of, tensor_of, type_of
+from aclgrad.torch._tensors import array_of, client_of, tensor_of, type_of
 
 _SCHEMA_TYPES: Final = {
     AttributeKind.BOOL: "bool",

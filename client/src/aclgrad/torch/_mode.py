@@ -12,17 +12,23 @@ from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidSettingError
+from aclgrad.torch import _elementwise, _pooling, _sampling, _several, _softmax
 from aclgrad.torch._account import UNRECORDED, Account, CallSite, LocalError, layer_of, refusal
-from aclgrad.torch._blocks import OPEN
-from aclgrad.torch._clients import number_of
-from aclgrad.torch._functions import rerouted
 from aclgrad.torch._graph import BACKWARD, Graph, missing, nodes_made
 from aclgrad.torch._nodes import may_be_kernel
+from aclgrad.torch._operations import OPEN
+from aclgrad.torch._tensors import number_of
 from aclgrad.torch._unseen import Unseen, is_checkpointed
 
 _COMPILED: Final = "functional.pad stays local in what torch.compile has compiled, unseen; call aclgrad.torch.pad"
 _COMPILED_CHECKPOINT: Final = "torch.compile shows the block nothing of a checkpoint; checkpoint the compiled module"
 _COMPILED_LOCAL: Final = "_compiled_local_"
+
+
+def rerouted() -> dict[Any, Callable[..., Any]]:
+    """Returns the functions by those of PyTorch that they stand for, as far as they are loaded."""
+    tables = (_pooling.REROUTED, _sampling.rerouted(), _several.REROUTED, _elementwise.REROUTED, _softmax.REROUTED)
+    return {function: remote for table in tables for function, remote in table.items()}
 
 
 class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as torch.no_grad

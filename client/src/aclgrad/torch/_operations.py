@@ -5,19 +5,57 @@ tensors' own device, and the fake kernel on fake tensors. It refuses what the se
 """
 
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Final, Protocol
 
 import torch
 
 from aclgrad.bridges.served import REFUSALS, served_by
 from aclgrad.errors import AclgradError
 from aclgrad.torch._account import CallSite, layer_of
-from aclgrad.torch._blocks import note_compiled
-from aclgrad.torch._clients import client_of
+from aclgrad.torch._graph import Graph
 from aclgrad.torch._rows import OPERATIONS, Operation
-from aclgrad.torch._tensors import type_of
+from aclgrad.torch._tensors import client_of, type_of
+
+
+class Block(Protocol):
+    """What takes the gradients of one client, by its number, and counts them."""
+
+    graph: Graph
+    number: int
+
+
+class _Open(threading.local):
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+        self.has_had_one = False
+        """Whether the thread has entered a block itself."""
+        self.has_node = False
+        """Whether the operation that runs has a node of its own in autograd's graph, where it is counted."""
+
+
+OPEN: Final = _Open()
+"""The blocks that are open in a thread, innermost last: what runs below autograd finds its account here."""
+
+
+@contextmanager
+def counted_by_node() -> Iterator[None]:
+    """Within it, operations are not counted when they run."""
+    OPEN.has_node = True
+    try:
+        yield
+    finally:
+        OPEN.has_node = False
+
+
+def _note_compiled(function: str, number: int) -> None:
+    """Counts an operation in a compiled graph, which has no node of its own, for the client's innermost block."""
+    for block in () if OPEN.has_node else reversed(OPEN.blocks):
+        if block.number == number:
+            block.graph.account.note(CallSite(function, layer_of(sys._getframe(1)), None))  # noqa: SLF001
+            return
 
 
 def _without_autocast(device: str) -> AbstractContextManager[Any]:
@@ -51,7 +89,7 @@ def _registered(operation: Operation) -> Any:
         with _without_autocast(values[0].device.type):
             output = operation.forward(*values[:-1])
         _check(operation, values, output)
-        note_compiled(operation.row.function, values[-1])
+        _note_compiled(operation.row.function, values[-1])
         return output
 
     def infer(*values: Any) -> Any:

@@ -16,9 +16,8 @@ from aclgrad.bridges.served import REFUSALS
 from aclgrad.errors import InvalidFieldError
 from aclgrad.torch._account import LocalError
 from aclgrad.torch._autograd import FUNCTIONS
-from aclgrad.torch._clients import number_of
 from aclgrad.torch._rows import OPERATIONS
-from aclgrad.torch._tensors import dtype_name
+from aclgrad.torch._tensors import dtype_name, number_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Size = int | Sequence[int]

@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils.checkpoint import CheckpointFunction
 
 from aclgrad.torch._account import LocalError
-from aclgrad.torch._blocks import OPEN
+from aclgrad.torch._operations import OPEN
 
 _REENTRANT: Final = CheckpointFunction.forward.__code__
 _LOCK: Final = threading.Lock()
