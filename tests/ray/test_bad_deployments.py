@@ -12,7 +12,7 @@ import pytest
 import ray
 
 import aclgrad.ray
-from aclgrad.ray import _holder
+from aclgrad.ray import _actors
 from aclgrad.ray._spec import CPU, NPU
 from tools.calling import wait_until
 
@@ -117,10 +117,10 @@ def test_names_that_nobody_deployed(nodes: TwoNodes) -> None:
 
 
 def test_node_without_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_holder.sys, "executable", "/usr/bin/python3")
+    monkeypatch.setattr(_actors.sys, "executable", "/usr/bin/python3")
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(aclgrad.ray.DeploymentError, match=r"node 10\.0\.0\.1 has no aclgrad-server"):
-        _holder.program("10.0.0.1")
+        _actors.program("10.0.0.1")
 
 
 @pytest.mark.parametrize("call", ["target()", "deploy(1)"])
@@ -135,4 +135,4 @@ def test_machine_without_ray() -> None:
 
 
 def test_actors_load_neither_grpc_nor_arrays() -> None:
-    assert not errors_of("import sys, aclgrad.ray._directory; assert 'grpc' not in sys.modules")
+    assert not errors_of("import sys, aclgrad.ray._actors; assert 'grpc' not in sys.modules")

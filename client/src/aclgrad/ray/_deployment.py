@@ -16,7 +16,7 @@ except ModuleNotFoundError as error:
 
 from ray.exceptions import GetTimeoutError, RayActorError
 
-from aclgrad.ray._directory import Directory
+from aclgrad.ray._actors import Directory
 from aclgrad.ray._spec import NAMESPACE, NPU, DeploymentError, DeploymentSpec, Replica
 
 DEFAULT_NAME: Final = "aclgrad"

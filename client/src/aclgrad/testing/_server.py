@@ -3,22 +3,31 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, Final
 
 import grpc
 
-from aclgrad.errors import AclgradError, ServerFaultError, to_status
+from aclgrad.errors import AclgradError, InvalidFieldError, MalformedRequestError, ServerFaultError, to_status
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.describe import describe_operator
 from aclgrad.products import Product
+from aclgrad.sources import in_message
 from aclgrad.tensors import TensorView
-from aclgrad.testing._chunks import receive_call, send_outputs
 from aclgrad.testing._compute import MAX_TENSOR_BYTES, compute
 from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.wire.chunks import (
+    Header,
+    check_chunk,
+    chunk_prefix,
+    decode_chunk,
+    decode_header,
+    encode_response_header,
+)
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
 from aclgrad.wire.messages import OperatorCall, decode_request, failed_result, response_of, result_prefix, split_batch
 from aclgrad.wire.service import REQUEST_ID, SERVER
@@ -94,8 +103,8 @@ class TestServer:
 
     def _chunked(self, messages: Iterator[bytes], context: Any) -> Iterator[bytes]:
         with _statuses(context, self.target):
-            header, call = receive_call(messages, lambda: context.send_initial_metadata(()))
-            yield from send_outputs(self._execute(call), header.chunk_bytes)
+            header, call = _receive_call(messages, lambda: context.send_initial_metadata(()))
+            yield from _send_outputs(self._execute(call), header.chunk_bytes)
 
     def _list(self, message: bytes, request_id: str) -> bytes:
         served = [spec for spec in OPERATORS.values() if self._product in spec.products]
@@ -142,6 +151,49 @@ def serve(
             # Again, because gRPC does not cancel a watch that arrives while it cancels the others, and waits for it.
             while not core.stop(0).wait(1):
                 pass
+
+
+def _receive_call(messages: Iterator[bytes], is_ready: Callable[[], None]) -> tuple[Header, OperatorCall]:
+    """Returns the header and the call with all of its chunks; calls `is_ready` to let the client send them."""
+    first = next(messages, None)
+    if first is None:
+        raise MalformedRequestError("the call ended before its message")
+    header = decode_header(first)
+    is_ready()
+    received = {name: _receive(messages, name, index, header) for index, name in enumerate(header.chunked)}
+    if next(messages, None) is not None:
+        remedy = "send exactly the elements of the shapes"
+        raise InvalidFieldError.at("chunk", "has more chunks than its inputs take", remedy)
+    inputs = tuple(
+        replace(each, source=in_message(received[each.name])) if each.name in received else each
+        for each in header.call.inputs
+    )
+    return header, replace(header.call, inputs=inputs)
+
+
+def _receive(messages: Iterator[bytes], name: str, index: int, header: Header) -> memoryview:
+    tensor = next(each for each in header.call.inputs if each.name == name)
+    size_bytes = tensor.source.nbytes
+    data = bytearray()
+    while len(data) < size_bytes:
+        message = next(messages, None)
+        if message is None:
+            problem = f"ended after {len(data)} of {size_bytes} bytes"
+            raise InvalidFieldError.at(f"inputs[{name}]", problem, "send all chunks")
+        chunk = decode_chunk(message)
+        check_chunk(chunk, name, index, len(data), size_bytes)
+        data += chunk.data
+    return memoryview(data)
+
+
+def _send_outputs(outputs: Sequence[TensorView], chunk_bytes: int) -> Iterator[bytes]:
+    """Yields the header of the answer and then the chunks of its outputs."""
+    yield encode_response_header(*(TensorView(each.name, each.type) for each in outputs))
+    for index, output in enumerate(outputs):
+        assert output.data is not None
+        for offset in range(0, output.data.nbytes, chunk_bytes):
+            piece = output.data[offset : offset + chunk_bytes]
+            yield chunk_prefix(index, offset, piece.nbytes) + piece
 
 
 def _answering(behaviour: Callable[[bytes, str], bytes], server: TestServer) -> Callable[[bytes, Any], bytes]:

@@ -16,16 +16,15 @@ from torch.overrides import TorchFunctionMode
 
 from aclgrad._client.sync.client import Client
 from aclgrad.torch._account import ARITHMETIC, Account, CallSite, LocalError, aligned, grouped
-from aclgrad.torch._tensors import number_of
 from aclgrad.torch._elementwise import swiglu
-from aclgrad.torch._mode import rerouted
 from aclgrad.torch._gradients import SentCall, record_sent_calls
 from aclgrad.torch._graph import BACKWARD, Graph, nodes_made
-from aclgrad.torch._operations import OPERATIONS
+from aclgrad.torch._mode import rerouted
+from aclgrad.bridges.rows import ROWS
 from aclgrad.torch._roi_align import roi_align as pooled_regions
 from aclgrad.torch._sampling import interpolate, roi_align
 from aclgrad.torch._several import rms_norm
-from aclgrad.torch._tensors import Array, array_of, dtype_name, tensor_of
+from aclgrad.torch._tensors import Array, array_of, dtype_name, number_of, tensor_of
 
 __all__ = [
     "ARITHMETIC",
@@ -120,6 +119,6 @@ class SeenCalls(TorchFunctionMode, ContextDecorator):
 def operators_by_function() -> dict[str, tuple[str, ...]]:
     """Returns the operators by the function whose gradients they are."""
     found: dict[str, tuple[str, ...]] = {}
-    for row in OPERATIONS.values():
+    for row in ROWS.values():
         found[row.function] = (*found.get(row.function, ()), row.operator)
     return found
