@@ -21,6 +21,7 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import OperatorSpec
 
 Known = Mapping[str, Any]
+Cast = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +48,36 @@ class Row:
     spec: OperatorSpec = field(init=False)
     targets: tuple[str, ...] = field(init=False)
     """The arguments that the operator's outputs are gradients of."""
+    known: Callable[[Known, Any], dict[str, Any]] = field(init=False)
+    """Returns arguments, derived values and defaults by name, from the arguments of a call and its output."""
+    sent: Callable[[Known, Cast], dict[str, Any]] = field(init=False)
+    """Returns what the operator takes of what is known; the last argument casts an array to a dtype."""
 
     def __post_init__(self) -> None:
         spec = OPERATORS[self.operator]
-        object.__setattr__(self, "function", self.function or self.name)
-        object.__setattr__(self, "spec", spec)
-        object.__setattr__(self, "targets", tuple("input" if each.of == "self" else each.of for each in spec.outputs))
+        targets = tuple("input" if each.of == "self" else each.of for each in spec.outputs)
+        derived = {"function": self.function or self.name, "spec": spec, "targets": targets}
+        for name, value in {**derived, "known": _known(spec, self.more), "sent": _sent(self)}.items():
+            object.__setattr__(self, name, value)
+
+
+def _known(spec: OperatorSpec, more: Callable[[Known, Any], Known]) -> Callable[[Known, Any], dict[str, Any]]:
+    # Without the row: torch.compile cannot trace a function that holds one.
+    defaults = spec.defaults
+    return lambda arguments, output: {**defaults, **arguments, **more(arguments, output)}
+
+
+def _sent(row: Row) -> Callable[[Known, Cast], dict[str, Any]]:
+    unused, dtypes = row.unused, dict(row.dtypes)
+
+    def sent(known: Known, cast: Cast) -> dict[str, Any]:
+        taken = {**known, **dict.fromkeys(unused(known))}
+        for name, dtype in dtypes.items():
+            if taken.get(name) is not None:
+                taken[name] = cast(taken[name], known["input"].dtype if dtype == "input" else dtype)
+        return taken
+
+    return sent
 
 
 def _linear(name: str, **options: Any) -> Row:

@@ -244,10 +244,10 @@ def _window(kernel_size: Size, stride: Size | None, padding: Size, ceil_mode: bo
 def _scaled(sizes: Sequence[int], scale_factor: Any) -> tuple[int, ...]:
     """Returns the scaled sizes; raises InvalidFieldError if PyTorch would not take the cells by the ratio of sizes."""
     scales = scale_factor if isinstance(scale_factor, Sequence) else [scale_factor] * len(sizes)
-    factors = [float(each) for each in scales if isinstance(each, Real) and float(each) > 0]
+    factors = [float(each) if isinstance(each, Real) else 0.0 for each in scales]
     pairs = zip(sizes, factors, strict=False)
-    scaled = [int(size * factor) for size, factor in pairs if _is_ratio_of_sizes(size, factor)]
-    if len(scales) != len(sizes) or len(scaled) != len(sizes):
+    scaled = [int(size * factor) for size, factor in pairs if factor > 0 and _is_ratio_of_sizes(size, factor)]
+    if not len(scales) == len(scaled) == len(sizes):
         problem = f"is {scale_factor!r} for the sizes {tuple(sizes)}, and the operator takes the ratio of whole sizes"
         raise InvalidFieldError.at("scale_factor", problem, "give a size")
     return tuple(scaled)

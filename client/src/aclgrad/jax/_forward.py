@@ -89,14 +89,14 @@ def max_pool2d(input: Array, **window: Any) -> tuple[Array, Array]:
     )
     cells = rows[:, None, :, None] * input.shape[-1] + columns[None, :, None, :]
     cells = cells.reshape(len(rows), len(columns), rows.shape[1] * columns.shape[1])
-    chosen = _planes(input, 2)[..., cells].argmax(-1, keepdims=True)
+    chosen = _planes(input)[..., cells].argmax(-1, keepdims=True)
     positions = jnp.take_along_axis(jnp.broadcast_to(cells, (*input.shape[:-2], *cells.shape)), chosen, -1)[..., 0]
     return take_positions(input, indices=positions), positions
 
 
 def take_positions(values: Array, *, indices: Array, **_: Any) -> Array:
     """Returns the values at these positions of the plane."""
-    return jnp.take_along_axis(_planes(values, 2), _planes(indices, 2), -1).reshape(indices.shape)
+    return jnp.take_along_axis(_planes(values), _planes(indices), -1).reshape(indices.shape)
 
 
 def max_unpool(input: Array, indices: Array, *, output_size: Sizes) -> Array:
@@ -108,35 +108,24 @@ def max_unpool(input: Array, indices: Array, *, output_size: Sizes) -> Array:
     return zeros.at[np.arange(planes)[:, None], targets].set(values).reshape(*leading, *output_size)
 
 
-def _planes(array: Array, axes: int) -> Array:
-    """Returns the array with its last axes as one."""
-    leading = array.shape[:-axes]
-    return array.reshape(*leading, math.prod(array.shape[-axes:]))
+def _planes(array: Array) -> Array:
+    """Returns the array with its last two axes as one."""
+    return array.reshape(*array.shape[:-2], math.prod(array.shape[-2:]))
 
 
 def roi_align(
-    input: Array,
-    boxes: Array,
-    *,
-    pooled_height: int,
-    pooled_width: int,
-    spatial_scale: float,
-    sampling_ratio: int,
-    aligned: bool,
+    input: Array, boxes: Array, *, pooled_height: int, pooled_width: int, spatial_scale: float, **samples: Any
 ) -> Array:
     """Returns the mean over the samples of every bin; boxes of images that do not exist give 0."""
-    images, channels, *size = input.shape
-    pooled = pooled_height, pooled_width
-    if 0 in (images, boxes.shape[0], *pooled):
-        return jnp.zeros((boxes.shape[0], channels, *pooled), input.dtype)
+    (images, channels, height, width), count = input.shape, boxes.shape[0]
+    if 0 in (images, count, pooled_height, pooled_width):
+        return jnp.zeros((count, channels, pooled_height, pooled_width), input.dtype)
 
     def pool(box: Array) -> Array:
         image = jnp.floor(box[0]).astype(int)
-        x1, y1, x2, y2 = box[1:] * spatial_scale - (0.5 if aligned else 0.0)
-        rows, columns = (
-            _bin_weights(low, high, bins, cells, sampling_ratio, aligned)
-            for low, high, bins, cells in ((y1, y2, pooled[0], size[0]), (x1, x2, pooled[1], size[1]))
-        )
+        x1, y1, x2, y2 = box[1:] * spatial_scale
+        rows = _bin_weights(y1, y2, pooled_height, height, **samples)
+        columns = _bin_weights(x1, x2, pooled_width, width, **samples)
         plane = input[jnp.clip(image, 0, images - 1)]
         bins = jnp.einsum("py,cyx,qx->cpq", rows, plane, columns, precision=jax.lax.Precision.HIGHEST)
         return jnp.where((image >= 0) & (image < images), bins, 0)
@@ -144,10 +133,11 @@ def roi_align(
     return jax.lax.map(pool, boxes)
 
 
-def _bin_weights(low: Array, high: Array, bins: int, size: int, samples: int, aligned: bool) -> Array:
+def _bin_weights(low: Array, high: Array, bins: int, size: int, *, sampling_ratio: int, aligned: bool) -> Array:
     """Returns the weights (bins, cells) along an axis: means of the samples' hat functions."""
     extent = high - low if aligned else jnp.maximum(high - low, 1.0)
-    points = low + (np.arange(bins)[:, None] + (np.arange(samples) + 0.5) / samples) * (extent / bins)
+    places = np.arange(bins)[:, None] + (np.arange(sampling_ratio) + 0.5) / sampling_ratio
+    points = low - (0.5 if aligned else 0.0) + places * (extent / bins)
     inside = (points >= -1) & (points <= size)
     distance = jnp.abs(jnp.clip(points, 0, size - 1)[..., None] - np.arange(size))
     return (jnp.maximum(0.0, 1.0 - distance) * inside[..., None]).mean(1)
@@ -155,18 +145,14 @@ def _bin_weights(low: Array, high: Array, bins: int, size: int, samples: int, al
 
 def grid_sample(input: Array, grid: Array, *, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Array:
     sizes, order = input.shape[:1:-1], 0 if interpolation_mode == NEAREST else 1
-    wide = jnp.promote_types(grid.dtype, jnp.float32)
-    points = [
-        _positions(grid[..., axis].astype(wide), size, padding_mode, align_corners) for axis, size in enumerate(sizes)
-    ]
-    if order == 0:
-        points = [jnp.rint(each) for each in points]
+    places = grid.astype(jnp.promote_types(grid.dtype, jnp.float32))
+    points = [_positions(places[..., axis], size, padding_mode, align_corners) for axis, size in enumerate(sizes)]
 
-    def sampled(plane: Array, points: list[Array]) -> Array:
-        return map_coordinates(plane, points, order, "constant")
+    def sampled(plane: Array, points: Sequence[Array]) -> Array:
+        return map_coordinates(plane, [each if order else jnp.rint(each) for each in points], order, "constant")
 
     of_image = jax.vmap(sampled, (0, None))
-    return jax.vmap(of_image)(input.astype(wide), points[::-1]).astype(input.dtype)
+    return jax.vmap(of_image)(input.astype(places.dtype), points[::-1]).astype(input.dtype)
 
 
 def _positions(values: Array, size: int, padding_mode: int, align_corners: bool) -> Array:

@@ -1,5 +1,6 @@
 """Differentiation by a server: a custom_vjp whose backward pass is a call of a client."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import compress, product
@@ -7,15 +8,24 @@ from types import MappingProxyType
 from typing import Any
 
 import jax
+import numpy as np
 
 from aclgrad._client.sync.client import Client
+from aclgrad.bridges.folding import Mapped
 from aclgrad.bridges.rows import ROWS, Row
-from aclgrad.bridges.served import served_by
-from aclgrad.errors import InvalidFieldError, InvalidSettingError
-from aclgrad.jax._checks import Shapes, check_call, checked_arrays, checked_attributes
-from aclgrad.jax._remote import RemoteCall, Wanted
+from aclgrad.bridges.served import served_by, served_operator
+from aclgrad.errors import AclgradError, InvalidFieldError, InvalidSettingError
+from aclgrad.jax._checks import Shapes, check_call, checked_arrays, checked_attributes, sent_dtype
+from aclgrad.operators.cases import arrays_of
+
+try:
+    from jax.experimental.buffer_callback import buffer_callback
+except ImportError:  # before JAX 0.6
+    buffer_callback = None
 
 Forward = Callable[..., Any]
+Wanted = tuple[bool, ...]
+"""Which of the operator's outputs are wanted."""
 
 
 def differentiable(
@@ -47,25 +57,107 @@ def differentiable(
     key = served_by(client), name, forward, *static.items(), *((each, x.shape, x.dtype) for each, x in given.items())
     function = client.bridge_functions.get(key)
     if function is None:
-        known_of = partial(_known, row, {**static, **dict.fromkeys(unsent)})
-        compiled = jax.jit(partial(forward, **static))
+        compiled, derived = jax.jit(partial(forward, **static)), {**static, **dict.fromkeys(unsent)}
+
+        def known_of(arrays: Mapping[str, Any], output: Any) -> Mapping[str, Any]:
+            return row.sent(row.known({**arrays, **derived}, output), _cast)
+
         types = {each: jax.ShapeDtypeStruct(x.shape, x.dtype) for each, x in given.items()}
         call = _checked_call(client, row, compiled, known_of, types)
         function = client.bridge_functions.keep(key, _function(call, compiled, known_of, tuple(types), again))
     return function(*varying_alike(list(given.values())))
 
 
-def _known(row: Row, static: Mapping[str, Any], arrays: Mapping[str, Any], output: Any) -> dict[str, Any]:
-    """Returns by name what the operator may take, as arrays or as their types; None for what it does not."""
-    known = {**arrays, **static}
-    known |= row.more(known, output)
-    known |= dict.fromkeys(row.unused(known))
-    for name, dtype in row.dtypes.items():
-        if (each := known.get(name)) is not None:
-            dtype = known["input"].dtype if dtype == "input" else dtype
-            is_type = isinstance(each, jax.ShapeDtypeStruct)
-            known[name] = jax.ShapeDtypeStruct(each.shape, dtype) if is_type else each.astype(dtype)
-    return known
+class _RemoteCall:
+    """Calls a row's operator with the gradient of the output and the inputs that are `sent`.
+
+    `types` are those of the function's arguments, its input first, without what vmap maps.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        row: Row,
+        attributes: Mapping[str, Any],
+        types: Mapping[str, jax.ShapeDtypeStruct],
+        sent: tuple[str, ...],
+    ) -> None:
+        self.row = row
+        self.sent = sent
+        self._client = client
+        self._attributes = attributes
+        self._shape = next(iter(types.values())).shape
+        self._types = [types.get(each) for each in row.targets]
+        # JAX compiles a callback once for each that is not the same.
+        self._callbacks: dict[Wanted, tuple[Callable[..., Any], Callable[..., Any]]] = {}
+
+    def __call__(self, *arrays: jax.Array, wanted: Wanted) -> list[jax.Array]:
+        """Returns the gradients that are wanted, computed when JAX gets there."""
+        types = list(compress(self._types, wanted))
+        made = partial(self._gradients, wanted), partial(self._write, wanted)
+        gradients, write = self._callbacks.setdefault(wanted, made)
+        if buffer_callback is None or jax.default_backend() != "cpu":
+            return list(jax.pure_callback(gradients, types, *arrays, vmap_method="expand_dims"))
+        # On the CPU, pure_callback waits for copies by the threads that run callbacks: a few at once wait for ever.
+        return list(buffer_callback(write, types, vmap_method="expand_dims")(*arrays))
+
+    def _write(self, wanted: Wanted, _: Any, outputs: Any, *arrays: Any) -> None:
+        for output, gradient in zip(outputs, self._gradients(wanted, *arrays), strict=True):
+            np.asarray(output)[...] = gradient
+
+    def _gradients(self, wanted: Wanted, *arrays: Any) -> list[np.ndarray[Any, Any]]:
+        """Makes the call. All arrays have the axes that vmap added in front, of size 1 if they are not mapped."""
+        values = dict(zip(("grad_output", *self.sent), map(np.asarray, arrays), strict=True))
+        types: list[Any] = list(compress(self._types, wanted))
+        # The output has as many dimensions as the input.
+        added = values["grad_output"].ndim - len(self._shape)
+        own = {name: each.shape[added:] for name, each in values.items()}
+        mapped = np.broadcast_shapes(*(each.shape[:added] for each in values.values()))
+        if 0 in (*mapped, *self._shape, *own["grad_output"]):
+            return [np.zeros((*mapped, *type.shape), type.dtype) for type in types]
+        more = {**self._attributes, "wanted": wanted}
+        if mapped:
+            size, most = math.prod(mapped), max(self.row.spec.inputs[0].ranks)
+            are_common = {name for name, each in values.items() if math.prod(each.shape[:added]) == 1}
+            common = {name: values[name].reshape(own[name]) for name in are_common}
+            whole = {
+                name: np.broadcast_to(each, (*mapped, *own[name])).reshape(size, *own[name])
+                for name, each in values.items()
+            }
+            found = self.row.fold(Mapped(self._execute, size, {**whole, **more}, common, most, np))
+        else:
+            found = self._execute(*values.values(), *more.values())
+        return [
+            each.reshape((*mapped, *type.shape)).astype(type.dtype, copy=False)
+            for each, type in zip(compress(arrays_of(found), wanted), types, strict=True)
+        ]
+
+    def _execute(self, *values: Any) -> Any:
+        """Returns the gradient, or those of several outputs, as empty arrays if they are not wanted."""
+        spec, name = self.row.spec, self.row.operator
+        given = dict(zip(("grad_output", *self.sent, *self._attributes), values, strict=False))
+        inputs = {
+            each.name: given[each.python_name].astype(sent_dtype(each, given[each.python_name].dtype.name), copy=False)
+            for each in spec.inputs
+            if each.python_name in given
+        }
+        attributes = {name: given[name] for name in self._attributes}
+        outputs = [each.name for each in compress(spec.outputs, values[-1])] if len(spec.outputs) > 1 else None
+        try:
+            name = served_operator(name, self._client)
+            found = arrays_of(self._client.execute(name, inputs, attributes, outputs=outputs))
+        except AclgradError as error:
+            # JAX keeps the text alone, with every frame of the traceback.
+            if error.operator is None:
+                error.operator = name
+                error.message = f"{name}: {error.message}"
+            raise error.with_traceback(None) from None
+        return found[0] if outputs is None else tuple(np.empty(0) if each is None else each for each in found)
+
+
+def _cast(array: Any, dtype: Any) -> Any:
+    is_type = isinstance(array, jax.ShapeDtypeStruct)
+    return jax.ShapeDtypeStruct(array.shape, dtype) if is_type else array.astype(dtype)
 
 
 def _first(output: Any) -> Any:
@@ -74,7 +166,7 @@ def _first(output: Any) -> Any:
 
 def _checked_call(
     client: Client, row: Row, forward: Forward, known_of: Forward, types: Mapping[str, jax.ShapeDtypeStruct]
-) -> RemoteCall:
+) -> _RemoteCall:
     """Returns the call of the operator; raises a RequestError for what the server does not differentiate."""
     # An empty batch is not sent, so it is legal.
     sizes = {name: tuple(size or row.is_linear for size in each.shape) for name, each in types.items()}
@@ -87,11 +179,11 @@ def _checked_call(
     inputs = {first.name: _first(output), **{name: known[argument] for argument, name in sent.items()}}
     if row.is_linear or all(each.size for each in inputs.values()):
         check_call(client, row, inputs, attributes)
-    return RemoteCall(client, row, attributes, types, tuple(sent))
+    return _RemoteCall(client, row, attributes, types, tuple(sent))
 
 
 def _function(
-    call: RemoteCall, forward: Forward, known_of: Forward, names: tuple[str, ...], again: Forward | None
+    call: _RemoteCall, forward: Forward, known_of: Forward, names: tuple[str, ...], again: Forward | None
 ) -> Any:
     """Returns the function of the arrays of these names.
 

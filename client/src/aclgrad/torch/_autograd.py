@@ -18,7 +18,7 @@ from aclgrad.errors import AclgradError, InvalidFieldError
 from aclgrad.torch._account import CallSite, LocalError, layer_of
 from aclgrad.torch._gradients import GRADIENTS
 from aclgrad.torch._operations import FORWARD, counted_by_node
-from aclgrad.torch._rows import OPERATIONS, Operation
+from aclgrad.torch._rows import OPERATIONS, Operation, cast
 
 Values = tuple[Any, ...]
 
@@ -31,7 +31,7 @@ def _differentiable(operation: Operation) -> type[torch.autograd.Function]:
     gradient_op = GRADIENTS[row.operator]
     names = (*operation.names, "client")
     # Apart from the row, which torch.compile cannot trace.
-    known_of, saved_of, sent_of = operation.known, operation.saved, operation.sent
+    known_of, saved_of, sent_of = row.known, operation.saved, row.sent
     function, targets, is_several = row.function, operation.targets, len(row.targets) > 1
 
     class Forward(torch.autograd.Function):
@@ -44,7 +44,7 @@ def _differentiable(operation: Operation) -> type[torch.autograd.Function]:
 
         @staticmethod
         def setup_context(ctx: Any, inputs: Values, output: Any) -> None:
-            known = known_of(inputs, output)
+            known = known_of(dict(zip(names, inputs, strict=True)), output)
             ctx.names = saved_of(known)
             ctx.save_for_backward(*[known[name] for name in ctx.names])
             ctx.shapes = {name: known[name].shape for name in tensors if name not in ctx.names}
@@ -62,7 +62,7 @@ def _differentiable(operation: Operation) -> type[torch.autograd.Function]:
             saved = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
             # No operator needs the values of the others, but some servers want any.
             alone = {name: grad_output.new_zeros(()).expand(shape) for name, shape in ctx.shapes.items()}
-            known = sent_of({**saved, **alone, **dict(zip(attributes, ctx.attributes, strict=True))})
+            known = sent_of({**saved, **alone, **dict(zip(attributes, ctx.attributes, strict=True))}, cast)
             values = [grad_output, *[known[name] for name in tensors], *ctx.attributes]
             values += [wanted, ctx.client] if is_several else [ctx.client]
             gradients: list[Any] = [None] * len(names)

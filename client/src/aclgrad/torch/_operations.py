@@ -16,7 +16,7 @@ from aclgrad.bridges.served import REFUSALS, served_by
 from aclgrad.errors import AclgradError
 from aclgrad.torch._account import CallSite, layer_of
 from aclgrad.torch._graph import Graph
-from aclgrad.torch._rows import OPERATIONS, Operation
+from aclgrad.torch._rows import OPERATIONS, Operation, cast
 from aclgrad.torch._tensors import client_of, type_of
 
 
@@ -66,7 +66,8 @@ def _without_autocast(device: str) -> AbstractContextManager[Any]:
 
 def _check(operation: Operation, values: Sequence[Any], output: Any) -> None:
     """Raises InvalidFieldError or OperatorNotSupportedError for a backward pass that the server would refuse."""
-    row, known = operation.row, operation.sent(operation.known(values, output))
+    row = operation.row
+    known = row.sent(row.known(dict(zip(operation.names, values, strict=False)), output), cast)
     spec, name = row.spec, row.operator
     inputs = {each.name: known[each.python_name] for each in spec.inputs[1:] if known[each.python_name] is not None}
     inputs = {spec.inputs[0].name: output[0] if isinstance(output, tuple) else output, **inputs}

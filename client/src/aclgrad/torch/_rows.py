@@ -22,6 +22,10 @@ from aclgrad.torch._roi_align import roi_align, roi_align_shape
 aten: Final = torch.ops.aten
 
 
+def cast(tensor: Tensor, dtype: Any) -> Tensor:
+    return tensor.to(getattr(torch, dtype) if isinstance(dtype, str) else dtype)
+
+
 def without_batch(function: Callable[..., Any], most: int) -> Callable[..., Any]:
     """Returns the function of tensors that have an empty batch; inputs with a batch have `most` axes."""
 
@@ -35,30 +39,6 @@ def without_batch(function: Callable[..., Any], most: int) -> Callable[..., Any]
 
 
 def _unset(*_: Any) -> None: ...
-
-
-def _known(names: tuple[str, ...], row: Row) -> Callable[[Sequence[Any], Any], dict[str, Any]]:
-    # Without the row: torch.compile cannot trace a function that holds one.
-    defaults, more = row.spec.defaults, row.more
-
-    def known(values: Sequence[Any], output: Any) -> dict[str, Any]:
-        arguments = dict(zip(names, values, strict=False))
-        return {**defaults, **arguments, **more(arguments, output)}
-
-    return known
-
-
-def _sent(row: Row) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    unused, dtypes = row.unused, dict(row.dtypes)
-
-    def sent(known: dict[str, Any]) -> dict[str, Any]:
-        known = {**known, **dict.fromkeys(unused(known))}
-        for name, dtype in dtypes.items():
-            if known[name] is not None:
-                known[name] = known[name].to(known["input"].dtype if dtype == "input" else getattr(torch, dtype))
-        return known
-
-    return sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +69,6 @@ class Operation:
     """The arguments' names, without the client."""
     targets: tuple[int, ...] = field(init=False)
     """The places of the arguments that the operator's outputs are gradients of."""
-    known: Callable[[Sequence[Any], Any], dict[str, Any]] = field(init=False)
-    """Returns arguments, derived values and defaults by name, from the values of a call and its output."""
-    sent: Callable[[dict[str, Any]], dict[str, Any]] = field(init=False)
-    """Returns what the operator takes of what is known."""
 
     def __post_init__(self) -> None:
         row = ROWS[self.name]
@@ -100,7 +76,7 @@ class Operation:
         is_set = self.cast_by is not _unset
         cast_by = self.cast_by if is_set else without_batch(self.forward, max(row.spec.inputs[0].ranks))
         derived = {"row": row, "names": names, "targets": tuple(map(names.index, row.targets)), "cast_by": cast_by}
-        for name, value in {**derived, "known": _known(names, row), "sent": _sent(row)}.items():
+        for name, value in derived.items():
             object.__setattr__(self, name, value)
 
 
