@@ -195,7 +195,7 @@ class BaseClient(Core, OperatorMethods[Result]):
         Of an operator with several outputs it returns a NamedTuple. `outputs` names those that are wanted, by default
         all; others are None there, and neither computed where that saves work nor sent.
 
-        With `out`, a writable array or CPU tensor of the output's dtype and shape, the output is written there, and that
+        With `out`, a writable array or CPU tensor of the output's dtype and shape, it is written there, and that
         is what is returned. After an error, or if the caller leaves before the call has ended, `out` may hold a part of
         the output; a call that was cancelled may still write to it for a moment. For several outputs it is a
         tuple of these, with None for an output that is not wanted or goes to a new array.
