@@ -36,13 +36,18 @@ if TYPE_CHECKING:
     from aclgrad._client.calls.operator_methods import Ints
     from aclgrad._client.channel.options import ChannelOption, channel_options
     from aclgrad._client.reports import CallReport, OnCall
-    from aclgrad._client.server.operators import (
+    from aclgrad._client.settings.checks import DEFAULT, Timeout
+    from aclgrad._client.settings.credentials import Credentials
+    from aclgrad._client.settings.metadata import Metadata
+    from aclgrad._client.sync.client import Batch, Client
+    from aclgrad.allocator import tune_allocator
+    from aclgrad.descriptions.operators import (
         AttributeDescription,
         InputDescription,
         OperatorDescription,
         OutputDescription,
     )
-    from aclgrad._client.server.status import (
+    from aclgrad.descriptions.status import (
         DeviceStatus,
         FailureStatus,
         Limits,
@@ -56,11 +61,6 @@ if TYPE_CHECKING:
         TurnedOffOperator,
         WorkerStatus,
     )
-    from aclgrad._client.settings.checks import DEFAULT, Timeout
-    from aclgrad._client.settings.credentials import Credentials
-    from aclgrad._client.settings.metadata import Metadata
-    from aclgrad._client.sync.client import Batch, Client
-    from aclgrad.allocator import tune_allocator
     from aclgrad.errors import (
         AccessDeniedError,
         AclgradError,
@@ -186,7 +186,7 @@ _NAMES: Final = {
     "_client.calls.arrays": ("Array", "TensorLike"),
     "_client.sync.client": ("Batch", "Client"),
     "_client.settings.credentials": ("Credentials",),
-    "_client.server.operators": (
+    "descriptions.operators": (
         "AttributeDescription",
         "InputDescription",
         "OperatorDescription",
@@ -198,7 +198,7 @@ _NAMES: Final = {
     "_client.calls.call": ("Input",),
     "_client.reports": ("CallReport", "OnCall"),
     "_client.attempts.request_ids": ("request_id",),
-    "_client.server.status": (
+    "descriptions.status": (
         "DeviceStatus",
         "FailureStatus",
         "Limits",

@@ -8,7 +8,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from aclgrad._client.server.status import status_of
+from aclgrad.descriptions.status import status_of
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.host_status import WorkerAnswer, merge
 from tests.server.status.statuses import device, operator, status_with

@@ -10,10 +10,10 @@ import numpy as np
 
 from aclgrad._client.calls.call import Call, Input
 from aclgrad._client.calls.requirements import MAX_MESSAGE_BYTES, Requirements
-from aclgrad._client.server.operators import OperatorDescription
 from aclgrad._client.sync.client import Client
 from aclgrad.commands.common import chosen, connection, exit_codes, print_json
 from aclgrad.commands.files import Array, checked_output, is_file, load, save
+from aclgrad.descriptions.operators import OperatorDescription
 from aclgrad.errors import AclgradError, InvalidFieldError, RequestError
 from aclgrad.new_files import check_unwritten
 from aclgrad.operators.catalogue import OPERATORS

@@ -14,12 +14,12 @@ from aclgrad._client.channel.proxies import VARIABLES as PROXIES
 from aclgrad._client.channel.proxies import proxy_rules
 from aclgrad._client.channel.targets import targets_of
 from aclgrad._client.reports import line_of
-from aclgrad._client.server.status import ServerStatus, status_of
 from aclgrad._client.settings.credentials import VARIABLES as CREDENTIALS
 from aclgrad._client.settings.environment import VARIABLES, settings_of_environment
 from aclgrad._client.sync.client import Client
 from aclgrad.commands.common import exit_codes
 from aclgrad.commands.host import host_status
+from aclgrad.descriptions.status import ServerStatus, status_of
 from aclgrad.diagnosis import Row, failed, noted, passed, report
 from aclgrad.errors import AclgradError, DeadlinePassedError, InvalidSettingError
 from aclgrad.judge.check.gradients import accuracy

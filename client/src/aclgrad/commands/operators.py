@@ -7,14 +7,14 @@ from typing import Final
 
 import click
 
-from aclgrad._client.server.operators import (
+from aclgrad._client.sync.client import Client
+from aclgrad.commands.common import chosen, connection, exit_codes, plain, print_json
+from aclgrad.descriptions.operators import (
     AttributeDescription,
     InputDescription,
     OperatorDescription,
     operators_of,
 )
-from aclgrad._client.sync.client import Client
-from aclgrad.commands.common import chosen, connection, exit_codes, plain, print_json
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.describe import describe_operator
 from aclgrad.operators.spec import counts

@@ -14,11 +14,11 @@ from rich.text import Text
 
 from aclgrad._client.channel.targets import targets_of
 from aclgrad._client.reports import line_of
-from aclgrad._client.server.status import ServerStatus, status_of
 from aclgrad._client.settings.checks import DEFAULT, Timeout
 from aclgrad.commands.common import FAILED, exit_codes, plain, print_json
 from aclgrad.commands.host import MAX_THREADS, host_status
 from aclgrad.commands.status_view import Part, parts
+from aclgrad.descriptions.status import ServerStatus, status_of
 from aclgrad.errors import AclgradError, InvalidSettingError
 from aclgrad.tables import new_console
 

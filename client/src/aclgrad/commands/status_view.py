@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from rich.table import Table
 from rich.text import Text
 
-from aclgrad._client.server.status import FailureStatus, OperatorStatus, ServerStatus, WorkerStatus
+from aclgrad.descriptions.status import FailureStatus, OperatorStatus, ServerStatus, WorkerStatus
 from aclgrad.tables import table as columns
 from aclgrad.units import number, rate, size, span
 

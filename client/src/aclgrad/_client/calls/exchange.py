@@ -8,8 +8,8 @@ from google.protobuf.message import Message
 
 from aclgrad._client.attempts.rpc_errors import unreadable_reply
 from aclgrad._client.calls.chunked import ChunkedCall
-from aclgrad._client.server.operators import OperatorDescription, operators_of
-from aclgrad._client.server.status import ServerStatus, status_of
+from aclgrad.descriptions.operators import OperatorDescription, operators_of
+from aclgrad.descriptions.status import ServerStatus, status_of
 from aclgrad.errors import AclgradError
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import parse_message

@@ -14,11 +14,11 @@ from aclgrad._client.calls.batch import BaseBatch
 from aclgrad._client.calls.call import Call, Inputs
 from aclgrad._client.calls.destination import Outputs
 from aclgrad._client.calls.exchange import operators_query, status_query
-from aclgrad._client.server.operators import OperatorDescription
-from aclgrad._client.server.status import ServerStatus
 from aclgrad._client.settings.checks import DEFAULT, Timeout
 from aclgrad._client.sync.bridge_functions import BridgeFunctions
 from aclgrad._client.sync.transport import ThreadTransport, run
+from aclgrad.descriptions.operators import OperatorDescription
+from aclgrad.descriptions.status import ServerStatus
 from aclgrad.operators.attributes import AttributeLike
 
 

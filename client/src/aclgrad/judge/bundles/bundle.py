@@ -15,7 +15,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 
-from aclgrad._client.server.status import ServerStatus
+from aclgrad.descriptions.status import ServerStatus
 from aclgrad.new_files import check_unwritten, checked_folder, whole_file
 from aclgrad.operators.attributes import plain_attribute
 from aclgrad.operators.spec import Tolerance

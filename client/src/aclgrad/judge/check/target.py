@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import aclgrad
 from aclgrad._client.channel.servers import SERVICE_CONFIG
-from aclgrad._client.server.operators import OperatorDescription
-from aclgrad._client.server.status import ServerStatus
 from aclgrad._client.settings.environment import unless_set
 from aclgrad._client.sync.client import Client
+from aclgrad.descriptions.operators import OperatorDescription
+from aclgrad.descriptions.status import ServerStatus
 from aclgrad.judge.findings.rows import Finding, Origin, Task
 from aclgrad.operators.cases import TypedCase, served_dtypes, typed_cases
 from aclgrad.operators.catalogue import OPERATORS

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
 from aclgrad.errors import ConnectionLostError, DeviceLostError, NotAuthenticatedError, ServerDrainingError, TlsError
 
 if TYPE_CHECKING:
-    from aclgrad._client.server.status import ServerStatus
+    from aclgrad.descriptions.status import ServerStatus
     from aclgrad.judge.bundles import BundledCall
 
 AnyRow = TypeVar("AnyRow")

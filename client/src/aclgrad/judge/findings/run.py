@@ -12,7 +12,7 @@ from typing import Final, NoReturn, Protocol, TypeVar
 
 import click
 
-from aclgrad._client.server.status import ServerStatus
+from aclgrad.descriptions.status import ServerStatus
 from aclgrad.errors import AclgradError, LimitExceededError, PermissionDeniedError
 from aclgrad.judge import bundles
 from aclgrad.judge.bundles import Bundle, BundledCall
