@@ -45,13 +45,13 @@ from aclgrad._client.settings.checks import (
 from aclgrad._client.settings.credentials import Credentials, checked_credentials
 from aclgrad._client.settings.environment import named_by_variable, settings_of_environment
 from aclgrad._client.settings.metadata import Metadata, checked_metadata
-from aclgrad._client.shared_memory.regions import RegionPool
 from aclgrad._client.transport import Transport
 from aclgrad.errors import InvalidSettingError
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
 
 if TYPE_CHECKING:
+    from aclgrad._client.shared_memory.loans import LendingPool
     from aclgrad.tracing import TracerProvider
 
 
@@ -140,7 +140,7 @@ class BaseClient(Core, OperatorMethods[Result]):
         if shared_memory and self._servers.are_several:
             problem = f"shared_memory is True, and {self.target} names several servers"
             raise InvalidSettingError(problem, field="shared_memory", remedy="give one unix:/path")
-        self._regions = RegionPool() if shared_memory else None
+        self._regions = _new_regions() if shared_memory else None
         self._ids = new_ids()
         self._on_call = checked_hook("on_call", on_call)
         self._tracing = checked_tracing(tracing)
@@ -262,6 +262,13 @@ def _servers(target: Target, credentials: Credentials | None, options: list[Chan
     if credentials is None:
         return servers_of(target, options=given, rules=rules)
     return servers_of(target, credentials.server_name, has_tls=credentials.tls, options=given, rules=rules)
+
+
+def _new_regions() -> LendingPool:
+    # Most clients need none of it.
+    from aclgrad._client.shared_memory.loans import LendingPool
+
+    return LendingPool()
 
 
 def _own_servers() -> Servers:

@@ -25,13 +25,12 @@ from aclgrad._client.channel.probes import Channel
 from aclgrad._client.reports import OnCall, log
 from aclgrad._client.settings.checks import DEFAULT, TimeLimitError, Timeout, time_limit
 from aclgrad._client.settings.metadata import Pair, server_of
-from aclgrad._client.shared_memory.loans import Loan
-from aclgrad._client.shared_memory.regions import RegionPool
 from aclgrad._client.transport import Transport
 from aclgrad.errors import AclgradError, DeadlinePassedError, InputValuesRequiredError
 from aclgrad.wire.service import REQUEST_ID
 
 if TYPE_CHECKING:
+    from aclgrad._client.shared_memory.loans import LendingPool
     from aclgrad.tracing import Tracing
 
 _Result = TypeVar("_Result")
@@ -50,7 +49,7 @@ class Core:
     _on_call: OnCall | None
     _own_channel: grpc.Channel | grpc.aio.Channel | None
     _process_id: int
-    _regions: RegionPool | None
+    _regions: "LendingPool | None"
     _requirements: Requirements
     _retry_policy: RetryPolicy
     _tracing: "Tracing | None"
@@ -230,7 +229,7 @@ class Core:
         try:
             if self._regions is None or not isinstance(call, Call):
                 return await self._exchange(channel, call, attempts)
-            with Loan(self._regions, call) as loan:
+            with self._regions.lend(call) as loan:
                 await self._beside(loan.lend, attempts, is_much=call.size_bytes > LARGE_BYTES)
                 return cast(_Result, await self._exchange(channel, loan, attempts))
         except AclgradError:

@@ -17,10 +17,12 @@ from aclgrad._client.calls.call import Call, Inputs, copies_much
 from aclgrad._client.calls.destination import Outputs
 from aclgrad._client.calls.exchange import operators_query, status_query
 from aclgrad._client.settings.checks import DEFAULT, Timeout
-from aclgrad.descriptions.operators import OperatorDescription
-from aclgrad.descriptions.status import ServerStatus
 from aclgrad.errors import DeadlinePassedError
 from aclgrad.operators.attributes import AttributeLike
+
+if TYPE_CHECKING:
+    from aclgrad.descriptions.operators import OperatorDescription
+    from aclgrad.descriptions.status import ServerStatus
 
 
 class AsyncClient(BaseClient[Coroutine[Any, Any, Array]]):

@@ -2,17 +2,19 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from google.protobuf.message import Message
 
 from aclgrad._client.attempts.rpc_errors import unreadable_reply
 from aclgrad._client.calls.chunked import ChunkedCall
-from aclgrad.descriptions.operators import OperatorDescription, operators_of
-from aclgrad.descriptions.status import ServerStatus, status_of
 from aclgrad.errors import AclgradError
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import parse_message
+
+if TYPE_CHECKING:
+    from aclgrad.descriptions.operators import OperatorDescription
+    from aclgrad.descriptions.status import ServerStatus
 
 _Result = TypeVar("_Result")
 _Reply = TypeVar("_Reply", bound=Message)
@@ -63,14 +65,19 @@ class Query(Exchange[_Result]):
         return self._read(reply)
 
 
-def operators_query() -> Query[list[OperatorDescription]]:
+def operators_query() -> Query[list["OperatorDescription"]]:
     """Returns the query for the operators that the server serves."""
+    # What describes a server is loaded when it is asked for: most programs only call operators.
+    from aclgrad.descriptions.operators import operators_of
+
     request = pb.ListOperatorsRequest().SerializeToString()
     return Query("ListOperators", request, _reader(pb.ListOperatorsResponse, operators_of))
 
 
-def status_query() -> Query[ServerStatus]:
+def status_query() -> Query["ServerStatus"]:
     """Returns the query for the state of the server."""
+    from aclgrad.descriptions.status import status_of
+
     return _status_query(status_of)
 
 

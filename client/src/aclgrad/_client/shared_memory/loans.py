@@ -132,3 +132,11 @@ class Loan(Exchange[Array]):
                 return region
         self._pool.drop(region)
         return None
+
+
+class LendingPool(RegionPool):
+    """The regions of one client."""
+
+    def lend(self, call: Call) -> Loan:
+        """Returns the loan of one attempt, which holds nothing yet."""
+        return Loan(self, call)

@@ -17,9 +17,11 @@ from aclgrad._client.calls.exchange import operators_query, status_query
 from aclgrad._client.settings.checks import DEFAULT, Timeout
 from aclgrad._client.sync.bridge_functions import BridgeFunctions
 from aclgrad._client.sync.transport import ThreadTransport, run
-from aclgrad.descriptions.operators import OperatorDescription
-from aclgrad.descriptions.status import ServerStatus
 from aclgrad.operators.attributes import AttributeLike
+
+if TYPE_CHECKING:
+    from aclgrad.descriptions.operators import OperatorDescription
+    from aclgrad.descriptions.status import ServerStatus
 
 
 class Client(BaseClient[Array]):
