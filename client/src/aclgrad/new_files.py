@@ -32,6 +32,15 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         unfinished.unlink(missing_ok=True)
 
 
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Names the file in errors of the block: that of a full disk comes when bytes are written, and has no name."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
 def is_of_output(error: OSError) -> bool:
     """Says whether the program's own output could not be written, and no file, which its error would name."""
     return error.errno in (errno.ENOSPC, errno.EPIPE) and error.filename is None

@@ -22,7 +22,7 @@ from aclgrad.judge.findings.rows import Row, Verdict
 from aclgrad.judge.msprobe import cells
 from aclgrad.judge.msprobe.calls import ApiCall, Argument, Array, Tensor, api_call, api_of, refusal
 from aclgrad.judge.msprobe.tables import Tables, is_readable
-from aclgrad.new_files import whole_file
+from aclgrad.new_files import naming, whole_file
 from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.products import Product
 
@@ -125,12 +125,8 @@ def _save(path: Path, values: Array) -> str:
 
 
 def _write(path: Path, content: bytes | memoryview) -> None:
-    try:
-        with whole_file(path) as file:
-            file.write(content)
-    except OSError as error:
-        # A full disk is met when bytes are written, where the error has no name.
-        raise OSError(error.errno, error.strerror, str(path)) from error
+    with naming(path), whole_file(path) as file:
+        file.write(content)
 
 
 def check_unused(folder: Path) -> None:

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self, TextIO
@@ -23,7 +23,7 @@ from aclgrad.judge.dumps.recorded import Given, Source
 from aclgrad.judge.dumps.records import TRAINING, CallRow, line_of
 from aclgrad.judge.dumps.runs import within_memory
 from aclgrad.judge.dumps.summary import Summary
-from aclgrad.judge.findings.rows import GONE, End, Verdict, read_rows, write_line
+from aclgrad.judge.findings.rows import EXIT_CODES, GONE, End, Verdict, read_rows, write_line
 from aclgrad.judge.findings.run import exits_by_report, whole
 from aclgrad.judge.msprobe.dump import DumpError, Found, find_dumps
 from aclgrad.tables import new_console
@@ -84,14 +84,7 @@ def told(summary: Summary, run: Run) -> dict[str, Any]:
     """Returns the content of the first line of a file of rows."""
     first = summary.first_wrong
     return {
-        "program": run.program,
-        "dump": run.dump,
-        "target": run.target,
-        "pytorch": run.pytorch,
-        "precision": run.precision,
-        "end": run.end,
-        "message": run.message,
-        "exit_code": run.exit_code,
+        **asdict(run),
         "seconds": round(run.seconds, 1),
         "calls": summary.planned,
         "not_reached": summary.unreached,
@@ -228,10 +221,8 @@ def exit_code(summary: Summary, ended: End, *, require_all: bool, is_served: boo
     It is also 2 if the server went away, or if there is one that computed nothing. What is missing is the judgement of
     what is recorded: operators are for some functions only.
     """
-    if ended is End.INTERRUPTED:
-        return 130
-    if ended is End.SERVER_GONE:
-        return 2
+    if ended in EXIT_CODES:
+        return EXIT_CODES[ended]
     if summary.count(Verdict.FAILED):
         return 1
     if not summary.judged or (is_served and not summary.served):
@@ -251,11 +242,8 @@ def readable(dumps: Sequence[Found], apis: tuple[str, ...]) -> list[Source | Cal
             errors.append(error)
             sources.append(CallRow(0, found.folder.as_posix(), found.path.name, Verdict.SKIPPED, line_of(str(error))))
     if len(errors) == len(dumps):
-        raise (
-            errors[0]
-            if len(errors) == 1
-            else DumpError(f"no dump of {len(errors)} can be judged; the first: {errors[0]}")
-        )
+        told = f"no dump of {len(errors)} can be judged; the first: " if len(errors) > 1 else ""
+        raise DumpError(f"{told}{errors[0]}")
     return sources
 
 

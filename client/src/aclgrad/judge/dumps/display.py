@@ -147,7 +147,7 @@ def _findings(row: CallRow) -> Iterator[str]:
     """Yields what was found about a call: its message, and each result that has its verdict."""
     if row.message:
         yield row.message
-    if row.is_off:
+    if row.inputs_are_off:
         yield "its inputs are already off"
     for tensor in row.tensors:
         for name, side in tensor.sides.items():

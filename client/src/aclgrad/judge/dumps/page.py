@@ -86,7 +86,7 @@ def embed(summary: Summary, texts: Texts) -> dict[str, Any]:
         "call": [texts.number(row.name.removeprefix(f"{row.api}.")) for row in rows],
         "share": [texts.number(share_of(row)) for row in rows],
         "verdict": "".join(_LETTERS[row.verdict] for row in rows),
-        "off": "".join("1" if row.is_off else "0" for row in rows),
+        "off": "".join("1" if row.inputs_are_off else "0" for row in rows),
     }
     details, length = {}, 0
     for at in _by_importance(summary):

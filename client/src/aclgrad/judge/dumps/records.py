@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final, NamedTuple, Self
 
 from aclgrad.judge.findings.rows import Element, Verdict
@@ -130,7 +130,7 @@ class CallRow:
     message: str
     """Why it was not judged, or what was noted."""
     tensors: tuple[TensorRow, ...] = ()
-    is_off: bool = False
+    inputs_are_off: bool = False
     """Whether one of its inputs is a wrong result of an earlier call."""
     unserved: str = ""
     """Why a server has not computed this backward pass; empty if it has, or if no server was asked."""
@@ -164,18 +164,8 @@ class CallRow:
         return max(found, key=lambda each: each[2].of_limit, default=None)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "index": self.index,
-            "place": self.place,
-            "name": self.name,
-            "verdict": self.verdict,
-            "message": self.message,
-            "tensors": [each.to_json() for each in self.tensors],
-            "inputs_are_off": self.is_off,
-            "unserved": self.unserved,
-            "digests": self.digests,
-            "seconds": round(self.seconds, 4),
-        }
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        return own | {"tensors": [each.to_json() for each in self.tensors], "seconds": round(self.seconds, 4)}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:

@@ -71,7 +71,7 @@ class Summary:
         for row in in_order(rows):
             if row.place != place:
                 wrong, place = set(), row.place
-            marked.append(replace(row, is_off=not wrong.isdisjoint(row.digests.inputs)))
+            marked.append(replace(row, inputs_are_off=not wrong.isdisjoint(row.digests.inputs)))
             wrong.update(each for each in row.digests.wrong if each)
         return cls(tuple(marked), max(planned, len(marked)))
 
@@ -255,7 +255,7 @@ def counts_of(summary: Summary) -> str:
 
 def followers_of(summary: Summary) -> str:
     """Returns how many of the calls that failed had wrong inputs, or nothing if no call had."""
-    count = sum(row.is_off and row.verdict is Verdict.FAILED for row in summary.rows)
+    count = sum(row.inputs_are_off and row.verdict is Verdict.FAILED for row in summary.rows)
     return f"the inputs of {count:,} are results of earlier wrong calls" if count else ""
 
 

@@ -176,7 +176,7 @@ class End(StrEnum):
     SERVER_GONE = "server gone"
 
 
-_EXIT_CODES = {End.INTERRUPTED: 130, End.SERVER_GONE: 2}
+EXIT_CODES: Final = {End.INTERRUPTED: 130, End.SERVER_GONE: 2}
 
 
 SAFE, NOT_SAFE, NOT_COMPARED = "safe", "not safe", "not compared"
@@ -213,8 +213,8 @@ class Report:
     @property
     def exit_code(self) -> int:
         """0 if all is well, 1 after a failed row, 2 if nothing was judged or the server went away, 130 after Ctrl-C."""
-        if self.end in _EXIT_CODES:
-            return _EXIT_CODES[self.end]
+        if self.end in EXIT_CODES:
+            return EXIT_CODES[self.end]
         if self.count(Verdict.FAILED):
             return 1
         return 0 if self.count(Verdict.PASSED) or self.count(Verdict.NOTED) else 2

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from aclgrad.judge.msprobe.cells import SPACE, TITLE, Row, Status
+from aclgrad.new_files import naming
 
 RESULT_TITLE: Final = ("API name", "Forward Test Success", "Backward Test Success", "Message")
 LOCAL: Final = "local"
@@ -148,12 +149,8 @@ def _keep(path: Path, title: Sequence[str], apis: Container[str]) -> None:
 def _append(path: Path, rows: Iterable[Sequence[str]]) -> None:
     text = io.StringIO(newline="")
     csv.writer(text).writerows(rows)
-    try:
-        with path.open("ab") as file:
-            file.write(text.getvalue().encode("utf-8-sig" if file.tell() == 0 else "utf-8"))
-    except OSError as error:
-        # A full disk is met when bytes are written, where the error has no name.
-        raise OSError(error.errno, error.strerror, str(path)) from error
+    with naming(path), path.open("ab") as file:
+        file.write(text.getvalue().encode("utf-8-sig" if file.tell() == 0 else "utf-8"))
 
 
 def _make(folder: Path) -> None:
