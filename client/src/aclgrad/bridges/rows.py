@@ -8,15 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from aclgrad.bridges.folding import (
-    Fold,
-    call_each,
-    fold_elements,
-    fold_into_batch,
-    fold_into_channels,
-    fold_into_leading_axes,
-    fold_into_rows,
-)
+from aclgrad.bridges import folding
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import OperatorSpec
 
@@ -42,7 +34,7 @@ class Row:
     unused: Callable[[Known], tuple[str, ...]] = lambda known: ()
     dtypes: Mapping[str, str] = field(default_factory=dict)
     is_linear: bool = True
-    fold: Fold = fold_into_batch
+    fold: folding.Fold = folding.fold_into_batch
     function: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
     spec: OperatorSpec = field(init=False)
@@ -85,7 +77,7 @@ def _linear(name: str, **options: Any) -> Row:
 
 
 def _elementwise(name: str, operator: str = "", **options: Any) -> Row:
-    return Row(name, operator or f"{name}_backward", is_linear=False, **{"fold": fold_elements, **options})
+    return Row(name, operator or f"{name}_backward", is_linear=False, **{"fold": folding.fold_elements, **options})
 
 
 def _of_output(arguments: Known, output: Any) -> Known:
@@ -136,17 +128,19 @@ _ROWS: Final = (
         "embedding_dense_backward",
         lambda arguments, _: {"num_weights": arguments["input"].shape[0]},
         is_linear=False,
-        fold=call_each,
+        fold=folding.call_each,
     ),
-    Row("layer_norm", "layer_norm_backward", _of_statistics, is_linear=False, fold=fold_into_rows),
-    Row("rms_norm", "rms_norm_grad", lambda _, output: {"rstd": output[1]}, is_linear=False, fold=fold_into_rows),
+    Row("layer_norm", "layer_norm_backward", _of_statistics, is_linear=False, fold=folding.fold_into_rows),
+    Row(
+        "rms_norm", "rms_norm_grad", lambda _, output: {"rstd": output[1]}, is_linear=False, fold=folding.fold_into_rows
+    ),
     Row(
         "group_norm",
         "group_norm_backward",
         _of_groups,
         dtypes=dict.fromkeys(("mean", "rstd", "gamma"), "input"),
         is_linear=False,
-        fold=call_each,
+        fold=folding.call_each,
     ),
     Row(
         "batch_norm",
@@ -155,7 +149,7 @@ _ROWS: Final = (
         unused=lambda known: _RUNNING if known["training"] else _OF_THE_BATCH,
         dtypes=dict.fromkeys(("weight", *_RUNNING, *_OF_THE_BATCH), "float32"),
         is_linear=False,
-        fold=fold_into_channels,
+        fold=folding.fold_into_channels,
     ),
     _elementwise("gelu", "gelu_backward_v2"),
     _elementwise("hardswish"),
@@ -168,6 +162,6 @@ _ROWS: Final = (
     _elementwise("tanh", more=_of_output),
     _elementwise("threshold"),
     # The axis counts from the last, so that those which vmap adds in front change nothing.
-    *(_elementwise(name, more=_of_output, fold=fold_into_leading_axes) for name in ("softmax", "log_softmax")),
+    *(_elementwise(name, more=_of_output, fold=folding.fold_into_leading_axes) for name in ("softmax", "log_softmax")),
 )
 ROWS: Final[Mapping[str, Row]] = {row.name: row for row in _ROWS}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from aclgrad.extras import of_extra
 
 try:
-    from aclgrad.torch import _elementwise, _pooling, _sampling, _several, _softmax
+    from aclgrad.torch import _activations, _pooling, _sampling, _several
 except ModuleNotFoundError as error:
     raise of_extra(error, "torch") from None
 
@@ -63,27 +63,27 @@ adaptive_avg_pool3d = public(_pooling.adaptive_avg_pool3d)
 avg_pool2d = public(_pooling.avg_pool2d)
 batch_norm = public(_several.batch_norm)
 embedding = public(_sampling.embedding)
-gelu = public(_elementwise.gelu)
+gelu = public(_activations.gelu)
 grid_sample = public(_several.grid_sample)
 group_norm = public(_several.group_norm)
-hardswish = public(_elementwise.hardswish)
+hardswish = public(_activations.hardswish)
 interpolate = public(_sampling.interpolate)
 layer_norm = public(_several.layer_norm)
-leaky_relu = public(_elementwise.leaky_relu)
-log_softmax = public(_softmax.log_softmax)
+leaky_relu = public(_activations.leaky_relu)
+log_softmax = public(_activations.log_softmax)
 max_pool2d = public(_pooling.max_pool2d)
 max_unpool2d = public(_pooling.max_unpool2d)
 max_unpool3d = public(_pooling.max_unpool3d)
 pad = public(_sampling.pad)
-relu = public(_elementwise.relu)
+relu = public(_activations.relu)
 rms_norm = public(_several.rms_norm)
 roi_align = public(_sampling.roi_align)
-sigmoid = public(_elementwise.sigmoid)
-silu = public(_elementwise.silu)
-softmax = public(_softmax.softmax)
-swiglu = public(_elementwise.swiglu)
-tanh = public(_elementwise.tanh)
-threshold = public(_elementwise.threshold)
+sigmoid = public(_activations.sigmoid)
+silu = public(_activations.silu)
+softmax = public(_activations.softmax)
+swiglu = public(_activations.swiglu)
+tanh = public(_activations.tanh)
+threshold = public(_activations.threshold)
 
 
 def __getattr__(name: str) -> Any:

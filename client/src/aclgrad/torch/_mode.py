@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidSettingError
-from aclgrad.torch import _elementwise, _pooling, _sampling, _several, _softmax
+from aclgrad.torch import _activations, _pooling, _sampling, _several
 from aclgrad.torch._account import UNRECORDED, Account, CallSite, LocalError, layer_of, refusal
 from aclgrad.torch._graph import BACKWARD, Graph, missing, nodes_made
 from aclgrad.torch._nodes import may_be_kernel
@@ -27,7 +27,7 @@ _COMPILED_LOCAL: Final = "_compiled_local_"
 
 def rerouted() -> dict[Any, Callable[..., Any]]:
     """Returns the functions by those of PyTorch that they stand for, as far as they are loaded."""
-    tables = (_pooling.REROUTED, _sampling.rerouted(), _several.REROUTED, _elementwise.REROUTED, _softmax.REROUTED)
+    tables = (_pooling.REROUTED, _sampling.rerouted(), _several.REROUTED, _activations.REROUTED)
     return {function: remote for table in tables for function, remote in table.items()}
 
 

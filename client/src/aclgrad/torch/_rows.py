@@ -8,15 +8,7 @@ import torch
 from torch import Tensor
 
 from aclgrad.bridges.rows import ROWS, Known, Row
-from aclgrad.torch._normalisation import (
-    batch_norm,
-    batch_norm_shapes,
-    fused_rms_norm,
-    group_norm,
-    group_norm_shapes,
-    layer_norm_shapes,
-    of_one,
-)
+from aclgrad.torch import _normalisation as norms
 from aclgrad.torch._roi_align import roi_align, roi_align_shape
 
 aten: Final = torch.ops.aten
@@ -211,15 +203,15 @@ _OPERATIONS: Final = (
         "layer_norm",
         "Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps",
         aten.native_layer_norm,
-        layer_norm_shapes,
+        norms.layer_norm_shapes,
         saved=lambda _: ("bias", "input", "weight", "mean", "rstd"),
-        cast_by=lambda input, _, *rest: torch.layer_norm(input.new_empty(0, 1), (1,), *of_one(*rest[:2])),
+        cast_by=lambda input, _, *rest: torch.layer_norm(input.new_empty(0, 1), (1,), *norms.of_one(*rest[:2])),
         returns="(Tensor, Tensor, Tensor)",
     ),
     Operation(
         "rms_norm",
         "Tensor input, SymInt[] normalized_shape, Tensor gamma, float? eps",
-        fused_rms_norm,
+        norms.fused_rms_norm,
         saved=lambda _: ("input", "gamma", "rstd"),
         cast_by=lambda input, *_: torch.rms_norm(input.new_empty(0, 1), (1,)),
         returns="(Tensor, Tensor)",
@@ -227,20 +219,20 @@ _OPERATIONS: Final = (
     Operation(
         "group_norm",
         "Tensor input, int num_groups, Tensor? gamma, Tensor? bias, float eps",
-        group_norm,
-        group_norm_shapes,
+        norms.group_norm,
+        norms.group_norm_shapes,
         saved=lambda _: ("input", "gamma", "mean", "rstd"),
-        cast_by=lambda input, _, *rest: torch.group_norm(input.new_empty(0, 1, 1), 1, *of_one(*rest[:2])),
+        cast_by=lambda input, _, *rest: torch.group_norm(input.new_empty(0, 1, 1), 1, *norms.of_one(*rest[:2])),
         returns="(Tensor, Tensor, Tensor)",
     ),
     Operation(
         "batch_norm",
         _BATCH_NORM,
-        batch_norm,
-        batch_norm_shapes,
+        norms.batch_norm,
+        norms.batch_norm_shapes,
         saved=lambda _: ("input", "running_mean", "running_var", "weight", "save_mean", "save_invstd"),
         cast_by=lambda input, *rest: torch.batch_norm(
-            input.new_empty(2 if input.numel() else 0, 1), *of_one(*rest[2:4]), None, None, True, 0.0, 1.0, False
+            input.new_empty(2 if input.numel() else 0, 1), *norms.of_one(*rest[2:4]), None, None, True, 0.0, 1.0, False
         ),
         returns="(Tensor, Tensor, Tensor, Tensor, Tensor)",
     ),

@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from aclgrad._client.sync.client import Client
 from aclgrad.bridges.rows import ROWS
 from aclgrad.torch._account import ARITHMETIC, Account, CallSite, LocalError, aligned, grouped
-from aclgrad.torch._elementwise import swiglu
+from aclgrad.torch._activations import swiglu
 from aclgrad.torch._gradients import SentCall, record_sent_calls
 from aclgrad.torch._graph import BACKWARD, Graph, nodes_made
 from aclgrad.torch._mode import rerouted
