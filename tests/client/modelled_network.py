@@ -130,7 +130,7 @@ class World:
         """The server of each connection to the shared port, which channels share unless they ask for their own."""
         self.look_count = 0
         self.lookups: list[float] = []
-        self._is_looking = False
+        self.is_looking = False
         self._changed = asyncio.Event()
 
     def add(self, address: str, service: str = SERVICE_NAME) -> Server:
@@ -183,12 +183,12 @@ class World:
     @contextmanager
     def looking(self) -> Iterator[None]:
         """One look at a time, or the servers are asked twice."""
-        assert not self._is_looking, "two looks at once"
-        self._is_looking = True
+        assert not self.is_looking, "two looks at once"
+        self.is_looking = True
         try:
             yield
         finally:
-            self._is_looking = False
+            self.is_looking = False
 
     def numbers(self, address: str) -> list[str]:
         host = host_of(address)
@@ -311,6 +311,10 @@ class ModelledNetwork(TaskNetwork):
         with self._world.looking():
             self._world.look_count += 1
             return await super().check(servers, hear)
+
+    async def is_connected(self, channel: Channel) -> bool:
+        with self._world.looking():
+            return await super().is_connected(channel)
 
 
 class ModelledClient(aclgrad.AsyncClient):

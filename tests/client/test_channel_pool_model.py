@@ -173,12 +173,15 @@ class Clients(RuleBasedStateMachine):
         if not self.world.do_names_answer or self.names_since > begin:
             return False
         everybody = self.world.servers.values()
-        if all(each.state in (State.WELL, State.DOWN) and each.since <= begin for each in everybody):
+        known = [each for each in self.servers if each.state is State.WELL and each.known_at <= begin - LEFT_ALONE_S]
+        has_another_way = len(known) > 1 or not any(each.half_open for each in everybody)
+        if has_another_way and all(
+            each.state in (State.WELL, State.DOWN) and each.since <= begin for each in everybody
+        ):
             # Whoever is gone is missed at once, and the others are found in time.
             return any(each.state is State.WELL for each in self.servers)
         # If it is the only one left, gRPC has to find out itself that a connection is half open.
-        known = [each for each in self.servers if each.known_at <= begin - LEFT_ALONE_S and not each.half_open]
-        return any(each.state is State.WELL for each in known)
+        return any(not each.half_open for each in known)
 
     @rule(limit_s=st.sampled_from([*LIMITS_S, None]), count=st.integers(1, 3))
     def call(self, limit_s: float | None, count: int) -> None:
@@ -236,7 +239,9 @@ class Clients(RuleBasedStateMachine):
         before = len(self.world.visits)
         calls = [self.start(LIMITS_S[0]) for _ in range(3 * len(self.servers))]
         self.run(LIMITS_S[0] + 1)
-        assert len(self.world.channels) <= 2 or not all(each.end for each in self.calls.values())
+        # A look at servers has a channel to each.
+        is_busy = self.world.is_looking or not all(each.end for each in self.calls.values())
+        assert is_busy or len(self.world.channels) <= 2
         if well and self.has_learnt:
             assert [call.error for call in calls if call.error] == []
             met = {each.server for each in self.world.visits[before:]}
@@ -312,7 +317,15 @@ class Clients(RuleBasedStateMachine):
             assert all(each.end for each in self.calls.values())
         finally:
             self.patch.undo()
+            self.loop.run_until_complete(self.end_tasks())
             self.loop.close()
+
+    async def end_tasks(self) -> None:
+        """After a failure some are left, and would fail once more when they are forgotten."""
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for each in left:
+            each.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
 
 @pytest.mark.parametrize("count", [4, pytest.param(300, marks=pytest.mark.slow)])
