@@ -3,84 +3,60 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
-from typing import Any, Final
+from concurrent.futures import Future
+from typing import Any, Final, cast
 
 import grpc.aio
 
+from aclgrad._client.channel.discovery import Discovery
 from aclgrad._client.channel.pool import ChannelPool
 from aclgrad._client.channel.probes import (
-    ASK_S,
     CHECK,
-    CONNECT_S,
     FIRST_CHECK_S,
-    LIST,
-    LIST_REQUEST,
+    UNREACHABLE,
     Answer,
     Channel,
     Hear,
+    Network,
+    Reply,
     answer_of,
     check_request,
-    host_of,
     silence_s,
 )
 from aclgrad._client.channel.proxies import ProxyRules
 from aclgrad._client.channel.resolver import Addresses, Found, look_up
 from aclgrad._client.channel.servers import Endpoints
 from aclgrad._client.settings.metadata import Pair
-from aclgrad.v1 import operator_service_pb2 as pb
 
 _CLOSED: Final = grpc.aio.UsageError
 """What grpc.aio raises for a channel that was closed."""
 
 
-class TaskNetwork:
+class TaskNetwork(Network):
     """The network of an event loop."""
 
     def __init__(self, channel_to: Callable[[Endpoints], Any], metadata: Sequence[Pair]) -> None:
-        self._channel_to = channel_to
-        self._metadata = metadata
+        super().__init__(channel_to, metadata)
         self._closing: set[asyncio.Task[None]] = set()
-
-    async def ask(self, front: Channel) -> pb.Host | None:
-        try:
-            method = front.grpc.unary_unary(LIST)
-            return host_of(await method(LIST_REQUEST, timeout=ASK_S, metadata=self._metadata))
-        except grpc.aio.AioRpcError as error:
-            return host_of(None, error.code())
-        except _CLOSED:
-            return None
 
     async def look_up(self, addresses: Addresses, rules: ProxyRules) -> Found:
         """Asks on a thread that nobody waits for: asyncio.run waits for its own, however long a name server takes."""
-        loop = asyncio.get_running_loop()
-        found: asyncio.Future[Found] = loop.create_future()
-
-        def finish(told: Found, error: BaseException | None) -> None:
-            if found.done():
-                return
-            if error is None:
-                found.set_result(told)
-            else:
-                found.set_exception(error)
+        found: Future[Found] = Future()
 
         def run() -> None:
-            told = Found({})
-            failure = None
-            try:
-                told = look_up(addresses, rules)
-            except BaseException as error:  # whatever it is, somebody waits
-                failure = error
-            # The loop may have been closed.
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(finish, told, failure)
+            # From here on it cannot be cancelled, and the loop may be closed before it is done.
+            if found.set_running_or_notify_cancel():
+                try:
+                    found.set_result(look_up(addresses, rules))
+                except BaseException as error:  # whatever it is, somebody waits
+                    found.set_exception(error)
 
         try:
             threading.Thread(target=run, name="aclgrad-names", daemon=True).start()
         except RuntimeError:
             # No more threads.
             return Found({})
-        return await found
+        return await asyncio.wrap_future(found)
 
     async def check(self, servers: Sequence[Endpoints], hear: Hear) -> list[Answer]:
         tasks = [asyncio.create_task(self._check(endpoints, hear)) for endpoints in servers]
@@ -94,23 +70,19 @@ class TaskNetwork:
 
     async def _check(self, endpoints: Endpoints, hear: Hear) -> Answer:
         async with self._channel_to(endpoints) as channel:
-            try:
-                answer = answer_of(await channel.unary_unary(CHECK)(check_request(endpoints), timeout=FIRST_CHECK_S))
-            except grpc.aio.AioRpcError as error:
-                return answer_of(None, error.code())
+            reply = await self._reply(channel, CHECK, check_request(endpoints), timeout=FIRST_CHECK_S)
+            answer = answer_of(reply)
             if answer is Answer.HERE:
                 hear(endpoints)
             return answer
 
-    async def is_connected(self, channel: Channel) -> bool:
+    async def _reply(self, channel: Any, path: str, request: bytes, **options: Any) -> Reply:
         try:
-            method = channel.grpc.unary_unary(CHECK)
-            await method(check_request(channel.endpoints), timeout=CONNECT_S, wait_for_ready=True)
+            return cast(bytes, await channel.unary_unary(path)(request, **options))
         except grpc.aio.AioRpcError as error:
-            return answer_of(None, error.code()) is Answer.STRANGER
+            return error.code()
         except _CLOSED:
-            return False
-        return True
+            return UNREACHABLE
 
     def close(self, channel: Channel) -> None:
         self.begin(channel.grpc.close())
@@ -147,12 +119,13 @@ class DiscoveryTask:
     def __init__(self, channels: ChannelPool, network: TaskNetwork) -> None:
         self._channels = channels
         self._network = network
+        self._discovery = Discovery(channels, network)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begins what is due, unless that is under way."""
         if self._channels.is_discovery_due and self._channels.begin_discovery():
-            self._task = asyncio.create_task(self._channels.discover(self._network), name="aclgrad-discovery")
+            self._task = asyncio.create_task(self._discovery.run(), name="aclgrad-discovery")
 
     async def wait(self, limit_s: float | None) -> None:
         """Waits until what is under way has ended, or for so long."""

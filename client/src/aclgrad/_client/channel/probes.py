@@ -1,8 +1,9 @@
 """What discovery asks servers, and what their answers mean; the input and output is each client's `Network`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -10,6 +11,7 @@ from google.protobuf.message import DecodeError
 from aclgrad._client.channel.proxies import ProxyRules
 from aclgrad._client.channel.resolver import Addresses, Found
 from aclgrad._client.channel.servers import Endpoints, one_by_one
+from aclgrad._client.settings.metadata import Pair
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.service import path_of
 
@@ -22,7 +24,7 @@ FIRST_CHECK_S: Final = 3.0
 MOST_NAMED: Final = 64
 """Servers of a `dns:` target that are checked; of more, a second attempt hardly meets the one that says nothing."""
 LIST: Final = path_of("ListOperators")
-LIST_REQUEST: Final = pb.ListOperatorsRequest().SerializeToString()
+_LIST_REQUEST: Final = pb.ListOperatorsRequest().SerializeToString()
 CHECK: Final = "/grpc.health.v1.Health/Check"
 _SERVING, _NOT_SERVING = b"\x08\x01", b"\x08\x02"
 _SILENT: Final = grpc.StatusCode.DEADLINE_EXCEEDED
@@ -33,7 +35,7 @@ _FINAL: Final = (
     grpc.StatusCode.INTERNAL,
 )
 """What a server that does not tell goes on to answer."""
-_UNREACHABLE: Final = grpc.StatusCode.UNAVAILABLE
+UNREACHABLE: Final = grpc.StatusCode.UNAVAILABLE
 
 
 class Answer(Enum):
@@ -60,19 +62,43 @@ class Channel:
         """Whether it is to be closed when no call uses it any more."""
 
 
+Reply = bytes | grpc.StatusCode
+"""The reply to a call, or the status of one without."""
 Hear = Callable[[Endpoints], None]
 """Gets a server as soon as it has answered, while others may still be silent."""
 
 
-class Network(Protocol):
-    """What discovery needs of the network; nothing here raises an error of it."""
+class Network(ABC):
+    """What discovery does on the network; nothing here raises an error of it.
+
+    Each kind of client has its own: that of threads blocks in place of waiting.
+    """
+
+    def __init__(self, channel_to: Callable[[Endpoints], Any], metadata: Sequence[Pair]) -> None:
+        self._channel_to = channel_to
+        self._metadata = metadata
 
     async def ask(self, front: Channel) -> pb.Host | None:
-        """Returns what the server at the front door says of its host, or None if it does not answer."""
+        """Returns what the server at the front door says of its host, or None if it may say more when asked again."""
+        reply = await self._reply(front.grpc, LIST, _LIST_REQUEST, timeout=ASK_S, metadata=self._metadata)
+        if not isinstance(reply, bytes):
+            return pb.Host() if reply in _FINAL else None
+        try:
+            return pb.ListOperatorsResponse.FromString(reply).host
+        except DecodeError:
+            return pb.Host()
 
+    async def is_connected(self, channel: Channel) -> bool:
+        """Whether a server of a new channel can be reached within two seconds."""
+        request = check_request(channel.endpoints)
+        reply = await self._reply(channel.grpc, CHECK, request, timeout=CONNECT_S, wait_for_ready=True)
+        return answer_of(reply) in (Answer.HERE, Answer.STRANGER)
+
+    @abstractmethod
     async def look_up(self, addresses: Addresses, rules: ProxyRules) -> Found:
         """Returns the numbers of names, and what is behind a proxy."""
 
+    @abstractmethod
     async def check(self, servers: Sequence[Endpoints], hear: Hear) -> list[Answer]:
         """Returns what each server answers, and has each that is here heard at once.
 
@@ -81,11 +107,13 @@ class Network(Protocol):
         A server is silent if it says nothing within FIRST_CHECK_S, or within `silence_s` if another is here.
         """
 
-    async def is_connected(self, channel: Channel) -> bool:
-        """Whether a server of a new channel can be reached within two seconds."""
-
+    @abstractmethod
     def close(self, channel: Channel) -> None:
         """Closes a channel that no call uses, without waiting for it."""
+
+    @abstractmethod
+    async def _reply(self, channel: Any, path: str, request: bytes, **options: Any) -> Reply:
+        """Makes a call; on a channel that was closed nobody can be reached."""
 
 
 async def answers_of_each(
@@ -103,17 +131,6 @@ async def answers_of_each(
     return dict(zip(endpoints.addresses, answers, strict=True))
 
 
-def reached_by_name(names: Sequence[str], found: Found, answers: Mapping[str, Answer]) -> dict[str, str | None]:
-    """Returns for each name the first of its numbers that answers.
-
-    One is enough, and which of them is another host or family shows only here.
-    """
-    return {
-        name: next((each for each in found.numbers.get(name, ()) if answers[each] is Answer.HERE), None)
-        for name in names
-    }
-
-
 def check_request(endpoints: Endpoints) -> bytes:
     """Returns the question for the service of the endpoints, as `grpc.health.v1` has it: one field, a text."""
     name = endpoints.service.encode()
@@ -128,19 +145,9 @@ def silence_s(first_s: float, limit_s: float) -> float:
     return min(limit_s, max(CHECK_S, 2 * first_s))
 
 
-def answer_of(reply: bytes | None, code: grpc.StatusCode | None = None) -> Answer:
-    """Returns what a reply means, or the status of a call without one."""
-    if reply is not None:
+def answer_of(reply: Reply) -> Answer:
+    """Returns what a reply means."""
+    if isinstance(reply, bytes):
         # One that drains is still the server that is meant.
         return Answer.HERE if reply in (_SERVING, _NOT_SERVING) else Answer.STRANGER
-    return {_SILENT: Answer.SILENT, _UNREACHABLE: Answer.UNREACHABLE}.get(code or _SILENT, Answer.STRANGER)
-
-
-def host_of(reply: bytes | None, code: grpc.StatusCode | None = None) -> pb.Host | None:
-    """Returns what the reply to LIST says of the host, or a status; None if it may say more when it is asked again."""
-    if reply is None:
-        return pb.Host() if code in _FINAL else None
-    try:
-        return pb.ListOperatorsResponse.FromString(reply).host
-    except DecodeError:
-        return pb.Host()
+    return {_SILENT: Answer.SILENT, UNREACHABLE: Answer.UNREACHABLE}.get(reply, Answer.STRANGER)

@@ -2,79 +2,73 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import grpc
 
+from aclgrad._client.channel.discovery import Discovery
 from aclgrad._client.channel.pool import ChannelPool
 from aclgrad._client.channel.probes import (
-    ASK_S,
     CHECK,
-    CONNECT_S,
     FIRST_CHECK_S,
-    LIST,
-    LIST_REQUEST,
+    UNREACHABLE,
     Answer,
     Channel,
     Hear,
+    Network,
+    Reply,
     answer_of,
     check_request,
-    host_of,
     silence_s,
 )
 from aclgrad._client.channel.proxies import ProxyRules
 from aclgrad._client.channel.resolver import Addresses, Found, look_up
 from aclgrad._client.channel.servers import Endpoints
-from aclgrad._client.settings.metadata import Pair
-from aclgrad.v1 import operator_service_pb2 as pb
 
 _CLOSED: Final = ValueError
 """What grpc raises for a channel that was closed."""
 
 
-class ThreadNetwork:
+class ThreadNetwork(Network):
     """The network of a thread: its coroutines block and never wait for an event loop."""
-
-    def __init__(self, channel_to: Callable[[Endpoints], Any], metadata: Sequence[Pair]) -> None:
-        self._channel_to = channel_to
-        self._metadata = metadata
-
-    async def ask(self, front: Channel) -> pb.Host | None:
-        try:
-            method = front.grpc.unary_unary(LIST)
-            return host_of(method(LIST_REQUEST, timeout=ASK_S, metadata=self._metadata))
-        except grpc.RpcError as error:
-            return host_of(None, error.code())
-        except _CLOSED:
-            return None
 
     async def look_up(self, addresses: Addresses, rules: ProxyRules) -> Found:
         return look_up(addresses, rules)
 
     async def check(self, servers: Sequence[Endpoints], hear: Hear) -> list[Answer]:
         channels = [self._channel_to(endpoints) for endpoints in servers]
+        answers = [Answer.SILENT] * len(servers)
+        answered: SimpleQueue[tuple[int, Any]] = SimpleQueue()
+        begin, limit_s = time.monotonic(), FIRST_CHECK_S
         try:
-            calls: list[Any] = [
-                channel.unary_unary(CHECK).future(check_request(endpoints), timeout=FIRST_CHECK_S)
-                for channel, endpoints in zip(channels, servers, strict=True)
-            ]
-            _wait(calls, servers, hear)
-            return [_answer(call) if call.done() else Answer.SILENT for call in calls]
+            for number, (channel, endpoints) in enumerate(zip(channels, servers, strict=True)):
+                call = channel.unary_unary(CHECK).future(check_request(endpoints), timeout=FIRST_CHECK_S)
+                call.add_done_callback(lambda call, number=number: answered.put((number, call)))
+            for _ in servers:
+                number, call = answered.get(timeout=max(0.0, begin + limit_s - time.monotonic()))
+                # A status that is raised would keep its call, and this frame, in a cycle.
+                answers[number] = answer_of(call.result() if call.code() is grpc.StatusCode.OK else call.code())
+                if answers[number] is Answer.HERE:
+                    hear(servers[number])
+                    limit_s = silence_s(time.monotonic() - begin, limit_s)
+        except Empty:
+            # The others are silent.
+            pass
         finally:
             for channel in channels:
                 channel.close()
+        return answers
 
-    async def is_connected(self, channel: Channel) -> bool:
+    async def _reply(self, channel: Any, path: str, request: bytes, **options: Any) -> Reply:
         try:
-            channel.grpc.unary_unary(CHECK)(check_request(channel.endpoints), timeout=CONNECT_S, wait_for_ready=True)
+            return cast(bytes, channel.unary_unary(path)(request, **options))
         except grpc.RpcError as error:
-            return answer_of(None, error.code()) is Answer.STRANGER
+            return error.code()
         except _CLOSED:
-            return False
-        return True
+            return UNREACHABLE
 
     def close(self, channel: Channel) -> None:
         close(channel)
@@ -100,7 +94,7 @@ class DiscoveryThread:
 
     def __init__(self, channels: ChannelPool, network: ThreadNetwork) -> None:
         self._channels = channels
-        self._network = network
+        self._discovery = Discovery(channels, network)
         self._starting = threading.Lock()
         """Held until the thread runs, so that whoever waits finds it."""
         self._thread: threading.Thread | None = None
@@ -121,7 +115,7 @@ class DiscoveryThread:
                 thread.start()
             except RuntimeError:
                 # No more threads: the channel that is in use will do.
-                self._channels.give_up_discovery()
+                self._channels.end_discovery()
             else:
                 self._thread, self._is_settled = thread, settled
 
@@ -145,30 +139,6 @@ class DiscoveryThread:
         try:
             # The coroutines of this network never wait, so the first step is the last.
             with suppress(StopIteration):
-                self._channels.discover(self._network).send(None)
+                self._discovery.run().send(None)
         finally:
             settled.set()
-
-
-def _wait(calls: Sequence[Any], servers: Sequence[Endpoints], hear: Hear) -> None:
-    """Waits until all have answered, or those that have not are silent."""
-    answered: SimpleQueue[tuple[Endpoints, Any]] = SimpleQueue()
-    for call, endpoints in zip(calls, servers, strict=True):
-        call.add_done_callback(lambda call, endpoints=endpoints: answered.put((endpoints, call)))
-    begin, limit_s = time.monotonic(), FIRST_CHECK_S
-    for _ in calls:
-        try:
-            endpoints, call = answered.get(timeout=max(0.0, begin + limit_s - time.monotonic()))
-        except Empty:
-            return
-        if _answer(call) is Answer.HERE:
-            hear(endpoints)
-            limit_s = silence_s(time.monotonic() - begin, limit_s)
-
-
-def _answer(call: Any) -> Answer:
-    try:
-        return answer_of(call.result())
-    except grpc.RpcError as error:
-        error.__traceback__ = None
-        return answer_of(None, error.code())

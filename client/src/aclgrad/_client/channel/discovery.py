@@ -1,0 +1,175 @@
+"""How a client finds out which servers there are and which of them answer: names, checks, the workers of a host.
+
+Nothing here is input or output: a `Network` does it, for threads or for tasks.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from aclgrad._client.channel.pool import ASK_AGAIN_S, PAUSE_S, ChannelPool
+from aclgrad._client.channel.probes import MOST_NAMED, Answer, Channel, Network, answers_of_each
+from aclgrad._client.channel.resolver import Found, SourceError
+from aclgrad._client.channel.servers import Endpoints
+from aclgrad._client.reports import log
+
+_FIRST_WAIT_S: Final = 5.0
+_LONGEST_WAIT_S: Final = 60.0
+"""Until servers that were left out are checked again."""
+
+
+class Discovery:
+    """Looks for the servers of one client, one look at a time, and has its channels lead to those that answer."""
+
+    def __init__(self, channels: ChannelPool, network: Network) -> None:
+        self._channels = channels
+        self._network = network
+        self._servers = channels.servers
+        self._known: Endpoints | None = None
+        """All servers that are known, those that were left out included."""
+        self._unnamed_since: float | None = None
+        """Since when no names have been looked up because calls waited."""
+        self._wait_s = _FIRST_WAIT_S
+
+    async def run(self) -> None:
+        """Looks for the servers, and changes to a channel to them if they are others than before."""
+        channels = self._channels
+        is_awaited = channels.begin_look(self._network)
+        front = channels.front
+        try:
+            if self._servers.listed or front is None:
+                await self._check_list(is_awaited=is_awaited)
+            elif self._known is None or not await self._check_workers(self._known):
+                await self._ask(front)
+        finally:
+            channels.end_discovery()
+
+    async def _check_list(self, *, is_awaited: bool) -> None:
+        """Looks names up again, and leaves out servers that say nothing, or that they are of another kind.
+
+        A call that waits has only servers asked, and no name servers. But servers may have moved while every call
+        meets a stranger: names are looked up in the end.
+        """
+        channels, now = self._channels, self._channels.clock()
+        since = self._unnamed_since
+        with_names = not is_awaited or (since is not None and now >= since + ASK_AGAIN_S)
+        self._unnamed_since = None if with_names else since or now
+        before = self._known = self._known or channels.present
+        if self._servers.names and (with_names or before is None or not before.addresses):
+            try:
+                found = await self._network.look_up(self._servers.names, self._servers.rules)
+            except SourceError as error:
+                channels.source_problem = str(error)
+                log.warning("%s: %s", self._servers.name, error)
+                return
+            channels.source_problem = ""
+            endpoints = self._servers.listed_endpoints(found)
+            if endpoints is None:
+                # The name servers may not answer: what was found before stays.
+                return
+            self._known = endpoints
+            if before is None:
+                channels.present = endpoints
+                await channels.change(self._network, endpoints)
+                return
+        if self._known is None or not self._known.addresses:
+            return
+        most = MOST_NAMED if self._servers.dns_name else None
+        answers = await answers_of_each(self._network, self._known, channels.heard, most)
+        present = [each for each, answer in answers.items() if answer not in (Answer.SILENT, Answer.STRANGER)]
+        await self._change_to(self._known, present, answers)
+        if not with_names:
+            channels.discover_in(PAUSE_S)
+
+    async def _check_workers(self, known: Endpoints) -> bool:
+        """Leaves out workers that do not answer to the host's id; returns whether one does, or may yet."""
+        channels = self._channels
+        answers = await answers_of_each(self._network, known, channels.heard)
+        if Answer.HERE not in answers.values():
+            if Answer.SILENT not in answers.values():
+                return False
+            channels.present = known
+            channels.discover_in(PAUSE_S)
+            return True
+        used = channels.current.endpoints.addresses if channels.current is not None else ()
+        present = [
+            each
+            for each, answer in answers.items()
+            # As long as the host lives, it holds the ports that it had.
+            if answer is Answer.HERE or (answer is Answer.UNREACHABLE and each in used)
+        ]
+        return await self._change_to(known, present, answers)
+
+    async def _change_to(self, known: Endpoints, present: Sequence[str], answers: dict[str, Answer]) -> bool:
+        """Changes to these of all servers, and has the others checked later; returns whether calls go there."""
+        channels = self._channels
+        missing = [each for each in answers if each not in present]
+        if not present:
+            # It is rather this side that hears nobody, and new connections would not help.
+            present, missing = list(answers), []
+            channels.suspect = None
+        channels.present = endpoints = known.only(present)
+        if not missing and self._servers.dns_name and self._servers.endpoints:
+            # gRPC follows the name again.
+            endpoints = self._known = self._servers.endpoints
+        is_changed = await channels.change(self._network, endpoints)
+        if not missing and channels.left_out and not is_changed:
+            self._look_later()
+            return False
+        if missing:
+            if channels.left_out != missing:
+                told = ", ".join(f"{each} is {answers[each].value}" for each in missing)
+                log.info("%s: %s; calls go to the others until it answers", self._servers.name, told)
+            self._look_later()
+        else:
+            self._wait_s = _FIRST_WAIT_S
+        channels.left_out = missing
+        return is_changed
+
+    async def _ask(self, front: Channel) -> None:
+        """Asks at the front door which workers the host has, and goes to those that can be reached."""
+        channels = self._channels
+        self._known = channels.present = None
+        host = await self._network.ask(front)
+        workers = () if host is None else self._servers.workers(host)
+        if host is None or not workers:
+            channels.use(self._network, front)
+            if host is None:
+                # The next call that succeeds has it asked again.
+                channels.is_asked = False
+            else:
+                channels.has_unreached = False
+            return
+        found = await self._network.look_up(workers, self._servers.rules)
+        if found.numbers and await self._go_to(workers, found, host.id):
+            channels.has_unreached = False
+            return
+        # They may only have been slow to answer.
+        self._known = None
+        channels.use(self._network, front)
+        if not channels.has_unreached:
+            told = "%s has workers at %s, where this client does not reach them: calls stay with the one at %s"
+            log.info(told, self._servers.name, ", ".join(workers), self._servers.name)
+        channels.has_unreached = True
+        self._look_later()
+
+    async def _go_to(self, workers: Sequence[str], found: Found, host_id: str) -> bool:
+        """Goes to the first number of each worker that answers; returns whether calls go there.
+
+        One is enough, and which of them is another host or family shows only here.
+        """
+        endpoints = self._servers.worker_endpoints(found, host_id)
+        answers = await answers_of_each(self._network, endpoints, self._channels.heard)
+        known: list[str] = []
+        present: list[str] = []
+        for numbers in (found.numbers[worker] for worker in workers if worker in found.numbers):
+            here = [each for each in numbers if answers[each] is Answer.HERE][:1]
+            present += here
+            known += here or numbers[:1]
+        if not present:
+            return False
+        self._known = endpoints.only(known)
+        return await self._change_to(self._known, present, {each: answers[each] for each in self._known.addresses})
+
+    def _look_later(self) -> None:
+        self._channels.discover_in(self._wait_s)
+        self._wait_s = min(_LONGEST_WAIT_S, 2 * self._wait_s)
