@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 
 import grpc
 
-from aclgrad._client.settings.tls_files import Pem, TlsFile, check_authorities, check_pair
+from aclgrad._client.settings.tls_files import Pem, TlsFile, checked_authorities, checked_pair
 from aclgrad.errors import InvalidSettingError
 
 AUTHORIZATION: Final = "authorization"
@@ -69,21 +69,14 @@ class Credentials:
         """Returns what a channel is made with, or None for plaintext; raises InvalidSettingError for unusable files."""
         if not self.tls:
             return None
-        return grpc.ssl_channel_credentials(*[None if each is None else each.pem() for each in checked_files(self)])
+        ca, certificate, key = (_read(name, getattr(self, name)) for name in ("ca", "certificate", "key"))
+        authorities = None if ca is None else checked_authorities(ca)
+        own = checked_pair(certificate, key) if certificate is not None and key is not None else (None, None)
+        return grpc.ssl_channel_credentials(authorities, *own)
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """Returns what every call carries."""
         return () if self.token is None else ((AUTHORIZATION, f"Bearer {self.token.strip()}"),)
-
-
-def checked_files(credentials: Credentials) -> tuple[TlsFile | None, TlsFile | None, TlsFile | None]:
-    """Returns the files of authorities, key and certificate; raises InvalidSettingError for unusable ones."""
-    ca, key, certificate = (_read(name, getattr(credentials, name)) for name in ("ca", "key", "certificate"))
-    if ca is not None:
-        check_authorities(ca)
-    if certificate is not None and key is not None:
-        check_pair(certificate, key)
-    return ca, key, certificate
 
 
 def checked_credentials(credentials: object) -> None:

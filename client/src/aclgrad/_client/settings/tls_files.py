@@ -14,18 +14,18 @@ from aclgrad.errors import TlsFileError
 
 Pem = str | os.PathLike[str] | bytes
 """The path of a PEM file, or its content as bytes."""
-Validity = tuple[datetime, datetime]
-"""From when until when a certificate is valid."""
 
 _BLOCK: Final = re.compile(rb"-----BEGIN (?P<label>[A-Z0-9 ]+)-----(?P<body>.*?)-----END (?P=label)-----", re.DOTALL)
 _CERTIFICATE: Final = b"CERTIFICATE"
 _TRUSTED: Final = b"TRUSTED CERTIFICATE"
 """The label of a certificate that OpenSSL's notes on trust follow."""
 _KEY: Final = b"PRIVATE KEY"
-_VERSION: Final = 0xA0
-"""The tag of a certificate's version, which old ones lack."""
-_TIMES: Final = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
-"""How times are written, by their tags."""
+_TIMES: Final = {0x17: "%y%m%d%H%M%SZ%z", 0x18: "%Y%m%d%H%M%SZ%z"}
+"""How times are written, by their tags; the zone is added."""
+_TIME: Final = rb"(\x17\x0d[0-9]{12}Z|\x18\x0f[0-9]{14}Z)"
+_VALIDITY: Final = re.compile(rb"\x30[\x1e-\x22]" + _TIME + _TIME)
+"""The only two times in a row of a certificate: RFC 5280, section 4.1."""
+_MINUTE: Final = "%Y-%m-%d %H:%M"
 _OF_ANOTHER: Final = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
 """OpenSSL's reasons for a key that is not the certificate's; the last one is for a key of another type."""
 _REMEDIES: Final = {
@@ -36,63 +36,65 @@ _REMEDIES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
+class Certificate:
+    """The block of a certificate, written anew, and from when until when it is valid."""
+
+    pem: bytes
+    begin: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class TlsFile:
-    """What an argument of Credentials gave, by path or as bytes."""
+    """What an argument of Credentials gave, by path or as bytes.
+
+    What it holds is written anew: gRPC skips a block after a byte order mark or spaces, and all blocks after one that
+    is damaged.
+    """
 
     field: str
     given: Pem
     content: bytes
 
-    def pem(self) -> bytes:
-        """Returns its certificates, or its key, written anew; raises TlsFileError for what gRPC would not read.
+    def certificates(self) -> list[Certificate]:
+        """Returns its certificates; raises TlsFileError if there are none, or for one that gRPC would not read."""
+        openssl, found = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), []
+        for block in self._blocks(_CERTIFICATE):
+            der = self._decoded(block)
+            try:
+                size_bytes = _size_bytes(der)
+                openssl.load_verify_locations(cadata=der[:size_bytes])
+                begin, end = _validity(der)
+            except (OSError, ValueError, LookupError):
+                raise self._damaged(block, "it is cut or damaged") from None
+            if size_bytes < len(der) and block["label"] != _TRUSTED:
+                raise self._damaged(block, "bytes follow it within its block")
+            found.append(Certificate(_written(block["label"], der), begin, end))
+        return found
 
-        gRPC skips a block after a byte order mark or spaces, and all blocks after one that is damaged.
-        """
-        if self.field == "key":
-            key = self._blocks(_KEY)[0]
-            return _written(key["label"], self._decoded(key))
-        return b"".join(_written(label, der) for label, der in self._certificates())
-
-    def validities(self) -> list[Validity]:
-        """Returns when its certificates are valid; raises TlsFileError if one cannot be read, or there are none."""
-        return [_validity(der) for _, der in self._certificates()]
-
-    def check_key(self) -> None:
-        """Raises TlsFileError unless the file holds a private key without a password."""
-        if b"ENCRYPTED" in self._blocks(_KEY)[0][0]:
+    def key(self) -> bytes:
+        """Returns its private key; raises TlsFileError unless there is one without a password."""
+        block = self._blocks(_KEY)[0]
+        if b"ENCRYPTED" in block[0]:
             remedy = "write it without, for example by `openssl pkey`"
             raise self.refused("holds a private key with a password, which gRPC cannot ask for", remedy)
+        return _written(block["label"], self._decoded(block))
 
-    def refuse_if_invalid(self, validity: Validity) -> None:
-        """Raises TlsFileError if a certificate is not valid now."""
-        begin, end = validity
+    def refuse_if_invalid(self, certificate: Certificate) -> None:
+        """Raises TlsFileError if a certificate of the file is not valid now."""
         now, remedy = datetime.now(UTC), "give one that is valid, or set the clock of this machine"
-        if now >= end:
-            raise self.refused(f"holds a certificate that expired on {end:%Y-%m-%d %H:%M} UTC", remedy)
-        if now < begin:
-            raise self.refused(f"holds a certificate that is not valid before {begin:%Y-%m-%d %H:%M} UTC", remedy)
+        if now >= certificate.end:
+            raise self.refused(f"holds a certificate that expired on {certificate.end:{_MINUTE}} UTC", remedy)
+        if now < certificate.begin:
+            raise self.refused(
+                f"holds a certificate that is not valid before {certificate.begin:{_MINUTE}} UTC", remedy
+            )
 
     def refused(self, problem: str, remedy: str) -> TlsFileError:
         return TlsFileError(f"credentials: {self} {problem}", field=self.field, remedy=remedy)
 
     def __str__(self) -> str:
         return self.field if isinstance(self.given, bytes) else f"{self.field} {os.fspath(self.given)!r}"
-
-    def _certificates(self) -> list[tuple[bytes, bytes]]:
-        """Returns label and DER of each certificate; raises TlsFileError if one is damaged."""
-        openssl, found = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), []
-        for block in self._blocks(_CERTIFICATE):
-            der = self._decoded(block)
-            try:
-                *_, rest = _first(der)
-                _validity(der)
-                openssl.load_verify_locations(cadata=der[: len(der) - len(rest)])
-            except (OSError, ValueError, LookupError, StopIteration):
-                raise self._damaged(block, "it is cut or damaged") from None
-            if rest and block["label"] != _TRUSTED:
-                raise self._damaged(block, "bytes follow it within its block")
-            found.append((block["label"], der))
-        return found
 
     def _decoded(self, block: re.Match[bytes]) -> bytes:
         """Returns the bytes of a block, whose text may have spaces and empty lines."""
@@ -119,23 +121,25 @@ class TlsFile:
         return found[kind]
 
 
-def check_authorities(ca: TlsFile) -> None:
-    """Raises TlsFileError unless the file holds certificates, of which one is valid now."""
-    validities = ca.validities()
+def checked_authorities(ca: TlsFile) -> bytes:
+    """Returns what gRPC trusts; raises TlsFileError unless the file holds certificates, of which one is valid now."""
+    certificates = ca.certificates()
     now = datetime.now(UTC)
-    if not any(begin <= now < end for begin, end in validities):
-        ca.refuse_if_invalid(max(validities, key=lambda each: each[1]))
+    if not any(each.begin <= now < each.end for each in certificates):
+        ca.refuse_if_invalid(max(certificates, key=lambda each: each.end))
+    return b"".join(each.pem for each in certificates)
 
 
-def check_pair(certificate: TlsFile, key: TlsFile) -> None:
-    """Raises TlsFileError unless the files hold a certificate that is valid now, and its key."""
+def checked_pair(certificate: TlsFile, key: TlsFile) -> tuple[bytes, bytes]:
+    """Returns key and certificate; raises TlsFileError unless the certificate is valid now, and the key its own."""
+    certificates = certificate.certificates()
     # The first is the client's own.
-    certificate.refuse_if_invalid(certificate.validities()[0])
-    key.check_key()
+    certificate.refuse_if_invalid(certificates[0])
+    chain, secret = b"".join(each.pem for each in certificates), key.key()
     try:
-        with path_of(certificate) as own, path_of(key) as secret:
+        with _path_of(certificate, chain) as own, _path_of(key, secret) as hidden:
             # Without a password, OpenSSL would ask for one.
-            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(own, secret, password="")
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(own, hidden, password="")
     except ssl.SSLError as error:
         if error.reason in _OF_ANOTHER:
             raise key.refused(f"is not the key of {certificate}", "give the two that were made together") from None
@@ -143,17 +147,18 @@ def check_pair(certificate: TlsFile, key: TlsFile) -> None:
             raise key.refused(f"cannot be read, or {certificate} cannot", _REMEDIES["key"]) from None
     except OSError:
         # This system has no such path: gRPC has the last word, as in all that OpenSSL finds too weak.
-        return
+        pass
+    return secret, chain
 
 
 @contextmanager
-def path_of(file: TlsFile) -> Iterator[str]:
+def _path_of(file: TlsFile, content: bytes) -> Iterator[str]:
     """Yields a path to the content for OpenSSL, which takes no bytes; a key is never written to a disk."""
     if not hasattr(os, "memfd_create"):
         yield "" if isinstance(file.given, bytes) else os.fspath(file.given)
         return
     with open(os.memfd_create("aclgrad"), "wb", buffering=0) as memory:
-        memory.write(file.pem())
+        memory.write(content)
         yield f"/proc/self/fd/{memory.fileno()}"
 
 
@@ -161,31 +166,19 @@ def _written(label: bytes, der: bytes) -> bytes:
     return b"-----BEGIN %b-----\n%b-----END %b-----\n" % (label, encodebytes(der), label)
 
 
-def _validity(der: bytes) -> Validity:
-    """Returns when a certificate is valid, by RFC 5280, section 4.1."""
-    _, certificate = next(_elements(der))
-    _, signed = next(_elements(certificate))
-    fields = list(_elements(signed))
-    _, validity = fields[4 if fields[0][0] == _VERSION else 3]
-    begin, end = (
-        datetime.strptime(text.decode(), _TIMES[tag]).replace(tzinfo=UTC) for tag, text in _elements(validity)
-    )
-    return begin, end
+def _validity(der: bytes) -> list[datetime]:
+    """Returns from when until when a certificate is valid; raises ValueError if it does not say so."""
+    found = _VALIDITY.search(der)
+    if found is None:
+        raise ValueError("no two times")
+    # The first two bytes are tag and size.
+    return [datetime.strptime(f"{time[2:].decode()}+0000", _TIMES[time[0]]) for time in found.groups()]
 
 
-def _elements(der: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yields tag and content of elements one after the other."""
-    while der:
-        tag, content, der = _first(der)
-        yield tag, content
-
-
-def _first(der: bytes) -> tuple[int, bytes, bytes]:
-    """Returns tag and content of the first element, and what follows it."""
-    tag, size, start = der[0], der[1], 2
+def _size_bytes(der: bytes) -> int:
+    """Returns the size of the first element, its tag and size included."""
+    size, start = der[1], 2
     if size & 0x80:
         start += size & 0x7F
         size = int.from_bytes(der[2:start])
-    if len(der) < start + size:
-        raise ValueError("the last element is cut")
-    return tag, der[start : start + size], der[start + size :]
+    return start + size
