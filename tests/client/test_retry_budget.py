@@ -38,7 +38,8 @@ def calls(budget: RetryBudget, count: int) -> None:
 def spent(budget: RetryBudget) -> int:
     """Spends all, and returns how much that was."""
     count = 0
-    while budget.spend():
+    while budget.take():
+        budget.use()
         count += 1
     return count
 
@@ -63,6 +64,16 @@ def test_every_call_under_way_can_be_retried_once(budget: RetryBudget) -> None:
     assert spent(budget) == count + count // 10
     for _ in range(count):
         budget.__exit__()
+    assert budget.left == 0
+
+
+def test_a_retry_that_is_given_back_after_long_frees_no_other(budget: RetryBudget, clock: Clock) -> None:
+    assert budget.take()
+    assert budget.left == BURST - 1
+    clock.now += 61.0
+    assert spent(budget) == BURST - 1
+    budget.give_back()
+    assert spent(budget) == 1
     assert budget.left == 0
 
 

@@ -149,7 +149,7 @@ class Attempts:
         is_last = left_s is not None and self._whole_s is not None and left_s < _LAST_SHARE * self._whole_s
         self.release()
         # Taken before, because an attempt that cannot be repeated is not to be cut short.
-        self.may_move = self._has_retry = has_others and not is_last and self._policy.budget.spend()
+        self.may_move = self._has_retry = has_others and not is_last and self._policy.budget.take()
         return _SHARE * left_s if self.may_move and left_s is not None and left_s > 0 else left_s
 
     def moves(self, error: AclgradError) -> bool:
@@ -168,6 +168,7 @@ class Attempts:
         """
         if self.moves(error):
             self._has_retry = False
+            self._policy.budget.use()
             self.tried = self.tried or set()
             # If nobody is there, the call looks for a server from now on.
             self._connects, self._since = 0, self._policy.clock()
@@ -190,8 +191,11 @@ class Attempts:
             delay_s = (error.retry_after_s or 0.0) + self._policy.backoff_s(self._resends, self._policy.longest_delay_s)
         if self._end is not None and now + delay_s >= self._end:
             return None
-        if not is_unreached and error.retry_after_s is None and not self._spend():
-            return None
+        if not is_unreached and error.retry_after_s is None:
+            if not self._policy.budget.take():
+                self._is_over_budget = True
+                return None
+            self._policy.budget.use()
         if is_unreached:
             self._connects += 1
             told = f"looks again for a server, for up to {self._policy.connect_timeout_s:g} s"
@@ -209,10 +213,6 @@ class Attempts:
         if self._has_retry:
             self._has_retry = False
             self._policy.budget.give_back()
-
-    def _spend(self) -> bool:
-        self._is_over_budget = not self._policy.budget.spend()
-        return not self._is_over_budget
 
     def _elsewhere(self, error: AclgradError, where: str) -> float:
         self._failed = error.message, error.remedy
