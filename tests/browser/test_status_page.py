@@ -12,10 +12,10 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.support.wait import WebDriverWait
 
 import aclgrad
+from aclgrad.descriptions.hosts import WorkerAnswer, merge
 from aclgrad.operators.cases import first_cases
 from aclgrad.products import Product
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad.wire.host_status import WorkerAnswer, merge
 from aclgrad_server.admin import page
 from aclgrad_server.status.problems import problems_of
 from tests.server.status.statuses import device, failure, status_with

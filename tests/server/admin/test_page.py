@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 
 from google.protobuf.duration_pb2 import Duration
 
+from aclgrad.descriptions.hosts import WorkerAnswer, merge
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad.wire.host_status import WorkerAnswer, merge
 from aclgrad_server.admin import page
 from aclgrad_server.status.problems import problems_of
 from tests.server.status.statuses import device, failure, status_with

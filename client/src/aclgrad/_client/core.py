@@ -25,7 +25,7 @@ from aclgrad._client.channel.probes import Channel
 from aclgrad._client.reports import OnCall, log
 from aclgrad._client.settings.checks import DEFAULT, TimeLimitError, Timeout, time_limit
 from aclgrad._client.settings.metadata import Pair, server_of
-from aclgrad._client.transport import Transport
+from aclgrad._client.transport import Sending, Transport
 from aclgrad.errors import AclgradError, DeadlinePassedError, InputValuesRequiredError
 from aclgrad.wire.service import REQUEST_ID
 
@@ -254,30 +254,26 @@ class Core:
     async def _exchange(self, channel: Channel, call: Exchange[_Result], attempts: Attempts) -> _Result:
         chunked = call.in_chunks()
         if chunked is not None:
-            limit_s, metadata = self._prepare(channel, attempts, chunked.method)
-            idle_s = limit_s if attempts.may_move else None
-            times_s = attempts.time_left_s(), idle_s
-            trailers = await self._transport.chunks(channel, chunked, times_s, metadata, self._wants_server)
-            attempts.server = server_of(trailers)
+            sending = self._prepare(channel, attempts, chunked.method, in_chunks=True)
+            attempts.server = server_of(await self._transport.chunks(sending, chunked))
             return await self._beside(chunked.result, attempts, is_much=chunked.reads_much)
         is_large = call.size_bytes > LARGE_BYTES
         request = await self._beside(lambda: call.request, attempts) if is_large else call.request
-        limit_s, metadata = self._prepare(channel, attempts, call.method)
-        reply, trailers = await self._transport.message(
-            channel, call.method, request, limit_s, metadata, self._wants_server
-        )
+        reply, trailers = await self._transport.message(self._prepare(channel, attempts, call.method), request)
         if trailers:
             attempts.server = server_of(trailers)
         return await self._beside(partial(call.read, reply), attempts) if is_large else call.read(reply)
 
-    def _prepare(self, channel: Channel, attempts: Attempts, method: str) -> tuple[float | None, tuple[Pair, ...]]:
-        """Begins an attempt; returns its time limit and its metadata."""
+    def _prepare(self, channel: Channel, attempts: Attempts, method: str, *, in_chunks: bool = False) -> Sending:
+        """Begins an attempt. Chunks have all of the time, whatever their attempt has, as long as something moves."""
         has_others = self._channels.has_others(channel, attempts.tried)
         limit_s = attempts.limit_s(channel.endpoints.balancing, has_others=has_others)
+        idle_s = limit_s if attempts.may_move else None
         metadata = (*self._metadata, (REQUEST_ID, attempts.request_id))
         if attempts.trace is not None:
             metadata += attempts.trace.begin_attempt(method)
-        return limit_s, metadata
+        limit_s = attempts.time_left_s() if in_chunks else limit_s
+        return Sending(channel, method, limit_s, idle_s, metadata, self._wants_server)
 
     async def _beside(self, work: Callable[[], _Done], attempts: Attempts, *, is_much: bool = True) -> _Done:
         """Does work beside the event loop, if it is much; the call's time limit covers the wait for a thread."""

@@ -1,13 +1,24 @@
 """What a client needs of threads or of an event loop: the one place where its two kinds differ."""
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from aclgrad._client.calls.chunked import ChunkedCall
 from aclgrad._client.channel.probes import Channel
 from aclgrad._client.settings.metadata import Pair
 
 _Done = TypeVar("_Done")
+
+
+class Sending(NamedTuple):
+    """How an attempt is sent. It is given up after `limit_s`, or if nothing moves for `idle_s`."""
+
+    channel: Channel
+    method: str
+    limit_s: float | None
+    idle_s: float | None
+    metadata: tuple[Pair, ...]
+    wants_trailers: bool
 
 
 class Flag(Protocol):
@@ -33,30 +44,12 @@ class Transport(Protocol):
     def bind(self) -> None:
         """Prepares for a call by this caller; raises WrongEventLoopError in another event loop."""
 
-    async def message(
-        self,
-        channel: Channel,
-        method: str,
-        request: bytes,
-        limit_s: float | None,
-        metadata: tuple[Pair, ...],
-        wants_trailers: bool,
-    ) -> tuple[bytes, Any]:
+    async def message(self, sending: Sending, request: bytes) -> tuple[bytes, Any]:
         """Sends a message; returns the reply and the trailers, None if nobody wants them."""
         ...
 
-    async def chunks(
-        self,
-        channel: Channel,
-        call: ChunkedCall[Any],
-        times_s: tuple[float | None, float | None],
-        metadata: tuple[Pair, ...],
-        wants_trailers: bool,
-    ) -> Any:
-        """Has a call send its chunks and take its answer, and returns the trailers.
-
-        It has the first of the times; if nothing moves for the second, it is given up.
-        """
+    async def chunks(self, sending: Sending, call: ChunkedCall[Any]) -> Any:
+        """Has a call send its chunks and take its answer; returns the trailers, None if nobody wants them."""
         ...
 
     def means_closed(self, error: BaseException) -> bool:

@@ -11,9 +11,9 @@ from aclgrad._client.settings.checks import DEFAULT, Timeout
 from aclgrad._client.sync.client import Client
 from aclgrad._client.sync.transport import run
 from aclgrad.commands.common import connection
+from aclgrad.descriptions.hosts import DOES_NOT_ANSWER, WorkerAnswer, merge
 from aclgrad.errors import AclgradError, DeadlinePassedError, ServerUnreachableError
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad.wire.host_status import DOES_NOT_ANSWER, WorkerAnswer, merge
 
 ANSWER_S: Final = 1.0
 MAX_THREADS: Final = 64

@@ -1,1 +1,1 @@
-"""What a server says of itself and its operators."""
+"""What a server says of itself, its operators and its host."""

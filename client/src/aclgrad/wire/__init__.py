@@ -1,1 +1,1 @@
-"""The wire contract of both sides: the codec, which copies no tensor, and what messages mean to both."""
+"""The codec: messages to bytes and back, without a copy of any tensor."""

@@ -12,8 +12,8 @@ from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from aclgrad.descriptions.hosts import DOES_NOT_ANSWER, WorkerAnswer, merge
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad.wire.host_status import DOES_NOT_ANSWER, WorkerAnswer, merge
 from aclgrad_server.admin.listener import NO_STORE, Page, answer, health
 from aclgrad_server.supervisor.worker import State, Worker, ask
 

@@ -18,6 +18,7 @@ from aclgrad._client.channel.probes import Channel
 from aclgrad._client.channel.servers import Endpoints
 from aclgrad._client.settings.checks import TimeLimitError
 from aclgrad._client.settings.metadata import Pair
+from aclgrad._client.transport import Sending
 from aclgrad.wire.service import path_of
 
 _Done = TypeVar("_Done")
@@ -56,15 +57,8 @@ class TaskTransport:
         elif loop is not self._loop:
             raise rpc_errors.wrong_loop_error(self._target)
 
-    async def message(
-        self,
-        channel: Channel,
-        method: str,
-        request: bytes,
-        limit_s: float | None,
-        metadata: tuple[Pair, ...],
-        wants_trailers: bool,
-    ) -> tuple[bytes, Any]:
+    async def message(self, sending: Sending, request: bytes) -> tuple[bytes, Any]:
+        channel, method, limit_s, _, metadata, wants_trailers = sending
         begin = channel.methods.get(method)
         if begin is None:
             begin = channel.methods[method] = channel.grpc.unary_unary(path_of(method))
@@ -75,18 +69,10 @@ class TaskTransport:
             reply = await _reply_of(call)
         return reply, await call.trailing_metadata() if wants_trailers else None
 
-    async def chunks(
-        self,
-        channel: Channel,
-        call: ChunkedCall[Any],
-        times_s: tuple[float | None, float | None],
-        metadata: tuple[Pair, ...],
-        wants_trailers: bool,
-    ) -> Any:
-        limit_s, idle_s = times_s
-        method: Any = channel.grpc.stream_stream(path_of(call.method))
-        stream = method(timeout=limit_s, metadata=metadata)
-        idle_timeout = IdleTimeout(idle_s)
+    async def chunks(self, sending: Sending, call: ChunkedCall[Any]) -> Any:
+        method: Any = sending.channel.grpc.stream_stream(path_of(sending.method))
+        stream = method(timeout=sending.limit_s, metadata=sending.metadata)
+        idle_timeout = IdleTimeout(sending.idle_s)
         writer = asyncio.create_task(_write(stream, idle_timeout.through(call.messages())))
         # In time: a write that fails after the status has come would put grpc.aio's own in its place.
         stream.add_done_callback(lambda _: writer.cancel())
@@ -95,7 +81,7 @@ class TaskTransport:
                 async for message in stream:
                     idle_timeout.ends()
                     call.take(message)
-            return await stream.trailing_metadata() if wants_trailers else None
+            return await stream.trailing_metadata() if sending.wants_trailers else None
         except TimeoutError:
             raise TimeLimitError from None
         except grpc.aio.AioRpcError as failure:

@@ -16,6 +16,7 @@ from aclgrad._client.channel.servers import Endpoints
 from aclgrad._client.settings.checks import TimeLimitError
 from aclgrad._client.settings.metadata import Pair
 from aclgrad._client.sync.discovery import DiscoveryThread, ThreadNetwork, close
+from aclgrad._client.transport import Sending
 from aclgrad.errors import ServerFaultError
 from aclgrad.wire.service import path_of
 
@@ -43,19 +44,12 @@ class ThreadTransport:
     def bind(self) -> None:
         """Any thread will do."""
 
-    async def message(
-        self,
-        channel: Channel,
-        method: str,
-        request: bytes,
-        limit_s: float | None,
-        metadata: tuple[Pair, ...],
-        wants_trailers: bool,
-    ) -> tuple[bytes, Any]:
+    async def message(self, sending: Sending, request: bytes) -> tuple[bytes, Any]:
+        channel, method, limit_s, _, metadata, wants_trailers = sending
         if len(request) > LARGE_BYTES:
             # As a stream of one message. A unary call would wait for a full connection to take the rest of the message,
             # even after its deadline.
-            replies = _stream(channel, method, iter((request,)), limit_s, metadata)
+            replies = _stream(sending, iter((request,)))
             return _only(replies), replies.trailing_metadata() if wants_trailers else None
         call = channel.methods.get(method)
         if call is None:
@@ -65,17 +59,9 @@ class ThreadTransport:
         reply, ended = call.with_call(request, timeout=limit_s, metadata=metadata)
         return reply, ended.trailing_metadata()
 
-    async def chunks(
-        self,
-        channel: Channel,
-        call: ChunkedCall[Any],
-        times_s: tuple[float | None, float | None],
-        metadata: tuple[Pair, ...],
-        wants_trailers: bool,
-    ) -> Any:
-        limit_s, idle_s = times_s
-        idle_timeout = IdleTimeout(idle_s)
-        replies = _stream(channel, call.method, idle_timeout.through(call.messages()), limit_s, metadata)
+    async def chunks(self, sending: Sending, call: ChunkedCall[Any]) -> Any:
+        idle_timeout = IdleTimeout(sending.idle_s)
+        replies = _stream(sending, idle_timeout.through(call.messages()))
         try:
             with idle_timeout.watched(replies.cancel):
                 for message in idle_timeout.through(replies):
@@ -86,7 +72,7 @@ class ThreadTransport:
             # It would keep this frame, and all arrays, in a cycle.
             failure.__traceback__ = None
             raise TimeLimitError from None
-        return replies.trailing_metadata() if wants_trailers else None
+        return replies.trailing_metadata() if sending.wants_trailers else None
 
     def means_closed(self, error: BaseException) -> bool:
         # Another thread may have closed the channel since the call took it, or its owner.
@@ -155,13 +141,12 @@ class IdleTimeout:
             done.set()
 
 
-def _stream(
-    channel: Channel, name: str, messages: Iterator[bytes], limit_s: float | None, metadata: tuple[Pair, ...]
-) -> Any:
-    method = channel.streams.get(name)
+def _stream(sending: Sending, messages: Iterator[bytes]) -> Any:
+    streams, name = sending.channel.streams, sending.method
+    method = streams.get(name)
     if method is None:
-        method = channel.streams[name] = channel.grpc.stream_stream(path_of(name))
-    return method(messages, timeout=limit_s, metadata=metadata)
+        method = streams[name] = sending.channel.grpc.stream_stream(path_of(name))
+    return method(messages, timeout=sending.limit_s, metadata=sending.metadata)
 
 
 def _only(replies: Iterable[bytes]) -> bytes:

@@ -8,9 +8,9 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from aclgrad.descriptions.hosts import WorkerAnswer, merge
 from aclgrad.descriptions.status import status_of
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad.wire.host_status import WorkerAnswer, merge
 from tests.server.status.statuses import device, operator, status_with
 
 Status = pb.GetServerStatusResponse
@@ -25,7 +25,7 @@ def summaries(status: Status) -> list[str]:
 
 
 def test_it_needs_no_grpc() -> None:
-    program = "import sys, aclgrad.wire.host_status, aclgrad.units; print(*sys.modules)"
+    program = "import sys, aclgrad.descriptions.hosts, aclgrad.units; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert not {"grpc", "grpc_status", "numpy", "aclgrad.errors"} & set(loaded)
 
