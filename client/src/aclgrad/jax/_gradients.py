@@ -185,16 +185,18 @@ def _checked_call(
 def _function(
     call: _RemoteCall, forward: Forward, known_of: Forward, names: tuple[str, ...], again: Forward | None
 ) -> Any:
-    """Returns the function of the arrays of these names.
-
-    Forward passes of derivatives call it and not what it is made of, so that second derivatives are remote as well.
-    """
+    """Returns the function of the arrays of these names."""
     row, sent = call.row, call.sent
 
     def remember(*primals: Any) -> Any:
-        arrays = {name: each.value for name, each in zip(names, primals, strict=True)}
-        perturbed = {name for name, each in zip(names, primals, strict=True) if each.perturbed}
-        output = function(*arrays.values())
+        arrays, perturbed = dict(zip(names, primals, strict=True)), {"input"}
+        if row.is_linear:
+            # Not what the function is made of, so that second derivatives are remote as well.
+            output = function(*primals)
+        else:
+            perturbed = {name for name, each in arrays.items() if each.perturbed}
+            arrays = {name: each.value for name, each in arrays.items()}
+            output = forward(**arrays)
         known = known_of(arrays, output)
         # In the structure and not as values, which JAX would trace.
         marks = tuple(() if each in perturbed else None for each in row.targets)
@@ -229,7 +231,8 @@ def _function(
 
     remote = {wanted: remote_of(wanted) for wanted in product([False, True], repeat=len(row.targets))}
     function = jax.custom_vjp(lambda *arrays: forward(**dict(zip(names, arrays, strict=True))))
-    function.defvjp(remember, pull, symbolic_zeros=True)
+    # shard_map without jit takes no symbolic zeros.
+    function.defvjp(remember, pull, symbolic_zeros=not row.is_linear)
     linear = function
     if again is not None:
         linear = jax.custom_vjp(lambda gradient, *inputs: again(gradient, **dict(zip(sent, inputs, strict=True))))
