@@ -16,6 +16,7 @@ from torch.nn import functional
 
 import aclgrad
 import aclgrad.torch
+from aclgrad.bridges.rows import ROWS
 from aclgrad.torch._rows import OPERATIONS
 from aclgrad.torch._tensors import number_of
 
@@ -194,6 +195,12 @@ def test_pooling_can_return_its_indices(client: RecordingClient) -> None:
         assert not found[1].requires_grad
         found[0].sum().backward()
     assert client.called == ["max_pool2d_with_mask_backward"] * 3
+
+
+def test_every_row_of_the_bridges_is_a_function() -> None:
+    assert OPERATIONS.keys() == ROWS.keys()
+    blocks = {"compare_backward", "remote_backward"}
+    assert {each.function for each in ROWS.values()} | blocks == set(aclgrad.torch.__all__)
 
 
 @pytest.mark.parametrize("name", [name for name in aclgrad.torch.__all__ if not name.endswith("_backward")])
