@@ -202,7 +202,8 @@ def _tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None
     name = checked_name("inputs", tensor.name)
     try:
         head = tensor_pb2.Tensor(name=name, data_type=tensor.type.dtype.wire, shape=tensor.type.shape)
-        tensor.source.write(head)
+        if tensor.data is None:
+            tensor.source.write(head)
     except (TypeError, ValueError) as error:
         problem = f"is {tensor.type.shape}, which is not a shape"
         remedy = "give a sequence of 64-bit integers"

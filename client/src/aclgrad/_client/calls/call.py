@@ -17,7 +17,7 @@ from aclgrad.errors import AclgradError, InputValuesRequiredError, InvalidFieldE
 from aclgrad.operators.attributes import AttributeLike, plain_attribute
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments
-from aclgrad.tensors import DTYPES, TensorType, TensorView, type_of_array, view_of_array
+from aclgrad.tensors import DTYPES, TensorType, TensorView, array_of_view, type_of_array, view_of_array
 from aclgrad.wire.messages import (
     AttributeValue,
     OperatorCall,
@@ -102,14 +102,14 @@ class Call(Exchange[Array]):
         self.withheld = {name: array.copy() for name, array in self.withheld.items()}
 
     def read(self, reply: bytes) -> Array:
-        return self.destination.read(self.outputs_in(reply))
-
-    def outputs_in(self, reply: bytes) -> tuple[TensorView, ...]:
-        """Returns the outputs of a reply; raises ServerFaultError for other bytes."""
         try:
-            return decode_response(reply)
+            outputs = decode_response(reply)
+            if self.destination is NEW and len(outputs) == 1:
+                # As it does, in a fourth of the time.
+                return array_of_view(outputs[0])
         except ValueError as error:
             raise unreadable_reply(error) from error
+        return self.destination.read(outputs)
 
     def in_chunks(self) -> ChunkedCall[Array] | None:
         return self.chunks_for(self.size_bytes)

@@ -112,8 +112,8 @@ class Destination:
         for first, second in combinations(self._buffers, 2):
             first.check_apart_from(second)
 
-    def read(self, outputs: Sequence[TensorView]) -> Array:
-        """Returns the outputs of a reply.
+    def read(self, outputs: Sequence[TensorView], take_over: Callable[[TensorView], Array] | None = None) -> Array:
+        """Returns the outputs of a reply; `take_over` returns those in shared memory.
 
         Raises ServerFaultError if one is missing, InvalidFieldError if one does not fit `out`.
         """
@@ -123,7 +123,10 @@ class Destination:
             raise unreadable_reply(error) from error
         self.check(outputs)
         try:
-            arrays = [buffer.read(output) for buffer, output in zip(buffers, outputs, strict=True)]
+            arrays = [
+                buffer.read(each) if take_over is None or each.source.shared is None else buffer.take(take_over(each))
+                for buffer, each in zip(buffers, outputs, strict=True)
+            ]
         except ValueError as error:
             raise unreadable_reply(error) from error
         return cast(Array, self.result(outputs, arrays))

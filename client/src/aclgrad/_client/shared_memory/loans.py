@@ -5,7 +5,7 @@ import threading
 import weakref
 from dataclasses import replace
 from types import TracebackType
-from typing import Self, cast
+from typing import Self
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from aclgrad._client.shared_memory.regions import Region, RegionPool
 from aclgrad.sources import SharedRange
 from aclgrad.tensors import TensorView
 from aclgrad.wire import service
-from aclgrad.wire.messages import encode_request
+from aclgrad.wire.messages import decode_response, encode_request
 
 
 class Loan(Exchange[Array]):
@@ -80,19 +80,11 @@ class Loan(Exchange[Array]):
 
     def read(self, reply: bytes) -> Array:
         """Returns the outputs where they are; a region goes back when nobody has its array any more."""
-        destination = self._call.destination
-        outputs = self._call.outputs_in(reply)
-        if all(each.source.shared is None for each in outputs):
-            return destination.read(outputs)
         try:
-            buffers = destination.buffers(outputs)
-            arrays = [
-                buffer.read(each) if each.source.shared is None else buffer.take(self._take_over(each))
-                for buffer, each in zip(buffers, outputs, strict=True)
-            ]
+            outputs = decode_response(reply)
         except ValueError as error:
             raise unreadable_reply(error) from error
-        return cast(Array, destination.result(outputs, arrays))
+        return self._call.destination.read(outputs, self._take_over)
 
     def _take_over(self, output: TensorView) -> Array:
         type, region = output.type, self._regions.get(output.name)
