@@ -283,7 +283,9 @@ class Clients(RuleBasedStateMachine):
         self.seen = len(self.world.visits)
 
     def note_repeat(self, visit: Visit, before: Visit) -> None:
-        self.repeats.append(visit.at)
+        # A call that meets a stranger in a worker's place goes to the front door once, whatever others did.
+        if before.state is not State.STRANGER or not visit.is_by_front:
+            self.repeats.append(visit.at)
         if before.state in (State.HUNG, State.STRANGER) and before.since == before.server.since:
             self.met.setdefault(before.place, visit.at)
 
