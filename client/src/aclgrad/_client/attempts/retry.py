@@ -92,8 +92,8 @@ class Attempts:
 
     __slots__ = (
         *("_balancing", "_begin", "_connects", "_cuts", "_end", "_failed", "_has_left", "_has_retry"),
-        *("_is_over_budget", "_policy", "_resends", "_retries", "_since", "_timeout_s", "_whole_s"),
-        *("may_move", "method", "request_id", "server", "trace", "tried"),
+        *("_is_over_budget", "_policy", "_resends", "_since", "_timeout_s", "_whole_s"),
+        *("may_move", "method", "request_id", "retries", "server", "trace", "tried"),
     )
 
     def __init__(self, policy: RetryPolicy, timeout_s: float | None, method: str, request_id: str) -> None:
@@ -105,8 +105,8 @@ class Attempts:
         self._begin = self._since = policy.clock()
         """`_since` is when the call began to look for a server."""
         self._end = None if timeout_s is None else self._since + timeout_s
-        self._retries = 0
-        """Of all messages of the call."""
+        self.retries = 0
+        """How often the call was sent again, all of its messages together."""
         self._resends = 0
         self._cuts = 0
         self._connects = 0
@@ -130,7 +130,7 @@ class Attempts:
         """Begins the attempts of another message, within the same time limit."""
         self.release()
         another = Attempts(self._policy, self._timeout_s, self.method, self.request_id)
-        another._begin, another._end, another._retries = self._begin, self._end, self._retries
+        another._begin, another._end, another.retries = self._begin, self._end, self.retries
         another.server, another.trace, another._whole_s = self.server, self.trace, self.time_left_s()
         return another
 
@@ -172,7 +172,7 @@ class Attempts:
             self.tried = self.tried or set()
             # If nobody is there, the call looks for a server from now on.
             self._connects, self._since = 0, self._policy.clock()
-            self._retries += 1
+            self.retries += 1
             return self._elsewhere(error, "another server")
         self.release()
         if self._balancing is Balancing.WORKERS and isinstance(error, _NOBODY) and not self._has_left:
@@ -202,7 +202,7 @@ class Attempts:
         else:
             self._resends += 1
             self._connects, self._since = 0, now + delay_s
-            self._retries += 1
+            self.retries += 1
             told = f"retry {self._resends} of {self._policy.retries}"
         self._failed = error.message, error.remedy
         log.warning("%s %s failed; %s, in %.2f s: %s", self.request_id, self.method, told, delay_s, line_of(error))
@@ -219,14 +219,9 @@ class Attempts:
         log.warning("%s %s goes to %s: %s", self.request_id, self.method, where, line_of(error))
         return 0.0
 
-    @property
-    def retries(self) -> int:
-        """How often the call was sent again."""
-        return self._retries
-
     def no_delay_after(self, error: AclgradError) -> float:
         """Returns 0: the call is sent again at once, in the form that the error asks for."""
-        self._retries += 1
+        self.retries += 1
         log.debug("%s %s is sent again in another form: %s", self.request_id, self.method, line_of(error))
         return 0.0
 
@@ -236,23 +231,24 @@ class Attempts:
         outcome = "ok" if error is None else line_of(error)
         log.debug("%s %s in %.1f ms: %s", self.request_id, self.method, 1e3 * seconds, outcome)
         return CallReport(
-            self.request_id, self.method, seconds, self._retries, error, self.server, self._policy.budget.left
+            self.request_id, self.method, seconds, self.retries, error, self.server, self._policy.budget.left
         )
 
     def explain(self, error: AclgradError) -> None:
         """Adds the id of the call; to a passed deadline also the limit, and why the attempt before it failed."""
         error.request_id = error.request_id or self.request_id
+        message = error.message
         if self._is_over_budget:
-            error.message = f"{error.message}; it is not sent again: {TOO_MANY}"
-            error.args = (error.message,)
-        if isinstance(error, DeadlinePassedError) and self._timeout_s is not None:
-            error.message = f"{error.message} (timeout_s was {self._timeout_s:g} s)"
-            error.args = (error.message,)
-        if isinstance(error, DeadlinePassedError) and self._failed is not None:
-            message, remedy = self._failed
-            error.message = f"{error.message}; the attempt before it failed: {message}"
-            error.remedy = remedy or error.remedy
-            error.args = (error.message,)
+            message += f"; it is not sent again: {TOO_MANY}"
+        if isinstance(error, DeadlinePassedError):
+            if self._timeout_s is not None:
+                message += f" (timeout_s was {self._timeout_s:g} s)"
+            if self._failed is not None:
+                before, remedy = self._failed
+                message += f"; the attempt before it failed: {before}"
+                error.remedy = remedy or error.remedy
+        error.message = message
+        error.args = (message,)
 
 
 def is_worth_a_retry(error: AclgradError) -> bool:
