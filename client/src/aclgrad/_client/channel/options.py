@@ -23,37 +23,28 @@ OWN_CHANNEL_DEFAULTS: Final[Mapping[str, Any]] = {
 
 def checked_options(options: Iterable[ChannelOption]) -> list[ChannelOption]:
     """Returns the options as a list; raises InvalidSettingError unless they are pairs of a name and what gRPC takes."""
-    remedy = 'give pairs of a name and text or a 32-bit integer, for example [("grpc.keepalive_time_ms", 5000)]'
     if isinstance(options, Mapping | str | bytes) or not isinstance(options, Iterable):
-        problem = f"channel_options is a {type(options).__name__}"
-        raise InvalidSettingError(problem, field="channel_options", remedy=remedy)
-    given = list(options)
-    for each in given:
-        if not _is_option(each):
-            problem = f"channel_options is a list with {_shown(each)}"
-            raise InvalidSettingError(problem, field="channel_options", remedy=remedy)
-    return [(name, value) for name, value in given]
+        raise _refused_options(f"a {type(options).__name__}")
+    return [_checked_option(each) for each in options]
 
 
-def _is_option(pair: Any) -> bool:
+def _checked_option(pair: Any) -> ChannelOption:
     try:
         name, value = pair
     except (TypeError, ValueError):
-        return False
-    if not isinstance(name, str) or not name.isascii():
-        return False
+        raise _refused_options(f"a list with a {type(pair).__name__}") from None
     # gRPC takes a float for an address in memory.
-    return -(2**31) <= value < 2**31 if isinstance(value, int) else isinstance(value, str) and value.isprintable()
+    fits = -(2**31) <= value < 2**31 if isinstance(value, int) else isinstance(value, str) and value.isprintable()
+    if not (fits and isinstance(name, str) and name.isascii()):
+        # Text is not repeated: that of a proxy may hold a password.
+        shown = repr(value) if value is None or isinstance(value, int | float) else f"a {type(value).__name__}"
+        raise _refused_options(f"a list with ({name!r}, {shown})")
+    return name, value
 
 
-def _shown(pair: Any) -> str:
-    """Returns the pair without text in its value: that of a proxy may hold a password."""
-    try:
-        name, value = pair
-    except (TypeError, ValueError):
-        return f"a {type(pair).__name__}"
-    shown = repr(value) if value is None or isinstance(value, int | float) else f"a {type(value).__name__}"
-    return f"({name!r}, {shown})"
+def _refused_options(problem: str) -> InvalidSettingError:
+    remedy = 'give pairs of a name and text or a 32-bit integer, for example [("grpc.keepalive_time_ms", 5000)]'
+    return InvalidSettingError(f"channel_options is {problem}", field="channel_options", remedy=remedy)
 
 
 def channel_options(max_message_bytes: int = DEFAULT_MESSAGE_BYTES) -> list[ChannelOption]:

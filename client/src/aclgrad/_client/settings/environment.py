@@ -22,23 +22,21 @@ class Variable:
     form: str
 
 
-def _seconds_or_none(text: str) -> float | None:
-    return None if text.lower() == "none" else float(text)
-
-
-def _switch(text: str) -> bool:
-    return _WORDS[text.lower()]
-
-
 VARIABLES: Final = (
     Variable("ACLGRAD_TARGET", "target", str, "host:port or unix:/path"),
-    Variable("ACLGRAD_TIMEOUT_S", "timeout_s", _seconds_or_none, "a number of seconds, or none for no limit"),
+    Variable(
+        "ACLGRAD_TIMEOUT_S",
+        "timeout_s",
+        lambda text: None if text.lower() == "none" else float(text),
+        "a number of seconds, or none for no limit",
+    ),
     Variable("ACLGRAD_CONNECT_TIMEOUT_S", "connect_timeout_s", float, "a number of seconds"),
     Variable("ACLGRAD_RETRIES", "retries", int, "an integer of 0 or more"),
     Variable("ACLGRAD_MAX_MESSAGE_BYTES", "max_message_bytes", int, "a number of bytes"),
-    Variable("ACLGRAD_SHARED_MEMORY", "shared_memory", _switch, "true or false"),
+    Variable("ACLGRAD_SHARED_MEMORY", "shared_memory", lambda text: _WORDS[text.lower()], "true or false"),
 )
 """A variable that is empty counts as one that is not set."""
+_NAMES: Final = {each.setting: each.name for each in VARIABLES}
 
 
 def settings_of_environment(without: Collection[str] = ()) -> dict[str, Any]:
@@ -55,16 +53,13 @@ def settings_of_environment(without: Collection[str] = ()) -> dict[str, Any]:
 
 def unless_set(**defaults: Any) -> dict[str, Any]:
     """Returns the settings whose variables are not set: defaults of a command, which variables go before."""
-    names = {each.setting: each.name for each in VARIABLES}
-    return {setting: value for setting, value in defaults.items() if not os.environ.get(names[setting], "").strip()}
+    return {setting: value for setting, value in defaults.items() if not os.environ.get(_NAMES[setting], "").strip()}
 
 
 def named_by_variable(error: InvalidSettingError, given: Collection[str]) -> InvalidSettingError:
     """Returns the error of a setting, which names its variable if the setting is not among those `given` in code."""
-    names = {each.setting: each.name for each in VARIABLES}
-    if "credentials" not in given:
-        names |= {field: name for name, field in CREDENTIALS.items()}
-    variable = names.get(error.field or "")
+    secrets = {} if "credentials" in given else {field: name for name, field in CREDENTIALS.items()}
+    variable = (_NAMES | secrets).get(error.field or "")
     if variable is None or error.field in given:
         return error
     return type(error)(f"{variable}: {error.message}", field=variable)
