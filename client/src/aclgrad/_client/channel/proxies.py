@@ -46,7 +46,7 @@ class Proxy:
     host: str
     port: str
     authorization: str | None
-    exception: str = EXCEPTIONS[1]
+    exception: str
     problem: str = ""
 
     @property
@@ -76,12 +76,10 @@ class ProxyRules:
     """What gRPC is to go through, and which hosts it reaches directly. Each client has its own.
 
     `variable` names the proxy; it is None if nothing does, and `proxy` is None if gRPC ignores what it names.
-    `exception` is the variable that lists the hosts.
     """
 
     variable: str | None = None
     proxy: Proxy | None = None
-    exception: str | None = None
     exceptions: str = ""
     seen: Seen = field(default_factory=Seen, compare=False)
 
@@ -102,10 +100,9 @@ def proxy_rules(environment: Mapping[str, str], options: Mapping[str, int | str]
     variable = next((each for each in (_PROXY_OPTION, *VARIABLES) if each in named), None)
     if variable is None:
         return ProxyRules()
-    exception = next((each for each in EXCEPTIONS if each in environment), None)
-    exceptions = "" if exception is None else environment[exception]
-    proxy = _parsed(named[variable], variable, exception or EXCEPTIONS[1])
-    return ProxyRules(variable, proxy, exception, exceptions)
+    exception = next((each for each in EXCEPTIONS if each in environment), EXCEPTIONS[1])
+    proxy = _parsed(named[variable], variable, exception)
+    return ProxyRules(variable, proxy, environment.get(exception, ""))
 
 
 def list_options(proxied: Iterable[str], proxy: Proxy | None, number: str) -> tuple[ChannelOption, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
+from itertools import chain
 from typing import Final
 
 from aclgrad._client.channel.options import ChannelOption
@@ -51,11 +52,10 @@ def look_up(addresses: Addresses, rules: ProxyRules) -> Found:
     for host in unfound.keys() - rules.seen.unfound:
         missing = [each for each in named if host_of(each) == host]
         log.warning("%s %s left out: %s", ", ".join(missing), "is" if len(missing) == 1 else "are", unfound[host])
-    proxied, proxy = _behind_proxy(numbers, rules)
-    number = ""
-    if proxy is not None:
-        number, proxy = _entry(proxy, rules.seen, unfound)
+    behind = [each for each in numbers if rules.proxy_for(host_of(each)) is not None]
+    number, proxy = _entry(rules.proxy, rules.seen, unfound) if behind and rules.proxy else ("", None)
     rules.seen.unfound = frozenset(unfound)
+    proxied = chain.from_iterable(numbers[each] for each in behind)
     return Found(numbers, list_options(proxied, proxy, number), proxy)
 
 
@@ -101,13 +101,8 @@ def _looked_up(host: str) -> tuple[str, ...] | str:
 
 def _with_port(numbers: Iterable[str], address: str) -> tuple[str, ...]:
     """Returns the numbers with the port of the address."""
-    return tuple(_written(each, address.rpartition(":")[2]) for each in numbers)
-
-
-def _behind_proxy(numbers: Mapping[str, tuple[str, ...]], rules: ProxyRules) -> tuple[list[str], Proxy | None]:
-    """Returns the numbers of the hosts that gRPC reaches through the proxy, and the proxy if there are any."""
-    names = [each for each in numbers if rules.proxy_for(host_of(each)) is not None]
-    return [number for each in names for number in numbers[each]], rules.proxy if names else None
+    port = address.rpartition(":")[2]
+    return tuple(f"[{each}]:{port}" if ":" in each else f"{each}:{port}" for each in numbers)
 
 
 def _asked(source: Source, seen: Seen) -> Sequence[str]:
@@ -126,18 +121,13 @@ def _asked(source: Source, seen: Seen) -> Sequence[str]:
     return named
 
 
-def numbers_of(addresses: Iterable[str], rules: ProxyRules) -> Found | None:
+def numbers_of(addresses: Sequence[str], rules: ProxyRules) -> Found | None:
     """Returns the same without asking anybody, or None if one of them, or the proxy to one of them, is a name."""
-    addresses = tuple(addresses)
-    if not all(_is_number(host_of(each)) for each in addresses):
-        return None
-    numbers = {each: _with_port([str(ip_address(host_of(each)))], each) for each in addresses}
-    proxied, proxy = _behind_proxy(numbers, rules)
-    if proxy is None:
-        return Found(numbers, list_options((), None, ""))
-    if proxy.problem or not _is_number(proxy.host):
-        return None
-    return Found(numbers, list_options(proxied, proxy, _written(str(ip_address(proxy.host)), proxy.port)), proxy)
+    hosts = [host_of(each) for each in addresses]
+    proxy = next(filter(None, map(rules.proxy_for, hosts)), None)
+    if proxy is not None:
+        hosts.append("" if proxy.problem else proxy.host)
+    return look_up(addresses, rules) if all(map(_is_number, hosts)) else None
 
 
 def _is_number(host: str) -> bool:
@@ -162,10 +152,6 @@ def target_of(addresses: Iterable[str]) -> str:
     if not any(each.startswith(_V6) for each in addresses):
         return "ipv4:" + ",".join(addresses)
     return "ipv6:" + ",".join(each if each.startswith(_V6) else _mapped(each) for each in addresses)
-
-
-def _written(host: str, port: str) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _mapped(address: str) -> str:

@@ -106,8 +106,7 @@ class Servers:
 
     def listed_endpoints(self, found: Found) -> Endpoints | None:
         """Returns the way to the servers that were found by their names; None if there is none."""
-        numbers = list(chain.from_iterable(found.numbers.values()))
-        return _balanced(numbers, Balancing.LISTED, SERVICE_NAME, self.tls_name, found) if numbers else None
+        return _balanced(found, Balancing.LISTED, SERVICE_NAME, self.tls_name) if found.numbers else None
 
     def workers(self, host: pb.Host) -> tuple[str, ...]:
         """Returns the addresses of the workers that the front door told, as this client reaches them."""
@@ -119,8 +118,7 @@ class Servers:
 
     def worker_endpoints(self, found: Found, host_id: str) -> Endpoints:
         """Returns the way to workers of the host. Nobody else answers to its id: no call, and no token, goes astray."""
-        numbers = list(chain.from_iterable(found.numbers.values()))
-        return _balanced(numbers, Balancing.WORKERS, host_id, self.tls_name or (self.host or "").strip("[]"), found)
+        return _balanced(found, Balancing.WORKERS, host_id, self.tls_name or (self.host or "").strip("[]"))
 
 
 def one_by_one(endpoints: Endpoints) -> list[Endpoints]:
@@ -158,8 +156,8 @@ def servers_of(
     if len(targets) == 1:
         servers = _one(name, targets[0], tls_name, rules)
     elif targets and all(each.startswith(UNIX) for each in targets):
-        paths = [UNIX + each.removeprefix(UNIX).removeprefix("//") for each in targets]
-        servers = Servers(name, _balanced(paths, Balancing.LISTED, SERVICE_NAME, None))
+        paths = tuple(UNIX + each.removeprefix(UNIX).removeprefix("//") for each in targets)
+        servers = Servers(name, _balanced(Found({name: paths}), Balancing.LISTED, SERVICE_NAME, None))
     elif any(not is_host_and_port(each) for each in targets):
         raise refused_target(
             target, "mixes addresses of several kinds", "give host:port for each, or unix:/path for each"
@@ -170,7 +168,9 @@ def servers_of(
     elif callable(target):
         servers = Servers(name, None, target, tls_name=tls_name, rules=rules)
     else:
-        servers = _several(name, tuple(targets), tls_name, rules)
+        servers = Servers(name, None, tuple(targets), tls_name=tls_name, rules=rules)
+        if (found := numbers_of(targets, rules)) is not None:
+            servers = replace(servers, endpoints=servers.listed_endpoints(found))
     if options and SERVICE_CONFIG in options and not servers.listed:
         return Servers(name, servers.endpoints)
     return servers
@@ -196,22 +196,12 @@ def _one(name: str, target: str, tls_name: str | None, rules: ProxyRules) -> Ser
     return Servers(name, endpoints, (), None if "%" in host else host, int(port), tls_name, rules=rules)
 
 
-def _several(name: str, targets: tuple[str, ...], tls_name: str | None, rules: ProxyRules) -> Servers:
-    servers = Servers(name, None, targets, tls_name=tls_name, rules=rules)
-    found = numbers_of(targets, rules)
-    return servers if found is None else replace(servers, endpoints=servers.listed_endpoints(found))
-
-
-def _balanced(
-    numbers: Sequence[str], balancing: Balancing, service: str, tls_name: str | None, found: Found | None = None
-) -> Endpoints:
-    options = _balancing(service)
-    if found is not None:
-        options = (*options, *found.options)
+def _balanced(found: Found, balancing: Balancing, service: str, tls_name: str | None) -> Endpoints:
+    options = (*_balancing(service), *found.options)
     if tls_name is not None:
-        options = (*options, (_TLS_NAME, tls_name), ("grpc.default_authority", tls_name))
-    numbers = tuple(dict.fromkeys(numbers))
-    return Endpoints(target_of(numbers), options, balancing, service, numbers, found.proxy if found else None)
+        options += ((_TLS_NAME, tls_name), ("grpc.default_authority", tls_name))
+    numbers = tuple(dict.fromkeys(chain.from_iterable(found.numbers.values())))
+    return Endpoints(target_of(numbers), options, balancing, service, numbers, found.proxy)
 
 
 def _balancing(health_name: str) -> tuple[ChannelOption, ...]:
