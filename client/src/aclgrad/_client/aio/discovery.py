@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, cast
 
@@ -59,9 +59,16 @@ class TaskNetwork(Network):
         return await asyncio.wrap_future(found)
 
     async def check(self, servers: Sequence[Endpoints], hear: Hear) -> list[Answer]:
+        loop, limit_s = asyncio.get_running_loop(), FIRST_CHECK_S
+        begin = loop.time()
         tasks = [asyncio.create_task(self._check(endpoints, hear)) for endpoints in servers]
+        answered, silent = set(tasks), set(tasks)
         try:
-            await _wait(tasks)
+            while answered and silent:
+                left_s = max(0.0, begin + limit_s - loop.time())
+                answered, silent = await asyncio.wait(silent, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+                if any(task.result() is Answer.HERE for task in answered):
+                    limit_s = silence_s(loop.time() - begin, limit_s)
             return [task.result() if task.done() else Answer.SILENT for task in tasks]
         finally:
             for task in tasks:
@@ -85,32 +92,15 @@ class TaskNetwork(Network):
             return UNREACHABLE
 
     def close(self, channel: Channel) -> None:
-        self.begin(channel.grpc.close())
-
-    def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Starts a task; asyncio itself keeps none alive."""
-        task = asyncio.create_task(work)
+        task = asyncio.create_task(channel.grpc.close())
+        # asyncio itself keeps no task alive.
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
-        return task
 
     async def end(self) -> None:
         """Waits for the channels that are being closed."""
         if self._closing:
             await asyncio.wait(self._closing)
-
-
-async def _wait(tasks: Sequence[asyncio.Task[Answer]]) -> None:
-    """Waits until all have answered, or those that have not are silent."""
-    loop, silent, limit_s = asyncio.get_running_loop(), set(tasks), FIRST_CHECK_S
-    begin = loop.time()
-    while silent:
-        left_s = max(0.0, begin + limit_s - loop.time())
-        answered, silent = await asyncio.wait(silent, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
-        if not answered:
-            return
-        if any(task.result() is Answer.HERE for task in answered):
-            limit_s = silence_s(loop.time() - begin, limit_s)
 
 
 class DiscoveryTask:

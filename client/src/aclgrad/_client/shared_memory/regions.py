@@ -84,7 +84,8 @@ class RegionPool:
     def take(self, size_bytes: int) -> Region:
         """Returns a region of at least this size; raises OSError where there is no room for one."""
         with self._lock:
-            self._keep_returned()
+            while self._returned:
+                self._keep(self._returned.popleft())
             if any(each.is_inherited for each in self._free):
                 self._free.clear()
             fitting = [each for each in self._free if size_bytes <= each.size_bytes <= 2 * size_bytes + _GRANULE]
@@ -97,7 +98,9 @@ class RegionPool:
             region = Region(rounded)
         except OSError:
             # What is kept for other sizes may be what takes the room.
-            self._drop_free()
+            with self._lock:
+                while self._free:
+                    self._drop(self._free.pop())
             region = Region(rounded)
         with self._lock:
             self._named.add(region)
@@ -132,10 +135,6 @@ class RegionPool:
             self._returned.clear()
             _unlink_all(self._named)
 
-    def _keep_returned(self) -> None:
-        while self._returned:
-            self._keep(self._returned.popleft())
-
     def _keep(self, region: Region) -> None:
         if self._is_closed or region.is_released or region not in self._named:
             self._drop(region)
@@ -143,11 +142,6 @@ class RegionPool:
         self._free.append(region)
         if len(self._free) > _MAX_KEPT:
             self._drop(self._free.pop(0))
-
-    def _drop_free(self) -> None:
-        with self._lock:
-            while self._free:
-                self._drop(self._free.pop())
 
     def _drop(self, region: Region) -> None:
         if region in self._named:
