@@ -3,7 +3,7 @@
 import asyncio
 import math
 import selectors
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -18,7 +18,7 @@ from aclgrad._client.aio.transport import TaskTransport
 from aclgrad._client.attempts.retry import RetryPolicy
 from aclgrad._client.attempts.retry_budget import RetryBudget
 from aclgrad._client.channel.pool import ChannelPool
-from aclgrad._client.channel.probes import CHECK, LIST, Answer, Channel, Hear
+from aclgrad._client.channel.probes import CHECK, LIST, Answer, Channel
 from aclgrad._client.channel.proxies import ProxyRules
 from aclgrad._client.channel.resolver import Addresses, Found, SourceError, host_of
 from aclgrad._client.channel.servers import Balancing, Endpoints
@@ -307,10 +307,10 @@ class ModelledNetwork(TaskNetwork):
             named = addresses() if callable(addresses) else addresses
             return Found({each: tuple(found) for each in named if (found := self._world.numbers(each))})
 
-    async def check(self, servers: Sequence[Endpoints], hear: Hear) -> list[Answer]:
+    async def check(self, endpoints: Endpoints, heard: set[str]) -> dict[str, Answer]:
         with self._world.looking():
             self._world.look_count += 1
-            return await super().check(servers, hear)
+            return await super().check(endpoints, heard)
 
     async def is_connected(self, channel: Channel) -> bool:
         with self._world.looking():

@@ -13,10 +13,12 @@ import pytest
 
 import aclgrad
 from aclgrad._client.channel import pool, resolver
-from aclgrad._client.channel.probes import MOST_NAMED, Answer, answers_of_each
-from aclgrad._client.channel.proxies import proxy_rules
-from aclgrad._client.channel.resolver import Found, SourceError, target_of
-from aclgrad._client.channel.servers import Balancing, Endpoints, servers_of
+from aclgrad._client.channel.discovery import MOST_NAMED, Discovery
+from aclgrad._client.channel.pool import ChannelPool
+from aclgrad._client.channel.probes import Answer, Channel, Network
+from aclgrad._client.channel.proxies import ProxyRules, proxy_rules
+from aclgrad._client.channel.resolver import Addresses, Found, SourceError, target_of
+from aclgrad._client.channel.servers import Endpoints, servers_of
 from aclgrad.testing import serve
 from aclgrad.v1 import operator_service_pb2 as pb
 from tools.calling import maybe_await, wait_until
@@ -266,11 +268,32 @@ def test_numbers_of_a_name_have_its_certificates(target: str, tls_name: str | No
     assert ("grpc.ssl_target_name_override", name) in endpoints.options
 
 
+class ManyServers(Network):
+    """A name that stands for more servers than are checked."""
+
+    async def look_up(self, addresses: Addresses, rules: ProxyRules) -> Found:
+        return Found({"a.example:1": tuple(f"192.0.2.1:{port}" for port in range(1, MOST_NAMED + 2))})
+
+    async def check(self, endpoints: Endpoints, heard: set[str]) -> dict[str, Answer]:
+        raise AssertionError("they are checked")
+
+    def close(self, channel: Channel) -> None:
+        raise AssertionError("the channel that follows the name is left")
+
+    async def _reply(self, channel: Any, path: str, request: bytes, **options: Any) -> bytes:
+        raise AssertionError("one is called")
+
+
 async def test_a_name_of_very_many_servers_is_left_to_grpc() -> None:
-    addresses = tuple(f"192.0.2.1:{port}" for port in range(1, MOST_NAMED + 2))
-    endpoints = Endpoints("ipv4:", (), Balancing.LISTED, SERVICE, addresses)
-    network: Any = None
-    assert set((await answers_of_each(network, endpoints, set(), MOST_NAMED)).values()) == {Answer.HERE}
+    servers = servers_of("dns:///a.example:1")
+    assert servers.endpoints is not None
+    channels = ChannelPool(servers, lambda endpoints: Channel(endpoints, None))
+    channels.start(Channel(servers.endpoints, None))
+    before = channels.current
+    await Discovery(channels, ManyServers(lambda _: None, ())).run()
+    assert channels.current is before
+    assert channels.present is not None
+    assert len(channels.present.addresses) == MOST_NAMED + 1
 
 
 def test_the_order_of_numbers_makes_no_other_servers() -> None:

@@ -16,7 +16,6 @@ from aclgrad._client.channel.probes import (
     UNREACHABLE,
     Answer,
     Channel,
-    Hear,
     Network,
     Reply,
     answer_of,
@@ -25,7 +24,7 @@ from aclgrad._client.channel.probes import (
 )
 from aclgrad._client.channel.proxies import ProxyRules
 from aclgrad._client.channel.resolver import Addresses, Found, look_up
-from aclgrad._client.channel.servers import Endpoints
+from aclgrad._client.channel.servers import Endpoints, one_by_one
 from aclgrad._client.settings.metadata import Pair
 
 _CLOSED: Final = grpc.aio.UsageError
@@ -58,29 +57,30 @@ class TaskNetwork(Network):
             return Found({})
         return await asyncio.wrap_future(found)
 
-    async def check(self, servers: Sequence[Endpoints], hear: Hear) -> list[Answer]:
+    async def check(self, endpoints: Endpoints, heard: set[str]) -> dict[str, Answer]:
         loop, limit_s = asyncio.get_running_loop(), FIRST_CHECK_S
         begin = loop.time()
-        tasks = [asyncio.create_task(self._check(endpoints, hear)) for endpoints in servers]
-        answered, silent = set(tasks), set(tasks)
+        servers = one_by_one(endpoints).items()
+        tasks = {each: asyncio.create_task(self._check(each, server, heard)) for each, server in servers}
+        answered, silent = set(tasks.values()), set(tasks.values())
         try:
             while answered and silent:
                 left_s = max(0.0, begin + limit_s - loop.time())
                 answered, silent = await asyncio.wait(silent, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
                 if any(task.result() is Answer.HERE for task in answered):
                     limit_s = silence_s(loop.time() - begin, limit_s)
-            return [task.result() if task.done() else Answer.SILENT for task in tasks]
+            return {each: task.result() if task.done() else Answer.SILENT for each, task in tasks.items()}
         finally:
-            for task in tasks:
+            for task in tasks.values():
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
 
-    async def _check(self, endpoints: Endpoints, hear: Hear) -> Answer:
+    async def _check(self, address: str, endpoints: Endpoints, heard: set[str]) -> Answer:
         async with self._channel_to(endpoints) as channel:
             reply = await self._reply(channel, CHECK, check_request(endpoints), timeout=FIRST_CHECK_S)
             answer = answer_of(reply)
             if answer is Answer.HERE:
-                hear(endpoints)
+                heard.add(address)
             return answer
 
     async def _reply(self, channel: Any, path: str, request: bytes, **options: Any) -> Reply:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from aclgrad._client.channel.pool import ASK_AGAIN_S, PAUSE_S, ChannelPool
-from aclgrad._client.channel.probes import MOST_NAMED, Answer, Channel, Network, answers_of_each
+from aclgrad._client.channel.probes import Answer, Channel, Network
 from aclgrad._client.channel.resolver import Found, SourceError
 from aclgrad._client.channel.servers import Endpoints
 from aclgrad._client.reports import log
 
+MOST_NAMED: Final = 64
+"""Servers of a `dns:` target that are checked; of more, a second attempt hardly meets the one that says nothing."""
 _FIRST_WAIT_S: Final = 5.0
 _LONGEST_WAIT_S: Final = 60.0
 """Until servers that were left out are checked again."""
@@ -73,8 +75,10 @@ class Discovery:
                 return
         if self._known is None or not self._known.addresses:
             return
-        most = MOST_NAMED if self._servers.dns_name else None
-        answers = await answers_of_each(self._network, self._known, channels.heard, most)
+        if self._servers.dns_name and len(self._known.addresses) > MOST_NAMED:
+            answers = dict.fromkeys(self._known.addresses, Answer.HERE)
+        else:
+            answers = await self._network.check(self._known, channels.heard)
         present = [each for each, answer in answers.items() if answer not in (Answer.SILENT, Answer.STRANGER)]
         await self._change_to(self._known, present, answers)
         if not with_names:
@@ -83,7 +87,7 @@ class Discovery:
     async def _check_workers(self, known: Endpoints) -> bool:
         """Leaves out workers that do not answer to the host's id; returns whether one does, or may yet."""
         channels = self._channels
-        answers = await answers_of_each(self._network, known, channels.heard)
+        answers = await self._network.check(known, channels.heard)
         if Answer.HERE not in answers.values():
             if Answer.SILENT not in answers.values():
                 return False
@@ -158,7 +162,7 @@ class Discovery:
         One is enough, and which of them is another host or family shows only here.
         """
         endpoints = self._servers.worker_endpoints(found, host_id)
-        answers = await answers_of_each(self._network, endpoints, self._channels.heard)
+        answers = await self._network.check(endpoints, self._channels.heard)
         known: list[str] = []
         present: list[str] = []
         for numbers in (found.numbers[worker] for worker in workers if worker in found.numbers):

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 
 from aclgrad._client.channel.proxies import ProxyRules
 from aclgrad._client.channel.resolver import Addresses, Found
-from aclgrad._client.channel.servers import Endpoints, one_by_one
+from aclgrad._client.channel.servers import Endpoints
 from aclgrad._client.settings.metadata import Pair
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.service import path_of
@@ -21,8 +21,6 @@ CONNECT_S: Final = 2.0
 """How long a server has to say who its siblings are, who it is, and to take the first connection of a new channel."""
 FIRST_CHECK_S: Final = 3.0
 """How long the first of several servers has to say who it is: on a busy machine all of them are slow."""
-MOST_NAMED: Final = 64
-"""Servers of a `dns:` target that are checked; of more, a second attempt hardly meets the one that says nothing."""
 LIST: Final = path_of("ListOperators")
 _LIST_REQUEST: Final = pb.ListOperatorsRequest().SerializeToString()
 CHECK: Final = "/grpc.health.v1.Health/Check"
@@ -64,8 +62,6 @@ class Channel:
 
 Reply = bytes | grpc.StatusCode
 """The reply to a call, or the status of one without."""
-Hear = Callable[[Endpoints], None]
-"""Gets a server as soon as it has answered, while others may still be silent."""
 
 
 class Network(ABC):
@@ -99,10 +95,10 @@ class Network(ABC):
         """Returns the numbers of names, and what is behind a proxy."""
 
     @abstractmethod
-    async def check(self, servers: Sequence[Endpoints], hear: Hear) -> list[Answer]:
-        """Returns what each server answers, and has each that is here heard at once.
+    async def check(self, endpoints: Endpoints, heard: set[str]) -> dict[str, Answer]:
+        """Returns what each of the servers answers, and adds those that are here to `heard` as soon as they say so.
 
-        It is shown no credentials but those of the channel.
+        They are shown no credentials but those of the channel.
 
         A server is silent if it says nothing within FIRST_CHECK_S, or within `silence_s` if another is here.
         """
@@ -114,21 +110,6 @@ class Network(ABC):
     @abstractmethod
     async def _reply(self, channel: Any, path: str, request: bytes, **options: Any) -> Reply:
         """Makes a call; on a channel that was closed nobody can be reached."""
-
-
-async def answers_of_each(
-    network: Network, endpoints: Endpoints, heard: set[str], most: int | None = None
-) -> dict[str, Answer]:
-    """Returns what each of the servers answers, and adds those that are here to `heard` as soon as they say so.
-
-    Takes all for present, and asks none, if there are more than `most`.
-    """
-    if most is not None and len(endpoints.addresses) > most:
-        return dict.fromkeys(endpoints.addresses, Answer.HERE)
-    servers = one_by_one(endpoints)
-    names = {server.target: address for server, address in zip(servers, endpoints.addresses, strict=True)}
-    answers = await network.check(servers, lambda server: heard.add(names[server.target]))
-    return dict(zip(endpoints.addresses, answers, strict=True))
 
 
 def check_request(endpoints: Endpoints) -> bytes:

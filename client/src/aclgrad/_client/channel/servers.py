@@ -121,13 +121,11 @@ class Servers:
         return _balanced(found, Balancing.WORKERS, host_id, self.tls_name or (self.host or "").strip("[]"))
 
 
-def one_by_one(endpoints: Endpoints) -> list[Endpoints]:
-    """Returns each of the servers as endpoints of its own."""
+def one_by_one(endpoints: Endpoints) -> dict[str, Endpoints]:
+    """Returns each of the servers as endpoints of its own, by its address."""
     options = tuple(each for each in endpoints.options if each[0] != SERVICE_CONFIG)
-    return [
-        replace(endpoints.only([each]), options=options, balancing=Balancing.ONE, addresses=())
-        for each in endpoints.addresses
-    ]
+    one = replace(endpoints, options=options, balancing=Balancing.ONE)
+    return {each: one.only([each]) for each in endpoints.addresses}
 
 
 def servers_of(

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Final, cast
@@ -17,7 +16,6 @@ from aclgrad._client.channel.probes import (
     UNREACHABLE,
     Answer,
     Channel,
-    Hear,
     Network,
     Reply,
     answer_of,
@@ -26,7 +24,7 @@ from aclgrad._client.channel.probes import (
 )
 from aclgrad._client.channel.proxies import ProxyRules
 from aclgrad._client.channel.resolver import Addresses, Found, look_up
-from aclgrad._client.channel.servers import Endpoints
+from aclgrad._client.channel.servers import Endpoints, one_by_one
 
 _CLOSED: Final = ValueError
 """What grpc raises for a channel that was closed."""
@@ -38,27 +36,27 @@ class ThreadNetwork(Network):
     async def look_up(self, addresses: Addresses, rules: ProxyRules) -> Found:
         return look_up(addresses, rules)
 
-    async def check(self, servers: Sequence[Endpoints], hear: Hear) -> list[Answer]:
-        channels = [self._channel_to(endpoints) for endpoints in servers]
-        answers = [Answer.SILENT] * len(servers)
-        answered: SimpleQueue[tuple[int, Any]] = SimpleQueue()
+    async def check(self, endpoints: Endpoints, heard: set[str]) -> dict[str, Answer]:
+        channels = {each: self._channel_to(server) for each, server in one_by_one(endpoints).items()}
+        answers = dict.fromkeys(channels, Answer.SILENT)
+        answered: SimpleQueue[tuple[str, Any]] = SimpleQueue()
         begin, limit_s = time.monotonic(), FIRST_CHECK_S
         try:
-            for number, (channel, endpoints) in enumerate(zip(channels, servers, strict=True)):
+            for each, channel in channels.items():
                 call = channel.unary_unary(CHECK).future(check_request(endpoints), timeout=FIRST_CHECK_S)
-                call.add_done_callback(lambda call, number=number: answered.put((number, call)))
-            for _ in servers:
-                number, call = answered.get(timeout=max(0.0, begin + limit_s - time.monotonic()))
+                call.add_done_callback(lambda call, each=each: answered.put((each, call)))
+            for _ in channels:
+                each, call = answered.get(timeout=max(0.0, begin + limit_s - time.monotonic()))
                 # A status that is raised would keep its call, and this frame, in a cycle.
-                answers[number] = answer_of(call.result() if call.code() is grpc.StatusCode.OK else call.code())
-                if answers[number] is Answer.HERE:
-                    hear(servers[number])
+                answers[each] = answer_of(call.result() if call.code() is grpc.StatusCode.OK else call.code())
+                if answers[each] is Answer.HERE:
+                    heard.add(each)
                     limit_s = silence_s(time.monotonic() - begin, limit_s)
         except Empty:
             # The others are silent.
             pass
         finally:
-            for channel in channels:
+            for channel in channels.values():
                 channel.close()
         return answers
 
