@@ -147,6 +147,15 @@ def test_workers_that_are_all_silent_are_asked_on_and_the_front_door_gets_a_new_
         assert met(visits(clients, 2.0, times=4)[-2:]) == {clients.server(1)}
 
 
+def test_a_stranger_gets_no_call_while_all_workers_are_silent() -> None:
+    with playing("host") as clients:
+        clients.settle()
+        turn(clients, STRANGER, HUNG, HUNG)
+        # The first call may meet it, and has all of them checked.
+        found = visits(clients, LONG_S + 1.0, times=3, limit_s=LONG_S)
+        assert STRANGER not in {each.state for each in found[2:]}
+
+
 def test_a_front_door_with_workers_out_of_reach_is_tried_by_a_new_connection(caplog: pytest.LogCaptureFixture) -> None:
     """Behind NAT, the port that all workers share is the only way to them; that is said once."""
     caplog.set_level(logging.INFO, "aclgrad")

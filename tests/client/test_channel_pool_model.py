@@ -283,8 +283,8 @@ class Clients(RuleBasedStateMachine):
         self.seen = len(self.world.visits)
 
     def note_repeat(self, visit: Visit, before: Visit) -> None:
-        # A call that meets a stranger in a worker's place goes to the front door once, whatever others did.
-        if before.state is not State.STRANGER or not visit.is_by_front:
+        # A call that meets a stranger in a worker's place has reached no server of the host yet.
+        if self.kind not in OF_A_HOST or before.state is not State.STRANGER:
             self.repeats.append(visit.at)
         if before.state in (State.HUNG, State.STRANGER) and before.since == before.server.since:
             self.met.setdefault(before.place, visit.at)

@@ -91,7 +91,8 @@ class Discovery:
         if Answer.HERE not in answers.values():
             if Answer.SILENT not in answers.values():
                 return False
-            channels.present = known
+            # No call, and so no token, goes to a stranger.
+            channels.present = known.only([each for each in answers if answers[each] is not Answer.STRANGER])
             channels.discover_in(PAUSE_S)
             return True
         used = channels.current.endpoints.addresses if channels.current is not None else ()
