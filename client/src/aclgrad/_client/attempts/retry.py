@@ -167,8 +167,9 @@ class Attempts:
         caller learns at once what is wrong, rather than later that it took too long.
         """
         if self.moves(error):
-            self._has_retry = False
-            self._policy.budget.use()
+            if self._has_retry:
+                self._has_retry = False
+                self._policy.budget.use()
             self.tried = self.tried or set()
             # If nobody is there, the call looks for a server from now on.
             self._connects, self._since = 0, self._policy.clock()

@@ -38,7 +38,7 @@ ASK_AGAIN_S: Final = 5.0
 
 
 class ChannelPool:
-    """The channels of one client. Its methods may be called from any thread, `discover` from one at a time."""
+    """The channels of one client. Its methods may be called from any thread."""
 
     def __init__(
         self, servers: Servers, open_to: Callable[[Endpoints], Channel], clock: Callable[[], float] = time.monotonic
@@ -171,7 +171,7 @@ class ChannelPool:
         return due_at is not None and not self._is_discovering and self.clock() >= due_at
 
     def begin_discovery(self) -> bool:
-        """Returns whether the caller is the one that has to `discover`."""
+        """Returns whether the caller is the one that has to look for servers, and then to `end_discovery`."""
         with self._lock:
             if self._is_discovering or self._due_at is None or self._is_closed:
                 return False
