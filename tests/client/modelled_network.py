@@ -91,8 +91,8 @@ class Server:
     process: int = 0
     known_at: float = math.inf
     """When it first said in its present state that it is here, or began to be named."""
-    half_open: set["ModelledChannel"] = field(default_factory=set)
-    """Channels whose connection to it has lost the other end without a word."""
+    half_open: dict["ModelledChannel", float] = field(default_factory=dict)
+    """Channels whose connection to it has lost the other end without a word, and when."""
 
     def takes(self, service: str) -> bool:
         """Whether gRPC, which checks its health, sends calls there. It does not see that a server hangs."""
@@ -148,18 +148,18 @@ class World:
 
     def lose_connections(self, server: Server) -> None:
         """The other end of each is forgotten, as by a firewall."""
-        lost = set(self.channels)
+        lost = {each: self.clock() for each in self.channels if each not in server.half_open}
         server.half_open |= lost
         self._loop.call_later(KEEPALIVE_S, self._end, server, lost)
 
-    def _end(self, server: Server, lost: set["ModelledChannel"]) -> None:
-        server.half_open -= lost
+    def _end(self, server: Server, lost: dict["ModelledChannel", float]) -> None:
+        server.half_open = dict(server.half_open.items() - lost.items())
         self.change()
 
     def visit(self, server: Server, channel: "ModelledChannel", request_id: str, is_by_front: bool) -> None:
-        is_lost = channel in server.half_open
-        place = (server, channel) if is_lost else (server, server.since)
-        state = State.HUNG if is_lost else server.state
+        lost_at = server.half_open.get(channel)
+        place = (server, server.since) if lost_at is None else (server, channel, lost_at)
+        state = server.state if lost_at is None else State.HUNG
         self.visits.append(Visit(self.clock(), server, state, server.since, place, request_id, is_by_front))
 
     def change(self) -> None:

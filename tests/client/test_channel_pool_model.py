@@ -308,7 +308,8 @@ class Clients(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Whatever has happened, all servers are used again once they are well, and nothing outlives the client."""
         try:
-            self.world.do_names_answer = True
+            if not self.world.do_names_answer:
+                self.turn_name_servers()
             for states in (self.ending, [State.WELL] * len(self.servers)):
                 for number, state in enumerate(states):
                     self.world.turn(self.server(number), state)
