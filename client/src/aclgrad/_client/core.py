@@ -258,8 +258,11 @@ class Core:
             attempts.server = server_of(await self._transport.chunks(sending, chunked))
             return await self._beside(chunked.result, attempts, is_much=chunked.reads_much)
         is_large = call.size_bytes > LARGE_BYTES
-        request = await self._beside(lambda: call.request, attempts) if is_large else call.request
-        reply, trailers = await self._transport.message(self._prepare(channel, attempts, call.method), request)
+        # The message has no name here: its memory is free again before the reply is read.
+        reply, trailers = await self._transport.message(
+            await self._beside(lambda: call.request, attempts) if is_large else call.request,
+            self._prepare(channel, attempts, call.method),
+        )
         if trailers:
             attempts.server = server_of(trailers)
         return await self._beside(partial(call.read, reply), attempts) if is_large else call.read(reply)

@@ -44,7 +44,7 @@ class Transport(Protocol):
     def bind(self) -> None:
         """Prepares for a call by this caller; raises WrongEventLoopError in another event loop."""
 
-    async def message(self, sending: Sending, request: bytes) -> tuple[bytes, Any]:
+    async def message(self, request: bytes, sending: Sending) -> tuple[bytes, Any]:
         """Sends a message; returns the reply and the trailers, None if nobody wants them."""
         ...
 

@@ -57,7 +57,7 @@ class TaskTransport:
         elif loop is not self._loop:
             raise rpc_errors.wrong_loop_error(self._target)
 
-    async def message(self, sending: Sending, request: bytes) -> tuple[bytes, Any]:
+    async def message(self, request: bytes, sending: Sending) -> tuple[bytes, Any]:
         channel, method, limit_s, _, metadata, wants_trailers = sending
         begin = channel.methods.get(method)
         if begin is None:

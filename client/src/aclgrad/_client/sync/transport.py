@@ -44,7 +44,7 @@ class ThreadTransport:
     def bind(self) -> None:
         """Any thread will do."""
 
-    async def message(self, sending: Sending, request: bytes) -> tuple[bytes, Any]:
+    async def message(self, request: bytes, sending: Sending) -> tuple[bytes, Any]:
         channel, method, limit_s, _, metadata, wants_trailers = sending
         if len(request) > LARGE_BYTES:
             # As a stream of one message. A unary call would wait for a full connection to take the rest of the message,
