@@ -4,7 +4,7 @@ from __future__ import annotations  # `help` shows the names of unions, and not 
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 import grpc.aio
@@ -13,8 +13,6 @@ from aclgrad._client.attempts import rpc_errors
 from aclgrad._client.attempts.request_ids import new_ids
 from aclgrad._client.attempts.retry import DEFAULT_CONNECT_TIMEOUT_S, DEFAULT_RETRIES, RetryPolicy
 from aclgrad._client.calls.batch import BaseBatch
-from aclgrad._client.calls.call import Inputs
-from aclgrad._client.calls.destination import Outputs
 from aclgrad._client.calls.operator_methods import OperatorMethods, Result
 from aclgrad._client.calls.requirements import Requirements
 from aclgrad._client.channel.options import (
@@ -47,7 +45,6 @@ from aclgrad._client.settings.environment import named_by_variable, settings_of_
 from aclgrad._client.settings.metadata import Metadata, checked_metadata
 from aclgrad._client.transport import Transport
 from aclgrad.errors import InvalidSettingError
-from aclgrad.operators.attributes import AttributeLike
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
 
 if TYPE_CHECKING:
@@ -174,32 +171,6 @@ class BaseClient(Core, OperatorMethods[Result]):
     @abstractmethod
     def _new_transport(self) -> Transport:
         """Returns the transport of this kind of client."""
-
-    @abstractmethod
-    def execute(
-        self,
-        name: str,
-        inputs: Inputs,
-        attributes: Mapping[str, AttributeLike] | None = None,
-        *,
-        timeout_s: Timeout = DEFAULT,
-        out: Outputs | None = None,
-        outputs: Sequence[str] | None = None,
-    ) -> Result:
-        """Returns the output of any operator of the server, by its wire names.
-
-        An input is anything that numpy can read, or a CPU tensor of another library; it must not change before the call
-        has ended. A tuple of sizes as an input sends the shape alone; its dtype is that of the first array. If the
-        server needs the values, it raises InputValuesRequiredError.
-
-        Of an operator with several outputs it returns a NamedTuple. `outputs` names those that are wanted, by default
-        all; others are None there, and neither computed where that saves work nor sent.
-
-        With `out`, a writable array or CPU tensor of the output's dtype and shape, it is written there, and that
-        is what is returned. After an error, or if the caller leaves before the call has ended, `out` may hold a part of
-        the output; a call that was cancelled may still write to it for a moment. For several outputs it is a
-        tuple of these, with None for an output that is not wanted or goes to a new array.
-        """
 
     @abstractmethod
     def batch(self) -> BaseBatch[Any]:

@@ -48,7 +48,20 @@ class OperatorMethods(ABC, Generic[Result]):
         out: Outputs | None = None,
         outputs: Sequence[str] | None = None,
     ) -> Result:
-        """Calls an operator by its wire names."""
+        """Returns the output of any operator of the server, by its wire names.
+
+        An input is anything that numpy can read, or a CPU tensor of another library; it must not change before the call
+        has ended. A tuple of sizes as an input sends the shape alone; its dtype is that of the first array. If the
+        server needs the values, it raises InputValuesRequiredError.
+
+        Of an operator with several outputs it returns a NamedTuple. `outputs` names those that are wanted, by default
+        all; others are None there, and neither computed where that saves work nor sent.
+
+        With `out`, a writable array or CPU tensor of the output's dtype and shape, it is written there, and that
+        is what is returned. After an error, or if the caller leaves before the call has ended, `out` may hold a part of
+        the output; a call that was cancelled may still write to it for a moment. For several outputs it is a
+        tuple of these, with None for an output that is not wanted or goes to a new array.
+        """
 
     def adaptive_avg_pool2d_backward(
         self, grad_output: TensorLike, input: Input, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
