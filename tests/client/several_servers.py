@@ -174,11 +174,11 @@ async def settled(client: Any) -> None:
     """Returns when the client has learnt what is due."""
     for _ in range(3):
         client._transport.discover()  # noqa: SLF001
-        discovered = client._transport.discovered(30.0)  # noqa: SLF001
+        discovered = client._transport.discovered  # noqa: SLF001
         if isinstance(client, aclgrad.AsyncClient):
-            await discovered
+            await discovered(30.0)
         else:
-            run(discovered)
+            run(discovered, 30.0)
 
 
 async def on_workers(client: Any) -> None:

@@ -1,5 +1,9 @@
 """Both clients against a scripted service: what a batch sends, and what it gives back."""
 
+import gc
+import weakref
+from contextlib import suppress
+
 import grpc
 import numpy as np
 import pytest
@@ -133,3 +137,24 @@ async def test_a_server_that_goes_after_the_first_attempt(connect: Connect, serv
     service.answer = lambda context: (first if len(service.requests) == 1 else gone)(context)
     outcomes = await maybe_await(add(connect(service.address, retries=2).batch(), [0, 1]).run(return_errors=True))
     assert plain(outcomes) == [0, aclgrad.ServerBusyError]
+
+
+async def test_a_run_that_raises_leaves_nothing_to_the_garbage_collector(
+    connect: Connect, service: ScriptedService
+) -> None:
+    """The traceback of its error has frames that have the run, and so all arrays."""
+    answer_in_turn(service, {0: BAD})
+    client, out = connect(service.address), np.empty(1, np.float32)
+    ref = weakref.ref(out)
+    batch = client.batch()
+    batch.execute("any", {"a": ONES}, out=out)
+    del out
+    gc.collect()
+    gc.disable()
+    try:
+        with suppress(aclgrad.InvalidFieldError):
+            await maybe_await(batch.run())
+        del batch
+        assert ref() is None
+    finally:
+        gc.enable()

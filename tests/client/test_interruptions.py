@@ -88,7 +88,7 @@ async def interrupt(
     **how: bool,
 ) -> None:
     """Makes a call of which the error comes out, and looks what it leaves."""
-    # No coroutine lets StopIteration out.
+    # No coroutine lets StopIteration out, a test's neither.
     expected = RuntimeError if isinstance(error, StopIteration) else type(error)
     with monkeypatch.context() as patch:
         patch.setattr(client._transport, point, raising(error, getattr(client._transport, point), **how))

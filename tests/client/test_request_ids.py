@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
@@ -113,6 +113,15 @@ async def test_what_a_hook_raises_the_call_raises(connect: Connect, service: Scr
 
     with pytest.raises(LookupError, match=r"-1$"):
         await maybe_await(connect(service.address, on_call=fail).execute("pool", INPUTS))
+
+
+def test_a_hook_may_raise_what_no_coroutine_lets_out(service: ScriptedService) -> None:
+    nothing: Iterator[object] = iter(())
+    with (
+        aclgrad.Client(service.address, on_call=lambda report: next(nothing)) as client,
+        pytest.raises(StopIteration),
+    ):
+        client.execute("pool", INPUTS)
 
 
 async def test_a_wait_for_a_server_is_told(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:

@@ -8,7 +8,7 @@ import pytest
 import aclgrad
 from aclgrad import reference
 from aclgrad._client.calls.chunked import ChunkedCall
-from aclgrad._client.calls.destination import NEW, Destination
+from aclgrad._client.calls.destination import NEW, ONE, Destination
 from aclgrad.tensors import TensorView, type_of_array, view_of_array
 from aclgrad.testing import TestServer
 from aclgrad.wire.chunks import chunk_prefix, encode_response_header
@@ -38,6 +38,21 @@ def test_gradients_of_an_operator_that_the_client_does_not_know_have_the_names_o
 def test_another_number_of_outputs_is_no_reply(count: int) -> None:
     with pytest.raises(aclgrad.ServerFaultError):
         Destination(None, NAMES).read((*VIEWS, *VIEWS)[:count])
+
+
+def test_other_outputs_than_the_wanted_ones_are_no_reply() -> None:
+    for given in (VIEWS[:1], VIEWS[::-1], (VIEWS[1], VIEWS[1])):
+        wanted = Destination(None, NAMES, NAMES[1 : 1 + len(given)])
+        with pytest.raises(aclgrad.ServerFaultError, match=r"it has (\d|the) outputs .*instead of"):
+            wanted.read(given)
+    with pytest.raises(aclgrad.ServerFaultError, match="2 outputs instead of 1"):
+        ONE.read(VIEWS[:2])
+
+
+def test_names_of_outputs_that_python_does_not_take() -> None:
+    named = [TensorView(name, VIEWS[0].type, VIEWS[0].source) for name in ("class", "", "_x", "same", "same")]
+    outputs = NEW.read(decode_response(response_of(*named)))
+    assert len(outputs) == 5
 
 
 def chunk(index: int, offset: int, data: bytes) -> bytes:

@@ -107,6 +107,17 @@ async def test_a_server_that_is_never_content_is_asked_twice(connect: Connect, s
     assert has_values(service) == [False, True]
 
 
+def test_runs_of_one_batch_at_once(asking: ScriptedService) -> None:
+    """What one run was asked for, the others have, too: none takes that for a refusal of all values."""
+    for _ in range(5):
+        with aclgrad.Client(asking.address) as client, ThreadPoolExecutor(4) as threads:
+            batch = client.batch()
+            for _ in range(3):
+                batch.adaptive_avg_pool2d_backward(GRAD, INPUT)
+            for run in [threads.submit(batch.run) for _ in range(4)]:
+                assert [output.sum() for output in run.result(60)] == [1.0] * 3
+
+
 def test_threads_share_what_one_of_them_was_told(asking: ScriptedService) -> None:
     with aclgrad.Client(asking.address) as client, ThreadPoolExecutor(8) as threads:
         calls = [threads.submit(client.adaptive_avg_pool2d_backward, GRAD, INPUT) for _ in range(200)]

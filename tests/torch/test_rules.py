@@ -133,6 +133,16 @@ def test_what_softmax_leaves_local(client: RecordingClient, name: str) -> None:
     assert client.called == []
 
 
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_what_torchs_own_softmax_takes_alone_stays_local(client: RecordingClient, name: str) -> None:
+    rows, out = random(2, 3), torch.zeros(2, 3)
+    with aclgrad.torch.remote_backward(client):
+        assert getattr(torch, name)(rows, 1, out=out) is out
+        getattr(torch, name)(rows.requires_grad_(), axis=1).sum().backward()
+    torch.testing.assert_close(out, getattr(torch, name)(rows, 1))
+    assert client.called == []
+
+
 def test_places_that_there_are_not_are_refused_as_by_pytorch(client: RecordingClient) -> None:
     rows = random(4, 5).requires_grad_()
     with aclgrad.torch.remote_backward(client):

@@ -76,7 +76,8 @@ def _ask(sibling: pb.SiblingWorker, target: str, clients: ExitStack) -> WorkerAn
 
 def _status_of(client: Client, timeout_s: Timeout = DEFAULT) -> pb.GetServerStatusResponse:
     # Its dataclass, which others get, cannot be merged.
-    return run(client._ask(status_message_query(), timeout_s))  # noqa: SLF001
+    status: pb.GetServerStatusResponse = run(client._ask, status_message_query(), timeout_s)  # noqa: SLF001
+    return status
 
 
 def _silent(sibling: pb.SiblingWorker, why: str) -> WorkerAnswer:

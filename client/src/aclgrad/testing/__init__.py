@@ -16,7 +16,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from aclgrad._client.sync.client import Client
-from aclgrad.judge.findings.rows import Verdict
 from aclgrad.testing._server import TestServer, serve
 
 if TYPE_CHECKING:
@@ -30,7 +29,8 @@ def assert_gradients_match(step: Callable[[], Any], client: Client) -> "compare_
 
     Raises AssertionError, with the table, if one is wrong, or if none could be compared. Returns the comparison.
     """
-    # Tests without PyTorch use this package as well.
+    # Tests without PyTorch, and without the judge, use this package as well.
+    from aclgrad.judge.findings.rows import Verdict
     from aclgrad.torch import compare_backward
 
     compared: compare_backward = compare_backward(client)

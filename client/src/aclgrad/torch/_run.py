@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from inspect import signature
+from inspect import Parameter, Signature, signature
 from types import NoneType
 from typing import Any, Final, TypeVar, cast
 
@@ -47,12 +47,17 @@ def public(function: Function) -> Function:
 
 def in_order(parameters: str, function: Function) -> Function:
     """Returns the function with its parameters in another order, in which it ignores those that it does not have."""
-    order, known = parameters.split(), set(signature(function).parameters)
+    order, own = parameters.split(), signature(function)
+    inputs = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in order]
 
     def call(*args: Any, client: Client | None, **options: Any) -> Any:
         given = {**dict(zip(order, args, strict=False)), **options}
-        return function(**{name: each for name, each in given.items() if name in known}, client=client)
+        if others := given.keys() - set(order):
+            raise LocalError(f"PyTorch alone takes {', '.join(sorted(others))}")
+        return function(**{name: each for name, each in given.items() if name in own.parameters}, client=client)
 
+    # By which those who tell of a call name its arguments.
+    call.__signature__ = Signature([*inputs, own.parameters["client"]])  # type: ignore[attr-defined]
     return cast(Function, call)
 
 

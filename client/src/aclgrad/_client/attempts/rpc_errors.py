@@ -125,7 +125,7 @@ def deadline_error(target: str) -> AclgradError:
     return errors.DeadlinePassedError(f"{target}: no reply within the time limit", remedy=remedy)
 
 
-def unreadable_reply(error: ValueError) -> errors.ServerFaultError:
+def unreadable_reply(error: Exception) -> errors.ServerFaultError:
     """Returns the error of a reply that is not what its method promises."""
     return errors.ServerFaultError(f"the reply of the server cannot be read: {error}")
 

@@ -120,6 +120,8 @@ class BatchRun(Exchange[None]):
         self._outcomes: list[Outcome | None] = [None] * len(self._calls)
         self._pending = list(range(len(self._calls)))
         """The positions of the calls without a final outcome, ascending."""
+        self._lacking = {index for index in self._pending if calls[index].withheld}
+        """Those that this run has not sent with all values, although another run may have."""
         self._sent: list[int] = []
         """Those of the calls in the message under way."""
         self.size_bytes = 0
@@ -194,9 +196,9 @@ class BatchRun(Exchange[None]):
         if isinstance(error, InputValuesRequiredError):
             if len(self._sent) == 1:
                 self._requirements.require_values(self._calls[self._sent[0]].operator)
-            incomplete = [index for index in self._sent if self._calls[index].withheld]
+            incomplete = [index for index in self._sent if index in self._lacking]
             for index in incomplete:
-                self._calls[index].add_values()
+                self._complete(index)
             self._send(self._fitting(self._sent))
             return self if incomplete else None
         if not self._requirements.learn(error):
@@ -225,13 +227,29 @@ class BatchRun(Exchange[None]):
         self._settle(failed)
 
     def results(self) -> list[Any]:
-        """Returns the outcomes; raises the first error unless errors are returned, and if no call was answered."""
-        if self._failure is not None and not self._is_answered:
-            raise self._failure
+        """Ends the run: returns the outcomes.
+
+        Raises the first error unless errors are returned, and if no call was answered.
+        """
         error = self._first_error(len(self._outcomes))
-        if error is not None and not self._return_errors:
+        if not self._is_answered:
+            error = self._failure
+        elif self._return_errors:
+            error = None
+        outcomes, self._outcomes, self._failure = self._outcomes, [], None
+        if error is None:
+            return outcomes
+        try:
             raise error
-        return list(self._outcomes)
+        finally:
+            # Its traceback has this frame and the run, which are not to have it: they hold all arrays.
+            del error, outcomes
+
+    def _complete(self, index: int) -> None:
+        """Has the values of a call sent."""
+        self._lacking.discard(index)
+        if self._calls[index].withheld:
+            self._calls[index].add_values()
 
     def _first_error(self, end: int) -> AclgradError | None:
         return next((each for each in self._outcomes[:end] if isinstance(each, AclgradError)), None)
@@ -246,7 +264,7 @@ class BatchRun(Exchange[None]):
         for index in positions[:MAX_BATCH_CALLS]:
             call = self._calls[index]
             if call.withheld and call.operator not in self._requirements.withheld:
-                call.add_values()
+                self._complete(index)
             request_bytes += _request_bytes(call)
             reply_bytes += max(_output_bytes(call), _STATUS_BYTES)
             if fitting and max(request_bytes, reply_bytes) > self._requirements.message_bytes:
@@ -263,4 +281,4 @@ class BatchRun(Exchange[None]):
             # Another server may have the time that this one did not have.
             return is_worth_a_retry(error) or isinstance(error, DeadlinePassedError)
         self._requirements.require_values(self._calls[index].operator)
-        return bool(self._calls[index].withheld)
+        return index in self._lacking

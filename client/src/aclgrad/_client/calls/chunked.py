@@ -83,7 +83,7 @@ class ChunkedCall(Generic[_Result]):
             outputs = decode_response_header(message)
             buffers = self._destination.buffers(outputs)
             arrays = [buffer.array_for(output.type) for buffer, output in zip(buffers, outputs, strict=True)]
-        except ValueError as error:
+        except (ValueError, MemoryError) as error:
             raise unreadable_reply(error) from error
         self._destination.check(outputs)
         self._outputs, self._buffers, self._arrays = outputs, buffers, arrays

@@ -80,7 +80,7 @@ _NEW: Final = OutputBuffer()
 def outputs_type(operator: str, names: tuple[str, ...]) -> Callable[..., tuple[Array | None, ...]]:
     """Returns the type of several outputs: a NamedTuple with the names of the outputs."""
     # A server may have operators that this client does not know.
-    return OUTPUTS.get(operator) or namedtuple("Outputs", names)
+    return OUTPUTS.get(operator) or namedtuple("Outputs", names, rename=True)
 
 
 class Destination:
@@ -95,7 +95,7 @@ class Destination:
         """
         self._operator = operator
         self._names = tuple(names)
-        wanted = [each for each in names if not wanted or each in wanted]
+        self._wanted = tuple(each for each in names if not wanted or each in wanted)
         self.is_given = out is not None
         """Whether the caller has arrays for the outputs."""
         if len(self._names) < 2:
@@ -106,9 +106,9 @@ class Destination:
             raise InvalidFieldError.at("out", problem, f"give one for each of {', '.join(names)}")
         each_out = dict(zip(names, out or (None,) * len(names), strict=True))
         for name, given in each_out.items():
-            if given is not None and name not in wanted:
+            if given is not None and name not in self._wanted:
                 raise InvalidFieldError.at(f"out[{name}]", "is for an output that is not wanted", "give None there")
-        self._buffers = tuple(OutputBuffer(each_out[name], f"out[{name}]") for name in wanted)
+        self._buffers = tuple(OutputBuffer(each_out[name], f"out[{name}]") for name in self._wanted)
         for first, second in combinations(self._buffers, 2):
             first.check_apart_from(second)
 
@@ -132,10 +132,13 @@ class Destination:
         return cast(Array, self.result(outputs, arrays))
 
     def buffers(self, outputs: Sequence[TensorView]) -> tuple[OutputBuffer, ...]:
-        """Returns the memory of each output; raises ValueError if there are more or fewer than the call has."""
+        """Returns the memory of each output; raises ValueError if they are others than those of the call."""
         count = len(self._buffers) or max(len(outputs), 1)
         if len(outputs) != count:
             raise ValueError(f"it has {len(outputs)} outputs instead of {count}")
+        found = tuple(each.name for each in outputs)
+        if len(self._names) > 1 and found != self._wanted:
+            raise ValueError(f"it has the outputs {', '.join(found)} instead of {', '.join(self._wanted)}")
         return self._buffers or (_NEW,) * count
 
     def check(self, outputs: Sequence[TensorView]) -> None:
@@ -150,15 +153,18 @@ class Destination:
 
     def result(self, outputs: Sequence[TensorView], arrays: Sequence[Array]) -> Any:
         """Returns the only array, or several by the names of their outputs, None for one that is not wanted."""
-        names = self._names or tuple(each.name for each in outputs)
-        if len(names) == 1:
+        if len(arrays) == 1 and len(self._names) < 2:
             return arrays[0]
-        found = {each.name: array for each, array in zip(outputs, arrays, strict=True)}
-        return outputs_type(self._operator, names)(*(found.get(name) for name in names))
+        if not self._names:
+            return outputs_type(self._operator, tuple(each.name for each in outputs))(*arrays)
+        found = dict(zip(self._wanted, arrays, strict=True))
+        return outputs_type(self._operator, self._names)(*map(found.get, self._names))
 
 
 NEW: Final = Destination()
-"""A new array for each output."""
+"""A new array for each output of an operator that the client does not know, however many there are."""
+ONE: Final = Destination(names=("the only one",))
+"""A new array for the output."""
 
 
 def _memory_of(field: str, out: Any) -> Array:

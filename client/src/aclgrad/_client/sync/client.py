@@ -51,23 +51,24 @@ class Client(BaseClient[Array]):
         outputs: Sequence[str] | None = None,
     ) -> Array:
         call = Call(name, inputs, attributes, self._requirements, out, outputs)
-        return run(self._run(call, self._start(call.method, timeout_s), name))
+        return run(self._run, call, self._start(call.method, timeout_s), name)
 
     def batch(self) -> Batch:
         return Batch(self._requirements, self)
 
     def list_operators(self, *, timeout_s: Timeout = DEFAULT) -> list[OperatorDescription]:
-        return run(self._ask(operators_query(), timeout_s))
+        return run(self._ask, operators_query(), timeout_s)
 
     def server_status(self, *, timeout_s: Timeout = DEFAULT) -> ServerStatus:
-        return run(self._ask(status_query(), timeout_s))
+        status: ServerStatus = run(self._ask, status_query(), timeout_s)
+        return status
 
     def wait_until_ready(self, timeout_s: Timeout = DEFAULT) -> None:
-        run(self._wait_until_ready(timeout_s))
+        run(self._wait_until_ready, timeout_s)
 
     def close(self) -> None:
         self.bridge_functions.clear()
-        run(self._close())
+        run(self._close)
 
     def __enter__(self) -> Self:
         return self
@@ -95,4 +96,4 @@ class Batch(BaseBatch[Client]):
     """
 
     def run(self, *, return_errors: bool = False, timeout_s: Timeout = DEFAULT) -> list[Any]:
-        return run(self._client._run_batch(self.to_send(return_errors), timeout_s))  # noqa: SLF001 - the two are one
+        return run(self._client._run_batch, self.to_send(return_errors), timeout_s)  # noqa: SLF001 - the two are one

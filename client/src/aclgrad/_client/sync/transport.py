@@ -24,12 +24,17 @@ CLOSE_TIMEOUT_S: Final = 1.0
 _Done = TypeVar("_Done")
 
 
-def run(course: Coroutine[Any, Any, _Done]) -> _Done:
+def run(course: Callable[..., Coroutine[Any, Any, _Done]], *arguments: Any) -> _Done:
     """Returns the result of a coroutine over a ThreadTransport, which never waits: its first step is its last."""
     try:
-        course.send(None)
+        course(*arguments).send(None)
     except StopIteration as end:
         return cast(_Done, end.value)
+    except RuntimeError as error:
+        if isinstance(error.__cause__, StopIteration):
+            # No coroutine lets it out, but a function of the user's may raise it.
+            raise error.__cause__ from None
+        raise
     raise RuntimeError("a transport of threads waited for an event loop")
 
 
