@@ -148,12 +148,24 @@ async def test_a_pause_between_attempts(
 
 
 @pytest.mark.parametrize("error", [*RAISED, None], ids=lambda error: type(error).__name__)
-async def test_the_wait_for_names(
-    monkeypatch: pytest.MonkeyPatch, connect: Callable[..., Any], service: ScriptedService, error: BaseException | None
+@pytest.mark.parametrize("point", ["discover", "discovered", "found"])
+async def test_discovery(
+    monkeypatch: pytest.MonkeyPatch,
+    connect: Callable[..., Any],
+    service: ScriptedService,
+    error: BaseException | None,
+    point: str,
 ) -> None:
-    async def found(client: Any) -> None:
-        client._channels._current = None
+    """Of the first names, which a call waits for, and of others."""
+
+    async def due(client: Any) -> None:
+        if point != "found":
+            client._channels._current = None
+        client._channels._due_at = 0.0
         await maybe_await(client.execute("pool", INPUTS))
 
     client = connect(lambda: service.address)
-    await interrupt(monkeypatch, client, "discovered", error or INTERRUPTS[type(client)], found, is_late=False)
+    if point == "found":
+        await maybe_await(client.execute("pool", INPUTS))
+    step = "discovered" if point == "discovered" else "discover"
+    await interrupt(monkeypatch, client, step, error or INTERRUPTS[type(client)], due, is_late=False)

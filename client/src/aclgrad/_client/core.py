@@ -190,6 +190,8 @@ class Core:
         self._check_process()
         channel = await self._channel_for(attempts)
         try:
+            if self._channels.is_discovery_due:
+                self._transport.discover()
             result = await self._attempt_on(channel, call, attempts)
         except AclgradError as error:
             self._channels.failed(channel, error, moves=attempts.moves(error))
@@ -209,9 +211,8 @@ class Core:
         """Returns the channel for an attempt; if names have to be looked up for it, that counts as looking for one."""
         self._transport.bind()
         channel = self._channels.take(attempts.tried)
-        if self._channels.is_discovery_due:
-            self._transport.discover()
         if channel is None:
+            self._transport.discover()
             await self._transport.discovered(attempts.time_left_s())
             channel = self._channels.take()
         if channel is None:
