@@ -7,6 +7,7 @@ bytes are those that a generated stub would send.
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -192,8 +193,9 @@ def checked_name(field: str, value: str) -> str:
     return value
 
 
+@lru_cache(4096)
 def length_key(number: int, size_bytes: int) -> bytes:
-    """Returns the tag and length of a length-delimited field."""
+    """Returns the tag and length of a length-delimited field. Calls repeat their sizes."""
     return varint(number << 3 | _LENGTH_DELIMITED) + varint(size_bytes)
 
 
