@@ -38,7 +38,7 @@ _CALLS = operator_service_pb2.BatchExecuteOperatorsRequest.CALLS_FIELD_NUMBER
 _RESULTS = operator_service_pb2.BatchExecuteOperatorsResponse.RESULTS_FIELD_NUMBER
 _LENGTH_DELIMITED = 2
 _COPIED_BYTES = 2**16
-"""Protobuf copies so much faster than Python finds what not to copy."""
+"""Up to about 100 KB, protobuf copies faster than Python finds what not to copy."""
 
 REQUEST_PAYLOADS = (_INPUTS, _DATA)
 """The path of field numbers to the data of tensors in an ExecuteOperatorRequest."""

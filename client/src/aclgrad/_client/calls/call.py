@@ -41,7 +41,7 @@ _LATER: Final = TensorView("", TensorType(DTYPES["float32"], ()))
 
 
 class Call(Exchange[Array]):
-    """One operator is executed. The call becomes bytes when it is sent, in one of several ways, or by `encode`."""
+    """Executes one operator. It becomes bytes when it is sent, or before by `encode`."""
 
     method = "ExecuteOperator"
     __slots__ = ("_chunk_bytes", "_encoded", "_requirements", "_sent", "destination", "operator", "outputs", "withheld")
@@ -105,7 +105,7 @@ class Call(Exchange[Array]):
         try:
             outputs = decode_response(reply)
             if self.destination is ONE and len(outputs) == 1:
-                # As it does, in a fourth of the time.
+                # The usual reply, without the steps that several outputs take.
                 return array_of_view(outputs[0])
         except ValueError as error:
             raise unreadable_reply(error) from error

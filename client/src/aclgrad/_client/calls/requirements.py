@@ -29,15 +29,14 @@ class Requirements:
 
     The client does not ask a server, which would cost a round trip: a server refuses a call and says why, and the
     client keeps that. One target may stand for several servers, so what one of them asked for holds for the whole
-    client from then on. Threads share it: each change is one of a set, or of a number.
+    client from then on. Threads share it: each change is of one entry or number.
     """
 
     def __init__(self, max_message_bytes: int, *, shape_only: bool) -> None:
         """Raises InvalidSettingError unless the size is 1 to 2**31 - 1."""
         self.withheld = dict(_UNREAD) if shape_only else {}
         """By operator, the names of the inputs whose shape is sent alone, even where there is an array."""
-        self.message_bytes = checked_integer("max_message_bytes", max_message_bytes, 1, MAX_MESSAGE_BYTES)
-        self._set_bytes(self.message_bytes)
+        self._set_bytes(checked_integer("max_message_bytes", max_message_bytes, 1, MAX_MESSAGE_BYTES))
 
     def _set_bytes(self, message_bytes: int) -> None:
         self.message_bytes = message_bytes
