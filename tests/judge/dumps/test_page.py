@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from aclgrad.judge.dumps import page as module
-from aclgrad.judge.dumps.command import told
-from aclgrad.judge.dumps.page import MOST_TEXT, render
+from aclgrad.judge.dumps.page import MOST_TEXT, render, told
 from aclgrad.judge.dumps.records import SERVER, TRAINING, CallRow, Side
 from aclgrad.judge.dumps.summary import Summary, figure
 from aclgrad.judge.findings.rows import End, Verdict

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self, TextIO
@@ -18,7 +18,7 @@ from aclgrad.errors import DeadlinePassedError
 from aclgrad.judge.dumps.arriving import with_arriving
 from aclgrad.judge.dumps.display import Display
 from aclgrad.judge.dumps.judging import Judge
-from aclgrad.judge.dumps.page import Run, render
+from aclgrad.judge.dumps.page import Run, render, told
 from aclgrad.judge.dumps.recorded import Given, Source
 from aclgrad.judge.dumps.records import TRAINING, CallRow, line_of
 from aclgrad.judge.dumps.runs import within_memory
@@ -78,33 +78,6 @@ class Results:
         page = self._folder / REPORT
         page.write_text(render(summary, run), encoding="utf-8")
         return page
-
-
-def told(summary: Summary, run: Run) -> dict[str, Any]:
-    """Returns the content of the first line of a file of rows."""
-    first = summary.first_wrong
-    return {
-        **asdict(run),
-        "seconds": round(run.seconds, 1),
-        "calls": summary.planned,
-        "not_reached": summary.unreached,
-        "judged": summary.judged,
-        **{str(verdict): summary.count(verdict) for verdict in Verdict},
-        "not_judged": [{"api": each.api, "calls": each.count, "reason": each.reason} for each in summary.unjudged],
-        **(_told_of_server(summary) if run.target else {}),
-        "first_wrong": None if first is None else {"place": first.place, "name": first.name},
-    }
-
-
-def _told_of_server(summary: Summary) -> dict[str, Any]:
-    reasons = summary.unserved.items()
-    return {
-        "served": summary.served,
-        "not_served": [
-            {"api": api, "calls": count, "reason": reason} for reason, apis in reasons for api, count in apis.items()
-        ],
-        "on_the_server_alone": summary.of_server_alone.total(),
-    }
 
 
 def _read_run(path: Path) -> dict[str, Any]:

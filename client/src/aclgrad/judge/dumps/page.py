@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any, Final
 
@@ -235,3 +235,30 @@ def _places(summary: Summary) -> list[tuple[str, int, Counter[Verdict]]]:
         found.append((place, start, own))
         start += own.total()
     return found
+
+
+def told(summary: Summary, run: Run) -> dict[str, Any]:
+    """Returns the content of the first line of a file of rows."""
+    first = summary.first_wrong
+    return {
+        **asdict(run),
+        "seconds": round(run.seconds, 1),
+        "calls": summary.planned,
+        "not_reached": summary.unreached,
+        "judged": summary.judged,
+        **{str(verdict): summary.count(verdict) for verdict in Verdict},
+        "not_judged": [{"api": each.api, "calls": each.count, "reason": each.reason} for each in summary.unjudged],
+        **(_told_of_server(summary) if run.target else {}),
+        "first_wrong": None if first is None else {"place": first.place, "name": first.name},
+    }
+
+
+def _told_of_server(summary: Summary) -> dict[str, Any]:
+    reasons = summary.unserved.items()
+    return {
+        "served": summary.served,
+        "not_served": [
+            {"api": api, "calls": count, "reason": reason} for reason, apis in reasons for api, count in apis.items()
+        ],
+        "on_the_server_alone": summary.of_server_alone.total(),
+    }
