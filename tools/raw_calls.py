@@ -1,6 +1,7 @@
 """Calls without the client library: bytes to a method, and bytes or a status back."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -11,6 +12,7 @@ from aclgrad.errors import from_status
 from aclgrad.operators.cases import typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
+from aclgrad.sources import SHAPE_ONLY
 from aclgrad.tensors import TensorView, view_of_array
 from aclgrad.wire.chunks import chunk_prefix, decode_chunk, decode_response_header, encode_header
 from aclgrad.wire.messages import OperatorCall, decode_batch, decode_response, encode_batch, encode_request
@@ -67,7 +69,7 @@ def data_of(outputs: Sequence[TensorView]) -> bytes:
 def chunked_messages(call: OperatorCall, chunked: Sequence[str], chunk_bytes: int) -> Iterator[bytes]:
     """Yields what a client sends for a call whose inputs of these names go in chunks."""
     data = {each.name: each.data for each in call.inputs}
-    bare = tuple(TensorView(each.name, each.type) if each.name in chunked else each for each in call.inputs)
+    bare = tuple(replace(each, source=SHAPE_ONLY) if each.name in chunked else each for each in call.inputs)
     yield encode_header(OperatorCall(call.operator, bare, call.attributes), chunked, chunk_bytes)
     for index, name in enumerate(chunked):
         content = data[name]

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "device.h"
+#include "gathering.h"
 #include "served_device.h"
 #include "value_check.h"
 
@@ -22,6 +23,7 @@ namespace aclgrad {
 struct CallPlan {
   OperatorCall call;                              // without data
   std::vector<std::optional<ValueCheck>> checks;  // one for each input
+  std::vector<std::optional<Gathering>> gatherings;  // of the inputs that are made row-major before they are checked
   bool is_empty = false;                          // an input is empty: the operator does not run, outputs are zeros
   std::vector<std::string> reply_prefixes;        // what stands before each output in a reply
   mutable std::atomic<bool> is_short{false};      // a call of this form was run, and the library said that it is short

@@ -15,27 +15,41 @@ namespace aclgrad {
 namespace {
 
 using Shape = std::vector<int64_t>;
-using PlanInput = std::optional<std::tuple<Shape, int, bool, std::optional<ValueCheck>>>;
+
+// An input as Python gives it.
+struct PlanInput {
+  InputForm form;
+  std::optional<ValueCheck> check;
+  std::optional<Gathering> gathering;
+};
 using PlanOutput = std::tuple<Shape, int, std::size_t, std::string, OutputUse>;
 
-std::shared_ptr<CallPlan> MakePlan(std::string symbol, const std::vector<PlanInput>& inputs,
+PlanInput MakeInput(Shape shape, int dtype, bool is_prefix, std::optional<ValueCheck> check, std::optional<View> view,
+                    bool is_copied, std::optional<Gathering> gathering) {
+  return {{std::move(shape), static_cast<aclDataType>(dtype), is_prefix, std::move(view), is_copied},
+          std::move(check),
+          std::move(gathering)};
+}
+
+std::shared_ptr<CallPlan> MakePlan(std::string symbol, const std::vector<std::optional<PlanInput>>& inputs,
                                    std::vector<Attribute> attributes, const std::vector<PlanOutput>& outputs,
                                    bool is_empty, bool is_spatial, bool is_planned_alone,
                                    const std::map<std::size_t, std::size_t>& untouched) {
   auto plan = std::make_shared<CallPlan>();
   std::vector<InputForm> input_forms;
   std::vector<OutputForm> output_forms;
-  for (const PlanInput& input : inputs) {
+  for (const std::optional<PlanInput>& input : inputs) {
     if (!input) {
       input_forms.push_back({{}, ACL_DT_UNDEFINED});
       plan->call.inputs.emplace_back(Absent{});
       plan->checks.emplace_back();
+      plan->gatherings.emplace_back();
       continue;
     }
-    const auto& [shape, dtype, is_prefix, check] = *input;
-    input_forms.push_back({shape, static_cast<aclDataType>(dtype), is_prefix});
+    input_forms.push_back(input->form);
     plan->call.inputs.emplace_back(ShapeOnly{});
-    plan->checks.push_back(check);
+    plan->checks.push_back(input->check);
+    plan->gatherings.push_back(input->gathering);
   }
   for (const auto& [input, output] : untouched) {
     if (output >= outputs.size() || std::get<OutputUse>(outputs[output]) == OutputUse::kNull) {
@@ -63,6 +77,15 @@ void BindCallPlan(py::module_& module) {
       .value("RETURNED_WHOLE", OutputUse::kReturnedWhole)
       .value("SCRATCH", OutputUse::kScratch)
       .value("NULL", OutputUse::kNull);
+  py::class_<Bools>(module, "Bools").def(py::init<std::vector<bool>>(), py::arg("values"));
+  py::class_<View>(module, "View")
+      .def(py::init<int64_t, std::vector<int64_t>, int64_t>(), py::arg("offset"), py::arg("strides"), py::arg("count"));
+  py::class_<Gathering>(module, "Gathering")
+      .def(py::init<Shape, std::size_t, View>(), py::arg("shape"), py::arg("item_bytes"), py::arg("view"));
+  py::class_<PlanInput>(module, "Input")
+      .def(py::init(&MakeInput), py::arg("shape"), py::arg("dtype"), py::kw_only(), py::arg("is_prefix") = false,
+           py::arg("check") = std::nullopt, py::arg("view") = std::nullopt, py::arg("is_copied") = false,
+           py::arg("gathering") = std::nullopt);
   py::class_<CallPlan, std::shared_ptr<CallPlan>>(module, "CallPlan")
       .def(py::init(&MakePlan), py::arg("symbol"), py::arg("inputs"), py::arg("attributes"), py::arg("outputs"),
            py::arg("is_empty") = false, py::arg("is_spatial") = true, py::arg("is_planned_alone") = false,

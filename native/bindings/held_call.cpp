@@ -66,7 +66,8 @@ std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<con
     }
   }
   for (std::size_t i = 0; i < contents.size(); ++i) {
-    if (!held->plan->checks[i] || std::holds_alternative<HostBytes>(held->call.inputs[i])) continue;
+    const bool is_checked = held->plan->checks[i] || held->plan->gatherings[i];
+    if (!is_checked || std::holds_alternative<HostBytes>(held->call.inputs[i])) continue;
     // Inputs of an empty call need no values.
     if (held->plan->is_empty && contents[i].is_none()) continue;
     throw py::value_error("input " + std::to_string(i) + " is checked, so its values have to be in host memory");
@@ -87,15 +88,20 @@ std::shared_ptr<const TicketReturn> ReturnOf(const ServedDevice& served, const p
 }
 
 void ApplyChecks(HeldCall& held) {
+  const auto replace = [&held](HostBytes& input, std::vector<std::byte> copy) {
+    const std::vector<std::byte>& kept = held.copies.emplace_back(std::move(copy));
+    input = {kept.data(), kept.size()};
+  };
   for (std::size_t i = 0; i < held.plan->checks.size(); ++i) {
-    const std::optional<ValueCheck>& check = held.plan->checks[i];
     auto* const given = std::get_if<HostBytes>(&held.call.inputs[i]);
-    if (!check || given == nullptr) continue;
+    if (given == nullptr) continue;
+    if (const auto& gathering = held.plan->gatherings[i]) {
+      replace(*given, Gather(*gathering, given->data, given->size_bytes));
+    }
+    const std::optional<ValueCheck>& check = held.plan->checks[i];
+    if (!check) continue;
     try {
-      if (auto encoded = Apply(*check, given->data, given->size_bytes)) {
-        const std::vector<std::byte>& kept = held.encoded.emplace_back(std::move(*encoded));
-        *given = {kept.data(), kept.size()};
-      }
+      if (auto encoded = Apply(*check, given->data, given->size_bytes)) replace(*given, std::move(*encoded));
     } catch (const TooMuchWork& error) {
       InvalidInput invalid(i, error.what());
       invalid.work = error.work;

@@ -23,7 +23,7 @@ struct HeldCall {
   std::shared_ptr<const CallPlan> plan;
   std::vector<BufferView> buffers;
   std::vector<std::shared_ptr<HeldStaging>> stagings;
-  std::vector<std::vector<std::byte>> encoded;  // inputs in the form that the device reads
+  std::vector<std::vector<std::byte>> copies;  // of inputs: row-major, and in the form that the device reads
   pybind11::object reply;
   std::shared_ptr<const TicketReturn> released;  // of a call, or of all calls of a batch
 };
@@ -39,7 +39,8 @@ void ExpectOn(const ServedDevice& served, const StagedTensor& tensor, const std:
 // Null for None.
 [[nodiscard]] std::shared_ptr<const TicketReturn> ReturnOf(const ServedDevice& served, const pybind11::object& ticket);
 
-// Checks the inputs that have a check, and replaces those that the device reads in another encoding.
+// Makes the inputs row-major that have to be, checks those that have a check, and replaces those that the device reads
+// in another encoding. What is checked is what the device reads.
 void ApplyChecks(HeldCall& held);
 
 // An output that its caller gets, and what stands before it in a reply.

@@ -73,6 +73,10 @@ void BindValues(py::module_& module) {
       .def(py::init<double, double, bool>(), py::arg("eps"), py::arg("tolerance"), py::arg("is_converted"))
       .def("apply", &ApplyTo, py::arg("data"))
       .def("encoded_bytes", &EncodedBytes, py::arg("size_bytes"));
+  py::class_<BoolCheck>(module, "BoolCheck")
+      .def(py::init<>())
+      .def("apply", &ApplyTo, py::arg("data"))
+      .def("encoded_bytes", &EncodedBytes, py::arg("size_bytes"));
 }
 
 }  // namespace aclgrad

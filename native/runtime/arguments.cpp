@@ -35,17 +35,22 @@ aclTensor* ArgumentReader::NextOutput() {
 }
 
 const aclIntArray* ArgumentReader::NextIntArray() {
+  if (SkipAbsent()) return nullptr;
   const auto& values = NextAttribute<std::vector<int64_t>>();
   return Keep<aclIntArray>(acl_.aclCreateIntArray(values.data(), values.size()), acl_.aclDestroyIntArray);
 }
 
-const aclBoolArray* ArgumentReader::NextMask() {
-  const auto mask = std::make_unique<bool[]>(wanted_.size());
-  std::copy(wanted_.begin(), wanted_.end(), mask.get());
-  return Keep<aclBoolArray>(acl_.aclCreateBoolArray(mask.get(), wanted_.size()), acl_.aclDestroyBoolArray);
+const aclBoolArray* ArgumentReader::NextBoolArray() {
+  const bool is_attribute =
+      next_attribute_ < attributes_.size() && std::holds_alternative<Bools>(attributes_[next_attribute_]);
+  const std::vector<bool>& values = is_attribute ? NextAttribute<Bools>().values : wanted_;
+  const auto copy = std::make_unique<bool[]>(values.size());
+  std::copy(values.begin(), values.end(), copy.get());
+  return Keep<aclBoolArray>(acl_.aclCreateBoolArray(copy.get(), values.size()), acl_.aclDestroyBoolArray);
 }
 
 const aclScalar* ArgumentReader::NextScalar() {
+  if (SkipAbsent()) return nullptr;
   const Attribute& attribute = AttributeAt(next_attribute_++);
   const auto create = [&](auto value, aclDataType type) {
     return Keep<aclScalar>(acl_.aclCreateScalar(&value, type), acl_.aclDestroyScalar);
@@ -54,6 +59,12 @@ const aclScalar* ArgumentReader::NextScalar() {
   if (const auto* integer = std::get_if<int64_t>(&attribute)) return create(*integer, ACL_INT64);
   if (const auto* number = std::get_if<double>(&attribute)) return create(*number, ACL_DOUBLE);
   RefuseAttribute();
+}
+
+bool ArgumentReader::SkipAbsent() {
+  if (!std::holds_alternative<std::monostate>(AttributeAt(next_attribute_))) return false;
+  ++next_attribute_;
+  return true;
 }
 
 const Attribute& ArgumentReader::AttributeAt(std::size_t index) const {

@@ -13,11 +13,17 @@
 
 namespace aclgrad {
 
-using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>>;
+// A list of bools, which Python's lists do not tell from one of integers.
+struct Bools {
+  std::vector<bool> values;
+};
 
-// Hands out inputs, attributes and outputs in aclnn order, each kind in the order it was given. An array of bools is
-// made of `wanted`, which says of each output whether its caller wants it: all operators with such an array mean that
-// by it. Throws std::invalid_argument if the call does not fit the function's parameters.
+// Absent is null for the operator. A data type is its number.
+using Attribute = std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<int64_t>, Bools>;
+
+// Hands out inputs, attributes and outputs in aclnn order, each kind in the order it was given. An array of bools that
+// is no attribute is made of `wanted`, which says of each output whether its caller wants it. Throws
+// std::invalid_argument if the call does not fit the function's parameters.
 class ArgumentReader {
  public:
   ArgumentReader(const AclFunctions& acl, const std::vector<TensorHandle>& inputs,
@@ -34,12 +40,14 @@ class ArgumentReader {
     } else if constexpr (std::is_same_v<Parameter, const aclIntArray*>) {
       return NextIntArray();
     } else if constexpr (std::is_same_v<Parameter, const aclBoolArray*>) {
-      return NextMask();
+      return NextBoolArray();
     } else if constexpr (std::is_same_v<Parameter, const aclScalar*>) {
       return NextScalar();
     } else if constexpr (std::is_same_v<Parameter, char*> || std::is_same_v<Parameter, const char*>) {
       // CANN declares some of the texts that it only reads without const.
-      return const_cast<char*>(NextAttribute<std::string>().c_str());
+      return SkipAbsent() ? nullptr : const_cast<char*>(NextAttribute<std::string>().c_str());
+    } else if constexpr (std::is_same_v<Parameter, aclDataType>) {
+      return static_cast<aclDataType>(NextInteger<int32_t>());
     } else if constexpr (std::is_same_v<Parameter, uint64_t>) {
       // As CANN's callers pass negative numbers, which some of these parameters take.
       return static_cast<uint64_t>(NextAttribute<int64_t>());
@@ -86,7 +94,7 @@ class ArgumentReader {
   [[nodiscard]] const aclTensor* NextConstTensor();
   [[nodiscard]] aclTensor* NextOutput();
   [[nodiscard]] const aclIntArray* NextIntArray();
-  [[nodiscard]] const aclBoolArray* NextMask();
+  [[nodiscard]] const aclBoolArray* NextBoolArray();
   // Of the data type that op-plugin gives a scalar: BOOL, INT64 or DOUBLE.
   [[nodiscard]] const aclScalar* NextScalar();
   template <typename Value>
@@ -94,6 +102,8 @@ class ArgumentReader {
     values_.push_back(Own(value, destroy));
     return value;
   }
+  // Whether the next attribute is absent, which is then passed over.
+  [[nodiscard]] bool SkipAbsent();
   [[nodiscard]] const Attribute& AttributeAt(std::size_t index) const;
   [[noreturn]] void RefuseAttribute() const;
 

@@ -86,14 +86,17 @@ void* Execution::PrepareOutput(const OutputForm& form, const OutputBytes& output
 std::vector<void*> Execution::PrepareInputs() {
   std::vector<void*> addresses;
   for (std::size_t i = 0; i < call_->inputs.size(); ++i) {
-    addresses.push_back(PrepareInput(call_->form->inputs[i], call_->inputs[i]));
+    const InputForm& form = call_->form->inputs[i];
+    void* const address = PrepareInput(form, call_->inputs[i]);
+    addresses.push_back(form.is_copied ? PrepareCopy(form, address) : address);
   }
   return addresses;
 }
 
 void* Execution::PrepareInput(const InputForm& form, const InputBytes& input) {
   if (std::holds_alternative<Absent>(input)) return nullptr;
-  const std::size_t size = SizeBytes(library_, form.shape, form.dtype);
+  const std::size_t size =
+      SizeBytes(library_, form.view ? std::vector<int64_t>{form.view->count} : form.shape, form.dtype);
   if (const auto* device = std::get_if<DeviceBytes>(&input)) {
     ExpectSize("input", device->size_bytes, size);
     return device->address;
@@ -112,6 +115,12 @@ void* Execution::PrepareInput(const InputForm& form, const InputBytes& input) {
   const PoolBlock& block = Allocate(size);
   void* const address = block.address();
   CopyIn(block, host);
+  return address;
+}
+
+void* Execution::PrepareCopy(const InputForm& form, void* storage) {
+  void* const address = Allocate(SizeBytes(library_, form.shape, form.dtype)).address();
+  view_copies_.push_back({form, storage, address, {}, nullptr});
   return address;
 }
 
@@ -155,12 +164,13 @@ std::byte* Execution::TakePinned(std::size_t size_bytes) {
 void Execution::Launch(const std::vector<void*>& inputs) {
   const StepWatch::Step step(steps_);
   const Operator& op = library_.FindOperator(call_->form->symbol);
+  if (!view_copies_.empty()) PlanCopies(library_.FindOperator(kCopyOperator));
   ExecutorCache& executors = stream_->executors();
   std::string key;
   if (executors.is_on()) {
     key = ExecutorKey(*call_);
     if (PlannedCall* kept = executors.Find(key)) {
-      is_short_ = kept->is_short;
+      is_short_ = kept->is_short && view_copies_.empty();
       SetAddresses(*kept, inputs);
       return RunKept(op, key, *kept, Workspace(kept->workspace_bytes));
     }
@@ -170,7 +180,8 @@ void Execution::Launch(const std::vector<void*>& inputs) {
   // Directly after phase 1: the library only knows the executor that this thread planned last.
   PlannedCall* const kept = executors.Keep(call_->form->symbol, key, planned_);
   PlannedCall& planned = kept != nullptr ? *kept : planned_;
-  is_short_ = planned.is_short = library_.IsShort(planned.executor.get());
+  planned.is_short = library_.IsShort(planned.executor.get());
+  is_short_ = planned.is_short && view_copies_.empty();
   // Before phase 2, which always consumes the executor: until then we have to destroy it.
   void* const workspace = Workspace(workspace_bytes);
   if (kept != nullptr) return RunKept(op, key, *kept, workspace);
@@ -178,7 +189,8 @@ void Execution::Launch(const std::vector<void*>& inputs) {
 }
 
 void* Execution::Workspace(std::size_t size_bytes) {
-  if (size_bytes > call_->workspace_limit) throw WorkspaceTooLarge(size_bytes);
+  workspace_bytes_ += size_bytes;
+  if (workspace_bytes_ > call_->workspace_limit) throw WorkspaceTooLarge(workspace_bytes_);
   return size_bytes == 0 ? nullptr : Allocate(size_bytes).address();
 }
 
@@ -208,15 +220,17 @@ void Execution::SetAddresses(PlannedCall& call, const std::vector<void*>& inputs
 PlannedCall Execution::Plan(const Operator& op, const std::vector<void*>& inputs) const {
   const AclFunctions& acl = library_.functions();
   const CallForm& form = *call_->form;
-  const auto make_tensor = [&](const std::vector<int64_t>& shape, aclDataType dtype, void* address) {
+  const auto make_tensor = [&](const std::vector<int64_t>& shape, aclDataType dtype, void* address,
+                               const View* view = nullptr) {
     const aclFormat format = form.is_spatial ? SpatialFormat(shape.size()) : ACL_FORMAT_ND;
-    return MakeTensor(acl, shape, dtype, format, address);
+    return MakeTensor(acl, shape, dtype, format, address, view);
   };
   PlannedCall planned;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const bool is_absent = std::holds_alternative<Absent>(call_->inputs[i]);
     const InputForm& input = form.inputs[i];
-    planned.inputs.push_back(is_absent ? TensorHandle{} : make_tensor(input.shape, input.dtype, inputs[i]));
+    const View* const view = input.is_strided() ? &*input.view : nullptr;
+    planned.inputs.push_back(is_absent ? TensorHandle{} : make_tensor(input.shape, input.dtype, inputs[i], view));
   }
   std::vector<bool> wanted;
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
@@ -225,17 +239,31 @@ PlannedCall Execution::Plan(const Operator& op, const std::vector<void*>& inputs
     planned.outputs.push_back(is_null ? TensorHandle{} : make_tensor(output.shape, output.dtype, outputs_[i]));
     wanted.push_back(output.is_returned());
   }
-  ArgumentReader reader(acl, planned.inputs, planned.outputs, wanted, form.attributes);
-  {
-    static std::mutex alone;
-    std::unique_lock<std::mutex> lock(alone, std::defer_lock);
-    if (form.is_planned_alone) lock.lock();
-    library_.CheckPhase1(op.plan(reader));
-  }
-  planned.values = reader.TakeValues();
-  planned.executor = {reader.executor(), {acl.aclDestroyAclOpExecutor}};
-  planned.workspace_bytes = reader.workspace_size();
+  static std::mutex alone;
+  std::unique_lock<std::mutex> lock(alone, std::defer_lock);
+  if (form.is_planned_alone) lock.lock();
+  Plan(op, planned, wanted, form.attributes);
   return planned;
+}
+
+void Execution::PlanCopies(const Operator& copy_operator) {
+  const AclFunctions& acl = library_.functions();
+  for (ViewCopy& copy : view_copies_) {
+    const auto& [shape, dtype, is_prefix, view, is_copied] = copy.form;
+    copy.planned.inputs.push_back(MakeTensor(acl, shape, dtype, ACL_FORMAT_ND, copy.storage, &*view));
+    copy.planned.outputs.push_back(MakeTensor(acl, shape, dtype, ACL_FORMAT_ND, copy.address));
+    Plan(copy_operator, copy.planned, {true}, {});
+    copy.workspace = Workspace(copy.planned.workspace_bytes);
+  }
+}
+
+void Execution::Plan(const Operator& op, PlannedCall& call, const std::vector<bool>& wanted,
+                     const std::vector<Attribute>& attributes) const {
+  ArgumentReader reader(library_.functions(), call.inputs, call.outputs, wanted, attributes);
+  library_.CheckPhase1(op.plan(reader));
+  call.values = reader.TakeValues();
+  call.executor = {reader.executor(), {library_->aclDestroyAclOpExecutor}};
+  call.workspace_bytes = reader.workspace_size();
 }
 
 void Execution::FillOutputs() const {
@@ -254,6 +282,13 @@ void Execution::Queue(const Operator& op, void* workspace, uint64_t workspace_by
   FillOutputs();
   for (const PinnedCopy& each : copies_in_) {
     QueueCopy(each.device, each.pinned, each.size_bytes, ACL_MEMCPY_HOST_TO_DEVICE);
+  }
+  const Operator* const copy_operator = view_copies_.empty() ? nullptr : &library_.FindOperator(kCopyOperator);
+  for (ViewCopy& copy : view_copies_) {
+    const PlannedCall& planned = copy.planned;
+    library_.Check(copy_operator->launch(copy.workspace, planned.workspace_bytes, copy.planned.executor.release(),
+                                         stream_->get()),
+                   kCopyOperator);
   }
   library_.Check(op.launch(workspace, workspace_bytes, executor, stream_->get()), "phase 2");
   // The stream has read the inputs before it writes the outputs, so these take the same pinned memory.

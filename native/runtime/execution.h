@@ -40,6 +40,14 @@ class Execution final : public DeviceWork {
   [[nodiscard]] State Poll(int32_t timeout_ms) const noexcept override;
 
  private:
+  // A row-major copy of a view, which the device makes before the kernel runs.
+  struct ViewCopy {
+    const InputForm& form;
+    void* storage;
+    void* address;
+    PlannedCall planned;
+    void* workspace;
+  };
   // A copy between pinned and device memory.
   struct PinnedCopy {
     std::byte* pinned;
@@ -52,6 +60,8 @@ class Execution final : public DeviceWork {
   // Device addresses of the inputs, whose data is in place or in pinned memory. Needs the outputs' addresses.
   [[nodiscard]] std::vector<void*> PrepareInputs();
   [[nodiscard]] void* PrepareInput(const InputForm& form, const InputBytes& input);
+  // The address of the copy of a view of this storage.
+  [[nodiscard]] void* PrepareCopy(const InputForm& form, void* storage);
   // Whether there is nothing to copy of an output: nobody wants it, or its caller reads what the operator writes.
   [[nodiscard]] bool IsInPlace(std::size_t output) const;
   void CopyIn(const PoolBlock& block, const HostBytes& bytes);
@@ -60,12 +70,16 @@ class Execution final : public DeviceWork {
   // A part of the pinned memory; null if the rest is too small.
   [[nodiscard]] std::byte* TakePinned(std::size_t size_bytes);
   void Launch(const std::vector<void*>& inputs);
-  // Throws WorkspaceTooLarge. Null for size 0.
+  // Throws WorkspaceTooLarge if all workspaces of the call are. Null for size 0.
   [[nodiscard]] void* Workspace(std::size_t size_bytes);
   // Runs an executor that the stream's cache keeps, and drops it from there if that fails.
   void RunKept(const Operator& op, const std::string& key, const PlannedCall& kept, void* workspace);
   void SetAddresses(PlannedCall& call, const std::vector<void*>& inputs) const;
   [[nodiscard]] PlannedCall Plan(const Operator& op, const std::vector<void*>& inputs) const;
+  void PlanCopies(const Operator& copy_operator);
+  // Phase 1, for the tensors that the call has.
+  void Plan(const Operator& op, PlannedCall& call, const std::vector<bool>& wanted,
+            const std::vector<Attribute>& attributes) const;
   // Makes what an operator leaves unwritten visibly wrong: NaN, or -1 in integers, and nothing of another call.
   void FillOutputs() const;
   // Queues copies and kernel, after everything that may refuse the call.
@@ -84,6 +98,8 @@ class Execution final : public DeviceWork {
   PoolBlock pinned_;  // empty if there is none to be had
   StreamLease stream_;
   PlannedCall planned_;         // unless the stream's cache keeps it
+  std::vector<ViewCopy> view_copies_;
+  std::size_t workspace_bytes_ = 0;
   std::vector<void*> outputs_;  // on the device
   std::vector<PinnedCopy> copies_in_;
   std::vector<const std::byte*> arrivals_;  // of the outputs, in pinned memory; null for those that are copied later

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "acl_functions.h"
+#include "view.h"
 
 namespace aclgrad {
 
@@ -20,9 +21,10 @@ struct Destroy {
 using TensorHandle = std::unique_ptr<aclTensor, Destroy<aclTensor>>;
 using ExecutorHandle = std::unique_ptr<aclOpExecutor, Destroy<aclOpExecutor, aclOpExecutor*>>;
 
-// A contiguous tensor over device memory that it does not own. Throws std::bad_alloc if the library cannot make one.
+// A tensor over device memory that it does not own, row-major without a view. Throws std::bad_alloc if the library
+// cannot make one.
 [[nodiscard]] TensorHandle MakeTensor(const AclFunctions& acl, const std::vector<int64_t>& shape, aclDataType dtype,
-                                      aclFormat format, void* device_data);
+                                      aclFormat format, void* device_data, const View* view = nullptr);
 
 // Keeps an array or a scalar.
 using ValueHandle = std::shared_ptr<const void>;

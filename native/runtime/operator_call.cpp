@@ -23,10 +23,12 @@ void AppendAttribute(std::string& key, const Attribute& attribute) {
       [&key](const auto& value) {
         if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::vector<int64_t>>) {
           AppendList(key, value);
+        } else if constexpr (std::is_same_v<std::decay_t<decltype(value)>, Bools>) {
+          AppendList(key, {value.values.begin(), value.values.end()});
         } else if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string>) {
           Append(key, value.size());
           key += value;
-        } else {
+        } else if constexpr (!std::is_same_v<std::decay_t<decltype(value)>, std::monostate>) {
           Append(key, value);
         }
       },
@@ -38,6 +40,11 @@ std::string KeyOf(const CallForm& form) {
   for (const InputForm& input : form.inputs) {
     Append(key, input.dtype);
     AppendList(key, input.shape);
+    Append(key, input.is_strided());
+    if (!input.is_strided()) continue;
+    AppendList(key, input.view->strides);
+    Append(key, input.view->offset);
+    Append(key, input.view->count);
   }
   for (const OutputForm& output : form.outputs) {
     Append(key, output.use);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "arguments.h"
+#include "view.h"
 
 namespace aclgrad {
 
@@ -43,6 +44,12 @@ struct InputForm {
   // Host bytes may be fewer than the shape needs; the rest has unspecified values, such as the part of a mask that no
   // device reads.
   bool is_prefix = false;
+  // How the tensor lies over its bytes, unless it is row-major.
+  std::optional<View> view = std::nullopt;
+  // The operator gets a row-major copy, which the device makes, and not the view.
+  bool is_copied = false;
+
+  [[nodiscard]] bool is_strided() const { return view && !is_copied; }
 };
 
 // What becomes of an output. An operator may succeed without writing all of a returned one, unless there is proof that
@@ -82,7 +89,7 @@ struct OperatorCall {
 };
 
 // Calls with the same key differ only in addresses, so they can share an executor. Everything else in an executor
-// (strides, formats, determinism, device, stream) is the same for all calls of a stream.
+// (formats, determinism, device, stream) is the same for all calls of a stream.
 [[nodiscard]] std::string ExecutorKey(const OperatorCall& call);
 
 }  // namespace aclgrad

@@ -1,5 +1,6 @@
 #include "operators.h"
 
+#include <algorithm>
 #include <tuple>
 #include <utility>
 
@@ -41,8 +42,10 @@ OperatorTable BindOperators(SharedLibraries& libraries) {
 
 std::vector<std::string> OperatorSymbols() {
 #define SYMBOL(symbol) #symbol,
-  return {ACLNN_OPERATORS(SYMBOL)};
+  std::vector<std::string> symbols{ACLNN_OPERATORS(SYMBOL)};
 #undef SYMBOL
+  symbols.erase(std::find(symbols.begin(), symbols.end(), kCopyOperator));
+  return symbols;
 }
 
 }  // namespace aclgrad

@@ -24,7 +24,10 @@ using OperatorTable = std::map<std::string, Operator>;
 
 [[nodiscard]] OperatorTable BindOperators(SharedLibraries& libraries);
 
-// The names of all rows, in alphabetical order.
+// What the runtime runs by itself, for inputs that a kernel cannot read as they lie.
+inline constexpr const char* kCopyOperator = "aclnnInplaceCopy";
+
+// The names of all rows that calls may name, in alphabetical order.
 [[nodiscard]] std::vector<std::string> OperatorSymbols();
 
 }  // namespace aclgrad

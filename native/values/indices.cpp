@@ -23,6 +23,12 @@ FOR_EACH_PROCESSOR bool AnyOutside64(const void* indices, std::size_t begin, std
   return outside != 0;
 }
 
+FOR_EACH_PROCESSOR bool AnyAboveOne(const void* bools, std::size_t begin, std::size_t end) {
+  uint8_t bits = 0;
+  for (std::size_t i = begin; i < end; ++i) bits |= Load<uint8_t>(bools, i);
+  return bits > 1;
+}
+
 template <typename Index, typename AnyOutside>
 void Check(const void* indices, std::size_t count, int64_t bound, const AnyOutside& any_outside) {
   constexpr std::size_t kBlock = 4096;
@@ -52,5 +58,7 @@ void CheckIndices(const void* indices, std::size_t count, std::size_t item_bytes
   };
   Check<int64_t>(indices, count, bound, any_outside);
 }
+
+void CheckBools(const void* bools, std::size_t count) { Check<uint8_t>(bools, count, 2, AnyAboveOne); }
 
 }  // namespace aclgrad

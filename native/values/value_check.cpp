@@ -66,6 +66,11 @@ struct Applied {
     return std::nullopt;
   }
 
+  Bytes operator()(const BoolCheck&) const {
+    CheckBools(data, size_bytes);
+    return std::nullopt;
+  }
+
   Bytes operator()(const VarianceCheck& check) const {
     const std::size_t count = size_bytes / sizeof(float);
     CheckReciprocals(data, count, check);

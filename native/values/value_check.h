@@ -38,7 +38,10 @@ struct BoxCheck {
   double max_work;
 };
 
-using ValueCheck = std::variant<IndexCheck, ArgmaxCheck, BoxCheck, VarianceCheck>;
+// Every byte is 0 or 1.
+struct BoolCheck {};
+
+using ValueCheck = std::variant<IndexCheck, ArgmaxCheck, BoxCheck, VarianceCheck, BoolCheck>;
 
 // An input asks for more work than its check allows.
 class TooMuchWork : public std::runtime_error {

@@ -3,6 +3,8 @@
 import textwrap
 
 from aclgrad.operators.spec import AttributeKind, AttributeSpec, InputSpec, OperatorSpec
+from aclgrad.tensors import DType
+from aclgrad.wire.messages import AttributeValue
 
 WIDTH = 120
 
@@ -41,9 +43,12 @@ from aclgrad._client.calls.destination import Output, Outputs
 from aclgrad._client.calls.call import Input, Inputs
 from aclgrad._client.settings.checks import DEFAULT, Timeout
 {types}from aclgrad.operators.attributes import AttributeLike
+from aclgrad.tensors import DType
 
 Result = TypeVar("Result")
 Ints = Sequence[int] | np.ndarray[Any, Any]
+DataType = DType | str | np.dtype[Any] | type[Any]
+"""A data type of the wire, by its name too, or numpy's."""
 
 
 class OperatorMethods(ABC, Generic[Result]):
@@ -91,6 +96,8 @@ PYTHON_TYPES = {
     AttributeKind.DOUBLE: "float",
     AttributeKind.INTS: "Ints",
     AttributeKind.TEXT: "str",
+    AttributeKind.BOOLS: "Sequence[bool]",
+    AttributeKind.DATA_TYPE: "DataType",
 }
 
 
@@ -147,9 +154,14 @@ def input_parameter(spec: InputSpec) -> str:
 
 
 def attribute_parameter(spec: AttributeSpec) -> str:
-    default = "" if spec.default is None else f" = {spec.default!r}"
-    alone = "int | " if 1 in spec.lengths else ""
-    return f"{spec.name}: {alone}{PYTHON_TYPES[spec.kind]}{default}"
+    default = "" if spec.default is None else f" = {_literal(spec.default)}"
+    alone = "int | " if 1 in spec.lengths and spec.kind is AttributeKind.INTS else ""
+    absent = " | None = None" if spec.is_optional else ""
+    return f"{spec.name}: {alone}{PYTHON_TYPES[spec.kind]}{absent or default}"
+
+
+def _literal(value: AttributeValue) -> str:
+    return repr(str(value)) if isinstance(value, DType) else repr(value)
 
 
 def docstring(spec: OperatorSpec) -> str:

@@ -1,8 +1,10 @@
 """The dtype table, and the tensors of requests and replies: a name, a type, a shape and a view of the bytes."""
 
 import math
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Final
 
 import ml_dtypes
@@ -45,6 +47,7 @@ def _rows() -> tuple[DType, ...]:
         ("uint8", np.uint8, 4),
         ("complex64", np.complex64, 16),
         ("complex128", np.complex128, 17),
+        ("bool", np.bool_, 12),
     ]
     return tuple(DType(name, np.dtype(kind), wire(f"DATA_TYPE_{name.upper()}"), acl) for name, kind, acl in rows)
 
@@ -90,12 +93,42 @@ class TensorType:
 
 
 @dataclass(frozen=True, slots=True)
+class View:
+    """Which of the elements that the bytes hold a tensor has: counts of elements, as in `aclgrad.v1.View`.
+
+    Without strides the tensor is row-major.
+    """
+
+    offset: int
+    strides: tuple[int, ...] = ()
+
+    def strides_of(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Returns a stride for each size of the tensor."""
+        return self.strides or row_major(shape)
+
+    def end(self, shape: Sequence[int]) -> int:
+        """Returns how many elements the bytes have up to the tensor's last one; 0 for a tensor without elements."""
+        if 0 in shape:
+            return 0
+        steps = zip(shape, self.strides_of(shape), strict=True)
+        return self.offset + sum((size - 1) * stride for size, stride in steps) + 1
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Returns the strides, in elements, of a tensor whose last axis is dense and innermost."""
+    strides = list(accumulate((max(size, 1) for size in shape[:0:-1]), operator.mul, initial=1))
+    return tuple(strides[::-1]) if shape else ()
+
+
+@dataclass(frozen=True, slots=True)
 class TensorView:
-    """A named tensor that does not own its bytes, and where these come from."""
+    """A named tensor that does not own its bytes, where these come from, and how it lies over them."""
 
     name: str
     type: TensorType
     source: Source = SHAPE_ONLY
+    view: View | None = None
+    """None for all elements of the bytes in row-major order."""
 
     @property
     def data(self) -> memoryview | None:
@@ -113,15 +146,37 @@ def type_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorType:
 
 
 def view_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorView:
-    """Returns a view of the array's bytes, row-major and little-endian; copies only an array that is neither.
+    """Returns a view of the array's bytes; copies only one that is not little-endian, or whose elements lie apart.
 
-    Raises InvalidFieldError for an array whose dtype the wire does not have.
+    A transposed array, a slice or a broadcast whose elements are all that lie between its first and its last is sent
+    as it is. Raises InvalidFieldError for an array whose dtype the wire does not have.
     """
     type = type_of_array(name, array)
-    native = np.ascontiguousarray(array, dtype=type.dtype.numpy).reshape(-1)
+    if array.flags.c_contiguous or (elements := dense_elements(array)) is None:
+        native, view = np.ascontiguousarray(array, dtype=type.dtype.numpy).reshape(-1), None
+    else:
+        native, view = elements, View(0, tuple(each // array.itemsize for each in array.strides))
     # Through uint8, because the buffer protocol has no format letter for bfloat16.
     data = native.view(np.uint8).data
-    return TensorView(name, type, InMessage(data.nbytes, 0, data))
+    return TensorView(name, type, InMessage(data.nbytes, 0, data), view)
+
+
+def dense_elements(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+    """Returns what lies between the first and the last element of an array, if that is its elements and no others.
+
+    None for an array that is reversed along an axis, of another byte order, or none of whose elements are neighbours.
+    """
+    if not array.size or not array.dtype.isnative or min(array.strides, default=0) < 0:
+        return None
+    axes = sorted(
+        (stride, size) for stride, size in zip(array.strides, array.shape, strict=True) if stride and size > 1
+    )
+    count = 1
+    for stride, size in axes:
+        if stride != count * array.itemsize:
+            return None
+        count *= size
+    return np.lib.stride_tricks.as_strided(array, (count,), (array.itemsize,), writeable=False)
 
 
 def array_of_view(tensor: TensorView, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
@@ -130,6 +185,12 @@ def array_of_view(tensor: TensorView, out: np.ndarray[Any, Any] | None = None) -
     Raises ValueError if the view has no data, or if the data's length does not fit its type.
     """
     size, content = tensor.type.size_bytes, tensor.data
+    if tensor.view is not None:
+        strided = _array_of_strides(tensor, tensor.view)
+        if out is None:
+            return strided
+        out[...] = strided
+        return out
     if content is None or content.nbytes != size:
         held = "no data" if content is None else f"{content.nbytes} bytes"
         raise ValueError(f"{tensor.name}: {held} for {tensor.type}, which takes {size} bytes")
@@ -140,3 +201,13 @@ def array_of_view(tensor: TensorView, out: np.ndarray[Any, Any] | None = None) -
     else:
         array[...] = data.view(array.dtype).reshape(array.shape)
     return array
+
+
+def _array_of_strides(tensor: TensorView, view: View) -> np.ndarray[Any, Any]:
+    dtype, shape = tensor.type.dtype.numpy, tensor.type.shape
+    if tensor.data is None or view.end(shape) * dtype.itemsize > tensor.data.nbytes:
+        raise ValueError(f"{tensor.name}: the bytes end before {tensor.type} as {view} does")
+    # Aligned, which the bytes of a message are not.
+    elements = np.frombuffer(tensor.data, np.uint8).copy().view(dtype)[view.offset :]
+    strides = [each * dtype.itemsize for each in view.strides_of(shape)]
+    return np.lib.stride_tricks.as_strided(elements, shape, strides).copy()

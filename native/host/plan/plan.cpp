@@ -52,14 +52,14 @@ void Plan::AddIdleWorkspace(int32_t percent) {
   if (idle_bytes_ != 0) idle_offset_ = Reserve(idle_bytes_);
 }
 
-Plan::Operand Plan::MakeOperand(const aclTensor& tensor) {
+Plan::Operand Plan::MakeOperand(const aclTensor& tensor, bool staged) {
   const uint64_t element_bytes = aclDataTypeSize(tensor.data_type);
   uint64_t size_bytes = 0;
   const bool exists =
       !__builtin_mul_overflow(static_cast<uint64_t>(ElementCount(tensor.view_dims)), element_bytes, &size_bytes) &&
       !__builtin_add_overflow(operand_bytes_, size_bytes, &operand_bytes_);
   if (!exists) operand_bytes_ = UINT64_MAX;
-  if (tensor.contiguous()) return {tensor, false, 0};
+  if (!staged) return {tensor, false, 0};
   if (!exists) {
     throw OperatorError(ACLNN_ERR_PARAM_INVALID, "there is no tensor of shape " + DimsText(tensor.view_dims));
   }

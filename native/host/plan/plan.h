@@ -30,6 +30,8 @@ class Plan {
   // Adds a tensor whose data the computation reads or writes; shape-only tensors are not added. A non-contiguous view
   // is staged in the workspace, so the computation never sees strides. It must write the whole output.
   void AddInput(const aclTensor& tensor) { inputs_.push_back(MakeOperand(tensor)); }
+  // The computation gets the address of the view's first element, and follows its strides itself.
+  void AddStridedInput(const aclTensor& tensor) { inputs_.push_back(MakeOperand(tensor, /*staged=*/false)); }
   void AddOutput(const aclTensor& tensor) { outputs_.push_back(MakeOperand(tensor)); }
 
   // Device memory that only the computation uses.
@@ -81,7 +83,8 @@ class Plan {
   static constexpr uint64_t kShortBytes = 65536;
   static constexpr uint64_t kBriefBytes = uint64_t{64} << 20;
 
-  [[nodiscard]] Operand MakeOperand(const aclTensor& tensor);
+  [[nodiscard]] Operand MakeOperand(const aclTensor& tensor) { return MakeOperand(tensor, !tensor.contiguous()); }
+  [[nodiscard]] Operand MakeOperand(const aclTensor& tensor, bool staged);
   [[nodiscard]] uint64_t Reserve(uint64_t size_bytes);
   [[nodiscard]] static std::byte* Locate(const Operand& operand, void* storage, std::byte* workspace);
 

@@ -18,6 +18,11 @@ try:
     from aclgrad_native._native import (
         AclError,
         AclLibrary,
+        View,
+        Input,
+        Gathering,
+        Bools,
+        BoolCheck,
         ArgmaxCheck,
         BoxCheck,
         CallPlan,
@@ -50,6 +55,11 @@ except ImportError as error:
 __all__ = [
     "AclError",
     "AclLibrary",
+    "View",
+    "Input",
+    "Gathering",
+    "Bools",
+    "BoolCheck",
     "ArgmaxCheck",
     "BoxCheck",
     "CallPlan",

@@ -131,6 +131,12 @@ class VarianceCheck:
     def apply(self, data: bytes | memoryview) -> bytes | None: ...
     def encoded_bytes(self, size_bytes: int) -> int: ...
 
+@final
+class BoolCheck:
+    def __init__(self) -> None: ...
+    def apply(self, data: bytes | memoryview) -> bytes | None: ...
+    def encoded_bytes(self, size_bytes: int) -> int: ...
+
 def extract_payloads(
     message: bytes | memoryview, path: Sequence[int], max_rest_bytes: int = ...
 ) -> tuple[bytes, list[memoryview]]: ...
@@ -160,14 +166,50 @@ class OutputUse:
     NULL: OutputUse
 
 @final
+class Bools:
+    """A list of bools as an attribute: a list of Python's is one of integers."""
+
+    def __init__(self, values: Sequence[bool]) -> None: ...
+
+@final
+class View:
+    """How a tensor lies over memory of `count` elements."""
+
+    def __init__(self, offset: int, strides: Sequence[int], count: int) -> None: ...
+
+@final
+class Gathering:
+    """The shape of a tensor that is made row-major in the host's memory before its values are checked."""
+
+    def __init__(self, shape: Sequence[int], item_bytes: int, view: View) -> None: ...
+
+@final
+class Input:
+    """One input of a call plan, as the device has it.
+
+    With `is_prefix`, the bytes may be fewer than the shape takes. A `view` goes to the operator as it is, or if it
+    `is_copied` as a row-major copy that the device makes.
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        dtype: int,
+        *,
+        is_prefix: bool = False,
+        check: IndexCheck | ArgmaxCheck | BoxCheck | VarianceCheck | BoolCheck | None = None,
+        view: View | None = None,
+        is_copied: bool = False,
+        gathering: Gathering | None = None,
+    ) -> None: ...
+
+@final
 class CallPlan:
     def __init__(
         self,
         symbol: str,
-        inputs: Sequence[
-            tuple[Sequence[int], int, bool, IndexCheck | ArgmaxCheck | BoxCheck | VarianceCheck | None] | None
-        ],
-        attributes: Sequence[bool | int | float | str | Sequence[int]],
+        inputs: Sequence[Input | None],
+        attributes: Sequence[bool | int | float | str | Sequence[int] | Bools | None],
         outputs: Sequence[tuple[Sequence[int], int, int, bytes, OutputUse]],
         is_empty: bool = False,
         is_spatial: bool = True,

@@ -100,7 +100,14 @@ class Server:
         pace = await pace_of(device, library, turned_off)
         # A slow kernel on a busy processor must not look like a lost device.
         allowed_s = max(settings.hang_timeout_s, LEAST_ALLOWED_S)
-        limits_of_steps = Limits(settings.max_tensor_bytes, library.shape_only, pace, allowed_s, library.host_pointers)
+        limits_of_steps = Limits(
+            settings.max_tensor_bytes,
+            library.shape_only,
+            pace,
+            allowed_s,
+            library.host_pointers,
+            library.reads_views,
+        )
         planner = Planner(product, limits_of_steps, turned_off)
         runner = Runner(device, admission, planner, settings.max_message_bytes)
         options = server_options(settings, connection_limit, shares_ports=view.place is not None)

@@ -107,6 +107,9 @@ class Settings(BaseModel):
     """Reuse executors; auto: if the library is known to rerun them correctly."""
     shape_only: Switch = "auto"
     """Accept shape-only tensors for inputs that the operator does not read; auto: if the device is known not to."""
+    strided_inputs: Annotated[tuple[str, ...], Field(min_length=1)] = ("auto",)
+    """Operators that get transposed inputs and slices as they are, by name, or all or none; the others get a copy that
+    the device makes; auto: all if the library is known to read them correctly."""
     probe_in_child: Switch = "auto"
     """Make the first call of each operator and dtype in a child process, so that one that crashes or hangs there is
     turned off; auto: unless devices read the host's memory."""
@@ -142,7 +145,7 @@ class Settings(BaseModel):
     log_format: Literal["auto", "text", "json"] = "auto"
     """Form of log lines; auto: text on a terminal, JSON otherwise."""
 
-    @field_validator("listen", "device", "shared_memory_owner", mode="before")
+    @field_validator("listen", "device", "shared_memory_owner", "strided_inputs", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         """Environment variables hold lists as words separated by commas."""

@@ -1,13 +1,14 @@
 """Requests and replies, compared with what the generated messages write and read."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from aclgrad.errors import InvalidFieldError
 from aclgrad.sources import SHAPE_ONLY, in_message
-from aclgrad.tensors import DTYPES, TensorType, TensorView
+from aclgrad.tensors import DTYPES, DType, TensorType, TensorView, View
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from aclgrad.wire.messages import OperatorCall, decode_request, decode_response, encode_request, response_prefix
@@ -17,7 +18,15 @@ from .agreement import KINDS, assert_agrees_with_protobuf
 from .wire_format import UNKNOWN_FIELDS, length_field, varint_field
 
 FLOAT32 = DTYPES["float32"]
-ATTRIBUTES = {"flag": True, "count": -3, "scale": 0.25, "sizes": (1, -2, 2**40), "none": ()}
+ATTRIBUTES = {
+    "flag": True,
+    "count": -3,
+    "scale": 0.25,
+    "sizes": (1, -2, 2**40),
+    "none": (),
+    "mask": (True, False),
+    "type": DTYPES["bfloat16"],
+}
 
 
 def tensor(name: str, shape: tuple[int, ...], data: bytes | None, dtype: str = "float32") -> TensorView:
@@ -33,6 +42,15 @@ CALLS = {
     "shape_only": OperatorCall("pool", (tensor("self", (4, 5, 6), None),), {}),
     "no_elements": OperatorCall("pool", (tensor("self", (4, 0), b""), tensor("scalar", (), b"1234")), {}),
     "large": OperatorCall("pool", (tensor("a", (2**20,), bytes(2**22)), tensor("b", (7,), bytes(7), "int8")), {}),
+    "view": OperatorCall(
+        "pool",
+        (
+            replace(tensor("a", (2, 3), bytes(28)), view=View(1, (1, 2))),
+            replace(tensor("b", (2**20,), bytes(2**22)), view=View(0, (0,))),
+            replace(tensor("c", (5,), bytes(24)), view=View(1)),
+        ),
+        {},
+    ),
     "negative": OperatorCall("pool", (tensor("self", (-1, 2**62), None, "bfloat16"),), {}),
 }
 
@@ -44,9 +62,17 @@ def message_of(call: OperatorCall) -> pb.ExecuteOperatorRequest:
         added = message.inputs.add(name=each.name, data_type=each.type.dtype.wire, shape=each.type.shape)
         if each.data is not None:
             added.data = bytes(each.data)
+        if each.view is not None:
+            added.view.SetInParent()
+            added.view.offset = each.view.offset
+            added.view.strides.extend(each.view.strides)
     kinds = {bool: "bool_value", int: "int_value", float: "double_value"}
     for name, value in call.attributes.items():
-        if isinstance(value, tuple):
+        if isinstance(value, DType):
+            message.attributes[name].data_type_value = value.wire
+        elif value and isinstance(value, tuple) and isinstance(value[0], bool):
+            message.attributes[name].bools_value.values.extend(value)
+        elif isinstance(value, tuple):
             message.attributes[name].ints_value.values.extend(value)
             message.attributes[name].ints_value.SetInParent()
         else:

@@ -19,6 +19,7 @@ from aclgrad.new_files import check_unwritten
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import AttributeKind, OperatorSpec
 from aclgrad.operators.validation import check_call, rules_of
+from aclgrad.tensors import DTYPES
 from aclgrad.wire.messages import AttributeValue
 
 _ONLY: Final = "gradient"
@@ -179,4 +180,9 @@ _FORMS: Final[Mapping[AttributeKind, tuple[Callable[[str], Any], str]]] = {
     AttributeKind.DOUBLE: (float, "a number"),
     AttributeKind.INTS: (_integers, "integers separated by commas"),
     AttributeKind.TEXT: (str, "a text"),
+    AttributeKind.BOOLS: (
+        lambda text: tuple(_BOOLS[part.lower()] for part in text.split(",") if part),
+        "bools: true,false",
+    ),
+    AttributeKind.DATA_TYPE: (lambda text: DTYPES[text], f"one of {', '.join(DTYPES)}"),
 }

@@ -141,6 +141,8 @@ def _number(bound: float) -> str:
 def _default(attribute: AttributeDescription) -> str:
     if attribute.required:
         return "required"
+    if attribute.default is None:
+        return "optional"
     value = attribute.default
     shown = (",".join(map(str, value)) or "empty") if isinstance(value, Sequence) else value
     return f"{shown} by default"

@@ -35,8 +35,8 @@ class AttributeDescription:
     """One attribute of an operator.
 
     `kind` is None if this client does not know it. `lengths` says how many values a list may have; it is empty if the
-    attribute is no list. `choices` are the possible texts. `minimum` and `maximum` bound each value. An attribute that
-    is not `required` has a `default`.
+    attribute is no list. `choices` are the possible texts or data types. `minimum` and `maximum` bound each value. An
+    attribute that is not `required` has a `default`, or the operator does without it.
     """
 
     name: str
@@ -60,7 +60,11 @@ class OutputDescription:
 
 @dataclass(frozen=True, slots=True)
 class OperatorDescription:
-    """One operator of a server: its name on the wire, CANN's function for it, and what it takes and returns."""
+    """One operator of a server: its name on the wire, CANN's function for it, and what it takes and returns.
+
+    `reads_views` says whether the device gets transposed inputs and slices as they are: otherwise they are copied
+    there first.
+    """
 
     name: str
     symbol: str
@@ -68,6 +72,7 @@ class OperatorDescription:
     inputs: tuple[InputDescription, ...]
     attributes: tuple[AttributeDescription, ...]
     outputs: tuple[OutputDescription, ...]
+    reads_views: bool = False
 
 
 def operators_of(message: pb.ListOperatorsResponse) -> list[OperatorDescription]:
@@ -80,6 +85,7 @@ def operators_of(message: pb.ListOperatorsResponse) -> list[OperatorDescription]
             tuple(map(_input, each.inputs)),
             tuple(map(_attribute, each.attributes)),
             tuple(OutputDescription(output.name, output.summary) for output in each.outputs),
+            each.reads_views,
         )
         for each in message.operators
     ]
@@ -105,7 +111,7 @@ def _attribute(message: pb.AttributeDescription) -> AttributeDescription:
         message.name,
         _KINDS.get(message.kind),
         tuple(message.lengths),
-        not message.HasField("default_value"),
+        not message.HasField("default_value") and not message.may_be_absent,
         attribute_value(message.name, message.default_value) if has_known_default else None,
         message.minimum if message.HasField("minimum") else None,
         message.maximum if message.HasField("maximum") else None,

@@ -8,20 +8,22 @@ import numpy as np
 
 from aclgrad.errors import InvalidFieldError
 from aclgrad.operators.spec import AttributeKind, AttributeSpec
+from aclgrad.tensors import DTYPES, DType, dtype_of_numpy
 from aclgrad.wire.messages import AttributeValue, unsendable_attribute
 
 AttributeLike = AttributeValue | np.ndarray[Any, Any]
 """What a caller may give as an attribute; numpy's numbers count as numbers."""
 
-_PLAIN = frozenset({bool, int, float})
+_PLAIN = frozenset({bool, int, float, DType})
 
 
 def plain_attribute(name: str, value: object, spec: AttributeSpec | None) -> AttributeValue:
-    """Returns the value as a bool, an int, a float, a text or a tuple of ints.
+    """Returns the value as a bool, an int, a float, a text, a data type or a tuple of ints or of bools.
 
     Where the operator takes a list of integers and one is enough, an integer stands for it; where it takes one value,
-    an array of one does; where it takes a number, an integer does. Whether the value is legal is left to the server:
-    raises InvalidFieldError only for a value that is of none of these forms.
+    an array of one does; where it takes a number, an integer does; where it takes a data type, its name or numpy's
+    type does. Whether the value is legal is left to the server: raises InvalidFieldError only for a value that is of
+    none of these forms.
     """
     kind = None if spec is None else spec.kind
     try:
@@ -37,14 +39,16 @@ def plain_attribute(name: str, value: object, spec: AttributeSpec | None) -> Att
 
 
 def _plain(value: object, kind: AttributeKind | None) -> AttributeValue:
+    if kind is AttributeKind.DATA_TYPE:
+        return _data_type(value)
     if isinstance(value, str):
         return str(value)
     if type(value) in _PLAIN:
         return value  # type: ignore[return-value]
     if isinstance(value, tuple | list):
-        return tuple(map(operator.index, value))
+        return _items(value, kind)
     if isinstance(value, np.ndarray):
-        wants_one = kind not in (AttributeKind.INTS, None)
+        wants_one = kind not in (AttributeKind.INTS, AttributeKind.BOOLS, None)
         value = value.item() if value.ndim == 0 or (wants_one and value.size == 1) else value.tolist()
     if isinstance(value, bool | np.bool_):
         return bool(value)
@@ -53,5 +57,27 @@ def _plain(value: object, kind: AttributeKind | None) -> AttributeValue:
     if isinstance(value, float | np.floating):
         return float(value)
     if isinstance(value, Sequence) and not isinstance(value, bytes):
-        return tuple(map(operator.index, value))
+        return _items(value, kind)
     raise TypeError(f"{type(value).__name__} is not an attribute")
+
+
+def _items(values: Sequence[Any], kind: AttributeKind | None) -> tuple[int, ...]:
+    """Returns a list of integers; of bools where the operator takes those, or nothing is known of it."""
+    if kind is not AttributeKind.INTS and values and all(isinstance(each, bool | np.bool_) for each in values):
+        return tuple(map(bool, values))
+    return tuple(map(operator.index, values))
+
+
+def _data_type(value: Any) -> AttributeValue:
+    """Returns the data type of its name, of numpy's type, or of a framework's; other plain values as they are."""
+    if type(value) in _PLAIN:
+        return value  # type: ignore[no-any-return]
+    name = str(value).removeprefix("torch.")
+    if name in DTYPES:
+        return DTYPES[name]
+    if isinstance(value, str):
+        return str(value)
+    dtype = dtype_of_numpy(np.dtype(value))
+    if dtype is None:
+        raise TypeError(f"the wire has no data type {value}")
+    return dtype

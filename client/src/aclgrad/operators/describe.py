@@ -10,11 +10,16 @@ from aclgrad.wire.messages import attribute_message
 
 
 def describe_operator(
-    spec: OperatorSpec, product: Product, shape_only: bool | None = None, dtypes: Collection[str] | None = None
+    spec: OperatorSpec,
+    product: Product,
+    shape_only: bool | None = None,
+    dtypes: Collection[str] | None = None,
+    reads_views: bool = False,
 ) -> pb.OperatorDescription:
     """Returns the description of an operator as the product serves it; `shape_only` as in `InputSpec.takes_shape`.
 
-    Of the dtypes of the first input only these are left, if any are given.
+    Of the dtypes of the first input only these are left, if any are given. `reads_views` says whether the device gets
+    inputs with a view as they are.
     """
     first, *others = (_describe_input(each, product, shape_only) for each in spec.inputs)
     if dtypes is not None:
@@ -26,6 +31,7 @@ def describe_operator(
         inputs=[first, *others],
         attributes=[_describe_attribute(each) for each in spec.attributes],
         outputs=[pb.OutputDescription(name=each.name, summary=each.rule) for each in spec.outputs],
+        reads_views=reads_views,
     )
 
 
@@ -50,4 +56,5 @@ def _describe_attribute(spec: AttributeSpec) -> pb.AttributeDescription:
         maximum=max(spec.maximum) if isinstance(spec.maximum, tuple) else spec.maximum,
         summary=spec.summary,
         choices=spec.choices,
+        may_be_absent=spec.is_optional,
     )

@@ -12,9 +12,9 @@ import numpy as np
 from aclgrad.errors import Violation
 from aclgrad.operators.batch_axes import BatchAxes, along_the_first
 from aclgrad.operators.routes import Route
-from aclgrad.operators.values import ValueRule
+from aclgrad.operators.values import BoolRule, ValueRule
 from aclgrad.products import Product, Work
-from aclgrad.tensors import DTYPES, TensorType
+from aclgrad.tensors import DTYPES, DType, TensorType
 from aclgrad.wire.messages import AttributeValue
 
 Bound = float | tuple[float, ...] | None
@@ -31,6 +31,8 @@ class AttributeKind(Enum):
     DOUBLE = "a number"
     INTS = "a list of integers"
     TEXT = "a text"
+    BOOLS = "a list of bools"
+    DATA_TYPE = "a data type"
 
     @property
     def type(self) -> type[AttributeValue]:
@@ -44,6 +46,8 @@ _TYPES: Final[dict[AttributeKind, type[AttributeValue]]] = {
     AttributeKind.DOUBLE: float,
     AttributeKind.INTS: tuple,
     AttributeKind.TEXT: str,
+    AttributeKind.BOOLS: tuple,
+    AttributeKind.DATA_TYPE: DType,
 }
 
 
@@ -51,11 +55,11 @@ _TYPES: Final[dict[AttributeKind, type[AttributeValue]]] = {
 class Arguments:
     """The inputs and attributes of one call, of the right dtypes, ranks and kinds, by name.
 
-    All attributes are there, and all inputs but those that are optional and were left out.
+    All attributes are there, None for those that are optional and were left out, and all inputs but such.
     """
 
     inputs: Mapping[str, TensorType]
-    attributes: Mapping[str, AttributeValue]
+    attributes: Mapping[str, AttributeValue | None]
 
     def ints(self, name: str) -> tuple[int, ...]:
         """Returns an attribute that is a list of integers; raises TypeError for another kind."""
@@ -103,6 +107,12 @@ class InputSpec:
         """The parameter's name in the client method, which has its own `self`, so CANN's `self` is `input` there."""
         return "input" if self.name == "self" else self.name
 
+    def rule(self, arguments: Arguments, product: Product) -> ValueRule | None:
+        """Returns the rule that the values must follow, or None if any values are legal."""
+        own = self.values(arguments, product)
+        is_bool = own is None and arguments.inputs[self.name].dtype.name == "bool"
+        return BoolRule() if is_bool else own
+
     def takes_shape(self, product: Product, shape_only: bool | None) -> bool:
         """Says whether a server accepts the shape without the values.
 
@@ -119,10 +129,10 @@ class InputSpec:
 
 @dataclass(frozen=True, slots=True)
 class AttributeSpec:
-    """One attribute; without a default it is required.
+    """One attribute; without a default it is required, unless it is optional: the operator then gets null.
 
-    `lengths` has the possible lengths of a list, and `choices` the possible texts. A bound applies to each value of a
-    list; a tuple has one bound for each value. Infinity and NaN are never legal.
+    `lengths` has the possible lengths of a list, and `choices` the possible texts, or the names of possible dtypes. A
+    bound applies to each value of a list; a tuple has one bound for each value. Infinity and NaN are never legal.
     """
 
     name: str
@@ -133,20 +143,28 @@ class AttributeSpec:
     minimum: Bound = None
     maximum: Bound = None
     choices: tuple[str, ...] = ()
+    is_optional: bool = False
 
-    def check(self, value: AttributeValue) -> Iterator[Violation]:
+    @property
+    def is_required(self) -> bool:
+        return self.default is None and not self.is_optional
+
+    def check(self, value: AttributeValue | None) -> Iterator[Violation]:
         """Yields what is wrong with a value."""
         field = f"attributes[{self.name}]"
-        if type(value) is not self.kind.type:
-            yield Violation(field, f"is {value!r}", f"send {self.kind.value}")
+        if value is None and self.is_optional:
             return
-        if isinstance(value, str):
-            if value not in self.choices:
-                yield Violation(field, f"is {value!r}", f"send {' or '.join(map(repr, self.choices))}")
+        absent = ", or leave it out" if self.is_optional else ""
+        if not self._is_of_kind(value):
+            yield Violation(field, f"is {value!r}", f"send {self.kind.value}{absent}")
+            return
+        if isinstance(value, (str, DType)):
+            if str(value) not in self.choices:
+                yield Violation(field, f"is {str(value)!r}", f"send {' or '.join(map(repr, self.choices))}{absent}")
             return
         values = value if isinstance(value, tuple) else (value,)
         if self.lengths and len(values) not in self.lengths:
-            yield Violation(field, f"has {len(values)} values", f"send {counts(self.lengths)}")
+            yield Violation(field, f"has {len(values)} values", f"send {counts(self.lengths)}{absent}")
             return
         for position, each in enumerate(values):
             minimum, maximum = _bound(self.minimum, position), _bound(self.maximum, position)
@@ -157,6 +175,13 @@ class AttributeSpec:
                 yield Violation(field, f"is {each}", f"send at least {minimum}")
             elif maximum is not None and each > maximum:
                 yield Violation(field, f"is {each}", f"send at most {maximum}")
+
+    def _is_of_kind(self, value: AttributeValue | None) -> bool:
+        if type(value) is not self.kind.type:
+            return False
+        return not isinstance(value, tuple) or all(
+            (type(each) is bool) == (self.kind is AttributeKind.BOOLS) for each in value
+        )
 
 
 def counts(numbers: Sequence[int]) -> str:
@@ -269,6 +294,10 @@ class OperatorSpec:
         for attribute in self.attributes:
             if attribute.default is not None:
                 yield from (f"the default of {each}" for each in attribute.check(attribute.default))
+
+    def input(self, name: str) -> InputSpec:
+        """Returns the input of this wire name; raises LookupError if there is none."""
+        return {each.name: each for each in self.inputs}[name]
 
     @property
     def products(self) -> frozenset[Product]:

@@ -9,7 +9,7 @@ from aclgrad.operators.attributes import plain_attribute
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec, counts
 from aclgrad.products import Product
-from aclgrad.tensors import TensorType, TensorView
+from aclgrad.tensors import TensorType, TensorView, View
 from aclgrad.wire.limits import MAX_VIOLATIONS
 from aclgrad.wire.messages import OperatorCall
 
@@ -43,8 +43,8 @@ def find_operator(name: str, product: Product) -> OperatorSpec:
 def check_call(call: OperatorCall, spec: OperatorSpec, product: Product) -> Arguments:
     """Returns the complete arguments of a call; raises InvalidFieldError, which names the remedy."""
     inputs = {tensor.name: tensor for tensor in call.inputs}
-    required = [each.name for each in spec.attributes if each.default is None]
-    optional = [each.name for each in spec.attributes if each.default is not None]
+    required = [each.name for each in spec.attributes if each.is_required]
+    optional = [each.name for each in spec.attributes if not each.is_required]
     python_names = {each.python_name: each.name for each in spec.inputs}
     needed = [each.name for each in spec.inputs if not each.is_optional]
     others = [each.name for each in spec.inputs if each.is_optional]
@@ -52,7 +52,9 @@ def check_call(call: OperatorCall, spec: OperatorSpec, product: Product) -> Argu
     _raise_if_any(_check_names("attributes", list(call.attributes), required, {}, optional))
     _raise_if_any(_check_names("outputs", list(call.outputs), [], {}, [each.name for each in spec.outputs]))
     attributes = {
-        each.name: plain_attribute(each.name, call.attributes.get(each.name, each.default), each)
+        each.name: each.default
+        if each.name not in call.attributes
+        else plain_attribute(each.name, call.attributes[each.name], each)
         for each in spec.attributes
     }
     given = [each for each in spec.inputs if each.name in inputs]
@@ -121,6 +123,26 @@ def _check_input(spec: InputSpec, tensor: TensorView, product: Product) -> Itera
         yield Violation(f"{field}.shape", f"is {shape}, with a negative size", "send sizes of at least 0")
     elif overflows(tensor.type):
         yield Violation(f"{field}.shape", f"is {shape}, whose size overflows 64 bits", "send smaller sizes")
+    elif tensor.view is not None:
+        yield from _check_view(f"{field}.view", tensor, tensor.view)
     elif tensor.source.has_values and tensor.source.nbytes != tensor.type.size_bytes:
         problem = f"has {tensor.source.nbytes} bytes, but {tensor.type} takes {tensor.type.size_bytes}"
-        yield Violation(f"{field}.data", problem, "send exactly the elements of the shape")
+        yield Violation(f"{field}.data", problem, "send exactly the elements of the shape, or a view")
+
+
+def _check_view(field: str, tensor: TensorView, view: View) -> Iterator[Violation]:
+    """No element lies outside of the bytes."""
+    shape, itemsize = tensor.type.shape, tensor.type.dtype.itemsize
+    if not tensor.source.has_values:
+        yield Violation(field, "lies over no values", "send the values, or leave the view out")
+    elif view.strides and len(view.strides) != len(shape):
+        yield Violation(f"{field}.strides", f"has {len(view.strides)} strides", f"send {len(shape)}, one for each size")
+    elif min(view.offset, *view.strides, 0) < 0:
+        problem = f"has the offset {view.offset} and the strides {view.strides}, of which one is negative"
+        yield Violation(field, problem, "send a copy of what is reversed")
+    elif tensor.source.nbytes % itemsize:
+        problem = f"has {tensor.source.nbytes} bytes, which are no whole number of {tensor.type.dtype}"
+        yield Violation(field.removesuffix("view") + "data", problem, f"send a multiple of {itemsize} bytes")
+    elif view.end(shape) * itemsize > tensor.source.nbytes:
+        problem = f"ends at element {view.end(shape)}, and the bytes hold {tensor.source.nbytes // itemsize}"
+        yield Violation(field, problem, "send the bytes up to the last element, or another offset or strides")

@@ -84,11 +84,21 @@ class VarianceRule:
         return type
 
 
-ValueRule = IndexRule | ArgmaxRule | WindowRule | BoxRule | VarianceRule
+@dataclass(frozen=True, slots=True)
+class BoolRule:
+    """Every byte is 0 or 1. All inputs of the dtype bool that have no other rule follow it."""
+
+    def device_type(self, type: TensorType) -> TensorType:
+        return type
+
+
+ValueRule = IndexRule | ArgmaxRule | WindowRule | BoxRule | VarianceRule | BoolRule
 
 
 def remedy_of(rule: ValueRule | None) -> str:
     """Returns what a caller whose values break the rule should do."""
     if isinstance(rule, VarianceRule):
         return "send what the forward pass saved as 1 / sqrt(var + eps), not a variance, and the same eps"
+    if isinstance(rule, BoolRule):
+        return "send bytes that are 0 or 1"
     return "send values in that range"

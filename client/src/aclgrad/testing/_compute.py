@@ -10,7 +10,16 @@ from aclgrad.masks import MaskLayout, Pooling, argmax_of_mask
 from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.spec import OperatorSpec
 from aclgrad.operators.validation import check_call, find_operator
-from aclgrad.operators.values import ArgmaxRule, BoxRule, IndexRule, ValueRule, VarianceRule, WindowRule, remedy_of
+from aclgrad.operators.values import (
+    ArgmaxRule,
+    BoolRule,
+    BoxRule,
+    IndexRule,
+    ValueRule,
+    VarianceRule,
+    WindowRule,
+    remedy_of,
+)
 from aclgrad.products import Product
 from aclgrad.reference import define
 from aclgrad.tensors import TensorType, TensorView, array_of_view, view_of_array
@@ -38,7 +47,7 @@ def compute(call: OperatorCall, product: Product, shape_only: bool) -> tuple[Ten
         if tensor is None:
             inputs[each.name] = None
         elif tensor.data is not None or tensor.type.element_count == 0:
-            inputs[each.name] = _values(tensor, each.values(arguments, product))
+            inputs[each.name] = _values(tensor, each.rule(arguments, product))
         elif each.takes_shape(product, shape_only):
             inputs[each.name] = tensor.type.shape
         else:
@@ -48,7 +57,7 @@ def compute(call: OperatorCall, product: Product, shape_only: bool) -> tuple[Ten
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         gradients = _gradients(spec, inputs, dict(arguments.attributes), outputs)
         return tuple(
-            view_of_array(name, gradient.astype(type.dtype.numpy))
+            view_of_array(name, gradient.astype(type.dtype.numpy, order="C"))
             for (name, type), gradient in zip(outputs.items(), gradients, strict=True)
             if not call.outputs or name in call.outputs
         )
@@ -81,6 +90,8 @@ def _values(tensor: TensorView, rule: ValueRule | None) -> Array:
         case ArgmaxRule(pooling) | WindowRule(pooling) if not _lie_in_windows(array, pooling):
             problem = "has an index outside of its pooling window"
             raise InvalidFieldError.at(field, problem, "send the indices that the pooling returned")
+        case BoolRule() if array.view(np.uint8).max() > 1:
+            raise InvalidFieldError.at(field, "has a byte that is neither 0 nor 1", remedy_of(rule))
         case BoxRule() if not np.isfinite(array * max(rule.spatial_scale, 1.0)).all():
             raise InvalidFieldError.at(field, "has a box that is not finite", "send finite boxes")
         case VarianceRule() if not _are_reciprocals(array, rule):

@@ -28,6 +28,8 @@ _SCHEMA_TYPES: Final = {
     AttributeKind.DOUBLE: "float",
     AttributeKind.INTS: "SymInt[]",
     AttributeKind.TEXT: "str",
+    AttributeKind.BOOLS: "bool[]",
+    AttributeKind.DATA_TYPE: "ScalarType",
 }
 
 
@@ -61,7 +63,9 @@ def record_sent_calls() -> Iterator[list[SentCall]]:
 def _registered(spec: OperatorSpec) -> Any:
     is_several = len(spec.outputs) > 1
     parameters = [f"Tensor{'?' if each.is_optional else ''} {each.python_name}" for each in spec.inputs]
-    parameters += [f"{_SCHEMA_TYPES[each.kind]} {each.name}" for each in spec.attributes]
+    parameters += [
+        f"{_SCHEMA_TYPES[each.kind]}{'?' if each.is_optional else ''} {each.name}" for each in spec.attributes
+    ]
     parameters += ["bool[] wanted"] if is_several else []
     returned = f"({', '.join(['Tensor'] * len(spec.outputs))})" if is_several else "Tensor"
     schema = f"({', '.join(parameters)}, SymInt client) -> {returned}"

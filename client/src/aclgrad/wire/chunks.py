@@ -93,7 +93,9 @@ def _announce(tensor: TensorView, numbers: Mapping[str, int]) -> TensorView:
     if tensor.source.has_values:
         problem = "has content in the header and is to come in chunks"
         raise InvalidFieldError.at(f"inputs[{tensor.name}]", problem, "send it in one way")
-    return TensorView(tensor.name, tensor.type, InChunks(numbers[tensor.name], tensor.type.size_bytes))
+    # Of a view, the bytes up to its last element come.
+    count = tensor.type.element_count if tensor.view is None else max(tensor.view.end(tensor.type.shape), 0)
+    return replace(tensor, source=InChunks(numbers[tensor.name], count * tensor.type.dtype.itemsize))
 
 
 def chunk_prefix(tensor: int, offset: int, size_bytes: int) -> bytes:

@@ -1,7 +1,7 @@
 """Requests and replies of ExecuteOperator, to bytes and back.
 
-Tensors are written as `name, data_type, shape` by protobuf and then their data behind a hand-written key, so that the
-bytes are those that a generated stub would send.
+Tensors are written as `name, data_type, shape` by protobuf, then their data behind a hand-written key, then their view,
+so that the bytes are those that a generated stub would send.
 """
 
 import operator
@@ -15,13 +15,13 @@ from google.rpc import status_pb2
 
 from aclgrad.errors import InvalidFieldError, LimitExceededError, MalformedRequestError, Violation
 from aclgrad.sources import SHAPE_ONLY, InMessage, SharedRange, Source, in_message
-from aclgrad.tensors import DTYPES, TensorType, TensorView, dtype_of_wire
+from aclgrad.tensors import DTYPES, DType, TensorType, TensorView, View, dtype_of_wire
 from aclgrad.v1 import operator_service_pb2, tensor_pb2
 from aclgrad.wire.limits import MAX_ATTRIBUTES, MAX_BATCH_CALLS, MAX_INPUTS, MAX_LIST_LENGTH, MAX_NAME, MAX_RANK
 from aclgrad.wire.scan import extract_payloads, payload_index, varint
 
-AttributeValue = bool | int | float | str | Sequence[int]
-"""The value of an attribute in Python; decoding makes a tuple of a list of integers."""
+AttributeValue = bool | int | float | str | DType | Sequence[int]
+"""The value of an attribute in Python; decoding makes a tuple of a list of integers or of bools."""
 
 ExtractPayloads = Callable[[bytes, tuple[int, ...]], tuple[bytes, list[memoryview]]]
 """`aclgrad.wire.scan.extract_payloads`, or a faster equivalent."""
@@ -34,6 +34,7 @@ _Message = TypeVar("_Message", bound=Message)
 _INPUTS = operator_service_pb2.ExecuteOperatorRequest.INPUTS_FIELD_NUMBER
 _OUTPUTS = operator_service_pb2.ExecuteOperatorResponse.OUTPUTS_FIELD_NUMBER
 _DATA = tensor_pb2.Tensor.DATA_FIELD_NUMBER
+_VIEW = tensor_pb2.Tensor.VIEW_FIELD_NUMBER
 _CALLS = operator_service_pb2.BatchExecuteOperatorsRequest.CALLS_FIELD_NUMBER
 _RESULTS = operator_service_pb2.BatchExecuteOperatorsResponse.RESULTS_FIELD_NUMBER
 _LENGTH_DELIMITED = 2
@@ -216,10 +217,18 @@ def _tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None
         data_bytes = data.nbytes
     if data_bytes is not None:
         body += length_key(_DATA, data_bytes)
-    yield length_key(number, len(body) + (data_bytes or 0))
+    view = b"" if tensor.view is None else _view_field(tensor.view)
+    yield length_key(number, len(body) + (data_bytes or 0) + len(view))
     yield body
     if data is not None:
         yield data
+    if view:
+        yield view
+
+
+def _view_field(view: View) -> bytes:
+    body = tensor_pb2.View(offset=view.offset, strides=view.strides).SerializeToString()
+    return length_key(_VIEW, len(body)) + body
 
 
 def _tensor_view(message: tensor_pb2.Tensor, payloads: Sequence[InMessage] | None) -> TensorView:
@@ -241,7 +250,11 @@ def _tensor_view(message: tensor_pb2.Tensor, payloads: Sequence[InMessage] | Non
         source = InMessage(len(data), 0, memoryview(data)) if payloads is None else payloads[payload_index(data)]
     elif message.HasField("shared_memory"):
         source = _shared_range(message.shared_memory)
-    return TensorView(message.name, TensorType(dtype, tuple(message.shape)), source)
+    view = None
+    if message.HasField("view"):
+        _check_count(f"inputs[{message.name[:MAX_NAME]}].view.strides", len(message.view.strides), MAX_RANK)
+        view = View(message.view.offset, tuple(message.view.strides))
+    return TensorView(message.name, TensorType(dtype, tuple(message.shape)), source, view)
 
 
 def _shared_range(message: tensor_pb2.SharedMemory) -> SharedRange:
@@ -259,6 +272,10 @@ def attribute_message(name: str, value: AttributeValue) -> tensor_pb2.Attribute:
             return tensor_pb2.Attribute(double_value=value)
         if isinstance(value, str):
             return tensor_pb2.Attribute(text_value=value)
+        if isinstance(value, DType):
+            return tensor_pb2.Attribute(data_type_value=value.wire)
+        if value and all(type(each) is bool for each in value):
+            return tensor_pb2.Attribute(bools_value=tensor_pb2.Bools(values=map(bool, value)))
         return tensor_pb2.Attribute(ints_value=tensor_pb2.Ints(values=map(operator.index, value)))
     except (TypeError, ValueError) as error:
         raise InvalidFieldError.of(unsendable_attribute(name, value)) from error
@@ -269,7 +286,7 @@ def unsendable_attribute(name: str, value: object) -> Violation:
     # Python writes no decimals of very large numbers.
     shown = f"an integer of {value.bit_length()} bits" if isinstance(value, int) else repr(value)
     problem = f"is {shown}, which the wire cannot hold"
-    remedy = "give a bool, a 64-bit integer, a float, a text or a sequence of 64-bit integers"
+    remedy = "give a bool, a 64-bit integer, a float, a text, a data type or a sequence of bools or of 64-bit integers"
     return Violation(f"attributes[{name}]", problem, remedy)
 
 
@@ -287,4 +304,12 @@ def attribute_value(name: str, message: tensor_pb2.Attribute) -> AttributeValue:
             return tuple(message.ints_value.values)
         case "text_value":
             return message.text_value
+        case "bools_value":
+            _check_count(f"attributes[{name[:MAX_NAME]}]", len(message.bools_value.values), MAX_LIST_LENGTH)
+            return tuple(message.bools_value.values)
+        case "data_type_value":
+            if (dtype := dtype_of_wire(message.data_type_value)) is not None:
+                return dtype
+            problem = f"is {message.data_type_value}, which is no data type"
+            raise InvalidFieldError.at(f"attributes[{name}]", problem, f"send one of {', '.join(DTYPES)}")
     raise InvalidFieldError.at(f"attributes[{name}]", "holds no value", "set one of its kinds")

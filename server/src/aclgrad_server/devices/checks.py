@@ -7,12 +7,12 @@ import aclgrad_native as native
 from aclgrad.errors import InputValuesRequiredError, InvalidFieldError, LimitExceededError
 from aclgrad.masks import MaskLayout, Pooling
 from aclgrad.operators.spec import Arguments, InputSpec
-from aclgrad.operators.values import ArgmaxRule, BoxRule, IndexRule, ValueRule, VarianceRule, WindowRule
+from aclgrad.operators.values import ArgmaxRule, BoolRule, BoxRule, IndexRule, ValueRule, VarianceRule, WindowRule
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType, TensorView
 from aclgrad.wire.messages import OperatorCall
 
-ValueCheck = native.IndexCheck | native.ArgmaxCheck | native.BoxCheck | native.VarianceCheck
+ValueCheck = native.IndexCheck | native.ArgmaxCheck | native.BoxCheck | native.VarianceCheck | native.BoolCheck
 
 
 def check_work(work: float, limit: float) -> None:
@@ -27,6 +27,16 @@ def check_tensor_size(field: str, type: TensorType, limit: int) -> None:
         problem = f"takes {type.size_bytes} bytes as {type} and the limit is {limit}"
         remedy = "send a smaller tensor, or raise --max-tensor-bytes (ACLGRAD_MAX_TENSOR_BYTES) of the server"
         raise LimitExceededError.at(field, problem, remedy)
+
+
+def check_stored_bytes(field: str, size_bytes: int, limit: int) -> None:
+    """Of a view, whose bytes may be more than its shape takes."""
+    if size_bytes > limit:
+        problem = f"has {size_bytes} bytes and the limit is {limit}"
+        remedy = (
+            "send the bytes of the view alone, or raise --max-tensor-bytes (ACLGRAD_MAX_TENSOR_BYTES) of the server"
+        )
+        raise LimitExceededError.at(f"{field}.data", problem, remedy)
 
 
 def check_presence(
@@ -79,6 +89,8 @@ def check_of(rule: ValueRule | None, type: TensorType, max_roi_work: int) -> tup
         return native.BoxCheck(native.RoiAlign(*astuple(rule)), max_roi_work), False
     if isinstance(rule, VarianceRule):
         return native.VarianceCheck(rule.eps, rule.tolerance, rule.is_converted), False
+    if isinstance(rule, BoolRule):
+        return native.BoolCheck(), False
     if isinstance(rule, ArgmaxRule):
         return _mask_check(rule, type), True
     if isinstance(rule, WindowRule):

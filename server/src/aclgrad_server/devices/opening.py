@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,11 +28,12 @@ Opened = TypeVar("Opened")
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """The device library; `shape_only` is that of `InputSpec.takes_shape`."""
+    """The device library; `shape_only` is that of `InputSpec.takes_shape`, `reads_views` that of `Limits`."""
 
     name: str
     runtime_version: str
     shape_only: bool | None
+    reads_views: frozenset[str]
     executor_cache: bool
     """Whether executors run again."""
     versions: Mapping[str, str]
@@ -63,8 +64,19 @@ async def open_device(
     # The host library is known to read nothing else; for a card it depends on the product.
     shape_only = None if settings.shape_only == "auto" and not library.is_host else is_on(settings.shape_only, True)
     executor_cache = is_on(settings.executor_cache, library.is_host)
-    facts = shape_only, executor_cache, versions, library.is_host, library.host_pointers
+    reads_views = operators_with_views(settings.strided_inputs, library.is_host)
+    facts = shape_only, reads_views, executor_cache, versions, library.is_host, library.host_pointers
     return Library(name, version, *facts), device
+
+
+def operators_with_views(named: Sequence[str], default: bool) -> frozenset[str]:
+    """Returns the operators that get inputs with a view as they are; raises StartError for a name that is none."""
+    chosen = {"auto": OPERATORS if default else (), "all": OPERATORS, "none": ()}
+    if len(named) == 1 and named[0] in chosen:
+        return frozenset(chosen[named[0]])
+    if unknown := [each for each in named if each not in OPERATORS]:
+        raise StartError(f"--strided-inputs {unknown[0]} is no operator; give all, none or names of operators")
+    return frozenset(named)
 
 
 async def _opened(summary: str, limit_s: float, open: Callable[[], Opened]) -> Opened:

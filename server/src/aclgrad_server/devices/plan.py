@@ -4,22 +4,22 @@ import math
 from collections.abc import Container
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import aclgrad_native as native
 from aclgrad.errors import (
     LimitExceededError,
 )
-from aclgrad.operators.spec import OperatorSpec, OutputSpec
+from aclgrad.operators.spec import AttributeKind, OperatorSpec, OutputSpec
 from aclgrad.operators.validation import check_call, find_operator, overflows
 from aclgrad.operators.values import BoxRule, ValueRule
 from aclgrad.products import Pace, Product
-from aclgrad.tensors import TensorType
-from aclgrad.wire.messages import OperatorCall, response_prefix
+from aclgrad.tensors import DType, TensorType, TensorView
+from aclgrad.wire.messages import AttributeValue, OperatorCall, response_prefix
 from aclgrad_server.devices.checks import (
-    ValueCheck,
     check_of,
     check_presence,
+    check_stored_bytes,
     check_tensor_size,
     check_work,
 )
@@ -33,6 +33,8 @@ _WORK_OF_AN_ELEMENT: Final = 16  # operations for each element that any operator
 class Limits:
     """What a server allows a step; `shape_only` is that of `InputSpec.takes_shape`.
 
+    The device gets inputs with a view as they are for operators in `reads_views`; for others they are copied there.
+
     A step may take `seconds` at the device's pace. Operations in proportion to the tensors are never too many, and
     those of boxes, whose values tell how many they are, are checked when the step runs. A device that takes host
     pointers reads encoded inputs where they are.
@@ -43,6 +45,7 @@ class Limits:
     pace: Pace = ENDLESS
     seconds: float = 1e9
     host_pointers: bool = False
+    reads_views: Container[str] = ()
 
     @property
     def operations(self) -> float:
@@ -81,7 +84,7 @@ class StepPlan:
     size_bytes: int  # what all tensors take on the device
     is_empty: bool  # whether an input has no elements: operators leave the outputs untouched then
     seconds: float  # about how long it takes
-    encoded_bytes: int  # of inputs that the process has in the form that the device reads, besides the device
+    encoded_bytes: int  # of inputs that the process has in the form that is checked or read, besides the device
     native: native.CallPlan  # the plan in the form that the device takes
     workspace: Workspace = field(default_factory=Workspace, compare=False)
 
@@ -98,23 +101,12 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
     arguments = check_call(call, spec, product)
     given = {tensor.name: tensor for tensor in call.inputs}
     inputs = tuple(given.get(each.name) for each in spec.inputs)
-    rules = tuple(each.values(arguments, product) if each.name in given else None for each in spec.inputs)
-    encoded_bytes = 0
-    input_bytes: list[int] = []
-    native_inputs: list[tuple[tuple[int, ...], int, bool, ValueCheck | None] | None] = []
-    for tensor, rule in zip(inputs, rules, strict=True):
-        if tensor is None:
-            native_inputs.append(None)
-            input_bytes.append(0)
-            continue
-        check_tensor_size(f"inputs[{tensor.name}].shape", tensor.type, max_tensor_bytes)
-        on_device = tensor.type if rule is None else rule.device_type(tensor.type)
-        check_tensor_size(f"inputs[{tensor.name}] on the device", on_device, max_tensor_bytes)
-        input_bytes.append(on_device.size_bytes)
-        check, is_prefix = check_of(rule, tensor.type, round(min(limits.operations, MAX_ROI_WORK)))
-        if check is not None and (part := check.encoded_bytes(tensor.type.size_bytes)):
-            encoded_bytes += 0 if limits.host_pointers and part == on_device.size_bytes else part
-        native_inputs.append((on_device.shape, on_device.dtype.acl, is_prefix, check))
+    rules = tuple(each.rule(arguments, product) if each.name in given else None for each in spec.inputs)
+    planned = [
+        None if tensor is None else _plan_input(tensor, rule, limits, spec.name in limits.reads_views)
+        for tensor, rule in zip(inputs, rules, strict=True)
+    ]
+    input_bytes = [0 if each is None else each.device_bytes for each in planned]
     types = {each.name: each.infer(arguments) for each in spec.outputs}
     for name, type in types.items():
         if overflows(type):
@@ -141,7 +133,7 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
     if not any(isinstance(rule, BoxRule) for rule in rules):
         of_elements = _WORK_OF_AN_ELEMENT * sum(each.type.element_count for each in call.inputs)
         check_work(work.operations, max(limits.operations, of_elements))
-    attributes = tuple(arguments.attributes[each.name] for each in spec.attributes)
+    attributes = tuple(_native_attribute(arguments.attributes[each.name], each.kind) for each in spec.attributes)
     is_empty = any(tensor.type.element_count == 0 for tensor in call.inputs)
     native_outputs = [
         (
@@ -164,10 +156,10 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
         is_empty,
         # What depends on values is neither small nor grouped with others, and says nothing of when to try again.
         limits.pace.seconds(work) if math.isfinite(work.operations) else GROUP_S,
-        encoded_bytes,
+        sum(each.process_bytes for each in planned if each is not None),
         native.CallPlan(
             spec.symbol,
-            native_inputs,
+            [None if each is None else each.native for each in planned],
             attributes,
             native_outputs,
             is_empty,
@@ -176,6 +168,45 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
             untouched,
         ),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _PlannedInput:
+    device_bytes: int  # what it takes there
+    process_bytes: int  # of copies that the process has besides
+    native: native.Input
+
+
+def _plan_input(tensor: TensorView, rule: ValueRule | None, limits: Limits, reads_views: bool) -> _PlannedInput:
+    """Returns the plan of an input; raises LimitExceededError for a shape, or bytes, beyond the limit."""
+    field, type, view = f"inputs[{tensor.name}]", tensor.type, tensor.view
+    check_tensor_size(f"{field}.shape", type, limits.tensor_bytes)
+    on_device = type if rule is None else rule.device_type(type)
+    check_tensor_size(f"{field} on the device", on_device, limits.tensor_bytes)
+    check, is_prefix = check_of(rule, type, round(min(limits.operations, MAX_ROI_WORK)))
+    encoded = 0 if check is None else check.encoded_bytes(type.size_bytes)
+    process_bytes = 0 if limits.host_pointers and encoded == on_device.size_bytes else encoded
+    shape, dtype = on_device.shape, on_device.dtype.acl
+    if view is None or not type.element_count:
+        planned = native.Input(shape, dtype, is_prefix=is_prefix, check=check)
+        return _PlannedInput(on_device.size_bytes, process_bytes, planned)
+    stored_bytes = tensor.source.nbytes
+    check_stored_bytes(field, stored_bytes, limits.tensor_bytes)
+    strides = native.View(view.offset, view.strides_of(type.shape), stored_bytes // type.dtype.itemsize)
+    if rule is not None:
+        # Row-major before it is checked: the check reads the very copy that the device does.
+        gathering = native.Gathering(type.shape, type.dtype.itemsize, strides)
+        planned = native.Input(shape, dtype, is_prefix=is_prefix, check=check, gathering=gathering)
+        return _PlannedInput(on_device.size_bytes, process_bytes + type.size_bytes, planned)
+    planned = native.Input(shape, dtype, view=strides, is_copied=not reads_views)
+    device_bytes = max(stored_bytes, type.size_bytes) if reads_views else stored_bytes + type.size_bytes
+    return _PlannedInput(device_bytes, 0, planned)
+
+
+def _native_attribute(value: AttributeValue | None, kind: AttributeKind) -> Any:
+    if isinstance(value, DType):
+        return value.acl
+    return native.Bools(value) if kind is AttributeKind.BOOLS and value is not None else value
 
 
 def _use_of(output: OutputSpec, wanted: Container[str]) -> native.OutputUse:

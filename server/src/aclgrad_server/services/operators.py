@@ -34,7 +34,9 @@ class OperatorService:
         self._product = product = turned_off.product
         served = [(spec, turned_off.served_dtypes(spec)) for spec in OPERATORS.values()]
         self._described = [
-            describe_operator(spec, product, library.shape_only, dtypes) for spec, dtypes in served if dtypes
+            describe_operator(spec, product, library.shape_only, dtypes, spec.name in library.reads_views)
+            for spec, dtypes in served
+            if dtypes
         ]
         self._runner = runner
 

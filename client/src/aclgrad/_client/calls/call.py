@@ -17,7 +17,15 @@ from aclgrad.errors import AclgradError, InputValuesRequiredError, InvalidFieldE
 from aclgrad.operators.attributes import AttributeLike, plain_attribute
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments
-from aclgrad.tensors import DTYPES, TensorType, TensorView, array_of_view, type_of_array, view_of_array
+from aclgrad.tensors import (
+    DTYPES,
+    TensorType,
+    TensorView,
+    array_of_view,
+    dense_elements,
+    type_of_array,
+    view_of_array,
+)
 from aclgrad.wire.messages import (
     AttributeValue,
     OperatorCall,
@@ -159,7 +167,11 @@ def copies_much(inputs: Inputs) -> bool:
         return False
     return any(
         getattr(value, "nbytes", 0) > LARGE_BYTES
-        and not (isinstance(value, np.ndarray) and value.flags.c_contiguous and value.dtype.isnative)
+        and not (
+            isinstance(value, np.ndarray)
+            and value.dtype.isnative
+            and (value.flags.c_contiguous or dense_elements(value) is not None)
+        )
         for value in inputs.values()
     )
 

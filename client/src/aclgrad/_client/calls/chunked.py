@@ -12,6 +12,7 @@ from aclgrad._client.calls.arrays import Array
 from aclgrad._client.calls.destination import Destination, OutputBuffer
 from aclgrad._client.calls.requirements import LARGE_BYTES
 from aclgrad.errors import MalformedRequestError, ServerFaultError
+from aclgrad.sources import SHAPE_ONLY
 from aclgrad.tensors import TensorView
 from aclgrad.wire.chunks import chunk_prefix, decode_chunk, decode_response_header, encode_header
 from aclgrad.wire.limits import MAX_INPUTS
@@ -54,7 +55,7 @@ class ChunkedCall(Generic[_Result]):
         inline_bytes = min(_INLINE_BYTES, chunk_bytes // MAX_INPUTS)
         chunked = [tensor for tensor in call.inputs if tensor.data is not None and tensor.data.nbytes > inline_bytes]
         names = [tensor.name for tensor in chunked]
-        inputs = tuple(TensorView(each.name, each.type) if each.name in names else each for each in call.inputs)
+        inputs = tuple(replace(each, source=SHAPE_ONLY) if each.name in names else each for each in call.inputs)
         # At once: gRPC does not report to the caller what fails while it asks for messages.
         header = encode_header(replace(call, inputs=inputs), names, chunk_bytes)
         return chain((header,), _chunks(chunked, chunk_bytes))

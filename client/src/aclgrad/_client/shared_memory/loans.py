@@ -110,7 +110,7 @@ class Loan(Exchange[Array]):
             return tensor
         # By numpy, whose copy lets go of the GIL.
         np.frombuffer(region.memory, np.uint8, data.nbytes)[:] = np.frombuffer(data, np.uint8)
-        return TensorView(tensor.name, tensor.type, SharedRange(region.name, 0, data.nbytes))
+        return replace(tensor, source=SharedRange(region.name, 0, data.nbytes))
 
     def _take(self, size_bytes: int) -> Region | None:
         try:

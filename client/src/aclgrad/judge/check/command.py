@@ -1,8 +1,8 @@
 """The command line: what a run checks, flags to a run, and a run to an exit code."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +12,7 @@ from aclgrad._client.channel.targets import targets_of
 from aclgrad.judge.bundles import BundledCall
 from aclgrad.judge.check.exports import Exports, check_unused
 from aclgrad.judge.check.gradients import accuracy, fills, layouts, statistics
-from aclgrad.judge.check.repetition import determinism, invariance, shape_only
+from aclgrad.judge.check.repetition import determinism, invariance, shape_only, views
 from aclgrad.judge.check.service import latency, listing, memory
 from aclgrad.judge.check.target import Selection, Target, open_target
 from aclgrad.judge.findings.display import Display, render
@@ -37,12 +37,23 @@ Check = Callable[[Selection], Iterator[Task]]
 
 CHECKS: Final[dict[str, Check]] = {
     check.__name__: check
-    for check in (listing, accuracy, statistics, layouts, fills, determinism, shape_only, invariance, latency, memory)
+    for check in (
+        listing,
+        accuracy,
+        statistics,
+        layouts,
+        fills,
+        determinism,
+        shape_only,
+        views,
+        invariance,
+        latency,
+        memory,
+    )
 }
 """In the order in which they run; memory is last, because it looks at what the others left behind."""
 _ON_REQUEST: Final = {invariance.__name__}
 """No card promises it, and most programs do not need it."""
-_SWITCH: Final = "--shape-only"
 
 
 def tasks_of(target: Target, only: Collection[str] = (), *, is_quick: bool) -> list[Task]:
@@ -59,25 +70,51 @@ def judge_switches(report: Report, targets: Sequence[Target]) -> list[SwitchFind
     """Returns the finding about each server, which it names if there are several."""
     found = []
     for target in targets:
-        own = [row for row in report.rows if row.check == "shape_only" and row.origin == target.origin]
-        finding = _shape_only(own, is_complete=report.end is End.COMPLETE)
-        found.append(finding if len(targets) == 1 else replace(finding, switch=f"{target.origin.target} {_SWITCH}"))
+        for switch, (check, judge) in _SWITCHES.items():
+            own = [row for row in report.rows if row.check == check and row.origin == target.origin]
+            named = switch if len(targets) == 1 else f"{target.origin.target} {switch}"
+            if report.end is not End.COMPLETE and all(row.verdict is Verdict.PASSED for row in own):
+                found.append(SwitchFinding(named, NOT_COMPARED, "the run did not come to its end"))
+            else:
+                found.append(SwitchFinding(named, *judge(own)))
     return found
 
 
-def _shape_only(rows: Sequence[Row], *, is_complete: bool) -> SwitchFinding:
+def _shape_only(rows: Sequence[Row]) -> tuple[str, str]:
     unsent = [row for row in rows if row.figures.get("unsent")]
     different = [row for row in rows if row.verdict is not Verdict.PASSED]
     if different:
-        return SwitchFinding(_SWITCH, NOT_SAFE, f"values matter or calls fail: {names_of(different)}")
-    if not is_complete:
-        return SwitchFinding(_SWITCH, NOT_COMPARED, "the run did not come to its end")
+        return NOT_SAFE, f"values matter or calls fail: {names_of(different)}"
     if not rows:
-        return SwitchFinding(_SWITCH, NOT_COMPARED, "no call without values was made")
+        return NOT_COMPARED, "no call without values was made"
     if not unsent:
         why = "the values are not read, but no call went without them; check a server with --shape-only on"
-        return SwitchFinding(_SWITCH, NOT_COMPARED, why)
-    return SwitchFinding(_SWITCH, SAFE, f"{len(unsent)} calls without values gave the bits of calls with them")
+        return NOT_COMPARED, why
+    return SAFE, f"{len(unsent)} calls without values gave the bits of calls with them"
+
+
+def _strided_inputs(rows: Sequence[Row]) -> tuple[str, str]:
+    """The switch takes names, so that one operator that fails does not keep it from the others."""
+    read = {row.operator for row in rows if row.figures.get("read_as_they_are")}
+    wrong = {row.operator for row in rows if row.verdict is not Verdict.PASSED}
+    if right := sorted(read - wrong):
+        return SAFE, f"{','.join(right)} gave the bits of row-major inputs" + _but(wrong)
+    if wrong:
+        return NOT_SAFE, f"transposed inputs change the result, or calls fail: {', '.join(sorted(wrong))}"
+    if not rows:
+        return NOT_COMPARED, "no call with a transposed input was made"
+    return NOT_COMPARED, "copies give the right bits; check a server with --strided-inputs all"
+
+
+def _but(wrong: Collection[str]) -> str:
+    return f"; not {', '.join(sorted(wrong))}" if wrong else ""
+
+
+_SWITCHES: Final[Mapping[str, tuple[str, Callable[[Sequence[Row]], tuple[str, str]]]]] = {
+    "--shape-only": ("shape_only", _shape_only),
+    "--strided-inputs": ("views", _strided_inputs),
+}
+"""The check that decides about each, and how."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,15 @@ def shape_only(selection: Selection) -> Iterator[Task]:
             yield task(target, "shape_only", typed, partial(_shape_only, target, typed, names))
 
 
+def views(selection: Selection) -> Iterator[Task]:
+    """Transposed inputs, whose strides are sent and not a copy, give the bits of row-major ones."""
+    target = selection.target
+    for typed in selection.of_first_dtype():
+        names = [name for name, type in typed.arguments.inputs.items() if sum(size > 1 for size in type.shape) > 1]
+        if names:
+            yield task(target, "views", typed, partial(_views, target, typed, names))
+
+
 def repeated(target: Target, alone: int, at_once: int, *call: Any, **options: Any) -> list[Any]:
     """Returns gradients of calls one after the other, and then of others in one batch, which run at the same time.
 
@@ -94,6 +103,24 @@ def _shape_only(target: Target, typed: TypedCase, names: list[str]) -> Finding:
             # A server that needs the values may read them.
             return Finding(Verdict.FAILED if figures["unsent"] else Verdict.NOTED, how, figures)
     return Finding(Verdict.PASSED, f"real values, {', '.join(gradients)}", figures)
+
+
+def _views(target: Target, typed: TypedCase, names: list[str]) -> Finding:
+    arrays = typed.arrays()
+    transposed = {name: np.asfortranarray(arrays[name]) for name in names}
+    gradients = [
+        target.sender.execute(typed.spec.name, inputs, typed.case.attributes)
+        for inputs in (arrays, {**arrays, **transposed})
+    ]
+    # Inputs with a rule are row-major before a device has them.
+    are_read = target.described[typed.spec.name].reads_views and any(
+        typed.spec.input(name).rule(typed.arguments, target.product) is None for name in names
+    )
+    figures = {"read_as_they_are": float(are_read)}
+    if comparison.same_bits(*gradients):
+        return Finding(Verdict.PASSED, ", ".join(names), figures)
+    how = f"{', '.join(names)} transposed: {comparison.difference(*gradients)}"
+    return Finding(Verdict.FAILED, how, figures)
 
 
 def invariance(selection: Selection) -> Iterator[Task]:
