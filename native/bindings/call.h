@@ -21,12 +21,12 @@ namespace aclgrad {
 
 // The common part of all calls of one form: everything except the addresses of their bytes.
 struct CallPlan {
-  OperatorCall call;                              // without data
-  std::vector<std::optional<ValueCheck>> checks;  // one for each input
+  OperatorCall call;                                 // without data
+  std::vector<std::optional<ValueCheck>> checks;     // one for each input
   std::vector<std::optional<Gathering>> gatherings;  // of the inputs that are made row-major before they are checked
-  bool is_empty = false;                          // an input is empty: the operator does not run, outputs are zeros
-  std::vector<std::string> reply_prefixes;        // what stands before each output in a reply
-  mutable std::atomic<bool> is_short{false};      // a call of this form was run, and the library said that it is short
+  bool is_empty = false;                             // an input is empty: the operator does not run, outputs are zeros
+  std::vector<std::string> reply_prefixes;           // what stands before each output in a reply
+  mutable std::atomic<bool> is_short{false};  // a call of this form was run, and the library said that it is short
 };
 
 // The values of an input break its check.

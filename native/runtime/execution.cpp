@@ -286,9 +286,9 @@ void Execution::Queue(const Operator& op, void* workspace, uint64_t workspace_by
   const Operator* const copy_operator = view_copies_.empty() ? nullptr : &library_.FindOperator(kCopyOperator);
   for (ViewCopy& copy : view_copies_) {
     const PlannedCall& planned = copy.planned;
-    library_.Check(copy_operator->launch(copy.workspace, planned.workspace_bytes, copy.planned.executor.release(),
-                                         stream_->get()),
-                   kCopyOperator);
+    library_.Check(
+        copy_operator->launch(copy.workspace, planned.workspace_bytes, copy.planned.executor.release(), stream_->get()),
+        kCopyOperator);
   }
   library_.Check(op.launch(workspace, workspace_bytes, executor, stream_->get()), "phase 2");
   // The stream has read the inputs before it writes the outputs, so these take the same pinned memory.

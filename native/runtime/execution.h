@@ -97,7 +97,7 @@ class Execution final : public DeviceWork {
   std::vector<PoolBlock> blocks_;
   PoolBlock pinned_;  // empty if there is none to be had
   StreamLease stream_;
-  PlannedCall planned_;         // unless the stream's cache keeps it
+  PlannedCall planned_;  // unless the stream's cache keeps it
   std::vector<ViewCopy> view_copies_;
   std::size_t workspace_bytes_ = 0;
   std::vector<void*> outputs_;  // on the device

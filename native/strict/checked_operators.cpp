@@ -24,6 +24,7 @@ constexpr uintptr_t kTensorAlignment = 32;
 struct Tensor {
   int64_t begin = 0;        // of the view's first byte, relative to the address
   uint64_t size_bytes = 0;  // to the view's last byte
+  uint64_t storage_bytes = 0;
   std::atomic<void*> address{nullptr};
 };
 
@@ -36,6 +37,12 @@ struct Executor {
   std::mutex mutex;  // of what follows
   // By operand: what a setter named in its place. The executor does not know that tensor.
   std::map<size_t, std::shared_ptr<Tensor>> rebound;
+};
+
+// The memory that a tensor is a view of.
+struct Storage {
+  const void* address;
+  uint64_t size_bytes;
 };
 
 struct Launch {
@@ -89,13 +96,16 @@ std::shared_ptr<Tensor> Describe(const int64_t* dims, uint64_t count, const int6
   return tensor;
 }
 
-// An operand's data must be aligned, and own the bytes behind them that kernels may touch; a view may begin anywhere.
-void CheckOperand(const void* data, const Access& operand, const std::vector<Access>& all) {
+// An operand's data must be aligned, and own the bytes behind them that kernels may touch; a view may begin anywhere,
+// and end before its storage does.
+void CheckOperand(const Storage& storage, const Access& operand, const std::vector<Access>& all) {
+  const void* const data = storage.address;
   if (reinterpret_cast<uintptr_t>(data) % kTensorAlignment != 0) {
     Refuse("misaligned tensor", "an address that is no multiple of " + std::to_string(kTensorAlignment) +
                                     "; launched in " + Origin::Here().Text());
   }
-  const std::byte* const behind = static_cast<const std::byte*>(operand.address) + operand.size_bytes;
+  const std::byte* const behind = std::max(static_cast<const std::byte*>(operand.address) + operand.size_bytes,
+                                           static_cast<const std::byte*>(data) + storage.size_bytes);
   const auto used_bytes = static_cast<uint64_t>(behind - static_cast<const std::byte*>(data));
   const Access padding{behind, RoundUpToGranule(used_bytes) - used_bytes + PaddingBytes(), true};
   CheckUnused(padding);
@@ -132,7 +142,7 @@ Launch CheckLaunch(Executor& executor, void* workspace, uint64_t workspace_bytes
                                       Origin::Here().Text());
   }
   const std::lock_guard<std::mutex> lock(executor.mutex);
-  std::vector<const void*> data;
+  std::vector<Storage> data;
   std::vector<Access> accesses;
   for (size_t index = 0; index < executor.operands.size(); ++index) {
     const Operand& operand = executor.operands[index];
@@ -142,11 +152,11 @@ Launch CheckLaunch(Executor& executor, void* workspace, uint64_t workspace_bytes
         rebound == executor.rebound.end() ? executor.tensors[index].get() : rebound->second.get();
     void* const address = tensor == nullptr ? nullptr : tensor->address.load();
     if (address == nullptr || tensor->size_bytes == 0) continue;
-    data.push_back(address);
+    data.push_back({address, tensor->storage_bytes});
     accesses.push_back({static_cast<const std::byte*>(address) + tensor->begin, tensor->size_bytes, operand.is_output});
   }
   if (workspace != nullptr && executor.workspace_bytes > 0) {
-    data.push_back(workspace);
+    data.push_back({workspace, executor.workspace_bytes});
     accesses.push_back({workspace, executor.workspace_bytes, true});
   }
   Result result = CheckDevice(accesses, stream);
@@ -236,8 +246,13 @@ aclTensor* checked::aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNu
                                                    storageDimsNum, tensorData);
   if (tensor == nullptr) return nullptr;
   const size_t element_bytes = Real().aclDataTypeSize(dataType);
-  TheSession().objects.Add("an aclTensor", tensor,
-                           Describe(viewDims, viewDimsNum, stride, offset, element_bytes, tensorData));
+  auto facts = Describe(viewDims, viewDimsNum, stride, offset, element_bytes, tensorData);
+  facts->storage_bytes = element_bytes;
+  for (uint64_t axis = 0; axis < storageDimsNum; ++axis) {
+    const auto size = static_cast<uint64_t>(std::max<int64_t>(storageDims[axis], 0));
+    if (__builtin_mul_overflow(facts->storage_bytes, size, &facts->storage_bytes)) facts->storage_bytes = 0;
+  }
+  TheSession().objects.Add("an aclTensor", tensor, std::move(facts));
   return tensor;
 }
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from aclgrad_native import CallPlan, OutputUse
+from aclgrad_native import CallPlan, Input, OutputUse
 from tests.native.blocking import TIMEOUT_S, BlockingDevice
 
 SYMBOL = "aclnnAdaptiveAvgPool2dBackward"
@@ -23,7 +23,7 @@ def plan(pooled: tuple[int, ...], shape: tuple[int, ...], prefix: bytes = b"", /
     """Returns the plan of a gradient of this shape; its inputs are the pooled gradient's values and nothing."""
     arguments = {
         "symbol": SYMBOL,
-        "inputs": [(pooled, FLOAT32, False, None), (shape, FLOAT32, False, None)],
+        "inputs": [Input(pooled, FLOAT32), Input(shape, FLOAT32)],
         "attributes": [],
         "outputs": [returned(shape, prefix=prefix)],
     }

@@ -8,7 +8,17 @@ import pytest
 import aclgrad_native
 from aclgrad.masks import Pooling as PoolingRule
 from aclgrad.masks import argmax_of_input
-from aclgrad_native import ArgmaxCheck, CallPlan, IndexCheck, InvalidValueError, MaskEncoding
+from aclgrad_native import (
+    ArgmaxCheck,
+    BoolCheck,
+    CallPlan,
+    Gathering,
+    IndexCheck,
+    Input,
+    InvalidValueError,
+    MaskEncoding,
+    View,
+)
 
 from .blocking import BlockingDevice
 from .pooling import FLOAT32, returned
@@ -26,9 +36,9 @@ UNPOOLED_BYTES = 4 * INDICES.size
 def unpool(bound: int = 24) -> CallPlan:
     """The gradient of max unpooling, whose third input holds positions in planes of 24 cells."""
     inputs = [
-        (GRAD.shape, FLOAT32, False, None),
-        (INDICES.shape, FLOAT32, False, None),
-        (INDICES.shape, INT64, False, IndexCheck(bound)),
+        Input(GRAD.shape, FLOAT32),
+        Input(INDICES.shape, FLOAT32),
+        Input(INDICES.shape, INT64, check=IndexCheck(bound)),
     ]
     attributes = [[1, 4, 6], [1, 1, 1], [0, 0, 0]]
     return CallPlan("aclnnMaxUnpool3dBackward", inputs, attributes, [returned(INDICES.shape, UNPOOLED_BYTES)])
@@ -113,9 +123,9 @@ def max_pool(encoding: MaskEncoding, item_bytes: int) -> CallPlan:
     native = aclgrad_native.Pooling(POOLING.input_size, POOLING.output_size, (2, 2), (2, 2), (0, 0))
     mask = (2, 3, 4, (4 * 5 // 16 + 2) * 32)
     inputs = [
-        (pooled, FLOAT32, False, None),
-        (VALUES.shape, FLOAT32, False, None),
-        (mask, INT8, True, ArgmaxCheck(native, item_bytes, 2, 3, encoding)),
+        Input(pooled, FLOAT32),
+        Input(VALUES.shape, FLOAT32),
+        Input(mask, INT8, is_prefix=True, check=ArgmaxCheck(native, item_bytes, 2, 3, encoding)),
     ]
     attributes: list[Any] = [[2, 2], [2, 2], [0, 0], [1, 1], False]
     return CallPlan("aclnnMaxPool2dWithMaskBackward", inputs, attributes, [returned(VALUES.shape)])
@@ -138,3 +148,38 @@ def test_an_argmax_is_given_in_the_form_that_the_device_reads(
     expected = np.zeros((2, 3, 80), np.float32)
     np.put_along_axis(expected, argmax.reshape(2, 3, -1).astype(np.int64), grad.reshape(2, 3, -1), axis=2)
     np.testing.assert_array_equal(gradient(target.read(0, VALUES.nbytes), (2, 3, 80)), expected)
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 4096, 4097, 10_000])
+def test_bools_are_0_or_1(size: int) -> None:
+    bools = np.arange(size + 1, dtype=np.uint8) % 2
+    assert BoolCheck().apply(bools[1:].data) is None, "also at an odd address"
+    for position, value in ((0, 2), (size - 1, 255), (size // 2, 3)):
+        if size:
+            wrong = bools[1:].copy()
+            wrong[position] = value
+            with pytest.raises(InvalidValueError, match=rf"has {value} at position {position}, outside \[0, 2\)"):
+                BoolCheck().apply(wrong.data)
+
+
+def test_an_index_is_checked_where_its_view_is(device: BlockingDevice) -> None:
+    """Only what the view has is read, in its order: here one plane for both channels, and every third element."""
+    storage = np.full(48, 99, np.int64)
+    storage[3::3] = INDICES[0, 0].reshape(-1)
+    checked = Input(
+        INDICES.shape,
+        INT64,
+        check=IndexCheck(24),
+        gathering=Gathering(INDICES.shape, 8, View(3, (0, 0, 0, 15, 3), storage.size)),
+    )
+    inputs = [Input(GRAD.shape, FLOAT32), Input(INDICES.shape, FLOAT32), checked]
+    attributes = [[1, 4, 6], [1, 1, 1], [0, 0, 0]]
+    plan = CallPlan("aclnnMaxUnpool3dBackward", inputs, attributes, [returned(INDICES.shape, UNPOOLED_BYTES)])
+    found = gradient(device.execute(plan, [GRAD.tobytes(), None, storage.tobytes()]), INDICES.shape)
+    expected = np.take_along_axis(GRAD.reshape(2, -1), np.tile(INDICES[0, 0].reshape(1, -1), (2, 1)), axis=1)
+    np.testing.assert_array_equal(found, expected.reshape(INDICES.shape))
+    storage[-3] = 24
+    with pytest.raises(InvalidValueError, match="has 24 at position 14"):
+        device.execute(plan, [GRAD.tobytes(), None, storage.tobytes()])
+    with pytest.raises(ValueError, match="the view is of 384 bytes; 376 are given"):
+        device.execute(plan, [GRAD.tobytes(), None, storage[:-1].tobytes()])

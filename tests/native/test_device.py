@@ -8,7 +8,7 @@ import pytest
 
 import aclgrad_native
 from aclgrad import reference
-from aclgrad_native import AclError, OutOfMemoryError
+from aclgrad_native import AclError, Input, OutOfMemoryError
 
 from .blocking import TIMEOUT_S, BlockingDevice
 from .forked import hang, open_device
@@ -17,8 +17,8 @@ from .pooling import FLOAT32, SYMBOL, plan, pool, returned
 
 GRAD = np.arange(12, dtype=np.float32).reshape(1, 3, 4)
 SHAPE = (1, 7, 9)
-UNSENT = (SHAPE, FLOAT32, False, None)
-SENT = (GRAD.shape, FLOAT32, False, None)
+UNSENT = Input(SHAPE, FLOAT32)
+SENT = Input(GRAD.shape, FLOAT32)
 DATA = GRAD.tobytes()
 
 
@@ -48,10 +48,10 @@ def test_index_that_no_device_has(library: aclgrad_native.AclLibrary, index: int
 INVALID = r"takes|has|another kind|negative|overflow|no data type|given|no operator aclnnNothing; a header"
 PADDING = {
     "symbol": "aclnnReflectionPad1dBackward",
-    "inputs": [((1, 1, 6), FLOAT32, False, None), ((1, 1, 4), FLOAT32, False, None)],
+    "inputs": [Input((1, 1, 6), FLOAT32), Input((1, 1, 4), FLOAT32)],
     "outputs": [returned((1, 1, 4))],
 }
-HUGE = ((1, 2**14, 2**14), FLOAT32, False, None)
+HUGE = Input((1, 2**14, 2**14), FLOAT32)
 BAD_CALLS: dict[str, tuple[type[Exception], list[Any], dict[str, Any]]] = {
     "no_input": (ValueError, [], {"inputs": []}),
     "one_input": (ValueError, [DATA], {"inputs": [SENT]}),
@@ -59,15 +59,15 @@ BAD_CALLS: dict[str, tuple[type[Exception], list[Any], dict[str, Any]]] = {
     "an_attribute": (ValueError, [DATA, None], {"attributes": [1]}),
     "short_data": (ValueError, [bytes(47), None], {}),
     "long_data": (ValueError, [bytes(49), None], {}),
-    "negative_size": (ValueError, [DATA, None], {"inputs": [SENT, ((1, -7, 9), FLOAT32, False, None)]}),
-    "overflow": (ValueError, [DATA, None], {"inputs": [SENT, ((2**33, 2**33), FLOAT32, False, None)]}),
-    "no_data_type": (ValueError, [DATA, None], {"inputs": [SENT, (SHAPE, 9999, False, None)]}),
+    "negative_size": (ValueError, [DATA, None], {"inputs": [SENT, Input((1, -7, 9), FLOAT32)]}),
+    "overflow": (ValueError, [DATA, None], {"inputs": [SENT, Input((2**33, 2**33), FLOAT32)]}),
+    "no_data_type": (ValueError, [DATA, None], {"inputs": [SENT, Input(SHAPE, 9999)]}),
     "short_reply": (ValueError, [DATA, None], {"outputs": [returned(SHAPE, 4)]}),
     "long_reply": (ValueError, [DATA, None], {"outputs": [returned(SHAPE, 1000)]}),
     "two_outputs": (ValueError, [DATA, None], {"outputs": [returned(SHAPE), returned(SHAPE)]}),
     "another_kind": (ValueError, [bytes(24), None], {**PADDING, "attributes": [0.5]}),
     "no_operator": (ValueError, [DATA, None], {"symbol": "aclnnNothing"}),
-    "refused": (AclError, [DATA, None], {"inputs": [SENT, ((2, 7, 9), FLOAT32, False, None)]}),
+    "refused": (AclError, [DATA, None], {"inputs": [SENT, Input((2, 7, 9), FLOAT32)]}),
     "beyond_the_pool": (OutOfMemoryError, [None, None], {"inputs": [HUGE, UNSENT]}),
 }
 
@@ -126,7 +126,7 @@ def test_a_short_prefix_is_read_from_memory_of_the_whole_size(
     device: BlockingDevice, library: aclgrad_native.AclLibrary
 ) -> None:
     """Host memory that ends earlier is not given to a device that may read to the end."""
-    inputs = [((1, 2, 2), FLOAT32, True, None), ((1, 4, 4), FLOAT32, False, None)]
+    inputs = [Input((1, 2, 2), FLOAT32, is_prefix=True), Input((1, 4, 4), FLOAT32)]
     call = plan((1, 2, 2), (1, 4, 4), inputs=inputs)
 
     def count_blocks(content: bytes) -> int:

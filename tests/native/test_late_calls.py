@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from aclgrad_native import AclError, IndexCheck
+from aclgrad_native import AclError, IndexCheck, Input
 from tools.calling import wait_until
 
 from .blocking import BlockingDevice, deadline
@@ -78,7 +78,7 @@ def test_a_kernel_does_not_begin_after_the_deadline() -> None:
     device.assert_idle()
 
 
-CHECKED = plan((1, 1, 1), (1, 2, 2), inputs=[((1, 1, 1), FLOAT32, False, IndexCheck(0)), ((1, 2, 2), 0, False, None)])
+CHECKED = plan((1, 1, 1), (1, 2, 2), inputs=[Input((1, 1, 1), FLOAT32, check=IndexCheck(0)), Input((1, 2, 2), 0)])
 """Its values break their check, which would be the error of a call that begins."""
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import aclgrad_native
-from aclgrad_native import AclError, LibraryError
+from aclgrad_native import AclError, Input, LibraryError
 
 from . import shims
 from .blocking import BlockingDevice
@@ -17,7 +17,7 @@ from .pooling import FLOAT32, SYMBOL, plan
 @in_fork()
 def test_both_phases_of_an_operator_are_of_one_library() -> None:
     """The steered library has one of the two."""
-    inputs = [((1, 1, 6), FLOAT32, False, None), ((1, 1, 4), FLOAT32, False, None)]
+    inputs = [Input((1, 1, 6), FLOAT32), Input((1, 1, 4), FLOAT32)]
     other = plan((1, 1, 6), (1, 1, 4), symbol="aclnnReflectionPad1dBackward", inputs=inputs, attributes=[[1, 1]])
     assert len(open_device(steered=True).execute(other, [bytes(24), None])) == 16
 

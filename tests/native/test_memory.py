@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import aclgrad_native
-from aclgrad_native import AclError, CallPlan, OutOfMemoryError, WorkspaceError
+from aclgrad_native import AclError, CallPlan, Input, OutOfMemoryError, WorkspaceError
 
 from .blocking import BlockingDevice
 from .forked import CONTENTS, KERNEL_WAIT, hang, open_device, outcome, steer
@@ -91,7 +91,7 @@ def roi_align_call() -> tuple[CallPlan, list[bytes]]:
     shape = (1, 8, 64, 64)
     boxes = np.array([[0, 0, 0, 60, 60]], np.float32)
     bins = np.ones((1, 8, 2, 2), np.float32)
-    inputs = [(each.shape, FLOAT32, False, None) for each in (bins, boxes)]
+    inputs = [Input(each.shape, FLOAT32) for each in (bins, boxes)]
     attributes = [list(shape), 2, 2, 1.0, 2, False]
     plan = CallPlan("aclnnRoiAlignV2Backward", inputs, attributes, [returned(shape)])
     return plan, [bins.tobytes(), boxes.tobytes()]
@@ -136,7 +136,7 @@ def test_a_workspace_has_padding_behind_it(library: aclgrad_native.AclLibrary) -
     device = BlockingDevice(library, pool_limit_bytes=64 * MEBIBYTE, stream_limit=1)
     for width in range(1, 160):
         shape = (1, 1, width)
-        inputs = [(shape, dtype, False, None) for dtype in (FLOAT32, FLOAT32, INT32)]
+        inputs = [Input(shape, dtype) for dtype in (FLOAT32, FLOAT32, INT32)]
         attributes: list[list[int] | bool] = [[1], [1], [0], [1], False]
         plan = CallPlan("aclnnMaxPool2dWithIndicesBackward", inputs, attributes, [returned(shape)])
         grad = np.arange(width, dtype=np.float32).tobytes()

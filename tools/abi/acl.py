@@ -58,6 +58,7 @@ DATA_TYPES = {
     np.dtype(np.complex64): DataType.COMPLEX64,
     np.dtype(np.complex128): DataType.COMPLEX128,
     np.dtype(ml_dtypes.bfloat16): DataType.BF16,
+    np.dtype(np.bool_): DataType.BOOL,
 }
 
 HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2

@@ -151,6 +151,12 @@ class Settings(BaseModel):
         """Environment variables hold lists as words separated by commas."""
         return tuple(word.strip() for word in value.split(",")) if isinstance(value, str) else value
 
+    @field_validator("strided_inputs")
+    @classmethod
+    def _split_each(cls, values: tuple[str, ...]) -> tuple[str, ...]:
+        """So does a flag that many names are given to."""
+        return tuple(word.strip() for value in values for word in value.split(","))
+
     @field_validator("listen", "device", "shared_memory_owner")
     @classmethod
     def _refuse_repeats(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -67,7 +67,11 @@ class SampleCall {
       outputs.push_back({output.shape, DataType(output)});
       call.outputs.push_back({bytes.data(), bytes.size()});
     }
-    call.form = std::make_shared<aclgrad::CallForm>(recorded_.symbol, std::move(inputs), recorded_.attributes,
+    std::vector<aclgrad::Attribute> attributes;
+    for (const call_file::Attribute& each : recorded_.attributes) {
+      attributes.push_back(std::visit([](const auto& value) -> aclgrad::Attribute { return value; }, each));
+    }
+    call.form = std::make_shared<aclgrad::CallForm>(recorded_.symbol, std::move(inputs), std::move(attributes),
                                                     std::move(outputs), recorded_.is_spatial, false);
     return owned;
   }

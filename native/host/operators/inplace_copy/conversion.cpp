@@ -46,8 +46,9 @@ constexpr bool kIsComplex = std::is_same_v<T, std::complex<float>> || std::is_sa
 
 // The widest type of the same kind.
 template <typename T>
-using Widest = std::conditional_t<kIsComplex<T>, std::complex<double>,
-                                  std::conditional_t<std::is_integral_v<T> || std::is_same_v<T, Bool>, int64_t, double>>;
+using Widest =
+    std::conditional_t<kIsComplex<T>, std::complex<double>,
+                       std::conditional_t<std::is_integral_v<T> || std::is_same_v<T, Bool>, int64_t, double>>;
 
 template <typename T>
 Widest<T> Load(const std::byte* source, int64_t index) {

@@ -8,7 +8,7 @@ namespace acl_host {
 namespace {
 
 std::vector<aclDataType> CopiedTypes(const Product& product) {
-  std::vector<aclDataType> types{ACL_DOUBLE, ACL_INT8,  ACL_INT16, ACL_INT32,     ACL_INT64,
+  std::vector<aclDataType> types{ACL_DOUBLE, ACL_INT8, ACL_INT16,     ACL_INT32,     ACL_INT64,
                                  ACL_UINT8,  ACL_BOOL, ACL_COMPLEX64, ACL_COMPLEX128};
   const std::vector<aclDataType> floats = FloatTypes(product);
   types.insert(types.end(), floats.begin(), floats.end());
@@ -61,9 +61,8 @@ Plan PlanInplaceCopy(const InplaceCopyArguments& arguments) {
   plan.AddOutput(self_ref.tensor);
   plan.PromiseTimeOfBytes();
   if (src.tensor.data_type == self_ref.tensor.data_type) {
-    plan.SetCompute([view](const Launch& launch) {
-      CopyFromView(launch.pool, view, launch.inputs[0], launch.outputs[0]);
-    });
+    plan.SetCompute(
+        [view](const Launch& launch) { CopyFromView(launch.pool, view, launch.inputs[0], launch.outputs[0]); });
     return plan;
   }
   const uint64_t size_bytes = static_cast<uint64_t>(ElementCount(view.view_dims)) * aclDataTypeSize(view.data_type);
