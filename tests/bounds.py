@@ -27,14 +27,16 @@ def assert_defined(typed: TypedCase, gradients: Any, product: Product, arrays: A
         if gradient is None:
             continue
         assert gradient.shape == truth.shape
+        name = typed.spec.outputs[position].name
+        own = tolerance.of(name)
         error = np.abs(gradient.astype(truth.dtype) - truth)
-        if (error <= tolerance.limit(truth)).all():
+        if (error <= own.limit(truth)).all():
             continue
         magnitude = truths_of(typed, given | {"grad_output": np.abs(given["grad_output"])})[position]
         scale = np.maximum(np.abs(truth), np.abs(magnitude))
         if samples_of(typed.spec.name).has_signed_weights:
             scale = scale.max()
-        assert (error <= tolerance.limit(scale)).all(), f"{typed} {typed.spec.outputs[position].name} {typed.case}"
+        assert (error <= own.limit(scale)).all(), f"{typed} {name} {typed.case}"
 
 
 def assert_near(typed: TypedCase, gradients: Any, product: Product) -> None:
@@ -47,7 +49,7 @@ def assert_near(typed: TypedCase, gradients: Any, product: Product) -> None:
             np.testing.assert_array_equal(gradient, truth, f"{typed} {name}")
         else:
             error = np.abs(gradient.astype(truth.dtype) - truth)
-            assert (error <= tolerance.limit(truth)).all(), f"{typed} {name}"
+            assert (error <= tolerance.of(name).limit(truth)).all(), f"{typed} {name}"
 
 
 def bits_of(gradients: Any) -> list[tuple[str, tuple[int, ...], bytes]]:

@@ -47,7 +47,7 @@ def bundle_of(
         dict(zip(names, gradients, strict=True)),
         {name: truths[name] for name in names},
         "the definition",
-        typed.spec.tolerance(Product.ATLAS_A2, typed.arguments),
+        typed.tolerance(Product.ATLAS_A2),
         outputs,
     )
     return Bundle.of(call, "a finding", client.server_status())

@@ -14,6 +14,7 @@ from aclgrad import reference
 from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.samples import Case, Samples, case
 from aclgrad.operators.spec import InputSpec, OperatorSpec, OutputSpec, Tolerance, same_on
+from aclgrad.operators.tolerance import by_dtype
 from aclgrad.products import Product
 
 NAME = "made_up_backward"
@@ -54,7 +55,7 @@ SPEC = OperatorSpec(
     attributes=(),
     outputs=(OutputSpec("grad_input", "As self.", lambda arguments: arguments.inputs["self"]),),
     check=lambda arguments, product: iter(()),
-    tolerances={"float32": Tolerance(1e-6, 1e-9), "float16": Tolerance(1e-3, 1e-7)},
+    tolerance=by_dtype({"float32": Tolerance(1e-6, 1e-9), "float16": Tolerance(1e-3, 1e-7)}),
 )
 CASES = [TypedCase(SPEC, each, dtype) for each in SAMPLES.cases for dtype in ("float32", "float16")]
 

@@ -20,6 +20,7 @@ from aclgrad.operators.spec import (
     Tolerance,
     same_on,
 )
+from aclgrad.operators.tolerance import by_dtype
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType
 
@@ -47,7 +48,7 @@ SPEC = OperatorSpec(
         OutputSpec("grad_weight", "A row of self.", _row, of="weight", is_nullable=True),
     ),
     check=lambda arguments, product: iter(()),
-    tolerances={"float32": Tolerance(1e-6, 1e-6)},
+    tolerance=by_dtype({"float32": Tolerance(1e-6, 1e-6)}),
 )
 
 

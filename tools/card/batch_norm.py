@@ -15,6 +15,7 @@ from aclgrad.judge.findings import comparison
 from aclgrad.judge.findings.rows import Finding, Verdict
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product, product_of_soc
+from aclgrad.tolerances import tolerance_of
 from tools.abi.acl import AclError, Format
 from tools.card.card import Card
 from tools.card.findings import Found, judged
@@ -24,6 +25,7 @@ Array = np.ndarray[Any, Any]
 _SPEC: Final = OPERATORS["batch_norm_backward"]
 _SHAPE: Final = (4, 3, 6, 7)
 _EPS: Final = 1e-5
+_ATTRIBUTES: Final = {"training": True, "eps": _EPS}
 _FORWARD: Final = "aclnnBatchNorm"
 _PARAMETERS: Final = (*[c_void_p] * 5, c_bool, *[c_double] * 2, *[c_void_p] * 5)
 """Of phase 1 of the forward operator: CANN's aclnnop/aclnn_batch_norm.h."""
@@ -69,13 +71,13 @@ def _read(card: Card, product: Product, values: dict[str, Array], saved: Array, 
         mean = values["input"].astype(np.float64).mean((0, 2, 3)).astype(np.float32)
     given = {**values, "save_mean": mean}
     gradients = _gradients(card, {**given, "save_invstd": saved})
-    judge = partial(comparison.against_truth, tolerance=_SPEC.tolerances["float32"])
+    tolerance = tolerance_of(_SPEC, product, given, _ATTRIBUTES)
     names = [each.name for each in _SPEC.outputs]
     found = {}
     for reading, reciprocal in ((VARIANCE, 1 / np.sqrt(saved.astype(np.float64) + _EPS)), (RECIPROCAL, saved)):
         read = {**given, "save_invstd": reciprocal}
-        truth = reference.define(_SPEC.name, read, {"training": True, "eps": _EPS})
-        found[reading] = comparison.each_output(judge, names, gradients, truth)
+        truth = reference.define(_SPEC.name, read, _ATTRIBUTES)
+        found[reading] = comparison.each_against_truth(names, gradients, truth, tolerance)
     return conclude(found, RECIPROCAL if product is Product.ASCEND_950 else VARIANCE, str(product))
 
 

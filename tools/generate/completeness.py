@@ -159,8 +159,13 @@ def _described(error: Exception) -> str:
 def _compute(spec: OperatorSpec, samples: Samples, definition: ModuleType) -> None:
     """Raises ValueError if spec and definition disagree, or whatever one of them raises."""
     generator = np.random.default_rng(0)
-    arguments = samples.picture.arguments(spec, next(iter(spec.tolerances)))
+    arguments = samples.picture.arguments(spec, spec.dtypes[0])
     outputs = {each.of: each.infer(arguments) for each in spec.outputs}
+    for product, dtype in _served(spec):
+        try:
+            spec.tolerance(samples.picture.arguments(spec, dtype), product, dtype)
+        except KeyError:
+            raise ValueError(f"its tolerance has no {dtype}, which product {product} takes") from None
     arrays = samples.values(generator, samples.picture, _normal(generator, arguments.inputs))
     given = {**arrays, **arguments.attributes}
     gradients = _called(definition.backward, given)
@@ -169,6 +174,10 @@ def _compute(spec: OperatorSpec, samples: Samples, definition: ModuleType) -> No
     if shapes != expected:
         raise ValueError(f"definition.backward returns the shapes {shapes}, and the outputs of spec.py have {expected}")
     _called(definition.forward, _normal(generator, outputs) | given)
+
+
+def _served(spec: OperatorSpec) -> Iterator[tuple[Product, str]]:
+    yield from ((product, dtype) for product, dtypes in spec.inputs[0].dtypes.items() for dtype in dtypes)
 
 
 def _normal(generator: np.random.Generator, types: Mapping[str, TensorType]) -> dict[str, Any]:

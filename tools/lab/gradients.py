@@ -39,8 +39,10 @@ CASES: Final = 16
 
 def known(operator: str, inputs: Mapping[str, Any], attributes: Mapping[str, Any]) -> Known:
     truths = arrays_of(reference.define(operator, inputs, attributes))
-    tolerance = tolerance_of(OPERATORS[operator], PRODUCT, inputs, attributes)
-    return Known(operator, inputs, attributes, truths, tuple(tolerance.limit(truth) for truth in truths))
+    spec = OPERATORS[operator]
+    tolerance = tolerance_of(spec, PRODUCT, inputs, attributes)
+    limits = (tolerance.of(each.name).limit(truth) for each, truth in zip(spec.outputs, truths, strict=True))
+    return Known(operator, inputs, attributes, truths, tuple(limits))
 
 
 def known_case(typed: TypedCase) -> Known:

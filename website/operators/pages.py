@@ -13,7 +13,7 @@ from aclgrad.operators.cases import served_dtypes
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.definitions import Array
 from aclgrad.operators.samples import samples_of
-from aclgrad.operators.spec import InputSpec, OperatorSpec
+from aclgrad.operators.spec import InputSpec, OperatorSpec, Tolerance
 from aclgrad.products import Product
 from website.operators import arguments
 from website.operators.flows import flow_of, pictured
@@ -50,6 +50,7 @@ def page(spec: OperatorSpec) -> str:
         example=example(spec),
         signature=signature(spec),
         definition=definition(spec),
+        tolerances=tolerances(spec),
         routes=routes(spec),
         arguments=arguments,
         mistakes=list(mistakes(typed)),
@@ -58,16 +59,36 @@ def page(spec: OperatorSpec) -> str:
     )
 
 
+def tolerances(spec: OperatorSpec) -> list[tuple[str, Tolerance]]:
+    """Returns the tolerance of the first sample call of each dtype that takes no route, and products with another."""
+    found: dict[str, dict[Tolerance, list[Product]]] = {dtype: {} for dtype in spec.dtypes}
+    for product in sorted(spec.products):
+        plain = [(dtype, each) for dtype, each in _of_samples(spec, product) if each.route is None]
+        for dtype, first in dict(reversed(plain)).items():
+            found[dtype].setdefault(first, []).append(product)
+    rows = []
+    for dtype, products in found.items():
+        usual = max(products, key=lambda each: len(products[each]))
+        others = (each for each in products if each is not usual)
+        rows += [(dtype, usual), *((f"{dtype} on {', '.join(products[each])}", each) for each in others)]
+    return rows
+
+
 def routes(spec: OperatorSpec) -> list[tuple[str, str, str, float]]:
     """Returns dtypes, products, precision and largest error of the routes that the sample calls take."""
     found: dict[tuple[str, str], tuple[set[Product], float]] = {}
     for product in spec.products:
-        for case in samples_of(spec.name).cases:
-            for dtype in served_dtypes(spec, case, product):
-                if route := spec.route(case.arguments(spec, dtype), product):
-                    products, most = found.get((dtype, route.precision.name), (set(), 0.0))
-                    found[dtype, route.precision.name] = products | {product}, max(most, route.relative)
+        for dtype, tolerance in _of_samples(spec, product):
+            if route := tolerance.route:
+                products, most = found.get((dtype, route.precision.name), (set(), 0.0))
+                found[dtype, route.precision.name] = products | {product}, max(most, route.relative)
     return [(dtype, ", ".join(sorted(on)), precision, most) for (dtype, precision), (on, most) in sorted(found.items())]
+
+
+def _of_samples(spec: OperatorSpec, product: Product) -> Iterator[tuple[str, Tolerance]]:
+    for case in samples_of(spec.name).cases:
+        for dtype in served_dtypes(spec, case, product):
+            yield dtype, spec.tolerance(case.arguments(spec, dtype), product, dtype)
 
 
 def drawn(spec: OperatorSpec) -> str:

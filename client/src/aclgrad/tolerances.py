@@ -29,9 +29,9 @@ def tolerance_of(
     cancel, gives each element a part of its own.
     """
     arguments = arguments_of(spec, inputs, attributes)
-    route = spec.route(arguments, product)
-    if route is None:
-        return spec.tolerance(product, arguments)
+    tolerance = spec.tolerance(arguments, product, arguments.inputs[spec.inputs[0].name].dtype.name)
+    if tolerance.route is None:
+        return tolerance
     # Not of `reference`: a server that starts, whose test needs this, would load all of them.
     define = import_module(f"aclgrad.operators.{spec.name}.definition").backward
     given = {each.python_name: inputs[each.name] for each in spec.inputs if each.name in inputs}
@@ -40,8 +40,8 @@ def tolerance_of(
     (truth,), (sums,) = (arrays_of(define(**each, **attributes)) for each in (given, positive))
     with np.errstate(invalid="ignore"):
         cancelled = sums - np.abs(truth)
-    of_elements = route.relative * np.where(np.isfinite(cancelled), cancelled, 0.0).clip(0.0)
-    return replace(spec.tolerance(product, arguments, cancelled=0.0), of_elements=of_elements)
+    of_elements = tolerance.route.relative * np.where(np.isfinite(cancelled), cancelled, 0.0).clip(0.0)
+    return replace(tolerance, of_elements=of_elements)
 
 
 def arguments_of(

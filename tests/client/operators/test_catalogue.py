@@ -133,7 +133,6 @@ def test_a_name_or_symbol_is_used_once() -> None:
     ("changes", "told"),
     [
         ({"inputs": (*GOOD.inputs, GOOD.inputs[0])}, "grad_output is the name of two inputs or attributes"),
-        ({"tolerances": {}}, "tolerances has , and input grad_output"),
         (
             {"inputs": (replace(GOOD.inputs[0], dtypes={Product.ATLAS_A2: ("float31",)}),)},
             "input grad_output has the unknown dtype float31",

@@ -21,6 +21,11 @@ from aclgrad.tolerances import tolerance_of
 Array = np.ndarray[Any, Any]
 A2, A3, P950 = Product.ATLAS_A2, Product.ATLAS_A3, Product.ASCEND_950
 P310, P910A = Product.ATLAS_INFERENCE, Product.ATLAS_TRAINING
+COARSE = [
+    *((f"grid_sampler{axes}d_backward", P950) for axes in (2, 3)),
+    *((name, P910A) for name in ("max_pool2d_with_mask_backward", "group_norm_backward")),
+]
+"""The operators that products compute in less than the dtype without a cube unit."""
 ADAPTIVE, AVERAGE = "adaptive_avg_pool2d_backward", "avg_pool2d_backward"
 
 
@@ -124,19 +129,19 @@ def verdict(typed: TypedCase, product: Product, gradient: Array) -> Verdict:
 def test_the_roundings_of_a_route_pass_there_alone(product: Product, typed: TypedCase) -> None:
     gradient = rounded(typed, product)
     if gradient is None:
-        assert typed.spec.route(typed.arguments, product) is None
+        assert typed.tolerance(product).route is None
         return
     assert verdict(typed, product, gradient) is Verdict.PASSED
     has_other_bits = typed.dtype == "float32" and typed.case.name not in ("one_cell", "same_size")
     for other in (P950, A2, A3, P310, P910A) if has_other_bits else ():
-        if typed.spec.route(typed.arguments, other) is None:
+        if typed.tolerance(other).route is None:
             assert verdict(typed, other, gradient) is Verdict.FAILED, other
 
 
 @pytest.mark.parametrize(("product", "typed"), TAKEN, ids=lambda each: str(each))
 def test_a_larger_error_than_the_roundings_make_fails_there(product: Product, typed: TypedCase) -> None:
     """Relative to the sum of |terms| of each element, of which the tolerance may be twice."""
-    route = typed.spec.route(typed.arguments, product)
+    route = typed.tolerance(product).route
     if typed.dtype != "float32" or route is None:
         return
     inputs = typed.arrays()
@@ -144,7 +149,7 @@ def test_a_larger_error_than_the_roundings_make_fails_there(product: Product, ty
         reference.define(typed.spec.name, {**inputs, "grad_output": each}, typed.attributes)
         for each in (inputs["grad_output"], np.abs(inputs["grad_output"]))
     )
-    plain = typed.spec.tolerances["float32"]
+    plain = typed.tolerance(P950)
     for cell in {int(np.argmax(sums)), int(np.argmin(sums))}:
         wrong = truth.copy()
         wrong.flat[cell] += 2.1 * (route.relative * sums.flat[cell] + route.absolute) + plain.absolute
@@ -172,10 +177,11 @@ def test_every_other_call_of_the_catalogue_has_no_wider_limit(product: Product) 
         for case in samples_of(name).cases:
             for dtype in served_dtypes(spec, case, product):
                 typed = TypedCase(spec, case, dtype)
-                plain = spec.coarse.get((product, dtype), spec.tolerances[dtype])
                 is_taken = (product, typed) in TAKEN or names_a_precision(typed)
-                if spec.route(typed.arguments, product) is None:
-                    assert spec.tolerance(product, typed.arguments) == plain
+                tolerance = typed.tolerance(product)
+                if tolerance.route is None:
+                    is_coarse = (name, product) in COARSE
+                    assert is_coarse or tolerance.relative <= {"float16": 2e-3, "bfloat16": 1.6e-2}.get(dtype, 1e-3)
                 else:
                     assert name in (ADAPTIVE, AVERAGE)
                     assert is_taken or dtype == "float16"
@@ -209,10 +215,10 @@ def test_calls_that_the_convolution_of_a2_does_not_take_are_computed_in_full(
     case = replace(
         samples_of(AVERAGE).picture, shapes={"grad_output": (*shape[:2], *pooled), "self": shape}, attributes=kernel
     )
-    assert OPERATORS[AVERAGE].route(case.arguments(OPERATORS[AVERAGE], "float32"), A2) is None
+    assert TypedCase(OPERATORS[AVERAGE], case, "float32").tolerance(A2).route is None
     square = replace(case, shapes={"grad_output": (1, 1, 7, 7), "self": (1, 1, 14, 14)})
     plain = replace(square, attributes={"kernel_size": (2, 2), "cube_math_type": 1})
-    assert OPERATORS[AVERAGE].route(plain.arguments(OPERATORS[AVERAGE], "float32"), A2) is not None
+    assert TypedCase(OPERATORS[AVERAGE], plain, "float32").tolerance(A2).route is not None
 
 
 def test_a_weight_of_few_bits_has_a_wider_limit() -> None:
@@ -222,6 +228,6 @@ def test_a_weight_of_few_bits_has_a_wider_limit() -> None:
     typed = TypedCase(OPERATORS[AVERAGE], case, "float32")
     assert verdict(typed, P910A, by_windows(typed, half, half)) is Verdict.PASSED
     error = abs(float(half(1 / 62500)) * 62500 - 1)
-    route = typed.spec.route(typed.arguments, P910A)
+    route = typed.tolerance(P910A).route
     assert route is not None
     assert 2**-11 < error < route.relative

@@ -16,6 +16,7 @@ from aclgrad.errors import PermissionDeniedError, ServerFaultError
 from aclgrad.judge.check.target import Selection
 from aclgrad.judge.findings.display import Display
 from aclgrad.judge.findings.rows import Row
+from aclgrad.operators.cases import typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import samples_of
 from aclgrad.products import Product
@@ -220,7 +221,7 @@ def test_a_last_bit_is_noted_and_located(address: str, tmp_path: Path) -> None:
 
 def test_the_server_with_the_larger_error_is_named(address: str, tmp_path: Path) -> None:
     """Half of what the tolerance allows."""
-    relative = OPERATORS[PAD].tolerances["float32"].relative
+    relative = next(typed_cases(Product.ATLAS_A2, PAD)).tolerance(Product.ATLAS_A2).relative
     with changed(address, of_gradients(PAD, lambda gradient: gradient * (1 + relative / 2))) as worse:
         for servers, sides in (((address, worse), "BA"), ((worse, address), "AB")):
             compared = compare(tmp_path, *servers, *TWO)

@@ -9,7 +9,7 @@ import numpy as np
 
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import Arrays, Case, samples_of
-from aclgrad.operators.spec import Arguments, OperatorSpec
+from aclgrad.operators.spec import Arguments, OperatorSpec, Tolerance
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType
 from aclgrad.wire.messages import AttributeValue
@@ -45,6 +45,10 @@ class TypedCase:
         arguments = self.arguments
         return {each.name: each.infer(arguments) for each in self.spec.outputs}
 
+    def tolerance(self, product: Product) -> Tolerance:
+        """Returns how far the product's results may be from the definition."""
+        return self.spec.tolerance(self.arguments, product, self.dtype)
+
     def arrays(self) -> Arrays:
         """Returns the inputs: legal values, standard normal where any will do, the same at every call."""
         generator = np.random.default_rng(zlib.crc32(str(self).encode()))
@@ -74,9 +78,9 @@ def served_dtypes(spec: OperatorSpec, case: Case, product: Product) -> list[str]
     return [dtype for dtype in dtypes if not case.only or dtype in case.only]
 
 
-def typed_cases(product: Product) -> Iterator[TypedCase]:
-    """Yields every case that the product serves."""
-    for spec in OPERATORS.values():
+def typed_cases(product: Product, *operators: str) -> Iterator[TypedCase]:
+    """Yields every case that the product serves, of these operators or of all."""
+    for spec in map(OPERATORS.__getitem__, operators or OPERATORS):
         for case in samples_of(spec.name).cases:
             for dtype in served_dtypes(spec, case, product):
                 yield TypedCase(spec, case, dtype)

@@ -77,6 +77,20 @@ def adaptive_operations(arguments: Arguments, axes: int) -> float:
     return float(math.prod(input[:-axes]) * math.prod(windows))
 
 
+def adaptive_windows(arguments: Arguments, axes: int) -> float:
+    """Returns how many windows of adaptive average pooling may have a cell in common."""
+    pooled, input = arguments.inputs["grad_output"].shape, arguments.inputs["self"].shape
+    sizes = zip(input[-axes:], pooled[-axes:], strict=True)
+    return float(math.prod(-(-count // max(size, 1)) + 1 for size, count in sizes))
+
+
+def adaptive_weight(arguments: Arguments, axes: int) -> float:
+    """Returns what the gradient of the smallest window is multiplied by."""
+    pooled, input = arguments.inputs["grad_output"].shape, arguments.inputs["self"].shape
+    sizes = zip(input[-axes:], pooled[-axes:], strict=True)
+    return 1 / math.prod(max(size // max(count, 1), 1) for size, count in sizes)
+
+
 def axis_in_range(arguments: Arguments, attribute: str, of: str) -> Iterator[Violation]:
     """The attribute is an axis of the input, from the first or, if it is negative, from the last; a scalar has one."""
     axis, shape = arguments.int(attribute), arguments.inputs[of].shape

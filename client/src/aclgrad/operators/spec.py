@@ -218,25 +218,34 @@ class OutputSpec:
 class Tolerance:
     """How far a result may be from the float64 definition: `|result - truth| <= absolute + relative * |truth|`.
 
-    `of_elements` is a further part that each element has of its own.
+    `of_elements` is a further part, of all elements or of each, which terms that cancel may have on a `route`, if the
+    call takes one. `absolute` is that of sums as long as the call's, and `share` is what it is of results of size 1,
+    the same unless it is given. `outputs` has the outputs whose tolerance is another.
     """
 
     relative: float
     absolute: float
-    of_elements: "np.ndarray[Any, Any] | None" = field(default=None, compare=False)
+    share: float | None = None
+    of_elements: "float | np.ndarray[Any, Any]" = field(default=0.0, compare=False)
+    route: Route | None = None
+    outputs: "Mapping[str, Tolerance]" = field(default_factory=dict, hash=False)
+
+    def of(self, output: str) -> "Tolerance":
+        """Returns the tolerance of one output, by its name."""
+        return self.outputs.get(output, self)
+
+    @property
+    def of_largest(self) -> float:
+        """The absolute part of results of any size, as a share of the largest."""
+        return (self.absolute if self.share is None else self.share) + float(np.max(self.of_elements, initial=0.0))
 
     def limit(self, truth: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
         """Returns the largest error that each element may have."""
-        limit = self.absolute + self.relative * np.abs(truth)
-        return limit if self.of_elements is None else limit + self.of_elements  # type: ignore[no-any-return]
+        return self.absolute + self.relative * np.abs(truth) + self.of_elements  # type: ignore[no-any-return]
 
 
 def _cells(arguments: Arguments) -> float:
     return sum(each.element_count for each in arguments.inputs.values())
-
-
-def _in_full(arguments: Arguments, product: Product) -> Route | None:
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,9 +253,8 @@ class OperatorSpec:
     """One operator.
 
     `check` yields the problems that the table cannot express: inputs and attributes that do not fit each other, and
-    calls that a product cannot compute or would compute wrongly. `coarse` has the tolerances of products whose vector
-    kernels compute with less precision than the dtype has. `route` returns the route of a legal call through a unit
-    that rounds its operands, or None; the weights of such an operator have one sign. `operations` estimates the
+    calls that a product cannot compute or would compute wrongly. `tolerance` returns how far the product's results may
+    be from the definition in a legal call of the dtype, by the rules of `tolerance.py`. `operations` estimates the
     floating-point operations of a legal call, and is infinite if they depend on values; by default there is one for
     each element of the inputs. The tensors of a spatial operator have a batch, channels and spatial axes, which their
     format tells a device. Of an operator that is planned alone, phase 1 keeps something of the call for the whole
@@ -262,9 +270,7 @@ class OperatorSpec:
     attributes: tuple[AttributeSpec, ...]
     outputs: tuple[OutputSpec, ...]
     check: Callable[[Arguments, Product], Iterator[Violation]]
-    tolerances: Mapping[str, Tolerance]
-    coarse: Mapping[tuple[Product, str], Tolerance] = field(default_factory=dict)
-    route: Callable[[Arguments, Product], Route | None] = _in_full
+    tolerance: Callable[[Arguments, Product, str], Tolerance]
     operations: Callable[[Arguments], float] = _cells
     is_spatial: bool = True
     is_planned_alone: bool = False
@@ -288,9 +294,6 @@ class OperatorSpec:
                     known = ", ".join(Product)
                     yield f"input {input.name} is for the unknown product {product!r}; the products are {known}"
                 yield from (f"input {input.name} has the unknown dtype {each}" for each in dtypes if each not in DTYPES)
-        served = {dtype for dtypes in self.inputs[0].dtypes.values() for dtype in dtypes}
-        if set(self.tolerances) != served:
-            yield f"tolerances has {', '.join(self.tolerances)}, and input {self.inputs[0].name} {', '.join(served)}"
         for attribute in self.attributes:
             if attribute.default is not None:
                 yield from (f"the default of {each}" for each in attribute.check(attribute.default))
@@ -305,6 +308,11 @@ class OperatorSpec:
         return frozenset.intersection(*(frozenset(spec.dtypes) for spec in self.inputs))
 
     @property
+    def dtypes(self) -> tuple[str, ...]:
+        """The dtypes that the operator has on any product."""
+        return tuple(dict.fromkeys(dtype for dtypes in self.inputs[0].dtypes.values() for dtype in dtypes))
+
+    @property
     def defaults(self) -> dict[str, AttributeValue]:
         """The attributes that a caller may leave out, with their default values."""
         return {each.name: each.default for each in self.attributes if each.default is not None}
@@ -313,19 +321,6 @@ class OperatorSpec:
         """Returns the work of a legal call, which reads all inputs and writes all outputs once."""
         moved = [*arguments.inputs.values(), *(each.infer(arguments) for each in self.outputs)]
         return Work(self.operations(arguments), float(sum(each.size_bytes for each in moved)))
-
-    def tolerance(self, product: Product, arguments: Arguments, cancelled: float = 1.0) -> Tolerance:
-        """Returns how far the product's result may be from the definition.
-
-        `cancelled` is the largest difference between the sum of an element's |terms| and its absolute value.
-        """
-        dtype = arguments.inputs[self.inputs[0].name].dtype.name
-        plain = self.coarse.get((product, dtype), self.tolerances[dtype])
-        route = self.route(arguments, product)
-        if route is None:
-            return plain
-        absolute = route.relative * cancelled + route.absolute
-        return Tolerance(max(plain.relative, route.relative), max(plain.absolute, absolute))
 
 
 def same_on(products: tuple[Product, ...], dtypes: tuple[str, ...]) -> dict[Product, tuple[str, ...]]:

@@ -110,7 +110,7 @@ class KnownCase:
             gradient = array_of_view(view)
             with np.errstate(invalid="ignore"):
                 # Written so that a NaN is out of tolerance.
-                outside = ~(np.abs(gradient.astype(truth.dtype) - truth) <= self.tolerance.limit(truth))
+                outside = ~(np.abs(gradient.astype(truth.dtype) - truth) <= self.tolerance.of(view.name).limit(truth))
             if outside.any():
                 cell = tuple(map(int, np.argwhere(outside)[0]))
                 values = f"{gradient[cell]} at {cell} instead of {truth[cell]:.6g}"

@@ -170,13 +170,17 @@ def _described(bundle: Bundle) -> dict[str, Any]:
         GRADIENTS: _types(call.gradients),
         EXPECTED: _types(call.expected),
         "computed_by": call.computed_by,
-        "tolerance": {"relative": call.tolerance.relative, "absolute": call.tolerance.absolute},
+        "tolerance": {name: _limits(call.tolerance.of(name)) for name in call.expected},
         "finding": bundle.finding,
         "server": dict(bundle.server),
         "client": dict(bundle.client),
         "command": bundle.command,
         "date": bundle.date,
     }
+
+
+def _limits(tolerance: Tolerance) -> dict[str, float]:
+    return {"relative": tolerance.relative, "absolute": tolerance.absolute}
 
 
 def _types(tensors: Mapping[str, Array | tuple[int, ...]]) -> dict[str, dict[str, Any]]:

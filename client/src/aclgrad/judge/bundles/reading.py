@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
@@ -151,7 +151,7 @@ def _bundle(file: BinaryIO) -> Bundle:
         gradients=arrays[GRADIENTS],
         expected=arrays[EXPECTED],
         computed_by=_field(fields, "computed_by", str),
-        tolerance=_tolerance(fields),
+        tolerance=_tolerance(fields, types[EXPECTED]),
         outputs=tuple(_all(_field(fields, "outputs", list), str, "outputs")),
     )
     _check_gradients(call)
@@ -242,8 +242,12 @@ def _attribute(where: str, value: Any) -> AttributeValue:
     return tuple(_all(value, int, where))
 
 
-def _tolerance(fields: Mapping[str, Any]) -> Tolerance:
+def _tolerance(fields: Mapping[str, Any], outputs: Iterable[str]) -> Tolerance:
     given = _field(fields, "tolerance", dict)
+    return Tolerance(0.0, 0.0, outputs={name: _limits(_field(given, name, dict)) for name in outputs})
+
+
+def _limits(given: Mapping[str, Any]) -> Tolerance:
     pair = (given.get("relative"), given.get("absolute"))
     numbers = [float(each) for each in pair if isinstance(each, int | float) and 0 <= each < math.inf]
     if len(numbers) < len(pair):

@@ -26,12 +26,13 @@ def repeat(target: str) -> bool:
         result = client.execute(call["operator"], inputs, call["attributes"], outputs=call["outputs"] or None)
     found = [each for each in (result if isinstance(result, tuple) else (result,)) if each is not None]
 
-    before, tolerance, is_right = arrays("gradients", call), call["tolerance"], True
+    before, is_right = arrays("gradients", call), True
     for (name, expected), gradient in zip(arrays("expected", call).items(), found, strict=True):
         if gradient.shape != expected.shape:
             print(f"{name} is {gradient.shape} instead of {expected.shape}")
             is_right = False
             continue
+        tolerance = call["tolerance"][name]
         with np.errstate(all="ignore"):
             error = np.abs(gradient.astype(expected.dtype) - expected)
             limit = tolerance["absolute"] + tolerance["relative"] * np.abs(expected)

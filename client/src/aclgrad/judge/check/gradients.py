@@ -123,12 +123,12 @@ def _judge(target: Target, typed: TypedCase, *, is_own: bool) -> Finding:
     gradients = target.client.execute(_OPERATOR, {**inputs, _INPUT: sent}, typed.case.attributes)
     if wrong := comparison.wrong_type(gradients, typed.outputs):
         return wrong
-    judge = partial(comparison.against_truth, tolerance=typed.spec.tolerance(target.product, typed.arguments))
+    tolerance = typed.tolerance(target.product)
     found = {}
     for reading, reciprocal_of in _READINGS.items():
         read = {**inputs, _INPUT: reciprocal_of(saved, rule.eps)}
         truth = reference.define(_OPERATOR, read, typed.case.attributes)
-        found[reading] = comparison.each_output(judge, typed.outputs, gradients, truth)
+        found[reading] = comparison.each_against_truth(typed.outputs, gradients, truth, tolerance)
     return conclude(found, expected, str(target.product))
 
 

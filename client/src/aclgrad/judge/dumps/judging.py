@@ -211,7 +211,7 @@ class Judge:
         if side.verdict is Verdict.FAILED and at.output is None:
             side = self._as_pooled(computed, recorded, basis, limit) or side
         if side.verdict is Verdict.FAILED and at.output is None:
-            side = _as_on_cards(computed, recorded, truth, single, limit) or side
+            side = _as_on_cards(computed, recorded, basis, limit) or side
         return side
 
     def _beside_own(
@@ -276,13 +276,13 @@ def _among_ties(computed: Computed, recorded: Tensor, truth: Tensor, limit: Tens
     return None if side.verdict is Verdict.FAILED else side
 
 
-def _as_on_cards(computed: Computed, recorded: Tensor, truth: Tensor, single: Tensor, limit: Tensor) -> Side | None:
+def _as_on_cards(computed: Computed, recorded: Tensor, basis: Basis, limit: Tensor) -> Side | None:
     """Judges with the tolerance of the operator of this gradient; a factor in all elements is no rounding."""
-    tolerance = tolerance_of(computed.api.operators, computed.rounded_dtype(recorded))
+    tolerance = tolerance_of(computed.api.operators, basis.dtype, basis.count)
     if tolerance is None:
         return None
-    side = side_of(recorded, truth, torch.maximum(limit, limit_of_cards(truth, tolerance)), single)
-    factor = factor_of(recorded, truth)
+    side = side_of(recorded, basis.truth, torch.maximum(limit, limit_of_cards(basis.truth, tolerance)), basis.single)
+    factor = factor_of(recorded, basis.truth)
     if side.verdict is Verdict.FAILED or (factor is not None and abs(factor - 1) > tolerance.relative / 4):
         return None
     names = ", ".join(computed.api.operators)

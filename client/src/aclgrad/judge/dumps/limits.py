@@ -15,13 +15,17 @@ from torch import Tensor
 
 from aclgrad.judge.dumps.records import PICTURE_SIDE, Picture, Side
 from aclgrad.judge.findings.rows import Element, Verdict
-from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.cases import typed_cases
 from aclgrad.operators.spec import Tolerance
+from aclgrad.operators.tolerance import grown
+from aclgrad.products import Product
 
 _OF_PYTORCH: Final = 10.0
 _UNITS: Final = 4.0
 _ROUNDINGS: Final = {torch.bfloat16: (2.0**-8, 2.0**-134), torch.float16: (2.0**-11, 2.0**-25)}
 """One rounding of a result, and of one that is nearly 0."""
+PRODUCT: Final = Product.ATLAS_A2
+"""The product whose kernels a limit is of: a dump does not name its own."""
 _DOUBLE: Final = (torch.float64, torch.complex128)
 _NORMAL: Final = 1e-30
 """Smaller numbers have fewer bits in float32."""
@@ -96,14 +100,20 @@ def limit_of_cards(truth: Tensor, tolerance: Tolerance) -> Tensor:
     """Returns the limit by what the kernels of cards are known to do: the tolerance of an operator here."""
     magnitude = truth.abs()
     largest = float(_finite(magnitude).max()) if magnitude.numel() else 0.0
-    return tolerance.relative * magnitude + tolerance.absolute * largest
+    return tolerance.relative * magnitude + tolerance.of_largest * largest
 
 
-def tolerance_of(operators: tuple[str, ...], dtype: torch.dtype) -> Tolerance | None:
-    """Returns the largest tolerance that these operators have for the dtype, or None if they have no such dtype."""
+def tolerance_of(operators: tuple[str, ...], dtype: torch.dtype, terms: float) -> Tolerance | None:
+    """Returns the largest tolerance that these operators have for the dtype, or None if they have no such dtype.
+
+    It is that of the operator's first sample call with the dtype, and of sums of so many terms.
+    """
     name = str(dtype).removeprefix("torch.")
-    tolerances = [OPERATORS[each].tolerances for each in operators]
-    return max((each[name] for each in tolerances if name in each), key=lambda each: each.relative, default=None)
+    calls = (
+        next((each for each in typed_cases(PRODUCT, operator) if each.dtype == name), None) for operator in operators
+    )
+    found = (grown(each.tolerance(PRODUCT), name, terms, 1.0) for each in calls if each is not None)
+    return max(found, key=lambda each: each.relative, default=None)
 
 
 def _finite(values: Tensor) -> Tensor:

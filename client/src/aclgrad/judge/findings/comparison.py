@@ -6,7 +6,6 @@ A call has one gradient, an array, or a tuple of several.
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -39,6 +38,12 @@ def each_output(judge: Callable[[Array, Array], Finding], names: Iterable[str], 
     return worst_output(dict(zip(names, map(judge, arrays_of(gradients), arrays_of(truth)), strict=True)))
 
 
+def each_against_truth(names: Iterable[str], gradients: Any, truth: Any, tolerance: Tolerance) -> Finding:
+    """Returns the finding of `against_truth` about each output, by its own part of the tolerance."""
+    pairs = zip(names, arrays_of(gradients), arrays_of(truth), strict=True)
+    return worst_output({name: against_truth(found, right, tolerance.of(name)) for name, found, right in pairs})
+
+
 def worst_output(found: Mapping[str, Finding]) -> Finding:
     """Returns the only finding, or that of the output that is worst, which the message then names."""
     if len(found) == 1:
@@ -54,8 +59,7 @@ def worst_output(found: Mapping[str, Finding]) -> Finding:
 
 def against_definition(gradients: Any, truth: Any, types: Mapping[str, TensorType], tolerance: Tolerance) -> Finding:
     """Returns the finding about the gradients of a call, which have to have the types and be within the tolerance."""
-    judge = partial(against_truth, tolerance=tolerance)
-    return wrong_type(gradients, types) or each_output(judge, types, gradients, truth)
+    return wrong_type(gradients, types) or each_against_truth(types, gradients, truth, tolerance)
 
 
 def against_truth(gradient: Array, truth: Array, tolerance: Tolerance) -> Finding:
@@ -74,7 +78,7 @@ def against_benchmark(
 ) -> Finding:
     """Passes if the error is one that PyTorch's own kernel, the `benchmark`, could have made in the same dtype.
 
-    Gradients of a user may be of any size, so the tolerance's absolute part is taken of the largest |truth|, and ten
+    Gradients of a user may be of any size, so the tolerance's absolute part is a share of the largest |truth|, and ten
     times the benchmark's own largest error is allowed beside it, as msprobe's benchmark comparison has it. A dtype of
     few bits would hide a small factor in all elements: `slope`, the factor that fits best, may differ from 1 by half
     the relative tolerance, by as much as the benchmark's, and by ten times what independent errors of the benchmark's
@@ -93,7 +97,7 @@ def against_benchmark(
         is_noise = magnitude <= max(noise, _OF_BENCHMARK * moved)
         noise = max(noise, moved) if is_noise else noise
         error = np.where(alike | (exact == truth), 0.0, np.abs(exact - truth))
-        allowed = Tolerance(tolerance.relative, tolerance.absolute * magnitude + _OF_BENCHMARK * noise)
+        allowed = Tolerance(tolerance.relative, tolerance.of_largest * magnitude + _OF_BENCHMARK * noise)
         limit = allowed.limit(truth)
         finding = _within(gradient, truth, error, np.where(np.isfinite(limit), limit, 0.0), allowed)
         slopes = [_slope(each, judged[2]) for each in judged[:2]]

@@ -182,14 +182,16 @@ class ServerGradients:
         product = served_by(client).product or min(operator.products)
         arguments = arguments_of(operator, sent.inputs, sent.attributes)
         first = operator.inputs[0].name
+        tolerance = operator.tolerance(arguments, product, arguments.inputs[first].dtype.name)
+        output = next((each.name for each in operator.outputs if each.of == name), "")
         finding = comparison.against_benchmark(
             self.gradients[name],
             expected.truths[name],
             expected.benchmarks[name],
-            operator.tolerance(product, arguments),
+            tolerance.of(output),
             expected.rounding[name],
         )
-        route, is_wrong = operator.route(arguments, product), finding.verdict is Verdict.FAILED
+        route, is_wrong = tolerance.route, finding.verdict is Verdict.FAILED
         if is_wrong and route and route.is_exceeded_by(sent.inputs[first]):
             precision = route.precision
             values = f"{first} has values above {precision.largest:g}"

@@ -6,11 +6,19 @@ FLOAT16 whatever the dtype is. One window over all of a plane is a product of th
 
 import math
 from collections.abc import Iterator
+from functools import partial
 
 from aclgrad.errors import Violation
 from aclgrad.operators.routes import FLOAT16, Route
-from aclgrad.operators.rules import adaptive_operations, same_dtype, same_leading_sizes
+from aclgrad.operators.rules import (
+    adaptive_operations,
+    adaptive_weight,
+    adaptive_windows,
+    same_dtype,
+    same_leading_sizes,
+)
 from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec, OutputSpec, Tolerance, same_on
+from aclgrad.operators.tolerance import by_dtype, routed, summed
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType
 
@@ -71,11 +79,19 @@ SPEC = OperatorSpec(
     attributes=(),
     outputs=(OutputSpec("out", "The gradient of `self`, with its shape and dtype.", _out),),
     check=_check,
-    tolerances={
-        "float32": Tolerance(relative=1e-5, absolute=1e-6),
-        "float16": Tolerance(relative=1e-3, absolute=1e-4),
-        "bfloat16": Tolerance(relative=8e-3, absolute=1e-4),
-    },
-    route=_route,
+    tolerance=routed(
+        summed(
+            by_dtype(
+                {
+                    "float32": Tolerance(relative=1e-5, absolute=1e-6),
+                    "float16": Tolerance(relative=1e-3, absolute=1e-4),
+                    "bfloat16": Tolerance(relative=8e-3, absolute=1e-4),
+                }
+            ),
+            partial(adaptive_windows, axes=2),
+            weight=partial(adaptive_weight, axes=2),
+        ),
+        _route,
+    ),
     operations=lambda arguments: adaptive_operations(arguments, axes=2),
 )

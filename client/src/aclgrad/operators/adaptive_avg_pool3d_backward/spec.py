@@ -6,10 +6,18 @@ have a kernel for one window alone.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from aclgrad.errors import Violation
-from aclgrad.operators.rules import adaptive_operations, same_dtype, same_leading_sizes
+from aclgrad.operators.rules import (
+    adaptive_operations,
+    adaptive_weight,
+    adaptive_windows,
+    same_dtype,
+    same_leading_sizes,
+)
 from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec, OutputSpec, Tolerance, same_on
+from aclgrad.operators.tolerance import by_dtype, summed
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType
 
@@ -70,11 +78,17 @@ SPEC = OperatorSpec(
     attributes=(),
     outputs=(OutputSpec("out", "The gradient of `self`, with its shape and dtype.", _out),),
     check=_check,
-    tolerances={
-        "float32": Tolerance(relative=1e-5, absolute=1e-6),
-        "float16": Tolerance(relative=1e-3, absolute=1e-4),
-        "bfloat16": Tolerance(relative=8e-3, absolute=1e-4),
-        "float64": Tolerance(relative=1e-6, absolute=1e-9),
-    },
+    tolerance=summed(
+        by_dtype(
+            {
+                "float32": Tolerance(relative=1e-5, absolute=1e-6),
+                "float16": Tolerance(relative=1e-3, absolute=1e-4),
+                "bfloat16": Tolerance(relative=8e-3, absolute=1e-4),
+                "float64": Tolerance(relative=1e-6, absolute=1e-9),
+            }
+        ),
+        partial(adaptive_windows, axes=3),
+        weight=partial(adaptive_weight, axes=3),
+    ),
     operations=lambda arguments: adaptive_operations(arguments, axes=3),
 )

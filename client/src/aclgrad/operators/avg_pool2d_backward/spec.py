@@ -29,10 +29,12 @@ from aclgrad.operators._families.pooling2d.spec import (
     grad_output,
     pooled_input,
     pooling_of,
+    windows_over,
 )
 from aclgrad.operators.routes import FLOAT16, HFLOAT32, Route
 from aclgrad.operators.rules import first_problem, same_dtype
 from aclgrad.operators.spec import Arguments, AttributeKind, AttributeSpec, OperatorSpec, same_on
+from aclgrad.operators.tolerance import by_dtype, routed, summed
 from aclgrad.products import Product
 
 CONVOLVING = (Product.ATLAS_INFERENCE, Product.ATLAS_TRAINING)
@@ -141,6 +143,12 @@ def _route(arguments: Arguments, product: Product) -> Route | None:
     return Route(HFLOAT32, 2, windows, weight) if arguments.int("cube_math_type") == 3 else None
 
 
+def _weight(arguments: Arguments) -> float:
+    """Returns what gradients are multiplied by: of cells without padding, a window has a quarter at least."""
+    divisor = arguments.int("divisor_override")
+    return 1 / abs(divisor) if divisor else min(4 / math.prod(pooling_of(arguments).kernel_size), 1.0)
+
+
 def _is_divided_in_half(arguments: Arguments, pooling: Pooling) -> bool:
     return not arguments.int("divisor_override") and _has_one_window(pooling) and _is_half(arguments)
 
@@ -194,7 +202,6 @@ SPEC = OperatorSpec(
     ),
     outputs=(GRAD_INPUT,),
     check=_check,
-    tolerances=TOLERANCES,
-    route=_route,
+    tolerance=routed(summed(by_dtype(TOLERANCES), windows_over, weight=_weight), _route),
     operations=_operations,
 )

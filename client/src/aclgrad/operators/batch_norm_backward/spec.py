@@ -7,6 +7,7 @@ Devices take zeros and ones for statistics that are missing, and most of them do
 and `save_invstd`, so both are checked before. The 950 rounds grad_weight to the dtype of `weight`, so it takes float32.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -25,6 +26,7 @@ from aclgrad.operators.spec import (
     Tolerance,
     same_on,
 )
+from aclgrad.operators.tolerance import by_dtype, summed
 from aclgrad.operators.values import VarianceRule
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType
@@ -97,6 +99,12 @@ def _variance_rule(arguments: Arguments, product: Product) -> VarianceRule | Non
 
 def _grad_input(arguments: Arguments) -> TensorType:
     return arguments.inputs["input"]
+
+
+def _channel(arguments: Arguments) -> float:
+    """Returns the elements of a channel."""
+    batch, _, *sizes = arguments.inputs["input"].shape
+    return float(math.prod((batch, *sizes)))
 
 
 def _grad_of_channels(arguments: Arguments) -> TensorType:
@@ -191,10 +199,17 @@ SPEC = OperatorSpec(
     ),
     check=_check,
     # float32 and its sums may have errors of some 1e-4 on a card; the others are rounded to their dtype.
-    tolerances={
-        "float32": Tolerance(relative=1e-4, absolute=1e-4),
-        "float16": Tolerance(relative=1e-3, absolute=1e-3),
-        "bfloat16": Tolerance(relative=8e-3, absolute=8e-3),
-    },
+    tolerance=summed(
+        by_dtype(
+            {
+                "float32": Tolerance(relative=1e-4, absolute=1e-4),
+                "float16": Tolerance(relative=1e-3, absolute=1e-3),
+                "bfloat16": Tolerance(relative=8e-3, absolute=8e-3),
+            }
+        ),
+        _channel,
+        "grad_weight",
+        "grad_bias",
+    ),
     batch_axes=lambda _: _CHANNELS,
 )

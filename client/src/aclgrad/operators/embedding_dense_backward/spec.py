@@ -17,6 +17,7 @@ from aclgrad.operators.spec import (
     OutputSpec,
     Tolerance,
 )
+from aclgrad.operators.tolerance import by_dtype, summed
 from aclgrad.operators.values import IndexRule
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType
@@ -103,11 +104,16 @@ SPEC = OperatorSpec(
         OutputSpec("out", "The gradient of the weight, shape (num_weights, the last size).", _weight, of="input"),
     ),
     check=_check,
-    tolerances={
-        "float32": Tolerance(relative=1e-5, absolute=1e-5),
-        "float16": Tolerance(relative=1e-3, absolute=1e-3),
-        "bfloat16": Tolerance(relative=8e-3, absolute=8e-3),
-    },
+    tolerance=summed(
+        by_dtype(
+            {
+                "float32": Tolerance(relative=1e-5, absolute=1e-5),
+                "float16": Tolerance(relative=1e-3, absolute=1e-3),
+                "bfloat16": Tolerance(relative=8e-3, absolute=8e-3),
+            }
+        ),
+        lambda arguments: arguments.inputs["indices"].element_count,
+    ),
     is_spatial=False,
     batch_axes=_batch_axes,
 )

@@ -4,6 +4,7 @@ Devices compare normalized_shape with the last half of the input's sizes at most
 out of bounds; all sizes are compared here.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -19,6 +20,7 @@ from aclgrad.operators.spec import (
     OutputSpec,
     Tolerance,
 )
+from aclgrad.operators.tolerance import by_dtype, summed
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType
 
@@ -69,6 +71,11 @@ def _check_shapes(arguments: Arguments) -> Iterator[Violation]:
 
 def _parameter(arguments: Arguments) -> TensorType:
     return TensorType(DTYPES["float32"], arguments.ints("normalized_shape"))
+
+
+def _rows(arguments: Arguments) -> float:
+    shape = arguments.inputs["input"].shape
+    return float(math.prod(shape[: len(shape) - len(arguments.ints("normalized_shape"))]))
 
 
 def _batch_axes(arguments: Arguments) -> BatchAxes | None:
@@ -142,11 +149,18 @@ SPEC = OperatorSpec(
         ),
     ),
     check=_check,
-    tolerances={
-        "float32": Tolerance(relative=1e-4, absolute=1e-4),
-        "float16": Tolerance(relative=1e-3, absolute=1e-3),
-        "bfloat16": Tolerance(relative=8e-3, absolute=8e-3),
-    },
+    tolerance=summed(
+        by_dtype(
+            {
+                "float32": Tolerance(relative=1e-4, absolute=1e-4),
+                "float16": Tolerance(relative=1e-3, absolute=1e-3),
+                "bfloat16": Tolerance(relative=8e-3, absolute=8e-3),
+            }
+        ),
+        _rows,
+        "grad_weight",
+        "grad_bias",
+    ),
     is_spatial=False,
     batch_axes=_batch_axes,
 )

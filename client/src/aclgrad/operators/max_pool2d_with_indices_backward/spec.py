@@ -21,9 +21,11 @@ from aclgrad.operators._families.pooling2d.spec import (
     grad_output,
     pooled_input,
     pooling_of,
+    windows_over,
 )
 from aclgrad.operators.rules import first_problem, same_dtype
 from aclgrad.operators.spec import Arguments, AttributeKind, AttributeSpec, InputSpec, OperatorSpec, same_on
+from aclgrad.operators.tolerance import by_dtype, summed
 from aclgrad.operators.values import WindowRule
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType
@@ -87,5 +89,5 @@ SPEC = OperatorSpec(
     ),
     outputs=(GRAD_INPUT,),
     check=_check,
-    tolerances=TOLERANCES,
+    tolerance=summed(by_dtype(TOLERANCES), windows_over),
 )

@@ -18,10 +18,12 @@ from aclgrad.operators._families.pooling2d.spec import (
     grad_output,
     pooled_input,
     pooling_of,
+    windows_over,
 )
 from aclgrad.operators.batch_axes import BatchAxes
 from aclgrad.operators.rules import equal_sizes, first_problem, same_dtype
 from aclgrad.operators.spec import Arguments, AttributeKind, AttributeSpec, InputSpec, OperatorSpec, same_on
+from aclgrad.operators.tolerance import by_dtype, summed
 from aclgrad.operators.values import ArgmaxRule
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType
@@ -64,6 +66,9 @@ def _batch_axes(arguments: Arguments) -> BatchAxes | None:
     return None if arguments.inputs["indices"].dtype.name == MASK else BatchAxes()
 
 
+_COARSE: Final = {(Product.ATLAS_TRAINING, "float32"): TOLERANCES["float16"]}
+"""The chip casts to half for the whole computation."""
+
 SPEC = OperatorSpec(
     name="max_pool2d_with_mask_backward",
     symbol="aclnnMaxPool2dWithMaskBackward",
@@ -88,8 +93,6 @@ SPEC = OperatorSpec(
     ),
     outputs=(GRAD_INPUT,),
     check=_check,
-    tolerances=TOLERANCES,
+    tolerance=summed(by_dtype(TOLERANCES, _COARSE), windows_over),
     batch_axes=_batch_axes,
-    # The chip casts to half for the whole computation.
-    coarse={(Product.ATLAS_TRAINING, "float32"): TOLERANCES["float16"]},
 )

@@ -19,6 +19,7 @@ from aclgrad.operators.spec import (
     Tolerance,
     same_on,
 )
+from aclgrad.operators.tolerance import by_dtype
 from aclgrad.operators.values import IndexRule
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType
@@ -87,5 +88,5 @@ SPEC = OperatorSpec(
     ),
     outputs=(OutputSpec("out", "The gradient of `self`, with its shape and dtype.", _out),),
     check=_check,
-    tolerances=dict.fromkeys(_DTYPES[Product.ATLAS_A2], Tolerance(relative=0.0, absolute=0.0)),
+    tolerance=by_dtype(dict.fromkeys(_DTYPES[Product.ATLAS_A2], Tolerance(relative=0.0, absolute=0.0))),
 )

@@ -15,6 +15,7 @@ from aclgrad.operators.spec import (
     Tolerance,
     same_on,
 )
+from aclgrad.operators.tolerance import by_dtype
 from aclgrad.operators.values import IndexRule
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType
@@ -90,5 +91,5 @@ SPEC = OperatorSpec(
     ),
     outputs=(OutputSpec("out", "The gradient of `self`, with its shape and dtype.", _out),),
     check=_check,
-    tolerances=dict.fromkeys(_DTYPES[Product.ATLAS_A2], _EXACT),
+    tolerance=by_dtype(dict.fromkeys(_DTYPES[Product.ATLAS_A2], _EXACT)),
 )

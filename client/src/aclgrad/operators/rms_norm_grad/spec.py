@@ -12,6 +12,7 @@ from aclgrad.errors import Violation
 from aclgrad.operators.batch_axes import BatchAxes
 from aclgrad.operators.rules import equal_sizes, first_problem, one_value_each, same_dtype
 from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec, OutputSpec, Tolerance
+from aclgrad.operators.tolerance import by_dtype, summed
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType
 
@@ -62,6 +63,11 @@ def _grad_gamma(arguments: Arguments) -> TensorType:
     return TensorType(DTYPES["float32"], arguments.inputs["gamma"].shape)
 
 
+def _rows(arguments: Arguments) -> float:
+    shape = arguments.inputs["input"].shape
+    return float(math.prod(shape[: len(shape) - len(arguments.inputs["gamma"].shape)]))
+
+
 def _batch_axes(arguments: Arguments) -> BatchAxes | None:
     rows = len(arguments.inputs["input"].shape) - len(arguments.inputs["gamma"].shape)
     return BatchAxes(others={"gamma": None, "dgamma": None}) if rows else None
@@ -104,12 +110,18 @@ SPEC = OperatorSpec(
         OutputSpec("dgamma", "The gradient of gamma: float32, with its shape.", _grad_gamma, of="gamma"),
     ),
     check=_check,
-    tolerances={
-        "float32": Tolerance(relative=1e-4, absolute=1e-4),
-        # Devices round input * rstd before they multiply and add up.
-        "float16": Tolerance(relative=2e-3, absolute=2e-3),
-        "bfloat16": Tolerance(relative=1.6e-2, absolute=1.6e-2),
-    },
+    tolerance=summed(
+        by_dtype(
+            {
+                "float32": Tolerance(relative=1e-4, absolute=1e-4),
+                # Devices round input * rstd before they multiply and add up.
+                "float16": Tolerance(relative=2e-3, absolute=2e-3),
+                "bfloat16": Tolerance(relative=1.6e-2, absolute=1.6e-2),
+            }
+        ),
+        _rows,
+        "dgamma",
+    ),
     is_spatial=False,
     batch_axes=_batch_axes,
 )

@@ -11,6 +11,7 @@ from aclgrad.operators._families.elementwise.spec import floats, tolerances_of
 from aclgrad.operators.batch_axes import beside
 from aclgrad.operators.rules import equal_sizes, same_dtype
 from aclgrad.operators.spec import Arguments, AttributeKind, AttributeSpec, InputSpec, OperatorSpec, OutputSpec
+from aclgrad.operators.tolerance import by_dtype
 from aclgrad.products import Product
 
 _DTYPES: Final = floats(without=(Product.ATLAS_TRAINING,))
@@ -55,7 +56,7 @@ SPEC = OperatorSpec(
         ),
     ),
     check=_check,
-    tolerances=tolerances_of(_DTYPES),
+    tolerance=by_dtype(tolerances_of(_DTYPES)),
     is_spatial=False,
     batch_axes=beside("dim"),
 )

@@ -6,6 +6,7 @@ from typing import Final
 from aclgrad.errors import Violation
 from aclgrad.operators.rules import equal_sizes, same_dtype
 from aclgrad.operators.spec import Arguments, AttributeSpec, InputSpec, OperatorSpec, OutputSpec, Tolerance
+from aclgrad.operators.tolerance import by_dtype
 from aclgrad.products import Product
 
 RANKS: Final = tuple(range(9))
@@ -83,6 +84,6 @@ def elementwise_spec(
             ),
         ),
         check=checked,
-        tolerances=tolerances_of(dtypes),
+        tolerance=by_dtype(tolerances_of(dtypes)),
         is_spatial=False,
     )

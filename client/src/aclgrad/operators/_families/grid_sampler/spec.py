@@ -1,5 +1,6 @@
 """The rows of the operator table that are gradients of sampling planes or volumes at the points of a grid."""
 
+import math
 from collections.abc import Iterator
 from enum import IntEnum
 from typing import Final
@@ -16,6 +17,7 @@ from aclgrad.operators.spec import (
     Tolerance,
     same_on,
 )
+from aclgrad.operators.tolerance import by_dtype, summed
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType
 
@@ -43,6 +45,17 @@ _MOST: Final = {
     Product.ASCEND_950: 2**32 - 101,
 }
 """Elements of a tensor that products can count."""
+_TOLERANCES: Final = {
+    "float32": Tolerance(relative=1e-4, absolute=1e-4),
+    "float16": Tolerance(relative=1e-3, absolute=1e-3),
+    "bfloat16": Tolerance(relative=8e-3, absolute=8e-3),
+    "float64": Tolerance(relative=1e-9, absolute=1e-9),
+}
+_COARSE: Final = {
+    (Product.ASCEND_950, "float16"): Tolerance(relative=0.1, absolute=0.5),
+    (Product.ASCEND_950, "bfloat16"): Tolerance(relative=0.8, absolute=4.0),
+}
+"""A place in float16 is off by up to W / 2048, in bfloat16 by W / 256."""
 _AXES: Final = (("x", "W"), ("y", "H"), ("z", "D"))
 
 
@@ -118,19 +131,18 @@ def grid_sampler_spec(axes: int, refused_mode: int | None = None) -> OperatorSpe
         ),
         outputs=(_like("input"), _like("grid")),
         check=check,
-        tolerances={
-            "float32": Tolerance(relative=1e-4, absolute=1e-4),
-            "float16": Tolerance(relative=1e-3, absolute=1e-3),
-            "bfloat16": Tolerance(relative=8e-3, absolute=8e-3),
-            "float64": Tolerance(relative=1e-9, absolute=1e-9),
-        },
-        # A place in float16 is off by up to W / 2048, in bfloat16 by W / 256.
-        coarse={
-            (Product.ASCEND_950, "float16"): Tolerance(relative=0.1, absolute=0.5),
-            (Product.ASCEND_950, "bfloat16"): Tolerance(relative=0.8, absolute=4.0),
-        },
+        tolerance=summed(
+            summed(by_dtype(_TOLERANCES, _COARSE), _points, "input_grad"),
+            lambda arguments: arguments.inputs["input"].shape[1] * 2.0**axes,
+            "grid_grad",
+        ),
         operations=operations,
     )
+
+
+def _points(arguments: Arguments) -> float:
+    """Returns how many samples of an image may have a cell in common."""
+    return float(math.prod(arguments.inputs["grad_output"].shape[2:]))
 
 
 def _sizes(arguments: Arguments, point: str) -> Iterator[Violation]:

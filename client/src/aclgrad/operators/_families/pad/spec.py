@@ -1,5 +1,6 @@
 """The rows of the operator table that are gradients of padding."""
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -15,6 +16,7 @@ from aclgrad.operators.spec import (
     Tolerance,
     same_on,
 )
+from aclgrad.operators.tolerance import by_dtype, summed
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType
 
@@ -93,8 +95,16 @@ def pad_spec(rule: str, axes: int, dtypes: Mapping[Product, tuple[str, ...]]) ->
         ),
         outputs=(OutputSpec("grad_input", "The gradient of `self`, with its shape and dtype.", _grad_input),),
         check=lambda arguments, _: _check(rule, axes, arguments),
-        tolerances=_TOLERANCES,
+        tolerance=summed(by_dtype(_TOLERANCES), lambda arguments: _copies(rule, arguments)),
     )
+
+
+def _copies(rule: str, arguments: Arguments) -> float:
+    """Returns how many cells may be copies of one: of an edge all of the padding, and 3 along an axis that mirrors."""
+    padding = arguments.ints("padding")
+    if rule == REFLECTION:
+        return 3.0 ** (len(padding) // 2)
+    return math.prod(1.0 + max(before, after, 0) for before, after in zip(padding[::2], padding[1::2], strict=True))
 
 
 def _check(rule: str, axes: int, arguments: Arguments) -> Iterator[Violation]:

@@ -1,5 +1,6 @@
 """What the rows of the operator table that are gradients of two-dimensional pooling share."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
@@ -80,6 +81,18 @@ def pooling_of(arguments: Arguments) -> Pooling:
         arguments.ints("padding"),
         bool(arguments.attributes["ceil_mode"]),
         dilation,
+    )
+
+
+def windows_over(arguments: Arguments) -> float:
+    """Returns how many windows may have a cell in common."""
+    pooling = pooling_of(arguments)
+    axes = zip(pooling.kernel_size, pooling.stride, pooling.dilation, pooling.output_size, strict=True)
+    return float(
+        math.prod(
+            max(min(kernel if dilation > 1 else -(-kernel // stride), count), 1)
+            for kernel, stride, dilation, count in axes
+        )
     )
 
 

@@ -15,6 +15,7 @@ from aclgrad.operators.spec import (
     OutputSpec,
     Tolerance,
 )
+from aclgrad.operators.tolerance import by_dtype, summed
 from aclgrad.products import Product
 
 _DTYPES: Final = {
@@ -26,6 +27,7 @@ _RANKS: Final = tuple(range(9))
 
 def softmax_spec(name: str, symbol: str, function: str, formula: str) -> OperatorSpec:
     """Returns the row of the gradient of the function, by the formula."""
+    is_logarithm = name.startswith("log")
     return OperatorSpec(
         name=name,
         symbol=symbol,
@@ -55,15 +57,27 @@ def softmax_spec(name: str, symbol: str, function: str, formula: str) -> Operato
             ),
         ),
         check=_check,
-        tolerances={
-            # The sum of a long row may be far greater than the gradient that it is a part of.
-            "float32": Tolerance(relative=1e-5, absolute=1e-5),
-            "float16": Tolerance(relative=1e-3, absolute=1e-5),
-            "bfloat16": Tolerance(relative=8e-3, absolute=1e-5),
-        },
+        tolerance=summed(
+            by_dtype(
+                {
+                    # The sum of a long row may be far greater than the gradient that it is a part of.
+                    "float32": Tolerance(relative=1e-5, absolute=1e-5),
+                    "float16": Tolerance(relative=1e-3, absolute=1e-5),
+                    "bfloat16": Tolerance(relative=8e-3, absolute=1e-5),
+                }
+            ),
+            _row,
+            weight=lambda arguments: 1.0 if is_logarithm else _row(arguments) ** -0.5,
+        ),
         is_spatial=False,
         batch_axes=beside("dim"),
     )
+
+
+def _row(arguments: Arguments) -> float:
+    """Returns the terms of a sum; those of softmax are multiplied by numbers that add up to 1."""
+    shape = arguments.inputs["output"].shape
+    return float(max(shape[arguments.int("dim")], 1)) if shape else 1.0
 
 
 def _check(arguments: Arguments, product: Product) -> Iterator[Violation]:

@@ -1,0 +1,72 @@
+"""What `OperatorSpec.tolerance` is made of: how far the results of a call may be from the definition, and why.
+
+A table by dtype has what products and the last rounding make, which in 16 bits is nearly all. A sum of many terms adds
+roundings of its own. Kernels and cards add up in float32, and in the worst order, one term after the other, a sum is
+off by about 2^-24 sqrt(n) times its size. So sums of n terms are judged by twice that, where it exceeds the table. In
+samples, whose values are standard normal, a sum has a size of sqrt(n), so the limit is n * 2^-23: a missing term is
+about 1, and is seen among a million.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from aclgrad.operators.routes import Route
+from aclgrad.operators.spec import Arguments, Tolerance
+from aclgrad.products import Product
+
+Rule = Callable[[Arguments, Product, str], Tolerance]
+
+_ROUNDING: Final = 2.0**-23
+"""The error of a sum as a share of its size, for each sqrt(n) of its terms."""
+_WIDE_ROUNDING: Final = 2.0**-52
+_WIDE: Final = ("float64", "complex128")
+
+
+def by_dtype(table: Mapping[str, Tolerance], coarse: Mapping[tuple[Product, str], Tolerance] | None = None) -> Rule:
+    """Returns the rule of a table, with `coarse` for products whose kernels compute with less than the dtype has."""
+    less = coarse or {}
+    return lambda _, product, dtype: less.get((product, dtype), table[dtype])
+
+
+def summed(
+    rule: Rule,
+    terms: Callable[[Arguments], float],
+    *outputs: str,
+    weight: Callable[[Arguments], float] = lambda _: 1.0,
+) -> Rule:
+    """Returns the rule of an operator whose elements are sums of up to so many terms: of these outputs, or of all.
+
+    `weight` is the largest number that a term is multiplied by.
+    """
+
+    def of_sums(arguments: Arguments, product: Product, dtype: str) -> Tolerance:
+        plain, count = rule(arguments, product, dtype), terms(arguments)
+        found = grown(plain, dtype, count, math.sqrt(count) * weight(arguments))
+        return replace(plain, outputs={**plain.outputs, **dict.fromkeys(outputs, found)}) if outputs else found
+
+    return of_sums
+
+
+def grown(plain: Tolerance, dtype: str, terms: float, size: float) -> Tolerance:
+    """Returns the tolerance of sums of so many terms, which have about this size in samples."""
+    share = (_WIDE_ROUNDING if dtype in _WIDE else _ROUNDING) * math.sqrt(terms)
+    absolute, of_largest = max(plain.absolute, share * size), max(plain.of_largest, share)
+    return replace(plain, relative=max(plain.relative, share), absolute=absolute, share=of_largest)
+
+
+def routed(rule: Rule, route: Callable[[Arguments, Product], Route | None]) -> Rule:
+    """Returns the rule of an operator that some products compute by a route, whose weights have one sign.
+
+    Terms of a call may cancel; what is known of arguments alone allows an error as of |terms| that add up to 1 more.
+    """
+
+    def by_route(arguments: Arguments, product: Product, dtype: str) -> Tolerance:
+        plain, taken = rule(arguments, product, dtype), route(arguments, product)
+        if taken is None:
+            return plain
+        relative, absolute = max(plain.relative, taken.relative), max(plain.absolute, taken.absolute)
+        return replace(plain, relative=relative, absolute=absolute, of_elements=taken.relative, route=taken)
+
+    return by_route
