@@ -29,6 +29,7 @@ async def test_operators_are_plain_values(connect: Connect, service: ScriptedSer
     )
     output = pb.OutputDescription(name="out", summary="o")
     told = pb.OperatorDescription(name="pool", symbol="aclnnPool", summary="s", inputs=[grad], outputs=[output])
+    told.kind, told.leading_input = "OPERATOR_KIND_VALUE", "grad"
     told.attributes.extend([padding, ceil])
     service.answer = lambda context: pb.ListOperatorsResponse(operators=[told]).SerializeToString()
     (found,) = await maybe_await(connect(service.address).list_operators())
@@ -43,6 +44,8 @@ async def test_operators_are_plain_values(connect: Connect, service: ScriptedSer
             aclgrad.AttributeDescription("ceil", bool, (), True, None, None, None, "c"),
         ),
         (aclgrad.OutputDescription("out", "o"),),
+        aclgrad.OperatorKind.VALUE,
+        "grad",
     )
 
 
@@ -52,9 +55,10 @@ async def test_what_only_a_newer_server_knows_breaks_nothing(connect: Connect, s
     angle = pb.AttributeDescription(name="angle", kind=77, default_value=tensor_pb2.Attribute.FromString(NEWER))
     for part in (grad, angle):
         part.MergeFromString(NEWER)
-    told = pb.OperatorDescription(name="turn", inputs=[grad], attributes=[angle])
+    told = pb.OperatorDescription(name="turn", inputs=[grad], attributes=[angle], kind=77)
     service.answer = lambda context: pb.ListOperatorsResponse(operators=[told]).SerializeToString() + NEWER
     (found,) = await maybe_await(client.list_operators())
+    assert found.kind is None
     assert (found.inputs[0].dtypes, found.inputs[0].unknown_dtypes) == ((DTYPES["float32"],), (99,))
     assert (found.attributes[0].kind, found.attributes[0].default, found.attributes[0].required) == (None, None, False)
     late = Timestamp(seconds=2**62)

@@ -3,12 +3,16 @@
 import re
 from pathlib import Path
 
+import pytest
+
 import aclgrad
 from aclgrad.operators.catalogue import OPERATORS
+from tests import made_up_value
 from tests.docs.snippets import ROOT
 from website import api
 from website.links import problems
 from website.navigation import HOME, home
+from website.operators import pages
 from website.operators.flows import flow_of
 from website.operators.sums import lines_of, sum_of
 from website.staging import stage
@@ -108,3 +112,14 @@ def test_the_home_page_has_the_number_of_operators_and_pictures_of_this_build() 
     assert f"[{len(OPERATORS)} operators](../operators/index.md)" in text
     assert re.findall(r'src="(.*?)"', text) == ["_static/operator.png", "_static/status.png"]
     assert list((ROOT / "website").rglob("*.png")) == []  # they would be of another day
+
+
+def test_an_operator_of_values_has_a_page_without_a_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    method = lambda self, indices, table, *, timeout_s=None: None  # noqa: E731
+    monkeypatch.setattr(aclgrad.Client, made_up_value.NAME, method, raising=False)
+    with made_up_value.registered():
+        text = pages.page(made_up_value.SPEC)
+    assert "def value(indices: np.ndarray, table: np.ndarray)" in text
+    assert "    value = client.made_up_rows(" in text
+    assert "| float32 | 0 | 0 |" in text
+    assert "<svg" not in text

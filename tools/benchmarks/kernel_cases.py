@@ -29,7 +29,7 @@ def timed_cases(operator: str, size: str) -> Iterator[TypedCase]:
     """Yields the operator's case of this size with each of the timed types that it has."""
     spec = OPERATORS[operator]
     for dtype in DTYPES:
-        if dtype in spec.inputs[0].dtypes[PRODUCT]:
+        if dtype in spec.dtypes_on(PRODUCT):
             yield TypedCase(spec, samples_of(operator).timed[size], dtype)
 
 

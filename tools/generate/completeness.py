@@ -13,8 +13,9 @@ from typing import Any, Final
 import numpy as np
 
 import aclgrad.operators as package
+from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.samples import PLANES, Case, Samples
-from aclgrad.operators.spec import OperatorSpec
+from aclgrad.operators.spec import OperatorKind, OperatorSpec
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType
 from native.operator_table import find_operators, find_wrong_declarations, parameters_of
@@ -22,12 +23,12 @@ from native.operator_table import find_operators, find_wrong_declarations, param
 NATIVE: Final = Path(__file__).parents[2] / "native"
 PARTS: Final = {
     "spec": "SPEC, an OperatorSpec",
-    "definition": "backward and forward, the gradient in float64 and what it is the gradient of",
+    "definition": "backward and forward, the gradient in float64 and what it is the gradient of, or the value alone",
     "samples": "SAMPLES, a Samples with cases",
 }
 _NAMES: Final[Mapping[str, Mapping[str, Callable[[object], bool]]]] = {
     "spec": {"SPEC": lambda value: isinstance(value, OperatorSpec)},
-    "definition": {"backward": callable, "forward": callable},
+    "definition": {},
     "samples": {"SAMPLES": lambda value: isinstance(value, Samples)},
 }
 _LONG_CELLS: Final = 2**16
@@ -103,19 +104,25 @@ def _disagreements(name: str, modules: Mapping[str, ModuleType]) -> Iterator[str
     spec: OperatorSpec = modules["spec"].SPEC
     if spec.name != name:
         yield f"operator {name}: spec.py has the name {spec.name!r}; a folder is named as its operator"
-    if "definition" in modules:
+    wrong = [each for each in _functions(spec) if not callable(getattr(modules.get("definition"), each, None))]
+    if "definition" in modules and wrong:
+        has = f"it has to have {PARTS['definition']}"
+        yield from (f"operator {name}: definition.py has no {each}; {has}" for each in wrong)
+    elif "definition" in modules:
         wanted = {each.python_name for each in spec.inputs} | {each.name for each in spec.attributes}
         # A forward takes the tensors that the gradients are of, whether the operator is given them or not.
         differentiated = {each.of for each in spec.outputs} - {"self"}
-        for function, also in (
-            (modules["definition"].backward, set()),
-            (modules["definition"].forward, differentiated),
-        ):
+        for each in _functions(spec):
+            function, also = getattr(modules["definition"], each), differentiated if each == "forward" else set()
             if set(signature(function).parameters) - {"input"} != (wanted | also) - {"input"}:
                 listed = ", ".join(sorted(wanted | also))
-                yield f"operator {name}: definition.{function.__name__} has to take {listed}"
+                yield f"operator {name}: definition.{each} has to take {listed}"
     if "samples" in modules:
         yield from _lacking_samples(spec, modules["samples"].SAMPLES)
+
+
+def _functions(spec: OperatorSpec) -> tuple[str, ...]:
+    return ("backward", "forward") if spec.kind is OperatorKind.GRADIENT else (spec.kind.value,)
 
 
 def _lacking_samples(spec: OperatorSpec, samples: Samples) -> Iterator[str]:
@@ -160,7 +167,7 @@ def _compute(spec: OperatorSpec, samples: Samples, definition: ModuleType) -> No
     """Raises ValueError if spec and definition disagree, or whatever one of them raises."""
     generator = np.random.default_rng(0)
     arguments = samples.picture.arguments(spec, spec.dtypes[0])
-    outputs = {each.of: each.infer(arguments) for each in spec.outputs}
+    outputs = [each.infer(arguments) for each in spec.outputs]
     for product, dtype in _served(spec):
         try:
             spec.tolerance(samples.picture.arguments(spec, dtype), product, dtype)
@@ -168,16 +175,18 @@ def _compute(spec: OperatorSpec, samples: Samples, definition: ModuleType) -> No
             raise ValueError(f"its tolerance has no {dtype}, which product {product} takes") from None
     arrays = samples.values(generator, samples.picture, _normal(generator, arguments.inputs))
     given = {**arrays, **arguments.attributes}
-    gradients = _called(definition.backward, given)
-    shapes = [each.shape for each in (gradients if isinstance(gradients, tuple) else (gradients,))]
-    expected = [each.shape for each in outputs.values()]
+    name, *forward = _functions(spec)
+    results = _called(getattr(definition, name), given)
+    shapes, expected = [each.shape for each in arrays_of(results)], [each.shape for each in outputs]
     if shapes != expected:
-        raise ValueError(f"definition.backward returns the shapes {shapes}, and the outputs of spec.py have {expected}")
-    _called(definition.forward, _normal(generator, outputs) | given)
+        raise ValueError(f"definition.{name} returns the shapes {shapes}, and the outputs of spec.py have {expected}")
+    if forward:
+        differentiated = {each.of: type for each, type in zip(spec.outputs, outputs, strict=True)}
+        _called(definition.forward, _normal(generator, differentiated) | given)
 
 
 def _served(spec: OperatorSpec) -> Iterator[tuple[Product, str]]:
-    yield from ((product, dtype) for product, dtypes in spec.inputs[0].dtypes.items() for dtype in dtypes)
+    yield from ((product, dtype) for product in spec.products for dtype in spec.dtypes_on(product))
 
 
 def _normal(generator: np.random.Generator, types: Mapping[str, TensorType]) -> dict[str, Any]:
@@ -192,7 +201,7 @@ def _called(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
 def _long_calls(spec: OperatorSpec, samples: Samples, product: Product) -> Iterator[Case]:
     """Yields the legal cases whose larger tensor has at least half of the cells."""
     for case in samples.long(_LONG_CELLS):
-        for dtype in spec.inputs[0].dtypes[product]:
+        for dtype in spec.dtypes_on(product):
             arguments = case.arguments(spec, dtype)
             tensors = (*arguments.inputs.values(), *(each.infer(arguments) for each in spec.outputs))
             is_long = max(each.element_count for each in tensors) >= _LONG_CELLS / 2

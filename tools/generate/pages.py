@@ -62,7 +62,7 @@ def family_table(specs: Iterable[OperatorSpec]) -> str:
 
 def common_dtypes(specs: Iterable[OperatorSpec]) -> tuple[str, str]:
     """Returns the dtypes that each operator takes on each product that has it, and those that only some take."""
-    taken = [set(each.inputs[0].dtypes[product]) for each in specs for product in each.products]
+    taken = [set(each.dtypes_on(product)) for each in specs for product in each.products]
     always = set.intersection(*taken)
     return ", ".join(sorted(always)), ", ".join(sorted(set.union(*taken) - always))
 

@@ -13,7 +13,7 @@ from aclgrad.operators.cases import served_dtypes
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.definitions import Array
 from aclgrad.operators.samples import samples_of
-from aclgrad.operators.spec import InputSpec, OperatorSpec, Tolerance
+from aclgrad.operators.spec import InputSpec, OperatorKind, OperatorSpec, Tolerance
 from aclgrad.products import Product
 from website.operators import arguments
 from website.operators.flows import flow_of, pictured
@@ -92,8 +92,8 @@ def _of_samples(spec: OperatorSpec, product: Product) -> Iterator[tuple[str, Tol
 
 
 def drawn(spec: OperatorSpec) -> str:
-    """Returns the picture of the first output; none for one whose elements depend on all others."""
-    if samples_of(spec.name).has_signed_weights:
+    """Returns the picture of the first gradient; none for one whose elements depend on all others."""
+    if samples_of(spec.name).has_signed_weights or spec.kind is not OperatorKind.GRADIENT:
         return ""
     return picture(flow_of(spec), ("grad_output", spec.outputs[0].name))
 
@@ -113,7 +113,7 @@ def example(spec: OperatorSpec) -> str:
     arrays = typed.arrays()
     given = [f"{each.python_name}={_argument(each, arrays[each.name])}" for each in spec.inputs if each.name in arrays]
     given += [f"{name}={value!r}" for name, value in typed.case.attributes.items()]
-    result = "gradient" if len(spec.outputs) == 1 else "gradients"
+    result = spec.kind.name.lower() + ("" if len(spec.outputs) == 1 else "s")
     return (
         "import aclgrad, numpy as np\n\n"
         'with aclgrad.Client("127.0.0.1:50051") as client:\n'
@@ -139,9 +139,10 @@ def signature(spec: OperatorSpec) -> str:
 
 
 def definition(spec: OperatorSpec) -> str:
-    """Returns the source of the function that computes the gradient, and of what it calls of its family."""
+    """Returns the source of the function that computes the result, and of what it calls of its family."""
     module = import_module(f"aclgrad.operators.{spec.name}.definition")
+    function = getattr(module, spec.kind.value)
     scopes = [vars(module), *(vars(each) for each in vars(module).values() if inspect.ismodule(each))]
-    called = [scope[name] for name in module.backward.__code__.co_names for scope in scopes if name in scope]
+    called = [scope[name] for name in function.__code__.co_names for scope in scopes if name in scope]
     family = [each for each in called if inspect.isfunction(each) and each.__module__.startswith(_FAMILIES)]
-    return "\n\n".join(map(inspect.getsource, [module.backward, *family]))
+    return "\n\n".join(map(inspect.getsource, [function, *family]))

@@ -11,9 +11,10 @@ faster.
 
 Errors: whatever a call raises is an `AclgradError`; the module `aclgrad.errors` draws the tree.
 
-What a server offers: `OperatorDescription` with `InputDescription`, `AttributeDescription` (of an `AttributeKind`) and
-`OutputDescription`; `ServerStatus` with `Problem`, `DeviceStatus`, `PoolStatus`, `QueueStatus`, `OperatorStatus`,
-`FailureStatus`, `ProcessStatus`, `WorkerStatus`, `SiblingWorker`, `Limits` and `TurnedOffOperator`; `Product`; `DType`.
+What a server offers: `OperatorDescription` (of an `OperatorKind`) with `InputDescription`, `AttributeDescription` (of
+an `AttributeKind`) and `OutputDescription`; `ServerStatus` with `Problem`, `DeviceStatus`, `PoolStatus`, `QueueStatus`,
+`OperatorStatus`, `FailureStatus`, `ProcessStatus`, `WorkerStatus`, `SiblingWorker`, `Limits` and `TurnedOffOperator`;
+`Product`; `DType`.
 
 For annotations: `Array` (a gradient), `Input` (a `TensorLike`, or a tuple of sizes for its shape), `Output` (what `out`
 takes), `AttributeLike` and `Ints` (values of attributes), `Timeout` (seconds, None for no limit, `DEFAULT` for the
@@ -98,7 +99,7 @@ if TYPE_CHECKING:
         WrongProcessError,
     )
     from aclgrad.operators.attributes import AttributeLike
-    from aclgrad.operators.spec import AttributeKind
+    from aclgrad.operators.spec import AttributeKind, OperatorKind
     from aclgrad.products import Product
     from aclgrad.tensors import DType
 
@@ -143,6 +144,7 @@ __all__ = [
     "NotCopyableError",
     "OnCall",
     "OperatorDescription",
+    "OperatorKind",
     "OperatorNotSupportedError",
     "OperatorStatus",
     "OperatorTurnedOffError",
@@ -217,7 +219,7 @@ _NAMES: Final = {
     "allocator": ("tune_allocator",),
     "errors": (*(name for name in __all__ if name.endswith("Error")), "Violation"),
     "operators.attributes": ("AttributeLike",),
-    "operators.spec": ("AttributeKind",),
+    "operators.spec": ("AttributeKind", "OperatorKind"),
     "products": ("Product",),
     "tensors": ("DType",),
 }

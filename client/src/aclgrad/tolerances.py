@@ -1,4 +1,4 @@
-"""How far the gradients of a call may be from its definition on a product."""
+"""How far the results of a call may be from its definition on a product."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,14 +29,14 @@ def tolerance_of(
     cancel, gives each element a part of its own.
     """
     arguments = arguments_of(spec, inputs, attributes)
-    tolerance = spec.tolerance(arguments, product, arguments.inputs[spec.inputs[0].name].dtype.name)
+    tolerance = spec.tolerance(arguments, product, arguments.inputs[spec.leading].dtype.name)
     if tolerance.route is None:
         return tolerance
     # Not of `reference`: a server that starts, whose test needs this, would load all of them.
     define = import_module(f"aclgrad.operators.{spec.name}.definition").backward
     given = {each.python_name: inputs[each.name] for each in spec.inputs if each.name in inputs}
-    first = spec.inputs[0].python_name
-    positive = {**given, first: np.abs(given[first])}
+    leading = spec.leading_input.python_name
+    positive = {**given, leading: np.abs(given[leading])}
     (truth,), (sums,) = (arrays_of(define(**each, **attributes)) for each in (given, positive))
     with np.errstate(invalid="ignore"):
         cancelled = sums - np.abs(truth)
@@ -47,8 +47,8 @@ def tolerance_of(
 def arguments_of(
     spec: OperatorSpec, inputs: Mapping[str, Array | Sequence[int]], attributes: Mapping[str, AttributeValue]
 ) -> Arguments:
-    """Returns the types of a call's inputs, a shape's dtype being that of the first input, and all attributes."""
+    """Returns the types of a call's inputs, a shape's dtype being that of the leading input, and all attributes."""
     types = {name: type_of_array(name, each) for name, each in inputs.items() if isinstance(each, np.ndarray)}
-    dtype = types[spec.inputs[0].name].dtype
+    dtype = types[spec.leading].dtype
     shapes = {name: TensorType(dtype, tuple(each)) for name, each in inputs.items() if not isinstance(each, np.ndarray)}
     return Arguments({**types, **shapes}, {**spec.defaults, **attributes})

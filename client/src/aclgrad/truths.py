@@ -1,4 +1,4 @@
-"""The true gradients of first cases, which do not change: `truths.zlib`, which `tools/generate/truths.py` writes."""
+"""The true results of first cases, which do not change: `truths.zlib`, which `tools/generate/truths.py` writes."""
 
 import json
 import zlib
@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 
 def truths_of(typed: TypedCase, inputs: Arrays) -> tuple[Array, ...]:
-    """Returns the gradients by the case's definition, from the file if it has those of these inputs.
+    """Returns the results by the case's definition, from the file if it has those of these inputs.
 
     They are rounded to 32 bits, unless the case has 64.
     """
@@ -39,7 +39,7 @@ def names_of(typed: TypedCase, inputs: Arrays) -> list[str]:
 
 
 def define(typed: TypedCase, inputs: Arrays) -> tuple[Array, ...]:
-    """Computes the gradients, cell by cell."""
+    """Computes the results by the definition."""
     # Not at the top: a server whose file is current never loads the definitions.
     from aclgrad import reference
 

@@ -74,6 +74,21 @@ def test_a_case_may_leave_out_what_is_optional(made_up: Folder) -> None:
     assert made_up(spec=SPEC + optional, samples=samples) == []
 
 
+VALUE = """
+from aclgrad.operators.spec import OperatorKind
+SPEC = replace(SPEC, kind=OperatorKind.VALUE)
+"""
+
+
+def test_a_value_needs_no_forward_function(made_up: Folder) -> None:
+    assert made_up(spec=SPEC + VALUE, definition=f"{DEFINITION}\nvalue = backward\ndel backward, forward") == []
+
+
+def test_a_value_is_defined_as_one(made_up: Folder) -> None:
+    (told,) = made_up(spec=SPEC + VALUE)
+    assert told.startswith("operator made_up: definition.py has no value; it has to have backward and forward")
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [

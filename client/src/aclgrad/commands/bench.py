@@ -74,7 +74,7 @@ def _case(client: Client, options: Options) -> TypedCase:
     """Returns the call to make, with the requested dtype or the server's first."""
     product = Product(client.server_status().product)
     spec = OPERATORS[options.operator]
-    dtypes = spec.inputs[0].dtypes.get(product, ())
+    dtypes = spec.dtypes_on(product)
     if options.dtype is not None and options.dtype not in dtypes:
         raise ValueError(f"{spec.name} on {product} takes {', '.join(dtypes) or 'no dtype'}, not {options.dtype}")
     if not dtypes:

@@ -14,7 +14,7 @@ import click
 from aclgrad._client.settings.environment import unless_set
 from aclgrad.errors import AclgradError, InvalidSettingError, RequestError, UnknownOperatorError
 from aclgrad.new_files import is_of_output
-from aclgrad.operators.spec import AttributeKind
+from aclgrad.operators.spec import AttributeKind, OperatorKind
 from aclgrad.tensors import DType
 
 Listed = TypeVar("Listed")
@@ -67,7 +67,7 @@ def plain(value: Any) -> Any:
     match value:
         case DType():
             return value.name
-        case AttributeKind():
+        case AttributeKind() | OperatorKind():
             return value.name.lower()
         case datetime():
             return value.isoformat()

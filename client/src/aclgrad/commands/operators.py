@@ -62,14 +62,15 @@ def _of_catalogue() -> dict[str, ByProduct]:
 
 
 def _show_all(known: Mapping[str, ByProduct]) -> None:
-    table = columns("operator products dtypes dimensions")
+    table = columns("operator products dtypes dimensions kind")
     console = new_console()
     # A name is to be copied, so that the other columns go on in further lines, if they have room.
     table.columns[0].no_wrap = console.width >= _WIDE
     for name, by_product in known.items():
-        first = [each.inputs[0] for each in by_product.values()]
-        dtypes = dict.fromkeys(dtype for each in first for dtype in _dtypes(each))
-        table.add_row(name, ", ".join(by_product), ", ".join(sorted(dtypes)), _ranks(first[0]))
+        leading = [input for each in by_product.values() for input in each.inputs if input.name == each.leading]
+        dtypes = dict.fromkeys(dtype for each in leading for dtype in _dtypes(each))
+        kind, ranks = _kind(next(iter(by_product.values()))), _ranks(leading[0]) if leading else ""
+        table.add_row(name, ", ".join(by_product), ", ".join(sorted(dtypes)), ranks, kind)
     console.print(table)
 
 
@@ -78,6 +79,7 @@ def _show_one(by_product: ByProduct) -> None:
     known = OPERATORS.get(each.name)
     _print(f"{each.name} ({each.symbol}), on {', '.join(by_product)}")
     _print(each.summary, 4)
+    _print(f"kind: {_kind(each)}", 4)
     if known is not None:
         _print(known.formula, 4)
     for position, input in enumerate(each.inputs):
@@ -92,6 +94,10 @@ def _show_one(by_product: ByProduct) -> None:
         _print(attribute.summary, 8)
     for output in each.outputs:
         _print(f"returns {output.name}: {output.summary}", 4)
+
+
+def _kind(each: OperatorDescription) -> str:
+    return each.kind.name.lower() if each.kind else "of an unknown kind"
 
 
 def _print(text: str, indent: int = 0) -> None:

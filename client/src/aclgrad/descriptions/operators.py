@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aclgrad.operators.spec import AttributeKind
+from aclgrad.operators.spec import AttributeKind, OperatorKind
 from aclgrad.tensors import DType, dtype_of_wire
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import AttributeValue, attribute_value
 
 _KINDS: Final = {pb.AttributeKind.Value(f"ATTRIBUTE_KIND_{kind.name}"): kind for kind in AttributeKind}
+_OPERATOR_KINDS: Final = {pb.OperatorKind.Value(f"OPERATOR_KIND_{kind.name}"): kind for kind in OperatorKind}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,8 @@ class OutputDescription:
 class OperatorDescription:
     """One operator of a server: its name on the wire, CANN's function for it, and what it takes and returns.
 
+    `kind` says whether its results are gradients or values, or is None if this client does not know it. `leading` names
+    the input whose dtype and layout a call has.
     `reads_views` says whether the device gets transposed inputs and slices as they are: otherwise they are copied
     there first.
     """
@@ -72,6 +75,8 @@ class OperatorDescription:
     inputs: tuple[InputDescription, ...]
     attributes: tuple[AttributeDescription, ...]
     outputs: tuple[OutputDescription, ...]
+    kind: OperatorKind | None
+    leading: str
     reads_views: bool = False
 
 
@@ -85,6 +90,8 @@ def operators_of(message: pb.ListOperatorsResponse) -> list[OperatorDescription]
             tuple(map(_input, each.inputs)),
             tuple(map(_attribute, each.attributes)),
             tuple(OutputDescription(output.name, output.summary) for output in each.outputs),
+            _OPERATOR_KINDS.get(each.kind),
+            each.leading_input,
             each.reads_views,
         )
         for each in message.operators

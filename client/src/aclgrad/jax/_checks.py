@@ -27,7 +27,7 @@ def checked_arrays(row: Row, arguments: Mapping[str, Any], shapes: Shapes) -> di
 
     `shapes` are those that the others must have.
     """
-    output, first = row.spec.inputs[0], next(iter(arguments))
+    output, first = row.spec.leading_input, next(iter(arguments))
     inputs = {each.python_name: each for each in row.spec.inputs}
     # A bias is added to products with the weight, and the operator need not take it.
     inputs.setdefault("bias", inputs.get("weight", inputs.get("gamma", output)))

@@ -117,7 +117,7 @@ class _RemoteCall:
             return [np.zeros((*mapped, *type.shape), type.dtype) for type in types]
         more = {**self._attributes, "wanted": wanted}
         if mapped:
-            size, most = math.prod(mapped), max(self.row.spec.inputs[0].ranks)
+            size, most = math.prod(mapped), max(self.row.spec.leading_input.ranks)
             are_common = {name for name, each in values.items() if math.prod(each.shape[:added]) == 1}
             common = {name: values[name].reshape(own[name]) for name in are_common}
             whole = {

@@ -67,14 +67,14 @@ def _array(generator: np.random.Generator, type: TensorType) -> np.ndarray[Any, 
     return values if drawn == type.shape else np.resize(values, type.shape)
 
 
-def arrays_of(gradients: Any) -> tuple[np.ndarray[Any, Any], ...]:
-    """Returns the arrays of what a call or a definition returned: of one gradient, or of a tuple of several."""
-    return tuple(gradients) if isinstance(gradients, tuple) else (gradients,)
+def arrays_of(results: Any) -> tuple[np.ndarray[Any, Any], ...]:
+    """Returns the arrays of what a call or a definition returned: of one result, or of a tuple of several."""
+    return tuple(results) if isinstance(results, tuple) else (results,)
 
 
 def served_dtypes(spec: OperatorSpec, case: Case, product: Product) -> list[str]:
     """Returns the dtypes with which the product serves the case."""
-    dtypes = spec.inputs[0].dtypes.get(product, ()) if product in case.products else ()
+    dtypes = spec.dtypes_on(product) if product in case.products else ()
     return [dtype for dtype in dtypes if not case.only or dtype in case.only]
 
 

@@ -1,10 +1,10 @@
 """What the definitions of operators share.
 
-Each operator's `definition.py` has `backward`, the gradient cell by cell in float64 (complex128 for complex), and
-`forward`, the function that it is the gradient of, written in another way. `backward` takes the inputs by wire name and
-the attributes; an input that is not read may be a shape, and one that is optional is None by default. It returns an
-array, or a tuple with one for each output. `forward` takes the same and, as `input`, the array; of
-`grad_output` it uses the shape alone.
+Each operator's `definition.py` has the function that its kind names, which computes the result in float64 (complex128
+for complex): `backward` for a gradient, `value` for a value. It takes the inputs by wire name and the attributes; an
+input that is not read may be a shape, and one that is optional is None by default. It returns an array, or a tuple with
+one for each output. Beside `backward` stands `forward`, the function that it is the gradient of, written in another
+way. `forward` takes the same and, as `input`, the array; of `grad_output` it uses the shape alone.
 """
 
 from collections.abc import Sequence

@@ -18,19 +18,21 @@ def describe_operator(
 ) -> pb.OperatorDescription:
     """Returns the description of an operator as the product serves it; `shape_only` as in `InputSpec.takes_shape`.
 
-    Of the dtypes of the first input only these are left, if any are given. `reads_views` says whether the device gets
+    Of the dtypes of the leading input only these are left, if any are given. `reads_views` says whether the device gets
     inputs with a view as they are.
     """
-    first, *others = (_describe_input(each, product, shape_only) for each in spec.inputs)
+    inputs = {each.name: _describe_input(each, product, shape_only) for each in spec.inputs}
     if dtypes is not None:
-        first.data_types[:] = [DTYPES[name].wire for name in dtypes]
+        inputs[spec.leading].data_types[:] = [DTYPES[name].wire for name in dtypes]
     return pb.OperatorDescription(
         name=spec.name,
         symbol=spec.symbol,
         summary=spec.summary,
-        inputs=[first, *others],
+        inputs=inputs.values(),
         attributes=[_describe_attribute(each) for each in spec.attributes],
         outputs=[pb.OutputDescription(name=each.name, summary=each.rule) for each in spec.outputs],
+        kind=f"OPERATOR_KIND_{spec.kind.name}",
+        leading_input=spec.leading,
         reads_views=reads_views,
     )
 

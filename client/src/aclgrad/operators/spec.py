@@ -23,6 +23,16 @@ INPUT_SHAPES: Final = ("input_size", "input_shape")
 """The names of attributes that are the shape of the forward pass's input, which is that of the output here."""
 
 
+class OperatorKind(Enum):
+    """What an operator returns, by the names of `aclgrad.v1.OperatorKind`: gradients, or values of a forward function.
+
+    The value is the name of the function in `definition.py` that computes it.
+    """
+
+    GRADIENT = "backward"
+    VALUE = "value"
+
+
 class AttributeKind(Enum):
     """The kind of an attribute's value; the names are those of `aclgrad.v1.AttributeKind`."""
 
@@ -200,7 +210,7 @@ def _bound(bound: Bound, position: int) -> float | None:
 class OutputSpec:
     """One output: `infer` gives its type and shape for legal arguments, `rule` says the same in words.
 
-    It is the gradient of the input `of`, which the operator itself need not take.
+    A gradient is that of the input `of`, which the operator itself need not take; of a value `of` says nothing.
     The operator takes null for a nullable one that nobody wants; others have to be written all the same.
     `always_written` names the source that shows that every device writes all of it or fails. Without one, the server
     fills the memory before each call, so that nothing of another call can be left in it.
@@ -252,14 +262,15 @@ def _cells(arguments: Arguments) -> float:
 class OperatorSpec:
     """One operator.
 
-    `check` yields the problems that the table cannot express: inputs and attributes that do not fit each other, and
-    calls that a product cannot compute or would compute wrongly. `tolerance` returns how far the product's results may
-    be from the definition in a legal call of the dtype, by the rules of `tolerance.py`. `operations` estimates the
-    floating-point operations of a legal call, and is infinite if they depend on values; by default there is one for
-    each element of the inputs. The tensors of a spatial operator have a batch, channels and spatial axes, which their
-    format tells a device. Of an operator that is planned alone, phase 1 keeps something of the call for the whole
-    process, so a process runs one at a time. `batch_axes` says along which axes calls of this form join into one, and
-    returns None if they do not.
+    Without a `kind` it is one of gradients. `leading` names the input whose dtype and layout a call has, the first
+    one unless it is given. `check` yields the problems that the table cannot express: inputs and attributes that do
+    not fit each other, and calls that a product cannot compute or would compute wrongly. `tolerance` returns how
+    far the product's results may be from the definition in a legal call of the dtype, by the rules of
+    `tolerance.py`. `operations` estimates the floating-point operations of a legal call, and is infinite if they
+    depend on values; by default there is one for each element of the inputs. The tensors of a spatial operator have
+    a batch, channels and spatial axes, which their format tells a device. Of an operator that is planned alone,
+    phase 1 keeps something of the call for the whole process, so a process runs one at a time. `batch_axes` says
+    along which axes calls of this form join into one, and returns None if they do not.
     """
 
     name: str
@@ -271,6 +282,8 @@ class OperatorSpec:
     outputs: tuple[OutputSpec, ...]
     check: Callable[[Arguments, Product], Iterator[Violation]]
     tolerance: Callable[[Arguments, Product, str], Tolerance]
+    kind: OperatorKind = OperatorKind.GRADIENT
+    leading: str = ""
     operations: Callable[[Arguments], float] = _cells
     is_spatial: bool = True
     is_planned_alone: bool = False
@@ -278,6 +291,7 @@ class OperatorSpec:
 
     def __post_init__(self) -> None:
         """Raises ValueError if the parts do not fit together, so that no other code has to check."""
+        object.__setattr__(self, "leading", self.leading or self.inputs[0].name)
         for problem in self._problems():
             raise ValueError(f"operator {self.name}: {problem}")
 
@@ -286,8 +300,8 @@ class OperatorSpec:
         yield from (f"{name} is the name of two inputs or attributes" for name in names if names.count(name) > 1)
         outputs = [each.name for each in self.outputs]
         yield from (f"{name} is the name of two outputs" for name in outputs if outputs.count(name) > 1)
-        if self.inputs[0].is_optional:
-            yield f"input {self.inputs[0].name} is optional, and the others follow its dtype"
+        if self.leading not in [each.name for each in self.inputs if not each.is_optional]:
+            yield f"the leading input {self.leading} is missing or optional, and the others follow its dtype"
         for input in self.inputs:
             for product, dtypes in input.dtypes.items():
                 if not isinstance(product, Product):
@@ -310,7 +324,16 @@ class OperatorSpec:
     @property
     def dtypes(self) -> tuple[str, ...]:
         """The dtypes that the operator has on any product."""
-        return tuple(dict.fromkeys(dtype for dtypes in self.inputs[0].dtypes.values() for dtype in dtypes))
+        return tuple(dict.fromkeys(dtype for dtypes in self.leading_input.dtypes.values() for dtype in dtypes))
+
+    @property
+    def leading_input(self) -> InputSpec:
+        """The input whose dtype and layout a call has."""
+        return next(each for each in self.inputs if each.name == self.leading)
+
+    def dtypes_on(self, product: Product) -> tuple[str, ...]:
+        """Returns the dtypes of the leading input on a product, none if the product lacks the operator."""
+        return tuple(self.leading_input.dtypes.get(product, ()))
 
     @property
     def defaults(self) -> dict[str, AttributeValue]:

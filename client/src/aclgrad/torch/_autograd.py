@@ -154,7 +154,7 @@ def _folded(
         name: each.expand(size, *each.shape) if name in common else each.movedim(dims[name], 0)
         for name, each in tensors.items()
     }
-    most = max(row.spec.inputs[0].ranks)
+    most = max(row.spec.leading_input.ranks)
     output = row.fold(Mapped(function, size, {**values, **whole}, common, most, torch))
     if not isinstance(output, tuple):
         return output, 0

@@ -69,8 +69,9 @@ def _check(operation: Operation, values: Sequence[Any], output: Any) -> None:
     row = operation.row
     known = row.sent(row.known(dict(zip(operation.names, values, strict=False)), output), cast)
     spec, name = row.spec, row.operator
-    inputs = {each.name: known[each.python_name] for each in spec.inputs[1:] if known[each.python_name] is not None}
-    inputs = {spec.inputs[0].name: output[0] if isinstance(output, tuple) else output, **inputs}
+    others = {each.name: known[each.python_name] for each in spec.inputs if each.name != spec.leading}
+    leading = output[0] if isinstance(output, tuple) else output
+    inputs = {spec.leading: leading, **{name: each for name, each in others.items() if each is not None}}
     attributes = {each.name: known[each.name] for each in spec.attributes}
     attributes = {name: tuple(value) if isinstance(value, list) else value for name, value in attributes.items()}
     try:

@@ -66,7 +66,7 @@ class Operation:
         row = ROWS[self.name]
         names = tuple(each.split()[-1] for each in self.parameters.split(", "))
         is_set = self.cast_by is not _unset
-        cast_by = self.cast_by if is_set else without_batch(self.forward, max(row.spec.inputs[0].ranks))
+        cast_by = self.cast_by if is_set else without_batch(self.forward, max(row.spec.leading_input.ranks))
         derived = {"row": row, "names": names, "targets": tuple(map(names.index, row.targets)), "cast_by": cast_by}
         for name, value in derived.items():
             object.__setattr__(self, name, value)

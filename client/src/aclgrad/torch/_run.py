@@ -68,7 +68,7 @@ def run(name: str, client: Client | None, input: Tensor, *rest: Any) -> Any:
     """
     if name not in ROWS:
         raise LocalError(f"there is no operator for {name}")
-    grad_output = ROWS[name].spec.inputs[0]
+    grad_output = ROWS[name].spec.leading_input
     if input.dim() not in grad_output.ranks:
         ranks = " or ".join(map(str, grad_output.ranks))
         raise LocalError(f"the input has {input.dim()} dims, and the operator takes {ranks}")

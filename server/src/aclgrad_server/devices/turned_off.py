@@ -18,17 +18,17 @@ class TurnedOff:
         self._reasons: dict[str, dict[str, str]] = {}
 
     def add(self, spec: OperatorSpec, reason: str, dtype: str | None = None) -> None:
-        """Turns an operator off for one dtype of its first input, or for all; a reason from before stays."""
+        """Turns an operator off for one dtype of its leading input, or for all; a reason from before stays."""
         known = self._reasons.setdefault(spec.name, {})
-        for each in spec.inputs[0].dtypes[self.product] if dtype is None else (dtype,):
+        for each in spec.dtypes_on(self.product) if dtype is None else (dtype,):
             known.setdefault(each, reason)
 
     def has(self, operator: str, dtype: str) -> bool:
         return dtype in self._reasons.get(operator, {})
 
     def served_dtypes(self, spec: OperatorSpec) -> tuple[str, ...]:
-        """Returns the dtypes of the first input with which the product still serves the operator."""
-        return tuple(each for each in spec.inputs[0].dtypes.get(self.product, ()) if not self.has(spec.name, each))
+        """Returns the dtypes of the leading input with which the product still serves the operator."""
+        return tuple(each for each in spec.dtypes_on(self.product) if not self.has(spec.name, each))
 
     def reason_for(self, call: OperatorCall) -> str | None:
         """Returns why a call is refused, or None; an operator without any dtype left is refused whatever is sent."""
@@ -36,7 +36,7 @@ class TurnedOff:
         if not reasons:
             return None
         spec = OPERATORS[call.operator]
-        sent = (each.type.dtype.name for each in call.inputs if each.name == spec.inputs[0].name)
+        sent = (each.type.dtype.name for each in call.inputs if each.name == spec.leading)
         other = None if self.served_dtypes(spec) else next(iter(reasons.values()))
         return reasons.get(next(sent, ""), other)
 

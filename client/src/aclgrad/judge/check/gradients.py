@@ -15,6 +15,7 @@ from aclgrad.judge.findings.rows import Finding, Task, Verdict
 from aclgrad.masks import mask_of_argmax
 from aclgrad.operators.cases import TypedCase, arrays_of
 from aclgrad.operators.samples import Arrays
+from aclgrad.operators.spec import OperatorKind
 from aclgrad.operators.values import ArgmaxRule, VarianceRule
 from aclgrad.tolerances import tolerance_of
 
@@ -51,7 +52,8 @@ def fills(selection: Selection) -> Iterator[Task]:
     """Elements that receive no gradient are 0, also in memory that was filled with 0xCB before."""
     target = selection.target
     for typed in selection.of_first_dtype():
-        yield task(target, "fills", typed, partial(_fill, target, typed))
+        if typed.spec.kind is OperatorKind.GRADIENT:
+            yield task(target, "fills", typed, partial(_fill, target, typed))
 
 
 def _accuracy(target: Target, typed: TypedCase) -> Finding:
@@ -89,8 +91,8 @@ def _fill(target: Target, typed: TypedCase) -> Finding:
     """Gradients of ones: an element is 0 if nothing reaches it; it is also 0 for other gradients then."""
     arrays = typed.arrays()
     target.sender.execute(typed.spec.name, patterned(arrays, free_inputs(target, typed)), typed.case.attributes)
-    first = typed.spec.inputs[0].name
-    inputs = {**arrays, first: np.ones_like(arrays[first])}
+    leading = typed.spec.leading
+    inputs = {**arrays, leading: np.ones_like(arrays[leading])}
     gradients = target.client.execute(typed.spec.name, inputs, typed.case.attributes)
     if wrong := comparison.wrong_type(gradients, typed.outputs):
         return wrong

@@ -91,9 +91,10 @@ class Target:
 
     def missing_dtypes(self, operator: str) -> list[str]:
         """The dtypes that the product has for a listed operator and the server does not list."""
-        listed = {each.name for each in self.described[operator].inputs[0].dtypes}
-        dtypes = OPERATORS[operator].inputs[0].dtypes[self.product]
-        return [dtype for dtype in dtypes if dtype not in listed]
+        spec = OPERATORS[operator]
+        inputs = (each for each in self.described[operator].inputs if each.name == spec.leading)
+        listed = {dtype.name for each in inputs for dtype in each.dtypes}
+        return [dtype for dtype in spec.dtypes_on(self.product) if dtype not in listed]
 
     def unknown_dtypes(self, operator: str) -> list[int]:
         """The numbers of dtypes that the server lists for an operator and this client does not know."""
@@ -200,7 +201,7 @@ def _shape(typed: TypedCase) -> tuple[int, ...]:
 
 
 def _is_first_dtype(target: Target, typed: TypedCase) -> bool:
-    return typed.dtype == typed.spec.inputs[0].dtypes[target.product][0]
+    return typed.dtype == typed.spec.dtypes_on(target.product)[0]
 
 
 def _is_small(typed: TypedCase) -> bool:

@@ -119,7 +119,7 @@ def _refusal(target: Target, typed: TypedCase) -> str:
         return f"is on product {product}, which does not have the operator"
     if name not in target.described:
         return "does not list the operator"
-    if not target.serves(typed) or typed.dtype not in typed.spec.inputs[0].dtypes[product]:
+    if not target.serves(typed) or typed.dtype not in typed.spec.dtypes_on(product):
         return f"is on product {product} and does not take {typed.dtype}"
     if typed.dtype not in served_dtypes(typed.spec, typed.case, product):
         return f"is on product {product}, which does not compute such calls"

@@ -181,8 +181,8 @@ class ServerGradients:
         operator = OPERATORS[sent.operator]
         product = served_by(client).product or min(operator.products)
         arguments = arguments_of(operator, sent.inputs, sent.attributes)
-        first = operator.inputs[0].name
-        tolerance = operator.tolerance(arguments, product, arguments.inputs[first].dtype.name)
+        leading = operator.leading
+        tolerance = operator.tolerance(arguments, product, arguments.inputs[leading].dtype.name)
         output = next((each.name for each in operator.outputs if each.of == name), "")
         finding = comparison.against_benchmark(
             self.gradients[name],
@@ -192,9 +192,9 @@ class ServerGradients:
             expected.rounding[name],
         )
         route, is_wrong = tolerance.route, finding.verdict is Verdict.FAILED
-        if is_wrong and route and route.is_exceeded_by(sent.inputs[first]):
+        if is_wrong and route and route.is_exceeded_by(sent.inputs[leading]):
             precision = route.precision
-            values = f"{first} has values above {precision.largest:g}"
+            values = f"{leading} has values above {precision.largest:g}"
             message = f"{values}, and product {product} computes in {precision.name}"
             return replace(finding, verdict=Verdict.NOTED, message=message)
         return finding
