@@ -159,3 +159,24 @@ def test_a_bound_may_be_given_for_each_value() -> None:
     assert list(attribute.check((0, 9))) == []
     told = [str(each) for value in ((4, 5), (0, 4)) for each in attribute.check(value)]
     assert told == ["attributes[a][0] is 4; send at most 3", "attributes[a][1] is 4; send at least 5"]
+
+
+PYTORCH = {
+    "avg_pool2d_backward": {"stride": (), "padding": (0,), "ceil_mode": False, "count_include_pad": True},
+    "batch_norm_backward": {"eps": 1e-5},
+    "embedding_dense_backward": {"padding_idx": -1, "scale_grad_by_freq": False},
+    "gelu_backward_v2": {"approximate": "none"},
+    "grid_sampler2d_backward": {"interpolation_mode": 0, "padding_mode": 0, "align_corners": False},
+    "leaky_relu_backward": {"negative_slope": 0.01, "self_is_result": False},
+    "max_pool2d_with_indices_backward": {"stride": (), "padding": (0,), "dilation": (1,), "ceil_mode": False},
+    "roi_align_v2_backward": {"spatial_scale": 1.0, "aligned": False},
+    "swi_glu_grad": {"dim": -1},
+}
+
+
+@pytest.mark.parametrize("name", PYTORCH)
+def test_defaults_are_those_of_pytorch(name: str) -> None:
+    defaults = OPERATORS[name].defaults
+    assert {each: defaults[each] for each in PYTORCH[name]} == PYTORCH[name]
+    if name == "grid_sampler2d_backward":
+        assert OPERATORS["grid_sampler3d_backward"].defaults == defaults

@@ -178,6 +178,7 @@ SPEC = OperatorSpec(
             "eps",
             "What the forward pass added to the variance, as float32.",
             AttributeKind.DOUBLE,
+            default=1e-5,
             minimum=float(_LIMITS.tiny),
             maximum=float(_LIMITS.max),
         ),

@@ -18,6 +18,7 @@ SPEC = elementwise_spec(
             "approximate",
             'The function that was applied: "none", the exact one, or "tanh".',
             AttributeKind.TEXT,
+            default="none",
             choices=("none", "tanh"),
         ),
     ),

@@ -35,6 +35,7 @@ SPEC = elementwise_spec(
             "negative_slope",
             "What the function multiplies negative numbers by; rounded to float32.",
             AttributeKind.DOUBLE,
+            default=0.01,
             minimum=-_LARGEST,
             maximum=_LARGEST,
         ),
