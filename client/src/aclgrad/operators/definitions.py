@@ -5,6 +5,9 @@ for complex): `backward` for a gradient, `value` for a value. It takes the input
 input that is not read may be a shape, and one that is optional is None by default. It returns an array, or a tuple with
 one for each output. Beside `backward` stands `forward`, the function that it is the gradient of, written in another
 way. `forward` takes the same and, as `input`, the array; of `grad_output` it uses the shape alone.
+
+A definition may compute whole arrays at once, as einsum does, if cell by cell would take seconds for some MB. A small
+one that goes cell by cell then stands in `tests/client/operators/test_definitions.py`.
 """
 
 from collections.abc import Sequence

@@ -4,16 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from aclgrad.operators.definitions import Array, shape_of
+from aclgrad.operators._families.max_unpool.definition import gather
+from aclgrad.operators.definitions import Array
 
 
 def backward(grad_output: Array, input: Array | Sequence[int], indices: Array, output_size: Sequence[int]) -> Array:
     """Each cell takes the gradient of the cell that it was written to."""
-    gradient = np.zeros(shape_of(input), grad_output.dtype)
-    for cell in np.ndindex(*indices.shape):
-        row, column = divmod(int(indices[cell]), output_size[1])
-        gradient[cell] = grad_output[(*cell[:-2], row, column)]
-    return gradient
+    return gather(grad_output, input, indices, axes=2)
 
 
 def forward(grad_output: Array, input: Array, indices: Array, output_size: Sequence[int]) -> Array:

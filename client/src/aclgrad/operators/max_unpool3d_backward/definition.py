@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from aclgrad.operators.definitions import Array, shape_of
+from aclgrad.operators._families.max_unpool.definition import gather
+from aclgrad.operators.definitions import Array
 
 
 def backward(
@@ -16,13 +17,7 @@ def backward(
     padding: Sequence[int] = (0, 0, 0),
 ) -> Array:
     """Each cell takes the gradient of the cell that it was written to."""
-    leading = indices.shape[:-3]
-    gradient = np.zeros(shape_of(input), grad_output.dtype)
-    for plane in np.ndindex(*leading):
-        flat = grad_output[plane].reshape(-1)
-        for cell in np.ndindex(*indices.shape[-3:]):
-            gradient[plane + cell] = flat[indices[plane + cell]]
-    return gradient
+    return gather(grad_output, input, indices, axes=3)
 
 
 def forward(

@@ -22,13 +22,14 @@ def reflected(position: int, size: int) -> int:
 def backward(
     grad_output: Array, input: Array | Sequence[int], padding: Sequence[int], source: Callable[[int, int], int]
 ) -> Array:
-    """Each padded cell gives its gradient to the cell that it was filled from."""
-    gradient = np.zeros(shape_of(input), wide(grad_output))
-    axes = len(padding) // 2
-    sizes, before = gradient.shape[-axes:], padding[::2][::-1]
-    for cell in np.ndindex(*grad_output.shape[-axes:]):
-        target: list[Any] = [source(at - low, size) for at, low, size in zip(cell, before, sizes, strict=True)]
-        gradient[(..., *target)] += grad_output[(..., *cell)].astype(gradient.dtype)
+    """Each padded cell gives its gradient to the cell that it was filled from, along one axis after the other."""
+    gradient, shape = grad_output.astype(wide(grad_output)), shape_of(input)
+    for axis, low in enumerate(padding[::2], 1):
+        padded = np.moveaxis(gradient, -axis, 0)
+        filled = np.zeros((shape[-axis], *padded.shape[1:]), gradient.dtype)
+        for at, each in enumerate(padded):
+            filled[source(at - low, shape[-axis])] += each
+        gradient = np.moveaxis(filled, 0, -axis)
     return gradient
 
 

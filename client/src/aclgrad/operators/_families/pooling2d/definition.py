@@ -1,5 +1,6 @@
 """Windows over planes, and the gradient of their maxima."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -34,7 +35,8 @@ def maxima(input: Array, pooling: Pooling) -> Array:
 def scatter(grad_output: Array, input: Array | Sequence[int], indices: Array) -> Array:
     """Each pooled cell gives its gradient to the cell that its index names."""
     gradient = np.zeros(shape_of(input))
-    for pooled in np.ndindex(*grad_output.shape):
-        row, column = divmod(int(indices[pooled]), gradient.shape[-1])
-        gradient[(*pooled[:-2], row, column)] += np.float64(grad_output[pooled])
+    *leading, rows, columns = gradient.shape
+    planes = gradient.reshape(math.prod(leading), rows * columns)
+    indices, given = (each.reshape(len(planes), math.prod(each.shape[-2:])) for each in (indices, grad_output))
+    np.add.at(planes, (np.arange(len(planes))[:, None], indices), given.astype(np.float64))
     return gradient
