@@ -39,7 +39,6 @@ def _case(name: str, *shape: int) -> Case:
 
 SAMPLES = Samples(
     cases=(_case("rows", 3, 7), _case("one_row", 5), _case("no_columns", 3, 0), _case("no_row", 0)),
-    picture=_case("picture", 3),
     draw=lambda integer: _case("drawn", integer(0, 9)),
     timed={},
     pytorch=NotImplemented,

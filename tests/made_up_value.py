@@ -64,7 +64,6 @@ SPEC = OperatorSpec(
 )
 SAMPLES = Samples(
     cases=(_case("few", 3, 5, 4), _case("often", 9, 2, 3), _case("none", 0, 2, 3)),
-    picture=_case("picture", 3, 5, 4),
     draw=lambda integer: _case("drawn", integer(0, 9), integer(1, 9), integer(0, 9)),
     timed=dict.fromkeys(PLANES, _case("timed", 64, 64, 64)),
     pytorch=lambda tensors, _: tensors["table"][tensors["indices"]],

@@ -144,12 +144,12 @@ def _lacking_samples(spec: OperatorSpec, samples: Samples) -> Iterator[str]:
 
 
 def _failures(spec: OperatorSpec, samples: Samples, definition: ModuleType) -> Iterator[str]:
-    """Yields what fails on the operator's picture, or else the products that have no long call."""
+    """Yields what fails on the operator's example, or else the products that have no long call."""
     try:
         _compute(spec, samples, definition)
         without = [product for product in sorted(spec.products) if not any(_long_calls(spec, samples, product))]
     except Exception as error:  # whatever the author's code may raise
-        yield f"operator {spec.name} fails when it is tried on SAMPLES.picture and SAMPLES.long: {_described(error)}"
+        yield f"operator {spec.name} fails when it is tried on a sample and on SAMPLES.long: {_described(error)}"
         return
     for product in without:
         yield (
@@ -166,14 +166,14 @@ def _described(error: Exception) -> str:
 def _compute(spec: OperatorSpec, samples: Samples, definition: ModuleType) -> None:
     """Raises ValueError if spec and definition disagree, or whatever one of them raises."""
     generator = np.random.default_rng(0)
-    arguments = samples.picture.arguments(spec, spec.dtypes[0])
+    arguments = samples.example.arguments(spec, spec.dtypes[0])
     outputs = [each.infer(arguments) for each in spec.outputs]
     for product, dtype in _served(spec):
         try:
-            spec.tolerance(samples.picture.arguments(spec, dtype), product, dtype)
+            spec.tolerance(samples.example.arguments(spec, dtype), product, dtype)
         except KeyError:
             raise ValueError(f"its tolerance has no {dtype}, which product {product} takes") from None
-    arrays = samples.values(generator, samples.picture, _normal(generator, arguments.inputs))
+    arrays = samples.values(generator, samples.example, _normal(generator, arguments.inputs))
     given = {**arrays, **arguments.attributes}
     name, *forward = _functions(spec)
     results = _called(getattr(definition, name), given)

@@ -12,7 +12,6 @@ from aclgrad.reference import define
 
 LEADING: Final = 2
 """The sizes N and C of a picture's tensors; both are 1."""
-DTYPE: Final = "float32"
 _AXES: Final = 3
 
 Cell = tuple[int, int, int]
@@ -31,7 +30,7 @@ class Flow:
 
 def pictured(spec: OperatorSpec) -> TypedCase:
     """Returns the case that the operator's page shows."""
-    return TypedCase(spec, samples_of(spec.name).picture, DTYPE)
+    return TypedCase(spec, samples_of(spec.name).example, spec.dtypes[0])
 
 
 def flow_of(spec: OperatorSpec) -> Flow:

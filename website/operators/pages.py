@@ -92,8 +92,9 @@ def _of_samples(spec: OperatorSpec, product: Product) -> Iterator[tuple[str, Tol
 
 
 def drawn(spec: OperatorSpec) -> str:
-    """Returns the picture of the first gradient; none for one whose elements depend on all others."""
-    if samples_of(spec.name).has_signed_weights or spec.kind is not OperatorKind.GRADIENT:
+    """Returns the picture of the first gradient; none without a case for it, or if elements depend on all others."""
+    samples = samples_of(spec.name)
+    if samples.picture is None or samples.has_signed_weights or spec.kind is not OperatorKind.GRADIENT:
         return ""
     return picture(flow_of(spec), ("grad_output", spec.outputs[0].name))
 

@@ -213,7 +213,7 @@ def test_calls_that_the_convolution_of_a2_does_not_take_are_computed_in_full(
     kernel = {"kernel_size": (2, 2), "stride": (2, 2), **attributes, "cube_math_type": 1}
     pooled = tuple(size // step for size, step in zip(shape[-2:], kernel["stride"], strict=True))
     case = replace(
-        samples_of(AVERAGE).picture, shapes={"grad_output": (*shape[:2], *pooled), "self": shape}, attributes=kernel
+        samples_of(AVERAGE).cases[0], shapes={"grad_output": (*shape[:2], *pooled), "self": shape}, attributes=kernel
     )
     assert TypedCase(OPERATORS[AVERAGE], case, "float32").tolerance(A2).route is None
     square = replace(case, shapes={"grad_output": (1, 1, 7, 7), "self": (1, 1, 14, 14)})
@@ -224,7 +224,7 @@ def test_calls_that_the_convolution_of_a2_does_not_take_are_computed_in_full(
 def test_a_weight_of_few_bits_has_a_wider_limit() -> None:
     """1 / 62500 is 1.6e-5, of which FLOAT16 has 8 bits."""
     shape, kernel = (1, 1, 251, 251), {"kernel_size": (250, 250), "stride": (1, 1), "cube_math_type": 1}
-    case = replace(samples_of(AVERAGE).picture, shapes={"grad_output": (1, 1, 2, 2), "self": shape}, attributes=kernel)
+    case = replace(samples_of(AVERAGE).cases[0], shapes={"grad_output": (1, 1, 2, 2), "self": shape}, attributes=kernel)
     typed = TypedCase(OPERATORS[AVERAGE], case, "float32")
     assert verdict(typed, P910A, by_windows(typed, half, half)) is Verdict.PASSED
     error = abs(float(half(1 / 62500)) * 62500 - 1)

@@ -1,4 +1,4 @@
-"""The format and the index type of each tensor that a card gets, against a table of what cards and CANN's checks want.
+"""The format and the index type of each tensor that a card gets, against what cards and CANN's checks want.
 
 Formats follow the rank, as torch_npu gives them (op-plugin, op_api_common.h): NCL, NCHW or NCDHW for tensors with a
 batch, channels and spatial axes, otherwise ND. Some operators refuse other formats, or ignore them at their peril.
@@ -7,7 +7,7 @@ batch, channels and spatial axes, otherwise ND. Some operators refuse other form
 import ctypes
 import gc
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ import pytest
 from aclgrad.operators.cases import TypedCase, served_dtypes
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import samples_of
+from aclgrad.operators.spec import OperatorSpec
 from aclgrad.products import Product
 from aclgrad.tensors import view_of_array
 from aclgrad.wire.messages import OperatorCall
@@ -53,66 +54,34 @@ uint64_t TakeTensors(int64_t* numbers) {
 """
 
 NCL, NCHW, NCDHW, ND = Format.NCL, Format.NCHW, Format.NCDHW, Format.ND
-PLANES = {3: NCL, 4: NCHW}
-VOLUMES = {4: NCHW, 5: NCDHW}
-ROWS = dict.fromkeys(range(9), ND)
+BY_RANK = {3: NCL, 4: NCHW, 5: NCDHW}
+"""Of tensors with a batch, channels and spatial axes."""
 
-# By rank. CANN's checks and tests are those of its repositories ops-nn, ops-math and ops-cv, Torch-FL's an A3's.
-FORMATS: dict[str, Mapping[int, Format]] = {
+# What CANN's checks and tests say, those of its repositories ops-nn, ops-math and ops-cv, and Torch-FL's of an A3.
+REFUSES_ND = {
     # CANN's check takes ND as well; the forward operator of an A3 refused it with 161002 (Torch-FL).
-    "adaptive_avg_pool2d_backward": PLANES,
-    "adaptive_avg_pool3d_backward": VOLUMES,
+    "adaptive_avg_pool2d_backward",
     # CANN's check refuses ND, as an A3 did with 161002 (Torch-FL).
-    "avg_pool2d_backward": PLANES,
+    "avg_pool2d_backward",
     # CANN's tests use no ND; on an A3, ND of rank 4 was 561103 (Torch-FL). Statistics and weight have rank 1.
-    "batch_norm_backward": {1: ND, 2: ND, **PLANES, 5: NCDHW, 6: ND, 8: ND},
-    "embedding_dense_backward": ROWS,
-    "gelu_backward": ROWS,
-    "gelu_backward_v2": ROWS,
-    "grid_sampler2d_backward": {4: NCHW},
+    "batch_norm_backward",
     # With ND, the last axis would count as channels where CANN chooses between AI Core and AI CPU.
-    "grid_sampler3d_backward": {5: NCDHW},
-    "group_norm_backward": ROWS,
-    "hardswish_backward": ROWS,
-    "layer_norm_backward": ROWS,
-    "leaky_relu_backward": ROWS,
-    "log_softmax_backward": ROWS,
+    "grid_sampler3d_backward",
     # CANN's check only compares formats; an A3 wanted NCHW (Torch-FL).
-    "max_pool2d_with_indices_backward": PLANES,
-    "max_pool2d_with_mask_backward": PLANES,
-    "max_unpool2d_backward": PLANES,
-    "max_unpool3d_backward": VOLUMES,
-    # CANN's check of the pads: the formats of all three tensors are equal.
-    "reflection_pad1d_backward": {2: ND, 3: NCL},
-    "reflection_pad2d_backward": PLANES,
-    "reflection_pad3d_backward": VOLUMES,
-    "replication_pad1d_backward": {2: ND, 3: NCL},
-    "replication_pad2d_backward": PLANES,
-    "replication_pad3d_backward": VOLUMES,
-    "rms_norm_grad": ROWS,
+    "max_pool2d_with_indices_backward",
     # CANN's check refuses all others, also ND for the gradients; the boxes have rank 2.
-    "roi_align_v2_backward": {2: ND, 4: NCHW},
-    "sigmoid_backward": ROWS,
-    "silu_backward": ROWS,
-    "softmax_backward": ROWS,
-    "swi_glu_grad": ROWS,
-    "tanh_backward": ROWS,
-    "threshold_backward": ROWS,
+    "roi_align_v2_backward",
     # CANN's check refuses ND.
-    "upsample_nearest2d_backward": {4: NCHW},
+    "upsample_nearest2d_backward",
 }
 
 INT32, INT64 = DataType.INT32, DataType.INT64
-# What a device reads as `indices`, whatever the wire has.
+# What a device reads as `indices` where that is not what the wire has.
 INDEX_TYPES: dict[str, Callable[[Product], set[DataType]]] = {
-    # CANN's check, and cast there to INT32.
-    "embedding_dense_backward": lambda _: {INT32, INT64},
     # On Atlas A2 and A3 CANN's documents have INT32 alone; on an A3, INT64 was 161002 (Torch-FL).
     "max_pool2d_with_indices_backward": lambda product: {INT32, INT64} if product is Product.ASCEND_950 else {INT32},
     # The mask.
     "max_pool2d_with_mask_backward": lambda _: {DataType.INT8},
-    "max_unpool2d_backward": lambda _: {INT32, INT64},
-    "max_unpool3d_backward": lambda _: {INT64},
 }
 
 SERVED = [(product, name) for product in Product for name, spec in OPERATORS.items() if product in spec.products]
@@ -157,21 +126,31 @@ def recorder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     gc.collect()
 
 
-def test_the_table_has_every_operator_and_every_operator_with_indices() -> None:
-    assert set(FORMATS) == set(OPERATORS)
-    assert set(INDEX_TYPES) == {
-        name for name, spec in OPERATORS.items() if any(each.name == "indices" for each in spec.inputs)
-    }
+def format_of(spec: OperatorSpec, rank: int) -> Format:
+    return BY_RANK.get(rank, ND) if spec.is_spatial else ND
 
 
-@pytest.mark.parametrize("name", [name for name, formats in FORMATS.items() if formats is not ROWS])
-def test_the_samples_have_every_rank(name: str) -> None:
-    spec, ranks = OPERATORS[name], set()
+def index_types(spec: OperatorSpec, product: Product) -> set[DataType]:
+    """Returns the types of `indices`; by default those of the wire."""
+    if spec.name in INDEX_TYPES:
+        return INDEX_TYPES[spec.name](product)
+    (indices,) = (each for each in spec.inputs if each.name == "indices")
+    return {DataType[dtype.upper()] for dtype in indices.dtypes[product]}
+
+
+def test_operators_that_refuse_nd_are_spatial() -> None:
+    assert [name for name in REFUSES_ND if not OPERATORS[name].is_spatial] == []
+
+
+@pytest.mark.parametrize("name", [name for name, spec in OPERATORS.items() if spec.is_spatial])
+def test_the_samples_have_every_format(name: str) -> None:
+    spec, formats = OPERATORS[name], set()
     for case in samples_of(name).cases:
         dtypes = {dtype for product in spec.products for dtype in served_dtypes(spec, case, product)}
         for typed in [TypedCase(spec, case, dtype) for dtype in sorted(dtypes)[:1]]:
-            ranks |= {each.rank for each in (*typed.arguments.inputs.values(), *typed.outputs.values())}
-    assert ranks == set(FORMATS[name])
+            tensors = (*typed.arguments.inputs.values(), *typed.outputs.values())
+            formats |= {format_of(spec, each.rank) for each in tensors}
+    assert formats == {format_of(spec, rank) for each in spec.inputs for rank in each.ranks}
 
 
 @pytest.mark.parametrize(("recorder", "name"), SERVED, indirect=["recorder"], ids=str)
@@ -181,5 +160,5 @@ def test_formats_and_index_types(recorder: Recorder, name: str) -> None:
         for dtype in served_dtypes(spec, case, product)[:1]:
             tensors = recorder.tensors(TypedCase(spec, case, dtype))
             for tensor, (rank, type, format_) in tensors.items():
-                assert format_ is FORMATS[name][rank], (case.name, tensor, rank)
-                assert tensor != "indices" or type in INDEX_TYPES[name](product), case.name
+                assert format_ is format_of(spec, rank), (case.name, tensor, rank)
+                assert tensor != "indices" or type in index_types(spec, product), case.name

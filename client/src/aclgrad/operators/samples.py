@@ -82,11 +82,12 @@ class Samples:
     element. `rows` returns cases whose rows have the given number of elements: define it if the kernel uses vectors.
     `long` makes cases whose larger tensor has about the given number of elements: a row, a column, a plane, and windows
     that overlap. They show what a kernel takes beside its tensors.
-    `picture` is a case of one small plane or volume, with leading sizes of 1: the documentation draws it.
+    `picture` is a case of one small plane or volume, with leading sizes of 1, which the documentation draws; without
+    one, it shows the first case. What tests, benchmarks and tools need to know of an operator stands here or in its
+    spec: no table elsewhere has a row for each.
     """
 
     cases: tuple[Case, ...]
-    picture: Case
     draw: Callable[[Integer], Case]
     timed: Mapping[str, Case]
     pytorch: Callable[[Mapping[str, Any], Mapping[str, Any]], Any]
@@ -94,6 +95,12 @@ class Samples:
     rows: Callable[[int], Iterable[Case]] = field(default=_no_cases)
     long: Callable[[int], Iterable[Case]] = field(default=_no_cases)
     has_signed_weights: bool = False
+    picture: Case | None = None
+
+    @property
+    def example(self) -> Case:
+        """The case that shows how to call the operator: the picture, or else the first one."""
+        return self.picture or self.cases[0]
 
 
 def samples_of(operator: str) -> Samples:
