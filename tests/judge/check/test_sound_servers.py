@@ -17,7 +17,18 @@ from aclgrad.testing import serve
 from tests.judge.checking import FEW, check
 from tools.serving import Server
 
-CHECKS = {"listing", "accuracy", "statistics", "layouts", "fills", "determinism", "shape_only", "latency", "memory"}
+CHECKS = {
+    "listing",
+    "accuracy",
+    "statistics",
+    "layouts",
+    "fills",
+    "determinism",
+    "shape_only",
+    "views",
+    "latency",
+    "memory",
+}
 
 
 @pytest.mark.parametrize(("is_quick", "further"), [(True, ["invariance"]), (False, [])], ids=["quick", "full"])
@@ -46,6 +57,11 @@ def test_both_layouts_of_masks_pass(product: Product, tmp_path: Path) -> None:
     with Server("--acl-config", str(config)) as server:
         checked = check(tmp_path, server.address)
         invariant = check(tmp_path, server.address, "--invariance")
+        switch = check(tmp_path, server.address, only=("views",)).summary["switches"]["--strided-inputs"]
+    served = {name for name, spec in OPERATORS.items() if product in spec.products}
+    # What has a rule alone, or is empty of axes, is no view on the device.
+    assert switch["verdict"] == "safe"
+    assert len(set(switch["why"].split(" ")[0].split(",")) & served) > len(served) / 2
     assert (checked.exit_code, invariant.exit_code) == (0, 0), checked.output + invariant.output
     assert {row["verdict"] for row in (*checked.rows, *invariant.rows)} == {"passed"}
     assert {(row["library"], bool(row["runtime_version"])) for row in checked.rows} == {("libacl_host.so", True)}
@@ -66,7 +82,8 @@ def test_every_row_passes_and_says_what_it_is_about(address: str, tmp_path: Path
         assert (row["target"], row["product"], row["library"]) == (address, "910B", "aclgrad.testing")
     assert checked.summary["end"] == "complete"
     assert checked.summary["passed"] == checked.summary["planned"] == len(checked.rows)
-    assert {name: each["verdict"] for name, each in checked.summary["switches"].items()} == {"--shape-only": "safe"}
+    verdicts = {name: each["verdict"] for name, each in checked.summary["switches"].items()}
+    assert verdicts == {"--shape-only": "safe", "--strided-inputs": "not compared"}
     charts = re.findall(r"<svg.*?</svg>", page.read_text())
     assert len(charts) == len(FEW) + 1
     for chart in charts:
@@ -123,7 +140,8 @@ def test_several_servers_are_checked_one_after_the_other_and_named(few: pytest.M
         done = check(tmp_path, ",".join(targets), *exported, only=("determinism", "accuracy"))
     assert done.exit_code == 0, done.output
     assert {(row["target"], row["product"]) for row in done.rows} == set(targets.items())
-    assert set(done.summary["switches"]) == {f"{target} --shape-only" for target in targets}
+    switches = ("--shape-only", "--strided-inputs")
+    assert set(done.summary["switches"]) == {f"{target} {each}" for target in targets for each in switches}
     for target, product in targets.items():
         (details,) = (tmp_path / "exported" / target).glob("accuracy_checking_details_*.csv")
         assert f" on {product}. " in details.read_text()

@@ -79,6 +79,16 @@ def reads_self(method: str, request: bytes, reply: bytes) -> bytes:
     return message.SerializeToString()
 
 
+def ignores_views(method: str, request: bytes, reply: bytes) -> bytes:
+    """What is computed of strided bytes as if they were row-major."""
+    call = pb.ExecuteOperatorRequest.FromString(request) if method == "ExecuteOperator" else None
+    if call is None or call.operator != ROI or not any(each.HasField("view") for each in call.inputs):
+        return reply
+    message = pb.ExecuteOperatorResponse.FromString(reply)
+    message.outputs[0].data = message.outputs[0].data[::-1]
+    return message.SerializeToString()
+
+
 def leaking() -> Change:
     kept = itertools.count(2**20, 512)
 
@@ -96,9 +106,10 @@ def leaking() -> Change:
         (unsteady(), ("determinism",), True, [("determinism", ROI, "failed")]),
         (unsteady(), ("determinism",), False, [("determinism", ROI, "noted")]),
         (reads_self, ("shape_only",), False, [("shape_only", PAD, "failed")]),
+        (ignores_views, ("views",), False, [("views", ROI, "failed")]),
         (leaking(), ("memory",), False, [("memory", "", "failed")] * 2),
     ],
-    ids=["stained", "unsteady", "unsteady_by_its_own_word", "reads_self", "leaking"],
+    ids=["stained", "unsteady", "unsteady_by_its_own_word", "reads_self", "ignores_views", "leaking"],
 )
 def test_what_is_wrong_fails_its_check_alone(
     address: str, tmp_path: Path, change: Change, only: tuple[str, ...], is_deterministic: bool, not_passed: list[Any]
@@ -110,6 +121,8 @@ def test_what_is_wrong_fails_its_check_alone(
     assert checked.exit_code == any(verdict == "failed" for *_, verdict in not_passed)
     switch = checked.summary["switches"]["--shape-only"]["verdict"]
     assert (switch == "not safe") is (change is reads_self)
+    switch = checked.summary["switches"]["--strided-inputs"]["verdict"]
+    assert (switch == "not safe") is (change is ignores_views)
 
 
 def test_an_unknown_product_is_refused(address: str, tmp_path: Path) -> None:

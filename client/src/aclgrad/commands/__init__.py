@@ -25,6 +25,7 @@ CHECKS: Final = (
     "fills",
     "determinism",
     "shape_only",
+    "views",
     "invariance",
     "latency",
     "memory",
