@@ -69,7 +69,7 @@ class BatchWork final : public SubmittedWork {
 
 std::shared_ptr<Cancellation> SubmitBatch(
     ServedDevice& served, py::object ticket,
-    const std::vector<std::tuple<std::shared_ptr<CallPlan>, Contents, std::string>>& calls, double deadline,
+    const std::vector<std::tuple<std::shared_ptr<CallTemplate>, Contents, std::string>>& calls, double deadline,
     const py::object& released_ticket, std::size_t stream_limit, const std::vector<std::size_t>& workspace_limits) {
   const std::shared_ptr<const TicketReturn> released = ReturnOf(served, released_ticket);
   std::vector<std::shared_ptr<HeldCall>> held;

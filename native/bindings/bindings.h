@@ -11,7 +11,7 @@ void BindPool(pybind11::module_& module);
 // The scan of serialized messages.
 void BindWire(pybind11::module_& module);
 
-// Value checks and mask encodings, see values/.
-void BindValues(pybind11::module_& module);
+// Value checks and mask encodings, see input_checks/.
+void BindInputChecks(pybind11::module_& module);
 
 }  // namespace aclgrad

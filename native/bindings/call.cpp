@@ -66,7 +66,7 @@ void MakeReply(HeldCall& held) {
   held.reply = reply.object();
 }
 
-std::shared_ptr<Cancellation> Submit(ServedDevice& served, py::object ticket, std::shared_ptr<const CallPlan> plan,
+std::shared_ptr<Cancellation> Submit(ServedDevice& served, py::object ticket, std::shared_ptr<const CallTemplate> plan,
                                      const Contents& contents, double deadline, std::optional<double> wait_until,
                                      const py::object& released_ticket, std::shared_ptr<Meeting> meeting,
                                      std::size_t workspace_limit) {
@@ -82,7 +82,7 @@ std::shared_ptr<Cancellation> Submit(ServedDevice& served, py::object ticket, st
 }
 
 // Keeps the GIL: another thread would take longer to get and give it back than the call takes.
-py::object RunShort(ServedDevice& served, std::shared_ptr<const CallPlan> plan, const Contents& contents,
+py::object RunShort(ServedDevice& served, std::shared_ptr<const CallTemplate> plan, const Contents& contents,
                     double deadline, const py::object& released_ticket, std::size_t workspace_limit) {
   const auto released = std::make_shared<TicketReturn>(served.completions, released_ticket);
   const std::shared_ptr<HeldCall> held = MakeHeldCall(served, std::move(plan), contents, workspace_limit, released);
@@ -94,11 +94,12 @@ py::object RunShort(ServedDevice& served, std::shared_ptr<const CallPlan> plan, 
   return is_done ? std::move(held->reply) : py::none();
 }
 
-std::shared_ptr<Cancellation> SubmitInto(ServedDevice& served, py::object ticket, std::shared_ptr<const CallPlan> plan,
-                                         const Contents& contents, const std::vector<StagedTensor>& targets,
-                                         double deadline, std::optional<double> wait_until,
-                                         const py::object& released_ticket, const std::vector<Write>& writes,
-                                         const std::vector<Read>& reads, std::size_t workspace_limit) {
+std::shared_ptr<Cancellation> SubmitInto(ServedDevice& served, py::object ticket,
+                                         std::shared_ptr<const CallTemplate> plan, const Contents& contents,
+                                         const std::vector<StagedTensor>& targets, double deadline,
+                                         std::optional<double> wait_until, const py::object& released_ticket,
+                                         const std::vector<Write>& writes, const std::vector<Read>& reads,
+                                         std::size_t workspace_limit) {
   const std::shared_ptr<HeldCall> held =
       MakeHeldCall(served, std::move(plan), contents, workspace_limit, ReturnOf(served, released_ticket));
   const std::vector<ReturnedOutput> outputs = ReturnedOutputs(*held);

@@ -20,7 +20,7 @@
 namespace aclgrad {
 
 // The common part of all calls of one form: everything except the addresses of their bytes.
-struct CallPlan {
+struct CallTemplate {
   OperatorCall call;                                 // without data
   std::vector<std::optional<ValueCheck>> checks;     // one for each input
   std::vector<std::optional<Gathering>> gatherings;  // of the inputs that are made row-major before they are checked
@@ -39,8 +39,8 @@ class InvalidInput : public std::runtime_error {
   std::optional<double> limit;
 };
 
-// Adds CallPlan to the module.
-void BindCallPlan(pybind11::module_& module);
+// Adds CallTemplate to the module.
+void BindCallTemplate(pybind11::module_& module);
 
 // Adds Cancellation to the module, and the methods of Device that run an operator.
 void BindCalls(pybind11::module_& module, DeviceClass& device);

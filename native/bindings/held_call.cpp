@@ -25,7 +25,7 @@ class CallDeletion final : public SubmittedWork {
 
 }  // namespace
 
-std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<const CallPlan> plan,
+std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<const CallTemplate> plan,
                                        const Contents& contents, std::size_t workspace_limit,
                                        std::shared_ptr<const TicketReturn> released) {
   // A thread without the GIL is a device thread, and the completions outlive those.

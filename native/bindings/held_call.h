@@ -20,7 +20,7 @@ using Contents = std::vector<pybind11::object>;
 // A call with the Python objects whose memory it views. The device may keep it after the caller has gone.
 struct HeldCall {
   OperatorCall call;
-  std::shared_ptr<const CallPlan> plan;
+  std::shared_ptr<const CallTemplate> plan;
   std::vector<BufferView> buffers;
   std::vector<std::shared_ptr<HeldStaging>> stagings;
   std::vector<std::vector<std::byte>> copies;  // of inputs: row-major, and in the form that the device reads
@@ -29,7 +29,7 @@ struct HeldCall {
 };
 
 // Throws ValueError for contents that do not fit the plan. Use it with the GIL held.
-[[nodiscard]] std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<const CallPlan> plan,
+[[nodiscard]] std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<const CallTemplate> plan,
                                                      const Contents& contents, std::size_t workspace_limit,
                                                      std::shared_ptr<const TicketReturn> released);
 

@@ -40,7 +40,7 @@ PYBIND11_MODULE(_native, module) {
   module.def(
       "fault_class", [](int code) { return aclgrad::FaultClassName(aclgrad::ClassifyFault(code)); }, py::arg("code"));
   module.def("operator_symbols", &aclgrad::OperatorSymbols);
-  aclgrad::BindValues(module);
+  aclgrad::BindInputChecks(module);
   aclgrad::BindPool(module);
   aclgrad::BindWire(module);
 
@@ -71,7 +71,7 @@ PYBIND11_MODULE(_native, module) {
   aclgrad::DeviceClass device = aclgrad::BindDevice(module);
   aclgrad::BindStaging(module, device);
   aclgrad::BindStagedCopies(device);
-  aclgrad::BindCallPlan(module);
+  aclgrad::BindCallTemplate(module);
   aclgrad::BindCalls(module, device);
   aclgrad::BindBatches(device);
 }

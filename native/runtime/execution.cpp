@@ -169,17 +169,17 @@ void Execution::Launch(const std::vector<void*>& inputs) {
   std::string key;
   if (executors.is_on()) {
     key = ExecutorKey(*call_);
-    if (PlannedCall* kept = executors.Find(key)) {
+    if (KeptExecutor* kept = executors.Find(key)) {
       is_short_ = kept->is_short && view_copies_.empty();
       SetAddresses(*kept, inputs);
       return RunKept(op, key, *kept, Workspace(kept->workspace_bytes));
     }
   }
-  planned_ = Plan(op, inputs);
+  planned_ = PlanCall(op, inputs);
   const uint64_t workspace_bytes = planned_.workspace_bytes;
   // Directly after phase 1: the library only knows the executor that this thread planned last.
-  PlannedCall* const kept = executors.Keep(call_->form->symbol, key, planned_);
-  PlannedCall& planned = kept != nullptr ? *kept : planned_;
+  KeptExecutor* const kept = executors.Keep(call_->form->symbol, key, planned_);
+  KeptExecutor& planned = kept != nullptr ? *kept : planned_;
   planned.is_short = library_.IsShort(planned.executor.get());
   is_short_ = planned.is_short && view_copies_.empty();
   // Before phase 2, which always consumes the executor: until then we have to destroy it.
@@ -194,7 +194,7 @@ void* Execution::Workspace(std::size_t size_bytes) {
   return size_bytes == 0 ? nullptr : Allocate(size_bytes).address();
 }
 
-void Execution::RunKept(const Operator& op, const std::string& key, const PlannedCall& kept, void* workspace) {
+void Execution::RunKept(const Operator& op, const std::string& key, const KeptExecutor& kept, void* workspace) {
   try {
     Queue(op, workspace, kept.workspace_bytes, kept.executor.get());
   } catch (...) {
@@ -204,7 +204,7 @@ void Execution::RunKept(const Operator& op, const std::string& key, const Planne
   }
 }
 
-void Execution::SetAddresses(PlannedCall& call, const std::vector<void*>& inputs) const {
+void Execution::SetAddresses(KeptExecutor& call, const std::vector<void*>& inputs) const {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (call.inputs[i] == nullptr) continue;
     library_.Check(library_->aclSetInputTensorAddr(call.executor.get(), i, call.inputs[i].get(), inputs[i]),
@@ -217,7 +217,7 @@ void Execution::SetAddresses(PlannedCall& call, const std::vector<void*>& inputs
   }
 }
 
-PlannedCall Execution::Plan(const Operator& op, const std::vector<void*>& inputs) const {
+KeptExecutor Execution::PlanCall(const Operator& op, const std::vector<void*>& inputs) const {
   const AclFunctions& acl = library_.functions();
   const CallForm& form = *call_->form;
   const auto make_tensor = [&](const std::vector<int64_t>& shape, aclDataType dtype, void* address,
@@ -225,7 +225,7 @@ PlannedCall Execution::Plan(const Operator& op, const std::vector<void*>& inputs
     const aclFormat format = form.is_spatial ? SpatialFormat(shape.size()) : ACL_FORMAT_ND;
     return MakeTensor(acl, shape, dtype, format, address, view);
   };
-  PlannedCall planned;
+  KeptExecutor planned;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const bool is_absent = std::holds_alternative<Absent>(call_->inputs[i]);
     const InputForm& input = form.inputs[i];
@@ -257,7 +257,7 @@ void Execution::PlanCopies(const Operator& copy_operator) {
   }
 }
 
-void Execution::Plan(const Operator& op, PlannedCall& call, const std::vector<bool>& wanted,
+void Execution::Plan(const Operator& op, KeptExecutor& call, const std::vector<bool>& wanted,
                      const std::vector<Attribute>& attributes) const {
   ArgumentReader reader(library_.functions(), call.inputs, call.outputs, wanted, attributes);
   library_.CheckPhase1(op.plan(reader));
@@ -285,7 +285,7 @@ void Execution::Queue(const Operator& op, void* workspace, uint64_t workspace_by
   }
   const Operator* const copy_operator = view_copies_.empty() ? nullptr : &library_.FindOperator(kCopyOperator);
   for (ViewCopy& copy : view_copies_) {
-    const PlannedCall& planned = copy.planned;
+    const KeptExecutor& planned = copy.planned;
     library_.Check(
         copy_operator->launch(copy.workspace, planned.workspace_bytes, copy.planned.executor.release(), stream_->get()),
         kCopyOperator);

@@ -45,7 +45,7 @@ class Execution final : public DeviceWork {
     const InputForm& form;
     void* storage;
     void* address;
-    PlannedCall planned;
+    KeptExecutor planned;
     void* workspace;
   };
   // A copy between pinned and device memory.
@@ -73,12 +73,12 @@ class Execution final : public DeviceWork {
   // Throws WorkspaceTooLarge if all workspaces of the call are. Null for size 0.
   [[nodiscard]] void* Workspace(std::size_t size_bytes);
   // Runs an executor that the stream's cache keeps, and drops it from there if that fails.
-  void RunKept(const Operator& op, const std::string& key, const PlannedCall& kept, void* workspace);
-  void SetAddresses(PlannedCall& call, const std::vector<void*>& inputs) const;
-  [[nodiscard]] PlannedCall Plan(const Operator& op, const std::vector<void*>& inputs) const;
+  void RunKept(const Operator& op, const std::string& key, const KeptExecutor& kept, void* workspace);
+  void SetAddresses(KeptExecutor& call, const std::vector<void*>& inputs) const;
+  [[nodiscard]] KeptExecutor PlanCall(const Operator& op, const std::vector<void*>& inputs) const;
   void PlanCopies(const Operator& copy_operator);
   // Phase 1, for the tensors that the call has.
-  void Plan(const Operator& op, PlannedCall& call, const std::vector<bool>& wanted,
+  void Plan(const Operator& op, KeptExecutor& call, const std::vector<bool>& wanted,
             const std::vector<Attribute>& attributes) const;
   // Makes what an operator leaves unwritten visibly wrong: NaN, or -1 in integers, and nothing of another call.
   void FillOutputs() const;
@@ -97,7 +97,7 @@ class Execution final : public DeviceWork {
   std::vector<PoolBlock> blocks_;
   PoolBlock pinned_;  // empty if there is none to be had
   StreamLease stream_;
-  PlannedCall planned_;  // unless the stream's cache keeps it
+  KeptExecutor planned_;  // unless the stream's cache keeps it
   std::vector<ViewCopy> view_copies_;
   std::size_t workspace_bytes_ = 0;
   std::vector<void*> outputs_;  // on the device

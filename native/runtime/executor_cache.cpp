@@ -7,7 +7,7 @@
 
 namespace aclgrad {
 
-PlannedCall* ExecutorCache::Find(const std::string& key) {
+KeptExecutor* ExecutorCache::Find(const std::string& key) {
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) {
     ++counters_.misses;
@@ -18,7 +18,7 @@ PlannedCall* ExecutorCache::Find(const std::string& key) {
   return &found->second->call;
 }
 
-PlannedCall* ExecutorCache::Keep(const std::string& symbol, const std::string& key, PlannedCall& call) {
+KeptExecutor* ExecutorCache::Keep(const std::string& symbol, const std::string& key, KeptExecutor& call) {
   if (!is_on() || not_repeatable_.count(symbol) != 0) return nullptr;
   const aclnnStatus status = library_->aclSetAclOpExecutorRepeatable(call.executor.get());
   if (status == ACLNN_ERR_INNER) {
@@ -42,11 +42,11 @@ PlannedCall* ExecutorCache::Keep(const std::string& symbol, const std::string& k
   return &entries_.front().call;
 }
 
-PlannedCall ExecutorCache::Take(const std::string& key) {
+KeptExecutor ExecutorCache::Take(const std::string& key) {
   const auto found = by_key_.find(key);
   const std::list<Entry>::iterator entry = found->second;
   by_key_.erase(found);
-  PlannedCall call = std::move(entry->call);
+  KeptExecutor call = std::move(entry->call);
   entries_.erase(entry);
   --counters_.entries;
   return call;

@@ -18,7 +18,7 @@ namespace aclgrad {
 class AclLibrary;
 
 // A planned call: the executor, and the tensors whose addresses it uses, which must outlive it.
-struct PlannedCall {
+struct KeptExecutor {
   std::vector<ValueHandle> values;
   std::vector<TensorHandle> inputs;
   std::vector<TensorHandle> outputs;
@@ -50,14 +50,14 @@ class ExecutorCache {
       : library_(library), limit_(limit), counters_(counters) {}
 
   // Null if no such call was kept.
-  [[nodiscard]] PlannedCall* Find(const std::string& key);
+  [[nodiscard]] KeptExecutor* Find(const std::string& key);
 
   // Keeps the call if its executor can be run again, and returns its place in the cache; otherwise returns null and
   // leaves the call untouched.
-  [[nodiscard]] PlannedCall* Keep(const std::string& symbol, const std::string& key, PlannedCall& call);
+  [[nodiscard]] KeptExecutor* Keep(const std::string& symbol, const std::string& key, KeptExecutor& call);
 
   // Removes the call and returns it: its executor is not to be run again.
-  [[nodiscard]] PlannedCall Take(const std::string& key);
+  [[nodiscard]] KeptExecutor Take(const std::string& key);
 
   // Destroys all executors.
   void Clear() noexcept;
@@ -67,7 +67,7 @@ class ExecutorCache {
  private:
   struct Entry {
     std::string key;
-    PlannedCall call;
+    KeptExecutor call;
   };
 
   const AclLibrary& library_;

@@ -6,7 +6,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from aclgrad_native import AclLibrary, CallPlan, Completions, Device, ExecutorStatistics, PoolStatistics, StagedTensor
+from aclgrad_native import (
+    AclLibrary,
+    CallTemplate,
+    Completions,
+    Device,
+    ExecutorStatistics,
+    PoolStatistics,
+    StagedTensor,
+)
 
 TIMEOUT_S = 60.0
 POOL_BYTES = 64 << 20
@@ -76,24 +84,24 @@ class BlockingDevice:
         self.released: list[int] = []
         """The tickets of releases that were not drained yet."""
 
-    def submit(self, plan: CallPlan, contents: Sequence[Any], timeout_s: float = TIMEOUT_S, **options: Any) -> int:
+    def submit(self, plan: CallTemplate, contents: Sequence[Any], timeout_s: float = TIMEOUT_S, **options: Any) -> int:
         """Returns the ticket of a call, for `waiting`."""
         ticket = self.waiting.new_ticket()
         self.native.submit(ticket, plan, contents, deadline(timeout_s), **options)
         return ticket
 
-    def execute(self, plan: CallPlan, contents: Sequence[Any], timeout_s: float = TIMEOUT_S) -> bytes:
+    def execute(self, plan: CallTemplate, contents: Sequence[Any], timeout_s: float = TIMEOUT_S) -> bytes:
         reply: bytes = self.waiting.result(self.submit(plan, contents, timeout_s))
         return reply
 
     def execute_into(
-        self, plan: CallPlan, contents: Sequence[Any], target: "BlockingTensor", timeout_s: float = TIMEOUT_S
+        self, plan: CallTemplate, contents: Sequence[Any], target: "BlockingTensor", timeout_s: float = TIMEOUT_S
     ) -> None:
         natives = [each.native if isinstance(each, BlockingTensor) else each for each in contents]
         assert self.waiting.call(self.native.submit_into, plan, natives, [target.native], deadline(timeout_s)) == []
 
     def execute_all(
-        self, calls: Sequence[tuple[CallPlan, Sequence[Any], bytes]], timeout_s: float = TIMEOUT_S, **options: Any
+        self, calls: Sequence[tuple[CallTemplate, Sequence[Any], bytes]], timeout_s: float = TIMEOUT_S, **options: Any
     ) -> tuple[bytes, list[Exception | None]]:
         ticket = self.waiting.new_ticket()
         self.native.submit_batch(ticket, calls, deadline(timeout_s), **options)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from aclgrad_native import CallPlan, Input, OutputUse
+from aclgrad_native import CallTemplate, Input, OutputUse
 from tests.native.blocking import TIMEOUT_S, BlockingDevice
 
 SYMBOL = "aclnnAdaptiveAvgPool2dBackward"
@@ -19,7 +19,7 @@ def returned(
     return shape, FLOAT32, count, prefix, OutputUse.RETURNED
 
 
-def plan(pooled: tuple[int, ...], shape: tuple[int, ...], prefix: bytes = b"", /, **changes: Any) -> CallPlan:
+def plan(pooled: tuple[int, ...], shape: tuple[int, ...], prefix: bytes = b"", /, **changes: Any) -> CallTemplate:
     """Returns the plan of a gradient of this shape; its inputs are the pooled gradient's values and nothing."""
     arguments = {
         "symbol": SYMBOL,
@@ -27,7 +27,7 @@ def plan(pooled: tuple[int, ...], shape: tuple[int, ...], prefix: bytes = b"", /
         "attributes": [],
         "outputs": [returned(shape, prefix=prefix)],
     }
-    return CallPlan(**(arguments | changes))
+    return CallTemplate(**(arguments | changes))
 
 
 def pool(

@@ -11,7 +11,7 @@ from aclgrad.masks import argmax_of_input
 from aclgrad_native import (
     ArgmaxCheck,
     BoolCheck,
-    CallPlan,
+    CallTemplate,
     Gathering,
     IndexCheck,
     Input,
@@ -33,7 +33,7 @@ INDICES = np.random.default_rng(1).integers(0, 24, (1, 2, 1, 3, 5))
 UNPOOLED_BYTES = 4 * INDICES.size
 
 
-def unpool(bound: int = 24) -> CallPlan:
+def unpool(bound: int = 24) -> CallTemplate:
     """The gradient of max unpooling, whose third input holds positions in planes of 24 cells."""
     inputs = [
         Input(GRAD.shape, FLOAT32),
@@ -41,7 +41,7 @@ def unpool(bound: int = 24) -> CallPlan:
         Input(INDICES.shape, INT64, check=IndexCheck(bound)),
     ]
     attributes = [[1, 4, 6], [1, 1, 1], [0, 0, 0]]
-    return CallPlan("aclnnMaxUnpool3dBackward", inputs, attributes, [returned(INDICES.shape, UNPOOLED_BYTES)])
+    return CallTemplate("aclnnMaxUnpool3dBackward", inputs, attributes, [returned(INDICES.shape, UNPOOLED_BYTES)])
 
 
 def unpooled() -> np.ndarray:
@@ -117,7 +117,7 @@ POOLING = PoolingRule((8, 10), (2, 2), (2, 2), (0, 0))
 VALUES = np.random.default_rng(3).standard_normal((2, 3, 8, 10)).astype(np.float32)
 
 
-def max_pool(encoding: MaskEncoding, item_bytes: int) -> CallPlan:
+def max_pool(encoding: MaskEncoding, item_bytes: int) -> CallTemplate:
     """The gradient of max pooling from an argmax, of which the device reads the beginning of a mask."""
     pooled = (2, 3, 4, 5)
     native = aclgrad_native.Pooling(POOLING.input_size, POOLING.output_size, (2, 2), (2, 2), (0, 0))
@@ -128,7 +128,7 @@ def max_pool(encoding: MaskEncoding, item_bytes: int) -> CallPlan:
         Input(mask, INT8, is_prefix=True, check=ArgmaxCheck(native, item_bytes, 2, 3, encoding)),
     ]
     attributes: list[Any] = [[2, 2], [2, 2], [0, 0], [1, 1], False]
-    return CallPlan("aclnnMaxPool2dWithMaskBackward", inputs, attributes, [returned(VALUES.shape)])
+    return CallTemplate("aclnnMaxPool2dWithMaskBackward", inputs, attributes, [returned(VALUES.shape)])
 
 
 @pytest.mark.parametrize(("encoding", "dtype"), [(MaskEncoding.NONE, np.int32), (MaskEncoding.INT32, np.int64)])
@@ -174,7 +174,7 @@ def test_an_index_is_checked_where_its_view_is(device: BlockingDevice) -> None:
     )
     inputs = [Input(GRAD.shape, FLOAT32), Input(INDICES.shape, FLOAT32), checked]
     attributes = [[1, 4, 6], [1, 1, 1], [0, 0, 0]]
-    plan = CallPlan("aclnnMaxUnpool3dBackward", inputs, attributes, [returned(INDICES.shape, UNPOOLED_BYTES)])
+    plan = CallTemplate("aclnnMaxUnpool3dBackward", inputs, attributes, [returned(INDICES.shape, UNPOOLED_BYTES)])
     found = gradient(device.execute(plan, [GRAD.tobytes(), None, storage.tobytes()]), INDICES.shape)
     expected = np.take_along_axis(GRAD.reshape(2, -1), np.tile(INDICES[0, 0].reshape(1, -1), (2, 1)), axis=1)
     np.testing.assert_array_equal(found, expected.reshape(INDICES.shape))

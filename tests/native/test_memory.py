@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import aclgrad_native
-from aclgrad_native import AclError, CallPlan, Input, OutOfMemoryError, WorkspaceError
+from aclgrad_native import AclError, CallTemplate, Input, OutOfMemoryError, WorkspaceError
 
 from .blocking import BlockingDevice
 from .forked import CONTENTS, KERNEL_WAIT, hang, open_device, outcome, steer
@@ -86,14 +86,14 @@ def test_cache_makes_room_for_tensors_of_another_size(library: aclgrad_native.Ac
     assert device.state().pool.out_of_memory_count == 0
 
 
-def roi_align_call() -> tuple[CallPlan, list[bytes]]:
+def roi_align_call() -> tuple[CallTemplate, list[bytes]]:
     """Returns a call of an operator that takes a workspace, and its inputs."""
     shape = (1, 8, 64, 64)
     boxes = np.array([[0, 0, 0, 60, 60]], np.float32)
     bins = np.ones((1, 8, 2, 2), np.float32)
     inputs = [Input(each.shape, FLOAT32) for each in (bins, boxes)]
     attributes = [list(shape), 2, 2, 1.0, 2, False]
-    plan = CallPlan("aclnnRoiAlignV2Backward", inputs, attributes, [returned(shape)])
+    plan = CallTemplate("aclnnRoiAlignV2Backward", inputs, attributes, [returned(shape)])
     return plan, [bins.tobytes(), boxes.tobytes()]
 
 
@@ -126,7 +126,7 @@ def test_a_call_ends_before_its_kernel_if_its_workspace_is_too_small(
     device.assert_idle()
 
 
-def submit(device: BlockingDevice, plan: CallPlan, contents: list[bytes], limit: int) -> bytes:
+def submit(device: BlockingDevice, plan: CallTemplate, contents: list[bytes], limit: int) -> bytes:
     reply: bytes = device.waiting.result(device.submit(plan, contents, workspace_limit=limit))
     return reply
 
@@ -138,7 +138,7 @@ def test_a_workspace_has_padding_behind_it(library: aclgrad_native.AclLibrary) -
         shape = (1, 1, width)
         inputs = [Input(shape, dtype) for dtype in (FLOAT32, FLOAT32, INT32)]
         attributes: list[list[int] | bool] = [[1], [1], [0], [1], False]
-        plan = CallPlan("aclnnMaxPool2dWithIndicesBackward", inputs, attributes, [returned(shape)])
+        plan = CallTemplate("aclnnMaxPool2dWithIndicesBackward", inputs, attributes, [returned(shape)])
         grad = np.arange(width, dtype=np.float32).tobytes()
         assert device.execute(plan, [grad, None, np.arange(width, dtype=np.int32).tobytes()]) == grad
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from aclgrad.masks import argmax_of_input
-from aclgrad_native import AclError, CallPlan, InvalidValueError, MaskEncoding
+from aclgrad_native import AclError, CallTemplate, InvalidValueError, MaskEncoding
 from tools.calling import wait_until
 
 from .blocking import BlockingDevice, deadline
@@ -20,7 +20,7 @@ GRADIENT = np.arange(1, 4, dtype=np.float32).reshape(3, 1, 1)
 SHAPE = (3, 2, 2)
 
 
-def known(device: BlockingDevice, call: CallPlan, contents: list[object]) -> CallPlan:
+def known(device: BlockingDevice, call: CallTemplate, contents: list[object]) -> CallTemplate:
     """Returns the plan after a first call: nothing is known of its time before."""
     assert not call.is_short
     device.execute(call, contents)
@@ -28,7 +28,7 @@ def known(device: BlockingDevice, call: CallPlan, contents: list[object]) -> Cal
     return call
 
 
-def run_short(device: BlockingDevice, call: CallPlan, contents: list[object]) -> object:
+def run_short(device: BlockingDevice, call: CallTemplate, contents: list[object]) -> object:
     return device.native.run_short(call, contents, deadline(60), device.waiting.new_ticket())
 
 

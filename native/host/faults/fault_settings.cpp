@@ -5,7 +5,7 @@
 #include "acl/acl_rt.h"
 #include "aclnn/aclnn_status.h"
 #include "errors/exceptions.h"
-#include "settings/values.h"
+#include "settings/typed_values.h"
 #include "tensors/data_type.h"
 
 namespace acl_host {

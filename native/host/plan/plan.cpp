@@ -27,7 +27,7 @@ Plan::Addresses Plan::ReadAddresses() const {
 }
 
 void Plan::Run(ThreadPool& pool, const Addresses& addresses, std::byte* workspace) const {
-  Launch launch{pool, {}, {}, {}};
+  KernelArguments launch{pool, {}, {}, {}};
   auto address = addresses.begin();
   for (const Operand& input : inputs_) {
     std::byte* const data = Locate(input, *address, workspace);

@@ -15,7 +15,7 @@
 namespace acl_host {
 
 // The arguments of a kernel's computation. Inputs and outputs are row-major, in the order of the plan.
-struct Launch {
+struct KernelArguments {
   ThreadPool& pool;
   std::vector<const std::byte*> inputs;
   std::vector<std::byte*> outputs;
@@ -25,7 +25,7 @@ struct Launch {
 // Holds copies of the tensors without their addresses, which may change between launches: see Storage.
 class Plan {
  public:
-  using Compute = std::function<void(const Launch&)>;
+  using Compute = std::function<void(const KernelArguments&)>;
 
   // Adds a tensor whose data the computation reads or writes; shape-only tensors are not added. A non-contiguous view
   // is staged in the workspace, so the computation never sees strides. It must write the whole output.

@@ -5,13 +5,13 @@
 //
 //   template <VectorLevel>
 //   struct Example {
-//     static void Run(const Launch& launch);
+//     static void Run(const KernelArguments& launch);
 //   };
 //
 // defines it in computation.cpp, for the level that the file is compiled for:
 //
 //   template <>
-//   void Example<VECTOR_LEVEL>::Run(const Launch& launch) { ... }
+//   void Example<VECTOR_LEVEL>::Run(const KernelArguments& launch) { ... }
 //
 // and calls it through AtVectorLevel<Example>(). Everything else in the source file belongs in an unnamed namespace.
 // Otherwise each level would define the same function, which the linker refuses.

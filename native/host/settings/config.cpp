@@ -14,8 +14,8 @@
 #include "errors/exceptions.h"
 #include "faults/fault_settings.h"
 #include "settings/cpus.h"
+#include "settings/typed_values.h"
 #include "settings/usable_memory.h"
-#include "settings/values.h"
 #include "settings/visible_devices.h"
 
 namespace acl_host {

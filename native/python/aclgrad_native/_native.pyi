@@ -185,7 +185,7 @@ class Gathering:
 
 @final
 class Input:
-    """One input of a call plan, as the device has it.
+    """One input of a call template, as the device has it.
 
     With `is_prefix`, the bytes may be fewer than the shape takes. A `view` goes to the operator as it is, or if it
     `is_copied` as a row-major copy that the device makes.
@@ -204,7 +204,7 @@ class Input:
     ) -> None: ...
 
 @final
-class CallPlan:
+class CallTemplate:
     def __init__(
         self,
         symbol: str,
@@ -285,7 +285,7 @@ class Device:
     def submit(
         self,
         ticket: object,
-        plan: CallPlan,
+        plan: CallTemplate,
         contents: Sequence[Any],
         deadline: float,
         wait_until: float | None = None,
@@ -301,7 +301,7 @@ class Device:
         """
     def run_short(
         self,
-        plan: CallPlan,
+        plan: CallTemplate,
         contents: Sequence[bytes | memoryview | StagedTensor | None],
         deadline: float,
         released_ticket: object,
@@ -314,7 +314,7 @@ class Device:
     def submit_into(
         self,
         ticket: object,
-        plan: CallPlan,
+        plan: CallTemplate,
         contents: Sequence[Any],
         targets: Sequence[StagedTensor],
         deadline: float,
@@ -331,7 +331,7 @@ class Device:
     def submit_batch(
         self,
         ticket: object,
-        calls: Sequence[tuple[CallPlan, Sequence[Any], bytes]],
+        calls: Sequence[tuple[CallTemplate, Sequence[Any], bytes]],
         deadline: float,
         released_ticket: object = None,
         stream_limit: int = ...,

@@ -25,10 +25,10 @@ namespace {
 template <typename T, typename Sum>
 class AveragePoolRows {
  public:
-  AveragePoolRows(const AveragePool& pool, const Launch& launch)
+  AveragePoolRows(const AveragePool& pool, const KernelArguments& arguments)
       : pool_(pool),
-        out_(launch.outputs[0]),
-        column_sums_(pool, launch.inputs[0]),
+        out_(arguments.outputs[0]),
+        column_sums_(pool, arguments.inputs[0]),
         depth_windows_(pool.depth, pool.depth.size, FindWindowsOver),
         row_windows_(pool.rows, pool.rows.size, FindWindowsOver),
         sum_memory_(ColumnSums<T, Sum>::TileColumns(pool)),
@@ -119,7 +119,8 @@ class AveragePoolRows {
 }  // namespace
 
 template <>
-void AveragePoolBackward<VECTOR_LEVEL>::Run(const AveragePool& pool, aclDataType type, const Launch& launch) {
+void AveragePoolBackward<VECTOR_LEVEL>::Run(const AveragePool& pool, aclDataType type,
+                                            const KernelArguments& arguments) {
   const auto times = [](const PooledAxis& axis) { return axis.pooled / axis.size + 1; };
   const int64_t elements_per_row = pool.columns.size + pool.columns.pooled * times(pool.rows) * times(pool.depth);
   const int64_t additions = MostWindowsOver(pool.depth) * MostWindowsOver(pool.rows) + MostWindowsOver(pool.columns);
@@ -130,7 +131,7 @@ void AveragePoolBackward<VECTOR_LEVEL>::Run(const AveragePool& pool, aclDataType
       using Sums = ColumnSums<T, Sum>;
       const Tiles tiles{pool.planes * pool.depth.size, pool.rows.size, pool.columns.size, Sums::TileColumns(pool)};
       const TileWork work{tiles.planes * tiles.rows * elements_per_row, sizeof(T), Sums::ScratchBytes(pool)};
-      ForTiles(launch.pool, tiles, work, [&] { return AveragePoolRows<T, Sum>(pool, launch); });
+      ForTiles(arguments.pool, tiles, work, [&] { return AveragePoolRows<T, Sum>(pool, arguments); });
     });
   };
   type == ACL_DOUBLE ? make_rows(TypeTag<double>{}) : VisitFloatType(type, make_rows);

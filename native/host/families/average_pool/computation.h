@@ -22,7 +22,7 @@ struct AveragePool {
 // gradOutput -> the gradient, both of a real floating-point type.
 template <VectorLevel>
 struct AveragePoolBackward {
-  static void Run(const AveragePool& pool, aclDataType type, const Launch& launch);
+  static void Run(const AveragePool& pool, aclDataType type, const KernelArguments& arguments);
 };
 
 }  // namespace acl_host

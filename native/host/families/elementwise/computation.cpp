@@ -121,22 +121,23 @@ void MakeRow(Gradient gradient, const std::byte* __restrict grads, const std::by
 
 // Of tensors of one type.
 template <typename T, typename Gradient>
-void MakeAlike(const Gradient& gradient, const Elementwise& work, const Launch& launch) {
-  launch.pool.ParallelFor(work.count, kGrain, [&](int64_t begin, int64_t end) {
+void MakeAlike(const Gradient& gradient, const Elementwise& work, const KernelArguments& arguments) {
+  arguments.pool.ParallelFor(work.count, kGrain, [&](int64_t begin, int64_t end) {
     const int64_t offset = begin * int64_t{sizeof(T)};
-    MakeRow<T>(gradient, launch.inputs[0] + offset, launch.inputs[1] + offset, launch.outputs[0] + offset, end - begin);
+    MakeRow<T>(gradient, arguments.inputs[0] + offset, arguments.inputs[1] + offset, arguments.outputs[0] + offset,
+               end - begin);
   });
 }
 
 template <typename T, typename Gradient>
-void MakeMixed(const Gradient& gradient, const Elementwise& work, const Launch& launch) {
+void MakeMixed(const Gradient& gradient, const Elementwise& work, const KernelArguments& arguments) {
   const auto is_computed = [&](aclDataType type) { return type == work.computed; };
   const bool in_place = is_computed(work.gradient);
-  launch.pool.ParallelFor(work.count, kGrain, [&](int64_t begin, int64_t end) {
-    const Source<T> grads(launch.inputs[0], work.grad_output, is_computed(work.grad_output));
-    const Source<T> saved(launch.inputs[1], work.saved, is_computed(work.saved));
+  arguments.pool.ParallelFor(work.count, kGrain, [&](int64_t begin, int64_t end) {
+    const Source<T> grads(arguments.inputs[0], work.grad_output, is_computed(work.grad_output));
+    const Source<T> saved(arguments.inputs[1], work.saved, is_computed(work.saved));
     const Scratch<T> made(in_place ? 0 : kBlock);
-    std::byte* const to = launch.outputs[0];
+    std::byte* const to = arguments.outputs[0];
     for (int64_t first = begin; first < end; first += kBlock) {
       const int64_t count = std::min(kBlock, end - first);
       std::byte* const row = in_place ? to + first * int64_t{sizeof(T)} : reinterpret_cast<std::byte*>(made.data());
@@ -149,19 +150,19 @@ void MakeMixed(const Gradient& gradient, const Elementwise& work, const Launch& 
 }  // namespace
 
 template <>
-void ElementwiseBackward<VECTOR_LEVEL>::Run(const Elementwise& work, const Launch& launch) {
+void ElementwiseBackward<VECTOR_LEVEL>::Run(const Elementwise& work, const KernelArguments& arguments) {
   const bool alike = work.grad_output == work.saved && work.saved == work.gradient;
   VisitGradient(work, [&](const auto& gradient) {
     using Gradient = std::decay_t<decltype(gradient)>;
     if (alike) {
       VisitAnyType(work.gradient, [&](auto tag) {
         using T = typename decltype(tag)::Type;
-        if constexpr (kComputes<Gradient, T>) MakeAlike<T>(gradient, work, launch);
+        if constexpr (kComputes<Gradient, T>) MakeAlike<T>(gradient, work, arguments);
       });
     } else {
       VisitFloatOrComplexType(work.computed, [&](auto tag) {
         using T = typename decltype(tag)::Type;
-        if constexpr (std::is_same_v<Wide<T>, T> && kComputes<Gradient, T>) MakeMixed<T>(gradient, work, launch);
+        if constexpr (std::is_same_v<Wide<T>, T> && kComputes<Gradient, T>) MakeMixed<T>(gradient, work, arguments);
       });
     }
   });

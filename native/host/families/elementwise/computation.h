@@ -25,7 +25,7 @@ struct Elementwise {
 
 template <VectorLevel>
 struct ElementwiseBackward {
-  static void Run(const Elementwise& work, const Launch& launch);
+  static void Run(const Elementwise& work, const KernelArguments& arguments);
 };
 
 }  // namespace acl_host

@@ -115,7 +115,8 @@ Plan MakeElementwisePlan(Function function, const ElementwiseTensors& tensors, f
   plan.AddInput(Broadcast(saved.tensor, dims));
   plan.AddOutput(gradient.tensor);
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<ElementwiseBackward>(), work](const Launch& launch) { run(work, launch); });
+  plan.SetCompute(
+      [run = AtVectorLevel<ElementwiseBackward>(), work](const KernelArguments& launch) { run(work, launch); });
   return plan;
 }
 

@@ -29,8 +29,8 @@ struct Tensors {
   const std::byte* input;
   const std::byte* grid;
 
-  explicit Tensors(const Launch& launch)
-      : grad_output(launch.inputs[0]), input(launch.inputs[1]), grid(launch.inputs[2]) {}
+  explicit Tensors(const KernelArguments& arguments)
+      : grad_output(arguments.inputs[0]), input(arguments.inputs[1]), grid(arguments.inputs[2]) {}
 };
 
 template <typename T>
@@ -109,13 +109,13 @@ bool MakeBlock(const GridSampling& sampling, const Tensors<T>& tensors, const Bl
 }
 
 template <typename T, int kAxes>
-void MakeInputGrad(const GridSampling& sampling, const Launch& launch, std::byte* out) {
+void MakeInputGrad(const GridSampling& sampling, const KernelArguments& arguments, std::byte* out) {
   using F = Wide<T>;
   constexpr bool kDirect = std::is_same_v<T, F>;
   const bool has_slots = sampling.slot_bytes > 0;
-  ScratchSlots slots(has_slots ? launch.scratch[0] : nullptr, has_slots ? sampling.slots : 0,
+  ScratchSlots slots(has_slots ? arguments.scratch[0] : nullptr, has_slots ? sampling.slots : 0,
                      static_cast<size_t>(sampling.slot_bytes));
-  const Tensors<T> tensors(launch);
+  const Tensors<T> tensors(arguments);
   const auto make_block = [&](int64_t index, std::byte* sums) {
     const Block block = BlockAt(sampling, index);
     if constexpr (kDirect) {
@@ -128,7 +128,7 @@ void MakeInputGrad(const GridSampling& sampling, const Launch& launch, std::byte
   };
   const int64_t blocks = sampling.images * sampling.groups() * sampling.bands();
   const int64_t grain = kElementsPerPiece / (sampling.group * sampling.points) + 1;
-  launch.pool.ParallelFor(blocks, grain, [&](int64_t begin, int64_t end) {
+  arguments.pool.ParallelFor(blocks, grain, [&](int64_t begin, int64_t end) {
     std::optional<ScratchSlots::Lease> lease;
     if (has_slots) lease.emplace(slots);
     for (int64_t index = begin; index < end; ++index) make_block(index, has_slots ? lease->memory() : nullptr);
@@ -264,15 +264,15 @@ class PlaceGrads {
 };
 
 template <typename T, int kAxes>
-void MakeGridGrad(const GridSampling& sampling, const Launch& launch, std::byte* out) {
+void MakeGridGrad(const GridSampling& sampling, const KernelArguments& arguments, std::byte* out) {
   if (sampling.nearest) {
     std::memset(out, 0, static_cast<size_t>(kAxes * sampling.images * sampling.points) * sizeof(T));
     return;
   }
-  const Tensors<T> tensors(launch);
+  const Tensors<T> tensors(arguments);
   const int64_t runs = (sampling.points - 1) / kPoints + 1;
   const int64_t grain = kElementsPerPiece / (sampling.channels * std::min(kPoints, sampling.points)) + 1;
-  launch.pool.ParallelFor(sampling.images * runs, grain, [&](int64_t begin, int64_t end) {
+  arguments.pool.ParallelFor(sampling.images * runs, grain, [&](int64_t begin, int64_t end) {
     PlaceGrads<T, kAxes> grads(sampling, tensors);
     for (int64_t run = begin; run < end; ++run) {
       const int64_t first = run % runs * kPoints;
@@ -282,22 +282,23 @@ void MakeGridGrad(const GridSampling& sampling, const Launch& launch, std::byte*
 }
 
 template <typename T, int kAxes>
-void ComputeAlong(const GridSampling& sampling, const Launch& launch) {
-  if (sampling.wants_input_grad) MakeInputGrad<T, kAxes>(sampling, launch, launch.outputs.front());
-  if (sampling.wants_grid_grad) MakeGridGrad<T, kAxes>(sampling, launch, launch.outputs.back());
+void ComputeAlong(const GridSampling& sampling, const KernelArguments& arguments) {
+  if (sampling.wants_input_grad) MakeInputGrad<T, kAxes>(sampling, arguments, arguments.outputs.front());
+  if (sampling.wants_grid_grad) MakeGridGrad<T, kAxes>(sampling, arguments, arguments.outputs.back());
 }
 
 template <typename T>
-void Compute(const GridSampling& sampling, const Launch& launch) {
-  sampling.axes == 2 ? ComputeAlong<T, 2>(sampling, launch) : ComputeAlong<T, 3>(sampling, launch);
+void Compute(const GridSampling& sampling, const KernelArguments& arguments) {
+  sampling.axes == 2 ? ComputeAlong<T, 2>(sampling, arguments) : ComputeAlong<T, 3>(sampling, arguments);
 }
 
 }  // namespace
 
 template <>
-void GridSamplerBackward<VECTOR_LEVEL>::Run(const GridSampling& sampling, aclDataType type, const Launch& launch) {
-  if (type == ACL_DOUBLE) return Compute<double>(sampling, launch);
-  VisitFloatType(type, [&](auto tag) { Compute<typename decltype(tag)::Type>(sampling, launch); });
+void GridSamplerBackward<VECTOR_LEVEL>::Run(const GridSampling& sampling, aclDataType type,
+                                            const KernelArguments& arguments) {
+  if (type == ACL_DOUBLE) return Compute<double>(sampling, arguments);
+  VisitFloatType(type, [&](auto tag) { Compute<typename decltype(tag)::Type>(sampling, arguments); });
 }
 
 }  // namespace acl_host

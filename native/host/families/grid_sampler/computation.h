@@ -40,7 +40,7 @@ struct GridSampling {
 // scratch memory has that of all slots.
 template <VectorLevel>
 struct GridSamplerBackward {
-  static void Run(const GridSampling& sampling, aclDataType type, const Launch& launch);
+  static void Run(const GridSampling& sampling, aclDataType type, const KernelArguments& arguments);
 };
 
 }  // namespace acl_host

@@ -137,9 +137,8 @@ Plan MakePlan(const Arguments& given, const Tensors& tensors, int axes) {
   if (sampling.wants_grid_grad) plan.AddOutput(tensors.grid_grad.tensor);
   if (sampling.slot_bytes > 0) plan.AddScratch(static_cast<uint64_t>(sampling.slots * sampling.slot_bytes));
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<GridSamplerBackward>(), sampling, type = input.data_type](const Launch& launch) {
-    run(sampling, type, launch);
-  });
+  plan.SetCompute([run = AtVectorLevel<GridSamplerBackward>(), sampling,
+                   type = input.data_type](const KernelArguments& launch) { run(sampling, type, launch); });
   return plan;
 }
 

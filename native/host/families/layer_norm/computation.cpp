@@ -46,14 +46,14 @@ struct Layout {
 // What both loops over the rows read, in one thread.
 class Rows {
  public:
-  Rows(const LayerNorm& norm, const Launch& launch)
+  Rows(const LayerNorm& norm, const KernelArguments& arguments)
       : norm_(norm),
         layout_(norm),
-        grad_out_(launch, norm.grad_out, layout_.tile_rows * layout_.width),
-        input_(launch, norm.input, layout_.tile_rows * layout_.width),
-        mean_(launch, norm.mean, layout_.tile_rows),
-        rstd_(launch, norm.rstd, layout_.tile_rows),
-        weight_(launch, norm.weight, layout_.width),
+        grad_out_(arguments, norm.grad_out, layout_.tile_rows * layout_.width),
+        input_(arguments, norm.input, layout_.tile_rows * layout_.width),
+        mean_(arguments, norm.mean, layout_.tile_rows),
+        rstd_(arguments, norm.rstd, layout_.tile_rows),
+        weight_(arguments, norm.weight, layout_.width),
         rows_(static_cast<size_t>(layout_.tile_rows)) {}
 
   [[nodiscard]] const Layout& layout() const { return layout_; }
@@ -88,13 +88,13 @@ class Rows {
 // The sums of long rows: each part's, then the rows' means in the place of the first part's.
 class LongRowSums {
  public:
-  LongRowSums(const LayerNorm& norm, const Launch& launch) : norm_(norm), parts_(CountParts(norm)) {
-    if (NeedsRowSums(norm)) sums_ = launch.scratch.front();
+  LongRowSums(const LayerNorm& norm, const KernelArguments& arguments) : norm_(norm), parts_(CountParts(norm)) {
+    if (NeedsRowSums(norm)) sums_ = arguments.scratch.front();
   }
 
-  void Make(const Launch& launch, const TileWork& work) {
+  void Make(const KernelArguments& arguments, const TileWork& work) {
     const Tiles tiles{norm_.rows, 1, norm_.columns, kTileElements};
-    ForTiles(launch.pool, tiles, work, [&] { return Worker{*this, Rows(norm_, launch)}; });
+    ForTiles(arguments.pool, tiles, work, [&] { return Worker{*this, Rows(norm_, arguments)}; });
     for (int64_t row = 0; row < norm_.rows; ++row) {
       double g = 0;
       double g_normalised = 0;
@@ -133,11 +133,11 @@ class LongRowSums {
 // Makes the gradients of some rows, and the sums of their columns; a plane of the tiles is a chunk of rows.
 class Chunks {
  public:
-  Chunks(const LayerNorm& norm, const Launch& launch, const LongRowSums& long_rows)
+  Chunks(const LayerNorm& norm, const KernelArguments& arguments, const LongRowSums& long_rows)
       : norm_(norm),
-        launch_(launch),
+        arguments_(arguments),
         long_rows_(long_rows),
-        rows_(norm, launch),
+        rows_(norm, arguments),
         rounded_(norm.grad_input && norm.grad_input->type != ACL_FLOAT ? rows_.layout().width : 0),
         only_sums_(norm.sums_columns() && !NeedsColumnSums(norm) ? 2 * rows_.layout().width : 0) {}
 
@@ -175,10 +175,10 @@ class Chunks {
       if (!norm_.mean) means.g = 0;
       const int64_t begin = (first + i) * norm_.columns + tile.left;
       if (output.type == ACL_FLOAT) {
-        MakeGradInput(row, weight, means, tile.width(), launch_.outputs[output.index] + begin * kFloatBytes);
+        MakeGradInput(row, weight, means, tile.width(), arguments_.outputs[output.index] + begin * kFloatBytes);
       } else {
         MakeGradInput(row, weight, means, tile.width(), reinterpret_cast<std::byte*>(rounded_.data()));
-        Round(rounded_.data(), launch_, output, begin, tile.width());
+        Round(rounded_.data(), arguments_, output, begin, tile.width());
       }
     }
   }
@@ -188,7 +188,7 @@ class Chunks {
     if (!NeedsColumnSums(norm_)) {
       return reinterpret_cast<std::byte*>(only_sums_.data() + which * rows_.layout().width);
     }
-    return launch_.scratch.back() + ((tile.plane * 2 + which) * norm_.columns + tile.left) * kFloatBytes;
+    return arguments_.scratch.back() + ((tile.plane * 2 + which) * norm_.columns + tile.left) * kFloatBytes;
   }
 
   void ClearSums(const Tile& tile) {
@@ -207,12 +207,12 @@ class Chunks {
   void RoundSums(const Tile& tile) const {
     const float* const sums = only_sums_.data();
     const int64_t width = rows_.layout().width;
-    if (norm_.grad_weight) Round(sums, launch_, *norm_.grad_weight, tile.left, tile.width());
-    if (norm_.grad_bias) Round(sums + width, launch_, *norm_.grad_bias, tile.left, tile.width());
+    if (norm_.grad_weight) Round(sums, arguments_, *norm_.grad_weight, tile.left, tile.width());
+    if (norm_.grad_bias) Round(sums + width, arguments_, *norm_.grad_bias, tile.left, tile.width());
   }
 
   const LayerNorm& norm_;
-  const Launch& launch_;
+  const KernelArguments& arguments_;
   const LongRowSums& long_rows_;
   Rows rows_;
   const Scratch<float> rounded_;
@@ -222,8 +222,8 @@ class Chunks {
 // Adds up the sums of all chunks.
 class ColumnSums {
  public:
-  ColumnSums(const LayerNorm& norm, const Launch& launch)
-      : norm_(norm), launch_(launch), sums_(std::min(norm.columns, kTileElements)) {}
+  ColumnSums(const LayerNorm& norm, const KernelArguments& arguments)
+      : norm_(norm), arguments_(arguments), sums_(std::min(norm.columns, kTileElements)) {}
 
   void SetTile(const Tile&) {}
 
@@ -236,34 +236,34 @@ class ColumnSums {
  private:
   void Make(const Tile& tile, int64_t which, const FloatOperand& output) {
     const auto sums_of = [&](int64_t chunk) {
-      return launch_.scratch.back() + ((chunk * 2 + which) * norm_.columns + tile.left) * kFloatBytes;
+      return arguments_.scratch.back() + ((chunk * 2 + which) * norm_.columns + tile.left) * kFloatBytes;
     };
     WidenRow<float>(sums_of(0), sums_.data(), tile.width());
     for (int64_t chunk = 1; chunk < CountChunks(norm_); ++chunk) {
       AddRow<float>(sums_of(chunk), tile.width(), sums_.data());
     }
-    Round(sums_.data(), launch_, output, tile.left, tile.width());
+    Round(sums_.data(), arguments_, output, tile.left, tile.width());
   }
 
   const LayerNorm& norm_;
-  const Launch& launch_;
+  const KernelArguments& arguments_;
   Scratch<double> sums_;
 };
 
 }  // namespace
 
 template <>
-void LayerNormBackward<VECTOR_LEVEL>::Run(const LayerNorm& norm, const Launch& launch) {
+void LayerNormBackward<VECTOR_LEVEL>::Run(const LayerNorm& norm, const KernelArguments& arguments) {
   const int64_t elements = norm.rows * norm.columns;
   const int64_t most_elements = std::min(elements, kTileElements);
   const TileWork work{3 * elements, sizeof(uint16_t), 6 * most_elements * kFloatBytes};
-  LongRowSums long_rows(norm, launch);
-  if (NeedsRowSums(norm)) long_rows.Make(launch, work);
+  LongRowSums long_rows(norm, arguments);
+  if (NeedsRowSums(norm)) long_rows.Make(arguments, work);
   const Tiles tiles{CountChunks(norm), 1, norm.columns, kTileElements};
-  ForTiles(launch.pool, tiles, work, [&] { return Chunks(norm, launch, long_rows); });
+  ForTiles(arguments.pool, tiles, work, [&] { return Chunks(norm, arguments, long_rows); });
   if (!NeedsColumnSums(norm)) return;
   const TileWork sums_work{2 * norm.columns * CountChunks(norm), kFloatBytes, most_elements * int64_t{sizeof(double)}};
-  ForTiles(launch.pool, {1, 1, norm.columns, kTileElements}, sums_work, [&] { return ColumnSums(norm, launch); });
+  ForTiles(arguments.pool, {1, 1, norm.columns, kTileElements}, sums_work, [&] { return ColumnSums(norm, arguments); });
 }
 
 }  // namespace acl_host

@@ -27,7 +27,7 @@ struct LayerNorm {
 // The wanted gradients, each rounded to its type. The scratch memory has the parts of chunks.h.
 template <VectorLevel>
 struct LayerNormBackward {
-  static void Run(const LayerNorm& norm, const Launch& launch);
+  static void Run(const LayerNorm& norm, const KernelArguments& arguments);
 };
 
 }  // namespace acl_host

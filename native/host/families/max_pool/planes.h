@@ -29,12 +29,12 @@ class Planes {
   using Sum = typename Sums::Sum;
 
  public:
-  Planes(const MaxPool& pool, const Pair& tile, const Launch& launch, Sums sums)
+  Planes(const MaxPool& pool, const Pair& tile, const KernelArguments& arguments, Sums sums)
       : pool_(pool),
         tile_(tile),
         table_(pool),
-        grad_output_(launch.inputs[0]),
-        layout_(pool, table_, launch.inputs[1]),
+        grad_output_(arguments.inputs[0]),
+        layout_(pool, table_, arguments.inputs[1]),
         sums_(sums),
         cells_(table_.most_windows),
         grads_(table_.most_windows) {}
@@ -100,8 +100,8 @@ class Planes {
 template <typename T, typename Sum, typename Layout>
 class LeasingPlanes {
  public:
-  LeasingPlanes(const MaxPool& pool, const Launch& launch, ScratchSlots& slots)
-      : lease_(slots), planes_(pool, TileSize(pool), launch, {pool, lease_.memory(), launch.outputs[0]}) {}
+  LeasingPlanes(const MaxPool& pool, const KernelArguments& arguments, ScratchSlots& slots)
+      : lease_(slots), planes_(pool, TileSize(pool), arguments, {pool, lease_.memory(), arguments.outputs[0]}) {}
 
   void SetTile(const Tile&) {}
   int64_t MakeRows(const Tile& tile, int64_t row, int64_t cell) { return planes_.MakeRows(tile, row, cell); }
@@ -113,23 +113,23 @@ class LeasingPlanes {
 
 // gradOutput and indices of the layout -> the gradient; the scratch has room for the sums of some threads.
 template <typename T, typename Layout>
-void MakeGradient(const MaxPool& pool, int64_t slots, const Launch& launch) {
+void MakeGradient(const MaxPool& pool, int64_t slots, const KernelArguments& arguments) {
   if constexpr (Layout::kEachWindowAdds) {
-    if (HasSmallWindows(pool)) return MakeOfSmallWindows<T, typename Layout::Position>(pool, launch);
+    if (HasSmallWindows(pool)) return MakeOfSmallWindows<T, typename Layout::Position>(pool, arguments);
   }
   const TileWork work = WorkOf(pool, sizeof(T));
-  std::byte* const out = launch.outputs[0];
+  std::byte* const out = arguments.outputs[0];
   if constexpr (std::is_same_v<T, float> && Layout::kEachWindowAdds) {
     if (MostWindowsOver(pool) <= kMostFloatAdditions && InPlace::Fits(pool, out)) {
-      return ForTiles(launch.pool, TilesOf(pool, pool.input), work,
-                      [&] { return Planes<T, Layout, InPlace>(pool, pool.input, launch, InPlace(out)); });
+      return ForTiles(arguments.pool, TilesOf(pool, pool.input), work,
+                      [&] { return Planes<T, Layout, InPlace>(pool, pool.input, arguments, InPlace(out)); });
     }
   }
-  std::byte* const scratch = launch.scratch[0];
+  std::byte* const scratch = arguments.scratch[0];
   ScratchSlots memory(scratch + (-reinterpret_cast<uintptr_t>(scratch)) % alignof(double), slots, TileBytes(pool));
   VisitSumType<T>(MostWindowsOver(pool), [&](auto tag) {
     using Worker = LeasingPlanes<T, typename decltype(tag)::Type, Layout>;
-    ForTiles(launch.pool, TilesOf(pool, TileSize(pool)), work, [&] { return Worker(pool, launch, memory); });
+    ForTiles(arguments.pool, TilesOf(pool, TileSize(pool)), work, [&] { return Worker(pool, arguments, memory); });
   });
 }
 

@@ -45,11 +45,11 @@ class SmallWindows {
  public:
   static constexpr int kStride = sizeof...(kWindows);
 
-  SmallWindows(const MaxPool& pool, const Launch& launch)
+  SmallWindows(const MaxPool& pool, const KernelArguments& arguments)
       : pool_(pool),
-        grad_output_(launch.inputs[0]),
-        indices_(launch.inputs[1]),
-        out_(launch.outputs[0]),
+        grad_output_(arguments.inputs[0]),
+        indices_(arguments.inputs[1]),
+        out_(arguments.outputs[0]),
         least_(FirstWindow()),
         choices_(kElements + kFloatLanes),
         grads_(kElements + kFloatLanes) {}
@@ -222,11 +222,11 @@ class SmallWindows {
 
 // gradOutput and indices -> the gradient.
 template <typename T, typename Index>
-void MakeOfSmallWindows(const MaxPool& pool, const Launch& launch) {
+void MakeOfSmallWindows(const MaxPool& pool, const KernelArguments& arguments) {
   const auto make = [&](auto tag) {
     using Worker = typename decltype(tag)::Type;
     const Tiles tiles{pool.planes(), pool.input.height, pool.input.width, kWindowsPerTile * Worker::kStride};
-    ForTiles(launch.pool, tiles, WorkOf(pool, sizeof(T)), [&] { return Worker(pool, launch); });
+    ForTiles(arguments.pool, tiles, WorkOf(pool, sizeof(T)), [&] { return Worker(pool, arguments); });
   };
   const bool padded = pool.padding.width > 0;
   switch (pool.stride.width * 4 + pool.kernel.width) {

@@ -59,15 +59,15 @@ int64_t FirstInvalid(uint64_t grad_elements, const std::byte* indices) {
 
 // Cells [begin, end), counted through all planes; returns the first whose index lies outside its plane.
 template <typename Element, typename Index>
-int64_t Gather(const MaxUnpool& unpool, const Launch& launch, int64_t begin, int64_t end) {
+int64_t Gather(const MaxUnpool& unpool, const KernelArguments& arguments, int64_t begin, int64_t end) {
   const auto grad_elements = static_cast<uint64_t>(unpool.grad_elements);
   for (int64_t cell = begin; cell < end;) {
     const int64_t plane = cell / unpool.cells;
     const int64_t cells = std::min({end, (plane + 1) * unpool.cells, cell + kCellsPerBlock}) - cell;
     const std::byte* const grad_plane =
-        launch.inputs[0] + static_cast<size_t>(plane * unpool.grad_elements) * sizeof(Element);
-    const std::byte* const indices = launch.inputs[1] + static_cast<size_t>(cell) * sizeof(Index);
-    std::byte* const out = launch.outputs[0] + static_cast<size_t>(cell) * sizeof(Element);
+        arguments.inputs[0] + static_cast<size_t>(plane * unpool.grad_elements) * sizeof(Element);
+    const std::byte* const indices = arguments.inputs[1] + static_cast<size_t>(cell) * sizeof(Index);
+    std::byte* const out = arguments.outputs[0] + static_cast<size_t>(cell) * sizeof(Element);
     if (!GatherBlock<Element, Index>(grad_plane, grad_elements, indices, out, cells)) {
       return cell + FirstInvalid<Index>(grad_elements, indices);
     }
@@ -77,14 +77,14 @@ int64_t Gather(const MaxUnpool& unpool, const Launch& launch, int64_t begin, int
 }
 
 template <typename Element, typename Index>
-void Compute(const MaxUnpool& unpool, const Launch& launch) {
+void Compute(const MaxUnpool& unpool, const KernelArguments& arguments) {
   FirstPosition invalid;
-  launch.pool.ParallelFor(unpool.planes * unpool.cells, kElementsPerPiece, [&](int64_t begin, int64_t end) {
-    invalid.Lower(Gather<Element, Index>(unpool, launch, begin, end));
+  arguments.pool.ParallelFor(unpool.planes * unpool.cells, kElementsPerPiece, [&](int64_t begin, int64_t end) {
+    invalid.Lower(Gather<Element, Index>(unpool, arguments, begin, end));
   });
   if (invalid.value() == FirstPosition::kNone) return;
   // A device would read whatever lies there, or fault. Here it always faults.
-  const auto index = LoadElement<Index>(launch.inputs[1], invalid.value());
+  const auto index = LoadElement<Index>(arguments.inputs[1], invalid.value());
   throw Error(ACL_ERROR_RT_AICORE_EXCEPTION, std::string(unpool.operator_name) + ": indices: element " +
                                                  std::to_string(invalid.value()) + " is " + std::to_string(index) +
                                                  ", outside the " + std::to_string(unpool.grad_elements) +
@@ -94,11 +94,11 @@ void Compute(const MaxUnpool& unpool, const Launch& launch) {
 }  // namespace
 
 template <>
-void MaxUnpoolBackward<VECTOR_LEVEL>::Run(const MaxUnpool& unpool, aclDataType type, const Launch& launch) {
+void MaxUnpoolBackward<VECTOR_LEVEL>::Run(const MaxUnpool& unpool, aclDataType type, const KernelArguments& arguments) {
   VisitElementSize(type, [&](auto tag) {
     using Element = typename decltype(tag)::Type;
-    unpool.index_type == ACL_INT32 ? Compute<Element, int32_t>(unpool, launch)
-                                   : Compute<Element, int64_t>(unpool, launch);
+    unpool.index_type == ACL_INT32 ? Compute<Element, int32_t>(unpool, arguments)
+                                   : Compute<Element, int64_t>(unpool, arguments);
   });
 }
 

@@ -21,7 +21,7 @@ struct MaxUnpool {
 // gradOutput and indices -> the gradient. An index outside its plane is a device fault, and nothing is read for it.
 template <VectorLevel>
 struct MaxUnpoolBackward {
-  static void Run(const MaxUnpool& unpool, aclDataType type, const Launch& launch);
+  static void Run(const MaxUnpool& unpool, aclDataType type, const KernelArguments& arguments);
 };
 
 }  // namespace acl_host

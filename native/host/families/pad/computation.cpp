@@ -36,10 +36,10 @@ int64_t MostCopies(const PadRule rule, const PaddedAxis& axis) {
 template <typename T, typename Sum>
 class PadRows {
  public:
-  PadRows(const Pad& pad, const Launch& launch)
+  PadRows(const Pad& pad, const KernelArguments& arguments)
       : pad_(pad),
-        grad_output_(launch.inputs[0]),
-        out_(launch.outputs[0]),
+        grad_output_(arguments.inputs[0]),
+        out_(arguments.outputs[0]),
         moved_rows_(MovedCells(pad.rule, pad.rows)),
         columns_(pad),
         sums_(SumsOf(pad)) {}
@@ -190,7 +190,7 @@ class PadRows {
 }  // namespace
 
 template <>
-void PadBackward<VECTOR_LEVEL>::Run(const Pad& pad, aclDataType type, const Launch& launch) {
+void PadBackward<VECTOR_LEVEL>::Run(const Pad& pad, aclDataType type, const KernelArguments& arguments) {
   const auto times = [](const PaddedAxis& axis) { return axis.padded / axis.size + 1; };
   const int64_t elements_per_row = (pad.columns.size + pad.columns.padded) * times(pad.rows) * times(pad.depth);
   const int64_t additions =
@@ -203,7 +203,7 @@ void PadBackward<VECTOR_LEVEL>::Run(const Pad& pad, aclDataType type, const Laun
       const Tiles tiles{pad.planes * pad.depth.size, pad.rows.size, pad.columns.size, kMostColumns<Sum>};
       const TileWork work{tiles.planes * tiles.rows * elements_per_row, sizeof(T),
                           Worker::SumsOf(pad) * int64_t{sizeof(Sum)}};
-      ForTiles(launch.pool, tiles, work, [&] { return Worker(pad, launch); });
+      ForTiles(arguments.pool, tiles, work, [&] { return Worker(pad, arguments); });
     });
   });
 }

@@ -32,7 +32,7 @@ struct Pad {
 // gradOutput -> the gradient, both of a floating-point or complex type.
 template <VectorLevel>
 struct PadBackward {
-  static void Run(const Pad& pad, aclDataType type, const Launch& launch);
+  static void Run(const Pad& pad, aclDataType type, const KernelArguments& arguments);
 };
 
 }  // namespace acl_host

@@ -117,7 +117,7 @@ Plan MakePadPlan(const PadOperator& op, const PadArguments& arguments) {
   plan.AddOutput(grad_input.tensor);
   plan.PromiseTimeOfBytes();
   plan.SetCompute([run = AtVectorLevel<PadBackward>(), pad = Pad{op.rule, planes, axes[0], axes[1], axes[2]},
-                   type = self.tensor.data_type](const Launch& launch) { run(pad, type, launch); });
+                   type = self.tensor.data_type](const KernelArguments& launch) { run(pad, type, launch); });
   return plan;
 }
 

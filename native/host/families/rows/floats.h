@@ -39,8 +39,8 @@ inline float FloatAt(const std::byte* row, int64_t index) { return LoadElement<f
 class Floats {
  public:
   // At most `most` elements at a time.
-  Floats(const Launch& launch, const std::optional<FloatOperand>& operand, int64_t most)
-      : elements_(operand ? launch.inputs[operand->index] : nullptr),
+  Floats(const KernelArguments& arguments, const std::optional<FloatOperand>& operand, int64_t most)
+      : elements_(operand ? arguments.inputs[operand->index] : nullptr),
         type_(operand ? operand->type : ACL_FLOAT),
         copy_(operand && type_ == ACL_FLOAT ? 0 : most) {
     if (!operand) std::fill_n(copy_.data(), most, 1.0F);
@@ -67,29 +67,30 @@ class Floats {
 };
 
 template <typename Sum>
-void Round(const Sum* from, const Launch& launch, const FloatOperand& operand, int64_t first, int64_t count) {
+void Round(const Sum* from, const KernelArguments& arguments, const FloatOperand& operand, int64_t first,
+           int64_t count) {
   VisitFloatType(operand.type, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    RoundRow<T>(from, launch.outputs[operand.index] + first * int64_t{sizeof(T)}, count);
+    RoundRow<T>(from, arguments.outputs[operand.index] + first * int64_t{sizeof(T)}, count);
   });
 }
 
 // Writes float32 as elements of any type: in place, or by way of a copy that is rounded.
 class RoundedFloats {
  public:
-  RoundedFloats(const Launch& launch, const FloatOperand& operand, int64_t most)
-      : launch_(launch), operand_(operand), copy_(operand.type == ACL_FLOAT ? 0 : most) {}
+  RoundedFloats(const KernelArguments& arguments, const FloatOperand& operand, int64_t most)
+      : arguments_(arguments), operand_(operand), copy_(operand.type == ACL_FLOAT ? 0 : most) {}
 
   // Calls make(to), which writes the elements.
   template <typename Make>
   void Write(int64_t first, int64_t count, const Make& make) const {
-    if (operand_.type == ACL_FLOAT) return make(launch_.outputs[operand_.index] + first * kFloatBytes);
+    if (operand_.type == ACL_FLOAT) return make(arguments_.outputs[operand_.index] + first * kFloatBytes);
     make(reinterpret_cast<std::byte*>(copy_.data()));
-    Round(copy_.data(), launch_, operand_, first, count);
+    Round(copy_.data(), arguments_, operand_, first, count);
   }
 
  private:
-  const Launch& launch_;
+  const KernelArguments& arguments_;
   const FloatOperand operand_;
   const Scratch<float> copy_;
 };

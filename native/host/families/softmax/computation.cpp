@@ -32,11 +32,11 @@ struct Block {
 template <typename Gradient, typename In, typename Out>
 class Worker {
  public:
-  Worker(const RowGradient& work, const Launch& launch, int64_t most)
+  Worker(const RowGradient& work, const KernelArguments& arguments, int64_t most)
       : work_(work),
-        grads_(launch.inputs[work.grad_output.index]),
-        outputs_(launch.inputs[work.output.index]),
-        gradients_(launch.outputs[work.gradient.index]),
+        grads_(arguments.inputs[work.grad_output.index]),
+        outputs_(arguments.inputs[work.output.index]),
+        gradients_(arguments.outputs[work.gradient.index]),
         sums_(most),
         strip_sums_(most == 0 ? 0 : kSumsAlong * kStrip) {}
 
@@ -157,13 +157,13 @@ int64_t WidthOf(const RowGradient& work) {
 
 // Calls make(worker, block) for each part of the rows.
 template <typename Worker, typename MakeBlock>
-void ForBlocks(const RowGradient& work, const Launch& launch, const MakeBlock& make) {
+void ForBlocks(const RowGradient& work, const KernelArguments& arguments, const MakeBlock& make) {
   const int64_t width = WidthOf(work);
   const int64_t length = std::min(work.length, work.part_length());
   const int64_t across = (work.inner - 1) / width + 1;
   const int64_t grain = kGrain / (length * width) + 1;
-  launch.pool.ParallelFor(work.outer * work.parts() * across, grain, [&](int64_t begin, int64_t end) {
-    const Worker worker(work, launch, width);
+  arguments.pool.ParallelFor(work.outer * work.parts() * across, grain, [&](int64_t begin, int64_t end) {
+    const Worker worker(work, arguments, width);
     for (int64_t i = begin; i < end; ++i) {
       const int64_t left = i % across * width;
       const int64_t part = i / across % work.parts();
@@ -175,9 +175,9 @@ void ForBlocks(const RowGradient& work, const Launch& launch, const MakeBlock& m
 }
 
 // Replaces the sum of each row's first part by that of all parts.
-void AddParts(const RowGradient& work, const Launch& launch) {
-  std::byte* const sums = launch.scratch[0];
-  launch.pool.ParallelFor(work.outer * work.inner, kGrain / work.parts() + 1, [&](int64_t begin, int64_t end) {
+void AddParts(const RowGradient& work, const KernelArguments& arguments) {
+  std::byte* const sums = arguments.scratch[0];
+  arguments.pool.ParallelFor(work.outer * work.inner, kGrain / work.parts() + 1, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t first = row / work.inner * work.parts() * work.inner + row % work.inner;
       double sum = 0;
@@ -190,34 +190,35 @@ void AddParts(const RowGradient& work, const Launch& launch) {
 }
 
 template <typename Worker>
-void MakeAll(const RowGradient& work, const Launch& launch) {
+void MakeAll(const RowGradient& work, const KernelArguments& arguments) {
   if (work.parts() > 1) {
     const auto sums_of = [&](const Block& block, int64_t part) {
-      return launch.scratch[0] + ((block.outer * work.parts() + part) * work.inner + block.left) * kFloatBytes;
+      return arguments.scratch[0] + ((block.outer * work.parts() + part) * work.inner + block.left) * kFloatBytes;
     };
-    ForBlocks<Worker>(work, launch, [&](const Worker& worker, const Block& block) {
+    ForBlocks<Worker>(work, arguments, [&](const Worker& worker, const Block& block) {
       worker.Sum(block, sums_of(block, block.first / work.part_length()));
     });
-    AddParts(work, launch);
-    ForBlocks<Worker>(work, launch,
+    AddParts(work, arguments);
+    ForBlocks<Worker>(work, arguments,
                       [&](const Worker& worker, const Block& block) { worker.Make(block, sums_of(block, 0)); });
   } else if (work.inner > 1) {
-    ForBlocks<Worker>(work, launch, [](const Worker& worker, const Block& block) { worker.MakeColumns(block); });
+    ForBlocks<Worker>(work, arguments, [](const Worker& worker, const Block& block) { worker.MakeColumns(block); });
   } else {
-    launch.pool.ParallelFor(work.outer, kGrain / work.length + 1,
-                            [&](int64_t begin, int64_t end) { Worker(work, launch, 0).MakeRows(begin, end - begin); });
+    arguments.pool.ParallelFor(work.outer, kGrain / work.length + 1, [&](int64_t begin, int64_t end) {
+      Worker(work, arguments, 0).MakeRows(begin, end - begin);
+    });
   }
 }
 
 }  // namespace
 
 template <>
-void RowGradients<VECTOR_LEVEL>::Run(const RowGradient& work, const Launch& launch) {
+void RowGradients<VECTOR_LEVEL>::Run(const RowGradient& work, const KernelArguments& arguments) {
   VisitGradient(work.function, [&](auto gradient) {
     VisitFloatType(work.output.type, [&](auto in) {
       VisitFloatType(work.gradient.type, [&](auto out) {
         using Gradient = decltype(gradient);
-        MakeAll<Worker<Gradient, typename decltype(in)::Type, typename decltype(out)::Type>>(work, launch);
+        MakeAll<Worker<Gradient, typename decltype(in)::Type, typename decltype(out)::Type>>(work, arguments);
       });
     });
   });

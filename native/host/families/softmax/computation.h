@@ -32,7 +32,7 @@ struct RowGradient {
 // The scratch memory has sums_bytes(), if that is not 0.
 template <VectorLevel>
 struct RowGradients {
-  static void Run(const RowGradient& work, const Launch& launch);
+  static void Run(const RowGradient& work, const KernelArguments& arguments);
 };
 
 }  // namespace acl_host

@@ -80,7 +80,7 @@ Plan MakePlan(RowFunction function, const Tensors& tensors, int64_t dim) {
   plan.AddOutput(tensors.out.tensor);
   if (work.sums_bytes() > 0) plan.AddScratch(work.sums_bytes());
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<RowGradients>(), work](const Launch& launch) { run(work, launch); });
+  plan.SetCompute([run = AtVectorLevel<RowGradients>(), work](const KernelArguments& launch) { run(work, launch); });
   return plan;
 }
 

@@ -54,7 +54,7 @@ Plan PlanAdaptiveAvgPool2dBackward(const AdaptiveAvgPool2dBackwardArguments& arg
   plan.AddOutput(*arguments.out);
   plan.PromiseTimeOfBytes();
   plan.SetCompute([run = AtVectorLevel<AveragePoolBackward>(), pool,
-                   type = arguments.self->data_type](const Launch& launch) { run(pool, type, launch); });
+                   type = arguments.self->data_type](const KernelArguments& launch) { run(pool, type, launch); });
   return plan;
 }
 

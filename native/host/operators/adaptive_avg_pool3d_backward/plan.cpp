@@ -83,7 +83,7 @@ Plan PlanAdaptiveAvgPool3dBackward(const AdaptiveAvgPool3dBackwardArguments& arg
   plan.AddOutput(out.tensor);
   plan.PromiseTimeOfBytes();
   plan.SetCompute([run = AtVectorLevel<AveragePoolBackward>(), pool,
-                   type = self.tensor.data_type](const Launch& launch) { run(pool, type, launch); });
+                   type = self.tensor.data_type](const KernelArguments& launch) { run(pool, type, launch); });
   return plan;
 }
 

@@ -125,7 +125,7 @@ Plan PlanAvgPool2dBackward(const AvgPool2dBackwardArguments& arguments) {
   plan.AddOutput(grad_input.tensor);
   if (IsShort(pool)) plan.PromiseTimeOfBytes();
   plan.SetCompute([run = AtVectorLevel<AveragePoolBackward>(), pool,
-                   type = grad_output.tensor.data_type](const Launch& launch) { run(pool, type, launch); });
+                   type = grad_output.tensor.data_type](const KernelArguments& launch) { run(pool, type, launch); });
   return plan;
 }
 

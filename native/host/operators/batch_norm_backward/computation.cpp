@@ -47,44 +47,44 @@ Channels Divide(std::byte* memory, int64_t first, int64_t count, int64_t part_su
   return channels;
 }
 
-[[nodiscard]] float LoadChannel(const ChannelInput& input, const Launch& launch, int64_t channel) {
+[[nodiscard]] float LoadChannel(const ChannelInput& input, const KernelArguments& arguments, int64_t channel) {
   if (input.index < 0) return input.absent;
   float value = 0;
   VisitFloatType(input.type, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    value = LoadWide<T>(launch.inputs[static_cast<size_t>(input.index)], channel);
+    value = LoadWide<T>(arguments.inputs[static_cast<size_t>(input.index)], channel);
   });
   return value;
 }
 
-void StoreChannel(const NormOutput& output, const Launch& launch, int64_t channel, double value) {
+void StoreChannel(const NormOutput& output, const KernelArguments& arguments, int64_t channel, double value) {
   if (!output.is_wanted()) return;
   VisitFloatType(output.type, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    StoreRounded<T>(launch.outputs[static_cast<size_t>(output.index)], channel, static_cast<float>(value));
+    StoreRounded<T>(arguments.outputs[static_cast<size_t>(output.index)], channel, static_cast<float>(value));
   });
 }
 
 template <typename T>
 class Kernel {
  public:
-  Kernel(const BatchNorm& norm, const Launch& launch, const Channels& channels)
+  Kernel(const BatchNorm& norm, const KernelArguments& arguments, const Channels& channels)
       : norm_(norm),
-        launch_(launch),
+        arguments_(arguments),
         channels_(channels),
-        grad_out_(launch.inputs[0]),
-        input_(norm.reads_input() ? launch.inputs[1] : nullptr),
+        grad_out_(arguments.inputs[0]),
+        input_(norm.reads_input() ? arguments.inputs[1] : nullptr),
         block_channels_(norm.block_channels()) {}
 
   // One block at a time, with the channels of one.
-  static void RunBlocks(const BatchNorm& norm, const Launch& launch) {
+  static void RunBlocks(const BatchNorm& norm, const KernelArguments& arguments) {
     const int64_t count = norm.block_channels();
     const int64_t elements = count * norm.cells * norm.samples;
-    launch.pool.ParallelFor(norm.blocks(), (kPieceElements - 1) / elements + 1, [&](int64_t begin, int64_t end) {
+    arguments.pool.ParallelFor(norm.blocks(), (kPieceElements - 1) / elements + 1, [&](int64_t begin, int64_t end) {
       constexpr uint64_t kBytes = kNormPartBytes + kNormChannelBytes;
       const Scratch<double> memory(count * static_cast<int64_t>(kBytes / sizeof(double)));
       for (int64_t block = begin; block < end; ++block) {
-        const Kernel kernel(norm, launch,
+        const Kernel kernel(norm, arguments,
                             Divide(reinterpret_cast<std::byte*>(memory.data()), block * count, count, /*part_sums=*/1));
         kernel.Prepare(block);
         if (norm.needs_sums()) kernel.Sum(block, 0, norm.parts());
@@ -100,15 +100,15 @@ class Kernel {
     const int64_t parts = norm_.parts();
     const int64_t part_elements = block_channels_ * norm_.part_samples() * norm_.part_cells();
     const auto for_parts = [&](auto run) {
-      launch_.pool.ParallelFor(blocks * parts, (kPieceElements - 1) / part_elements + 1,
-                               [&](int64_t begin, int64_t end) {
-                                 while (begin < end) {
-                                   const int64_t first = begin % parts;
-                                   const int64_t last = std::min(parts, first + end - begin);
-                                   run(begin / parts, first, last);
-                                   begin += last - first;
-                                 }
-                               });
+      arguments_.pool.ParallelFor(blocks * parts, (kPieceElements - 1) / part_elements + 1,
+                                  [&](int64_t begin, int64_t end) {
+                                    while (begin < end) {
+                                      const int64_t first = begin % parts;
+                                      const int64_t last = std::min(parts, first + end - begin);
+                                      run(begin / parts, first, last);
+                                      begin += last - first;
+                                    }
+                                  });
     };
     for (int64_t block = 0; block < blocks; ++block) Prepare(block);
     if (norm_.needs_sums()) {
@@ -134,8 +134,8 @@ class Kernel {
 
   void Prepare(int64_t block) const {
     for (int64_t channel = FirstOf(block); channel < EndOf(block); ++channel) {
-      const double spread = LoadChannel(norm_.spread, launch_, channel);
-      channels_.mean[Place(channel)] = LoadChannel(norm_.mean, launch_, channel);
+      const double spread = LoadChannel(norm_.spread, arguments_, channel);
+      channels_.mean[Place(channel)] = LoadChannel(norm_.mean, arguments_, channel);
       channels_.invstd[Place(channel)] =
           norm_.spread_is_variance ? 1 / std::sqrt(spread + static_cast<double>(norm_.eps)) : spread;
       std::fill_n(channels_.parts + Place(channel) * channels_.part_sums, channels_.part_sums, Part{});
@@ -218,9 +218,9 @@ class Kernel {
         sum.dot += parts[part].dot;
       }
       const double invstd = channels_.invstd[Place(channel)];
-      StoreChannel(norm_.grad_weight, launch_, channel, sum.dot * invstd);
-      StoreChannel(norm_.grad_bias, launch_, channel, sum.grad);
-      const double scale = double{LoadChannel(norm_.weight, launch_, channel)} * invstd;
+      StoreChannel(norm_.grad_weight, arguments_, channel, sum.dot * invstd);
+      StoreChannel(norm_.grad_bias, arguments_, channel, sum.grad);
+      const double scale = double{LoadChannel(norm_.weight, arguments_, channel)} * invstd;
       channels_.grad_scale[Place(channel)] = static_cast<float>(scale);
       channels_.input_scale[Place(channel)] = static_cast<float>(-scale * invstd * (invstd * sum.dot) / count);
       channels_.shift[Place(channel)] = static_cast<float>(-scale * sum.grad / count);
@@ -250,7 +250,7 @@ class Kernel {
 
   template <bool kTraining, typename Scale>
   void WriteRows(int64_t channel, int64_t part, int64_t count, const Scales<Scale>& scales) const {
-    std::byte* const output = launch_.outputs[static_cast<size_t>(norm_.grad_input.index)];
+    std::byte* const output = arguments_.outputs[static_cast<size_t>(norm_.grad_input.index)];
     FloatRow<T> grads;
     FloatRow<T> inputs;
     float row[std::is_same_v<T, float> ? 1 : BatchNorm::kMostPart];
@@ -268,7 +268,7 @@ class Kernel {
   }
 
   const BatchNorm& norm_;
-  const Launch& launch_;
+  const KernelArguments& arguments_;
   const Channels channels_;
   const std::byte* const grad_out_;
   const std::byte* const input_;
@@ -278,11 +278,11 @@ class Kernel {
 }  // namespace
 
 template <>
-void BatchNormBackward<VECTOR_LEVEL>::Run(const BatchNorm& norm, const Launch& launch) {
+void BatchNormBackward<VECTOR_LEVEL>::Run(const BatchNorm& norm, const KernelArguments& arguments) {
   VisitFloatType(norm.type, [&](auto tag) {
     using Typed = Kernel<typename decltype(tag)::Type>;
-    if (norm.has_many_blocks()) return Typed::RunBlocks(norm, launch);
-    Typed(norm, launch, Divide(launch.scratch[0], 0, norm.channels, norm.parts())).RunParts();
+    if (norm.has_many_blocks()) return Typed::RunBlocks(norm, arguments);
+    Typed(norm, arguments, Divide(arguments.scratch[0], 0, norm.channels, norm.parts())).RunParts();
   });
 }
 

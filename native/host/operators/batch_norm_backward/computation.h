@@ -78,7 +78,7 @@ inline constexpr uint64_t kNormAlignment = 64;
 
 template <VectorLevel>
 struct BatchNormBackward {
-  static void Run(const BatchNorm& norm, const Launch& launch);
+  static void Run(const BatchNorm& norm, const KernelArguments& arguments);
 };
 
 }  // namespace acl_host

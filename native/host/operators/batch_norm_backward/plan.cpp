@@ -198,7 +198,8 @@ Plan PlanBatchNormBackward(const BatchNormBackwardArguments& arguments) {
   norm.spread = AddChannels(plan, inputs, norm.training ? tensors.save_invstd : tensors.running_var, 1);
   if (!norm.has_many_blocks()) plan.AddScratch(ScratchBytes(norm));
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([norm, run = AtVectorLevel<BatchNormBackward>()](const Launch& launch) { run(norm, launch); });
+  plan.SetCompute(
+      [norm, run = AtVectorLevel<BatchNormBackward>()](const KernelArguments& launch) { run(norm, launch); });
   return plan;
 }
 

@@ -62,10 +62,10 @@ struct Batch {
 template <typename Index>
 class Positions {
  public:
-  Positions(const Embedding& embedding, const Launch& launch)
+  Positions(const Embedding& embedding, const KernelArguments& arguments)
       : embedding_(embedding),
-        indices_(launch.inputs[1]),
-        sizes_(embedding.blocks() == 1 ? nullptr : launch.scratch[0]) {
+        indices_(arguments.inputs[1]),
+        sizes_(embedding.blocks() == 1 ? nullptr : arguments.scratch[0]) {
     if (embedding.blocks() == 1) return;
     for (int64_t block = 0; block < embedding.blocks(); ++block) StoreElement<int64_t>(sizes_, block, 0);
     for (int64_t i = 0; i < embedding.count; ++i) (void)Advance(BlockAt(i));
@@ -139,11 +139,11 @@ class Positions {
 template <typename Index>
 class Worker {
  public:
-  Worker(const Embedding& embedding, const Launch& launch, const Positions<Index>& positions)
+  Worker(const Embedding& embedding, const KernelArguments& arguments, const Positions<Index>& positions)
       : embedding_(embedding),
-        launch_(launch),
+        arguments_(arguments),
         positions_(positions),
-        grads_(launch, embedding.grad, embedding.tile_columns()),
+        grads_(arguments, embedding.grad, embedding.tile_columns()),
         sums_(embedding.block_rows() * embedding.tile_columns()),
         row_(embedding.tile_columns()),
         counts_(static_cast<size_t>(embedding.block_rows())) {}
@@ -154,7 +154,7 @@ class Worker {
     const int64_t width = std::min(embedding_.tile_columns(), embedding_.columns - left);
     std::fill(counts_.begin(), counts_.end(), 0);
     positions_.ForBlock(block, [&](int64_t position) {
-      const int64_t index = IndexAt<Index>(launch_.inputs[1], position);
+      const int64_t index = IndexAt<Index>(arguments_.inputs[1], position);
       if (index == embedding_.padding) return;
       const int64_t row = index - first;
       const std::byte* const grads = grads_.Read(position * embedding_.columns + left, width);
@@ -167,7 +167,7 @@ class Worker {
       const int64_t target = (first + row) * embedding_.columns + left;
       if (count == 0) {
         const size_t bytes = aclDataTypeSize(embedding_.out.type);
-        std::memset(launch_.outputs[embedding_.out.index] + static_cast<size_t>(target) * bytes, 0,
+        std::memset(arguments_.outputs[embedding_.out.index] + static_cast<size_t>(target) * bytes, 0,
                     static_cast<size_t>(width) * bytes);
         continue;
       }
@@ -175,7 +175,7 @@ class Worker {
       // Most calls do not scale, and a division would take longer than all else.
       embedding_.scales ? Narrow(sums, width, row_.data(), [=](double sum) { return sum / static_cast<double>(count); })
                         : Narrow(sums, width, row_.data(), [](double sum) { return sum; });
-      Round(row_.data(), launch_, embedding_.out, target, width);
+      Round(row_.data(), arguments_, embedding_.out, target, width);
     }
   }
 
@@ -186,7 +186,7 @@ class Worker {
   }
 
   const Embedding& embedding_;
-  const Launch& launch_;
+  const KernelArguments& arguments_;
   const Positions<Index>& positions_;
   const Floats grads_;
   const Scratch<double> sums_;
@@ -195,7 +195,7 @@ class Worker {
 };
 
 template <typename Index>
-void MakeBatch(const Embedding& embedding, const Launch& launch, const Positions<Index>& positions,
+void MakeBatch(const Embedding& embedding, const KernelArguments& arguments, const Positions<Index>& positions,
                const Batch& batch) {
   const int64_t across = (embedding.columns - 1) / embedding.tile_columns() + 1;
   const int64_t rows = batch.count + (batch.last - batch.first) * embedding.block_rows();
@@ -203,8 +203,8 @@ void MakeBatch(const Embedding& embedding, const Launch& launch, const Positions
       embedding.block_rows() * (embedding.tile_columns() * int64_t{sizeof(double)} + int64_t{sizeof(int64_t)});
   const Tiles tiles{1, across * (batch.last - batch.first), 1, 1};
   const TileWork work{rows * embedding.columns, sizeof(uint16_t), scratch_bytes};
-  launch.pool.ParallelFor(tiles.count(), GrainOf(tiles, work), [&](int64_t begin, int64_t end) {
-    Worker<Index> worker(embedding, launch, positions);
+  arguments.pool.ParallelFor(tiles.count(), GrainOf(tiles, work), [&](int64_t begin, int64_t end) {
+    Worker<Index> worker(embedding, arguments, positions);
     for (int64_t tile = begin; tile < end; ++tile) {
       worker.Make(batch.first + tile / across, tile % across * embedding.tile_columns());
     }
@@ -212,13 +212,13 @@ void MakeBatch(const Embedding& embedding, const Launch& launch, const Positions
 }
 
 template <typename Index>
-void MakeAll(const Embedding& embedding, const Launch& launch) {
-  CheckIndices<Index>(embedding, launch.inputs[1]);
-  Positions<Index> positions(embedding, launch);
+void MakeAll(const Embedding& embedding, const KernelArguments& arguments) {
+  CheckIndices<Index>(embedding, arguments.inputs[1]);
+  Positions<Index> positions(embedding, arguments);
   for (int64_t first = 0; first < embedding.blocks();) {
     const Batch batch = positions.From(first);
     positions.Order(batch);
-    MakeBatch(embedding, launch, positions, batch);
+    MakeBatch(embedding, arguments, positions, batch);
     first = batch.last;
   }
 }
@@ -226,8 +226,8 @@ void MakeAll(const Embedding& embedding, const Launch& launch) {
 }  // namespace
 
 template <>
-void EmbeddingDenseBackward<VECTOR_LEVEL>::Run(const Embedding& embedding, const Launch& launch) {
-  VisitIndexType(embedding.index_type, [&](auto tag) { MakeAll<typename decltype(tag)::Type>(embedding, launch); });
+void EmbeddingDenseBackward<VECTOR_LEVEL>::Run(const Embedding& embedding, const KernelArguments& arguments) {
+  VisitIndexType(embedding.index_type, [&](auto tag) { MakeAll<typename decltype(tag)::Type>(embedding, arguments); });
 }
 
 }  // namespace acl_host

@@ -40,7 +40,7 @@ struct Embedding {
 // The scratch memory has numbers() of 64 bits, if that is not 0.
 template <VectorLevel>
 struct EmbeddingDenseBackward {
-  static void Run(const Embedding& embedding, const Launch& launch);
+  static void Run(const Embedding& embedding, const KernelArguments& arguments);
 };
 
 }  // namespace acl_host

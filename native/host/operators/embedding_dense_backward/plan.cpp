@@ -67,7 +67,7 @@ Plan PlanEmbeddingDenseBackward(const EmbeddingDenseBackwardArguments& given) {
   plan.PromiseTimeOfBytes();
   if (embedding.count == 0) {
     const auto bytes = static_cast<size_t>(ElementCount(out.tensor.view_dims)) * aclDataTypeSize(out.tensor.data_type);
-    plan.SetCompute([bytes](const Launch& launch) { std::memset(launch.outputs[0], 0, bytes); });
+    plan.SetCompute([bytes](const KernelArguments& launch) { std::memset(launch.outputs[0], 0, bytes); });
     return plan;
   }
   plan.AddInput(grad.tensor);
@@ -81,8 +81,9 @@ Plan PlanEmbeddingDenseBackward(const EmbeddingDenseBackwardArguments& given) {
   if (const auto numbers = static_cast<uint64_t>(embedding.numbers()); numbers > 0) {
     plan.AddScratch(numbers * sizeof(int64_t));
   }
-  plan.SetCompute(
-      [run = AtVectorLevel<EmbeddingDenseBackward>(), embedding](const Launch& launch) { run(embedding, launch); });
+  plan.SetCompute([run = AtVectorLevel<EmbeddingDenseBackward>(), embedding](const KernelArguments& launch) {
+    run(embedding, launch);
+  });
   return plan;
 }
 

@@ -26,16 +26,16 @@ struct Sums {
 template <typename T>
 class Worker {
  public:
-  Worker(const GroupNorm& norm, const Launch& launch)
+  Worker(const GroupNorm& norm, const KernelArguments& arguments)
       : norm_(norm),
-        grads_(launch.inputs[norm.grad_out.index]),
-        inputs_(launch.inputs[norm.input.index]),
-        means_(launch, norm.mean, 1),
-        rstds_(launch, norm.rstd, 1),
-        gammas_(launch, norm.gamma, 1),
-        gradients_(norm.grad_input ? launch.outputs[norm.grad_input->index] : nullptr),
-        sums_(norm.keeps_sums() ? launch.scratch.front() : nullptr),
-        group_means_(launch.scratch.back()),
+        grads_(arguments.inputs[norm.grad_out.index]),
+        inputs_(arguments.inputs[norm.input.index]),
+        means_(arguments, norm.mean, 1),
+        rstds_(arguments, norm.rstd, 1),
+        gammas_(arguments, norm.gamma, 1),
+        gradients_(norm.grad_input ? arguments.outputs[norm.grad_input->index] : nullptr),
+        sums_(norm.keeps_sums() ? arguments.scratch.front() : nullptr),
+        group_means_(arguments.scratch.back()),
         group_sums_(norm.has_small_groups() ? norm.channels_of_group() : 0) {}
 
   // Makes a group of each sample of a chunk, and the sums of its channels over the chunk.
@@ -167,18 +167,19 @@ class Worker {
 
 // Calls act(worker, unit) for units of so many elements.
 template <typename T, typename Act>
-void ForUnits(const GroupNorm& norm, const Launch& launch, int64_t units, int64_t elements, const Act& act) {
-  launch.pool.ParallelFor(units, kGrain / elements + 1, [&](int64_t begin, int64_t end) {
-    const Worker<T> worker(norm, launch);
+void ForUnits(const GroupNorm& norm, const KernelArguments& arguments, int64_t units, int64_t elements,
+              const Act& act) {
+  arguments.pool.ParallelFor(units, kGrain / elements + 1, [&](int64_t begin, int64_t end) {
+    const Worker<T> worker(norm, arguments);
     for (int64_t unit = begin; unit < end; ++unit) act(worker, unit);
   });
 }
 
 template <typename T>
-void MakeAll(const GroupNorm& norm, const Launch& launch) {
+void MakeAll(const GroupNorm& norm, const KernelArguments& arguments) {
   if (norm.has_small_groups()) {
     const int64_t elements = norm.chunk_samples() * norm.channels_of_group() * norm.area;
-    ForUnits<T>(norm, launch, norm.chunks() * norm.groups, elements, [&](const Worker<T>& worker, int64_t unit) {
+    ForUnits<T>(norm, arguments, norm.chunks() * norm.groups, elements, [&](const Worker<T>& worker, int64_t unit) {
       worker.MakeGroups(unit / norm.groups, unit % norm.groups);
     });
     return;
@@ -186,37 +187,38 @@ void MakeAll(const GroupNorm& norm, const Launch& launch) {
   const int64_t parts = norm.parts();
   const int64_t elements = std::min(norm.area, kRowPart);
   if (norm.keeps_sums()) {
-    ForUnits<T>(norm, launch, norm.planes() * parts, elements,
+    ForUnits<T>(norm, arguments, norm.planes() * parts, elements,
                 [&](const Worker<T>& worker, int64_t unit) { worker.SumPart(unit / parts, unit % parts); });
   }
-  ForUnits<T>(norm, launch, norm.samples * norm.groups, norm.channels_of_group() * parts,
+  ForUnits<T>(norm, arguments, norm.samples * norm.groups, norm.channels_of_group() * parts,
               [&](const Worker<T>& worker, int64_t unit) { worker.FoldGroup(unit); });
   if (!norm.grad_input) return;
-  ForUnits<T>(norm, launch, norm.planes() * parts, elements,
+  ForUnits<T>(norm, arguments, norm.planes() * parts, elements,
               [&](const Worker<T>& worker, int64_t unit) { worker.MakePart(unit / parts, unit % parts); });
 }
 
 // Adds up a sum of each channel over the chunks or the samples.
 template <typename T>
-void AddChannels(const GroupNorm& norm, const Launch& launch, const FloatOperand& output, float Sums::* sum) {
+void AddChannels(const GroupNorm& norm, const KernelArguments& arguments, const FloatOperand& output,
+                 float Sums::* sum) {
   const int64_t count = norm.has_small_groups() ? norm.chunks() : norm.samples;
-  ForUnits<T>(norm, launch, norm.channels, count, [&](const Worker<T>& worker, int64_t channel) {
+  ForUnits<T>(norm, arguments, norm.channels, count, [&](const Worker<T>& worker, int64_t channel) {
     double all = 0;
     for (int64_t i = 0; i < count; ++i) all += static_cast<double>(worker.SumsOf(i * norm.channels + channel).*sum);
     const auto rounded = static_cast<float>(all);
-    Round(&rounded, launch, output, channel, 1);
+    Round(&rounded, arguments, output, channel, 1);
   });
 }
 
 }  // namespace
 
 template <>
-void GroupNormBackward<VECTOR_LEVEL>::Run(const GroupNorm& norm, const Launch& launch) {
+void GroupNormBackward<VECTOR_LEVEL>::Run(const GroupNorm& norm, const KernelArguments& arguments) {
   VisitFloatType(norm.grad_out.type, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    MakeAll<T>(norm, launch);
-    if (norm.grad_gamma) AddChannels<T>(norm, launch, *norm.grad_gamma, &Sums::product);
-    if (norm.grad_beta) AddChannels<T>(norm, launch, *norm.grad_beta, &Sums::grad);
+    MakeAll<T>(norm, arguments);
+    if (norm.grad_gamma) AddChannels<T>(norm, arguments, *norm.grad_gamma, &Sums::product);
+    if (norm.grad_beta) AddChannels<T>(norm, arguments, *norm.grad_beta, &Sums::grad);
   });
 }
 

@@ -54,7 +54,7 @@ struct GroupNorm {
 // unless it is 0.
 template <VectorLevel>
 struct GroupNormBackward {
-  static void Run(const GroupNorm& norm, const Launch& launch);
+  static void Run(const GroupNorm& norm, const KernelArguments& arguments);
 };
 
 }  // namespace acl_host

@@ -145,7 +145,8 @@ Plan PlanGroupNormBackward(const GroupNormBackwardArguments& given) {
   if (norm.sums_bytes() > 0) plan.AddScratch(norm.sums_bytes());
   if (norm.means_bytes() > 0) plan.AddScratch(norm.means_bytes());
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<GroupNormBackward>(), norm](const Launch& launch) { run(norm, launch); });
+  plan.SetCompute(
+      [run = AtVectorLevel<GroupNormBackward>(), norm](const KernelArguments& launch) { run(norm, launch); });
   return plan;
 }
 

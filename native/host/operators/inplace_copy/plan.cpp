@@ -62,12 +62,12 @@ Plan PlanInplaceCopy(const InplaceCopyArguments& arguments) {
   plan.PromiseTimeOfBytes();
   if (src.tensor.data_type == self_ref.tensor.data_type) {
     plan.SetCompute(
-        [view](const Launch& launch) { CopyFromView(launch.pool, view, launch.inputs[0], launch.outputs[0]); });
+        [view](const KernelArguments& launch) { CopyFromView(launch.pool, view, launch.inputs[0], launch.outputs[0]); });
     return plan;
   }
   const uint64_t size_bytes = static_cast<uint64_t>(ElementCount(view.view_dims)) * aclDataTypeSize(view.data_type);
   plan.AddScratch(size_bytes);
-  plan.SetCompute([view, to = self_ref.tensor.data_type](const Launch& launch) {
+  plan.SetCompute([view, to = self_ref.tensor.data_type](const KernelArguments& launch) {
     CopyFromView(launch.pool, view, launch.inputs[0], launch.scratch[0]);
     Convert(launch.pool, ElementCount(view.view_dims), view.data_type, launch.scratch[0], to, launch.outputs[0]);
   });

@@ -139,7 +139,7 @@ Plan ZeroSums(const Tensors& tensors) {
   }
   if (sizes.empty()) return plan;
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([sizes](const Launch& launch) {
+  plan.SetCompute([sizes](const KernelArguments& launch) {
     for (size_t i = 0; i < sizes.size(); ++i) std::memset(launch.outputs[i], 0, sizes[i]);
   });
   return plan;
@@ -182,7 +182,8 @@ Plan PlanLayerNormBackward(const LayerNormBackwardArguments& arguments) {
   if (NeedsRowSums(norm)) plan.AddScratch(RowSumsBytes(norm));
   if (NeedsColumnSums(norm)) plan.AddScratch(ColumnSumsBytes(norm));
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<LayerNormBackward>(), norm](const Launch& launch) { run(norm, launch); });
+  plan.SetCompute(
+      [run = AtVectorLevel<LayerNormBackward>(), norm](const KernelArguments& launch) { run(norm, launch); });
   return plan;
 }
 

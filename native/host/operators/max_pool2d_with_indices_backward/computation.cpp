@@ -8,11 +8,11 @@ namespace acl_host {
 
 template <>
 void MaxPool2dWithIndicesBackward<VECTOR_LEVEL>::Run(const MaxPool& pool, aclDataType type, aclDataType index_type,
-                                                     int64_t slots, const Launch& launch) {
+                                                     int64_t slots, const KernelArguments& arguments) {
   VisitFloatType(type, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    index_type == ACL_INT32 ? MakeGradient<T, ArgmaxLayout<int32_t>>(pool, slots, launch)
-                            : MakeGradient<T, ArgmaxLayout<int64_t>>(pool, slots, launch);
+    index_type == ACL_INT32 ? MakeGradient<T, ArgmaxLayout<int32_t>>(pool, slots, arguments)
+                            : MakeGradient<T, ArgmaxLayout<int64_t>>(pool, slots, arguments);
   });
 }
 

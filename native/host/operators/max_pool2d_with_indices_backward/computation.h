@@ -13,7 +13,8 @@ namespace acl_host {
 // adds nothing, as in the kernels of devices. The scratch has room for the sums of so many threads.
 template <VectorLevel>
 struct MaxPool2dWithIndicesBackward {
-  static void Run(const MaxPool& pool, aclDataType type, aclDataType index_type, int64_t slots, const Launch& launch);
+  static void Run(const MaxPool& pool, aclDataType type, aclDataType index_type, int64_t slots,
+                  const KernelArguments& arguments);
 };
 
 }  // namespace acl_host

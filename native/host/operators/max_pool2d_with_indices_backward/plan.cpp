@@ -36,7 +36,7 @@ Plan PlanMaxPool2dWithIndicesBackward(const MaxPool2dWithIndicesBackwardArgument
   const int64_t slots = AddSums(plan, pool, static_cast<int64_t>(aclDataTypeSize(arguments.self->data_type)));
   plan.PromiseTimeOfBytes();
   plan.SetCompute([run = AtVectorLevel<MaxPool2dWithIndicesBackward>(), pool, slots, type = arguments.self->data_type,
-                   index_type = arguments.indices->data_type](const Launch& launch) {
+                   index_type = arguments.indices->data_type](const KernelArguments& launch) {
     run(pool, type, index_type, slots, launch);
   });
   return plan;

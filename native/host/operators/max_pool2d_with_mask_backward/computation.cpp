@@ -9,11 +9,11 @@ namespace acl_host {
 
 template <>
 void MaxPool2dWithMaskBackward<VECTOR_LEVEL>::Run(const MaxPool& pool, MaskKind kind, aclDataType type, int64_t slots,
-                                                  const Launch& launch) {
+                                                  const KernelArguments& arguments) {
   VisitFloatType(type, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    kind == MaskKind::kArgmax ? MakeGradient<T, ArgmaxLayout<int32_t>>(pool, slots, launch)
-                              : MakeGradient<T, MaskLayout>(pool, slots, launch);
+    kind == MaskKind::kArgmax ? MakeGradient<T, ArgmaxLayout<int32_t>>(pool, slots, arguments)
+                              : MakeGradient<T, MaskLayout>(pool, slots, arguments);
   });
 }
 

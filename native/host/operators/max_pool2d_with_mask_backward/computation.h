@@ -16,7 +16,8 @@ enum class MaskKind { kArgmax, kBits };
 // sums of so many threads.
 template <VectorLevel>
 struct MaxPool2dWithMaskBackward {
-  static void Run(const MaxPool& pool, MaskKind kind, aclDataType type, int64_t slots, const Launch& launch);
+  static void Run(const MaxPool& pool, MaskKind kind, aclDataType type, int64_t slots,
+                  const KernelArguments& arguments);
 };
 
 }  // namespace acl_host

@@ -19,8 +19,9 @@ Plan PlanMaxPool2dWithMaskBackward(const MaxPool2dWithMaskBackwardArguments& arg
   plan.AddOutput(*arguments.grad_input);
   const int64_t slots = AddSums(plan, pool, static_cast<int64_t>(aclDataTypeSize(arguments.self->data_type)));
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<MaxPool2dWithMaskBackward>(), pool, kind, slots,
-                   type = arguments.self->data_type](const Launch& launch) { run(pool, kind, type, slots, launch); });
+  plan.SetCompute(
+      [run = AtVectorLevel<MaxPool2dWithMaskBackward>(), pool, kind, slots,
+       type = arguments.self->data_type](const KernelArguments& launch) { run(pool, kind, type, slots, launch); });
   return plan;
 }
 

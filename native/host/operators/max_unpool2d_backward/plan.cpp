@@ -81,7 +81,7 @@ Plan PlanMaxUnpool2dBackward(const MaxUnpool2dBackwardArguments& arguments) {
   plan.AddOutput(out.tensor);
   plan.PromiseTimeOfBytes();
   plan.SetCompute([run = AtVectorLevel<MaxUnpoolBackward>(), unpool,
-                   type = self.tensor.data_type](const Launch& launch) { run(unpool, type, launch); });
+                   type = self.tensor.data_type](const KernelArguments& launch) { run(unpool, type, launch); });
   return plan;
 }
 

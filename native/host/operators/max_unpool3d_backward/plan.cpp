@@ -85,7 +85,7 @@ Plan PlanMaxUnpool3dBackward(const MaxUnpool3dBackwardArguments& arguments) {
   plan.AddOutput(*arguments.out);
   plan.PromiseTimeOfBytes();
   plan.SetCompute([run = AtVectorLevel<MaxUnpoolBackward>(), unpool,
-                   type = arguments.self->data_type](const Launch& launch) { run(unpool, type, launch); });
+                   type = arguments.self->data_type](const KernelArguments& launch) { run(unpool, type, launch); });
   return plan;
 }
 

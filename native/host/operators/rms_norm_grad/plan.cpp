@@ -99,7 +99,7 @@ Plan PlanRmsNormGrad(const RmsNormGradArguments& arguments) {
   plan.AddOutput(tensors.dgamma.tensor);
   plan.PromiseTimeOfBytes();
   if (norm.rows == 0) {
-    plan.SetCompute([bytes = static_cast<size_t>(norm.columns) * sizeof(float)](const Launch& launch) {
+    plan.SetCompute([bytes = static_cast<size_t>(norm.columns) * sizeof(float)](const KernelArguments& launch) {
       std::memset(launch.outputs[0], 0, bytes);
     });
     return plan;
@@ -115,7 +115,8 @@ Plan PlanRmsNormGrad(const RmsNormGradArguments& arguments) {
   norm.grad_input = FloatOperand{1, type};
   if (NeedsRowSums(norm)) plan.AddScratch(RowSumsBytes(norm));
   if (NeedsColumnSums(norm)) plan.AddScratch(ColumnSumsBytes(norm));
-  plan.SetCompute([run = AtVectorLevel<LayerNormBackward>(), norm](const Launch& launch) { run(norm, launch); });
+  plan.SetCompute(
+      [run = AtVectorLevel<LayerNormBackward>(), norm](const KernelArguments& launch) { run(norm, launch); });
   return plan;
 }
 

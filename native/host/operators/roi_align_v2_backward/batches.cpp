@@ -38,11 +38,11 @@ int64_t ImageBytes(const RoiAlign& roi) {
 
 class BoxAdder {
  public:
-  BoxAdder(const RoiAlign& roi, const RoiBlocks& blocks, int64_t slots, RoiAdd add, const Launch& launch,
+  BoxAdder(const RoiAlign& roi, const RoiBlocks& blocks, int64_t slots, RoiAdd add, const KernelArguments& arguments,
            const RoiScratch& scratch)
       : roi_(roi),
         blocks_(blocks),
-        launch_(launch),
+        arguments_(arguments),
         order_(scratch.order),
         weight_bytes_(kWeightBytes + roi.tensor_bytes() / kPartOfTensors),
         weight_bytes_of_image_(kWeightBytes + ImageBytes(roi) / kPartOfTensors),
@@ -52,7 +52,7 @@ class BoxAdder {
   // Leaves out boxes that contribute nothing.
   void Order() {
     std::atomic<int64_t> samples = 0;
-    launch_.pool.ParallelFor(roi_.boxes, kBoxesPerPiece, [&](int64_t begin, int64_t end) {
+    arguments_.pool.ParallelFor(roi_.boxes, kBoxesPerPiece, [&](int64_t begin, int64_t end) {
       int64_t own = 0;
       for (int64_t index = begin; index < end; ++index) {
         const RoiBox box = Box(index);
@@ -94,7 +94,7 @@ class BoxAdder {
 
  private:
   [[nodiscard]] const std::byte* Coordinates(int64_t index) const {
-    return launch_.inputs[1] + static_cast<size_t>(index * kCoordinates) * sizeof(float);
+    return arguments_.inputs[1] + static_cast<size_t>(index * kCoordinates) * sizeof(float);
   }
 
   // Computed where it is needed: an array of all boxes would be larger than the tensor of boxes.
@@ -153,7 +153,7 @@ class BoxAdder {
     // Arrays of an earlier batch might be larger than these boxes need.
     weighted_.clear();
     weighted_.resize(static_cast<size_t>(end - begin));
-    launch_.pool.ParallelFor(end - begin, kBoxesPerPiece, [&](int64_t first, int64_t last) {
+    arguments_.pool.ParallelFor(end - begin, kBoxesPerPiece, [&](int64_t first, int64_t last) {
       for (int64_t each = first; each < last; ++each) {
         const int64_t index = order_[begin + each];
         const RoiBox box = Box(index);
@@ -232,30 +232,31 @@ class BoxAdder {
 
   // Adds the boxes at the positions [begin, end). Images whose boxes begin at fresh_from or later have no values yet.
   void AddBatch(const RoiRegion& region, int64_t begin, int64_t end, int64_t fresh_from) {
-    const RoiPlanes planes{roi_, launch_.inputs[0], launch_.outputs[0]};
+    const RoiPlanes planes{roi_, arguments_.inputs[0], arguments_.outputs[0]};
     const int64_t images = region.end_image - region.first_image;
     FindLongSums();
     const int64_t blocks = images * blocks_.CountIn(region);
     const int64_t elements = roi_.channels * ((region.bottom - region.top) * (region.right - region.left) * images +
                                               roi_.pooled_height * roi_.pooled_width * (end - begin));
-    launch_.pool.ParallelFor(blocks, kElementsPerPiece / (elements / blocks + 1) + 1, [&](int64_t first, int64_t last) {
-      const ScratchSlots::Lease sums(slots_);
-      for (int64_t number = first; number < last; ++number) {
-        const RoiBlock block = BlockAt(roi_, blocks_, region, number);
-        const int64_t image_begin = BeginOf(block.image);
-        const int64_t boxes_begin = std::clamp(image_begin, begin, end) - begin;
-        const int64_t boxes_end = std::clamp(BeginOf(block.image + 1), begin, end) - begin;
-        const RoiWeighted* const boxes = weighted_.data() + boxes_begin;
-        const bool long_sums = boxes_begin < boxes_end && boxes->long_sums;
-        add_(planes, block, blocks_.lanes, sums.memory(), boxes, weighted_.data() + boxes_end, long_sums,
-             image_begin >= fresh_from);
-      }
-    });
+    arguments_.pool.ParallelFor(blocks, kElementsPerPiece / (elements / blocks + 1) + 1,
+                                [&](int64_t first, int64_t last) {
+                                  const ScratchSlots::Lease sums(slots_);
+                                  for (int64_t number = first; number < last; ++number) {
+                                    const RoiBlock block = BlockAt(roi_, blocks_, region, number);
+                                    const int64_t image_begin = BeginOf(block.image);
+                                    const int64_t boxes_begin = std::clamp(image_begin, begin, end) - begin;
+                                    const int64_t boxes_end = std::clamp(BeginOf(block.image + 1), begin, end) - begin;
+                                    const RoiWeighted* const boxes = weighted_.data() + boxes_begin;
+                                    const bool long_sums = boxes_begin < boxes_end && boxes->long_sums;
+                                    add_(planes, block, blocks_.lanes, sums.memory(), boxes,
+                                         weighted_.data() + boxes_end, long_sums, image_begin >= fresh_from);
+                                  }
+                                });
   }
 
   const RoiAlign& roi_;
   const RoiBlocks& blocks_;
-  const Launch& launch_;
+  const KernelArguments& arguments_;
   int32_t* const order_;
   int64_t count_ = 0;  // boxes that contribute something
   const int64_t weight_bytes_;
@@ -267,9 +268,9 @@ class BoxAdder {
 
 }  // namespace
 
-void AddRoiBoxes(const RoiAlign& roi, const RoiBlocks& blocks, int64_t slots, RoiAdd add, const Launch& launch,
-                 const RoiScratch& scratch) {
-  BoxAdder adder(roi, blocks, slots, add, launch, scratch);
+void AddRoiBoxes(const RoiAlign& roi, const RoiBlocks& blocks, int64_t slots, RoiAdd add,
+                 const KernelArguments& arguments, const RoiScratch& scratch) {
+  BoxAdder adder(roi, blocks, slots, add, arguments, scratch);
   adder.Order();
   adder.AddAll();
 }

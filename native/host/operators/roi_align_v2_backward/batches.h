@@ -22,7 +22,7 @@ using RoiAdd = decltype(AtVectorLevel<RoiAlignV2Backward>());
 
 // Writes the whole gradient. slots is the number of threads that may work at once. Throws if the boxes have more
 // samples than a device would visit in time.
-void AddRoiBoxes(const RoiAlign& roi, const RoiBlocks& blocks, int64_t slots, RoiAdd add, const Launch& launch,
-                 const RoiScratch& scratch);
+void AddRoiBoxes(const RoiAlign& roi, const RoiBlocks& blocks, int64_t slots, RoiAdd add,
+                 const KernelArguments& arguments, const RoiScratch& scratch);
 
 }  // namespace acl_host

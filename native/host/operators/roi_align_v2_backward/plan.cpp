@@ -31,7 +31,7 @@ T* Aligned(std::byte* memory) {
   return reinterpret_cast<T*>(memory + (kRoiSumAlignment - address % kRoiSumAlignment) % kRoiSumAlignment);
 }
 
-void Compute(const RoiAlign& roi, const RoiBlocks& blocks, int64_t slots, RoiAdd add, const Launch& launch) {
+void Compute(const RoiAlign& roi, const RoiBlocks& blocks, int64_t slots, RoiAdd add, const KernelArguments& launch) {
   const RoiScratch scratch{Aligned<int32_t>(launch.scratch[0]), Aligned<std::byte>(launch.scratch[1])};
   AddRoiBoxes(roi, blocks, slots, add, launch, scratch);
 }
@@ -124,7 +124,7 @@ Plan PlanRoiAlignV2Backward(const RoiAlignV2BackwardArguments& arguments) {
   AddArray(plan, slots, RoiSumBytes(blocks));
   // With a ratio of 0 the number of samples grows with the box.
   if (0 < arguments.sampling_ratio && arguments.sampling_ratio <= kFewSamples) plan.PromiseTimeOfBytes();
-  plan.SetCompute([roi, blocks, slots, add = AtVectorLevel<RoiAlignV2Backward>()](const Launch& launch) {
+  plan.SetCompute([roi, blocks, slots, add = AtVectorLevel<RoiAlignV2Backward>()](const KernelArguments& launch) {
     Compute(roi, blocks, slots, add, launch);
   });
   return plan;

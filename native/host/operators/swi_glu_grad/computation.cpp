@@ -17,8 +17,8 @@ constexpr int64_t kTileColumns = 1024;
 template <typename T>
 class Rows {
  public:
-  Rows(const SwiGlu& glu, const Launch& launch)
-      : columns_(glu.columns), grads_(launch.inputs[0]), x_(launch.inputs[1]), gradient_(launch.outputs[0]) {}
+  Rows(const SwiGlu& glu, const KernelArguments& arguments)
+      : columns_(glu.columns), grads_(arguments.inputs[0]), x_(arguments.inputs[1]), gradient_(arguments.outputs[0]) {}
 
   void SetTile(const Tile&) {}
 
@@ -54,12 +54,12 @@ class Rows {
 }  // namespace
 
 template <>
-void SwiGluGradient<VECTOR_LEVEL>::Run(const SwiGlu& glu, const Launch& launch) {
+void SwiGluGradient<VECTOR_LEVEL>::Run(const SwiGlu& glu, const KernelArguments& arguments) {
   VisitFloatType(glu.type, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     const Tiles tiles{1, glu.rows, glu.columns, kTileColumns};
     const TileWork work{5 * glu.rows * glu.columns, int64_t{sizeof(T)}, 0};
-    ForTiles(launch.pool, tiles, work, [&] { return Rows<T>(glu, launch); });
+    ForTiles(arguments.pool, tiles, work, [&] { return Rows<T>(glu, arguments); });
   });
 }
 

@@ -19,7 +19,7 @@ struct SwiGlu {
 // yGrad and x -> the gradient of x.
 template <VectorLevel>
 struct SwiGluGradient {
-  static void Run(const SwiGlu& glu, const Launch& launch);
+  static void Run(const SwiGlu& glu, const KernelArguments& arguments);
 };
 
 }  // namespace acl_host

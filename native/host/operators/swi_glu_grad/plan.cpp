@@ -57,7 +57,7 @@ Plan PlanSwiGluGrad(const SwiGluGradArguments& given) {
   plan.AddInput(x.tensor);
   plan.AddOutput(out.tensor);
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<SwiGluGradient>(), glu](const Launch& launch) { run(glu, launch); });
+  plan.SetCompute([run = AtVectorLevel<SwiGluGradient>(), glu](const KernelArguments& launch) { run(glu, launch); });
   return plan;
 }
 

@@ -84,11 +84,11 @@ class CopyBegins {
 template <typename T, typename Sum>
 class UpsampleRows {
  public:
-  UpsampleRows(const Upsampling& upsampling, const Launch& launch)
+  UpsampleRows(const Upsampling& upsampling, const KernelArguments& arguments)
       : upsampling_(upsampling),
         rows_(upsampling.rows, upsampling.rows.size + 1, CopyBegins::Fill),
-        grad_output_(launch.inputs[0]),
-        out_(launch.outputs[0]),
+        grad_output_(arguments.inputs[0]),
+        out_(arguments.outputs[0]),
         begins_(static_cast<size_t>(std::min(kMostColumns, upsampling.columns.size) + 1)),
         sum_memory_(std::min(kMostCopies, upsampling.columns.upsampled)),
         folded_memory_(std::min(kMostColumns, upsampling.columns.size)),
@@ -217,7 +217,7 @@ class UpsampleRows {
 
 template <>
 void UpsampleNearest2dBackward<VECTOR_LEVEL>::Run(const Upsampling& upsampling, aclDataType type,
-                                                  const Launch& launch) {
+                                                  const KernelArguments& arguments) {
   const UpsampledAxis& columns = upsampling.columns;
   const int64_t grad_rows_per_row = upsampling.rows.upsampled / upsampling.rows.size + 1;
   const int64_t elements_per_row = columns.size + columns.upsampled * grad_rows_per_row;
@@ -230,7 +230,7 @@ void UpsampleNearest2dBackward<VECTOR_LEVEL>::Run(const Upsampling& upsampling, 
       using Sum = typename decltype(sum_tag)::Type;
       const int64_t scratch_bytes = sums * int64_t{sizeof(Sum)} + std::min(kMostColumns, columns.size) * 8;
       const TileWork work{tiles.planes * tiles.rows * elements_per_row, sizeof(T), scratch_bytes};
-      ForTiles(launch.pool, tiles, work, [&] { return UpsampleRows<T, Sum>(upsampling, launch); });
+      ForTiles(arguments.pool, tiles, work, [&] { return UpsampleRows<T, Sum>(upsampling, arguments); });
     });
   });
 }

@@ -32,7 +32,7 @@ struct Upsampling {
 // gradOutput -> the gradient, both of a floating-point type of up to 32 bits.
 template <VectorLevel>
 struct UpsampleNearest2dBackward {
-  static void Run(const Upsampling& upsampling, aclDataType type, const Launch& launch);
+  static void Run(const Upsampling& upsampling, aclDataType type, const KernelArguments& arguments);
 };
 
 }  // namespace acl_host

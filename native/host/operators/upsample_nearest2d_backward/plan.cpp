@@ -72,7 +72,7 @@ Plan PlanUpsampleNearest2dBackward(const UpsampleNearest2dBackwardArguments& arg
   plan.AddOutput(grad_input.tensor);
   plan.PromiseTimeOfBytes();
   plan.SetCompute([run = AtVectorLevel<UpsampleNearest2dBackward>(), upsampling,
-                   type = grad_out.tensor.data_type](const Launch& launch) { run(upsampling, type, launch); });
+                   type = grad_out.tensor.data_type](const KernelArguments& launch) { run(upsampling, type, launch); });
   return plan;
 }
 

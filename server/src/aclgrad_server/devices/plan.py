@@ -85,7 +85,7 @@ class StepPlan:
     is_empty: bool  # whether an input has no elements: operators leave the outputs untouched then
     seconds: float  # about how long it takes
     encoded_bytes: int  # of inputs that the process has in the form that is checked or read, besides the device
-    native: native.CallPlan  # the plan in the form that the device takes
+    native: native.CallTemplate  # the plan in the form that the device takes
     workspace: Workspace = field(default_factory=Workspace, compare=False)
 
     @cached_property
@@ -157,7 +157,7 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
         # What depends on values is neither small nor grouped with others, and says nothing of when to try again.
         limits.pace.seconds(work) if math.isfinite(work.operations) else GROUP_S,
         sum(each.process_bytes for each in planned if each is not None),
-        native.CallPlan(
+        native.CallTemplate(
             spec.symbol,
             [None if each is None else each.native for each in planned],
             attributes,

@@ -1,4 +1,4 @@
-#include "settings/values.h"
+#include "settings/typed_values.h"
 
 #include <algorithm>
 

@@ -42,7 +42,7 @@ double CountWorkOf(const RoiAlign& roi_align, const py::object& boxes) {
 
 }  // namespace
 
-void BindValues(py::module_& module) {
+void BindInputChecks(py::module_& module) {
   py::class_<Pooling>(module, "Pooling")
       .def(py::init(&MakePooling), py::arg("input_size"), py::arg("output_size"), py::arg("kernel_size"),
            py::arg("stride"), py::arg("padding"), py::arg("dilation") = Pair{1, 1});

@@ -31,11 +31,11 @@ PlanInput MakeInput(Shape shape, int dtype, bool is_prefix, std::optional<ValueC
           std::move(gathering)};
 }
 
-std::shared_ptr<CallPlan> MakePlan(std::string symbol, const std::vector<std::optional<PlanInput>>& inputs,
+std::shared_ptr<CallTemplate> MakePlan(std::string symbol, const std::vector<std::optional<PlanInput>>& inputs,
                                    std::vector<Attribute> attributes, const std::vector<PlanOutput>& outputs,
                                    bool is_empty, bool is_spatial, bool is_planned_alone,
                                    const std::map<std::size_t, std::size_t>& untouched) {
-  auto plan = std::make_shared<CallPlan>();
+  auto plan = std::make_shared<CallTemplate>();
   std::vector<InputForm> input_forms;
   std::vector<OutputForm> output_forms;
   for (const std::optional<PlanInput>& input : inputs) {
@@ -71,7 +71,7 @@ std::shared_ptr<CallPlan> MakePlan(std::string symbol, const std::vector<std::op
 
 }  // namespace
 
-void BindCallPlan(py::module_& module) {
+void BindCallTemplate(py::module_& module) {
   py::enum_<OutputUse>(module, "OutputUse")
       .value("RETURNED", OutputUse::kReturned)
       .value("RETURNED_WHOLE", OutputUse::kReturnedWhole)
@@ -86,12 +86,12 @@ void BindCallPlan(py::module_& module) {
       .def(py::init(&MakeInput), py::arg("shape"), py::arg("dtype"), py::kw_only(), py::arg("is_prefix") = false,
            py::arg("check") = std::nullopt, py::arg("view") = std::nullopt, py::arg("is_copied") = false,
            py::arg("gathering") = std::nullopt);
-  py::class_<CallPlan, std::shared_ptr<CallPlan>>(module, "CallPlan")
+  py::class_<CallTemplate, std::shared_ptr<CallTemplate>>(module, "CallTemplate")
       .def(py::init(&MakePlan), py::arg("symbol"), py::arg("inputs"), py::arg("attributes"), py::arg("outputs"),
            py::arg("is_empty") = false, py::arg("is_spatial") = true, py::arg("is_planned_alone") = false,
            py::arg("untouched") = std::map<std::size_t, std::size_t>{})
-      .def_property_readonly("key", [](const CallPlan& plan) { return py::bytes(plan.call.form->key); })
-      .def_property_readonly("is_short", [](const CallPlan& plan) { return plan.is_short.load(); });
+      .def_property_readonly("key", [](const CallTemplate& plan) { return py::bytes(plan.call.form->key); })
+      .def_property_readonly("is_short", [](const CallTemplate& plan) { return plan.is_short.load(); });
 }
 
 }  // namespace aclgrad
