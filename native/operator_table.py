@@ -118,8 +118,8 @@ def find_wrong_declarations(native: Path) -> Iterator[str]:
 
 def find_plans(native: Path) -> dict[str, Path]:
     """Returns the source file that plans each operator, by the operator's symbol."""
-    sources = [*native.glob("host/operators/*/*.cpp"), *native.glob("host/families/*/*.cpp")]
-    return {f"aclnn{name}": source for source in sorted(sources) for name in _PLAN.findall(source.read_text())}
+    sources = sorted(native.glob("host/*/*/plan.cpp"))
+    return {f"aclnn{name}": source for source in sources for name in _PLAN.findall(source.read_text())}
 
 
 def find_faults(native: Path, operators: dict[str, Path]) -> Iterator[str]:

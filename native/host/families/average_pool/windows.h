@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "families/range.h"
+#include "tensors/axes.h"
 
 namespace acl_host {
 

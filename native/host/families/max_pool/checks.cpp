@@ -4,9 +4,9 @@
 #include <string>
 
 #include "device/runtime.h"
-#include "families/pooled_size.h"
 #include "plan/checks.h"
 #include "plan/int_arrays.h"
+#include "tensors/axes.h"
 
 namespace acl_host {
 namespace {

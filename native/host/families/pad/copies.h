@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "families/pad/computation.h"
-#include "families/range.h"
+#include "tensors/axes.h"
 
 namespace acl_host {
 namespace {

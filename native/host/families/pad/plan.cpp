@@ -1,15 +1,28 @@
-#include "families/pad/plan.h"
-
+// The gradients of padding: their checks, in CANN's order and with CANN's codes, and their plans.
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "families/pad/computation.h"
+#include "operator_plans.h"
 #include "plan/checks.h"
 #include "plan/int_arrays.h"
 
 namespace acl_host {
 namespace {
+
+// The operators have the same arguments.
+using PadArguments = ReflectionPad1dBackwardArguments;
+
+// The differences between the operators.
+struct PadOperator {
+  PadRule rule;
+  size_t axes;
+  // A tensor without a batch may also be empty in its first dim.
+  bool takes_no_channels;
+};
 
 // 3d operators pass BF16 on to a kernel that the products without BF16 do not have.
 std::vector<aclDataType> TypesOf(const PadOperator& op) {
@@ -81,8 +94,6 @@ void CheckEmpty(const PadOperator& op, const Argument& grad_output, const Argume
               DimsText(blamed.tensor.view_dims));
 }
 
-}  // namespace
-
 Plan MakePadPlan(const PadOperator& op, const PadArguments& arguments) {
   CheckProduct(CurrentProduct(), {"910A", "910B", "910_93", "310P", "950"});
   const Argument grad_output{"gradOutput", arguments.grad_output};
@@ -120,5 +131,17 @@ Plan MakePadPlan(const PadOperator& op, const PadArguments& arguments) {
                    type = self.tensor.data_type](const KernelArguments& launch) { run(pad, type, launch); });
   return plan;
 }
+
+constexpr auto kReflection = PadRule::kReflection;
+constexpr auto kReplication = PadRule::kReplication;
+
+}  // namespace
+
+Plan PlanReflectionPad1dBackward(const PadArguments& given) { return MakePadPlan({kReflection, 1, true}, given); }
+Plan PlanReflectionPad2dBackward(const PadArguments& given) { return MakePadPlan({kReflection, 2, true}, given); }
+Plan PlanReflectionPad3dBackward(const PadArguments& given) { return MakePadPlan({kReflection, 3, false}, given); }
+Plan PlanReplicationPad1dBackward(const PadArguments& given) { return MakePadPlan({kReplication, 1, false}, given); }
+Plan PlanReplicationPad2dBackward(const PadArguments& given) { return MakePadPlan({kReplication, 2, false}, given); }
+Plan PlanReplicationPad3dBackward(const PadArguments& given) { return MakePadPlan({kReplication, 3, false}, given); }
 
 }  // namespace acl_host

@@ -3,10 +3,10 @@
 #include <string>
 
 #include "families/average_pool/computation.h"
-#include "families/pooled_size.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
 #include "plan/int_arrays.h"
+#include "tensors/axes.h"
 #include "tensors/data_type.h"
 
 namespace acl_host {

@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "blocks.h"
 #include "computation.h"
-#include "families/roi_align/blocks.h"
-#include "families/roi_align/sampling.h"
 #include "plan/plan.h"
+#include "sampling.h"
 
 namespace acl_host {
 

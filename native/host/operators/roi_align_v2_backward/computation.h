@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "families/roi_align/blocks.h"
-#include "families/roi_align/sampling.h"
+#include "blocks.h"
 #include "plan/vector_levels.h"
+#include "sampling.h"
 
 namespace acl_host {
 

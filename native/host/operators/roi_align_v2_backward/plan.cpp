@@ -9,12 +9,12 @@
 #include <limits>
 
 #include "batches.h"
+#include "blocks.h"
 #include "device/runtime.h"
-#include "families/roi_align/blocks.h"
-#include "families/roi_align/sampling.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
 #include "plan/int_arrays.h"
+#include "sampling.h"
 #include "tensors/elements.h"
 
 namespace acl_host {

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "families/roi_align/sampling.h"
+#include "sampling.h"
 
 namespace acl_host {
 

@@ -1,4 +1,4 @@
-#include "families/roi_align/sampling.h"
+#include "sampling.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// The operators that are gradients of grid sampling: their checks, which differ a little, and their plans.
+// The gradients of grid sampling: their checks, which differ a little, and their plans.
 #include <algorithm>
 #include <string>
 #include <vector>

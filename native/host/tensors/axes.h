@@ -1,4 +1,4 @@
-// Positions along an axis.
+// Axes of tensors: ranges of positions along them, and the windows that fit.
 #pragma once
 
 #include <algorithm>
@@ -14,5 +14,8 @@ struct Range {
   [[nodiscard]] int64_t size() const { return std::max<int64_t>(end - begin, 0); }
   [[nodiscard]] bool operator==(const Range& other) const { return begin == other.begin && end == other.end; }
 };
+
+// The number of windows of one size that fit along an axis; 0 if none fits.
+[[nodiscard]] int64_t PooledSize(int64_t size, int64_t kernel, int64_t stride, int64_t padding, bool ceil_mode);
 
 }  // namespace acl_host

@@ -1,4 +1,4 @@
-#include "families/pooled_size.h"
+#include "tensors/axes.h"
 
 #include <algorithm>
 

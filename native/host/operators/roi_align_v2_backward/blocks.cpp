@@ -1,4 +1,4 @@
-#include "families/roi_align/blocks.h"
+#include "blocks.h"
 
 #include <algorithm>
 

@@ -1,5 +1,4 @@
-// The operators that are gradients of softmax and of its logarithm: their checks, which differ in their order, and
-// their plans.
+// The gradients of softmax and of its logarithm: their checks, which differ in their order, and their plans.
 #include <algorithm>
 #include <string>
 
