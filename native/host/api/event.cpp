@@ -36,9 +36,9 @@ void Create(aclrtEvent* event, uint32_t flags) {
   }
   const auto runtime = Runtime::Current();
   (void)runtime->CurrentContext();
-  if (runtime->events().size() >= runtime->product().event_limit) {
-    throw Error(ACL_ERROR_RT_NO_EVENT_RESOURCE,
-                "all " + std::to_string(runtime->product().event_limit) + " events are in use");
+  const size_t limit = FactsOf(runtime->product()).event_limit;
+  if (runtime->events().size() >= limit) {
+    throw Error(ACL_ERROR_RT_NO_EVENT_RESOURCE, "all " + std::to_string(limit) + " events are in use");
   }
   handle = runtime->events().Add(std::make_shared<Event>((flags & ACL_EVENT_TIME_LINE) != 0));
 }

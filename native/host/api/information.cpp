@@ -100,7 +100,7 @@ aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t* value) {
         result = 1;
         return;
       case ACL_CANN_ATTR_BF16:
-        result = Runtime::CurrentOrNew()->product().bfloat16 ? 1 : 0;
+        result = HasBf16(Runtime::CurrentOrNew()->product()) ? 1 : 0;
         return;
       case ACL_CANN_ATTR_JIT_COMPILE:
         result = 0;

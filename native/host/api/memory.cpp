@@ -74,7 +74,7 @@ void* Allocate(size_t size, aclrtMemMallocPolicy policy, bool padded) {
   const auto context = runtime->UsableContext();
   CountAllocation(*runtime, Site::kAllocation, size);
   const bool is_huge = policy == ACL_MEM_MALLOC_HUGE1G_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P;
-  const size_t padding_bytes = padded && !is_huge ? runtime->product().allocation_padding_bytes : 0;
+  const size_t padding_bytes = padded && !is_huge ? FactsOf(runtime->product()).allocation_padding_bytes : 0;
   const bool is_normal = policy == ACL_MEM_MALLOC_NORMAL_ONLY || policy == ACL_MEM_MALLOC_NORMAL_ONLY_P2P;
   const auto pages = is_normal ? Memory::Pages::kNormal : Memory::Pages::kHugeFirst;
   return runtime->memory().AllocateOnDevice(context->device.id, size, padding_bytes, pages);

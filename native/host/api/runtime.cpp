@@ -47,6 +47,6 @@ aclError aclrtGetRunMode(aclrtRunMode* runMode) {
 
 const char* aclrtGetSocName() {
   const char* name = nullptr;
-  const aclError error = GuardRuntime(__func__, [&] { name = Runtime::CurrentOrNew()->product().soc_name; });
+  const aclError error = GuardRuntime(__func__, [&] { name = FactsOf(Runtime::CurrentOrNew()->product()).soc_name; });
   return error == ACL_SUCCESS ? name : nullptr;
 }

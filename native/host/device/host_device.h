@@ -15,14 +15,14 @@ namespace acl_host {
 struct HostDevice {
   HostDevice(int32_t id_in, const Config& config)
       : id(id_in),
-        product(*config.product),
+        stream_limit(FactsOf(config.product).stream_limit),
         pool(config.threads),
         streams(config.streams_elsewhere),
         stops_at_first_(config.stops_on_failure),
         stops_on_failure_(config.stops_on_failure) {}
 
   const int32_t id;
-  const Product& product;
+  const int32_t stream_limit;
   ThreadPool pool;
   std::atomic<int32_t> streams;
 
@@ -61,7 +61,7 @@ struct HostDevice {
 class StreamSlot {
  public:
   explicit StreamSlot(HostDevice& device) : device_(device) {
-    const int32_t limit = device.product.stream_limit;
+    const int32_t limit = device.stream_limit;
     if (device_.streams.fetch_add(1) < limit) return;
     device_.streams.fetch_sub(1);
     throw Error(ACL_ERROR_RT_NO_STREAM_RESOURCE,

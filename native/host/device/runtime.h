@@ -38,7 +38,7 @@ class Runtime {
   Runtime& operator=(const Runtime&) = delete;
 
   [[nodiscard]] const Config& config() const { return config_; }
-  [[nodiscard]] const Product& product() const { return *config_.product; }
+  [[nodiscard]] Product product() const { return config_.product; }
   [[nodiscard]] int32_t device_count() const { return config_.devices; }
   [[nodiscard]] Memory& memory() { return memory_; }
   [[nodiscard]] FaultPlan& faults() { return faults_; }

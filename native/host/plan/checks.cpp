@@ -1,7 +1,6 @@
 #include "plan/checks.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "device/runtime.h"
 #include "tensors/data_type.h"
@@ -9,8 +8,9 @@
 namespace acl_host {
 namespace {
 
-[[noreturn]] void FailExpected(const Argument& argument, const std::string& expected, const std::string& got) {
-  FailInvalid(std::string(argument.name) + ": expected " + expected + ", got " + got);
+[[noreturn]] void FailExpected(const Argument& argument, const std::string& expected, const std::string& got,
+                               aclnnStatus code = ACLNN_ERR_PARAM_INVALID) {
+  throw OperatorError(code, std::string(argument.name) + ": expected " + expected + ", got " + got);
 }
 
 template <typename Values, typename ToText>
@@ -24,11 +24,27 @@ std::string List(const Values& values, const ToText& to_text) {
 
 void FailInvalid(const std::string& message) { throw OperatorError(ACLNN_ERR_PARAM_INVALID, message); }
 
-void CheckProduct(const Product& product, std::initializer_list<const char*> products) {
-  const auto same = [&](const char* name) { return std::strcmp(name, product.name) == 0; };
-  if (std::any_of(products.begin(), products.end(), same)) return;
-  FailInvalid("the product " + std::string(product.name) + " does not support this operator; these do: " +
-              List(products, [](const char* name) { return std::string(name); }));
+void FailShape(const Argument& argument, const std::string& expected, aclnnStatus code) {
+  FailExpected(argument, expected, "shape " + DimsText(argument.tensor.view_dims), code);
+}
+
+OptionalArgument IfGiven(const char* name, const aclTensor* pointer) {
+  return pointer == nullptr ? OptionalArgument() : Argument(name, pointer);
+}
+
+const std::vector<bool>& OutputMask(const aclBoolArray* mask, size_t outputs, MaskCodes codes) {
+  const std::vector<bool>& values = Required<OperatorError>(mask, "outputMask", codes.null).values;
+  if (values.size() == outputs) return values;
+  throw OperatorError(codes.length, "outputMask: expected " + std::to_string(outputs) + " values, got " +
+                                        std::to_string(values.size()));
+}
+
+void CheckProduct(Products products) {
+  const Product product = CurrentProduct();
+  if (std::find(products.begin(), products.end(), product) != products.end()) return;
+  const auto name_of = [](Product each) { return std::string(FactsOf(each).name); };
+  FailInvalid("the product " + name_of(product) +
+              " does not support this operator; these do: " + List(products, name_of));
 }
 
 void CheckDataType(const Argument& argument, const std::vector<aclDataType>& allowed) {
@@ -48,27 +64,38 @@ void CheckSameDataType(const Argument& argument, const Argument& reference) {
 void CheckRank(const Argument& argument, std::initializer_list<int64_t> allowed) {
   const int64_t rank = argument.tensor.rank();
   if (std::find(allowed.begin(), allowed.end(), rank) != allowed.end()) return;
-  FailExpected(argument, "rank " + List(allowed, [](int64_t value) { return std::to_string(value); }),
-               "shape " + DimsText(argument.tensor.view_dims));
+  FailShape(argument, "rank " + List(allowed, [](int64_t value) { return std::to_string(value); }));
 }
 
 void CheckSameRank(const Argument& argument, const Argument& reference) {
   if (argument.tensor.rank() == reference.tensor.rank()) return;
-  FailExpected(argument, "the rank of " + std::string(reference.name) + ", " + std::to_string(reference.tensor.rank()),
-               "shape " + DimsText(argument.tensor.view_dims));
+  FailShape(argument, "the rank of " + std::string(reference.name) + ", " + std::to_string(reference.tensor.rank()));
+}
+
+void CheckMostDims(const Argument& argument) {
+  if (argument.tensor.rank() > 8) FailShape(argument, "a rank of at most 8");
 }
 
 void CheckNoNegativeDim(const Argument& argument) {
   const Dims& dims = argument.tensor.view_dims;
-  if (std::any_of(dims.begin(), dims.end(), [](int64_t dim) { return dim < 0; })) {
-    FailExpected(argument, "no negative dim", "shape " + DimsText(dims));
-  }
+  if (std::any_of(dims.begin(), dims.end(), [](int64_t dim) { return dim < 0; }))
+    FailShape(argument, "no negative dim");
+}
+
+void CheckNoEmptyDim(const Argument& argument, size_t first) {
+  const Dims& dims = argument.tensor.view_dims;
+  const auto from = dims.begin() + static_cast<std::ptrdiff_t>(first);
+  if (std::all_of(from, dims.end(), [](int64_t dim) { return dim > 0; })) return;
+  FailShape(argument, first == 0 ? "no empty dim" : "no empty dim from dim " + std::to_string(first) + " on");
 }
 
 void CheckSameShape(const Argument& argument, const Argument& reference) {
-  if (argument.tensor.view_dims == reference.tensor.view_dims) return;
-  FailExpected(argument, "the shape of " + std::string(reference.name) + ", " + DimsText(reference.tensor.view_dims),
-               DimsText(argument.tensor.view_dims));
+  CheckShape(argument, ("the shape of " + std::string(reference.name)).c_str(), reference.tensor.view_dims);
+}
+
+void CheckShape(const Argument& argument, const char* what, const Dims& expected) {
+  if (argument.tensor.view_dims == expected) return;
+  FailExpected(argument, std::string(what) + ", " + DimsText(expected), DimsText(argument.tensor.view_dims));
 }
 
 void CheckSameLeadingDims(const Argument& argument, const Argument& reference, int64_t count) {
@@ -83,8 +110,7 @@ void CheckSameLeadingDims(const Argument& argument, const Argument& reference, i
 void CheckDim(const Argument& argument, size_t axis, const char* what, int64_t expected) {
   const Dims& dims = argument.tensor.view_dims;
   if (dims[axis] == expected) return;
-  FailExpected(argument, "dim " + std::to_string(axis) + " to be " + what + ", " + std::to_string(expected),
-               "shape " + DimsText(dims));
+  FailShape(argument, "dim " + std::to_string(axis) + " to be " + what + ", " + std::to_string(expected));
 }
 
 void CheckFormat(const Argument& argument, aclFormat expected) {
@@ -127,11 +153,42 @@ void CheckAddressable(const Argument& argument) {
   }
 }
 
-std::vector<aclDataType> FloatTypes(const Product& product) {
-  if (product.bfloat16) return {ACL_FLOAT, ACL_FLOAT16, ACL_BF16};
-  return {ACL_FLOAT, ACL_FLOAT16};
+bool HasLength(const IntArrayArgument& argument, std::initializer_list<size_t> allowed) {
+  return std::find(allowed.begin(), allowed.end(), argument.values.size()) != allowed.end();
 }
 
-const Product& CurrentProduct() { return Runtime::Current()->product(); }
+std::string LengthMessage(const IntArrayArgument& argument, std::initializer_list<size_t> allowed) {
+  return std::string(argument.name) + ": expected " +
+         List(allowed, [](size_t length) { return std::to_string(length); }) + " values, got " +
+         DimsText(argument.values);
+}
+
+void CheckLength(const IntArrayArgument& argument, std::initializer_list<size_t> allowed) {
+  if (!HasLength(argument, allowed)) FailInvalid(LengthMessage(argument, allowed));
+}
+
+void CheckEachPositive(const IntArrayArgument& argument) {
+  const Dims& values = argument.values;
+  if (std::all_of(values.begin(), values.end(), [](int64_t value) { return value > 0; })) return;
+  FailInvalid(std::string(argument.name) + ": expected values above 0, got " + DimsText(values));
+}
+
+void CheckHalfPadding(const IntArrayArgument& padding, const IntArrayArgument& kernel_size) {
+  const Pair pads = ReadPair(padding.values);
+  const Pair kernel = ReadPair(kernel_size.values);
+  const auto fits = [](int64_t pad, int64_t size) { return 0 <= pad && pad <= size / 2; };
+  if (fits(pads.height, kernel.height) && fits(pads.width, kernel.width)) return;
+  FailInvalid("padding: expected values from 0 to half of kernelSize, " + DimsText(kernel_size.values) + ", got " +
+              DimsText(padding.values));
+}
+
+Pair ReadPair(const Dims& values) { return {values.front(), values.back()}; }
+
+Product CurrentProduct() { return Runtime::Current()->product(); }
+
+std::vector<aclDataType> FloatTypes() {
+  if (HasBf16(CurrentProduct())) return {ACL_FLOAT, ACL_FLOAT16, ACL_BF16};
+  return {ACL_FLOAT, ACL_FLOAT16};
+}
 
 }  // namespace acl_host

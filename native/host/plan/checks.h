@@ -1,15 +1,17 @@
-// The checks of an operator's tensors in phase 1. Each throws an OperatorError that names the parameter, the expected
+// The checks of an operator's arguments in phase 1. Each throws an OperatorError that names the parameter, the expected
 // value and the given one. The function's name is added when the error leaves the library.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "errors/pointers.h"
 #include "settings/product.h"
+#include "tensors/axes.h"
 #include "tensors/tensor.h"
 
 namespace acl_host {
@@ -23,19 +25,48 @@ struct Argument {
   const aclTensor& tensor;
 };
 
-// All of these fail with ACLNN_ERR_PARAM_INVALID.
-[[noreturn]] void FailInvalid(const std::string& message);
+// A parameter that may be null.
+using OptionalArgument = std::optional<Argument>;
+[[nodiscard]] OptionalArgument IfGiven(const char* name, const aclTensor* pointer);
 
-// products are names of Product rows.
-void CheckProduct(const Product& product, std::initializer_list<const char*> products);
+// A parameter, which must not be null.
+struct IntArrayArgument {
+  IntArrayArgument(const char* name_in, const aclIntArray* pointer)
+      : name(name_in), values(Required<OperatorError>(pointer, name_in).values) {}
+
+  const char* name;
+  const Dims& values;
+};
+
+// Which outputs are wanted. Operators differ in the codes of a null pointer and of another length.
+struct MaskCodes {
+  aclnnStatus null = ACLNN_ERR_PARAM_NULLPTR;
+  aclnnStatus length = ACLNN_ERR_PARAM_INVALID;
+};
+[[nodiscard]] const std::vector<bool>& OutputMask(const aclBoolArray* mask, size_t outputs, MaskCodes codes = {});
+
+// Unless a code is given, all of these fail with ACLNN_ERR_PARAM_INVALID.
+[[noreturn]] void FailInvalid(const std::string& message);
+// "self: expected no empty dim, got shape [0, 3]"
+[[noreturn]] void FailShape(const Argument& argument, const std::string& expected,
+                            aclnnStatus code = ACLNN_ERR_PARAM_INVALID);
+
+// Fails for a product that is not among those of the operator.
+void CheckProduct(Products products);
 
 void CheckDataType(const Argument& argument, const std::vector<aclDataType>& allowed);
 void CheckSameDataType(const Argument& argument, const Argument& reference);
 
 void CheckRank(const Argument& argument, std::initializer_list<int64_t> allowed);
 void CheckSameRank(const Argument& argument, const Argument& reference);
+// At most 8, as CANN limits most operators.
+void CheckMostDims(const Argument& argument);
 void CheckNoNegativeDim(const Argument& argument);
+// From dim first on.
+void CheckNoEmptyDim(const Argument& argument, size_t first);
 void CheckSameShape(const Argument& argument, const Argument& reference);
+// what says where the expected shape comes from.
+void CheckShape(const Argument& argument, const char* what, const Dims& expected);
 // Of the first count dims alone.
 void CheckSameLeadingDims(const Argument& argument, const Argument& reference, int64_t count);
 // what says where the expected size comes from, for example "that of outputSize".
@@ -48,10 +79,21 @@ void CheckSameFormat(const Argument& argument, const Argument& reference);
 // The offsets of all elements, and the bytes up to the last one, are not negative and fit in 63 bits.
 void CheckAddressable(const Argument& argument);
 
-// FLOAT and FLOAT16, and BF16 if the product has it.
-[[nodiscard]] std::vector<aclDataType> FloatTypes(const Product& product);
+void CheckLength(const IntArrayArgument& argument, std::initializer_list<size_t> allowed);
+[[nodiscard]] bool HasLength(const IntArrayArgument& argument, std::initializer_list<size_t> allowed);
+// "kernelSize: expected 1 or 2 values, got [3, 3, 3]"
+[[nodiscard]] std::string LengthMessage(const IntArrayArgument& argument, std::initializer_list<size_t> allowed);
+void CheckEachPositive(const IntArrayArgument& argument);
+// Of windows. Some device routes accept negative padding and read out of bounds.
+void CheckHalfPadding(const IntArrayArgument& padding, const IntArrayArgument& kernel_size);
+
+// values holds one number for both axes, or height and width.
+[[nodiscard]] Pair ReadPair(const Dims& values);
 
 // The product of the configuration; fails with ACLNN_ERR_RUNTIME_ERROR before aclInit.
-[[nodiscard]] const Product& CurrentProduct();
+[[nodiscard]] Product CurrentProduct();
+
+// FLOAT and FLOAT16, and BF16 if the product has it.
+[[nodiscard]] std::vector<aclDataType> FloatTypes();
 
 }  // namespace acl_host

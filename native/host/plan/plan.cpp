@@ -47,6 +47,17 @@ void Plan::Run(ThreadPool& pool, const Addresses& addresses, std::byte* workspac
   }
 }
 
+void Plan::SetZeros() {
+  std::vector<size_t> sizes;
+  for (const Operand& output : outputs_) {
+    const aclTensor& tensor = output.tensor;
+    sizes.push_back(static_cast<size_t>(ElementCount(tensor.view_dims)) * aclDataTypeSize(tensor.data_type));
+  }
+  compute_ = [sizes](const KernelArguments& arguments) {
+    for (size_t i = 0; i < sizes.size(); ++i) std::memset(arguments.outputs[i], 0, sizes[i]);
+  };
+}
+
 void Plan::AddIdleWorkspace(int32_t percent) {
   idle_bytes_ = operand_bytes_ / 100 * static_cast<uint64_t>(percent);
   if (idle_bytes_ != 0) idle_offset_ = Reserve(idle_bytes_);

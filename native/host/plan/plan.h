@@ -10,6 +10,7 @@
 #include "device/host_stream.h"
 #include "device/thread_pool.h"
 #include "plan/red_zone.h"
+#include "plan/vector_levels.h"
 #include "tensors/tensor.h"
 
 namespace acl_host {
@@ -42,6 +43,15 @@ class Plan {
 
   // A plan without a computation is valid and does nothing, as CANN does for empty tensors.
   void SetCompute(Compute compute) { compute_ = std::move(compute); }
+  // The kernel at the current vector level, with what it takes before the arguments.
+  template <template <VectorLevel> class Kernel, typename... Given>
+  void SetKernel(Given... given) {
+    compute_ = [run = AtVectorLevel<Kernel>(), given...](const KernelArguments& arguments) {
+      run(given..., arguments);
+    };
+  }
+  // Writes zeros to the outputs that were added, and reads nothing.
+  void SetZeros();
 
   // Promises that the run time is proportional to the operands' bytes.
   void PromiseTimeOfBytes() { time_of_bytes_ = true; }

@@ -39,7 +39,7 @@ using Setter = std::function<void(Config&, const std::string&, const Json&)>;
 const std::map<std::string, Setter>& Setters() {
   static const std::map<std::string, Setter> setters = {
       {"product", [](Config& config, const std::string& key,
-                     const Json& value) { config.product = &FindProduct(String(key, value)); }},
+                     const Json& value) { config.product = FindProduct(String(key, value)); }},
       {"devices", [](Config& config, const std::string& key,
                      const Json& value) { config.devices = static_cast<int32_t>(IntegerBetween(key, value, 1, 64)); }},
       {"memory_bytes",
@@ -142,7 +142,7 @@ int32_t UsableThreads() {
 }  // namespace
 
 Config LoadConfig(const char* path) {
-  Config config{&FindProduct("910B"), 1, kNotSet, UsableThreads(), FindVectorLevel(SupportedVectorLevels().back())};
+  Config config{Product::k910B, 1, kNotSet, UsableThreads(), FindVectorLevel(SupportedVectorLevels().back())};
   for (const char* const file : {const_cast<const char*>(std::getenv("ACL_HOST_CONFIG")), path}) {
     if (file != nullptr && *file != '\0') ApplyFile(file, config);
   }

@@ -13,7 +13,7 @@
 namespace acl_host {
 
 struct Config {
-  const Product* product;
+  Product product;
   int32_t devices;
   uint64_t memory_bytes;                // limit of each device; by default an equal share of the machine's memory
   int32_t threads;                      // of each device, including the stream's own thread

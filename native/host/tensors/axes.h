@@ -15,6 +15,14 @@ struct Range {
   [[nodiscard]] bool operator==(const Range& other) const { return begin == other.begin && end == other.end; }
 };
 
+// A value for each axis of two-dimensional windows.
+struct Pair {
+  int64_t height;
+  int64_t width;
+
+  [[nodiscard]] bool operator==(const Pair& other) const { return height == other.height && width == other.width; }
+};
+
 // The number of windows of one size that fit along an axis; 0 if none fits.
 [[nodiscard]] int64_t PooledSize(int64_t size, int64_t kernel, int64_t stride, int64_t padding, bool ceil_mode);
 

@@ -22,7 +22,7 @@ struct ElementwiseRules {
   std::vector<aclDataType> types;
   Types fit = Types::kEqual;
   bool broadcasts = true;
-  bool limits_rank = true;  // to 8
+  bool limits_rank = true;
 };
 
 struct ElementwiseTensors {
@@ -77,10 +77,7 @@ std::optional<Dims> BroadcastDims(const Dims& one, const Dims& other) {
 void CheckShapes(const ElementwiseRules& rules, const ElementwiseTensors& tensors) {
   const auto& [grad_output, saved, gradient] = tensors;
   for (const Argument& each : {grad_output, saved, gradient}) {
-    if (rules.limits_rank && each.tensor.rank() > 8) {
-      FailInvalid(std::string(each.name) + ": expected a rank of at most 8, got shape " +
-                  DimsText(each.tensor.view_dims));
-    }
+    if (rules.limits_rank) CheckMostDims(each);
     CheckNoNegativeDim(each);
   }
   const Dims& dims = saved.tensor.view_dims;
@@ -92,13 +89,10 @@ void CheckShapes(const ElementwiseRules& rules, const ElementwiseTensors& tensor
   }
   const std::optional<Dims> expected = BroadcastDims(dims, grad_dims);
   if (!expected) {
-    FailInvalid(std::string(grad_output.name) + ": expected a shape that " + saved.name + " of shape " +
-                DimsText(dims) + " can be broadcast with, got " + DimsText(grad_dims));
+    FailShape(grad_output,
+              "a shape that " + std::string(saved.name) + " of shape " + DimsText(dims) + " can be broadcast with");
   }
-  if (gradient.tensor.view_dims != *expected) {
-    FailInvalid(std::string(gradient.name) + ": expected the shape of the inputs after broadcasting, " +
-                DimsText(*expected) + ", got " + DimsText(gradient.tensor.view_dims));
-  }
+  CheckShape(gradient, "the shape of the inputs after broadcasting", *expected);
 }
 
 // A view that repeats the tensor along the axes that are broadcast: the plan makes a copy of it.
@@ -136,16 +130,15 @@ Plan MakeElementwisePlan(Function function, const ElementwiseTensors& tensors, f
   plan.AddInput(Broadcast(saved.tensor, dims));
   plan.AddOutput(gradient.tensor);
   plan.PromiseTimeOfBytes();
-  plan.SetCompute(
-      [run = AtVectorLevel<ElementwiseBackward>(), work](const KernelArguments& launch) { run(work, launch); });
+  plan.SetKernel<ElementwiseBackward>(work);
   return plan;
 }
 
-constexpr std::initializer_list<const char*> kAllProducts = {"910A", "910B", "910_93", "310P", "950"};
-constexpr std::initializer_list<const char*> kNot310P = {"910A", "910B", "910_93", "950"};
+constexpr Products kAllProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k310P, Product::k950};
+constexpr Products kNot310P = {Product::k910A, Product::k910B, Product::k910_93, Product::k950};
 
 std::vector<aclDataType> FloatTypesAnd(std::initializer_list<aclDataType> more) {
-  std::vector<aclDataType> types = FloatTypes(CurrentProduct());
+  std::vector<aclDataType> types = FloatTypes();
   types.insert(types.end(), more);
   return types;
 }
@@ -153,19 +146,19 @@ std::vector<aclDataType> FloatTypesAnd(std::initializer_list<aclDataType> more) 
 }  // namespace
 
 Plan PlanSiluBackward(const SiluBackwardArguments& given) {
-  const Product& product = CurrentProduct();
-  CheckProduct(product, kNot310P);
+  const Product product = CurrentProduct();
+  CheckProduct(kNot310P);
   const ElementwiseTensors tensors{
       {"gradOutput", given.grad_output}, {"self", given.self}, {"gradInput", given.grad_input}};
-  ElementwiseRules rules{FloatTypes(product)};
-  rules.broadcasts = std::string(product.name) == "950";
+  ElementwiseRules rules{FloatTypes()};
+  rules.broadcasts = product == Product::k950;
   if (rules.broadcasts && tensors.gradient.tensor.data_type == ACL_FLOAT) rules.fit = Types::kCast;
   CheckElementwise(rules, tensors);
   return MakeElementwisePlan(Function::kSilu, tensors);
 }
 
 Plan PlanSigmoidBackward(const SigmoidBackwardArguments& given) {
-  CheckProduct(CurrentProduct(), kAllProducts);
+  CheckProduct(kAllProducts);
   const ElementwiseTensors tensors{
       {"gradOutput", given.grad_output}, {"output", given.output}, {"gradInput", given.grad_input}};
   CheckElementwise({FloatTypesAnd({ACL_DOUBLE, ACL_COMPLEX64, ACL_COMPLEX128}), Types::kCast}, tensors);
@@ -173,7 +166,7 @@ Plan PlanSigmoidBackward(const SigmoidBackwardArguments& given) {
 }
 
 Plan PlanTanhBackward(const TanhBackwardArguments& given) {
-  CheckProduct(CurrentProduct(), kAllProducts);
+  CheckProduct(kAllProducts);
   const ElementwiseTensors tensors{
       {"gradOutput", given.grad_output}, {"output", given.output}, {"gradInput", given.grad_input}};
   CheckElementwise({FloatTypesAnd({ACL_DOUBLE})}, tensors);
@@ -181,7 +174,7 @@ Plan PlanTanhBackward(const TanhBackwardArguments& given) {
 }
 
 Plan PlanLeakyReluBackward(const LeakyReluBackwardArguments& given) {
-  CheckProduct(CurrentProduct(), kAllProducts);
+  CheckProduct(kAllProducts);
   const Argument grad_output{"gradOutput", given.grad_output};
   const Argument self{"self", given.self};
   const double slope = NumberOf(given.negative_slope, "negativeSlope");
@@ -194,7 +187,7 @@ Plan PlanLeakyReluBackward(const LeakyReluBackwardArguments& given) {
 }
 
 Plan PlanHardswishBackward(const HardswishBackwardArguments& given) {
-  CheckProduct(CurrentProduct(), kNot310P);
+  CheckProduct(kNot310P);
   const ElementwiseTensors tensors{{"gradOutput", given.grad_output}, {"self", given.self}, {"out", given.out}};
   ElementwiseRules rules{FloatTypesAnd({})};
   rules.broadcasts = false;
@@ -203,19 +196,19 @@ Plan PlanHardswishBackward(const HardswishBackwardArguments& given) {
 }
 
 Plan PlanThresholdBackward(const ThresholdBackwardArguments& given) {
-  const Product& product = CurrentProduct();
-  CheckProduct(product, kAllProducts);
+  const Product product = CurrentProduct();
+  CheckProduct(kAllProducts);
   const double threshold = NumberOf(given.threshold, "threshold");
   const Argument out{"out", given.out};
   const ElementwiseTensors tensors{{"gradOutput", given.grad_output}, {"self", given.self}, out};
   std::vector<aclDataType> types = FloatTypesAnd({ACL_INT32, ACL_INT8, ACL_UINT8});
-  if (std::string(product.name) == "950" && threshold == 0) types.push_back(ACL_INT64);
+  if (product == Product::k950 && threshold == 0) types.push_back(ACL_INT64);
   CheckElementwise({types}, tensors);
   return MakeElementwisePlan(Function::kThreshold, tensors, static_cast<float>(threshold));
 }
 
 Plan PlanGeluBackward(const GeluBackwardArguments& given) {
-  CheckProduct(CurrentProduct(), kAllProducts);
+  CheckProduct(kAllProducts);
   const ElementwiseTensors tensors{
       {"gradOutput", given.grad_output}, {"self", given.self}, {"gradInput", given.grad_input}};
   CheckElementwise({FloatTypesAnd({}), Types::kCast}, tensors);
@@ -223,7 +216,7 @@ Plan PlanGeluBackward(const GeluBackwardArguments& given) {
 }
 
 Plan PlanGeluBackwardV2(const GeluBackwardV2Arguments& given) {
-  CheckProduct(CurrentProduct(), kAllProducts);
+  CheckProduct(kAllProducts);
   const Argument grad_output{"gradOutput", given.grad_output};
   const Argument self{"self", given.self};
   const std::string approximate = &Required<OperatorError>(given.approximate, "approximate");

@@ -12,6 +12,8 @@
 namespace acl_host {
 namespace {
 
+constexpr Products kProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k950};
+
 constexpr int64_t kNearest = 1;
 constexpr int64_t kReflection = 2;
 
@@ -36,11 +38,11 @@ struct Tensors {
         grid("grid", given.grid),
         input_grad("inputGrad", given.input_grad),
         grid_grad("gridGrad", given.grid_grad),
-        mask(given.output_mask->values) {}
+        mask(*given.output_mask) {}
 
   // What is sampled for nothing is not computed.
   [[nodiscard]] bool needs_work() const {
-    return !input.tensor.empty() && !grid.tensor.empty() && (mask[0] || mask[1]);
+    return !input.tensor.empty() && !grid.tensor.empty() && (mask.values[0] || mask.values[1]);
   }
 
   Argument grad_output;
@@ -48,10 +50,8 @@ struct Tensors {
   Argument grid;
   Argument input_grad;
   Argument grid_grad;
-  const std::vector<bool>& mask;
+  const aclBoolArray& mask;
 };
-
-void CheckHasGridSampler() { CheckProduct(CurrentProduct(), {"910A", "910B", "910_93", "950"}); }
 
 void CheckTypes(const Tensors& tensors, std::vector<aclDataType> types) {
   for (const Argument& each : {tensors.grad_output, tensors.grid, tensors.input_grad, tensors.grid_grad}) {
@@ -71,7 +71,7 @@ void CheckShapes(const Tensors& tensors, int64_t axes) {
   CheckDim(grad_output, 0, "input's dim 0", shape[0]);
   CheckDim(grad_output, 1, "input's dim 1", shape[1]);
   if (axes == 2 && (shape[2] == 0 || shape[3] == 0)) {
-    FailInvalid("input: expected a height and a width above 0, got shape " + DimsText(shape));
+    FailShape(input, "a height and a width above 0");
   }
   for (int64_t axis = 1; axis <= axes; ++axis) {
     const auto at = static_cast<size_t>(axis);
@@ -81,7 +81,7 @@ void CheckShapes(const Tensors& tensors, int64_t axes) {
   CheckDim(grid, static_cast<size_t>(axes + 1), axes == 2 ? "x and y" : "x, y and z", axes);
   CheckSameShape(input_grad, input);
   CheckSameShape(grid_grad, grid);
-  if (mask.size() != 2) FailInvalid("outputMask: expected 2 values, got " + std::to_string(mask.size()));
+  (void)OutputMask(&mask, 2);
   for (const Argument& each : {grad_output, input, grid}) CheckNoNegativeDim(each);
   for (const Argument& each : {grad_output, input, grid, input_grad, grid_grad}) CheckAddressable(each);
 }
@@ -129,26 +129,25 @@ Plan MakePlan(const Arguments& given, const Tensors& tensors, int axes) {
   sampling.nearest = given.interpolation_mode == kNearest;
   sampling.padding = static_cast<SamplingPadding>(given.padding_mode);
   sampling.align_corners = given.align_corners;
-  sampling.wants_input_grad = tensors.mask[0];
-  sampling.wants_grid_grad = tensors.mask[1];
+  sampling.wants_input_grad = tensors.mask.values[0];
+  sampling.wants_grid_grad = tensors.mask.values[1];
   sampling = Divide(sampling, input.data_type);
   for (const Argument& each : {tensors.grad_output, tensors.input, tensors.grid}) plan.AddInput(each.tensor);
   if (sampling.wants_input_grad) plan.AddOutput(tensors.input_grad.tensor);
   if (sampling.wants_grid_grad) plan.AddOutput(tensors.grid_grad.tensor);
   if (sampling.slot_bytes > 0) plan.AddScratch(static_cast<uint64_t>(sampling.slots * sampling.slot_bytes));
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<GridSamplerBackward>(), sampling,
-                   type = input.data_type](const KernelArguments& launch) { run(sampling, type, launch); });
+  plan.SetKernel<GridSamplerBackward>(sampling, input.data_type);
   return plan;
 }
 
 }  // namespace
 
 Plan PlanGridSampler2DBackward(const GridSampler2DBackwardArguments& given) {
-  CheckHasGridSampler();
+  CheckProduct(kProducts);
   if (given.output_mask == nullptr) return {};
   const Tensors tensors(given);
-  CheckTypes(tensors, FloatTypes(CurrentProduct()));
+  CheckTypes(tensors, FloatTypes());
   // CANN 9.1 has mode 2 as well, which nothing tells from a release that lacks it.
   CheckMode("interpolationMode", given.interpolation_mode, kNearest);
   CheckMode("paddingMode", given.padding_mode, kReflection);
@@ -158,7 +157,7 @@ Plan PlanGridSampler2DBackward(const GridSampler2DBackwardArguments& given) {
 
 // Every product takes BF16.
 Plan PlanGridSampler3DBackward(const GridSampler3DBackwardArguments& given) {
-  CheckHasGridSampler();
+  CheckProduct(kProducts);
   if (given.output_mask == nullptr) return {};
   const Tensors tensors(given);
   CheckTypes(tensors, {ACL_FLOAT, ACL_FLOAT16, ACL_BF16});

@@ -5,7 +5,6 @@
 
 #include "device/runtime.h"
 #include "plan/checks.h"
-#include "plan/int_arrays.h"
 #include "tensors/axes.h"
 
 namespace acl_host {
@@ -50,11 +49,7 @@ MaxPool CheckWindow(const IntArrayArgument& kernel_size, const IntArrayArgument&
   MaxPool pool{};
   pool.stride = stride.values.empty() ? kernel : ReadPair(stride.values);
   pool.padding = ReadPair(padding.values);
-  const auto padding_fits = [](int64_t value, int64_t size) { return 0 <= value && value <= size / 2; };
-  if (!padding_fits(pool.padding.height, kernel.height) || !padding_fits(pool.padding.width, kernel.width)) {
-    FailInvalid("padding: expected values from 0 to half of kernelSize, " + DimsText(kernel_size.values) + ", got " +
-                DimsText(padding.values));
-  }
+  CheckHalfPadding(padding, kernel_size);
   if (takes_dilation) {
     CheckEachPositive(dilation);
   } else if (std::any_of(dilation.values.begin(), dilation.values.end(), [](int64_t value) { return value != 1; })) {
@@ -71,9 +66,7 @@ void CheckShapes(const Argument& grad_output, const Argument& self, const Argume
   CheckNoNegativeDim(self);
   Dims dims = self.tensor.view_dims;
   const auto inner = dims.end() - 3;
-  if (std::find(inner, dims.end(), 0) != dims.end()) {
-    FailInvalid("self: expected no empty dim but the batch, got shape " + DimsText(dims));
-  }
+  CheckNoEmptyDim(self, dims.size() - 3);
   pool.batches = dims.size() == 4 ? dims[0] : 1;
   pool.channels = inner[0];
   pool.input = {inner[1], inner[2]};
@@ -86,8 +79,7 @@ void CheckShapes(const Argument& grad_output, const Argument& self, const Argume
   inner[1] = pool.output.height;
   inner[2] = pool.output.width;
   if (grad_output.tensor.view_dims != dims) {
-    FailInvalid("gradOutput: expected shape " + DimsText(dims) + ", one element for each window, got " +
-                DimsText(grad_output.tensor.view_dims));
+    FailShape(grad_output, "shape " + DimsText(dims) + ", one element for each window");
   }
 }
 

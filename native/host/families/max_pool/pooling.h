@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "plan/int_arrays.h"
 #include "plan/tiles.h"
+#include "tensors/axes.h"
 
 namespace acl_host {
 

@@ -8,10 +8,11 @@
 #include "families/pad/computation.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
-#include "plan/int_arrays.h"
 
 namespace acl_host {
 namespace {
+
+constexpr Products kProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k310P, Product::k950};
 
 // The operators have the same arguments.
 using PadArguments = ReflectionPad1dBackwardArguments;
@@ -27,7 +28,7 @@ struct PadOperator {
 // 3d operators pass BF16 on to a kernel that the products without BF16 do not have.
 std::vector<aclDataType> TypesOf(const PadOperator& op) {
   std::vector<aclDataType> types = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16, ACL_DOUBLE, ACL_COMPLEX64, ACL_COMPLEX128};
-  if (op.axes == 3 && !CurrentProduct().bfloat16) types.erase(types.begin() + 2);
+  if (op.axes == 3 && !HasBf16(CurrentProduct())) types.erase(types.begin() + 2);
   return types;
 }
 
@@ -76,9 +77,8 @@ PaddedAxis CheckAxis(const Argument& grad_output, const Argument& self, const Di
   int64_t expected = 0;
   if (__builtin_add_overflow(size, before, &expected) || __builtin_add_overflow(expected, after, &expected) ||
       padded != expected) {
-    FailInvalid("gradOutput: expected dim " + std::to_string(axis) + " to be " + std::to_string(size) + " padded by " +
-                std::to_string(before) + " and " + std::to_string(after) + ", got shape " +
-                DimsText(grad_output.tensor.view_dims));
+    FailShape(grad_output, "dim " + std::to_string(axis) + " to be " + std::to_string(size) + " padded by " +
+                               std::to_string(before) + " and " + std::to_string(after));
   }
   // Cropping more than the size has no further effect, and -INT64_MIN would overflow.
   return {size, std::max(before, -size), padded};
@@ -89,13 +89,11 @@ void CheckEmpty(const PadOperator& op, const Argument& grad_output, const Argume
   const Dims& dims = self.tensor.view_dims;
   const bool may_be_empty = dims.size() == op.axes + 2 || op.takes_no_channels;
   if (may_be_empty && std::find(dims.begin() + 1, dims.end(), 0) == dims.end()) return;
-  const Argument& blamed = self.tensor.empty() ? self : grad_output;
-  FailInvalid(std::string(blamed.name) + ": expected no empty tensor but for a batch of 0, got shape " +
-              DimsText(blamed.tensor.view_dims));
+  FailShape(self.tensor.empty() ? self : grad_output, "no empty tensor but for a batch of 0");
 }
 
 Plan MakePadPlan(const PadOperator& op, const PadArguments& arguments) {
-  CheckProduct(CurrentProduct(), {"910A", "910B", "910_93", "310P", "950"});
+  CheckProduct(kProducts);
   const Argument grad_output{"gradOutput", arguments.grad_output};
   const Argument self{"self", arguments.self};
   const IntArrayArgument padding_argument{"padding", arguments.padding};
@@ -127,8 +125,7 @@ Plan MakePadPlan(const PadOperator& op, const PadArguments& arguments) {
   plan.AddInput(grad_output.tensor);
   plan.AddOutput(grad_input.tensor);
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<PadBackward>(), pad = Pad{op.rule, planes, axes[0], axes[1], axes[2]},
-                   type = self.tensor.data_type](const KernelArguments& launch) { run(pad, type, launch); });
+  plan.SetKernel<PadBackward>(Pad{op.rule, planes, axes[0], axes[1], axes[2]}, self.tensor.data_type);
   return plan;
 }
 

@@ -9,6 +9,8 @@
 namespace acl_host {
 namespace {
 
+constexpr Products kProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k310P, Product::k950};
+
 struct Tensors {
   explicit Tensors(const SoftmaxBackwardArguments& given)
       : grad_output("gradOutput", given.grad_output), output("output", given.output), out("out", given.out) {}
@@ -18,11 +20,9 @@ struct Tensors {
   Argument out;
 };
 
-void CheckHasSoftmax() { CheckProduct(CurrentProduct(), {"910A", "910B", "910_93", "310P", "950"}); }
-
 // A device casts the gradient to any type; this one to those that it computes with.
 void CheckTypes(const Tensors& tensors) {
-  const auto types = FloatTypes(CurrentProduct());
+  const auto types = FloatTypes();
   CheckDataType(tensors.grad_output, types);
   CheckDataType(tensors.output, types);
   CheckSameDataType(tensors.output, tensors.grad_output);
@@ -30,12 +30,7 @@ void CheckTypes(const Tensors& tensors) {
 }
 
 void CheckShapes(const Tensors& tensors) {
-  for (const Argument& each : {tensors.grad_output, tensors.output, tensors.out}) {
-    if (each.tensor.rank() > 8) {
-      FailInvalid(std::string(each.name) + ": expected a rank of at most 8, got shape " +
-                  DimsText(each.tensor.view_dims));
-    }
-  }
+  for (const Argument& each : {tensors.grad_output, tensors.output, tensors.out}) CheckMostDims(each);
   CheckSameShape(tensors.output, tensors.grad_output);
   CheckSameShape(tensors.out, tensors.grad_output);
   CheckNoNegativeDim(tensors.grad_output);
@@ -51,8 +46,7 @@ void CheckAxis(const Tensors& tensors, int64_t dim) {
 
 // Products but the 950 answer empty tensors before they look at anything else.
 bool IsAnsweredUnchecked(const Tensors& tensors) {
-  return std::string(CurrentProduct().name) != "950" &&
-         (tensors.grad_output.tensor.empty() || tensors.output.tensor.empty());
+  return CurrentProduct() != Product::k950 && (tensors.grad_output.tensor.empty() || tensors.output.tensor.empty());
 }
 
 Plan MakePlan(RowFunction function, const Tensors& tensors, int64_t dim) {
@@ -79,14 +73,14 @@ Plan MakePlan(RowFunction function, const Tensors& tensors, int64_t dim) {
   plan.AddOutput(tensors.out.tensor);
   if (work.sums_bytes() > 0) plan.AddScratch(work.sums_bytes());
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<RowGradients>(), work](const KernelArguments& launch) { run(work, launch); });
+  plan.SetKernel<RowGradients>(work);
   return plan;
 }
 
 }  // namespace
 
 Plan PlanSoftmaxBackward(const SoftmaxBackwardArguments& given) {
-  CheckHasSoftmax();
+  CheckProduct(kProducts);
   const Tensors tensors(given);
   if (IsAnsweredUnchecked(tensors)) return {};
   CheckTypes(tensors);
@@ -96,7 +90,7 @@ Plan PlanSoftmaxBackward(const SoftmaxBackwardArguments& given) {
 }
 
 Plan PlanLogSoftmaxBackward(const LogSoftmaxBackwardArguments& given) {
-  CheckHasSoftmax();
+  CheckProduct(kProducts);
   const Tensors tensors(given);
   if (IsAnsweredUnchecked(tensors)) return {};
   CheckTypes(tensors);

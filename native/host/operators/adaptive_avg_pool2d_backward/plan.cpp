@@ -6,9 +6,10 @@
 namespace acl_host {
 namespace {
 
+constexpr Products kProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k310P, Product::k950};
+
 void Check(const AdaptiveAvgPool2dBackwardArguments& arguments) {
-  const Product& product = CurrentProduct();
-  CheckProduct(product, {"910A", "910B", "910_93", "310P", "950"});
+  CheckProduct(kProducts);
   const Argument grad_output{"gradOutput", arguments.grad_output};
   const Argument self{"self", arguments.self};
   const Argument out{"out", arguments.out};
@@ -23,8 +24,8 @@ void Check(const AdaptiveAvgPool2dBackwardArguments& arguments) {
   CheckSameLeadingDims(out, self, leading);
   CheckSameLeadingDims(grad_output, self, leading);
 
-  CheckDataType(grad_output, FloatTypes(product));
-  CheckDataType(self, FloatTypes(product));
+  CheckDataType(grad_output, FloatTypes());
+  CheckDataType(self, FloatTypes());
   CheckSameDataType(grad_output, self);
 
   CheckSameFormat(grad_output, self);
@@ -53,8 +54,7 @@ Plan PlanAdaptiveAvgPool2dBackward(const AdaptiveAvgPool2dBackwardArguments& arg
   plan.AddInput(*arguments.grad_output);
   plan.AddOutput(*arguments.out);
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<AveragePoolBackward>(), pool,
-                   type = arguments.self->data_type](const KernelArguments& launch) { run(pool, type, launch); });
+  plan.SetKernel<AveragePoolBackward>(pool, arguments.self->data_type);
   return plan;
 }
 

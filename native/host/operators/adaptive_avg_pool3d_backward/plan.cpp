@@ -1,6 +1,5 @@
 // aclnnAdaptiveAvgPool3dBackward: its checks and its plan.
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -11,24 +10,18 @@
 namespace acl_host {
 namespace {
 
-bool Is(const Product& product, const char* name) { return std::strcmp(product.name, name) == 0; }
+constexpr Products kProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k310P, Product::k950};
 
-void CheckShapes(const Product& product, const Argument& grad_output, const Argument& self, const Argument& out) {
+void CheckShapes(Product product, const Argument& grad_output, const Argument& self, const Argument& out) {
   CheckRank(self, {4, 5});
   CheckSameRank(grad_output, self);
   CheckSameRank(out, self);
   const Dims& dims = self.tensor.view_dims;
   // The 950 checks neither the first dim of self nor that of out.
-  const auto first = dims.begin() + (Is(product, "950") ? 1 : 0);
-  if (std::any_of(first, dims.end(), [](int64_t dim) { return dim <= 0; })) {
-    FailInvalid("self: expected no empty dim, got shape " + DimsText(dims));
-  }
+  CheckNoEmptyDim(self, product == Product::k950 ? 1 : 0);
   CheckSameShape(out, self);
   CheckSameLeadingDims(grad_output, self, self.tensor.rank() - 3);
-  const Dims& pooled = grad_output.tensor.view_dims;
-  if (std::any_of(pooled.end() - 3, pooled.end(), [](int64_t dim) { return dim <= 0; })) {
-    FailInvalid("gradOutput: expected no empty window, got shape " + DimsText(pooled));
-  }
+  CheckNoEmptyDim(grad_output, dims.size() - 3);
   CheckNoNegativeDim(self);
 }
 
@@ -37,9 +30,9 @@ bool HasOneWindow(const Argument& grad_output) {
   return std::all_of(pooled.end() - 3, pooled.end(), [](int64_t dim) { return dim == 1; });
 }
 
-void CheckDataTypes(const Product& product, const Argument& grad_output, const Argument& self, const Argument& out) {
-  std::vector<aclDataType> types = FloatTypes(product);
-  if (!product.bfloat16 || HasOneWindow(grad_output)) types.push_back(ACL_DOUBLE);
+void CheckDataTypes(Product product, const Argument& grad_output, const Argument& self, const Argument& out) {
+  std::vector<aclDataType> types = FloatTypes();
+  if (!HasBf16(product) || HasOneWindow(grad_output)) types.push_back(ACL_DOUBLE);
   CheckDataType(grad_output, types);
   CheckSameDataType(self, grad_output);
   CheckSameDataType(out, grad_output);
@@ -48,8 +41,8 @@ void CheckDataTypes(const Product& product, const Argument& grad_output, const A
 }  // namespace
 
 Plan PlanAdaptiveAvgPool3dBackward(const AdaptiveAvgPool3dBackwardArguments& arguments) {
-  const Product& product = CurrentProduct();
-  CheckProduct(product, {"910A", "910B", "910_93", "310P", "950"});
+  const Product product = CurrentProduct();
+  CheckProduct(kProducts);
   const Argument grad_output{"gradOutput", arguments.grad_output};
   const Argument self{"self", arguments.self};
   const Argument out{"out", arguments.out};
@@ -59,11 +52,9 @@ Plan PlanAdaptiveAvgPool3dBackward(const AdaptiveAvgPool3dBackwardArguments& arg
   CheckSameFormat(out, self);
   CheckNotPrivateFormat(self);
   if (!HasOneWindow(grad_output)) {
-    const std::string got = "gradOutput: expected one window for each plane, got shape ";
-    if (Is(product, "910A")) FailInvalid(got + DimsText(grad_output.tensor.view_dims));
-    if (Is(product, "310P")) {
-      throw OperatorError(ACLNN_ERR_INNER_FIND_KERNEL_ERROR, got + DimsText(grad_output.tensor.view_dims));
-    }
+    const char* const expected = "one window for each plane";
+    if (product == Product::k910A) FailShape(grad_output, expected);
+    if (product == Product::k310P) FailShape(grad_output, expected, ACLNN_ERR_INNER_FIND_KERNEL_ERROR);
   }
   Plan plan;
   if (self.tensor.empty()) return plan;
@@ -82,8 +73,7 @@ Plan PlanAdaptiveAvgPool3dBackward(const AdaptiveAvgPool3dBackwardArguments& arg
   plan.AddInput(grad_output.tensor);
   plan.AddOutput(out.tensor);
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<AveragePoolBackward>(), pool,
-                   type = self.tensor.data_type](const KernelArguments& launch) { run(pool, type, launch); });
+  plan.SetKernel<AveragePoolBackward>(pool, self.tensor.data_type);
   return plan;
 }
 

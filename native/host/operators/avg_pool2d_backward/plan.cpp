@@ -5,12 +5,13 @@
 #include "families/average_pool/computation.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
-#include "plan/int_arrays.h"
 #include "tensors/axes.h"
 #include "tensors/data_type.h"
 
 namespace acl_host {
 namespace {
+
+constexpr Products kProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k310P, Product::k950};
 
 struct WindowSizes {
   Pair kernel;
@@ -20,7 +21,7 @@ struct WindowSizes {
 
 void CheckTensors(const Argument& grad_output, const Argument& self, const Argument& grad_input) {
   for (const Argument& argument : {grad_output, self, grad_input}) {
-    CheckDataType(argument, FloatTypes(CurrentProduct()));
+    CheckDataType(argument, FloatTypes());
   }
   CheckSameDataType(grad_input, grad_output);
   for (const Argument& argument : {grad_output, self, grad_input}) {
@@ -43,12 +44,7 @@ WindowSizes CheckWindows(const IntArrayArgument& kernel_size, const IntArrayArgu
   CheckLength(padding, {1, 2});
   const Pair kernel = ReadPair(kernel_size.values);
   const Pair pads = ReadPair(padding.values);
-  // Some device routes accept negative padding and read out of bounds.
-  const auto fits = [](int64_t pad, int64_t size) { return 0 <= pad && pad <= size / 2; };
-  if (!fits(pads.height, kernel.height) || !fits(pads.width, kernel.width)) {
-    FailInvalid("padding: expected values from 0 to half of kernelSize, " + DimsText(kernel_size.values) + ", got " +
-                DimsText(padding.values));
-  }
+  CheckHalfPadding(padding, kernel_size);
   return {kernel, stride.values.empty() ? kernel : ReadPair(stride.values), pads};
 }
 
@@ -57,7 +53,7 @@ void CheckPrecision(const AvgPool2dBackwardArguments& arguments) {
   if (arguments.cube_math_type < 0 || arguments.cube_math_type > 3) {
     FailInvalid("cubeMathType: expected a value from 0 to 3, got " + std::to_string(arguments.cube_math_type));
   }
-  if (CurrentProduct().bfloat16) return;
+  if (HasBf16(CurrentProduct())) return;
   if (arguments.divisor_override < -255 || arguments.divisor_override > 255) {
     FailInvalid("divisorOverride: expected a value from -255 to 255, got " +
                 std::to_string(arguments.divisor_override));
@@ -82,8 +78,7 @@ AveragePool PoolOf(const AvgPool2dBackwardArguments& arguments, const WindowSize
   dims[axis] = rows.pooled;
   dims[axis + 1] = columns.pooled;
   if (rows.pooled == 0 || columns.pooled == 0 || grad_output.tensor.view_dims != dims) {
-    FailInvalid("gradOutput: expected shape " + DimsText(dims) + ", one element for each window, got " +
-                DimsText(grad_output.tensor.view_dims));
+    FailShape(grad_output, "shape " + DimsText(dims) + ", one element for each window");
   }
   const int64_t planes = ElementCount(Dims(dims.begin(), dims.end() - 2));
   return {planes, kNotPooled, rows, columns, arguments.divisor_override};
@@ -101,7 +96,7 @@ bool IsShort(const AveragePool& pool) {
 }  // namespace
 
 Plan PlanAvgPool2dBackward(const AvgPool2dBackwardArguments& arguments) {
-  CheckProduct(CurrentProduct(), {"910A", "910B", "910_93", "310P", "950"});
+  CheckProduct(kProducts);
   const Argument grad_output{"gradOutput", arguments.grad_output};
   const Argument self{"self", arguments.self};
   const IntArrayArgument kernel_size{"kernelSize", arguments.kernel_size};
@@ -124,8 +119,7 @@ Plan PlanAvgPool2dBackward(const AvgPool2dBackwardArguments& arguments) {
   plan.AddInput(grad_output.tensor);
   plan.AddOutput(grad_input.tensor);
   if (IsShort(pool)) plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<AveragePoolBackward>(), pool,
-                   type = grad_output.tensor.data_type](const KernelArguments& launch) { run(pool, type, launch); });
+  plan.SetKernel<AveragePoolBackward>(pool, grad_output.tensor.data_type);
   return plan;
 }
 

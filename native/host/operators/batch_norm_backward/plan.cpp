@@ -1,5 +1,4 @@
 // aclnnBatchNormBackward: its checks and its plan.
-#include <cstring>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,63 +11,44 @@
 namespace acl_host {
 namespace {
 
-constexpr size_t kOutputs = 3;
-
-using Given = std::optional<Argument>;
-
-Given IfGiven(const char* name, const aclTensor* tensor) {
-  return tensor == nullptr ? Given{} : Given{Argument{name, tensor}};
-}
+constexpr Products kProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k950};
 
 struct Tensors {
   Argument grad_out;
   Argument input;
-  Given weight;
-  Given running_mean;
-  Given running_var;
-  Given save_mean;
-  Given save_invstd;
-  Given grad_input;
-  Given grad_weight;
-  Given grad_bias;
+  OptionalArgument weight;
+  OptionalArgument running_mean;
+  OptionalArgument running_var;
+  OptionalArgument save_mean;
+  OptionalArgument save_invstd;
+  OptionalArgument grad_input;
+  OptionalArgument grad_weight;
+  OptionalArgument grad_bias;
 };
 
-// Everything that is wrong here has the code of a null pointer.
-[[noreturn]] void FailNull(const std::string& message) { throw OperatorError(ACLNN_ERR_PARAM_NULLPTR, message); }
-
-Given IfWanted(const std::vector<bool>& mask, size_t output, const char* name, const aclTensor* tensor) {
-  return mask[output] ? Given{Argument{name, tensor}} : Given{};
+OptionalArgument IfWanted(const std::vector<bool>& mask, size_t output, const char* name, const aclTensor* tensor) {
+  return mask[output] ? OptionalArgument{Argument{name, tensor}} : OptionalArgument{};
 }
 
-// Devices other than the 950 refuse only an empty mask, and read behind a short one.
-const std::vector<bool>& CheckMask(const aclBoolArray* mask) {
-  const std::vector<bool>& values = Required<OperatorError>(mask, "outputMask").values;
-  if (values.size() != kOutputs) {
-    FailNull("outputMask: expected 3 values, one for each output, got " + std::to_string(values.size()));
-  }
-  return values;
-}
-
-bool IsAscend950(const Product& product) { return std::strcmp(product.name, "950") == 0; }
-
-void CheckSameOrFloat(const Given& argument, const Argument& reference) {
+void CheckSameOrFloat(const OptionalArgument& argument, const Argument& reference) {
   if (argument && argument->tensor.data_type != ACL_FLOAT) CheckSameDataType(*argument, reference);
 }
 
-void CheckPair(const Given& first, const Given& second) {
+void CheckPair(const OptionalArgument& first, const OptionalArgument& second) {
   if (first && second) CheckSameDataType(*second, *first);
 }
 
-void CheckDataTypes(const Tensors& tensors, const Product& product) {
-  const std::vector<aclDataType> allowed = FloatTypes(product);
+void CheckDataTypes(const Tensors& tensors, Product product) {
+  const std::vector<aclDataType> allowed = FloatTypes();
   CheckDataType(tensors.grad_out, allowed);
   CheckSameDataType(tensors.input, tensors.grad_out);
-  for (const Given* given : {&tensors.grad_input, &tensors.grad_weight, &tensors.grad_bias, &tensors.weight,
-                             &tensors.running_mean, &tensors.running_var, &tensors.save_mean, &tensors.save_invstd}) {
+  for (const OptionalArgument* given :
+       {&tensors.grad_input, &tensors.grad_weight, &tensors.grad_bias, &tensors.weight, &tensors.running_mean,
+        &tensors.running_var, &tensors.save_mean, &tensors.save_invstd}) {
     if (*given) CheckDataType(**given, allowed);
   }
-  if (!IsAscend950(product)) return;
-  for (const Given* given :
+  if (product != Product::k950) return;
+  for (const OptionalArgument* given :
        {&tensors.weight, &tensors.running_mean, &tensors.running_var, &tensors.save_mean, &tensors.save_invstd}) {
     CheckSameOrFloat(*given, tensors.grad_out);
   }
@@ -79,18 +59,18 @@ void CheckDataTypes(const Tensors& tensors, const Product& product) {
   CheckPair(tensors.grad_weight, tensors.grad_bias);
 }
 
-void CheckFormats(const Tensors& tensors, const Product& product) {
+void CheckFormats(const Tensors& tensors, Product product) {
   CheckSameFormat(tensors.input, tensors.grad_out);
   if (tensors.grad_input) CheckSameFormat(*tensors.grad_input, tensors.grad_out);
   CheckNotPrivateFormat(tensors.grad_out);
-  if (IsAscend950(product) && tensors.grad_out.tensor.rank() == 5) CheckFormat(tensors.grad_out, ACL_FORMAT_NCDHW);
+  if (product == Product::k950 && tensors.grad_out.tensor.rank() == 5) CheckFormat(tensors.grad_out, ACL_FORMAT_NCDHW);
   // The 950 also takes formats whose last dim is the channel, which this library does not compute.
   for (const aclFormat format : {ACL_FORMAT_NHWC, ACL_FORMAT_NDHWC}) {
     if (tensors.grad_out.tensor.format == format) CheckFormat(tensors.grad_out, ACL_FORMAT_ND);
   }
 }
 
-void CheckChannels(const Given& argument, int64_t channels) {
+void CheckChannels(const OptionalArgument& argument, int64_t channels) {
   if (!argument) return;
   CheckRank(*argument, {1});
   CheckDim(*argument, 0, "gradOut's dim 1", channels);
@@ -101,24 +81,24 @@ void CheckShapes(const Tensors& tensors, bool may_lack_batch) {
   CheckSameShape(tensors.input, tensors.grad_out);
   if (tensors.grad_input) CheckSameShape(*tensors.grad_input, tensors.grad_out);
   const int64_t channels = tensors.grad_out.tensor.view_dims[1];
-  for (const Given* given : {&tensors.weight, &tensors.running_mean, &tensors.running_var}) {
+  for (const OptionalArgument* given : {&tensors.weight, &tensors.running_mean, &tensors.running_var}) {
     CheckChannels(*given, channels);
   }
   // Only the 950 checks these; other devices read and write beyond a shorter one.
-  for (const Given* given : {&tensors.save_mean, &tensors.save_invstd}) {
+  for (const OptionalArgument* given : {&tensors.save_mean, &tensors.save_invstd}) {
     if (!may_lack_batch || !*given || !(*given)->tensor.empty()) CheckChannels(*given, channels);
   }
-  for (const Given* given : {&tensors.grad_weight, &tensors.grad_bias}) CheckChannels(*given, channels);
+  for (const OptionalArgument* given : {&tensors.grad_weight, &tensors.grad_bias}) CheckChannels(*given, channels);
 }
 
 // Adds the input if it is given.
-ChannelInput AddChannels(Plan& plan, int& inputs, const Given& argument, float absent) {
+ChannelInput AddChannels(Plan& plan, int& inputs, const OptionalArgument& argument, float absent) {
   if (!argument) return {-1, ACL_FLOAT, absent};
   plan.AddInput(argument->tensor);
   return {inputs++, argument->tensor.data_type, absent};
 }
 
-NormOutput AddWanted(Plan& plan, int& outputs, const Given& argument) {
+NormOutput AddWanted(Plan& plan, int& outputs, const OptionalArgument& argument) {
   if (!argument) return {};
   plan.AddOutput(argument->tensor);
   return {outputs++, argument->tensor.data_type};
@@ -140,14 +120,16 @@ uint64_t ScratchBytes(const BatchNorm& norm) {
 }  // namespace
 
 Plan PlanBatchNormBackward(const BatchNormBackwardArguments& arguments) {
-  const Product& product = CurrentProduct();
-  CheckProduct(product, {"910A", "910B", "910_93", "950"});
+  const Product product = CurrentProduct();
+  CheckProduct(kProducts);
   const Argument grad_out{"gradOut", arguments.grad_out};
   const Argument input{"input", arguments.input};
   Plan plan;
   if (grad_out.tensor.empty() || input.tensor.empty()) return plan;
 
-  const std::vector<bool>& mask = CheckMask(arguments.output_mask);
+  // Devices other than the 950 refuse only an empty mask, and read behind a short one.
+  const std::vector<bool>& mask =
+      OutputMask(arguments.output_mask, 3, {ACLNN_ERR_PARAM_NULLPTR, ACLNN_ERR_PARAM_NULLPTR});
   const Tensors tensors{
       grad_out,
       input,
@@ -162,12 +144,13 @@ Plan PlanBatchNormBackward(const BatchNormBackwardArguments& arguments) {
   };
   CheckDataTypes(tensors, product);
   CheckFormats(tensors, product);
-  CheckShapes(tensors, IsAscend950(product) && !arguments.training);
+  CheckShapes(tensors, product == Product::k950 && !arguments.training);
   CheckNoNegativeDim(grad_out);
   CheckAddressable(grad_out);
   CheckAddressable(input);
-  for (const Given* given : {&tensors.weight, &tensors.running_mean, &tensors.running_var, &tensors.save_mean,
-                             &tensors.save_invstd, &tensors.grad_input, &tensors.grad_weight, &tensors.grad_bias}) {
+  for (const OptionalArgument* given :
+       {&tensors.weight, &tensors.running_mean, &tensors.running_var, &tensors.save_mean, &tensors.save_invstd,
+        &tensors.grad_input, &tensors.grad_weight, &tensors.grad_bias}) {
     if (*given) CheckAddressable(**given);
   }
   if (!tensors.grad_input && !tensors.grad_weight && !tensors.grad_bias) return plan;
@@ -181,7 +164,7 @@ Plan PlanBatchNormBackward(const BatchNormBackwardArguments& arguments) {
   norm.threads = Runtime::Current()->config().threads;
   norm.type = grad_out.tensor.data_type;
   norm.training = arguments.training;
-  norm.spread_is_variance = !arguments.training || !IsAscend950(product);
+  norm.spread_is_variance = !arguments.training || product != Product::k950;
   norm.eps = static_cast<float>(arguments.eps);
   int outputs = 0;
   norm.grad_input = AddWanted(plan, outputs, tensors.grad_input);
@@ -198,8 +181,7 @@ Plan PlanBatchNormBackward(const BatchNormBackwardArguments& arguments) {
   norm.spread = AddChannels(plan, inputs, norm.training ? tensors.save_invstd : tensors.running_var, 1);
   if (!norm.has_many_blocks()) plan.AddScratch(ScratchBytes(norm));
   plan.PromiseTimeOfBytes();
-  plan.SetCompute(
-      [norm, run = AtVectorLevel<BatchNormBackward>()](const KernelArguments& launch) { run(norm, launch); });
+  plan.SetKernel<BatchNormBackward>(norm);
   return plan;
 }
 

@@ -10,11 +10,7 @@
 namespace acl_host {
 namespace {
 
-void CheckMostDims(const Argument& argument) {
-  if (argument.tensor.rank() <= 8) return;
-  FailInvalid(std::string(argument.name) + ": expected a rank of at most 8, got shape " +
-              DimsText(argument.tensor.view_dims));
-}
+constexpr Products kProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k950};
 
 // Returns the sizes.
 Embedding CheckShapes(const Argument& grad, const Argument& indices, const Argument& out, uint64_t weights) {
@@ -34,14 +30,9 @@ Embedding CheckShapes(const Argument& grad, const Argument& indices, const Argum
   embedding.weights = static_cast<int64_t>(weights);
   const int64_t rows = ElementCount(Dims(dims.begin(), dims.end() - 1));
   if (embedding.columns != 0 && rows != embedding.count) {
-    FailInvalid("grad: expected a row for each of " + std::to_string(embedding.count) + " indices, got shape " +
-                DimsText(dims));
+    FailShape(grad, "a row for each of " + std::to_string(embedding.count) + " indices");
   }
-  const Dims expected{embedding.weights, embedding.columns};
-  if (out.tensor.view_dims != expected) {
-    FailInvalid("out: expected numWeights rows of the last dim of grad, " + DimsText(expected) + ", got " +
-                DimsText(out.tensor.view_dims));
-  }
+  CheckShape(out, "numWeights rows of the last dim of grad", {embedding.weights, embedding.columns});
   for (const Argument& each : {grad, indices, out}) CheckNotPrivateFormat(each);
   return embedding;
 }
@@ -49,15 +40,14 @@ Embedding CheckShapes(const Argument& grad, const Argument& indices, const Argum
 }  // namespace
 
 Plan PlanEmbeddingDenseBackward(const EmbeddingDenseBackwardArguments& given) {
-  const Product& product = CurrentProduct();
-  CheckProduct(product, {"910A", "910B", "910_93", "950"});
+  CheckProduct(kProducts);
   const Argument grad{"grad", given.grad};
   const Argument indices{"indices", given.indices};
   const Argument out{"out", given.out};
-  CheckDataType(grad, FloatTypes(product));
+  CheckDataType(grad, FloatTypes());
   CheckDataType(indices,
                 {ACL_FLOAT16, ACL_FLOAT, ACL_DOUBLE, ACL_INT8, ACL_UINT8, ACL_INT16, ACL_INT32, ACL_INT64, ACL_BOOL});
-  CheckDataType(out, FloatTypes(product));
+  CheckDataType(out, FloatTypes());
   Embedding embedding = CheckShapes(grad, indices, out, given.num_weights);
 
   Plan plan;
@@ -66,8 +56,7 @@ Plan PlanEmbeddingDenseBackward(const EmbeddingDenseBackwardArguments& given) {
   plan.AddOutput(out.tensor);
   plan.PromiseTimeOfBytes();
   if (embedding.count == 0) {
-    const auto bytes = static_cast<size_t>(ElementCount(out.tensor.view_dims)) * aclDataTypeSize(out.tensor.data_type);
-    plan.SetCompute([bytes](const KernelArguments& launch) { std::memset(launch.outputs[0], 0, bytes); });
+    plan.SetZeros();
     return plan;
   }
   plan.AddInput(grad.tensor);
@@ -81,9 +70,7 @@ Plan PlanEmbeddingDenseBackward(const EmbeddingDenseBackwardArguments& given) {
   if (const auto numbers = static_cast<uint64_t>(embedding.numbers()); numbers > 0) {
     plan.AddScratch(numbers * sizeof(int64_t));
   }
-  plan.SetCompute([run = AtVectorLevel<EmbeddingDenseBackward>(), embedding](const KernelArguments& launch) {
-    run(embedding, launch);
-  });
+  plan.SetKernel<EmbeddingDenseBackward>(embedding);
   return plan;
 }
 

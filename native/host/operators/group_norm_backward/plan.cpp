@@ -12,12 +12,9 @@
 namespace acl_host {
 namespace {
 
-constexpr std::array kOutputs = {"gradInput", "gradGammaOut", "gradBetaOut"};
+constexpr Products kProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k950};
 
-std::optional<Argument> IfGiven(const char* name, const aclTensor* pointer) {
-  if (pointer == nullptr) return std::nullopt;
-  return Argument{name, pointer};
-}
+constexpr std::array kOutputs = {"gradInput", "gradGammaOut", "gradBetaOut"};
 
 struct Tensors {
   explicit Tensors(const GroupNormBackwardArguments& given)
@@ -28,11 +25,8 @@ struct Tensors {
         gamma(IfGiven("gamma", given.gamma)),
         outputs{IfGiven(kOutputs[0], given.grad_input), IfGiven(kOutputs[1], given.grad_gamma_out),
                 IfGiven(kOutputs[2], given.grad_beta_out)} {
-    if (given.output_mask == nullptr) FailInvalid("outputMask must not be null");
-    mask = given.output_mask->values;
-    if (mask.size() != outputs.size()) {
-      FailInvalid("outputMask: expected 3 values, got " + std::to_string(mask.size()));
-    }
+    const std::vector<bool>& mask =
+        OutputMask(given.output_mask, outputs.size(), {ACLNN_ERR_PARAM_INVALID, ACLNN_ERR_PARAM_INVALID});
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (mask[i] && !outputs[i]) FailInvalid(std::string(kOutputs[i]) + " must not be null");
       if (!mask[i]) outputs[i].reset();
@@ -43,17 +37,15 @@ struct Tensors {
   Argument input;
   Argument mean;
   Argument rstd;
-  std::optional<Argument> gamma;
-  std::array<std::optional<Argument>, 3> outputs;  // those that are wanted
-  std::vector<bool> mask;
+  OptionalArgument gamma;
+  std::array<OptionalArgument, 3> outputs;  // those that are wanted
 };
 
-bool Is950() { return std::string(CurrentProduct().name) == "950"; }
-
 void CheckTypes(const Tensors& tensors) {
-  CheckDataType(tensors.grad_out, FloatTypes(CurrentProduct()));
+  CheckDataType(tensors.grad_out, FloatTypes());
   CheckSameDataType(tensors.input, tensors.grad_out);
-  if (!Is950() || tensors.mean.tensor.data_type != ACL_FLOAT) CheckSameDataType(tensors.mean, tensors.grad_out);
+  if (CurrentProduct() != Product::k950 || tensors.mean.tensor.data_type != ACL_FLOAT)
+    CheckSameDataType(tensors.mean, tensors.grad_out);
   CheckSameDataType(tensors.rstd, tensors.mean);
   if (tensors.outputs[0]) CheckSameDataType(*tensors.outputs[0], tensors.grad_out);
   for (const auto& each : {tensors.gamma, tensors.outputs[1], tensors.outputs[2]}) {
@@ -71,8 +63,8 @@ void CheckGroups(const GroupNorm& norm) {
   expect(norm.area >= 0, "HxW", "at least 0", norm.area);
   expect(norm.groups > 0, "group", "more than 0", norm.groups);
   expect(norm.channels % norm.groups == 0, "C", "a multiple of group, " + std::to_string(norm.groups), norm.channels);
-  const std::string product = CurrentProduct().name;
-  if (product != "910B" && product != "910_93") return;
+  const Product product = CurrentProduct();
+  if (product != Product::k910B && product != Product::k910_93) return;
   constexpr int64_t kMostOfGroup = 8000;
   constexpr int64_t kMostChannels = 240000;
   expect(norm.channels <= kMostChannels, "C", "at most 240000", norm.channels);
@@ -83,8 +75,7 @@ void CheckGroups(const GroupNorm& norm) {
 void CheckCount(const Argument& argument, const char* what, const Dims& sizes) {
   CheckNoNegativeDim(argument);
   if (argument.tensor.rank() <= 8 && ElementCount(argument.tensor.view_dims) == ElementCount(sizes)) return;
-  FailInvalid(std::string(argument.name) + ": expected " + what + ", " + std::to_string(ElementCount(sizes)) +
-              " elements in at most 8 dims, got shape " + DimsText(argument.tensor.view_dims));
+  FailShape(argument, std::string(what) + ", " + std::to_string(ElementCount(sizes)) + " elements in at most 8 dims");
 }
 
 void CheckShapes(const Tensors& tensors, const GroupNorm& norm) {
@@ -96,16 +87,14 @@ void CheckShapes(const Tensors& tensors, const GroupNorm& norm) {
   if (tensors.outputs[0]) CheckSameShape(*tensors.outputs[0], tensors.input);
   const Dims parameter = tensors.gamma ? tensors.gamma->tensor.view_dims : Dims{norm.channels};
   for (const auto& each : {tensors.outputs[1], tensors.outputs[2]}) {
-    if (!each || each->tensor.view_dims == parameter) continue;
-    FailInvalid(std::string(each->name) + ": expected the shape of gamma, " + DimsText(parameter) + ", got " +
-                DimsText(each->tensor.view_dims));
+    if (each) CheckShape(*each, "the shape of gamma", parameter);
   }
 }
 
 }  // namespace
 
 Plan PlanGroupNormBackward(const GroupNormBackwardArguments& given) {
-  CheckProduct(CurrentProduct(), {"910A", "910B", "910_93", "950"});
+  CheckProduct(kProducts);
   const Tensors tensors(given);
   CheckTypes(tensors);
   GroupNorm norm{};
@@ -127,7 +116,7 @@ Plan PlanGroupNormBackward(const GroupNormBackwardArguments& given) {
     return {inputs++, argument.tensor.data_type};
   };
   size_t outputs = 0;
-  const auto add_output = [&](const std::optional<Argument>& argument) -> std::optional<FloatOperand> {
+  const auto add_output = [&](const OptionalArgument& argument) -> std::optional<FloatOperand> {
     if (!argument) return std::nullopt;
     CheckAddressable(*argument);
     plan.AddOutput(argument->tensor);
@@ -145,8 +134,7 @@ Plan PlanGroupNormBackward(const GroupNormBackwardArguments& given) {
   if (norm.sums_bytes() > 0) plan.AddScratch(norm.sums_bytes());
   if (norm.means_bytes() > 0) plan.AddScratch(norm.means_bytes());
   plan.PromiseTimeOfBytes();
-  plan.SetCompute(
-      [run = AtVectorLevel<GroupNormBackward>(), norm](const KernelArguments& launch) { run(norm, launch); });
+  plan.SetKernel<GroupNormBackward>(norm);
   return plan;
 }
 

@@ -10,16 +10,11 @@
 #include "families/layer_norm/computation.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
-#include "plan/int_arrays.h"
 
 namespace acl_host {
 namespace {
 
-// A pointer that may be null.
-std::optional<Argument> IfGiven(const char* name, const aclTensor* pointer) {
-  if (pointer == nullptr) return std::nullopt;
-  return Argument{name, pointer};
-}
+constexpr Products kProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k310P, Product::k950};
 
 struct Tensors {
   explicit Tensors(const LayerNormBackwardArguments& arguments)
@@ -30,7 +25,7 @@ struct Tensors {
         rstd("rstd", arguments.rstd),
         weight(IfGiven("weightOptional", arguments.weight_optional)),
         bias(IfGiven("biasOptional", arguments.bias_optional)),
-        mask(Required<OperatorError>(arguments.output_mask, "outputMask").values),
+        mask(OutputMask(arguments.output_mask, 3)),
         outputs{IfGiven("gradInputOut", arguments.grad_input_out), IfGiven("gradWeightOut", arguments.grad_weight_out),
                 IfGiven("gradBiasOut", arguments.grad_bias_out)} {}
 
@@ -41,16 +36,13 @@ struct Tensors {
   IntArrayArgument normalized_shape;
   Argument mean;
   Argument rstd;
-  std::optional<Argument> weight;
-  std::optional<Argument> bias;
-  std::vector<bool> mask;
-  std::array<std::optional<Argument>, 3> outputs;
+  OptionalArgument weight;
+  OptionalArgument bias;
+  const std::vector<bool>& mask;
+  std::array<OptionalArgument, 3> outputs;
 };
 
 void CheckMask(const Tensors& tensors) {
-  if (tensors.mask.size() != tensors.outputs.size()) {
-    FailInvalid("outputMask: expected 3 values, got " + std::to_string(tensors.mask.size()));
-  }
   constexpr std::array kNames = {"gradInputOut", "gradWeightOut", "gradBiasOut"};
   for (size_t i = 0; i < kNames.size(); ++i) {
     if (tensors.wants(i) && !tensors.outputs[i]) CheckNotNull<OperatorError>(nullptr, kNames[i]);
@@ -72,26 +64,10 @@ void CheckTypes(const Tensors& tensors) {
   }
 }
 
-void CheckShape(const Argument& argument, const char* what, const Dims& expected) {
-  if (argument.tensor.view_dims == expected) return;
-  FailInvalid(std::string(argument.name) + ": expected " + what + ", " + DimsText(expected) + ", got " +
-              DimsText(argument.tensor.view_dims));
-}
-
 void CheckCount(const Argument& argument, const char* what, int64_t expected) {
   CheckNoNegativeDim(argument);
   if (ElementCount(argument.tensor.view_dims) == expected) return;
-  FailInvalid(std::string(argument.name) + ": expected " + what + ", " + std::to_string(expected) +
-              " elements, got shape " + DimsText(argument.tensor.view_dims));
-}
-
-void CheckRanks(const Tensors& tensors) {
-  for (const Argument& each : {tensors.grad_out, tensors.input, tensors.mean, tensors.rstd}) {
-    if (each.tensor.rank() > 8) {
-      FailInvalid(std::string(each.name) + ": expected a rank of at most 8, got shape " +
-                  DimsText(each.tensor.view_dims));
-    }
-  }
+  FailShape(argument, std::string(what) + ", " + std::to_string(expected) + " elements");
 }
 
 // A device compares only a part of normalizedShape, and then reads weights of another size out of bounds.
@@ -105,7 +81,7 @@ void CheckNormalizedShape(const Tensors& tensors) {
 
 // Returns the rows and columns.
 LayerNorm CheckShapes(const Tensors& tensors) {
-  CheckRanks(tensors);
+  for (const Argument& each : {tensors.grad_out, tensors.input, tensors.mean, tensors.rstd}) CheckMostDims(each);
   CheckNormalizedShape(tensors);
   const Dims& sizes = tensors.normalized_shape.values;
   for (const auto& each : {tensors.weight, tensors.bias}) {
@@ -129,26 +105,23 @@ LayerNorm CheckShapes(const Tensors& tensors) {
 // Without rows the sums over them are 0.
 Plan ZeroSums(const Tensors& tensors) {
   Plan plan;
-  std::vector<size_t> sizes;
+  bool has_outputs = false;
   for (const size_t i : {size_t{1}, size_t{2}}) {
     if (!tensors.wants(i) || tensors.outputs[i]->tensor.empty()) continue;
-    const aclTensor& tensor = tensors.outputs[i]->tensor;
     CheckAddressable(*tensors.outputs[i]);
-    sizes.push_back(static_cast<size_t>(ElementCount(tensor.view_dims)) * aclDataTypeSize(tensor.data_type));
-    plan.AddOutput(tensor);
+    plan.AddOutput(tensors.outputs[i]->tensor);
+    has_outputs = true;
   }
-  if (sizes.empty()) return plan;
+  if (!has_outputs) return plan;
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([sizes](const KernelArguments& launch) {
-    for (size_t i = 0; i < sizes.size(); ++i) std::memset(launch.outputs[i], 0, sizes[i]);
-  });
+  plan.SetZeros();
   return plan;
 }
 
 }  // namespace
 
 Plan PlanLayerNormBackward(const LayerNormBackwardArguments& arguments) {
-  CheckProduct(CurrentProduct(), {"910A", "910B", "910_93", "310P", "950"});
+  CheckProduct(kProducts);
   const Tensors tensors(arguments);
   CheckMask(tensors);
   CheckTypes(tensors);
@@ -182,8 +155,7 @@ Plan PlanLayerNormBackward(const LayerNormBackwardArguments& arguments) {
   if (NeedsRowSums(norm)) plan.AddScratch(RowSumsBytes(norm));
   if (NeedsColumnSums(norm)) plan.AddScratch(ColumnSumsBytes(norm));
   plan.PromiseTimeOfBytes();
-  plan.SetCompute(
-      [run = AtVectorLevel<LayerNormBackward>(), norm](const KernelArguments& launch) { run(norm, launch); });
+  plan.SetKernel<LayerNormBackward>(norm);
   return plan;
 }
 

@@ -1,5 +1,4 @@
 // aclnnMaxPool2dWithIndicesBackward: its checks and its plan.
-#include <cstring>
 
 #include "computation.h"
 #include "families/max_pool/checks.h"
@@ -9,17 +8,19 @@
 namespace acl_host {
 namespace {
 
+constexpr Products kProducts = {Product::k910B, Product::k910_93, Product::k950};
+
 // Phase 1 of Atlas A2 and A3 also accepts INT8 indices, for which they have no kernel.
-MaxPoolRules RulesOf(const Product& product) {
-  if (std::strcmp(product.name, "950") != 0) return {{ACL_FLOAT}, {ACL_INT32}, /*takes_dilation=*/false};
-  return {FloatTypes(product), {ACL_INT32, ACL_INT64}, /*takes_dilation=*/true};
+MaxPoolRules RulesOf(Product product) {
+  if (product != Product::k950) return {{ACL_FLOAT}, {ACL_INT32}, /*takes_dilation=*/false};
+  return {FloatTypes(), {ACL_INT32, ACL_INT64}, /*takes_dilation=*/true};
 }
 
 }  // namespace
 
 Plan PlanMaxPool2dWithIndicesBackward(const MaxPool2dWithIndicesBackwardArguments& arguments) {
-  const Product& product = CurrentProduct();
-  CheckProduct(product, {"910B", "910_93", "950"});
+  const Product product = CurrentProduct();
+  CheckProduct(kProducts);
   const MaxPoolRules rules = RulesOf(product);
   const MaxPool pool = CheckMaxPool(arguments, rules);
   // A device detects this too late, and computes anyway.
@@ -35,10 +36,7 @@ Plan PlanMaxPool2dWithIndicesBackward(const MaxPool2dWithIndicesBackwardArgument
   plan.AddOutput(*arguments.grad_input);
   const int64_t slots = AddSums(plan, pool, static_cast<int64_t>(aclDataTypeSize(arguments.self->data_type)));
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<MaxPool2dWithIndicesBackward>(), pool, slots, type = arguments.self->data_type,
-                   index_type = arguments.indices->data_type](const KernelArguments& launch) {
-    run(pool, type, index_type, slots, launch);
-  });
+  plan.SetKernel<MaxPool2dWithIndicesBackward>(pool, arguments.self->data_type, arguments.indices->data_type, slots);
   return plan;
 }
 

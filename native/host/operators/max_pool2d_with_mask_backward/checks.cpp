@@ -1,16 +1,16 @@
 #include "checks.h"
 
 #include <algorithm>
-#include <cstring>
 #include <initializer_list>
 #include <string>
 
 #include "errors/exceptions.h"
 #include "plan/checks.h"
-#include "plan/int_arrays.h"
 
 namespace acl_host {
 namespace {
+
+constexpr Products kProducts = {Product::k910A, Product::k910B, Product::k910_93};
 
 int64_t PositionsOf(const MaxPool& pool) { return pool.output.height * pool.output.width; }
 
@@ -44,10 +44,10 @@ void CheckSize(const aclTensor& indices, int64_t size_bytes, int64_t needed_byte
 }  // namespace
 
 MaxPool CheckMaskedPool(const MaxPoolArguments& arguments) {
-  if (std::strcmp(CurrentProduct().name, "950") == 0) {
+  if (CurrentProduct() == Product::k950) {
     FailInvalid("the product 950 does not support this operator; use aclnnMaxPool2dWithIndicesBackward");
   }
-  CheckProduct(CurrentProduct(), {"910A", "910B", "910_93"});
+  CheckProduct(kProducts);
   const IntArrayArgument kernel_size{"kernelSize", arguments.kernel_size};
   const Argument self{"self", arguments.self};
   const Argument grad_output{"gradOutput", arguments.grad_output};
@@ -55,11 +55,11 @@ MaxPool CheckMaskedPool(const MaxPoolArguments& arguments) {
     // CANN's actual code, which differs from its documentation.
     throw OperatorError(ACLNN_ERR_PARAM_NULLPTR, LengthMessage(kernel_size, {1, 2}));
   }
-  return CheckMaxPool(arguments, {FloatTypes(CurrentProduct()), {ACL_INT8}, /*takes_dilation=*/false});
+  return CheckMaxPool(arguments, {FloatTypes(), {ACL_INT8}, /*takes_dilation=*/false});
 }
 
-bool UsesArgmax(const Product& product, const MaxPool& pool) {
-  return std::strcmp(product.name, "910A") != 0 && !(pool.kernel == Pair{1, 1});
+bool UsesArgmax(Product product, const MaxPool& pool) {
+  return product != Product::k910A && !(pool.kernel == Pair{1, 1});
 }
 
 int64_t MaskChannelGroups(const MaxPool& pool) { return (pool.channels - 1) / kMaskChannels + 1; }

@@ -13,7 +13,7 @@ namespace acl_host {
 [[nodiscard]] MaxPool CheckMaskedPool(const MaxPoolArguments& arguments);
 
 // Which of the two layouts indices has: INT32 positions, or the mask of UINT16 words.
-[[nodiscard]] bool UsesArgmax(const Product& product, const MaxPool& pool);
+[[nodiscard]] bool UsesArgmax(Product product, const MaxPool& pool);
 
 // Each channel has a bit of its own in a word of the mask.
 constexpr int64_t kMaskChannels = 16;

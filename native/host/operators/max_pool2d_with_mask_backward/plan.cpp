@@ -5,7 +5,6 @@
 #include "plan/checks.h"
 
 namespace acl_host {
-namespace {}  // namespace
 
 Plan PlanMaxPool2dWithMaskBackward(const MaxPool2dWithMaskBackwardArguments& arguments) {
   const MaxPool pool = CheckMaskedPool(arguments);
@@ -19,9 +18,7 @@ Plan PlanMaxPool2dWithMaskBackward(const MaxPool2dWithMaskBackwardArguments& arg
   plan.AddOutput(*arguments.grad_input);
   const int64_t slots = AddSums(plan, pool, static_cast<int64_t>(aclDataTypeSize(arguments.self->data_type)));
   plan.PromiseTimeOfBytes();
-  plan.SetCompute(
-      [run = AtVectorLevel<MaxPool2dWithMaskBackward>(), pool, kind, slots,
-       type = arguments.self->data_type](const KernelArguments& launch) { run(pool, kind, type, slots, launch); });
+  plan.SetKernel<MaxPool2dWithMaskBackward>(pool, kind, arguments.self->data_type, slots);
   return plan;
 }
 

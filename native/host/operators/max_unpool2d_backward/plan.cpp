@@ -6,11 +6,12 @@
 #include "families/max_unpool/computation.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
-#include "plan/int_arrays.h"
 #include "tensors/data_type.h"
 
 namespace acl_host {
 namespace {
+
+constexpr Products kProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k950};
 
 bool IsFloat(aclDataType type) { return type == ACL_FLOAT || type == ACL_FLOAT16; }
 
@@ -44,15 +45,14 @@ void CheckShapes(const Argument& grad_output, const Argument& self, const Argume
   CheckNoNegativeDim(grad_output);
   CheckNoNegativeDim(self);
   if (grad_output.tensor.empty() && !self.tensor.empty()) {
-    FailInvalid("gradOutput: expected elements for those of self, of shape " + DimsText(self.tensor.view_dims) +
-                ", got shape " + DimsText(grad_output.tensor.view_dims));
+    FailShape(grad_output, "elements for those of self, of shape " + DimsText(self.tensor.view_dims));
   }
 }
 
 }  // namespace
 
 Plan PlanMaxUnpool2dBackward(const MaxUnpool2dBackwardArguments& arguments) {
-  CheckProduct(CurrentProduct(), {"910A", "910B", "910_93", "950"});
+  CheckProduct(kProducts);
   const Argument grad_output{"gradOutput", arguments.grad_output};
   const Argument self{"self", arguments.self};
   const Argument indices{"indices", arguments.indices};
@@ -80,8 +80,7 @@ Plan PlanMaxUnpool2dBackward(const MaxUnpool2dBackwardArguments& arguments) {
   plan.AddInput(indices.tensor);
   plan.AddOutput(out.tensor);
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<MaxUnpoolBackward>(), unpool,
-                   type = self.tensor.data_type](const KernelArguments& launch) { run(unpool, type, launch); });
+  plan.SetKernel<MaxUnpoolBackward>(unpool, self.tensor.data_type);
   return plan;
 }
 

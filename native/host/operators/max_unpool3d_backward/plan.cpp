@@ -5,10 +5,11 @@
 #include "families/max_unpool/computation.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
-#include "plan/int_arrays.h"
 
 namespace acl_host {
 namespace {
+
+constexpr Products kProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k950};
 
 void CheckTensors(const Argument& grad_output, const Argument& self, const Argument& indices, const Argument& out) {
   if (!out.tensor.contiguous()) FailInvalid("out: expected contiguous strides, got " + DimsText(out.tensor.strides));
@@ -25,11 +26,7 @@ void CheckTensors(const Argument& grad_output, const Argument& self, const Argum
   CheckSameRank(out, self);
   CheckSameShape(indices, self);
   CheckSameShape(out, self);
-
-  const Dims& dims = self.tensor.view_dims;
-  if (std::any_of(dims.begin() + 1, dims.end(), [](int64_t dim) { return dim <= 0; })) {
-    FailInvalid("self: expected no empty dim but the first, got shape " + DimsText(dims));
-  }
+  CheckNoEmptyDim(self, 1);
 }
 
 void CheckSizes(const Argument& self, const Argument& grad_output, const IntArrayArgument& output_size,
@@ -47,13 +44,12 @@ void CheckSizes(const Argument& self, const Argument& grad_output, const IntArra
   CheckSameLeadingDims(grad_output, self, self.tensor.rank() - 3);
   const Dims& grad_dims = grad_output.tensor.view_dims;
   if (!std::equal(output_size.values.begin(), output_size.values.end(), grad_dims.end() - 3)) {
-    FailInvalid("gradOutput: expected the last three dims to be outputSize, " + DimsText(output_size.values) +
-                ", got shape " + DimsText(grad_dims));
+    FailShape(grad_output, "the last three dims to be outputSize, " + DimsText(output_size.values));
   }
 }
 
 void Check(const MaxUnpool3dBackwardArguments& arguments) {
-  CheckProduct(CurrentProduct(), {"910A", "910B", "910_93", "950"});
+  CheckProduct(kProducts);
   const Argument grad_output{"gradOutput", arguments.grad_output};
   const Argument self{"self", arguments.self};
   const Argument indices{"indices", arguments.indices};
@@ -84,8 +80,7 @@ Plan PlanMaxUnpool3dBackward(const MaxUnpool3dBackwardArguments& arguments) {
   plan.AddInput(*arguments.indices);
   plan.AddOutput(*arguments.out);
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<MaxUnpoolBackward>(), unpool,
-                   type = arguments.self->data_type](const KernelArguments& launch) { run(unpool, type, launch); });
+  plan.SetKernel<MaxUnpoolBackward>(unpool, arguments.self->data_type);
   return plan;
 }
 

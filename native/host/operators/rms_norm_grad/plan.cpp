@@ -12,6 +12,8 @@
 namespace acl_host {
 namespace {
 
+constexpr Products kProducts = {Product::k910B, Product::k910_93, Product::k310P, Product::k950};
+
 struct Tensors {
   explicit Tensors(const RmsNormGradArguments& given)
       : dy("dy", given.dy),
@@ -30,19 +32,18 @@ struct Tensors {
 };
 
 void CheckTypes(const Tensors& tensors) {
-  const Product& product = CurrentProduct();
-  CheckDataType(tensors.dy, FloatTypes(product));
+  const Product product = CurrentProduct();
+  CheckDataType(tensors.dy, FloatTypes());
   CheckSameDataType(tensors.x, tensors.dy);
   CheckSameDataType(tensors.dx, tensors.dy);
   CheckDataType(tensors.rstd, {ACL_FLOAT});
   CheckDataType(tensors.dgamma, {ACL_FLOAT});
   // Products without BF16 have no mixed combinations either.
-  if (!product.bfloat16 || tensors.gamma.tensor.data_type != ACL_FLOAT) CheckSameDataType(tensors.gamma, tensors.dy);
+  if (!HasBf16(product) || tensors.gamma.tensor.data_type != ACL_FLOAT) CheckSameDataType(tensors.gamma, tensors.dy);
 }
 
 [[noreturn]] void FailTiling(const Argument& argument, const std::string& expected) {
-  throw OperatorError(ACLNN_ERR_INNER_TILING_ERROR, std::string(argument.name) + ": expected " + expected + ", got " +
-                                                        DimsText(argument.tensor.view_dims));
+  FailShape(argument, expected, ACLNN_ERR_INNER_TILING_ERROR);
 }
 
 void ExpectShape(const Argument& argument, const Argument& reference) {
@@ -75,10 +76,10 @@ LayerNorm CheckShapes(const Tensors& tensors) {
   LayerNorm norm{};
   norm.rows = ElementCount(Dims(dims.begin(), dims.begin() + leading));
   norm.columns = ElementCount(sizes);
-  const std::string product = CurrentProduct().name;
-  if (norm.columns == 0 || (norm.rows == 0 && product != "950")) FailTiling(tensors.x, "elements");
+  const Product product = CurrentProduct();
+  if (norm.columns == 0 || (norm.rows == 0 && product != Product::k950)) FailTiling(tensors.x, "elements");
   constexpr int64_t kLeastBytes = 32;
-  if (product == "310P" &&
+  if (product == Product::k310P &&
       dims.back() * static_cast<int64_t>(aclDataTypeSize(tensors.x.tensor.data_type)) < kLeastBytes) {
     FailTiling(tensors.x, "a last dim of at least 32 bytes");
   }
@@ -88,7 +89,7 @@ LayerNorm CheckShapes(const Tensors& tensors) {
 }  // namespace
 
 Plan PlanRmsNormGrad(const RmsNormGradArguments& arguments) {
-  CheckProduct(CurrentProduct(), {"910B", "910_93", "310P", "950"});
+  CheckProduct(kProducts);
   const Tensors tensors(arguments);
   CheckTypes(tensors);
   LayerNorm norm = CheckShapes(tensors);
@@ -99,9 +100,7 @@ Plan PlanRmsNormGrad(const RmsNormGradArguments& arguments) {
   plan.AddOutput(tensors.dgamma.tensor);
   plan.PromiseTimeOfBytes();
   if (norm.rows == 0) {
-    plan.SetCompute([bytes = static_cast<size_t>(norm.columns) * sizeof(float)](const KernelArguments& launch) {
-      std::memset(launch.outputs[0], 0, bytes);
-    });
+    plan.SetZeros();
     return plan;
   }
   const aclDataType type = tensors.x.tensor.data_type;
@@ -115,8 +114,7 @@ Plan PlanRmsNormGrad(const RmsNormGradArguments& arguments) {
   norm.grad_input = FloatOperand{1, type};
   if (NeedsRowSums(norm)) plan.AddScratch(RowSumsBytes(norm));
   if (NeedsColumnSums(norm)) plan.AddScratch(ColumnSumsBytes(norm));
-  plan.SetCompute(
-      [run = AtVectorLevel<LayerNormBackward>(), norm](const KernelArguments& launch) { run(norm, launch); });
+  plan.SetKernel<LayerNormBackward>(norm);
   return plan;
 }
 

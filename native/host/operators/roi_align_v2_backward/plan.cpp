@@ -5,7 +5,6 @@
 // planes adds the boxes of its image.
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "batches.h"
@@ -13,12 +12,13 @@
 #include "device/runtime.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
-#include "plan/int_arrays.h"
 #include "sampling.h"
 #include "tensors/elements.h"
 
 namespace acl_host {
 namespace {
+
+constexpr Products kProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k950};
 
 constexpr int64_t kCoordinates = 5;
 
@@ -31,13 +31,14 @@ T* Aligned(std::byte* memory) {
   return reinterpret_cast<T*>(memory + (kRoiSumAlignment - address % kRoiSumAlignment) % kRoiSumAlignment);
 }
 
-void Compute(const RoiAlign& roi, const RoiBlocks& blocks, int64_t slots, RoiAdd add, const KernelArguments& launch) {
-  const RoiScratch scratch{Aligned<int32_t>(launch.scratch[0]), Aligned<std::byte>(launch.scratch[1])};
-  AddRoiBoxes(roi, blocks, slots, add, launch, scratch);
+void Compute(const RoiAlign& roi, const RoiBlocks& blocks, int64_t slots, RoiAdd add,
+             const KernelArguments& arguments) {
+  const RoiScratch scratch{Aligned<int32_t>(arguments.scratch[0]), Aligned<std::byte>(arguments.scratch[1])};
+  AddRoiBoxes(roi, blocks, slots, add, arguments, scratch);
 }
 
 void Check(const RoiAlignV2BackwardArguments& arguments) {
-  CheckProduct(CurrentProduct(), {"910A", "910B", "910_93", "950"});
+  CheckProduct(kProducts);
   const Argument grad_output{"gradOutput", arguments.grad_output};
   const Argument boxes{"boxes", arguments.boxes};
   const IntArrayArgument input_shape{"inputShape", arguments.input_shape};
@@ -59,10 +60,7 @@ void Check(const RoiAlignV2BackwardArguments& arguments) {
   CheckDim(grad_output, 3, "pooledWidth", arguments.pooled_width);
   CheckRank(grad_input, {4});
   CheckDim(grad_input, 1, "gradOutput's dim 1", grad_output.tensor.view_dims[1]);
-  if (grad_input.tensor.view_dims != input_shape.values) {
-    FailInvalid("gradInput: expected inputShape, " + DimsText(input_shape.values) + ", got shape " +
-                DimsText(grad_input.tensor.view_dims));
-  }
+  CheckShape(grad_input, "inputShape", input_shape.values);
 
   if (arguments.sampling_ratio < 0) {
     FailInvalid("samplingRatio: expected 0 or more, got " + std::to_string(arguments.sampling_ratio));
@@ -124,8 +122,8 @@ Plan PlanRoiAlignV2Backward(const RoiAlignV2BackwardArguments& arguments) {
   AddArray(plan, slots, RoiSumBytes(blocks));
   // With a ratio of 0 the number of samples grows with the box.
   if (0 < arguments.sampling_ratio && arguments.sampling_ratio <= kFewSamples) plan.PromiseTimeOfBytes();
-  plan.SetCompute([roi, blocks, slots, add = AtVectorLevel<RoiAlignV2Backward>()](const KernelArguments& launch) {
-    Compute(roi, blocks, slots, add, launch);
+  plan.SetCompute([roi, blocks, slots, add = AtVectorLevel<RoiAlignV2Backward>()](const KernelArguments& given) {
+    Compute(roi, blocks, slots, add, given);
   });
   return plan;
 }

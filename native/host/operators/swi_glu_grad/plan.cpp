@@ -8,19 +8,18 @@
 namespace acl_host {
 namespace {
 
-// Tiling fails with a code of its own.
-[[noreturn]] void FailTiling(const std::string& message) { throw OperatorError(ACLNN_ERR_INNER_TILING_ERROR, message); }
+constexpr Products kProducts = {Product::k910B, Product::k910_93, Product::k310P, Product::k950};
 
 // The axis that is halved.
 size_t CheckDim(const Argument& x, int64_t dim) {
   const int64_t rank = x.tensor.rank();
   if (dim < -rank || dim >= rank) {
-    FailTiling("dim: expected from " + std::to_string(-rank) + " to " + std::to_string(rank - 1) + ", got " +
-               std::to_string(dim));
+    throw OperatorError(ACLNN_ERR_INNER_TILING_ERROR, "dim: expected from " + std::to_string(-rank) + " to " +
+                                                          std::to_string(rank - 1) + ", got " + std::to_string(dim));
   }
   const auto axis = static_cast<size_t>(dim < 0 ? dim + rank : dim);
   if (x.tensor.view_dims[axis] % 2 != 0) {
-    FailTiling("x: expected dim " + std::to_string(axis) + " to be even, got shape " + DimsText(x.tensor.view_dims));
+    FailShape(x, "dim " + std::to_string(axis) + " to be even", ACLNN_ERR_INNER_TILING_ERROR);
   }
   return axis;
 }
@@ -28,24 +27,20 @@ size_t CheckDim(const Argument& x, int64_t dim) {
 }  // namespace
 
 Plan PlanSwiGluGrad(const SwiGluGradArguments& given) {
-  const Product& product = CurrentProduct();
-  CheckProduct(product, {"910B", "910_93", "310P", "950"});
+  CheckProduct(kProducts);
   const Argument y_grad{"yGrad", given.y_grad};
   const Argument x{"x", given.x};
   const Argument out{"out", given.out};
-  for (const Argument& each : {y_grad, x, out}) CheckDataType(each, FloatTypes(product));
+  for (const Argument& each : {y_grad, x, out}) CheckDataType(each, FloatTypes());
   CheckSameDataType(x, y_grad);
   CheckSameDataType(out, y_grad);
   const size_t axis = CheckDim(x, given.dim);
   Dims halved = x.tensor.view_dims;
   halved[axis] /= 2;
-  if (y_grad.tensor.view_dims != halved) {
-    FailInvalid("yGrad: expected the shape of x with half of dim " + std::to_string(axis) + ", " + DimsText(halved) +
-                ", got " + DimsText(y_grad.tensor.view_dims));
-  }
+  CheckShape(y_grad, ("the shape of x with half of dim " + std::to_string(axis)).c_str(), halved);
   CheckSameShape(out, x);
   CheckNoNegativeDim(x);
-  if (x.tensor.empty()) FailTiling("x: expected elements, got shape " + DimsText(x.tensor.view_dims));
+  if (x.tensor.empty()) FailShape(x, "elements", ACLNN_ERR_INNER_TILING_ERROR);
   for (const Argument& each : {y_grad, x, out}) CheckAddressable(each);
   (void)ElementCount(x.tensor.view_dims);
 
@@ -57,7 +52,7 @@ Plan PlanSwiGluGrad(const SwiGluGradArguments& given) {
   plan.AddInput(x.tensor);
   plan.AddOutput(out.tensor);
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<SwiGluGradient>(), glu](const KernelArguments& launch) { run(glu, launch); });
+  plan.SetKernel<SwiGluGradient>(glu);
   return plan;
 }
 

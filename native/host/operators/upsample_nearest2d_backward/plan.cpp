@@ -1,13 +1,13 @@
 // aclnnUpsampleNearest2dBackward: its checks and its plan.
-#include <cstring>
 
 #include "computation.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
-#include "plan/int_arrays.h"
 
 namespace acl_host {
 namespace {
+
+constexpr Products kProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k310P, Product::k950};
 
 // Fails unless gradOutput and gradInput have the sizes that the two arrays give.
 void CheckSizes(const Argument& grad_out, const IntArrayArgument& output_size, const IntArrayArgument& input_size,
@@ -33,22 +33,22 @@ void CheckSizes(const Argument& grad_out, const IntArrayArgument& output_size, c
 }
 
 // The rule that a product follows: see NearestRule.
-NearestRule RuleOf(const Product& product, const UpsampleNearest2dBackwardArguments& arguments) {
-  if (!product.bfloat16) return NearestRule::kRatio;
-  if (std::strcmp(product.name, "950") == 0) return NearestRule::kReciprocal;
+NearestRule RuleOf(Product product, const UpsampleNearest2dBackwardArguments& arguments) {
+  if (!HasBf16(product)) return NearestRule::kRatio;
+  if (product == Product::k950) return NearestRule::kReciprocal;
   return arguments.scales_h > 0 || arguments.scales_w > 0 ? NearestRule::kScale : NearestRule::kRatio;
 }
 
 }  // namespace
 
 Plan PlanUpsampleNearest2dBackward(const UpsampleNearest2dBackwardArguments& arguments) {
-  const Product& product = CurrentProduct();
-  CheckProduct(product, {"910A", "910B", "910_93", "310P", "950"});
+  const Product product = CurrentProduct();
+  CheckProduct(kProducts);
   const Argument grad_out{"gradOut", arguments.grad_out};
   const IntArrayArgument output_size{"outputSize", arguments.output_size};
   const IntArrayArgument input_size{"inputSize", arguments.input_size};
   const Argument grad_input{"gradInput", arguments.grad_input};
-  CheckDataType(grad_out, FloatTypes(product));
+  CheckDataType(grad_out, FloatTypes());
   CheckSameDataType(grad_input, grad_out);
   CheckRank(grad_out, {4});
   CheckLength(output_size, {2});
@@ -71,8 +71,7 @@ Plan PlanUpsampleNearest2dBackward(const UpsampleNearest2dBackwardArguments& arg
   plan.AddInput(grad_out.tensor);
   plan.AddOutput(grad_input.tensor);
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<UpsampleNearest2dBackward>(), upsampling,
-                   type = grad_out.tensor.data_type](const KernelArguments& launch) { run(upsampling, type, launch); });
+  plan.SetKernel<UpsampleNearest2dBackward>(upsampling, grad_out.tensor.data_type);
   return plan;
 }
 
