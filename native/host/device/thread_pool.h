@@ -12,6 +12,12 @@
 
 namespace acl_host {
 
+// The least units of a piece that is worth waking a thread for.
+[[nodiscard]] constexpr int64_t Grain(int64_t elements_of_unit) {
+  constexpr int64_t kElements = 32768;
+  return kElements / elements_of_unit + 1;
+}
+
 class ThreadPool {
  public:
   // threads includes the thread that calls ParallelFor.

@@ -3,8 +3,6 @@
 namespace acl_host {
 namespace {
 
-constexpr int64_t kElementsPerPiece = 32768;
-
 // The scratch of all threads: so many bytes, and this part of the tensors' bytes.
 constexpr int64_t kFreeBytes = int64_t{2} << 20;
 constexpr int64_t kPartOfTensors = 8;
@@ -25,7 +23,7 @@ int64_t MostPieces(const Tiles& tiles, const TileWork& work) {
 
 int64_t GrainOf(const Tiles& tiles, const TileWork& work) {
   const int64_t count = tiles.count();
-  return std::max(kElementsPerPiece / (work.elements / count + 1) + 1, (count - 1) / MostPieces(tiles, work) + 1);
+  return std::max(Grain(work.elements / count + 1), (count - 1) / MostPieces(tiles, work) + 1);
 }
 
 }  // namespace acl_host

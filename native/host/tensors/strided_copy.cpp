@@ -10,8 +10,6 @@
 namespace acl_host {
 namespace {
 
-constexpr int64_t kElementsPerPiece = 16384;
-
 template <size_t kSize>
 struct Blob {
   std::byte bytes[kSize];
@@ -56,8 +54,7 @@ void CopyRows(ThreadPool& pool, const aclTensor& tensor, std::byte* view, std::b
       }
     }
   };
-  pool.ParallelFor(rows, kElementsPerPiece / columns + 1,
-                   [&](int64_t begin, int64_t end) { ForRows(tensor, begin, end, copy_row); });
+  pool.ParallelFor(rows, Grain(columns), [&](int64_t begin, int64_t end) { ForRows(tensor, begin, end, copy_row); });
 }
 
 template <bool kToView>

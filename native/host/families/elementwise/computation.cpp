@@ -12,8 +12,6 @@
 namespace acl_host {
 namespace {
 
-// What a thread takes at least, so that waking it is worth while.
-constexpr int64_t kGrain = 32768;
 // Elements that are converted at a time: three rows of them stay in the first cache.
 constexpr int64_t kBlock = 1024;
 
@@ -122,7 +120,7 @@ void MakeRow(Gradient gradient, const std::byte* __restrict grads, const std::by
 // Of tensors of one type.
 template <typename T, typename Gradient>
 void MakeAlike(const Gradient& gradient, const Elementwise& work, const KernelArguments& arguments) {
-  arguments.pool.ParallelFor(work.count, kGrain, [&](int64_t begin, int64_t end) {
+  arguments.pool.ParallelFor(work.count, Grain(1), [&](int64_t begin, int64_t end) {
     const int64_t offset = begin * int64_t{sizeof(T)};
     MakeRow<T>(gradient, arguments.inputs[0] + offset, arguments.inputs[1] + offset, arguments.outputs[0] + offset,
                end - begin);
@@ -133,7 +131,7 @@ template <typename T, typename Gradient>
 void MakeMixed(const Gradient& gradient, const Elementwise& work, const KernelArguments& arguments) {
   const auto is_computed = [&](aclDataType type) { return type == work.computed; };
   const bool in_place = is_computed(work.gradient);
-  arguments.pool.ParallelFor(work.count, kGrain, [&](int64_t begin, int64_t end) {
+  arguments.pool.ParallelFor(work.count, Grain(1), [&](int64_t begin, int64_t end) {
     const Source<T> grads(arguments.inputs[0], work.grad_output, is_computed(work.grad_output));
     const Source<T> saved(arguments.inputs[1], work.saved, is_computed(work.saved));
     const Scratch<T> made(in_place ? 0 : kBlock);

@@ -21,15 +21,13 @@
 namespace acl_host {
 namespace {
 
-constexpr int64_t kElementsPerPiece = 16384;
-
 template <typename T>
-struct Tensors {
+struct SampledTensors {
   const std::byte* grad_output;
   const std::byte* input;
   const std::byte* grid;
 
-  explicit Tensors(const KernelArguments& arguments)
+  explicit SampledTensors(const KernelArguments& arguments)
       : grad_output(arguments.inputs[0]), input(arguments.inputs[1]), grid(arguments.inputs[2]) {}
 };
 
@@ -56,7 +54,7 @@ Block BlockAt(const GridSampling& sampling, int64_t index) {
 
 // Makes the sums of a block, of the type Sum. Returns false if a cell of the image has too many points for it.
 template <typename T, int kAxes, typename Sum>
-bool AddUp(const GridSampling& sampling, const Tensors<T>& tensors, const Block& block, std::byte* sums) {
+bool AddUp(const GridSampling& sampling, const SampledTensors<T>& tensors, const Block& block, std::byte* sums) {
   using F = Wide<T>;
   std::memset(sums, 0, static_cast<size_t>(block.channels * block.cells) * sizeof(Sum));
   Points<F, kAxes> points;
@@ -85,7 +83,7 @@ bool AddUp(const GridSampling& sampling, const Tensors<T>& tensors, const Block&
 
 // Makes a block by way of its sums, as many at a time as there is memory for.
 template <typename T, int kAxes, typename Sum>
-bool MakeBlock(const GridSampling& sampling, const Tensors<T>& tensors, const Block& block, std::byte* sums,
+bool MakeBlock(const GridSampling& sampling, const SampledTensors<T>& tensors, const Block& block, std::byte* sums,
                std::byte* out) {
   const int64_t room = sampling.slot_bytes / kBytes<Sum>;
   const int64_t channels = std::clamp<int64_t>(room / block.cells, 1, block.channels);
@@ -115,7 +113,7 @@ void MakeInputGrad(const GridSampling& sampling, const KernelArguments& argument
   const bool has_slots = sampling.slot_bytes > 0;
   ScratchSlots slots(has_slots ? arguments.scratch[0] : nullptr, has_slots ? sampling.slots : 0,
                      static_cast<size_t>(sampling.slot_bytes));
-  const Tensors<T> tensors(arguments);
+  const SampledTensors<T> tensors(arguments);
   const auto make_block = [&](int64_t index, std::byte* sums) {
     const Block block = BlockAt(sampling, index);
     if constexpr (kDirect) {
@@ -127,7 +125,7 @@ void MakeInputGrad(const GridSampling& sampling, const KernelArguments& argument
     (void)MakeBlock<T, kAxes, double>(sampling, tensors, block, sums, out);
   };
   const int64_t blocks = sampling.images * sampling.groups() * sampling.bands();
-  const int64_t grain = kElementsPerPiece / (sampling.group * sampling.points) + 1;
+  const int64_t grain = Grain(2 * sampling.group * sampling.points);
   arguments.pool.ParallelFor(blocks, grain, [&](int64_t begin, int64_t end) {
     std::optional<ScratchSlots::Lease> lease;
     if (has_slots) lease.emplace(slots);
@@ -142,7 +140,7 @@ class PlaceGrads {
   static constexpr int kCorners = 1 << kAxes;
 
  public:
-  PlaceGrads(const GridSampling& sampling, const Tensors<T>& tensors)
+  PlaceGrads(const GridSampling& sampling, const SampledTensors<T>& tensors)
       : sampling_(sampling), tensors_(tensors), edge_(sampling, 0, sampling.cells()) {}
 
   void Make(int64_t image, int64_t first, int64_t count, std::byte* out) {
@@ -254,7 +252,7 @@ class PlaceGrads {
   }
 
   const GridSampling& sampling_;
-  const Tensors<T>& tensors_;
+  const SampledTensors<T>& tensors_;
   Points<F, kAxes> points_;
   F grads_[kPoints];
   F by_[kAxes][kPoints] = {};
@@ -269,9 +267,9 @@ void MakeGridGrad(const GridSampling& sampling, const KernelArguments& arguments
     std::memset(out, 0, static_cast<size_t>(kAxes * sampling.images * sampling.points) * sizeof(T));
     return;
   }
-  const Tensors<T> tensors(arguments);
+  const SampledTensors<T> tensors(arguments);
   const int64_t runs = (sampling.points - 1) / kPoints + 1;
-  const int64_t grain = kElementsPerPiece / (sampling.channels * std::min(kPoints, sampling.points)) + 1;
+  const int64_t grain = Grain(2 * sampling.channels * std::min(kPoints, sampling.points));
   arguments.pool.ParallelFor(sampling.images * runs, grain, [&](int64_t begin, int64_t end) {
     PlaceGrads<T, kAxes> grads(sampling, tensors);
     for (int64_t run = begin; run < end; ++run) {

@@ -13,10 +13,8 @@ namespace {
 
 // One integer for each window: the position of the chosen cell in its plane. Masks of 910B and 910_93 have INT32
 // positions for windows larger than 1x1.
-template <typename Index>
 class ArgmaxLayout {
  public:
-  using Position = Index;
   static constexpr bool kEachWindowAdds = true;
 
   ArgmaxLayout(const MaxPool& pool, const WindowTable& table, const std::byte* indices)
@@ -25,13 +23,8 @@ class ArgmaxLayout {
   // Computes, for each window of a block, the index of the cell that it adds to. Returns false unless every window
   // chose a cell of its own. A whole plane has all of these cells.
   bool FindCells(const Block& block, const Cells& sums, int32_t* cells) const {
-    // A float represents the positions of a plane of this size exactly.
-    constexpr int64_t kFloatCells = int64_t{1} << 24;
-    const bool small = pool_.input.height <= kFloatCells / pool_.input.width;
-    const bool whole = sums.height() == pool_.input.height && sums.width() == pool_.input.width;
-    if (whole)
-      return small ? FindCellsIn<float, true>(block, sums, cells) : FindCellsIn<double, true>(block, sums, cells);
-    return small ? FindCellsIn<float, false>(block, sums, cells) : FindCellsIn<double, false>(block, sums, cells);
+    return pool_.index_type == ACL_INT32 ? FindCellsOf<int32_t>(block, sums, cells)
+                                         : FindCellsOf<int64_t>(block, sums, cells);
   }
 
   // Calls add(y, x, window) for the chosen cell of each window of a block, in order. A position outside its own window
@@ -43,7 +36,8 @@ class ArgmaxLayout {
     for (int64_t row = block.row; row < block.row + block.rows; ++row) {
       const int64_t top = Top(pool_, row);
       for (int64_t column = block.column; column < block.column + block.columns; ++column, ++window) {
-        const int64_t cell = LoadElement<Index>(values, window);
+        const int64_t cell =
+            pool_.index_type == ACL_INT32 ? LoadElement<int32_t>(values, window) : LoadElement<int64_t>(values, window);
         const int64_t y = cell / pool_.input.width;
         const int64_t x = cell % pool_.input.width;
         const int64_t left = Left(pool_, column);
@@ -55,8 +49,22 @@ class ArgmaxLayout {
   }
 
  private:
+  template <typename Index>
+  bool FindCellsOf(const Block& block, const Cells& sums, int32_t* cells) const {
+    // A float represents the positions of a plane of this size exactly.
+    constexpr int64_t kFloatCells = int64_t{1} << 24;
+    const bool small = pool_.input.height <= kFloatCells / pool_.input.width;
+    const bool whole = sums.height() == pool_.input.height && sums.width() == pool_.input.width;
+    if (whole) {
+      return small ? FindCellsIn<Index, float, true>(block, sums, cells)
+                   : FindCellsIn<Index, double, true>(block, sums, cells);
+    }
+    return small ? FindCellsIn<Index, float, false>(block, sums, cells)
+                 : FindCellsIn<Index, double, false>(block, sums, cells);
+  }
+
   // Floating-point division is vectorised, integer division is not. With enough digits the integer quotient is exact.
-  template <typename Real, bool kWhole>
+  template <typename Index, typename Real, bool kWhole>
   bool FindCellsIn(const Block& block, const Cells& sums, int32_t* __restrict cells) const {
     const int64_t count = block.count();
     const std::byte* __restrict const values = ValuesOf(block);
@@ -96,7 +104,7 @@ class ArgmaxLayout {
   }
 
   [[nodiscard]] const std::byte* ValuesOf(const Block& block) const {
-    return indices_ + static_cast<size_t>(block.First(pool_)) * sizeof(Index);
+    return indices_ + static_cast<size_t>(block.First(pool_)) * aclDataTypeSize(pool_.index_type);
   }
 
   const MaxPool& pool_;

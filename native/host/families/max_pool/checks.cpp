@@ -97,6 +97,7 @@ MaxPool CheckMaxPool(const MaxPoolArguments& arguments, const MaxPoolRules& rule
   CheckTensors(grad_output, self, indices, grad_input, rules);
   MaxPool pool = CheckWindow(kernel_size, stride, padding, dilation, rules.takes_dilation);
   CheckShapes(grad_output, self, grad_input, arguments.ceil_mode, pool);
+  pool.index_type = indices.tensor.data_type;
   CheckNoNegativeDim(indices);
   for (const Argument& argument : {grad_output, indices, grad_input}) CheckAddressable(argument);
   (void)ElementCount(grad_output.tensor.view_dims);

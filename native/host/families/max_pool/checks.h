@@ -1,4 +1,4 @@
-// The arguments of the gradient of max pooling, and their checks.
+// The arguments of the gradient of max pooling, their checks and the plan.
 #pragma once
 
 #include <cstdint>
@@ -26,5 +26,19 @@ struct MaxPoolRules {
 
 // Adds scratch to the plan for the sums of all tiles that are computed at once; returns their number.
 [[nodiscard]] int64_t AddSums(Plan& plan, const MaxPool& pool, int64_t element_bytes);
+
+// indices is the tensor that the kernel reads.
+template <template <VectorLevel> class Kernel>
+[[nodiscard]] Plan MakeMaxPoolPlan(const MaxPool& pool, const MaxPoolArguments& arguments, const aclTensor& indices) {
+  const aclDataType type = arguments.self->data_type;
+  Plan plan;
+  plan.AddInput(*arguments.grad_output);
+  plan.AddInput(indices);
+  plan.AddOutput(*arguments.grad_input);
+  const int64_t slots = AddSums(plan, pool, static_cast<int64_t>(aclDataTypeSize(type)));
+  plan.PromiseTimeOfBytes();
+  plan.SetKernel<Kernel>(pool, type, slots);
+  return plan;
+}
 
 }  // namespace acl_host

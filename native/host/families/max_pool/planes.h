@@ -111,11 +111,11 @@ class LeasingPlanes {
   Planes<T, Layout, TileSums<T, Sum>> planes_;
 };
 
-// gradOutput and indices of the layout -> the gradient; the scratch has room for the sums of some threads.
+// gradOutput and indices of the layout -> the gradient. The scratch has room for the sums of some threads.
 template <typename T, typename Layout>
 void MakeGradient(const MaxPool& pool, int64_t slots, const KernelArguments& arguments) {
   if constexpr (Layout::kEachWindowAdds) {
-    if (HasSmallWindows(pool)) return MakeOfSmallWindows<T, typename Layout::Position>(pool, arguments);
+    if (HasSmallWindows(pool)) return MakeOfSmallWindows<T>(pool, arguments);
   }
   const TileWork work = WorkOf(pool, sizeof(T));
   std::byte* const out = arguments.outputs[0];

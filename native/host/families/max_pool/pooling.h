@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "acl/acl_base.h"
 #include "plan/tiles.h"
 #include "tensors/axes.h"
 
@@ -16,6 +17,7 @@ struct MaxPool {
   Pair kernel;
   Pair stride;
   Pair padding;
+  aclDataType index_type;  // of the positions
 
   [[nodiscard]] int64_t planes() const { return batches * channels; }
 };

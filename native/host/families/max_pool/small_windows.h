@@ -40,7 +40,7 @@ inline bool HasSmallWindows(const MaxPool& pool) {
 // Computes the rows of one thread. kWindows is how many windows of a row are over a cell, for each phase: the cells of
 // a row have as many phases by turns as there are columns from window to window. kLater: the first window over a cell
 // of the second phase is the one after that of the first.
-template <typename T, typename Index, int kLater, int... kWindows>
+template <typename T, int kLater, int... kWindows>
 class SmallWindows {
  public:
   static constexpr int kStride = sizeof...(kWindows);
@@ -100,8 +100,8 @@ class SmallWindows {
     const int64_t count = columns_.end - columns_.begin;
     const int64_t first = row * pool_.output.width + columns_.begin;
     const int64_t to = place + columns_.begin - left_ / kStride - least_;
-    const std::byte* const indices = indices_ + static_cast<size_t>(first) * sizeof(Index);
-    if constexpr (sizeof(Index) == sizeof(float)) {
+    const std::byte* const indices = indices_ + static_cast<size_t>(first) * aclDataTypeSize(pool_.index_type);
+    if (pool_.index_type == ACL_INT32) {
       std::byte* const choices = reinterpret_cast<std::byte*>(choices_.data() + to);
       ForLanes(count, [&](int64_t i, auto lanes) {
         const auto positions = BitCast<WordLanes>(LoadLanes<float>(indices, i, lanes));
@@ -110,9 +110,9 @@ class SmallWindows {
     } else {
       uint32_t* __restrict const choices = choices_.data() + to;
       for (int64_t i = 0; i < count; ++i) {
-        const auto position = LoadElement<Index>(indices, i);
+        const auto position = LoadElement<int64_t>(indices, i);
         const auto number = static_cast<uint32_t>(position);
-        choices[i] = static_cast<Index>(number) == position ? number + 1U : 0U;
+        choices[i] = int64_t{number} == position ? number + 1U : 0U;
       }
     }
     const std::byte* const from = grad_output_ + static_cast<size_t>(first) * sizeof(T);
@@ -221,7 +221,7 @@ class SmallWindows {
 };
 
 // gradOutput and indices -> the gradient.
-template <typename T, typename Index>
+template <typename T>
 void MakeOfSmallWindows(const MaxPool& pool, const KernelArguments& arguments) {
   const auto make = [&](auto tag) {
     using Worker = typename decltype(tag)::Type;
@@ -231,17 +231,15 @@ void MakeOfSmallWindows(const MaxPool& pool, const KernelArguments& arguments) {
   const bool padded = pool.padding.width > 0;
   switch (pool.stride.width * 4 + pool.kernel.width) {
     case 4 + 1:
-      return make(TypeTag<SmallWindows<T, Index, 0, 1>>{});
+      return make(TypeTag<SmallWindows<T, 0, 1>>{});
     case 4 + 2:
-      return make(TypeTag<SmallWindows<T, Index, 0, 2>>{});
+      return make(TypeTag<SmallWindows<T, 0, 2>>{});
     case 4 + 3:
-      return make(TypeTag<SmallWindows<T, Index, 0, 3>>{});
+      return make(TypeTag<SmallWindows<T, 0, 3>>{});
     case 8 + 2:
-      return padded ? make(TypeTag<SmallWindows<T, Index, 1, 1, 1>>{})
-                    : make(TypeTag<SmallWindows<T, Index, 0, 1, 1>>{});
+      return padded ? make(TypeTag<SmallWindows<T, 1, 1, 1>>{}) : make(TypeTag<SmallWindows<T, 0, 1, 1>>{});
     default:
-      return padded ? make(TypeTag<SmallWindows<T, Index, 0, 1, 2>>{})
-                    : make(TypeTag<SmallWindows<T, Index, 1, 2, 1>>{});
+      return padded ? make(TypeTag<SmallWindows<T, 0, 1, 2>>{}) : make(TypeTag<SmallWindows<T, 1, 2, 1>>{});
   }
 }
 

@@ -11,7 +11,6 @@
 namespace acl_host {
 namespace {
 
-constexpr int64_t kElementsPerPiece = 16384;
 constexpr int64_t kCellsPerBlock = 256;
 
 // The lowest position that any thread saw, so that the report does not depend on which came first.
@@ -79,7 +78,7 @@ int64_t Gather(const MaxUnpool& unpool, const KernelArguments& arguments, int64_
 template <typename Element, typename Index>
 void Compute(const MaxUnpool& unpool, const KernelArguments& arguments) {
   FirstPosition invalid;
-  arguments.pool.ParallelFor(unpool.planes * unpool.cells, kElementsPerPiece, [&](int64_t begin, int64_t end) {
+  arguments.pool.ParallelFor(unpool.planes * unpool.cells, Grain(1), [&](int64_t begin, int64_t end) {
     invalid.Lower(Gather<Element, Index>(unpool, arguments, begin, end));
   });
   if (invalid.value() == FirstPosition::kNone) return;

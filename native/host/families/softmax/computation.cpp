@@ -7,13 +7,34 @@
 #include <algorithm>
 #include <array>
 
-#include "families/softmax/formulas.h"
+#include "tensors/exp.h"
+#include "tensors/lanes.h"
 
 namespace acl_host {
 namespace {
 
-// What a thread takes at least, so that waking it is worth while.
-constexpr int64_t kGrain = 32768;
+// For each function: what is added up along a row, and the gradient of an element given that sum.
+struct SoftmaxGradient {
+  static FloatLanes Term(FloatLanes grad, FloatLanes output) { return grad * output; }
+  static FloatLanes Cell(FloatLanes grad, FloatLanes output, FloatLanes sum) { return output * (grad - sum); }
+};
+
+struct LogSoftmaxGradient {
+  static FloatLanes Term(FloatLanes grad, FloatLanes) { return grad; }
+  static FloatLanes Cell(FloatLanes grad, FloatLanes output, FloatLanes sum) { return grad - Exp(output) * sum; }
+};
+
+// Calls visit with the gradient of the function.
+template <typename Visitor>
+void VisitGradient(RowFunction function, const Visitor& visit) {
+  switch (function) {
+    case RowFunction::kSoftmax:
+      return visit(SoftmaxGradient{});
+    case RowFunction::kLogSoftmax:
+      return visit(LogSoftmaxGradient{});
+  }
+}
+
 // The elements of a block of rows beside each other.
 constexpr int64_t kBlock = 32768;
 // So many columns are added up at a time that their sums stay near the processor.
@@ -30,9 +51,9 @@ struct Block {
 
 // What one thread does. The inputs are of the type In, the gradient is of the type Out.
 template <typename Gradient, typename In, typename Out>
-class Worker {
+class GradientRows {
  public:
-  Worker(const RowGradient& work, const KernelArguments& arguments, int64_t most)
+  GradientRows(const RowGradient& work, const KernelArguments& arguments, int64_t most)
       : work_(work),
         grads_(arguments.inputs[work.grad_output.index]),
         outputs_(arguments.inputs[work.output.index]),
@@ -155,21 +176,21 @@ int64_t WidthOf(const RowGradient& work) {
   return std::min(work.inner, std::clamp<int64_t>(kBlock / length, 64, 1024));
 }
 
-// Calls make(worker, block) for each part of the rows.
-template <typename Worker, typename MakeBlock>
+// Calls make(rows, block) for each part of the rows.
+template <typename Rows, typename MakeBlock>
 void ForBlocks(const RowGradient& work, const KernelArguments& arguments, const MakeBlock& make) {
   const int64_t width = WidthOf(work);
   const int64_t length = std::min(work.length, work.part_length());
   const int64_t across = (work.inner - 1) / width + 1;
-  const int64_t grain = kGrain / (length * width) + 1;
+  const int64_t grain = Grain(length * width);
   arguments.pool.ParallelFor(work.outer * work.parts() * across, grain, [&](int64_t begin, int64_t end) {
-    const Worker worker(work, arguments, width);
+    const Rows rows(work, arguments, width);
     for (int64_t i = begin; i < end; ++i) {
       const int64_t left = i % across * width;
       const int64_t part = i / across % work.parts();
       const int64_t first = part * length;
-      make(worker, Block{i / across / work.parts(), first, std::min(length, work.length - first), left,
-                         std::min(width, work.inner - left)});
+      make(rows, Block{i / across / work.parts(), first, std::min(length, work.length - first), left,
+                       std::min(width, work.inner - left)});
     }
   });
 }
@@ -177,7 +198,7 @@ void ForBlocks(const RowGradient& work, const KernelArguments& arguments, const 
 // Replaces the sum of each row's first part by that of all parts.
 void AddParts(const RowGradient& work, const KernelArguments& arguments) {
   std::byte* const sums = arguments.scratch[0];
-  arguments.pool.ParallelFor(work.outer * work.inner, kGrain / work.parts() + 1, [&](int64_t begin, int64_t end) {
+  arguments.pool.ParallelFor(work.outer * work.inner, Grain(work.parts()), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t first = row / work.inner * work.parts() * work.inner + row % work.inner;
       double sum = 0;
@@ -189,23 +210,23 @@ void AddParts(const RowGradient& work, const KernelArguments& arguments) {
   });
 }
 
-template <typename Worker>
+template <typename Rows>
 void MakeAll(const RowGradient& work, const KernelArguments& arguments) {
   if (work.parts() > 1) {
     const auto sums_of = [&](const Block& block, int64_t part) {
       return arguments.scratch[0] + ((block.outer * work.parts() + part) * work.inner + block.left) * kFloatBytes;
     };
-    ForBlocks<Worker>(work, arguments, [&](const Worker& worker, const Block& block) {
-      worker.Sum(block, sums_of(block, block.first / work.part_length()));
+    ForBlocks<Rows>(work, arguments, [&](const Rows& rows, const Block& block) {
+      rows.Sum(block, sums_of(block, block.first / work.part_length()));
     });
     AddParts(work, arguments);
-    ForBlocks<Worker>(work, arguments,
-                      [&](const Worker& worker, const Block& block) { worker.Make(block, sums_of(block, 0)); });
+    ForBlocks<Rows>(work, arguments,
+                    [&](const Rows& rows, const Block& block) { rows.Make(block, sums_of(block, 0)); });
   } else if (work.inner > 1) {
-    ForBlocks<Worker>(work, arguments, [](const Worker& worker, const Block& block) { worker.MakeColumns(block); });
+    ForBlocks<Rows>(work, arguments, [](const Rows& rows, const Block& block) { rows.MakeColumns(block); });
   } else {
-    arguments.pool.ParallelFor(work.outer, kGrain / work.length + 1, [&](int64_t begin, int64_t end) {
-      Worker(work, arguments, 0).MakeRows(begin, end - begin);
+    arguments.pool.ParallelFor(work.outer, Grain(work.length), [&](int64_t begin, int64_t end) {
+      Rows(work, arguments, 0).MakeRows(begin, end - begin);
     });
   }
 }
@@ -218,7 +239,7 @@ void RowGradients<VECTOR_LEVEL>::Run(const RowGradient& work, const KernelArgume
     VisitFloatType(work.output.type, [&](auto in) {
       VisitFloatType(work.gradient.type, [&](auto out) {
         using Gradient = decltype(gradient);
-        MakeAll<Worker<Gradient, typename decltype(in)::Type, typename decltype(out)::Type>>(work, arguments);
+        MakeAll<GradientRows<Gradient, typename decltype(in)::Type, typename decltype(out)::Type>>(work, arguments);
       });
     });
   });

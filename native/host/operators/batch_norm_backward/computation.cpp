@@ -18,8 +18,6 @@
 namespace acl_host {
 namespace {
 
-constexpr int64_t kPieceElements = 16384;  // for one thread, at least
-
 // Of each channel from the first on.
 struct Channels {
   int64_t first;
@@ -80,7 +78,7 @@ class Kernel {
   static void RunBlocks(const BatchNorm& norm, const KernelArguments& arguments) {
     const int64_t count = norm.block_channels();
     const int64_t elements = count * norm.cells * norm.samples;
-    arguments.pool.ParallelFor(norm.blocks(), (kPieceElements - 1) / elements + 1, [&](int64_t begin, int64_t end) {
+    arguments.pool.ParallelFor(norm.blocks(), Grain(elements), [&](int64_t begin, int64_t end) {
       constexpr uint64_t kBytes = kNormPartBytes + kNormChannelBytes;
       const Scratch<double> memory(count * static_cast<int64_t>(kBytes / sizeof(double)));
       for (int64_t block = begin; block < end; ++block) {
@@ -100,15 +98,14 @@ class Kernel {
     const int64_t parts = norm_.parts();
     const int64_t part_elements = block_channels_ * norm_.part_samples() * norm_.part_cells();
     const auto for_parts = [&](auto run) {
-      arguments_.pool.ParallelFor(blocks * parts, (kPieceElements - 1) / part_elements + 1,
-                                  [&](int64_t begin, int64_t end) {
-                                    while (begin < end) {
-                                      const int64_t first = begin % parts;
-                                      const int64_t last = std::min(parts, first + end - begin);
-                                      run(begin / parts, first, last);
-                                      begin += last - first;
-                                    }
-                                  });
+      arguments_.pool.ParallelFor(blocks * parts, Grain(part_elements), [&](int64_t begin, int64_t end) {
+        while (begin < end) {
+          const int64_t first = begin % parts;
+          const int64_t last = std::min(parts, first + end - begin);
+          run(begin / parts, first, last);
+          begin += last - first;
+        }
+      });
     };
     for (int64_t block = 0; block < blocks; ++block) Prepare(block);
     if (norm_.needs_sums()) {

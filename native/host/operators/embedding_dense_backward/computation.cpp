@@ -137,9 +137,9 @@ class Positions {
 
 // Makes tiles of out, in one thread.
 template <typename Index>
-class Worker {
+class WeightTiles {
  public:
-  Worker(const Embedding& embedding, const KernelArguments& arguments, const Positions<Index>& positions)
+  WeightTiles(const Embedding& embedding, const KernelArguments& arguments, const Positions<Index>& positions)
       : embedding_(embedding),
         arguments_(arguments),
         positions_(positions),
@@ -204,9 +204,9 @@ void MakeBatch(const Embedding& embedding, const KernelArguments& arguments, con
   const Tiles tiles{1, across * (batch.last - batch.first), 1, 1};
   const TileWork work{rows * embedding.columns, sizeof(uint16_t), scratch_bytes};
   arguments.pool.ParallelFor(tiles.count(), GrainOf(tiles, work), [&](int64_t begin, int64_t end) {
-    Worker<Index> worker(embedding, arguments, positions);
+    WeightTiles<Index> weights(embedding, arguments, positions);
     for (int64_t tile = begin; tile < end; ++tile) {
-      worker.Make(batch.first + tile / across, tile % across * embedding.tile_columns());
+      weights.Make(batch.first + tile / across, tile % across * embedding.tile_columns());
     }
   });
 }

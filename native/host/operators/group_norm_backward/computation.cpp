@@ -14,9 +14,6 @@
 namespace acl_host {
 namespace {
 
-// What a thread takes at least, so that waking it is worth while.
-constexpr int64_t kGrain = 32768;
-
 struct Sums {
   float grad;
   float product;  // of gradOut and the normalised input
@@ -169,7 +166,7 @@ class Worker {
 template <typename T, typename Act>
 void ForUnits(const GroupNorm& norm, const KernelArguments& arguments, int64_t units, int64_t elements,
               const Act& act) {
-  arguments.pool.ParallelFor(units, kGrain / elements + 1, [&](int64_t begin, int64_t end) {
+  arguments.pool.ParallelFor(units, Grain(elements), [&](int64_t begin, int64_t end) {
     const Worker<T> worker(norm, arguments);
     for (int64_t unit = begin; unit < end; ++unit) act(worker, unit);
   });

@@ -1,7 +1,6 @@
 // aclnnMaxPool2dWithIndicesBackward: its checks and its plan.
-
-#include "computation.h"
 #include "families/max_pool/checks.h"
+#include "families/max_pool/computation.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
 
@@ -19,25 +18,16 @@ MaxPoolRules RulesOf(Product product) {
 }  // namespace
 
 Plan PlanMaxPool2dWithIndicesBackward(const MaxPool2dWithIndicesBackwardArguments& arguments) {
-  const Product product = CurrentProduct();
   CheckProduct(kProducts);
-  const MaxPoolRules rules = RulesOf(product);
+  const MaxPoolRules rules = RulesOf(CurrentProduct());
   const MaxPool pool = CheckMaxPool(arguments, rules);
   // A device detects this too late, and computes anyway.
   CheckSameShape({"indices", arguments.indices}, {"gradOutput", arguments.grad_output});
   if (!rules.takes_dilation && pool.input.height > INT32_MAX / pool.input.width) {
-    FailInvalid("self: expected planes of less than 2^31 cells, got shape " + DimsText(arguments.self->view_dims));
+    FailShape({"self", arguments.self}, "planes of less than 2^31 cells");
   }
-  Plan plan;
-  if (pool.batches == 0) return plan;
-
-  plan.AddInput(*arguments.grad_output);
-  plan.AddInput(*arguments.indices);
-  plan.AddOutput(*arguments.grad_input);
-  const int64_t slots = AddSums(plan, pool, static_cast<int64_t>(aclDataTypeSize(arguments.self->data_type)));
-  plan.PromiseTimeOfBytes();
-  plan.SetKernel<MaxPool2dWithIndicesBackward>(pool, arguments.self->data_type, arguments.indices->data_type, slots);
-  return plan;
+  if (pool.batches == 0) return {};
+  return MakeMaxPoolPlan<MaxPoolBackward>(pool, arguments, *arguments.indices);
 }
 
 }  // namespace acl_host

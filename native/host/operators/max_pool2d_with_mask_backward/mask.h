@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "checks.h"
+#include "computation.h"
 #include "families/max_pool/windows.h"
 #include "tensors/elements.h"
 

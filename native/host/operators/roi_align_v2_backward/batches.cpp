@@ -16,7 +16,6 @@
 namespace acl_host {
 namespace {
 
-constexpr int64_t kElementsPerPiece = 32768;
 constexpr int64_t kBoxesPerPiece = 256;
 constexpr int64_t kCoordinates = 5;
 
@@ -238,20 +237,19 @@ class BoxAdder {
     const int64_t blocks = images * blocks_.CountIn(region);
     const int64_t elements = roi_.channels * ((region.bottom - region.top) * (region.right - region.left) * images +
                                               roi_.pooled_height * roi_.pooled_width * (end - begin));
-    arguments_.pool.ParallelFor(blocks, kElementsPerPiece / (elements / blocks + 1) + 1,
-                                [&](int64_t first, int64_t last) {
-                                  const ScratchSlots::Lease sums(slots_);
-                                  for (int64_t number = first; number < last; ++number) {
-                                    const RoiBlock block = BlockAt(roi_, blocks_, region, number);
-                                    const int64_t image_begin = BeginOf(block.image);
-                                    const int64_t boxes_begin = std::clamp(image_begin, begin, end) - begin;
-                                    const int64_t boxes_end = std::clamp(BeginOf(block.image + 1), begin, end) - begin;
-                                    const RoiWeighted* const boxes = weighted_.data() + boxes_begin;
-                                    const bool long_sums = boxes_begin < boxes_end && boxes->long_sums;
-                                    add_(planes, block, blocks_.lanes, sums.memory(), boxes,
-                                         weighted_.data() + boxes_end, long_sums, image_begin >= fresh_from);
-                                  }
-                                });
+    arguments_.pool.ParallelFor(blocks, Grain(elements / blocks + 1), [&](int64_t first, int64_t last) {
+      const ScratchSlots::Lease sums(slots_);
+      for (int64_t number = first; number < last; ++number) {
+        const RoiBlock block = BlockAt(roi_, blocks_, region, number);
+        const int64_t image_begin = BeginOf(block.image);
+        const int64_t boxes_begin = std::clamp(image_begin, begin, end) - begin;
+        const int64_t boxes_end = std::clamp(BeginOf(block.image + 1), begin, end) - begin;
+        const RoiWeighted* const boxes = weighted_.data() + boxes_begin;
+        const bool long_sums = boxes_begin < boxes_end && boxes->long_sums;
+        add_(planes, block, blocks_.lanes, sums.memory(), boxes, weighted_.data() + boxes_end, long_sums,
+             image_begin >= fresh_from);
+      }
+    });
   }
 
   const RoiAlign& roi_;

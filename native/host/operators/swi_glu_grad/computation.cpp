@@ -15,9 +15,9 @@ namespace {
 constexpr int64_t kTileColumns = 1024;
 
 template <typename T>
-class Rows {
+class GatedRows {
  public:
-  Rows(const SwiGlu& glu, const KernelArguments& arguments)
+  GatedRows(const SwiGlu& glu, const KernelArguments& arguments)
       : columns_(glu.columns), grads_(arguments.inputs[0]), x_(arguments.inputs[1]), gradient_(arguments.outputs[0]) {}
 
   void SetTile(const Tile&) {}
@@ -59,7 +59,7 @@ void SwiGluGradient<VECTOR_LEVEL>::Run(const SwiGlu& glu, const KernelArguments&
     using T = typename decltype(tag)::Type;
     const Tiles tiles{1, glu.rows, glu.columns, kTileColumns};
     const TileWork work{5 * glu.rows * glu.columns, int64_t{sizeof(T)}, 0};
-    ForTiles(arguments.pool, tiles, work, [&] { return Rows<T>(glu, arguments); });
+    ForTiles(arguments.pool, tiles, work, [&] { return GatedRows<T>(glu, arguments); });
   });
 }
 

@@ -1,0 +1,16 @@
+#include "families/max_pool/computation.h"
+
+#include "families/max_pool/argmax.h"
+#include "families/max_pool/planes.h"
+#include "tensors/elements.h"
+
+namespace acl_host {
+
+template <>
+void MaxPoolBackward<VECTOR_LEVEL>::Run(const MaxPool& pool, aclDataType type, int64_t slots,
+                                        const KernelArguments& arguments) {
+  VisitFloatType(type,
+                 [&](auto tag) { MakeGradient<typename decltype(tag)::Type, ArgmaxLayout>(pool, slots, arguments); });
+}
+
+}  // namespace acl_host
