@@ -4,9 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "invalid_value.h"
-#include "load.h"
-#include "processors.h"
+#include "value.h"
 
 namespace aclgrad {
 namespace {
@@ -67,7 +65,7 @@ void ForEach(const Argmax& argmax, Visit&& visit) {
   }
 }
 
-// The check of many windows at a time, in vectors. Its loops are compiled for later processors too.
+// The check of many windows at a time, in vectors of any processor: by signs, which need no comparison.
 
 constexpr int64_t kMostWindows = 1024;
 constexpr int64_t kMostRows = 4;
@@ -95,27 +93,29 @@ void Fill(const Pooling& pooling, int64_t rows, int64_t begin, int64_t columns, 
 // Says whether a position lies outside the plane, or in none of the kRows rows of its window. The windows begin in the
 // row that begins at cell `start`. What lies before a row wraps round, and so lies outside it too.
 template <int64_t kRows, typename T>
-[[gnu::always_inline]] inline bool AnyOutside(const Pooling& pooling, const void* positions, int64_t count,
-                                              uint32_t start, const Windows& windows) {
+bool AnyOutside(const Pooling& pooling, const void* positions, int64_t count, uint32_t start, const Windows& windows) {
   const auto width = static_cast<uint32_t>(pooling.input_size[1]);
-  const auto cells = static_cast<uint32_t>(pooling.input_size[0]) * width;
-  uint32_t outside = 0;
+  const uint32_t last = static_cast<uint32_t>(pooling.input_size[0]) * width - 1;
+  uint32_t outside = 0;  // if its highest bit is set
+  uint32_t high = 0;     // bits of positions that do not fit
   for (int64_t i = 0; i < count; ++i) {
     const T position = Load<T>(positions, static_cast<std::size_t>(i));
     const auto cell = static_cast<uint32_t>(position);
     const uint32_t place = cell - start - windows.first[i];
-    uint32_t inside = 0;
-    for (uint32_t row = 0; row < kRows; ++row) inside |= place - row * width < windows.columns[i] ? 1U : 0U;
-    outside |= inside ^ 1U;
-    outside |= cell < cells ? 0U : 1U;
-    if (sizeof(T) > sizeof(cell)) outside |= static_cast<T>(cell) == position ? 0U : 1U;
+    uint32_t of_rows = UINT32_MAX;
+    for (uint32_t row = 0; row < kRows; ++row) {
+      const uint32_t column = place - row * width;
+      of_rows &= column | (windows.columns[i] - 1 - column);
+    }
+    outside |= of_rows | cell | (last - cell);
+    if constexpr (sizeof(T) > sizeof(cell)) high |= static_cast<uint32_t>(static_cast<uint64_t>(position) >> 32);
   }
-  return outside != 0;
+  return high != 0 || static_cast<int32_t>(outside) < 0;
 }
 
 template <typename T>
-[[gnu::always_inline]] inline bool AnyOutsideRows(const Pooling& pooling, const void* positions, int64_t count,
-                                                  uint32_t start, const Windows& windows) {
+bool AnyOutsideRows(const Pooling& pooling, const void* positions, int64_t count, uint32_t start,
+                    const Windows& windows) {
   switch (pooling.kernel_size[0]) {
     case 1:
       return AnyOutside<1, T>(pooling, positions, count, start, windows);
@@ -128,27 +128,17 @@ template <typename T>
   }
 }
 
-FOR_EACH_PROCESSOR bool AnyInt32Outside(const Pooling& pooling, const void* positions, int64_t count, uint32_t start,
-                                        const Windows& windows) {
-  return AnyOutsideRows<int32_t>(pooling, positions, count, start, windows);
-}
-
-FOR_EACH_PROCESSOR bool AnyInt64Outside(const Pooling& pooling, const void* positions, int64_t count, uint32_t start,
-                                        const Windows& windows) {
-  return AnyOutsideRows<int64_t>(pooling, positions, count, start, windows);
-}
-
 // Windows of few rows, whose cells lie side by side. They may begin above the plane and end below it, and no distance
-// of a cell from their rows may wrap round to a small one.
+// of a cell from their rows, of which the padding adds some, may be too large for a sign.
 bool IsQuick(const Pooling& pooling) {
   return pooling.kernel_size[0] <= kMostRows && pooling.dilation[0] == 1 && pooling.dilation[1] == 1 &&
-         (pooling.input_size[0] + kMostRows) * pooling.input_size[1] <= UINT32_MAX;
+         (pooling.input_size[0] + 2 * kMostRows) * pooling.input_size[1] <= INT32_MAX;
 }
 
 bool HasOutside(const Argmax& argmax) {
   const Pooling& pooling = argmax.pooling;
   const auto [height, width] = pooling.output_size;
-  const auto any_outside = argmax.item_bytes == sizeof(int64_t) ? AnyInt64Outside : AnyInt32Outside;
+  const auto any_outside = argmax.item_bytes == sizeof(int64_t) ? AnyOutsideRows<int64_t> : AnyOutsideRows<int32_t>;
   const int64_t rows = std::clamp<int64_t>(kMostWindows / std::max<int64_t>(width, 1), 1, std::max<int64_t>(height, 1));
   Windows windows;
   for (int64_t left = 0; left < width; left += kMostWindows) {

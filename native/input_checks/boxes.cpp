@@ -4,8 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "invalid_value.h"
-#include "load.h"
+#include "value.h"
 
 namespace aclgrad {
 

@@ -10,7 +10,7 @@
 
 #include "argmax.h"
 #include "boxes.h"
-#include "invalid_value.h"
+#include "value.h"
 #include "variances.h"
 
 namespace aclgrad {

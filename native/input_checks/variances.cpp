@@ -5,8 +5,7 @@
 #include <limits>
 #include <sstream>
 
-#include "invalid_value.h"
-#include "load.h"
+#include "value.h"
 
 namespace aclgrad {
 
