@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings.h"
 #include "errors.h"
 #include "held_call.h"
 

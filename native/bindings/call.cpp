@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
+#include "bindings.h"
 #include "held_call.h"
-#include "meeting.h"
 #include "staged_copies.h"
 
 namespace py = pybind11;
@@ -26,7 +26,6 @@ class CallWork final : public SubmittedWork {
         wait_until_(wait_until) {}
 
   void Run() override {
-    if (meeting) meeting->Join(deadline_);
     if (writes) writes->Run(*cancellation, deadline_);
     ThrowIfOver(*cancellation, deadline_);
     ApplyChecks(*held_);
@@ -47,7 +46,6 @@ class CallWork final : public SubmittedWork {
   std::vector<StagedTensor> targets;  // of the outputs, if it is not the reply
   std::optional<StagedWrites> writes;
   std::optional<StagedReads> reads;
-  std::shared_ptr<Meeting> meeting;  // that it joins first, if there is one
 
  private:
   Device& device_;
@@ -68,16 +66,15 @@ void MakeReply(HeldCall& held) {
 
 std::shared_ptr<Cancellation> Submit(ServedDevice& served, py::object ticket, std::shared_ptr<const CallTemplate> plan,
                                      const Contents& contents, double deadline, std::optional<double> wait_until,
-                                     const py::object& released_ticket, std::shared_ptr<Meeting> meeting,
+                                     const py::object& released_ticket, std::optional<std::size_t> thread,
                                      std::size_t workspace_limit) {
   const std::shared_ptr<HeldCall> held =
       MakeHeldCall(served, std::move(plan), contents, workspace_limit, ReturnOf(served, released_ticket));
   MakeReply(*held);
   auto work = std::make_unique<CallWork>(std::move(ticket), served.device, held, DeadlineOf(deadline),
                                          DeadlineOf(wait_until.value_or(deadline)));
-  work->meeting = std::move(meeting);
   auto cancellation = work->cancellation;
-  served.calls.Submit(std::move(work));
+  served.calls.Submit(std::move(work), thread);
   return cancellation;
 }
 
@@ -128,11 +125,10 @@ void BindCalls(py::module_& module, DeviceClass& device) {
   py::class_<Cancellation, std::shared_ptr<Cancellation>>(module, "Cancellation").def("cancel", [](Cancellation& self) {
     self.is_cancelled = true;
   });
-  py::class_<Meeting, std::shared_ptr<Meeting>>(module, "Meeting").def(py::init<std::size_t>(), py::arg("count"));
   device
       .def("submit", &Submit, py::arg("ticket"), py::arg("plan").none(false), py::arg("contents"), py::arg("deadline"),
-           py::arg("wait_until") = std::nullopt, py::arg("released_ticket") = py::none(), py::arg("meeting") = nullptr,
-           py::arg("workspace_limit") = SIZE_MAX)
+           py::arg("wait_until") = std::nullopt, py::arg("released_ticket") = py::none(),
+           py::arg("thread") = std::nullopt, py::arg("workspace_limit") = SIZE_MAX)
       .def("run_short", &RunShort, py::arg("plan").none(false), py::arg("contents"), py::arg("deadline"),
            py::arg("released_ticket"), py::arg("workspace_limit") = SIZE_MAX)
       .def("submit_into", &SubmitInto, py::arg("ticket"), py::arg("plan").none(false), py::arg("contents"),

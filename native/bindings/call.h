@@ -39,13 +39,4 @@ class InvalidInput : public std::runtime_error {
   std::optional<double> limit;
 };
 
-// Adds CallTemplate to the module.
-void BindCallTemplate(pybind11::module_& module);
-
-// Adds Cancellation to the module, and the methods of Device that run an operator.
-void BindCalls(pybind11::module_& module, DeviceClass& device);
-
-// Adds the method of Device that runs many operators.
-void BindBatches(DeviceClass& device);
-
 }  // namespace aclgrad

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings.h"
 #include "call.h"
 
 namespace py = pybind11;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "bindings.h"
 #include "call.h"
 #include "error.h"
 #include "value_check.h"

@@ -8,8 +8,6 @@
 
 namespace aclgrad {
 
-void BindErrors(pybind11::module_& module);
-
 // A device library's text, which may be in any encoding and cut anywhere.
 [[nodiscard]] pybind11::object TextOf(std::string_view text);
 

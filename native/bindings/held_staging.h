@@ -47,7 +47,4 @@ struct StagedTensor {
   [[nodiscard]] bool is_on_host() const { return held->staging().is_on_host(number); }
 };
 
-// Adds StagedTensor to the module, and the method of Device that makes them.
-void BindStaging(pybind11::module_& module, DeviceClass& device);
-
 }  // namespace aclgrad

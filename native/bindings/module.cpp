@@ -10,13 +10,9 @@
 
 #include "acl_library.h"
 #include "bindings.h"
-#include "call.h"
 #include "errors.h"
 #include "fault_class.h"
-#include "held_staging.h"
 #include "operators.h"
-#include "served_device.h"
-#include "staged_copies.h"
 
 namespace py = pybind11;
 using aclgrad::AclLibrary;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <tuple>
 
+#include "bindings.h"
 #include "errors.h"
 
 namespace py = pybind11;

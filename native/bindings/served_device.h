@@ -89,9 +89,6 @@ struct CloseWithoutGil {
 
 using DeviceClass = pybind11::class_<ServedDevice, std::unique_ptr<ServedDevice, CloseWithoutGil>>;
 
-// Adds Completions and Device to the module; the other parts add methods to Device.
-[[nodiscard]] DeviceClass BindDevice(pybind11::module_& module);
-
 // Converts a time of Python's time.monotonic; a NaN counts as passed.
 [[nodiscard]] inline Deadline DeadlineOf(double monotonic_s) {
   using Seconds = std::chrono::duration<double>;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "bindings.h"
 #include "error.h"
 
 namespace py = pybind11;

@@ -55,7 +55,4 @@ class StagedReads {
   std::vector<Copy> copies_;
 };
 
-// Adds to Device the methods that copy.
-void BindStagedCopies(DeviceClass& device);
-
 }  // namespace aclgrad

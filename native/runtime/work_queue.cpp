@@ -1,5 +1,6 @@
 #include "work_queue.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -38,7 +39,13 @@ WorkQueue::WorkQueue(std::size_t thread_count, std::shared_ptr<Completions> comp
 WorkQueue::~WorkQueue() { StopThreads(); }
 
 void WorkQueue::End() {
-  for (std::unique_ptr<Work>& work : waiting_) {
+  Abandon(waiting_);
+  for (Runner& runner : runners_) Abandon(runner.own);
+  at_end_();
+}
+
+void WorkQueue::Abandon(std::deque<std::unique_ptr<Work>>& waiting) {
+  for (std::unique_ptr<Work>& work : waiting) {
     if (work->runs_at_close()) {
       Run(*work);
     } else {
@@ -46,7 +53,6 @@ void WorkQueue::End() {
     }
     completions_->Add(std::move(work));
   }
-  at_end_();
 }
 
 void WorkQueue::StopThreads() {
@@ -61,11 +67,17 @@ void WorkQueue::StopThreads() {
   }
 }
 
-void WorkQueue::Submit(std::unique_ptr<Work> work) {
+void WorkQueue::Submit(std::unique_ptr<Work> work, std::optional<std::size_t> thread) {
   std::unique_lock lock(mutex_);
-  if (idle_.empty()) return waiting_.push_back(std::move(work));
-  Runner& runner = *idle_.back();
-  idle_.pop_back();
+  auto idle = idle_.end();
+  if (thread) {
+    idle = std::find(idle_.begin(), idle_.end(), &runners_.at(*thread));
+  } else if (!idle_.empty()) {
+    --idle;
+  }
+  if (idle == idle_.end()) return (thread ? runners_[*thread].own : waiting_).push_back(std::move(work));
+  Runner& runner = **idle;
+  idle_.erase(idle);
   runner.work = std::move(work);
   lock.unlock();
   runner.changed.notify_one();
@@ -96,9 +108,10 @@ void WorkQueue::RunThread(Runner& runner) {
 
 void WorkQueue::Continue(Runner& runner) {
   if (is_stopping_) return;
-  if (waiting_.empty()) return idle_.push_back(&runner);
-  runner.work = std::move(waiting_.front());
-  waiting_.pop_front();
+  std::deque<std::unique_ptr<Work>>& next = runner.own.empty() ? waiting_ : runner.own;
+  if (next.empty()) return idle_.push_back(&runner);
+  runner.work = std::move(next.front());
+  next.pop_front();
 }
 
 }  // namespace aclgrad

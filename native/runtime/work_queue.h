@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -26,12 +27,15 @@ class WorkQueue {
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
-  void Submit(std::unique_ptr<Work> work);
+  // For the thread of this number alone, if one is given, even while others are idle; throws std::out_of_range if there
+  // is none.
+  void Submit(std::unique_ptr<Work> work, std::optional<std::size_t> thread = std::nullopt);
 
  private:
   // One thread, with the work that it was given.
   struct Runner {
     std::unique_ptr<Work> work;
+    std::deque<std::unique_ptr<Work>> own;  // waits for this thread
     std::condition_variable changed;
     std::thread thread;
   };
@@ -42,6 +46,7 @@ class WorkQueue {
   void StopThreads();
   // On the last thread.
   void End();
+  void Abandon(std::deque<std::unique_ptr<Work>>& waiting);
 
   const std::shared_ptr<Completions> completions_;
   const std::function<void()> at_end_;

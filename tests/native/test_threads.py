@@ -5,7 +5,7 @@ import pytest
 
 from aclgrad import reference
 from aclgrad.products import STREAM_LIMITS, Product
-from aclgrad_native import AclError, Meeting
+from aclgrad_native import AclError
 from tools.calling import wait_until
 
 from .blocking import BlockingDevice
@@ -44,11 +44,10 @@ def test_a_thread_of_ours_sets_its_context_once(host_pointers: bool) -> None:
 
 
 @in_fork()
-def test_as_many_calls_as_there_are_threads_run_on_all() -> None:
+def test_a_call_for_each_thread_runs_on_all() -> None:
     device = open_device(steered=True, stream_limit=4)
     for count in (2, 4):
-        meeting = Meeting(count)
-        tickets = [device.submit(CALL, CONTENTS, meeting=meeting) for _ in range(count)]
+        tickets = [device.submit(CALL, CONTENTS, thread=thread) for thread in range(count)]
         assert {len(device.waiting.result(ticket)) for ticket in tickets} == {16}
         assert steer.Planners() == count
     for _ in range(20):
@@ -57,11 +56,18 @@ def test_as_many_calls_as_there_are_threads_run_on_all() -> None:
 
 
 @in_fork()
-def test_a_call_whose_meeting_is_never_complete_does_not_begin() -> None:
+def test_calls_for_one_thread_wait_for_it_while_others_are_idle() -> None:
+    device = open_device(steered=True, stream_limit=4)
+    tickets = [device.submit(CALL, CONTENTS, thread=2) for _ in range(20)]
+    assert {len(device.waiting.result(ticket)) for ticket in tickets} == {16}
+    assert steer.Planners() == 1
+
+
+@in_fork()
+def test_a_thread_that_there_is_not_is_refused() -> None:
     device = open_device(stream_limit=4)
-    with pytest.raises(AclError, match="1 of its kind did not begin in time") as caught:
-        device.waiting.result(device.submit(CALL, CONTENTS, 0.1, meeting=Meeting(2)))
-    assert caught.value.fault == "not_begun"
+    with pytest.raises(IndexError):
+        device.submit(CALL, CONTENTS, thread=4)
     assert len(device.execute(CALL, CONTENTS)) == 16
 
 

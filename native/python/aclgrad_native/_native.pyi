@@ -237,12 +237,6 @@ class Cancellation:
     def cancel(self) -> None: ...
 
 @final
-class Meeting:
-    """Calls that join it begin when so many have joined, so that each is on a thread of its own."""
-
-    def __init__(self, count: int) -> None: ...
-
-@final
 class StagedTensor:
     """A tensor that is written or read piece by piece. Tensors of one `stage` take one piece of work at a time."""
 
@@ -290,12 +284,14 @@ class Device:
         deadline: float,
         wait_until: float | None = None,
         released_ticket: object = None,
-        meeting: Meeting | None = None,
+        thread: int | None = None,
         workspace_limit: int = ...,
     ) -> Cancellation:
         """Begins no kernel after the deadline; waits for one that has begun until `wait_until`, if that is given.
 
         Ends with a WorkspaceError if the operator needs a workspace of more than `workspace_limit` bytes.
+
+        Runs on the thread of that number if one is given: there are as many as streams.
 
         `released_ticket` is returned when the call holds nothing more: if it is abandoned, later than its ticket.
         """

@@ -141,10 +141,11 @@ class Device:
     async def execute_on_each_thread(
         self, plan: StepPlan, contents: Sequence[Content], deadline: float
     ) -> Sequence[bytes]:
-        """Returns a response of each thread that keeps what calls like it need; nothing else may run meanwhile."""
-        meeting, hung_at = native.Meeting(self._cold_threads), self._hung_at(plan, deadline)
-        work = plan.native, contents, deadline, hung_at, None, meeting
-        runs = (self._run(self._device.submit, *work, plan=plan, hung_at=hung_at) for _ in range(self._cold_threads))
+        """Returns a response of each thread that keeps what calls like it need."""
+        hung_at = self._hung_at(plan, deadline)
+        work = plan.native, contents, deadline, hung_at, None
+        threads = range(self._cold_threads)
+        runs = (self._run(self._device.submit, *work, each, plan=plan, hung_at=hung_at) for each in threads)
         replies: list[bytes] = await asyncio.gather(*runs)
         return replies
 
