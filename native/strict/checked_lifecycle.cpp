@@ -4,19 +4,18 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
 #include "real.h"
 #include "report.h"
 #include "session.h"
+#include "settings/settings_file.h"
 
 namespace acl_strict {
 namespace {
 
-using Json = nlohmann::json;
+using acl_host::Json;
 
 std::atomic<bool> is_forked{false};
 
@@ -32,7 +31,7 @@ struct Settings {
 };
 
 // "8.5" or "8.5.0" is 805.
-int32_t ReleaseOf(const Json& value) {
+int32_t ReleaseOf(const std::string& key, const Json& value) {
   int32_t major = 0;
   int32_t minor = 0;
   int end = 0;
@@ -40,45 +39,29 @@ int32_t ReleaseOf(const Json& value) {
   const bool is_read = std::sscanf(text.c_str(), "%2d.%2d%n", &major, &minor, &end) == 2;
   const std::string rest = text.substr(static_cast<size_t>(end));
   if (!is_read || major < 0 || minor < 0 || !(rest.empty() || rest[0] == '.')) {
-    throw Offence(ACL_ERROR_INVALID_PARAM,
-                  "strict.cann must be a release of CANN such as \"8.5\", not " + value.dump());
+    acl_host::FailSetting(key, "a release of CANN such as \"8.5\"", value);
   }
   return major * 100 + minor;
 }
 
-// The library itself judges the rest of the file.
-void ReadFile(const char* path, Settings& settings) {
-  if (path == nullptr || *path == '\0') return;
-  std::ifstream file(path);
-  const Json json = Json::parse(file, nullptr, false);
-  if (!json.is_object() || !json.contains("strict")) return;
-  const Json& strict = json["strict"];
-  if (strict.is_boolean()) {
-    settings.is_on = strict.get<bool>();
-    return;
-  }
-  bool is_known = strict.is_object();
-  for (const auto& [key, value] : strict.items()) {
-    if (key == "report" && value.is_string()) {
-      settings.report = value.get<std::string>();
-    } else if (key == "cann") {
-      settings.release = ReleaseOf(value);
-    } else {
-      is_known = false;
-    }
-  }
-  if (!is_known) {
-    throw Offence(ACL_ERROR_INVALID_PARAM,
-                  R"(strict must be true, false or {"report": FILE, "cann": RELEASE}, not )" + strict.dump());
-  }
-}
-
-// The key "strict" of the file that ACL_HOST_CONFIG names, then of aclInit's, as the host library reads its own.
-Settings ReadSettings(const char* path) {
+// The key "strict" is true, false or an object. The library itself judges the rest of the files.
+Settings ReadSettings(const char* path) try {
+  static const acl_host::Setters<Settings> setters = {
+      {"report",
+       [](Settings& made, const std::string& key, const Json& value) { made.report = acl_host::String(key, value); }},
+      {"cann", [](Settings& made, const std::string& key, const Json& value) { made.release = ReleaseOf(key, value); }},
+  };
   Settings settings;
-  ReadFile(std::getenv("ACL_HOST_CONFIG"), settings);
-  ReadFile(path, settings);
+  acl_host::ForSettingsFiles(path, [&](const Json& file) {
+    const auto strict = file.find("strict");
+    if (strict == file.end()) return;
+    if (strict->is_object()) return acl_host::ApplyObject("strict", *strict, setters, settings);
+    if (!strict->is_boolean()) acl_host::FailSetting("strict", "true, false or an object", *strict);
+    settings.is_on = strict->get<bool>();
+  });
   return settings;
+} catch (const acl_host::Error& error) {
+  throw Offence(error.code(), error.what());
 }
 
 void WatchTheProcess() {

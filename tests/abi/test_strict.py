@@ -149,8 +149,9 @@ def test_offences(offends: Callable[..., None], case: str) -> None:
 
 WRONG_SETTINGS = {
     '{"strict": "yes"}': "strict must be true, false or",
-    '{"strict": {"colour": 1}}': "strict must be true, false or",
-    '{"strict": {"report": 1}}': "strict must be true, false or",
+    '{"strict": {"colour": 1}}': "unknown key strict.colour",
+    '{"strict": {"report": 1}}': "strict.report must be a string",
+    '{"strict": ': "is not JSON",
     '{"strict": {"cann": 8.5}}': "must be a release of CANN such as",
     '{"strict": {"cann": "new"}}': "must be a release of CANN such as",
     '{"strict": {"cann": "8.555"}}': "must be a release of CANN such as",

@@ -5,13 +5,11 @@
 #include "acl/acl_rt.h"
 #include "aclnn/aclnn_status.h"
 #include "errors/exceptions.h"
-#include "settings/typed_values.h"
+#include "operator_table.h"
 #include "tensors/data_type.h"
 
 namespace acl_host {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr int64_t kLongestMs = 24 * 3600 * 1000;
 constexpr int64_t kHighestCode = 999999;
@@ -97,6 +95,13 @@ Fault ReadFault(const std::string& key, const Json& value) {
 }
 
 }  // namespace
+
+const std::vector<std::string>& OperatorNames() {
+#define NAME(symbol) #symbol,
+  static const std::vector<std::string> names = {ACLNN_OPERATORS(NAME)};
+#undef NAME
+  return names;
+}
 
 std::vector<Fault> ReadFaults(const std::string& key, const Json& value) {
   if (!value.is_array()) FailSetting(key, "a list", value);

@@ -4,26 +4,18 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <functional>
-#include <map>
-#include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "errors/exceptions.h"
 #include "faults/fault_settings.h"
-#include "settings/cpus.h"
-#include "settings/typed_values.h"
-#include "settings/usable_memory.h"
-#include "settings/visible_devices.h"
+#include "settings/machine.h"
+#include "settings/settings_file.h"
 
 namespace acl_host {
 namespace {
 
-using Json = nlohmann::json;
-
-constexpr uint64_t kNotSet = 0;
+constexpr uint64_t kEqualShare = 0;
 
 std::vector<std::string> ReadOperators(const std::string& key, const Json& value) {
   if (!value.is_array()) FailSetting(key, "a list of operators", value);
@@ -34,56 +26,43 @@ std::vector<std::string> ReadOperators(const std::string& key, const Json& value
   return names;
 }
 
-using Setter = std::function<void(Config&, const std::string&, const Json&)>;
+template <typename Number>
+auto Integer(Number Config::* setting, int64_t low, int64_t high) {
+  return [=](Config& config, const std::string& key, const Json& value) {
+    config.*setting = static_cast<Number>(IntegerBetween(key, value, low, high));
+  };
+}
 
-const std::map<std::string, Setter>& Setters() {
-  static const std::map<std::string, Setter> setters = {
+auto Flag(bool Config::* setting) {
+  return [=](Config& config, const std::string& key, const Json& value) { config.*setting = Boolean(key, value); };
+}
+
+const Setters<Config>& HostSetters() {
+  static const Setters<Config> setters = {
       {"product", [](Config& config, const std::string& key,
                      const Json& value) { config.product = FindProduct(String(key, value)); }},
-      {"devices", [](Config& config, const std::string& key,
-                     const Json& value) { config.devices = static_cast<int32_t>(IntegerBetween(key, value, 1, 64)); }},
-      {"memory_bytes",
-       [](Config& config, const std::string& key, const Json& value) {
-         config.memory_bytes = static_cast<uint64_t>(IntegerBetween(key, value, 1, INT64_MAX));
-       }},
-      {"memory_elsewhere_bytes",
-       [](Config& config, const std::string& key, const Json& value) {
-         config.memory_elsewhere_bytes = static_cast<uint64_t>(IntegerBetween(key, value, 0, INT64_MAX));
-       }},
-      {"streams_elsewhere",
-       [](Config& config, const std::string& key, const Json& value) {
-         config.streams_elsewhere = static_cast<int32_t>(IntegerBetween(key, value, 0, INT32_MAX));
-       }},
+      {"devices", Integer(&Config::devices, 1, 64)},
+      {"memory_bytes", Integer(&Config::memory_bytes, 1, INT64_MAX)},
+      {"memory_elsewhere_bytes", Integer(&Config::memory_elsewhere_bytes, 0, INT64_MAX)},
+      {"streams_elsewhere", Integer(&Config::streams_elsewhere, 0, INT32_MAX)},
       {"failure_mode",
        [](Config& config, const std::string& key, const Json& value) {
          config.stops_on_failure = OneOf(key, value, {"stop", "continue"}) == "stop";
        }},
-      {"card_messages",
-       [](Config& config, const std::string& key, const Json& value) { config.card_messages = Boolean(key, value); }},
-      {"signal_handlers",
-       [](Config& config, const std::string& key, const Json& value) { config.signal_handlers = Boolean(key, value); }},
-      {"threads",
-       [](Config& config, const std::string& key, const Json& value) {
-         config.threads = static_cast<int32_t>(IntegerBetween(key, value, 1, 1024));
-       }},
+      {"card_messages", Flag(&Config::card_messages)},
+      {"signal_handlers", Flag(&Config::signal_handlers)},
+      {"threads", Integer(&Config::threads, 1, 1024)},
       {"vector_level",
        [](Config& config, const std::string& key, const Json& value) {
          config.vector_level = FindVectorLevel(OneOf(key, value, SupportedVectorLevels()));
        }},
-      {"host_pointers",
-       [](Config& config, const std::string& key, const Json& value) { config.host_pointers = Boolean(key, value); }},
-      {"workspace_percent",
-       [](Config& config, const std::string& key, const Json& value) {
-         config.workspace_percent = static_cast<int32_t>(IntegerBetween(key, value, 0, 100));
-       }},
+      {"host_pointers", Flag(&Config::host_pointers)},
+      {"workspace_percent", Integer(&Config::workspace_percent, 0, 100)},
       {"not_repeatable", [](Config& config, const std::string& key,
                             const Json& value) { config.not_repeatable = ReadOperators(key, value); }},
       {"faults",
        [](Config& config, const std::string& key, const Json& value) { config.faults = ReadFaults(key, value); }},
-      {"faults_after_launches",
-       [](Config& config, const std::string& key, const Json& value) {
-         config.faults_after_launches = IntegerBetween(key, value, 0, INT64_MAX);
-       }},
+      {"faults_after_launches", Integer(&Config::faults_after_launches, 0, INT64_MAX)},
   };
   return setters;
 }
@@ -98,36 +77,31 @@ int32_t DeviceNumber(const std::string& key, const Json& value) {
   return number;
 }
 
-Json ReadJson(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw Error(ACL_ERROR_INVALID_PARAM, "cannot read the configuration file " + path);
-  try {
-    return Json::parse(file);
-  } catch (const Json::exception& error) {
-    throw Error(ACL_ERROR_INVALID_PARAM, "the configuration file " + path + " is not JSON: " + error.what());
-  }
-}
-
-void Apply(const Json& host, Config& config) {
-  if (!host.is_object()) throw Error(ACL_ERROR_INVALID_PARAM, "the key \"host\" must hold an object");
-  for (const auto& [key, value] : host.items()) {
-    const auto setter = Setters().find(key);
-    if (setter == Setters().end()) throw Error(ACL_ERROR_INVALID_PARAM, "unknown key host." + key);
-    setter->second(config, "host." + key, value);
-  }
-}
-
-void ApplyFile(const std::string& path, Config& config) {
-  const Json json = ReadJson(path);
-  if (!json.is_object()) {
-    throw Error(ACL_ERROR_INVALID_PARAM, "the configuration file " + path + " must hold an object");
-  }
-  if (const auto host = json.find("host"); host != json.end()) Apply(*host, config);
-  if (const auto fallback = json.find("defaultDevice"); fallback != json.end()) {
+void Apply(const Json& file, Config& config) {
+  if (const auto host = file.find("host"); host != file.end()) ApplyObject("host", *host, HostSetters(), config);
+  if (const auto fallback = file.find("defaultDevice"); fallback != file.end()) {
     if (const auto id = fallback->find("default_device"); id != fallback->end()) {
       config.default_device = DeviceNumber("defaultDevice.default_device", *id);
     }
   }
+}
+
+// ASCEND_RT_VISIBLE_DEVICES lists the machine's devices that a process sees: numbers in ascending order, separated by
+// commas without spaces. As in CANN, reading stops at the first invalid number, and the numbers before it count.
+int32_t CountVisibleDevices(std::string_view value, int32_t devices) {
+  int32_t count = 0;
+  int32_t last = -1;
+  for (size_t begin = 0; begin <= value.size();) {
+    const size_t end = std::min(value.find(',', begin), value.size());
+    int32_t number = 0;
+    const auto parsed = std::from_chars(value.data() + begin, value.data() + end, number);
+    const bool whole = parsed.ec == std::errc() && parsed.ptr == value.data() + end;
+    if (!whole || number <= last || number >= devices) break;
+    last = number;
+    ++count;
+    begin = end + 1;
+  }
+  return count;
 }
 
 // The part of this process, if several share the processors and say so in ACL_HOST_PROCESSES.
@@ -142,11 +116,10 @@ int32_t UsableThreads() {
 }  // namespace
 
 Config LoadConfig(const char* path) {
-  Config config{Product::k910B, 1, kNotSet, UsableThreads(), FindVectorLevel(SupportedVectorLevels().back())};
-  for (const char* const file : {const_cast<const char*>(std::getenv("ACL_HOST_CONFIG")), path}) {
-    if (file != nullptr && *file != '\0') ApplyFile(file, config);
-  }
-  if (config.memory_bytes == kNotSet) config.memory_bytes = UsableMemoryBytes() / static_cast<uint64_t>(config.devices);
+  Config config{Product::k910B, 1, kEqualShare, UsableThreads(), FindVectorLevel(SupportedVectorLevels().back())};
+  ForSettingsFiles(path, [&](const Json& file) { Apply(file, config); });
+  if (config.memory_bytes == kEqualShare)
+    config.memory_bytes = UsableMemoryBytes() / static_cast<uint64_t>(config.devices);
   if (const char* const visible = std::getenv("ASCEND_RT_VISIBLE_DEVICES"); visible != nullptr) {
     config.devices = CountVisibleDevices(visible, config.devices);
   }

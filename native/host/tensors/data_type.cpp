@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "tensors/half.h"
+
 namespace acl_host {
 namespace {
 
@@ -117,3 +119,7 @@ size_t aclDataTypeSize(aclDataType dataType) {
   const auto* const row = acl_host::FindRow(dataType);
   return row ? row->size_bytes : 0;
 }
+
+float aclFloat16ToFloat(aclFloat16 value) { return acl_host::Float16{value}.ToFloat(); }
+
+aclFloat16 aclFloatToFloat16(float value) { return acl_host::Float16::FromFloat(value).bits; }

@@ -3,8 +3,7 @@
 #include <iostream>
 #include <string>
 
-#include "settings/cpus.h"
-#include "settings/usable_memory.h"
+#include "settings/machine.h"
 
 int main() {
   for (std::string root; std::getline(std::cin, root);) {

@@ -1,13 +1,31 @@
-#include "settings/typed_values.h"
+#include "settings/settings_file.h"
 
 #include <algorithm>
-
-#include "errors/exceptions.h"
-#include "operator_table.h"
+#include <cstdlib>
+#include <fstream>
 
 namespace acl_host {
+namespace {
 
-using Json = nlohmann::json;
+Json ReadJson(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw Error(ACL_ERROR_INVALID_PARAM, "cannot read the configuration file " + path);
+  try {
+    Json json = Json::parse(file);
+    if (json.is_object()) return json;
+  } catch (const Json::exception& error) {
+    throw Error(ACL_ERROR_INVALID_PARAM, "the configuration file " + path + " is not JSON: " + error.what());
+  }
+  throw Error(ACL_ERROR_INVALID_PARAM, "the configuration file " + path + " must hold an object");
+}
+
+}  // namespace
+
+void ForSettingsFiles(const char* path, const std::function<void(const Json& file)>& apply) {
+  for (const char* const file : {const_cast<const char*>(std::getenv("ACL_HOST_CONFIG")), path}) {
+    if (file != nullptr && *file != '\0') apply(ReadJson(file));
+  }
+}
 
 void FailSetting(const std::string& key, const std::string& expected, const Json& value) {
   // The JSON library cannot dump a string that is not UTF-8.
@@ -30,13 +48,6 @@ bool Boolean(const std::string& key, const Json& value) {
 std::string String(const std::string& key, const Json& value) {
   if (!value.is_string()) FailSetting(key, "a string", value);
   return value.get<std::string>();
-}
-
-const std::vector<std::string>& OperatorNames() {
-#define NAME(symbol) #symbol,
-  static const std::vector<std::string> names = {ACLNN_OPERATORS(NAME)};
-#undef NAME
-  return names;
 }
 
 std::string OneOf(const std::string& key, const Json& value, const std::vector<std::string>& allowed) {
