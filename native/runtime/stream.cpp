@@ -1,7 +1,6 @@
 #include "stream.h"
 
 #include <algorithm>
-#include <chrono>
 #include <thread>
 
 #include "error.h"
@@ -9,10 +8,6 @@
 namespace aclgrad {
 namespace {
 
-// A query costs the device nothing, while a wait that times out writes to the device's log: abandoned work is polled
-// by queries, ever more rarely.
-constexpr std::chrono::milliseconds kFirstPause{1};
-constexpr std::chrono::milliseconds kLongestPause{50};
 constexpr int32_t kErrorTimeoutMs = 1000;
 // For a stream that answers no query.
 constexpr int32_t kUnknownTimeoutMs = 1;

@@ -1,6 +1,7 @@
 // One stream of a device, with its own cache of executors.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 
@@ -10,6 +11,11 @@
 #include "step_watch.h"
 
 namespace aclgrad {
+
+// A query costs the device nothing, while a wait that times out writes to the device's log: abandoned work is polled
+// by queries, ever more rarely.
+inline constexpr std::chrono::milliseconds kFirstPause{1};
+inline constexpr std::chrono::milliseconds kLongestPause{50};
 
 // Only one call at a time uses a stream, so there is no lock.
 class Stream {

@@ -9,8 +9,6 @@
 namespace aclgrad {
 namespace {
 
-constexpr std::chrono::milliseconds kFirstPause{1};
-constexpr std::chrono::milliseconds kLongestPause{50};
 // Each refusal writes to the device's log, and streams come back when other processes end.
 constexpr std::chrono::seconds kRefusalPause{5};
 

@@ -43,7 +43,7 @@ void Create(aclrtEvent* event, uint32_t flags) {
   handle = runtime->events().Add(std::make_shared<Event>((flags & ACL_EVENT_TIME_LINE) != 0));
 }
 
-void Synchronize(aclrtEvent handle, int32_t timeout_ms) {
+void SynchronizeEvent(aclrtEvent handle, int32_t timeout_ms) {
   const auto deadline = DeadlineAfter(timeout_ms);
   const auto runtime = Runtime::Current();
   const auto recording = runtime->events().Find(Handle(handle))->latest();
@@ -134,11 +134,11 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* statu
 }
 
 aclError aclrtSynchronizeEvent(aclrtEvent event) {
-  return GuardRuntime(__func__, [&] { Synchronize(event, -1); });
+  return GuardRuntime(__func__, [&] { SynchronizeEvent(event, -1); });
 }
 
 aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
-  return GuardRuntime(__func__, [&] { Synchronize(event, timeout); });
+  return GuardRuntime(__func__, [&] { SynchronizeEvent(event, timeout); });
 }
 
 aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent) {

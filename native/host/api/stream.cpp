@@ -17,7 +17,7 @@ using acl_host::Site;
 
 namespace {
 
-void Synchronize(aclrtStream handle, int32_t timeout_ms) {
+void SynchronizeStream(aclrtStream handle, int32_t timeout_ms) {
   const auto deadline = DeadlineAfter(timeout_ms);
   const auto runtime = Runtime::Current();
   if (!runtime->FindStream(handle)->Synchronize(deadline)) {
@@ -60,11 +60,11 @@ aclError aclrtDestroyStreamForce(aclrtStream stream) {
 }
 
 aclError aclrtSynchronizeStream(aclrtStream stream) {
-  return GuardRuntime(__func__, [&] { Synchronize(stream, -1); });
+  return GuardRuntime(__func__, [&] { SynchronizeStream(stream, -1); });
 }
 
 aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) {
-  return GuardRuntime(__func__, [&] { Synchronize(stream, timeout); });
+  return GuardRuntime(__func__, [&] { SynchronizeStream(stream, timeout); });
 }
 
 aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {

@@ -10,12 +10,12 @@ namespace acl_host {
 namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGQUIT};
-struct sigaction before[NSIG];
+struct sigaction replaced[NSIG];
 
 void DumpAndRaise(int number) {
   constexpr std::string_view kText = "acl_host: a signal: all stacks would be dumped here\n";
   [[maybe_unused]] const auto written = write(STDERR_FILENO, kText.data(), kText.size());
-  (void)sigaction(number, &before[number], nullptr);
+  (void)sigaction(number, &replaced[number], nullptr);
   (void)raise(number);
 }
 
@@ -30,7 +30,7 @@ void ChainSignalHandlers() {
     struct sigaction current{};
     (void)sigaction(number, nullptr, &current);
     if (current.sa_handler == DumpAndRaise) continue;
-    before[number] = current;
+    replaced[number] = current;
     (void)sigaction(number, &action, nullptr);
   }
 }
