@@ -15,7 +15,6 @@ namespace {
 // Elements at a time, which pass through the widest type of their kind: a loop for each pair of types would be four
 // times the code.
 constexpr int64_t kBlock = 512;
-constexpr int64_t kBlocksPerPiece = 32;
 
 struct Bool {
   uint8_t value;
@@ -107,7 +106,7 @@ void Convert(ThreadPool& pool, int64_t count, aclDataType from, const std::byte*
              std::byte* target) {
   VisitAnyType(from, [&](auto from_tag) {
     using From = typename decltype(from_tag)::Type;
-    pool.ParallelFor(count, kBlock * kBlocksPerPiece, [&](int64_t begin, int64_t end) {
+    pool.ParallelFor(count, Grain(1), [&](int64_t begin, int64_t end) {
       std::array<Widest<From>, kBlock> block;
       for (int64_t first = begin; first < end; first += kBlock) {
         const int64_t size = std::min(kBlock, end - first);

@@ -7,10 +7,12 @@
 namespace acl_host {
 namespace {
 
-std::vector<aclDataType> CopiedTypes(const Product& product) {
+constexpr Products kProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k310P, Product::k950};
+
+std::vector<aclDataType> CopiedTypes() {
   std::vector<aclDataType> types{ACL_DOUBLE, ACL_INT8, ACL_INT16,     ACL_INT32,     ACL_INT64,
                                  ACL_UINT8,  ACL_BOOL, ACL_COMPLEX64, ACL_COMPLEX128};
-  const std::vector<aclDataType> floats = FloatTypes(product);
+  const std::vector<aclDataType> floats = FloatTypes();
   types.insert(types.end(), floats.begin(), floats.end());
   return types;
 }
@@ -38,16 +40,12 @@ aclTensor Broadcast(const Argument& src, const Argument& self_ref) {
 }  // namespace
 
 Plan PlanInplaceCopy(const InplaceCopyArguments& arguments) {
-  const Product& product = CurrentProduct();
-  CheckProduct(product, {"910A", "910B", "910_93", "310P", "950"});
+  CheckProduct(kProducts);
   const Argument self_ref{"selfRef", arguments.self_ref};
   const Argument src{"src", arguments.src};
   for (const Argument& each : {self_ref, src}) {
-    CheckDataType(each, CopiedTypes(product));
-    if (each.tensor.rank() > 8) {
-      FailInvalid(std::string(each.name) + ": expected a rank of at most 8, got shape " +
-                  DimsText(each.tensor.view_dims));
-    }
+    CheckDataType(each, CopiedTypes());
+    CheckMostDims(each);
     CheckNotPrivateFormat(each);
   }
   aclTensor view = Broadcast(src, self_ref);
