@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import click
 
-from aclgrad import operators as folders
+from aclgrad.operators.names import NAMES
 
 TARGET: Final = "127.0.0.1:50051"
 CHECKS: Final = (
@@ -39,13 +39,8 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 _OLD_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-def operator_names() -> list[str]:
-    """Returns the names of the operators' folders, which are those of the catalogue."""
-    return sorted(path.parent.name for folder in folders.__path__ for path in Path(folder).glob("[a-z]*/spec.py"))
-
-
 def _completed(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in operator_names() if name.startswith(incomplete)]
+    return [name for name in NAMES if name.startswith(incomplete)]
 
 
 def _target_option(help: str, default: str | None = TARGET) -> Callable[..., Any]:
@@ -272,7 +267,7 @@ def compare_command(**given: Any) -> None:
 
     Exits with 0 if no row failed, 1 if one did, 2 if the servers cannot be compared, 130 if interrupted.
     """
-    unknown = [] if given["dump"] else sorted(set(given["only"]) - set(operator_names()))
+    unknown = [] if given["dump"] else sorted(set(given["only"]) - set(NAMES))
     if unknown:
         raise click.UsageError(f"there is no operator {unknown[0]}; `aclgrad operators` lists them")
     if given["dump"] and given["quick"]:
@@ -338,7 +333,7 @@ def replay_command(**given: Any) -> None:
 @program.command("bench")
 @click.option(
     "--operator",
-    type=click.Choice(operator_names()),
+    type=click.Choice(NAMES),
     metavar="NAME",
     default="adaptive_avg_pool2d_backward",
     show_default=True,
