@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from aclgrad.operators.cases import TypedCase, arrays_of
-from aclgrad.operators.samples import Arrays, samples_of
+from aclgrad.operators.parts import samples_of
+from aclgrad.operators.samples import Arrays
 from aclgrad.operators.spec import Tolerance
 from aclgrad.products import Product
 from aclgrad.tolerances import tolerance_of

@@ -9,7 +9,8 @@ import numpy as np
 from aclgrad.masks import Pooling
 from aclgrad.operators.cases import TypedCase, served_dtypes
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.samples import Arrays, samples_of
+from aclgrad.operators.parts import samples_of
+from aclgrad.operators.samples import Arrays
 from aclgrad.operators.values import ArgmaxRule, BoxRule, IndexRule, ValueRule, VarianceRule, WindowRule
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from aclgrad.operators.cases import TypedCase, served_dtypes
-from aclgrad.operators.samples import samples_of
+from aclgrad.operators.parts import samples_of
 from aclgrad.operators.spec import AttributeKind, InputSpec, OperatorSpec
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType

@@ -11,7 +11,7 @@ import numpy as np
 
 from aclgrad.operators.cases import TypedCase, arrays_of, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.samples import samples_of
+from aclgrad.operators.parts import samples_of
 from aclgrad.operators.spec import OperatorSpec
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType

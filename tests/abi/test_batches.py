@@ -6,7 +6,7 @@ import pytest
 from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.items import Items
-from aclgrad.operators.samples import samples_of
+from aclgrad.operators.parts import samples_of
 from tests.call_file import PRODUCT
 from tools.abi.acl import Library
 

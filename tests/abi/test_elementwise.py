@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from aclgrad import reference
-from aclgrad.operators.samples import samples_of
+from aclgrad.operators.parts import samples_of
 from tools.abi.acl import Library, Scalar
 
 from .checks.elementwise import ELEMENTWISE

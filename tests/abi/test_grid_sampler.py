@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from aclgrad.operators._families.grid_sampler.definition import backward
-from aclgrad.operators._families.grid_sampler.spec import NEAREST, Padding
+from aclgrad.operators.families.grid_sampler.definition import backward
+from aclgrad.operators.families.grid_sampler.spec import NEAREST, Padding
 from tools.abi.acl import Library
 
 from .table_gradients import call, gradient_of

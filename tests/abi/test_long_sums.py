@@ -10,7 +10,8 @@ import pytest
 
 from aclgrad.operators.cases import TypedCase, arrays_of, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.samples import Arrays, samples_of
+from aclgrad.operators.parts import samples_of
+from aclgrad.operators.samples import Arrays
 from tests.call_file import PRODUCT
 from tools.abi.acl import Library
 

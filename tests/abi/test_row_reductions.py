@@ -7,7 +7,7 @@ from aclgrad import reference
 from aclgrad.operators.cases import TypedCase, arrays_of
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.layer_norm_backward.samples import layer_norm_case
-from aclgrad.operators.samples import samples_of
+from aclgrad.operators.parts import samples_of
 from tests.call_file import PRODUCT
 from tools.abi.acl import Library
 

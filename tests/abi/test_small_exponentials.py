@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from aclgrad.operators._families.elementwise import gelu
+from aclgrad import reference
 from tools.abi.acl import Library
 
 from .table_gradients import call, gradient_of
@@ -40,7 +40,7 @@ def gelu_tanh(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def gelu_exact(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     density = np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
-    derivative = gelu.backward(np.ones_like(x), x, "none")
+    derivative = reference.gelu_backward_v2(np.ones_like(x), x, "none")
     return derivative, derivative - x * density + np.abs(x) * density, 1 + np.abs(x)
 
 

@@ -1,7 +1,6 @@
 """The definitions, checked against differences of the forward functions that they are the gradients of."""
 
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import aclgrad
 from aclgrad import reference
 from aclgrad.operators.cases import TypedCase, arrays_of, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.parts import definition_of
 from aclgrad.operators.spec import Tolerance
 from aclgrad.products import Product
 from tests import made_up
@@ -31,7 +31,7 @@ def _made_up() -> Iterator[None]:
 
 def forward(typed: TypedCase, arrays: dict[str, Array], name: str, value: Array) -> Array:
     """Returns the output for another value of one input."""
-    function = import_module(f"aclgrad.operators.{typed.spec.name}.definition").forward
+    function = definition_of(typed.spec.name).forward
     named = {"input" if each == "self" else each: array for each, array in {**arrays, name: value}.items()}
     return function(**named, **typed.case.attributes)
 

@@ -10,7 +10,7 @@ import torch
 import aclgrad
 from aclgrad.masks import MaskLayout, Pooling, argmax_of_input, argmax_of_mask, mask_of_argmax
 from aclgrad.operators.cases import TypedCase, arrays_of, typed_cases
-from aclgrad.operators.samples import samples_of
+from aclgrad.operators.parts import samples_of
 from aclgrad.products import Product
 from tools.benchmarks import torchvision_kernel
 from tools.serving import Server

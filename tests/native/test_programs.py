@@ -9,7 +9,7 @@ import pytest
 
 import aclgrad_native
 from aclgrad.operators.cases import TypedCase, first_cases
-from aclgrad.operators.samples import samples_of
+from aclgrad.operators.parts import samples_of
 from tests import sanitizers
 from tests.call_file import PRODUCT, write_calls
 

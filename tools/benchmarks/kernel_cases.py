@@ -11,7 +11,7 @@ import torch
 
 from aclgrad.operators.cases import TypedCase, arrays_of
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.samples import samples_of
+from aclgrad.operators.parts import samples_of
 from aclgrad.operators.spec import OperatorSpec
 from aclgrad.operators.values import ArgmaxRule
 from aclgrad.products import Product

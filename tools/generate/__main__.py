@@ -7,7 +7,8 @@ import sys
 from importlib import import_module
 from typing import Final
 
-from tools.generate.completeness import NATIVE, folders, problems, undeclared, unwritten
+from tools.generate.completeness import NATIVE, problems, undeclared, unwritten
+from tools.generate.homes import homes
 
 WRITERS: Final = ("lists", "pages", "truths", "alerts")
 """Modules whose `files` returns what is to be written. Each is imported after those before it have written."""
@@ -15,11 +16,10 @@ WRITERS: Final = ("lists", "pages", "truths", "alerts")
 
 def main() -> int:
     incomplete = list(problems())
-    incomplete += [problem for each in folders() for problem in unwritten(NATIVE / "host/operators" / each.name)]
-    specs = []
-    if not incomplete:
-        specs = [import_module(f"aclgrad.operators.{each.name}.spec").SPEC for each in folders()]
-        incomplete = list(undeclared(specs))
+    for folder in sorted(NATIVE.glob("host/[of]*/*/")):
+        incomplete += unwritten(folder, f"{folder.parent.name}/{folder.name}")
+    specs = sorted((spec for home in homes() for spec in home.specs()), key=lambda each: each.name)
+    incomplete = incomplete or list(undeclared(specs))
     if incomplete:
         print(*incomplete, sep="\n", file=sys.stderr)
         return 1

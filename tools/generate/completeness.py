@@ -1,71 +1,74 @@
-"""Whether the operators' folders are complete and fit the headers: each problem says what to add where.
+"""Whether the operators are complete and fit the headers: each problem says what to add where.
 
 Their parts are tried on small calls, so that `make generate` says in a second what the tests say in minutes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib import import_module
 from inspect import signature
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 import numpy as np
 
-import aclgrad.operators as package
 from aclgrad.operators.cases import arrays_of
+from aclgrad.operators.definitions import Definition
 from aclgrad.operators.samples import PLANES, Case, Samples
-from aclgrad.operators.spec import OperatorKind, OperatorSpec
+from aclgrad.operators.spec import OperatorSpec
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType
 from native.operator_table import find_operators, find_wrong_declarations, parameters_of
+from tools.generate.homes import TABLES, Home, Operator, functions_of, homes
 
 NATIVE: Final = Path(__file__).parents[2] / "native"
-PARTS: Final = {
+_OF_FOLDERS: Final = {
     "spec": "SPEC, an OperatorSpec",
     "definition": "backward and forward, the gradient in float64 and what it is the gradient of, or the value alone",
     "samples": "SAMPLES, a Samples with cases",
+}
+"""What each part of an operator's folder has to have."""
+_OF_FAMILIES: Final = {
+    "spec": "SPECS, a tuple of OperatorSpec",
+    "definition": "DEFINITIONS, a Definition for each operator's name",
+    "samples": "SAMPLES, a Samples for each operator's name",
 }
 _NAMES: Final[Mapping[str, Mapping[str, Callable[[object], bool]]]] = {
     "spec": {"SPEC": lambda value: isinstance(value, OperatorSpec)},
     "definition": {},
     "samples": {"SAMPLES": lambda value: isinstance(value, Samples)},
 }
+_TABLES: Final[Mapping[str, Mapping[str, Callable[[object], bool]]]] = {
+    "spec": {"SPECS": lambda value: isinstance(value, tuple)},
+    "definition": {"DEFINITIONS": lambda value: isinstance(value, Mapping)},
+    "samples": {"SAMPLES": lambda value: isinstance(value, Mapping)},
+}
 _LONG_CELLS: Final = 2**16
 UNWRITTEN: Final = "UNWRITTEN"
 """What `make new-operator` writes in place of each text that only the author knows."""
 
 
-def folders() -> list[Path]:
-    """Returns the operators' folders, by name."""
-    inside = [each for path in package.__path__ for each in Path(path).iterdir()]
-    # A folder that another branch left behind holds compiled files alone.
-    ours = (each for each in inside if each.name[0] not in "_." and any(each.glob("*.py")))
-    return sorted(ours, key=lambda each: each.name)
-
-
 def problems() -> Iterator[str]:
-    """Yields what is missing or wrong in the folders."""
+    """Yields what is missing or wrong in the folders and rows."""
     owners: dict[str, str] = {}
-    for folder in folders():
-        modules: dict[str, ModuleType] = {}
-        found = [*unwritten(folder), *_problems_of(folder, modules)]
+    for home in homes():
+        found = [*unwritten(home.path, str(home)), *_missing(home)]
+        rows = list(home.operators())
+        found += [problem for row in rows for problem in _disagreements(home, row)]
         yield from found
         if not found:
-            yield from _failures(modules["spec"].SPEC, modules["samples"].SAMPLES, modules["definition"])
-        if "spec" in modules:
-            symbol = modules["spec"].SPEC.symbol
-            other = owners.setdefault(symbol, folder.name)
-            if other != folder.name == modules["spec"].SPEC.name:
-                yield f"operators {other} and {folder.name} have the symbol {symbol}; change one of them in its spec.py"
+            for row in rows:
+                yield from _failures(row)
+        for spec in home.specs():
+            other = owners.setdefault(spec.symbol, spec.name)
+            if other != spec.name and (home.is_family or spec.name == home.path.name):
+                yield f"operators {other} and {spec.name} have the symbol {spec.symbol}; change it in one spec.py"
 
 
-def unwritten(folder: Path) -> Iterator[str]:
-    """Yields the lines of an operator's files that are still those of the stub."""
+def unwritten(folder: Path, owner: str) -> Iterator[str]:
+    """Yields the lines of a folder's files that are still those of the stub."""
     for path in sorted(folder.glob("*.*")):
         for number, line in enumerate(path.read_text().splitlines(), 1):
             if UNWRITTEN in line:
-                yield f"operator {folder.name}: line {number} of {path.name} is still the stub's: {line.strip()}"
+                yield f"{owner}: line {number} of {path.name} is still the stub's: {line.strip()}"
 
 
 def undeclared(specs: Iterable[OperatorSpec]) -> Iterator[str]:
@@ -81,48 +84,44 @@ def undeclared(specs: Iterable[OperatorSpec]) -> Iterator[str]:
             yield from (f"operator {spec.name}: {problem}" for problem in _unfitting(spec, parameters))
 
 
-def _problems_of(folder: Path, modules: dict[str, ModuleType]) -> Iterator[str]:
-    """Yields the problems of one folder; `modules` gets those of its parts that are sound."""
-    for part, content in PARTS.items():
-        if not (folder / f"{part}.py").exists():
-            yield f"operator {folder.name} has no {part}.py; add {folder / part}.py with {content}"
-            continue
-        try:
-            module = import_module(f"{package.__name__}.{folder.name}.{part}")
-        except Exception as error:  # whatever a file may raise when it is loaded
-            yield f"operator {folder.name}: {part}.py does not load: {_described(error)}"
-            continue
-        missing = [name for name, is_sound in _NAMES[part].items() if not is_sound(getattr(module, name, None))]
-        yield from (f"operator {folder.name}: {part}.py has no {name}; it has to have {content}" for name in missing)
-        if not missing:
-            modules[part] = module
-    if "spec" in modules:
-        yield from _disagreements(folder.name, modules)
+def _missing(home: Home) -> Iterator[str]:
+    """Yields what a folder lacks, and the rows that tables lack."""
+    contents, sound = (_OF_FAMILIES, _TABLES) if home.is_family else (_OF_FOLDERS, _NAMES)
+    for part, content in contents.items():
+        if part in home.failed:
+            yield f"{home}: {part}.py does not load: {_described(home.failed[part])}"
+        elif part not in home.modules:
+            yield f"{home} has no {part}.py; add {home.path / part}.py with {content}"
+        else:
+            missing = [name for name, is_sound in sound[part].items() if not is_sound(home.part(part, name))]
+            for spec in home.specs() if part == "definition" and not home.is_family else ():
+                missing += [name for name in functions_of(spec) if not callable(home.part(part, name))]
+            yield from (f"{home}: {part}.py has no {name}; it has to have {content}" for name in missing)
+    names = {each.name for each in home.specs()}
+    for part in ("definition", "samples") if home.is_family else ():
+        for name in sorted(names - set(home.table(part))):
+            yield f"operator {name} has no row in {TABLES[part]} of {home.path.name}/{part}.py; add one"
+        for name in sorted(set(home.table(part)) - names):
+            yield f"{home}: {part}.py has a row of {name}, and SPECS of spec.py has none; remove it or add one"
 
 
-def _disagreements(name: str, modules: Mapping[str, ModuleType]) -> Iterator[str]:
-    spec: OperatorSpec = modules["spec"].SPEC
-    if spec.name != name:
-        yield f"operator {name}: spec.py has the name {spec.name!r}; a folder is named as its operator"
-    wrong = [each for each in _functions(spec) if not callable(getattr(modules.get("definition"), each, None))]
-    if "definition" in modules and wrong:
-        has = f"it has to have {PARTS['definition']}"
-        yield from (f"operator {name}: definition.py has no {each}; {has}" for each in wrong)
-    elif "definition" in modules:
+def _disagreements(home: Home, operator: Operator) -> Iterator[str]:
+    spec, definition, samples = operator
+    if not home.is_family and spec.name != home.path.name:
+        yield f"{home}: spec.py has the name {spec.name!r}; a folder is named as its operator"
+    if definition is not None:
         wanted = {each.python_name for each in spec.inputs} | {each.name for each in spec.attributes}
         # A forward takes the tensors that the gradients are of, whether the operator is given them or not.
         differentiated = {each.of for each in spec.outputs} - {"self"}
-        for each in _functions(spec):
-            function, also = getattr(modules["definition"], each), differentiated if each == "forward" else set()
-            if set(signature(function).parameters) - {"input"} != (wanted | also) - {"input"}:
-                listed = ", ".join(sorted(wanted | also))
-                yield f"operator {name}: definition.{each} has to take {listed}"
-    if "samples" in modules:
-        yield from _lacking_samples(spec, modules["samples"].SAMPLES)
-
-
-def _functions(spec: OperatorSpec) -> tuple[str, ...]:
-    return ("backward", "forward") if spec.kind is OperatorKind.GRADIENT else (spec.kind.value,)
+        computed = functions_of(spec)[0]
+        for name, function, also in (
+            (computed, definition.compute, set()),
+            ("forward", definition.forward, differentiated),
+        ):
+            if function and set(signature(function).parameters) - {"input"} != (wanted | also) - {"input"}:
+                yield f"operator {spec.name}: definition.{name} has to take {', '.join(sorted(wanted | also))}"
+    if samples is not None:
+        yield from _lacking_samples(spec, samples)
 
 
 def _lacking_samples(spec: OperatorSpec, samples: Samples) -> Iterator[str]:
@@ -143,8 +142,11 @@ def _lacking_samples(spec: OperatorSpec, samples: Samples) -> Iterator[str]:
         yield f"operator {spec.name}: SAMPLES.timed has to have a case for each of {', '.join(PLANES)}"
 
 
-def _failures(spec: OperatorSpec, samples: Samples, definition: ModuleType) -> Iterator[str]:
+def _failures(operator: Operator) -> Iterator[str]:
     """Yields what fails on the operator's example, or else the products that have no long call."""
+    spec, definition, samples = operator
+    if definition is None or samples is None:
+        return
     try:
         _compute(spec, samples, definition)
         without = [product for product in sorted(spec.products) if not any(_long_calls(spec, samples, product))]
@@ -163,7 +165,7 @@ def _described(error: Exception) -> str:
     return str(error) if isinstance(error, ImportError | ValueError) else f"{type(error).__name__}: {error}"
 
 
-def _compute(spec: OperatorSpec, samples: Samples, definition: ModuleType) -> None:
+def _compute(spec: OperatorSpec, samples: Samples, definition: Definition) -> None:
     """Raises ValueError if spec and definition disagree, or whatever one of them raises."""
     generator = np.random.default_rng(0)
     arguments = samples.example.arguments(spec, spec.dtypes[0])
@@ -175,12 +177,12 @@ def _compute(spec: OperatorSpec, samples: Samples, definition: ModuleType) -> No
             raise ValueError(f"its tolerance has no {dtype}, which product {product} takes") from None
     arrays = samples.values(generator, samples.example, _normal(generator, arguments.inputs))
     given = {**arrays, **arguments.attributes}
-    name, *forward = _functions(spec)
-    results = _called(getattr(definition, name), given)
+    results = _called(definition.compute, given)
     shapes, expected = [each.shape for each in arrays_of(results)], [each.shape for each in outputs]
     if shapes != expected:
+        name = functions_of(spec)[0]
         raise ValueError(f"definition.{name} returns the shapes {shapes}, and the outputs of spec.py have {expected}")
-    if forward:
+    if definition.forward is not None:
         differentiated = {each.of: type for each, type in zip(spec.outputs, outputs, strict=True)}
         _called(definition.forward, _normal(generator, differentiated) | given)
 

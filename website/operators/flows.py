@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from aclgrad.operators.cases import TypedCase, arrays_of
-from aclgrad.operators.samples import samples_of
+from aclgrad.operators.parts import samples_of
 from aclgrad.operators.spec import OperatorSpec
 from aclgrad.reference import define
 

@@ -2,9 +2,8 @@
 
 import inspect
 import re
-from collections.abc import Iterator
-from importlib import import_module
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -12,7 +11,7 @@ import aclgrad
 from aclgrad.operators.cases import served_dtypes
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.definitions import Array
-from aclgrad.operators.samples import samples_of
+from aclgrad.operators.parts import definition_of, samples_of
 from aclgrad.operators.spec import InputSpec, OperatorKind, OperatorSpec, Tolerance
 from aclgrad.products import Product
 from website.operators import arguments
@@ -21,7 +20,7 @@ from website.operators.mistakes import mistakes, product_of
 from website.operators.pictures import picture
 
 _EQUIVALENT: Final = re.compile(r" \((?P<library>PyTorch|torchvision): (?P<name>.*)\)\.?$")
-_FAMILIES: Final = "aclgrad.operators._families."
+_FAMILIES: Final = "aclgrad.operators.families."
 _TEMPLATES: Final = Environment(
     loader=PackageLoader("website.operators", "."),
     undefined=StrictUndefined,
@@ -141,9 +140,7 @@ def signature(spec: OperatorSpec) -> str:
 
 def definition(spec: OperatorSpec) -> str:
     """Returns the source of the function that computes the result, and of what it calls of its family."""
-    module = import_module(f"aclgrad.operators.{spec.name}.definition")
-    function = getattr(module, spec.kind.value)
-    scopes = [vars(module), *(vars(each) for each in vars(module).values() if inspect.ismodule(each))]
-    called = [scope[name] for name in function.__code__.co_names for scope in scopes if name in scope]
-    family = [each for each in called if inspect.isfunction(each) and each.__module__.startswith(_FAMILIES)]
-    return "\n\n".join(map(inspect.getsource, [function, *family]))
+    compute = definition_of(spec.name).compute
+    called = [each for each in inspect.getclosurevars(compute).globals.values() if inspect.isfunction(each)]
+    shown: list[Callable[..., Any]] = [compute, *(each for each in called if each.__module__.startswith(_FAMILIES))]
+    return "\n\n".join(map(inspect.getsource, shown))

@@ -14,14 +14,11 @@ from aclgrad.operators.avg_pool2d_backward.definition import backward as avg_poo
 from aclgrad.operators.batch_norm_backward.definition import backward as batch_norm_backward
 from aclgrad.operators.definitions import Array
 from aclgrad.operators.embedding_dense_backward.definition import backward as embedding_dense_backward
-from aclgrad.operators.gelu_backward.definition import backward as gelu_backward
-from aclgrad.operators.gelu_backward_v2.definition import backward as gelu_backward_v2
+from aclgrad.operators.families.elementwise.definition import DEFINITIONS as ELEMENTWISE
 from aclgrad.operators.grid_sampler2d_backward.definition import backward as grid_sampler2d_backward
 from aclgrad.operators.grid_sampler3d_backward.definition import backward as grid_sampler3d_backward
 from aclgrad.operators.group_norm_backward.definition import backward as group_norm_backward
-from aclgrad.operators.hardswish_backward.definition import backward as hardswish_backward
 from aclgrad.operators.layer_norm_backward.definition import backward as layer_norm_backward
-from aclgrad.operators.leaky_relu_backward.definition import backward as leaky_relu_backward
 from aclgrad.operators.log_softmax_backward.definition import backward as log_softmax_backward
 from aclgrad.operators.max_pool2d_with_indices_backward.definition import backward as max_pool2d_with_indices_backward
 from aclgrad.operators.max_pool2d_with_mask_backward.definition import backward as max_pool2d_with_mask_backward
@@ -35,12 +32,8 @@ from aclgrad.operators.replication_pad2d_backward.definition import backward as 
 from aclgrad.operators.replication_pad3d_backward.definition import backward as replication_pad3d_backward
 from aclgrad.operators.rms_norm_grad.definition import backward as rms_norm_grad
 from aclgrad.operators.roi_align_v2_backward.definition import backward as roi_align_v2_backward
-from aclgrad.operators.sigmoid_backward.definition import backward as sigmoid_backward
-from aclgrad.operators.silu_backward.definition import backward as silu_backward
 from aclgrad.operators.softmax_backward.definition import backward as softmax_backward
 from aclgrad.operators.swi_glu_grad.definition import backward as swi_glu_grad
-from aclgrad.operators.tanh_backward.definition import backward as tanh_backward
-from aclgrad.operators.threshold_backward.definition import backward as threshold_backward
 from aclgrad.operators.upsample_nearest2d_backward.definition import backward as upsample_nearest2d_backward
 from aclgrad.wire.messages import AttributeValue
 
@@ -80,6 +73,15 @@ __all__ = [
     "threshold_backward",
     "upsample_nearest2d_backward",
 ]
+
+gelu_backward = ELEMENTWISE["gelu_backward"].compute
+gelu_backward_v2 = ELEMENTWISE["gelu_backward_v2"].compute
+hardswish_backward = ELEMENTWISE["hardswish_backward"].compute
+leaky_relu_backward = ELEMENTWISE["leaky_relu_backward"].compute
+sigmoid_backward = ELEMENTWISE["sigmoid_backward"].compute
+silu_backward = ELEMENTWISE["silu_backward"].compute
+tanh_backward = ELEMENTWISE["tanh_backward"].compute
+threshold_backward = ELEMENTWISE["threshold_backward"].compute
 
 _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "adaptive_avg_pool2d_backward": adaptive_avg_pool2d_backward,

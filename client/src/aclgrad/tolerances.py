@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from aclgrad.operators.cases import arrays_of
+from aclgrad.operators.parts import definition_of
 from aclgrad.operators.spec import Arguments, OperatorSpec, Tolerance
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType, type_of_array
@@ -33,7 +33,7 @@ def tolerance_of(
     if tolerance.route is None:
         return tolerance
     # Not of `reference`: a server that starts, whose test needs this, would load all of them.
-    define = import_module(f"aclgrad.operators.{spec.name}.definition").backward
+    define = definition_of(spec.name).compute
     given = {each.python_name: inputs[each.name] for each in spec.inputs if each.name in inputs}
     leading = spec.leading_input.python_name
     positive = {**given, leading: np.abs(given[leading])}

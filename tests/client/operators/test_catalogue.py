@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.describe import describe_operator
-from aclgrad.operators.samples import samples_of
+from aclgrad.operators.parts import samples_of
 from aclgrad.operators.spec import AttributeKind, AttributeSpec, OperatorSpec, operator_table
 from aclgrad.products import Product, product_of_soc
 from aclgrad.tensors import DTYPES, TensorType

@@ -14,7 +14,7 @@ from aclgrad.judge.findings.rows import Verdict
 from aclgrad.masks import Pooling
 from aclgrad.operators.cases import TypedCase, served_dtypes
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.samples import samples_of
+from aclgrad.operators.parts import samples_of
 from aclgrad.products import Product
 from aclgrad.tolerances import tolerance_of
 

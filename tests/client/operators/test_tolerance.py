@@ -9,8 +9,9 @@ import pytest
 
 from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.parts import samples_of
 from aclgrad.operators.routes import FLOAT16, Route
-from aclgrad.operators.samples import case, samples_of
+from aclgrad.operators.samples import case
 from aclgrad.operators.spec import Arguments, Tolerance
 from aclgrad.operators.tolerance import by_dtype, grown, routed, summed
 from aclgrad.products import Product

@@ -18,7 +18,7 @@ from aclgrad.judge.findings.display import Display
 from aclgrad.judge.findings.rows import Row
 from aclgrad.operators.cases import typed_cases
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.samples import samples_of
+from aclgrad.operators.parts import samples_of
 from aclgrad.products import Product
 from aclgrad.testing import serve
 from aclgrad.v1 import operator_service_pb2 as pb

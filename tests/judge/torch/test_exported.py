@@ -11,7 +11,7 @@ import torch
 from aclgrad import reference
 from aclgrad.judge.check.exports import Exported, exported, write_dump
 from aclgrad.operators.cases import TypedCase, arrays_of, typed_cases
-from aclgrad.operators.samples import samples_of
+from aclgrad.operators.parts import samples_of
 from aclgrad.products import Product
 
 # The 910A alone computes average pooling as a convolution, the 950 alone has dilation.

@@ -14,7 +14,7 @@ import pytest
 
 from aclgrad.operators.cases import TypedCase, served_dtypes
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.samples import samples_of
+from aclgrad.operators.parts import samples_of
 from aclgrad.operators.spec import OperatorSpec
 from aclgrad.products import Product
 from aclgrad.tensors import view_of_array

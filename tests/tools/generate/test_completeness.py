@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 import aclgrad.operators as package
+from aclgrad.operators import families
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.samples import samples_of
-from tools.generate.completeness import folders, problems
+from aclgrad.operators.parts import samples_of
+from tools.generate.completeness import problems
+from tools.generate.homes import homes
 
 GOOD = next(iter(OPERATORS.values()))
 SPEC = """
@@ -20,6 +22,12 @@ SPEC = replace(SPEC, name="made_up", symbol="aclnnMadeUp")
 """
 DEFINITION = "from aclgrad.operators.{good}.definition import backward, forward"
 SAMPLES = "from aclgrad.operators.{good}.samples import SAMPLES"
+ROWS = {
+    "spec": f"{SPEC}\nSPECS = (SPEC,)",
+    "definition": f"from aclgrad.operators.definitions import Definition\n{DEFINITION}\n"
+    "DEFINITIONS = {{'made_up': Definition(backward, forward)}}",
+    "samples": f"{SAMPLES}\nSAMPLES = {{{{'made_up': SAMPLES}}}}",
+}
 Folder = Callable[..., list[str]]
 
 
@@ -28,32 +36,45 @@ def replaced(change: str) -> str:
     return f"{SAMPLES}\nfrom dataclasses import replace\nSAMPLES = replace(SAMPLES, {change})"
 
 
-def test_every_folder_is_complete_and_listed() -> None:
+def test_every_folder_and_row_is_complete_and_listed() -> None:
     assert list(problems()) == []
-    assert [folder.name for folder in folders()] == list(OPERATORS)
+    assert sorted(spec.name for home in homes() for spec in home.specs()) == list(OPERATORS)
+
+
+def told_of(root: Path, parts: dict[str, str | None]) -> list[str]:
+    """Returns what is told of a folder with these files; None leaves one out."""
+    (root / "made_up").mkdir()
+    for part, text in parts.items():
+        if text is not None:
+            (root / f"made_up/{part}.py").write_text(text.format(good=GOOD.name))
+    return list(problems())
 
 
 @pytest.fixture
-def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
-    """Returns what is told of a folder with these files; None leaves one out."""
-    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
-
-    def told(**changes: str | None) -> list[str]:
-        (tmp_path / "made_up").mkdir()
-        for part, text in ({"spec": SPEC, "definition": DEFINITION, "samples": SAMPLES} | changes).items():
-            if text is not None:
-                (tmp_path / f"made_up/{part}.py").write_text(text.format(good=GOOD.name))
-        return list(problems())
-
-    yield told
-    for name in [name for name in sys.modules if name.startswith(f"{package.__name__}.made_up")]:
+def _made_up() -> Iterator[None]:
+    yield
+    for name in [name for name in sys.modules if "made_up" in name and name.startswith(package.__name__)]:
         del sys.modules[name]
+
+
+@pytest.fixture
+def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, _made_up: None) -> Folder:
+    """Returns what is told of an operator's folder with changed files."""
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
+    return lambda **changes: told_of(tmp_path, {"spec": SPEC, "definition": DEFINITION, "samples": SAMPLES} | changes)
+
+
+@pytest.fixture
+def family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, _made_up: None) -> Folder:
+    """Returns what is told of a family of one operator with changed files."""
+    monkeypatch.setattr(families, "__path__", [*families.__path__, str(tmp_path)])
+    return lambda **changes: told_of(tmp_path, ROWS | changes)
 
 
 def test_two_operators_of_one_symbol_are_told(made_up: Folder) -> None:
     spec = SPEC.replace('symbol="aclnnMadeUp"', f'symbol="{GOOD.symbol}"')
     assert made_up(spec=spec) == [
-        f"operators {GOOD.name} and made_up have the symbol {GOOD.symbol}; change one of them in its spec.py"
+        f"operators {GOOD.name} and made_up have the symbol {GOOD.symbol}; change it in one spec.py"
     ]
 
 
@@ -65,7 +86,7 @@ def test_a_folder_without_sources_is_none(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_complete_folder_is_found(made_up: Folder) -> None:
     assert made_up() == []
-    assert "made_up" in [folder.name for folder in folders()]
+    assert "made_up" in [home.path.name for home in homes()]
 
 
 def test_a_case_may_leave_out_what_is_optional(made_up: Folder) -> None:
@@ -153,3 +174,54 @@ def test_an_operator_without_long_calls_is_told_on_each_product(made_up: Folder,
     assert re.match(
         "operator made_up has no long call on product .*; let SAMPLES.long in its samples.py yield", found[0]
     )
+
+
+def test_a_complete_family_is_found(family: Folder) -> None:
+    assert family() == []
+    assert "made_up" in [spec.name for home in homes() for spec in home.specs()]
+
+
+def test_a_family_that_shares_code_alone_has_no_operators(family: Folder) -> None:
+    assert family(spec=None, definition=None, samples="MOST = 1") == []
+    assert "made_up" not in [home.path.name for home in homes()]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"spec": None}, "family made_up has no spec.py; add .*/made_up/spec.py with SPECS, a tuple of OperatorSpec"),
+        (
+            {"samples": "SAMPLES = ()"},
+            "family made_up: samples.py has no SAMPLES; it has to have SAMPLES, a Samples for",
+        ),
+        ({"samples": "import nothing_like_it"}, "family made_up: samples.py does not load: No module named 'nothing_"),
+        (
+            {"definition": "DEFINITIONS = {{}}"},
+            "operator made_up has no row in DEFINITIONS of made_up/definition.py; add one",
+        ),
+        ({"samples": "SAMPLES = {{}}"}, "operator made_up has no row in SAMPLES of made_up/samples.py; add one"),
+        (
+            {"samples": ROWS["samples"].replace(": SAMPLES}", ": SAMPLES, 'other': SAMPLES}")},
+            "family made_up: samples.py has a row of other, and SPECS of spec.py has none; remove it or add one",
+        ),
+        (
+            {
+                "definition": ROWS["definition"].replace(
+                    "Definition(backward, forward)", "Definition(lambda x: x, forward)"
+                )
+            },
+            "operator made_up: definition.backward has to take grad_output, input",
+        ),
+        (
+            {"spec": ROWS["spec"].replace("aclnnMadeUp", GOOD.symbol)},
+            f"operators {GOOD.name} and made_up have the symbol {GOOD.symbol}; change it in one spec.py",
+        ),
+        (
+            {"spec": SPEC + "SPEC = replace(SPEC, summary='UNWRITTEN: what it does')\nSPECS = (SPEC,)"},
+            "family made_up: line 5 of spec.py is still the stub's: SPEC = .*UNWRITTEN: what it does",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_row_is_told(family: Folder, changes: dict[str, str | None], told: str) -> None:
+    found = family(**changes)
+    assert any(re.search(told, each) for each in found), found

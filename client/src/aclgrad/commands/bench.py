@@ -21,7 +21,7 @@ from aclgrad.judge.findings.charts import Axis, chart, curve
 from aclgrad.new_files import check_unwritten, checked_folder
 from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.samples import samples_of
+from aclgrad.operators.parts import samples_of
 from aclgrad.products import Product
 from aclgrad.tables import new_console
 from aclgrad.tables import table as columns

@@ -14,7 +14,7 @@ from jax import numpy as jnp
 from jax.scipy.ndimage import map_coordinates
 
 from aclgrad.masks import Pooling
-from aclgrad.operators._families.grid_sampler.spec import NEAREST, Padding
+from aclgrad.operators.families.grid_sampler.spec import NEAREST, Padding
 from aclgrad.operators.upsample_nearest2d_backward.spec import nearest
 
 Sizes = tuple[int, ...]

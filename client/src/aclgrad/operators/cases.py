@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.samples import Arrays, Case, samples_of
+from aclgrad.operators.parts import samples_of
+from aclgrad.operators.samples import Arrays, Case
 from aclgrad.operators.spec import Arguments, OperatorSpec, Tolerance
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType

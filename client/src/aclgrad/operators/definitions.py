@@ -1,7 +1,7 @@
 """What the definitions of operators share.
 
-Each operator's `definition.py` has the function that its kind names, which computes the result in float64 (complex128
-for complex): `backward` for a gradient, `value` for a value. It takes the inputs by wire name and the attributes; an
+A definition has the function that the operator's kind names, which computes the result in float64 (complex128 for
+complex): `backward` for a gradient, `value` for a value. It takes the inputs by wire name and the attributes; an
 input that is not read may be a shape, and one that is optional is None by default. It returns an array, or a tuple with
 one for each output. Beside `backward` stands `forward`, the function that it is the gradient of, written in another
 way. `forward` takes the same and, as `input`, the array; of `grad_output` it uses the shape alone.
@@ -10,12 +10,19 @@ A definition may compute whole arrays at once, as einsum does, if cell by cell w
 one that goes cell by cell then stands in `tests/client/operators/test_definitions.py`.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+
+
+class Definition(NamedTuple):
+    """What computes the result of one operator, and of a gradient also the forward function."""
+
+    compute: Callable[..., Any]
+    forward: Callable[..., Any] | None = None
 
 
 def shape_of(input: Array | Sequence[int]) -> tuple[int, ...]:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
@@ -101,12 +100,6 @@ class Samples:
     def example(self) -> Case:
         """The case that shows how to call the operator: the picture, or else the first one."""
         return self.picture or self.cases[0]
-
-
-def samples_of(operator: str) -> Samples:
-    """Returns the samples in the folder of an operator, by its wire name."""
-    samples: Samples = import_module(f"aclgrad.operators.{operator}.samples").SAMPLES
-    return samples
 
 
 def long_planes(cells: int) -> Iterator[tuple[str, int, int]]:

@@ -352,10 +352,10 @@ def same_on(products: tuple[Product, ...], dtypes: tuple[str, ...]) -> dict[Prod
 
 
 def operator_table(*specs: OperatorSpec) -> Mapping[str, OperatorSpec]:
-    """Returns the operators by wire name; raises ValueError if two have the same name or symbol."""
+    """Returns the operators by wire name, sorted; raises ValueError if two have the same name or symbol."""
     for key in ("name", "symbol"):
         values = [getattr(spec, key) for spec in specs]
         for value in values:
             if values.count(value) > 1:
                 raise ValueError(f"two operators have the {key} {value}; change one of them in its spec.py")
-    return MappingProxyType({spec.name: spec for spec in specs})
+    return MappingProxyType({spec.name: spec for spec in sorted(specs, key=lambda each: each.name)})

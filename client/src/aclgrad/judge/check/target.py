@@ -15,7 +15,8 @@ from aclgrad.descriptions.status import ServerStatus
 from aclgrad.judge.findings.rows import Finding, Origin, Task
 from aclgrad.operators.cases import TypedCase, served_dtypes, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.samples import PLANES, Arrays, samples_of
+from aclgrad.operators.parts import samples_of
+from aclgrad.operators.samples import PLANES, Arrays
 from aclgrad.products import Product
 
 CONNECT_TIMEOUT_S: Final = 5.0

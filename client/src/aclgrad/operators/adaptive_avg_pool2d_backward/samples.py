@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from aclgrad.operators._families.adaptive_avg_pool.samples import long_adaptive
+from aclgrad.operators.families.adaptive_avg_pool.samples import long_adaptive
 from aclgrad.operators.samples import PLANES, Case, Integer, Samples, case, draw_leading, draw_sizes
 
 

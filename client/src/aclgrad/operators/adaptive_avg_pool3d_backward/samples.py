@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from aclgrad.operators._families.adaptive_avg_pool.samples import long_adaptive
 from aclgrad.operators.adaptive_avg_pool3d_backward.spec import ONE_WINDOW
+from aclgrad.operators.families.adaptive_avg_pool.samples import long_adaptive
 from aclgrad.operators.samples import PLANES, Case, Integer, Samples, case, draw_sizes
 from aclgrad.products import Product
 

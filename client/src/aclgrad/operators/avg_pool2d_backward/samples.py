@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from aclgrad.operators._families.pooling2d.samples import (
+from aclgrad.operators.avg_pool2d_backward.spec import CONVOLVING
+from aclgrad.operators.families.pooling2d.samples import (
     GEOMETRIES,
     OVERLAPPING,
     Windows,
@@ -12,7 +13,6 @@ from aclgrad.operators._families.pooling2d.samples import (
     pooled_shape,
     timed,
 )
-from aclgrad.operators.avg_pool2d_backward.spec import CONVOLVING
 from aclgrad.operators.samples import Case, Integer, Samples, case
 from aclgrad.products import Product
 from aclgrad.wire.messages import AttributeValue

@@ -19,7 +19,7 @@ from typing import Final
 
 from aclgrad.errors import Violation
 from aclgrad.masks import Pooling
-from aclgrad.operators._families.pooling2d.spec import (
+from aclgrad.operators.families.pooling2d.spec import (
     CEIL_MODE,
     GRAD_INPUT,
     TOLERANCES,

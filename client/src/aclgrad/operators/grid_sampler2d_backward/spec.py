@@ -12,7 +12,7 @@ CANN has bicubic interpolation from 9.1 on. No device says whether its CANN has 
 
 from typing import Final
 
-from aclgrad.operators._families.grid_sampler.spec import grid_sampler_spec
+from aclgrad.operators.families.grid_sampler.spec import grid_sampler_spec
 
 _BICUBIC: Final = 2
 

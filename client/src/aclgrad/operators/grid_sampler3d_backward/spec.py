@@ -8,6 +8,6 @@ was 2^31 or more volumes away, where float32 has no cells.
 Grids may hold any numbers: the definition says what becomes of those that are not finite, as devices and PyTorch do.
 """
 
-from aclgrad.operators._families.grid_sampler.spec import grid_sampler_spec
+from aclgrad.operators.families.grid_sampler.spec import grid_sampler_spec
 
 SPEC = grid_sampler_spec(3)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from aclgrad.operators._families.softmax.definition import log_softmax, rows_along
 from aclgrad.operators.definitions import Array
+from aclgrad.operators.families.softmax.definition import log_softmax, rows_along
 
 
 def backward(grad_output: Array, output: Array, dim: int) -> Array:

@@ -1,6 +1,6 @@
 """Calls of log_softmax_backward."""
 
-from aclgrad.operators._families.softmax.definition import log_softmax
-from aclgrad.operators._families.softmax.samples import softmax_samples
+from aclgrad.operators.families.softmax.definition import log_softmax
+from aclgrad.operators.families.softmax.samples import softmax_samples
 
 SAMPLES = softmax_samples(log_softmax, "_log_softmax_backward_data")

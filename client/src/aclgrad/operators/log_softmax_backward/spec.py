@@ -1,6 +1,6 @@
 """aclnnLogSoftmaxBackward: the gradient of the logarithm of softmax along one axis."""
 
-from aclgrad.operators._families.softmax.spec import softmax_spec
+from aclgrad.operators.families.softmax.spec import softmax_spec
 
 SPEC = softmax_spec(
     "log_softmax_backward",

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from aclgrad.masks import Pooling
-from aclgrad.operators._families.pooling2d.definition import maxima, scatter
 from aclgrad.operators.definitions import Array
+from aclgrad.operators.families.pooling2d.definition import maxima, scatter
 
 
 def backward(

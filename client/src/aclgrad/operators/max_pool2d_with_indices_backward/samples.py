@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from aclgrad.operators._families.pooling2d.samples import (
+from aclgrad.operators.families.pooling2d.samples import (
     GEOMETRIES,
     OVERLAPPING,
     Windows,

@@ -8,7 +8,7 @@ others write to it. Devices read INT32; only the 950 reads INT64 as well.
 from collections.abc import Iterator
 
 from aclgrad.errors import Violation
-from aclgrad.operators._families.pooling2d.spec import (
+from aclgrad.operators.families.pooling2d.spec import (
     CEIL_MODE,
     GRAD_INPUT,
     MAX_FORMULA,

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from aclgrad.masks import MaskLayout, Pooling, argmax_of_mask
-from aclgrad.operators._families.pooling2d.definition import maxima, scatter
 from aclgrad.operators.definitions import Array, shape_of
+from aclgrad.operators.families.pooling2d.definition import maxima, scatter
 
 
 def backward(

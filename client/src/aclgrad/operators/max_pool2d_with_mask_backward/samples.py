@@ -3,7 +3,7 @@
 import numpy as np
 
 from aclgrad.masks import MaskLayout, mask_of_argmax
-from aclgrad.operators._families.pooling2d.samples import (
+from aclgrad.operators.families.pooling2d.samples import (
     GEOMETRIES,
     OVERLAPPING,
     TIMED,

@@ -5,7 +5,8 @@ from typing import Final
 
 from aclgrad.errors import Violation
 from aclgrad.masks import Pooling, mask_layout, pair
-from aclgrad.operators._families.pooling2d.spec import (
+from aclgrad.operators.batch_axes import BatchAxes
+from aclgrad.operators.families.pooling2d.spec import (
     CEIL_MODE,
     GRAD_INPUT,
     MAX_FORMULA,
@@ -20,7 +21,6 @@ from aclgrad.operators._families.pooling2d.spec import (
     pooling_of,
     windows_over,
 )
-from aclgrad.operators.batch_axes import BatchAxes
 from aclgrad.operators.rules import equal_sizes, first_problem, same_dtype
 from aclgrad.operators.spec import Arguments, AttributeKind, AttributeSpec, InputSpec, OperatorSpec, same_on
 from aclgrad.operators.tolerance import by_dtype, summed

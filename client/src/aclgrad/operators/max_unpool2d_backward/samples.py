@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from aclgrad.operators._families.max_unpool.samples import long_unpooled
+from aclgrad.operators.families.max_unpool.samples import long_unpooled
 from aclgrad.operators.samples import PLANES, Arrays, Case, Integer, Samples, case, draw_leading, draw_sizes
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from aclgrad.operators._families.max_unpool.definition import gather
 from aclgrad.operators.definitions import Array
+from aclgrad.operators.families.max_unpool.definition import gather
 
 
 def backward(

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from aclgrad.operators._families.max_unpool.samples import long_unpooled
+from aclgrad.operators.families.max_unpool.samples import long_unpooled
 from aclgrad.operators.samples import Arrays, Case, Integer, Samples, case, draw_leading, draw_sizes
 
 _SPATIAL: Final = 3

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from aclgrad.operators._families.pad import definition
 from aclgrad.operators.definitions import Array
+from aclgrad.operators.families.pad import definition
 
 
 def backward(grad_output: Array, input: Array | Sequence[int], padding: Sequence[int]) -> Array:

@@ -3,6 +3,6 @@
 Devices add up bfloat16 only without negative padding.
 """
 
-from aclgrad.operators._families.pad.spec import ON_ALL, REPLICATION, pad_spec
+from aclgrad.operators.families.pad.spec import ON_ALL, REPLICATION, pad_spec
 
 SPEC = pad_spec(REPLICATION, 1, ON_ALL)

@@ -4,6 +4,6 @@ Negative padding, which CANN accepts, is refused: the kernel of Atlas A2 and A3 
 without bfloat16 compute on the AI CPU.
 """
 
-from aclgrad.operators._families.pad.spec import BFLOAT16_ON_SOME, REPLICATION, pad_spec
+from aclgrad.operators.families.pad.spec import BFLOAT16_ON_SOME, REPLICATION, pad_spec
 
 SPEC = pad_spec(REPLICATION, 3, BFLOAT16_ON_SOME)

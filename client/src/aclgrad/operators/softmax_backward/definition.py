@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from aclgrad.operators._families.softmax.definition import rows_along, softmax
 from aclgrad.operators.definitions import Array
+from aclgrad.operators.families.softmax.definition import rows_along, softmax
 
 
 def backward(grad_output: Array, output: Array, dim: int) -> Array:

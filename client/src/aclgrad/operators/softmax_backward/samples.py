@@ -1,6 +1,6 @@
 """Calls of softmax_backward."""
 
-from aclgrad.operators._families.softmax.definition import softmax
-from aclgrad.operators._families.softmax.samples import softmax_samples
+from aclgrad.operators.families.softmax.definition import softmax
+from aclgrad.operators.families.softmax.samples import softmax_samples
 
 SAMPLES = softmax_samples(softmax, "_softmax_backward_data")

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from aclgrad.operators._families.elementwise.definition import sigmoid, widened
 from aclgrad.operators.definitions import Array
+from aclgrad.operators.families.elementwise.definition import sigmoid, widened
 
 
 def backward(grad_output: Array, x: Array, dim: int = -1) -> Array:

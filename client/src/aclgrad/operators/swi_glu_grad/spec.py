@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from aclgrad.errors import Violation
-from aclgrad.operators._families.elementwise.spec import floats, tolerances_of
 from aclgrad.operators.batch_axes import beside
+from aclgrad.operators.families.elementwise.spec import floats, tolerances_of
 from aclgrad.operators.rules import equal_sizes, same_dtype
 from aclgrad.operators.spec import Arguments, AttributeKind, AttributeSpec, InputSpec, OperatorSpec, OutputSpec
 from aclgrad.operators.tolerance import by_dtype

@@ -1,10 +1,11 @@
-"""Calls of the gradients of elementwise functions."""
+"""Calls of the gradients of elementwise functions: a row for each operator."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
 
+from aclgrad.operators.families.elementwise.definition import sigmoid
 from aclgrad.operators.samples import PLANES, Arrays, Case, Integer, Samples, draw_sizes, long_planes
 from aclgrad.products import Product
 from aclgrad.wire.messages import AttributeValue
@@ -78,3 +79,31 @@ def elementwise_samples(
             *(sample(name, (3, 40), given) for name, given in list(every.items())[1:]),
         ),
     )
+
+
+SAMPLES: Final[Mapping[str, Samples]] = {
+    "gelu_backward": elementwise_samples("gelu_backward", approximate="tanh"),
+    "gelu_backward_v2": elementwise_samples(
+        "gelu_backward", attributes={"exact": {"approximate": "none"}, "tangent": {"approximate": "tanh"}}
+    ),
+    "hardswish_backward": elementwise_samples(
+        "hardswish_backward", value=lambda normal: away_from(-3.0, 3.0)(2 * normal)
+    ),
+    "leaky_relu_backward": elementwise_samples(
+        "leaky_relu_backward",
+        attributes={
+            "slope": {"negative_slope": 0.125},
+            "negative_slope": {"negative_slope": -0.5},
+            "of_the_result": {"negative_slope": 0.25, "self_is_result": True},
+        },
+        value=away_from(0.0),
+    ),
+    "sigmoid_backward": elementwise_samples("sigmoid_backward", saved="output", value=sigmoid),
+    "silu_backward": elementwise_samples("silu_backward"),
+    "tanh_backward": elementwise_samples("tanh_backward", saved="output", value=np.tanh),
+    "threshold_backward": elementwise_samples(
+        "threshold_backward",
+        attributes={"relu": {"threshold": 0.0}, "above": {"threshold": 0.3}, "below": {"threshold": -1.5}},
+        value=away_from(0.0, 0.3, -1.5),
+    ),
+}

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from aclgrad.operators._families.grid_sampler.spec import NEAREST, Padding
+from aclgrad.operators.families.grid_sampler.spec import NEAREST, Padding
 from aclgrad.operators.samples import PLANES, Arrays, Case, Integer, Samples, both_ways, case, draw_sizes
 
 _MARGIN = 0.06

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from aclgrad.operators._families.pad.spec import DTYPES, REFLECTION, sums_bfloat16
+from aclgrad.operators.families.pad.spec import DTYPES, REFLECTION, sums_bfloat16
 from aclgrad.operators.samples import PLANES, Case, Integer, Samples, case, draw_leading, draw_sizes
 
 _WITH_EVERY_DTYPE = ("two_around", "wide_rows", "cropped_and_padded")

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from aclgrad.operators._families.grid_sampler.spec import NEAREST, Padding
 from aclgrad.operators.definitions import Array
+from aclgrad.operators.families.grid_sampler.spec import NEAREST, Padding
 
 _OUTSIDE = -100.0
 """Where a point is that is not at a number: outside any image, as on devices."""

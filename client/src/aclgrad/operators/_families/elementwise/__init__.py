@@ -1,1 +1,0 @@
-"""Gradients of functions of each element by itself."""

@@ -1,0 +1,1 @@
+"""Gradients of functions of each element by itself: an operator is a row of each module."""

@@ -1,1 +1,0 @@
-"""aclnnGeluBackward: the gradient of GELU, approximated by a hyperbolic tangent."""

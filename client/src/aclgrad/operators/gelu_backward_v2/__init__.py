@@ -1,1 +1,0 @@
-"""aclnnGeluBackwardV2: the gradient of GELU, exact or approximated."""

@@ -1,1 +1,0 @@
-"""aclnnHardswishBackward: the gradient of hard swish."""

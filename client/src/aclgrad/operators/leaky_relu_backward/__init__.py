@@ -1,1 +1,0 @@
-"""aclnnLeakyReluBackward: the gradient of leaky ReLU."""

@@ -1,1 +1,0 @@
-"""aclnnSigmoidBackward: the gradient of the logistic sigmoid."""

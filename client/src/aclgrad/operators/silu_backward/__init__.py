@@ -1,1 +1,0 @@
-"""aclnnSiluBackward: the gradient of SiLU, x * sigmoid(x)."""

@@ -1,1 +1,0 @@
-"""aclnnTanhBackward: the gradient of the hyperbolic tangent."""
