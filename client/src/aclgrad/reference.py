@@ -15,11 +15,11 @@ from aclgrad.operators.batch_norm_backward.definition import backward as batch_n
 from aclgrad.operators.definitions import Array
 from aclgrad.operators.embedding_dense_backward.definition import backward as embedding_dense_backward
 from aclgrad.operators.families.elementwise.definition import DEFINITIONS as ELEMENTWISE
+from aclgrad.operators.families.softmax.definition import DEFINITIONS as SOFTMAX
 from aclgrad.operators.grid_sampler2d_backward.definition import backward as grid_sampler2d_backward
 from aclgrad.operators.grid_sampler3d_backward.definition import backward as grid_sampler3d_backward
 from aclgrad.operators.group_norm_backward.definition import backward as group_norm_backward
 from aclgrad.operators.layer_norm_backward.definition import backward as layer_norm_backward
-from aclgrad.operators.log_softmax_backward.definition import backward as log_softmax_backward
 from aclgrad.operators.max_pool2d_with_indices_backward.definition import backward as max_pool2d_with_indices_backward
 from aclgrad.operators.max_pool2d_with_mask_backward.definition import backward as max_pool2d_with_mask_backward
 from aclgrad.operators.max_unpool2d_backward.definition import backward as max_unpool2d_backward
@@ -32,7 +32,6 @@ from aclgrad.operators.replication_pad2d_backward.definition import backward as 
 from aclgrad.operators.replication_pad3d_backward.definition import backward as replication_pad3d_backward
 from aclgrad.operators.rms_norm_grad.definition import backward as rms_norm_grad
 from aclgrad.operators.roi_align_v2_backward.definition import backward as roi_align_v2_backward
-from aclgrad.operators.softmax_backward.definition import backward as softmax_backward
 from aclgrad.operators.swi_glu_grad.definition import backward as swi_glu_grad
 from aclgrad.operators.upsample_nearest2d_backward.definition import backward as upsample_nearest2d_backward
 from aclgrad.wire.messages import AttributeValue
@@ -82,6 +81,8 @@ sigmoid_backward = ELEMENTWISE["sigmoid_backward"].compute
 silu_backward = ELEMENTWISE["silu_backward"].compute
 tanh_backward = ELEMENTWISE["tanh_backward"].compute
 threshold_backward = ELEMENTWISE["threshold_backward"].compute
+log_softmax_backward = SOFTMAX["log_softmax_backward"].compute
+softmax_backward = SOFTMAX["softmax_backward"].compute
 
 _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "adaptive_avg_pool2d_backward": adaptive_avg_pool2d_backward,

@@ -8,11 +8,11 @@ from aclgrad.operators.avg_pool2d_backward.spec import SPEC as AVG_POOL2D_BACKWA
 from aclgrad.operators.batch_norm_backward.spec import SPEC as BATCH_NORM_BACKWARD
 from aclgrad.operators.embedding_dense_backward.spec import SPEC as EMBEDDING_DENSE_BACKWARD
 from aclgrad.operators.families.elementwise.spec import SPECS as ELEMENTWISE
+from aclgrad.operators.families.softmax.spec import SPECS as SOFTMAX
 from aclgrad.operators.grid_sampler2d_backward.spec import SPEC as GRID_SAMPLER2D_BACKWARD
 from aclgrad.operators.grid_sampler3d_backward.spec import SPEC as GRID_SAMPLER3D_BACKWARD
 from aclgrad.operators.group_norm_backward.spec import SPEC as GROUP_NORM_BACKWARD
 from aclgrad.operators.layer_norm_backward.spec import SPEC as LAYER_NORM_BACKWARD
-from aclgrad.operators.log_softmax_backward.spec import SPEC as LOG_SOFTMAX_BACKWARD
 from aclgrad.operators.max_pool2d_with_indices_backward.spec import SPEC as MAX_POOL2D_WITH_INDICES_BACKWARD
 from aclgrad.operators.max_pool2d_with_mask_backward.spec import SPEC as MAX_POOL2D_WITH_MASK_BACKWARD
 from aclgrad.operators.max_unpool2d_backward.spec import SPEC as MAX_UNPOOL2D_BACKWARD
@@ -25,12 +25,11 @@ from aclgrad.operators.replication_pad2d_backward.spec import SPEC as REPLICATIO
 from aclgrad.operators.replication_pad3d_backward.spec import SPEC as REPLICATION_PAD3D_BACKWARD
 from aclgrad.operators.rms_norm_grad.spec import SPEC as RMS_NORM_GRAD
 from aclgrad.operators.roi_align_v2_backward.spec import SPEC as ROI_ALIGN_V2_BACKWARD
-from aclgrad.operators.softmax_backward.spec import SPEC as SOFTMAX_BACKWARD
 from aclgrad.operators.spec import operator_table
 from aclgrad.operators.swi_glu_grad.spec import SPEC as SWI_GLU_GRAD
 from aclgrad.operators.upsample_nearest2d_backward.spec import SPEC as UPSAMPLE_NEAREST2D_BACKWARD
 
-FAMILIES: Final = {"elementwise": ELEMENTWISE}
+FAMILIES: Final = {"elementwise": ELEMENTWISE, "softmax": SOFTMAX}
 """The specs that are rows of families; all others have folders."""
 OPERATORS: Final = operator_table(
     ADAPTIVE_AVG_POOL2D_BACKWARD,
@@ -42,7 +41,6 @@ OPERATORS: Final = operator_table(
     GRID_SAMPLER3D_BACKWARD,
     GROUP_NORM_BACKWARD,
     LAYER_NORM_BACKWARD,
-    LOG_SOFTMAX_BACKWARD,
     MAX_POOL2D_WITH_INDICES_BACKWARD,
     MAX_POOL2D_WITH_MASK_BACKWARD,
     MAX_UNPOOL2D_BACKWARD,
@@ -55,8 +53,8 @@ OPERATORS: Final = operator_table(
     REPLICATION_PAD3D_BACKWARD,
     RMS_NORM_GRAD,
     ROI_ALIGN_V2_BACKWARD,
-    SOFTMAX_BACKWARD,
     SWI_GLU_GRAD,
     UPSAMPLE_NEAREST2D_BACKWARD,
     *ELEMENTWISE,
+    *SOFTMAX,
 )

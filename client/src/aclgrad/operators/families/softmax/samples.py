@@ -6,6 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from aclgrad.operators.definitions import Array
+from aclgrad.operators.families.softmax.definition import log_softmax, softmax
 from aclgrad.operators.samples import Arrays, Case, Integer, Samples, case, draw_sizes, long_rows
 
 _CASES: Final = {
@@ -68,3 +69,9 @@ def softmax_samples(function: Callable[[Array, int], Array], operator: str) -> S
         picture=softmax_case("picture", (2, 4), -1),
         cases=tuple(softmax_case(name, *given) for name, given in _CASES.items()),
     )
+
+
+SAMPLES: Final[Mapping[str, Samples]] = {
+    "log_softmax_backward": softmax_samples(log_softmax, "_log_softmax_backward_data"),
+    "softmax_backward": softmax_samples(softmax, "_softmax_backward_data"),
+}

@@ -85,3 +85,20 @@ def _check(arguments: Arguments, product: Product) -> Iterator[Violation]:
     shapes = {name: arguments.inputs[name].shape for name in ("grad_output", "output")}
     yield from equal_sizes("inputs[grad_output].shape", shapes["grad_output"], "inputs[output].shape", shapes["output"])
     yield from axis_in_range(arguments, "dim", "output")
+
+
+SPECS: Final = (
+    softmax_spec(
+        "log_softmax_backward",
+        "aclnnLogSoftmaxBackward",
+        "the logarithm of softmax",
+        "out = grad_output - exp(output) * sum(grad_output)",
+    ),
+    # Phase 1 on a device does not look at the status of its own kernel, so all that the kernel needs is checked here.
+    softmax_spec(
+        "softmax_backward",
+        "aclnnSoftmaxBackward",
+        "softmax",
+        "out = output * (grad_output - sum(grad_output * output))",
+    ),
+)

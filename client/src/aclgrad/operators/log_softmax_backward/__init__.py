@@ -1,1 +1,0 @@
-"""aclnnLogSoftmaxBackward: the gradient of the logarithm of softmax along one axis."""

@@ -1,1 +1,0 @@
-"""aclnnSoftmaxBackward: the gradient of softmax along one axis."""
