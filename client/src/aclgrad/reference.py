@@ -15,6 +15,7 @@ from aclgrad.operators.batch_norm_backward.definition import backward as batch_n
 from aclgrad.operators.definitions import Array
 from aclgrad.operators.embedding_dense_backward.definition import backward as embedding_dense_backward
 from aclgrad.operators.families.elementwise.definition import DEFINITIONS as ELEMENTWISE
+from aclgrad.operators.families.pad.definition import DEFINITIONS as PAD
 from aclgrad.operators.families.softmax.definition import DEFINITIONS as SOFTMAX
 from aclgrad.operators.grid_sampler2d_backward.definition import backward as grid_sampler2d_backward
 from aclgrad.operators.grid_sampler3d_backward.definition import backward as grid_sampler3d_backward
@@ -24,12 +25,6 @@ from aclgrad.operators.max_pool2d_with_indices_backward.definition import backwa
 from aclgrad.operators.max_pool2d_with_mask_backward.definition import backward as max_pool2d_with_mask_backward
 from aclgrad.operators.max_unpool2d_backward.definition import backward as max_unpool2d_backward
 from aclgrad.operators.max_unpool3d_backward.definition import backward as max_unpool3d_backward
-from aclgrad.operators.reflection_pad1d_backward.definition import backward as reflection_pad1d_backward
-from aclgrad.operators.reflection_pad2d_backward.definition import backward as reflection_pad2d_backward
-from aclgrad.operators.reflection_pad3d_backward.definition import backward as reflection_pad3d_backward
-from aclgrad.operators.replication_pad1d_backward.definition import backward as replication_pad1d_backward
-from aclgrad.operators.replication_pad2d_backward.definition import backward as replication_pad2d_backward
-from aclgrad.operators.replication_pad3d_backward.definition import backward as replication_pad3d_backward
 from aclgrad.operators.rms_norm_grad.definition import backward as rms_norm_grad
 from aclgrad.operators.roi_align_v2_backward.definition import backward as roi_align_v2_backward
 from aclgrad.operators.swi_glu_grad.definition import backward as swi_glu_grad
@@ -81,6 +76,12 @@ sigmoid_backward = ELEMENTWISE["sigmoid_backward"].compute
 silu_backward = ELEMENTWISE["silu_backward"].compute
 tanh_backward = ELEMENTWISE["tanh_backward"].compute
 threshold_backward = ELEMENTWISE["threshold_backward"].compute
+reflection_pad1d_backward = PAD["reflection_pad1d_backward"].compute
+reflection_pad2d_backward = PAD["reflection_pad2d_backward"].compute
+reflection_pad3d_backward = PAD["reflection_pad3d_backward"].compute
+replication_pad1d_backward = PAD["replication_pad1d_backward"].compute
+replication_pad2d_backward = PAD["replication_pad2d_backward"].compute
+replication_pad3d_backward = PAD["replication_pad3d_backward"].compute
 log_softmax_backward = SOFTMAX["log_softmax_backward"].compute
 softmax_backward = SOFTMAX["softmax_backward"].compute
 

@@ -8,6 +8,7 @@ from aclgrad.operators.avg_pool2d_backward.spec import SPEC as AVG_POOL2D_BACKWA
 from aclgrad.operators.batch_norm_backward.spec import SPEC as BATCH_NORM_BACKWARD
 from aclgrad.operators.embedding_dense_backward.spec import SPEC as EMBEDDING_DENSE_BACKWARD
 from aclgrad.operators.families.elementwise.spec import SPECS as ELEMENTWISE
+from aclgrad.operators.families.pad.spec import SPECS as PAD
 from aclgrad.operators.families.softmax.spec import SPECS as SOFTMAX
 from aclgrad.operators.grid_sampler2d_backward.spec import SPEC as GRID_SAMPLER2D_BACKWARD
 from aclgrad.operators.grid_sampler3d_backward.spec import SPEC as GRID_SAMPLER3D_BACKWARD
@@ -17,19 +18,13 @@ from aclgrad.operators.max_pool2d_with_indices_backward.spec import SPEC as MAX_
 from aclgrad.operators.max_pool2d_with_mask_backward.spec import SPEC as MAX_POOL2D_WITH_MASK_BACKWARD
 from aclgrad.operators.max_unpool2d_backward.spec import SPEC as MAX_UNPOOL2D_BACKWARD
 from aclgrad.operators.max_unpool3d_backward.spec import SPEC as MAX_UNPOOL3D_BACKWARD
-from aclgrad.operators.reflection_pad1d_backward.spec import SPEC as REFLECTION_PAD1D_BACKWARD
-from aclgrad.operators.reflection_pad2d_backward.spec import SPEC as REFLECTION_PAD2D_BACKWARD
-from aclgrad.operators.reflection_pad3d_backward.spec import SPEC as REFLECTION_PAD3D_BACKWARD
-from aclgrad.operators.replication_pad1d_backward.spec import SPEC as REPLICATION_PAD1D_BACKWARD
-from aclgrad.operators.replication_pad2d_backward.spec import SPEC as REPLICATION_PAD2D_BACKWARD
-from aclgrad.operators.replication_pad3d_backward.spec import SPEC as REPLICATION_PAD3D_BACKWARD
 from aclgrad.operators.rms_norm_grad.spec import SPEC as RMS_NORM_GRAD
 from aclgrad.operators.roi_align_v2_backward.spec import SPEC as ROI_ALIGN_V2_BACKWARD
 from aclgrad.operators.spec import operator_table
 from aclgrad.operators.swi_glu_grad.spec import SPEC as SWI_GLU_GRAD
 from aclgrad.operators.upsample_nearest2d_backward.spec import SPEC as UPSAMPLE_NEAREST2D_BACKWARD
 
-FAMILIES: Final = {"elementwise": ELEMENTWISE, "softmax": SOFTMAX}
+FAMILIES: Final = {"elementwise": ELEMENTWISE, "pad": PAD, "softmax": SOFTMAX}
 """The specs that are rows of families; all others have folders."""
 OPERATORS: Final = operator_table(
     ADAPTIVE_AVG_POOL2D_BACKWARD,
@@ -45,16 +40,11 @@ OPERATORS: Final = operator_table(
     MAX_POOL2D_WITH_MASK_BACKWARD,
     MAX_UNPOOL2D_BACKWARD,
     MAX_UNPOOL3D_BACKWARD,
-    REFLECTION_PAD1D_BACKWARD,
-    REFLECTION_PAD2D_BACKWARD,
-    REFLECTION_PAD3D_BACKWARD,
-    REPLICATION_PAD1D_BACKWARD,
-    REPLICATION_PAD2D_BACKWARD,
-    REPLICATION_PAD3D_BACKWARD,
     RMS_NORM_GRAD,
     ROI_ALIGN_V2_BACKWARD,
     SWI_GLU_GRAD,
     UPSAMPLE_NEAREST2D_BACKWARD,
     *ELEMENTWISE,
+    *PAD,
     *SOFTMAX,
 )

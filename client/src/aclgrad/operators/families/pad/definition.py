@@ -1,11 +1,11 @@
 """Padding over the last axes and its gradient; `padding` has two numbers for each axis, the last axis first."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal
 
 import numpy as np
 
-from aclgrad.operators.definitions import Array, shape_of, wide
+from aclgrad.operators.definitions import Array, Definition, shape_of, wide
 
 
 def replicated(position: int, size: int) -> int:
@@ -19,7 +19,7 @@ def reflected(position: int, size: int) -> int:
     return inside if inside < size else 2 * (size - 1) - inside
 
 
-def backward(
+def scattered(
     grad_output: Array, input: Array | Sequence[int], padding: Sequence[int], source: Callable[[int, int], int]
 ) -> Array:
     """Each padded cell gives its gradient to the cell that it was filled from, along one axis after the other."""
@@ -33,11 +33,37 @@ def backward(
     return gradient
 
 
-def forward(input: Array, padding: Sequence[int], mode: Literal["edge", "reflect"]) -> Array:
+def padded(input: Array, padding: Sequence[int], mode: Literal["edge", "reflect"]) -> Array:
     """numpy's padding, then a crop for negative padding."""
     sides = list(zip(padding[::2], padding[1::2], strict=True))[::-1]
     leading = [(0, 0)] * (input.ndim - len(sides))
-    padded = np.pad(input, leading + [(max(low, 0), max(high, 0)) for low, high in sides], mode=mode)
-    kept = padded.shape[-len(sides) :]
+    grown = np.pad(input, leading + [(max(low, 0), max(high, 0)) for low, high in sides], mode=mode)
+    kept = grown.shape[-len(sides) :]
     crop: list[Any] = [slice(max(-low, 0), size - max(-high, 0)) for (low, high), size in zip(sides, kept, strict=True)]
-    return padded[(..., *crop)]
+    return grown[(..., *crop)]
+
+
+def replication_pad_backward(grad_output: Array, input: Array | Sequence[int], padding: Sequence[int]) -> Array:
+    """Each padded cell gives its gradient to the cell that it is a copy of."""
+    return scattered(grad_output, input, padding, replicated)
+
+
+def replication_pad(grad_output: Array, input: Array, padding: Sequence[int]) -> Array:
+    """numpy's edge padding, then a crop for negative padding."""
+    return padded(input, padding, "edge")
+
+
+def reflection_pad_backward(grad_output: Array, input: Array | Sequence[int], padding: Sequence[int]) -> Array:
+    """Each padded cell gives its gradient to the cell that it mirrors."""
+    return scattered(grad_output, input, padding, reflected)
+
+
+def reflection_pad(grad_output: Array, input: Array, padding: Sequence[int]) -> Array:
+    """numpy's reflect padding, then a crop for negative padding."""
+    return padded(input, padding, "reflect")
+
+
+DEFINITIONS: Final[Mapping[str, Definition]] = {
+    **{f"reflection_pad{axes}d_backward": Definition(reflection_pad_backward, reflection_pad) for axes in (1, 2, 3)},
+    **{f"replication_pad{axes}d_backward": Definition(replication_pad_backward, replication_pad) for axes in (1, 2, 3)},
+}

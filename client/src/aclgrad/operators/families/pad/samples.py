@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
-from aclgrad.operators.families.pad.spec import DTYPES, REFLECTION, sums_bfloat16
+from aclgrad.operators.families.pad.spec import DTYPES, REFLECTION, REPLICATION, sums_bfloat16
 from aclgrad.operators.samples import PLANES, Case, Integer, Samples, case, draw_leading, draw_sizes
 
 _WITH_EVERY_DTYPE = ("two_around", "wide_rows", "cropped_and_padded")
@@ -130,3 +130,8 @@ def _timed(rule: str, axes: int, shape: tuple[int, ...]) -> Case:
     depth = math.isqrt(channels)
     sizes = {1: (channels, height * width), 2: shape[1:], 3: (channels // depth, depth, height, width)}[axes]
     return _case("timed", rule, (batch, *sizes), (2,) * (2 * axes))
+
+
+SAMPLES: Final[Mapping[str, Samples]] = {
+    f"{rule}_pad{axes}d_backward": pad_samples(rule, axes) for rule in (REFLECTION, REPLICATION) for axes in (1, 2, 3)
+}

@@ -172,3 +172,17 @@ BFLOAT16_ON_SOME = {
     **same_on(WITHOUT_BFLOAT16, tuple(name for name in DTYPES if name != "bfloat16")),
     **same_on(WITH_BFLOAT16, DTYPES),
 }
+
+SPECS: Final = (
+    # Devices add up bfloat16 only for padding from 0 to 3000.
+    pad_spec(REFLECTION, 1, ON_ALL),
+    # Devices add up bfloat16 in one kernel, which takes no negative padding, and large padding only within rows.
+    pad_spec(REFLECTION, 2, ON_ALL),
+    # Negative padding, which CANN accepts, is refused: the kernels of Atlas A2 and A3 are not written for it, and that
+    # of replication reads it as unsigned. The products without bfloat16 compute on the AI CPU.
+    pad_spec(REFLECTION, 3, BFLOAT16_ON_SOME),
+    # Devices add up bfloat16 only without negative padding.
+    pad_spec(REPLICATION, 1, ON_ALL),
+    pad_spec(REPLICATION, 2, ON_ALL),
+    pad_spec(REPLICATION, 3, BFLOAT16_ON_SOME),
+)

@@ -1,1 +1,0 @@
-"""aclnnReflectionPad1dBackward: the gradient of reflection padding over one dimension."""

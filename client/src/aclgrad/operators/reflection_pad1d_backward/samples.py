@@ -1,6 +1,0 @@
-"""Calls of reflection_pad1d_backward."""
-
-from aclgrad.operators.families.pad.samples import pad_samples
-from aclgrad.operators.families.pad.spec import REFLECTION
-
-SAMPLES = pad_samples(REFLECTION, 1)

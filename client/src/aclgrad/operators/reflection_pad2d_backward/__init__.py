@@ -1,1 +1,0 @@
-"""aclnnReflectionPad2dBackward: the gradient of reflection padding over two dimensions."""

@@ -1,1 +1,0 @@
-"""aclnnReflectionPad3dBackward: the gradient of reflection padding over three dimensions."""

@@ -1,1 +1,0 @@
-"""aclnnReplicationPad1dBackward: the gradient of replication padding over one dimension."""

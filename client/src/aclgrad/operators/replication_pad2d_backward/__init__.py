@@ -1,1 +1,0 @@
-"""aclnnReplicationPad2dBackward: the gradient of replication padding over two dimensions."""

@@ -1,1 +1,0 @@
-"""aclnnReplicationPad3dBackward: the gradient of replication padding over three dimensions."""
