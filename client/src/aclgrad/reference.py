@@ -15,10 +15,9 @@ from aclgrad.operators.batch_norm_backward.definition import backward as batch_n
 from aclgrad.operators.definitions import Array
 from aclgrad.operators.embedding_dense_backward.definition import backward as embedding_dense_backward
 from aclgrad.operators.families.elementwise.definition import DEFINITIONS as ELEMENTWISE
+from aclgrad.operators.families.grid_sampler.definition import DEFINITIONS as GRID_SAMPLER
 from aclgrad.operators.families.pad.definition import DEFINITIONS as PAD
 from aclgrad.operators.families.softmax.definition import DEFINITIONS as SOFTMAX
-from aclgrad.operators.grid_sampler2d_backward.definition import backward as grid_sampler2d_backward
-from aclgrad.operators.grid_sampler3d_backward.definition import backward as grid_sampler3d_backward
 from aclgrad.operators.group_norm_backward.definition import backward as group_norm_backward
 from aclgrad.operators.layer_norm_backward.definition import backward as layer_norm_backward
 from aclgrad.operators.max_pool2d_with_indices_backward.definition import backward as max_pool2d_with_indices_backward
@@ -76,6 +75,8 @@ sigmoid_backward = ELEMENTWISE["sigmoid_backward"].compute
 silu_backward = ELEMENTWISE["silu_backward"].compute
 tanh_backward = ELEMENTWISE["tanh_backward"].compute
 threshold_backward = ELEMENTWISE["threshold_backward"].compute
+grid_sampler2d_backward = GRID_SAMPLER["grid_sampler2d_backward"].compute
+grid_sampler3d_backward = GRID_SAMPLER["grid_sampler3d_backward"].compute
 reflection_pad1d_backward = PAD["reflection_pad1d_backward"].compute
 reflection_pad2d_backward = PAD["reflection_pad2d_backward"].compute
 reflection_pad3d_backward = PAD["reflection_pad3d_backward"].compute

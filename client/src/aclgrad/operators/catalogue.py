@@ -8,10 +8,9 @@ from aclgrad.operators.avg_pool2d_backward.spec import SPEC as AVG_POOL2D_BACKWA
 from aclgrad.operators.batch_norm_backward.spec import SPEC as BATCH_NORM_BACKWARD
 from aclgrad.operators.embedding_dense_backward.spec import SPEC as EMBEDDING_DENSE_BACKWARD
 from aclgrad.operators.families.elementwise.spec import SPECS as ELEMENTWISE
+from aclgrad.operators.families.grid_sampler.spec import SPECS as GRID_SAMPLER
 from aclgrad.operators.families.pad.spec import SPECS as PAD
 from aclgrad.operators.families.softmax.spec import SPECS as SOFTMAX
-from aclgrad.operators.grid_sampler2d_backward.spec import SPEC as GRID_SAMPLER2D_BACKWARD
-from aclgrad.operators.grid_sampler3d_backward.spec import SPEC as GRID_SAMPLER3D_BACKWARD
 from aclgrad.operators.group_norm_backward.spec import SPEC as GROUP_NORM_BACKWARD
 from aclgrad.operators.layer_norm_backward.spec import SPEC as LAYER_NORM_BACKWARD
 from aclgrad.operators.max_pool2d_with_indices_backward.spec import SPEC as MAX_POOL2D_WITH_INDICES_BACKWARD
@@ -24,7 +23,7 @@ from aclgrad.operators.spec import operator_table
 from aclgrad.operators.swi_glu_grad.spec import SPEC as SWI_GLU_GRAD
 from aclgrad.operators.upsample_nearest2d_backward.spec import SPEC as UPSAMPLE_NEAREST2D_BACKWARD
 
-FAMILIES: Final = {"elementwise": ELEMENTWISE, "pad": PAD, "softmax": SOFTMAX}
+FAMILIES: Final = {"elementwise": ELEMENTWISE, "grid_sampler": GRID_SAMPLER, "pad": PAD, "softmax": SOFTMAX}
 """The specs that are rows of families; all others have folders."""
 OPERATORS: Final = operator_table(
     ADAPTIVE_AVG_POOL2D_BACKWARD,
@@ -32,8 +31,6 @@ OPERATORS: Final = operator_table(
     AVG_POOL2D_BACKWARD,
     BATCH_NORM_BACKWARD,
     EMBEDDING_DENSE_BACKWARD,
-    GRID_SAMPLER2D_BACKWARD,
-    GRID_SAMPLER3D_BACKWARD,
     GROUP_NORM_BACKWARD,
     LAYER_NORM_BACKWARD,
     MAX_POOL2D_WITH_INDICES_BACKWARD,
@@ -45,6 +42,7 @@ OPERATORS: Final = operator_table(
     SWI_GLU_GRAD,
     UPSAMPLE_NEAREST2D_BACKWARD,
     *ELEMENTWISE,
+    *GRID_SAMPLER,
     *PAD,
     *SOFTMAX,
 )

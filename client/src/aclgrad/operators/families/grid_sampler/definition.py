@@ -1,10 +1,11 @@
 """Sampling planes or volumes at the points of a grid, and its gradients. Points have x first, and sizes have W last."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import numpy as np
 
-from aclgrad.operators.definitions import Array
+from aclgrad.operators.definitions import Array, Definition
 from aclgrad.operators.families.grid_sampler.spec import NEAREST, Padding
 
 _OUTSIDE = -100.0
@@ -83,3 +84,8 @@ def forward(
     factors = ",".join(f"n{points}{each}" for each in reversed(cells))
     sampled: Array = np.einsum(f"{factors},nc{cells}->nc{points}", *weights, input, optimize=True)
     return sampled
+
+
+DEFINITIONS: Final[Mapping[str, Definition]] = {
+    f"grid_sampler{axes}d_backward": Definition(backward, forward) for axes in (2, 3)
+}

@@ -158,3 +158,6 @@ def grid_sampler_samples(axes: int) -> Samples:
         picture=grid_sampler_case("picture", *_PICTURES[axes]),
         cases=tuple(_cases(axes)),
     )
+
+
+SAMPLES: Final[Mapping[str, Samples]] = {f"grid_sampler{axes}d_backward": grid_sampler_samples(axes) for axes in (2, 3)}

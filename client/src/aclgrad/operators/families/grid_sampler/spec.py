@@ -1,4 +1,13 @@
-"""The rows of the operator table that are gradients of sampling planes or volumes at the points of a grid."""
+"""The rows of the operator table that are gradients of sampling planes or volumes at the points of a grid.
+
+Devices follow the definition but for three things. The 950 finds the places of float16 and bfloat16 points in their own
+type, and adds up `input_grad` in it; of volumes unless there are 128 channels or more. Sums change their order from
+call to call, except for float64, of volumes above 2048 channels (A2, A3), and on Atlas training products. A reflected
+place is anywhere if it was 2^31 or more images away, where float32 has no cells.
+
+Grids may hold any numbers: the definition says what becomes of those that are not finite, as devices do. PyTorch's CPU
+kernel of planes crashes on some of them.
+"""
 
 import math
 from collections.abc import Iterator
@@ -23,6 +32,9 @@ from aclgrad.tensors import TensorType
 
 NEAREST: Final = 1
 """The interpolation mode that is not linear along each axis."""
+
+
+_BICUBIC: Final = 2
 
 
 class Padding(IntEnum):
@@ -177,3 +189,10 @@ def _like(name: str) -> OutputSpec:
         return arguments.inputs[name]
 
     return OutputSpec(f"{name}_grad", f"The gradient of `{name}`, of its shape and dtype.", infer, of=name)
+
+
+SPECS: Final = (
+    # CANN has bicubic interpolation from 9.1 on. No device says whether its CANN has it, so it is refused.
+    grid_sampler_spec(2, refused_mode=_BICUBIC),
+    grid_sampler_spec(3),
+)

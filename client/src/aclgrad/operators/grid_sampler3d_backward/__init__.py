@@ -1,1 +1,0 @@
-"""aclnnGridSampler3DBackward: the gradients of sampling a volume at the points of a grid."""
