@@ -60,8 +60,8 @@ demo: $(BUILT) ## Set up, start a server on the host library, make one checked c
 serve: $(BUILT) ## Set up and run a server in the foreground, on 127.0.0.1:50051
 	$(BIN)/aclgrad-server --backend auto
 
-new-operator: ## Write the stubs of an operator that a header declares: SYMBOL=aclnn... [LIKE=OPERATOR]
-	@$(PYTHON) -m tools.generate.new_operator "$(SYMBOL)" $(LIKE)
+new-operator: ## Write the stubs of an operator that a header declares: SYMBOL=aclnn... [FAMILY=FAMILY | LIKE=OPERATOR]
+	@$(PYTHON) -m tools.generate.new_operator "$(SYMBOL)" $(if $(FAMILY),--family $(FAMILY)) $(if $(LIKE),--like $(LIKE))
 
 generate: $(BIN)/.setup-client $(BIN)/.setup-lint ## Write every file and table that follows from the source: lists of operators, true gradients, tables of pages, alerts
 	$(BIN)/python -m tools.generate

@@ -36,6 +36,11 @@ aclnnStatus {symbol}(void* workspace, uint64_t workspaceSize, aclOpExecutor* exe
 """
 
 
+def without_comments(text: str) -> str:
+    """Returns the text of a header with nothing but code."""
+    return _COMMENT.sub("", text)
+
+
 def functions_of(header: Path) -> list[str]:
     """Returns the functions that a header declares."""
     return _DECLARED.findall(header.read_text())
@@ -63,7 +68,7 @@ def find_operators(native: Path) -> dict[str, Path]:
 
 def parameters_of(symbol: str, header: Path) -> list[tuple[str, str]]:
     """Returns the type and the name of each parameter of phase 1, but for the workspace's size and the executor."""
-    found = re.search(rf"\b{symbol}{PHASE_1}\(([^)]*)\)", _COMMENT.sub("", header.read_text()))
+    found = re.search(rf"\b{symbol}{PHASE_1}\s*\(([^)]*)\)", without_comments(header.read_text()))
     parameters = [" ".join(each.split()) for each in found[1].split(",")] if found else []
     matches = [_PARAMETER.fullmatch(each) for each in parameters[:-2]]
     return [(each[1].strip(), each[2]) for each in matches if each]
@@ -104,7 +109,7 @@ def find_wrong_declarations(native: Path) -> Iterator[str]:
         declared = functions_of(header)
         if not declared:
             yield f"{header} declares no operator: begin the line of each function with ACLNN_API, or remove it"
-        for name in _FUNCTION.findall(_COMMENT.sub("", header.read_text())):
+        for name in _FUNCTION.findall(without_comments(header.read_text())):
             if name not in declared:
                 yield f"{header} declares {name} without ACLNN_API: begin the line of its declaration with it"
         for name in declared:

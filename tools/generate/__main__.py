@@ -16,7 +16,7 @@ WRITERS: Final = ("lists", "pages", "truths", "alerts")
 
 def main() -> int:
     incomplete = list(problems())
-    for folder in sorted(NATIVE.glob("host/[of]*/*/")):
+    for folder in (NATIVE / "include/aclnnop", *sorted(NATIVE.glob("host/[of]*/*/"))):
         incomplete += unwritten(folder, f"{folder.parent.name}/{folder.name}")
     specs = sorted((spec for home in homes() for spec in home.specs()), key=lambda each: each.name)
     incomplete = incomplete or list(undeclared(specs))

@@ -112,7 +112,7 @@ def _disagreements(home: Home, operator: Operator) -> Iterator[str]:
     if definition is not None:
         wanted = {each.python_name for each in spec.inputs} | {each.name for each in spec.attributes}
         # A forward takes the tensors that the gradients are of, whether the operator is given them or not.
-        differentiated = {each.of for each in spec.outputs} - {"self"}
+        differentiated = {each.of for each in spec.outputs if UNWRITTEN not in each.of} - {"self"}
         computed = functions_of(spec)[0]
         for name, function, also in (
             (computed, definition.compute, set()),
@@ -213,10 +213,12 @@ def _long_calls(spec: OperatorSpec, samples: Samples, product: Product) -> Itera
 
 def _unfitting(spec: OperatorSpec, parameters: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Yields where inputs, attributes and outputs are more or fewer than the parameters, which are types and names."""
-    kinds: dict[str, list[str]] = {"aclTensor": [], "aclBoolArray": [], "": []}
+    tensors: list[str] = []
+    masks: list[str] = []
+    values: list[str] = []
     for kind, name in parameters:
-        kinds[next(each for each in kinds if each in kind)].append(name)
-    tensors, masks, values = kinds.values()
+        is_mask = "aclBoolArray" in kind and name.lower().endswith("mask")
+        (tensors if "aclTensor" in kind else masks if is_mask else values).append(name)
     if len(tensors) != len(spec.inputs) + len(spec.outputs):
         has = f"{len(spec.inputs)} inputs and {len(spec.outputs)} outputs"
         yield f"{spec.symbol} takes the tensors {', '.join(tensors)}, and spec.py has {has}"

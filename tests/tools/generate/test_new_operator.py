@@ -1,6 +1,7 @@
 """The stubs of operators that are unlike pooling: they build, and each says where it is not written yet."""
 
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -13,9 +14,11 @@ import numpy as np
 import pytest
 
 import aclgrad.operators as package
+from aclgrad.operators import families
 from aclgrad.operators.spec import Arguments, OperatorSpec
+from native.operator_table import find_wrong_declarations
 from tests.sanitizers import COMPILER, NATIVE
-from tools.generate.completeness import problems
+from tools.generate.completeness import problems, unwritten
 
 ROOT = NATIVE.parent
 HEADER = """
@@ -40,6 +43,29 @@ SEVERAL = (
 )
 
 
+CONVOLUTION = """
+aclnnStatus aclnnConvolutionBackwardGetWorkspaceSize(
+  const aclTensor     *gradOutput,  // (N, C, H, W)
+  const aclTensor     *input,
+  const aclTensor     *weight,
+  const aclIntArray   *biasSizes,
+  const aclIntArray   *stride,
+  const aclIntArray   *padding,
+  const aclIntArray   *dilation,
+  bool                 transposed,
+  const aclIntArray   *outputPadding,
+  int                  groups,
+  const aclBoolArray  *outputMask,
+  int8_t               cubeMathType,
+  aclTensor           *gradInput,
+  aclTensor           *gradWeight,
+  aclTensor           *gradBias,
+  uint64_t            *workspaceSize,
+  aclOpExecutor      **executor)
+"""
+"""As CANN's documents have it: without ACLNN_API, semicolon and second phase."""
+
+
 class Tree:
     """A checkout of what the command reads, without operators of ours."""
 
@@ -49,12 +75,16 @@ class Tree:
         shutil.copytree(NATIVE / "include", self.native / "include")
         (self.native / "host/operators").mkdir(parents=True)
         shutil.copytree(ROOT / "tools/generate", root / "tools/generate")
+        shutil.copytree(Path(families.__path__[0]), self.python / "families")
         for name in ("native/operator_table.py", "ARCHITECTURE.md"):
             shutil.copy(ROOT / name, root / name)
 
     def declare(self, symbol: str, parameters: str) -> None:
         header = self.native / f"include/aclnnop/aclnn_{symbol.lower()}.h"
         header.write_text(HEADER.format(symbol=symbol, parameters=parameters))
+
+    def paste(self, symbol: str, text: str) -> None:
+        (self.native / f"include/aclnnop/aclnn_{symbol.lower()}.h").write_text(text)
 
     def stub(self, symbol: str, parameters: str) -> None:
         """Declares an operator, and writes its stubs."""
@@ -197,6 +227,80 @@ def test_what_is_left_to_do_is_what_the_architecture_says(tree: Tree) -> None:
     assert max(map(len, left.splitlines())) <= 120
 
 
+def test_the_steps_of_a_row_name_the_folders_of_its_family(tree: Tree) -> None:
+    tree.declare("aclnnMadeUpBackward", WITH_SELF)
+    left = tree.make("aclnnMadeUpBackward", "--family", "elementwise").stdout
+    assert "`client/src/aclgrad/operators/families/elementwise/`" in left
+    assert "`native/host/families/elementwise/`" in left
+    assert "aclgrad/bridges/rows.py" in left
+
+
+def test_a_row_loads_and_says_what_is_not_written(tree: Tree) -> None:
+    family = tree.python / "families/elementwise"
+    given = "const aclTensor* gradOutput, const aclScalar* beta, bool isResult, const aclTensor* output, aclTensor* out"
+    tree.declare("aclnnMadeUpBackward", given)
+    assert tree.make("aclnnMadeUpBackward", "--family", "elementwise").returncode == 0
+    tables = {each: runpy.run_path(str(family / f"{each}.py")) for each in ("spec", "definition", "samples")}
+    (spec,) = (each for each in tables["spec"]["SPECS"] if each.name == "made_up_backward")
+    assert [each.name for each in (*spec.inputs, *spec.outputs)] == ["grad_output", "output", "out"]
+    assert [each.name for each in spec.attributes] == ["beta", "is_result"]
+    backward, forward = tables["definition"]["DEFINITIONS"][spec.name]
+    assert [*signature(backward).parameters] == ["grad_output", "output", "beta", "is_result"]
+    assert {*signature(forward).parameters} == {*signature(backward).parameters, "input"}
+    assert tables["samples"]["SAMPLES"][spec.name].cases[0].attributes == {"beta": 0.5, "is_result": True}
+    assert len([*unwritten(family, "elementwise")]) == 10
+    told = (
+        "client/src/aclgrad/operators/families/elementwise/definition.py has a row of made_up_backward; remove it first"
+    )
+    assert tree.refusal("aclnnMadeUpBackward", "--family", "elementwise") == told
+
+
+@pytest.mark.parametrize("prefix", ["", "ACLNN_API ", "extern "])
+@pytest.mark.parametrize("suffix", ["", ";"])
+def test_a_declaration_as_cann_has_it_is_completed(tree: Tree, prefix: str, suffix: str) -> None:
+    tree.paste("convolution", f"{prefix}{CONVOLUTION.strip()}{suffix}")
+    done = tree.make("aclnnConvolutionBackward")
+    assert done.stdout.startswith("completed native/include/aclnnop/aclnn_convolution.h\n"), done.stderr
+    assert list(find_wrong_declarations(tree.native)) == []
+    spec: OperatorSpec = load("convolution_backward", "spec").SPEC
+    assert [each.name for each in spec.inputs] == ["grad_output", "input", "weight"]
+    kinds = {each.name: each.kind.name for each in spec.attributes}
+    lists = dict.fromkeys(["bias_sizes", "stride", "padding", "dilation", "output_padding"], "INTS")
+    assert kinds == lists | {"transposed": "BOOL", "groups": "INT", "cube_math_type": "INT"}
+    assert "Absent (is_optional=True)?" in spec.attributes[0].summary
+    assert [(each.name, each.of) for each in spec.outputs] == [
+        ("grad_input", "input"),
+        ("grad_weight", "weight"),
+        ("grad_bias", "bias"),
+    ]
+    assert len({each.infer for each in spec.outputs}) == 3
+
+
+def test_a_declaration_that_cannot_be_completed_says_what_is_missing(tree: Tree) -> None:
+    parameters = CONVOLUTION.partition("uint64_t")[0].rstrip(" ,\n")
+    tree.paste("convolution", f"{parameters})")
+    told = "has to end with uint64_t* workspaceSize, aclOpExecutor** executor; add them as CANN declares them"
+    assert told in tree.refusal("aclnnConvolutionBackward")
+    tree.paste("convolution", parameters)
+    assert tree.refusal("aclnnConvolutionBackward").endswith("do not end; add the ) behind them")
+
+
+def test_types_of_attributes_have_their_kinds(tree: Tree) -> None:
+    """A list of bools is a mask of outputs by its name alone, and a list may be null by its."""
+    given = (
+        "aclDataType dtype, const aclBoolArray* flips, const aclIntArray* sizesOptional, const aclBoolArray* outputMask"
+    )
+    tree.declare("aclnnMadeUpBackward", f"{WITH_SELF}, {given}")
+    assert tree.make("aclnnMadeUpBackward").returncode == 0
+    text = tree.files("made_up_backward")["spec.py"]
+    kinds = re.findall(r'AttributeSpec\(\s*"(\w+)",.*?AttributeKind\.(\w+)(.*?)\)', text)
+    assert kinds == [
+        ("dtype", "DATA_TYPE", ""),
+        ("flips", "BOOLS", ""),
+        ("sizes_optional", "INTS", ", is_optional=True"),
+    ]
+
+
 def test_a_stub_has_all_outputs_as_self_or_says_that_their_type_is_not_written(tree: Tree) -> None:
     tree.stub("aclnnMadeUpBackward", WITHOUT_SELF)
     with pytest.raises(NotImplementedError, match="UNWRITTEN: grad_input"):
@@ -216,13 +320,15 @@ def test_plan_and_kernel_compile(tree: Tree) -> None:
     for header in (tree.native / "include/aclnnop").iterdir():
         header.unlink()
     tree.stub("aclnnMadeUpBackward", SEVERAL)
+    tree.paste("convolution", CONVOLUTION)
+    assert tree.make("aclnnConvolutionBackward").returncode == 0
     tables = tree.native / "tables"
     subprocess.run([sys.executable, str(tree.native / "operator_table.py"), str(tables)], check=True)
     flags = ("-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
     flags += ("-DVECTOR_LEVEL=VectorLevel::baseline",)
     folders = (f"-I{tables}", f"-I{tree.native / 'include'}", f"-I{NATIVE / 'host'}")
-    operator = tree.native / "host/operators/made_up_backward"
-    files = (operator / "plan.cpp", operator / "computation.cpp", tables / "entry_points.cpp")
+    files = [tables / "entry_points.cpp", *(tree.native / "host/operators").glob("*/*.cpp")]
+    assert len(files) == 5
     done = subprocess.run([COMPILER, *flags, *folders, *map(str, files)], capture_output=True, text=True, check=False)
     assert done.stderr == ""
 
@@ -235,7 +341,7 @@ def test_copies_are_as_stubs_of_their_own_though_one_name_contains_the_other(tre
         expected = tree.files(name)
         for folder in (tree.python, tree.native / "host/operators"):
             shutil.rmtree(folder / name)
-        assert tree.make(both[name], like).returncode == 0
+        assert tree.make(both[name], "--like", like).returncode == 0
         assert tree.files(name) == expected
 
 
@@ -246,7 +352,7 @@ def test_copies_keep_the_names_of_other_operators(tree: Tree) -> None:
     plan = tree.native / "host/operators/made_up_backward/plan.cpp"
     others = "// Unlike aclnnLogMadeUpBackward and aclnnMadeUpBackwardV2: log_made_up_backward, made_up_backward_v2.\n"
     plan.write_text(plan.read_text() + others)
-    assert tree.make("aclnnMadeUpToo", "made_up_backward").returncode == 0
+    assert tree.make("aclnnMadeUpToo", "--like", "made_up_backward").returncode == 0
     assert tree.files("made_up_too")["plan.cpp"].endswith(others)
 
 
@@ -257,10 +363,30 @@ def test_what_has_no_stubs_is_refused(tree: Tree) -> None:
     told = "aclnn_aclnnmadeup.h: aclnnMadeUp has no output, an aclTensor* that is not const or is named ...Out"
     assert tree.refusal("aclnnMadeUp") == told
     tree.declare("aclnnMadeUp", f"const aclTensorList* alpha, {WITH_SELF}")
-    told = "aclnn_aclnnmadeup.h: alpha has the type aclTensorList; known are bool, "
-    assert tree.refusal("aclnnMadeUp").startswith(told)
-    assert "; add the type to KINDS in tools/generate/new_operator.py and" in tree.refusal("aclnnMadeUp")
+    for kind, needed in (
+        ("aclTensorList*", "an input of several tensors: in InputSpec"),
+        ("aclRun", "a member of Attr"),
+    ):
+        tree.declare("aclnnMadeUp", f"const {kind} alpha, {WITH_SELF}")
+        told = (
+            f"aclnn_aclnnmadeup.h: alpha has the type {kind.rstrip('*')}, which no operator has yet; it needs {needed}"
+        )
+        assert tree.refusal("aclnnMadeUp").startswith(told)
+        assert "; then add the type to KINDS in tools/generate/declarations.py" in tree.refusal("aclnnMadeUp")
     tree.declare("aclnnMadeUp", WITH_SELF)
-    assert tree.refusal("aclnnMadeUp", "nothing").startswith("there is no operator nothing to copy; there are adaptive")
+    refused = tree.refusal("aclnnMadeUp", "--like", "nothing")
+    assert refused.startswith("there is no operator nothing to copy; there are adaptive")
+    refused = tree.refusal("aclnnMadeUp", "--like", "silu_backward")
+    assert refused == "silu_backward is a row of a family; give FAMILY in place of LIKE"
+    refused = tree.refusal("aclnnMadeUp", "--family", "pad")
+    assert refused.startswith(
+        "there are no stubs for rows of pad, but of elementwise; add tools/generate/operator_stubs/p"
+    )
+    tree.declare("aclnnMadeUpLoss", f"{WITH_SELF}, aclTensor* more")
+    refused = tree.refusal("aclnnMadeUpLoss", "--family", "elementwise")
+    assert (
+        refused
+        == "aclnnMadeUpLoss has 2 inputs and 2 outputs, and an operator of elementwise 2 and 1; leave FAMILY out"
+    )
     assert tree.make("aclnnMadeUp").returncode == 0
     assert tree.refusal("aclnnMadeUp") == "client/src/aclgrad/operators/made_up exists; remove it first"

@@ -61,15 +61,12 @@ def elementwise_spec(
     check: Check = lambda *_: iter(()),
     is_planned_alone: bool = False,
 ) -> OperatorSpec:
-    """Returns the row of an operator that takes `saved`: `self`, or `output`, the function's own result.
+    """Returns the row of an operator that takes `saved`: `self`, or what the function returned, by its name there.
 
     All tensors have the same shape and dtype. CANN broadcasts for some operators, and then the result is not the
     gradient of `self` but what would have to be summed for it.
     """
-    saving = {
-        "self": "The tensor that the function was applied to.",
-        "output": "What the function returned.",
-    }
+    saving = "The tensor that the function was applied to." if saved == "self" else "What the function returned."
 
     def checked(arguments: Arguments, product: Product) -> Iterator[Violation]:
         yield from same_dtype(arguments, saved, "grad_output")
@@ -87,7 +84,7 @@ def elementwise_spec(
             InputSpec(
                 "grad_output", f"The gradient of the result, with the shape and dtype of {saved}.", dtypes, RANKS
             ),
-            InputSpec(saved, f"{saving[saved]} Any shape.", dtypes, RANKS),
+            InputSpec(saved, f"{saving} Any shape.", dtypes, RANKS),
         ),
         attributes=attributes,
         outputs=(

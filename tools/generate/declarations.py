@@ -1,0 +1,156 @@
+"""What a header of native/include/aclnnop declares of an operator. One with CANN's declaration alone is completed."""
+
+import re
+from pathlib import Path
+from string import Template
+from typing import NamedTuple
+
+from native.operator_table import (
+    PHASE_1,
+    find_wrong_declarations,
+    folder_of,
+    parameters_of,
+    snake_case,
+    without_comments,
+)
+
+HEADER = Path(__file__).parent / "operator_stubs/header.h.in"
+KINDS = {
+    "bool": ("BOOL", "bool"),
+    "int": ("INT", "int"),
+    "int8_t": ("INT", "int"),
+    "int32_t": ("INT", "int"),
+    "int64_t": ("INT", "int"),
+    "uint64_t": ("INT", "int"),
+    "float": ("DOUBLE", "float"),
+    "double": ("DOUBLE", "float"),
+    "aclDataType": ("DATA_TYPE", "str"),
+    "aclScalar": ("DOUBLE", "float"),
+    "aclIntArray": ("INTS", "Sequence[int]"),
+    "aclBoolArray": ("BOOLS", "Sequence[bool]"),
+    "char": ("TEXT", "str"),
+}
+"""An attribute's kind in the table and its Python type, by its C type: those that `ArgumentReader` passes on."""
+NEEDS = {
+    "aclTensorList": "an input of several tensors: in InputSpec, in proto/ and on the wire, and ArgumentReader::Next",
+    "aclScalarList": "a list of numbers: a member of AttributeKind, a value on the wire, and ArgumentReader::Next",
+    "aclFloatArray": "a list of numbers: a member of AttributeKind, a value on the wire, and ArgumentReader::Next",
+}
+"""What is missing for the types that no operator has yet, after which a row of KINDS is enough."""
+OTHER_NEEDS = "a member of AttributeKind unless one fits, and ArgumentReader::Next in native/runtime/arguments.h"
+
+
+class Parameter(NamedTuple):
+    """One parameter of phase 1."""
+
+    is_const: bool
+    type: str
+    abi_name: str
+
+    @property
+    def name(self) -> str:
+        """The wire name: CANN's in snake case, without what it says of the parameter's use.
+
+        The gradient has the same name for all operators.
+        """
+        name = snake_case(self.abi_name)
+        if name in ("grad_out", "y_grad"):
+            return "grad_output"
+        return name.removesuffix("_out").removesuffix("_optional") if self.type == "aclTensor" else name
+
+    @property
+    def python_name(self) -> str:
+        return "input" if self.name == "self" else self.name
+
+    @property
+    def is_optional(self) -> bool:
+        return self.abi_name.endswith("Optional")
+
+    @property
+    def is_mask(self) -> bool:
+        """Whether it says which outputs are wanted; the server makes it of the request."""
+        return self.type == "aclBoolArray" and self.abi_name.lower().endswith("mask")
+
+
+class Declaration(NamedTuple):
+    """Phase 1 of an operator, from its header."""
+
+    symbol: str
+    inputs: list[Parameter]
+    attributes: list[Parameter]
+    outputs: list[Parameter]
+
+    @property
+    def name(self) -> str:
+        return folder_of(self.symbol)
+
+    def differentiated(self, output: Parameter) -> str | None:
+        """The input that an output is the gradient of: the one that it is named after, which may not be given.
+
+        None if the names do not say it.
+        """
+        names = [each.name for each in self.inputs]
+        stem = re.sub(r"^grad_|_grad$|^d(?=[a-z])", "", output.name)
+        if stem in names or (len(self.outputs) > 1 and stem not in ("input", "out")):
+            return stem
+        return next((each for each in ("self", "input") if each in names), None)
+
+
+def declaration_of(symbol: str, header: Path) -> Declaration:
+    """Reads phase 1: a tensor that is const is an input, any other an output.
+
+    In headers that CANN generates outputs are const too, and named so.
+    """
+    parameters = [
+        Parameter(kind.startswith("const "), kind.removeprefix("const ").rstrip("* "), name)
+        for kind, name in parameters_of(symbol, header)
+    ]
+    tensors = [each for each in parameters if each.type == "aclTensor"]
+    attributes = [each for each in parameters if each.type != "aclTensor" and not each.is_mask]
+    for each in attributes:
+        if each.type not in KINDS:
+            needed = NEEDS.get(each.type, OTHER_NEEDS)
+            problem = f"{each.abi_name} has the type {each.type}, which no operator has yet; it needs {needed}"
+            raise SystemExit(f"{header.name}: {problem}; then add the type to KINDS in tools/generate/declarations.py")
+    outputs = [each for each in tensors if not each.is_const]
+    outputs = outputs or [each for each in tensors if each.abi_name == "out" or each.abi_name.endswith("Out")]
+    outputs = outputs or [each for each in tensors[-1:] if each.abi_name.startswith("grad")]
+    if not outputs:
+        raise SystemExit(f"{header.name}: {symbol} has no output, an aclTensor* that is not const or is named ...Out")
+    return Declaration(symbol, [each for each in tensors if each not in outputs], attributes, outputs)
+
+
+def complete_header(native: Path, symbol: str) -> Path | None:
+    """Makes a header of one that has CANN's declaration of phase 1 and little else; None if there is none to complete.
+
+    What people paste may lack ACLNN_API, the semicolon, the second phase, guards and includes.
+    """
+    wrong = list(find_wrong_declarations(native))
+    for header in sorted(native.glob("include/aclnnop/*.h")):
+        text = without_comments(header.read_text())
+        symbols = re.findall(rf"\b(aclnn\w+){PHASE_1}\s*\(", text)
+        if symbol in symbols and any(each.startswith(f"{header} ") for each in wrong):
+            functions = "\n".join(_both_phases(each, header, text) for each in symbols)
+            guard = f"ACLNNOP_{header.stem.upper()}_H_"
+            header.write_text(Template(HEADER.read_text()).substitute(guard=guard, functions=functions))
+            return header
+    return None
+
+
+def _both_phases(symbol: str, header: Path, text: str) -> str:
+    found = re.search(rf"\b{symbol}{PHASE_1}\s*\(([^()]*)\)", text)
+    if found is None:
+        raise SystemExit(f"{header.name}: the parameters of {symbol}{PHASE_1} do not end; add the ) behind them")
+    parameters = [" ".join(each.split()) for each in found[1].split(",")]
+    names = [re.sub(r".*\W", "", each) for each in parameters]
+    if names[-2:] != ["workspaceSize", "executor"]:
+        last = "uint64_t* workspaceSize, aclOpExecutor** executor"
+        raise SystemExit(f"{header.name}: {symbol}{PHASE_1} has to end with {last}; add them as CANN declares them")
+    told = "".join(f"//   {name}  UNWRITTEN: what it is\n" for name in names[:-2])
+    return f"""\
+// Checks the arguments, plans the work and says how much device memory it needs besides the tensors.
+{told}ACLNN_API aclnnStatus {symbol}{PHASE_1}({", ".join(parameters)});
+
+// Queues the work and consumes the executor, whether that succeeds or not.
+ACLNN_API aclnnStatus {symbol}(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream);
+"""
