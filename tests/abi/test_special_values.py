@@ -19,10 +19,10 @@ def is_empty(typed: TypedCase) -> bool:
     return not all(map(all, typed.case.shapes.values()))
 
 
-@pytest.mark.parametrize("typed", [each for each in typed_cases(PRODUCT) if is_empty(each)], ids=str)
-def test_empty_inputs(acl: Library, typed: TypedCase) -> None:
-    for gradient, type in zip(arrays_of(gradient_of(acl, typed)), typed.outputs.values(), strict=True):
-        assert (gradient == (0 if typed.spec.name in ZEROED else unwritten(type))).all()
+def test_empty_inputs(acl: Library) -> None:
+    for typed in filter(is_empty, typed_cases(PRODUCT)):
+        for gradient, type in zip(arrays_of(gradient_of(acl, typed)), typed.outputs.values(), strict=True):
+            assert (gradient == (0 if typed.spec.name in ZEROED else unwritten(type))).all(), typed
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from aclgrad.operators.cases import TypedCase, first_cases
+from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import InputSpec
 from tests.bounds import assert_defined
 from tests.call_file import PRODUCT
+from tests.shared_cases import case
 from tools.abi.acl import Library
 
 from .table_calls import abi_names, arguments_of
@@ -36,9 +38,15 @@ def is_flat(typed: TypedCase, input: InputSpec) -> bool:
     return rule is not None and rule.device_type(typed.arguments.inputs[input.name]).dtype.name == "int8"
 
 
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("typed", list(first_cases(PRODUCT, every_dtype=True)), ids=str)
-def test_a_view(acl: Library, typed: TypedCase, view: str) -> None:
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_view(acl: Library, name: str) -> None:
+    for typed in first_cases(PRODUCT, every_dtype=True):
+        for view in VIEWS if typed.spec.name == name else ():
+            with case(typed, view):
+                assert_view(acl, typed, view)
+
+
+def assert_view(acl: Library, typed: TypedCase, view: str) -> None:
     storage_of, seen = VIEWS[view]
     flat = {abi_names(typed.spec)[each.name] for each in typed.spec.inputs if is_flat(typed, each)}
     flat |= CONTIGUOUS.get(typed.spec.symbol, set())
