@@ -15,7 +15,7 @@ COUNT = 3
 def items_of(name: str) -> list[Items]:
     """Returns the items of the operator's samples that join, with its first dtype."""
     dtype = OPERATORS[name].inputs[0].dtypes[Product.ATLAS_A2][0]
-    cases = [each for each in typed_cases(Product.ATLAS_A2) if (each.spec.name, each.dtype) == (name, dtype)]
+    cases = [each for each in typed_cases(Product.ATLAS_A2, name) if each.dtype == dtype]
     return [items for each in cases if (items := Items.of(each))]
 
 

@@ -87,11 +87,13 @@ def typed_cases(product: Product, *operators: str) -> Iterator[TypedCase]:
                 yield TypedCase(spec, case, dtype)
 
 
-def first_cases(product: Product, *, every_dtype: bool = False) -> Iterator[TypedCase]:
-    """Yields the first case of every operator that the product serves, with its first dtype or with each."""
-    seen: set[tuple[str, str]] = set()
-    for typed in typed_cases(product):
-        key = (typed.spec.name, typed.dtype if every_dtype else "")
-        if key not in seen:
-            seen.add(key)
-            yield typed
+def first_cases(product: Product, *operators: str, every_dtype: bool = False) -> Iterator[TypedCase]:
+    """Yields the first case of these operators, or of all, that the product serves: with one dtype or with each."""
+    for name in operators or OPERATORS:
+        seen: set[str] = set()
+        for typed in typed_cases(product, name):
+            if typed.dtype not in seen:
+                seen.add(typed.dtype)
+                yield typed
+                if not every_dtype:
+                    break

@@ -1,5 +1,6 @@
 """The parts of operators that are loaded when they are needed, from a folder or from the tables of a family."""
 
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Final
@@ -20,6 +21,7 @@ def definition_of(operator: str) -> Definition:
     return Definition(module.backward, module.forward) if hasattr(module, "backward") else Definition(module.value)
 
 
+@cache
 def samples_of(operator: str) -> Samples:
     """Returns the samples of an operator, by its wire name."""
     module = _module(operator, "samples")
