@@ -10,6 +10,8 @@ from aclgrad.operators.items import Items
 from aclgrad.products import Product
 
 COUNT = 3
+MOST_ELEMENTS = 2**10
+"""Of a batch's gradient, unless an operator has none as small. Axes depend on ranks and attributes alone."""
 
 
 def items_of(name: str) -> list[Items]:
@@ -19,10 +21,18 @@ def items_of(name: str) -> list[Items]:
     return [items for each in cases if (items := Items.of(each))]
 
 
+def small_items_of(name: str) -> list[Items]:
+    sizes = [
+        (items, max(each.element_count for each in items.batch(COUNT).outputs.values())) for items in items_of(name)
+    ]
+    most = max(MOST_ELEMENTS, min(size for _, size in sizes))
+    return [items for items, size in sizes if size <= most]
+
+
 @pytest.mark.parametrize("name", OPERATORS)
 def test_each_keeps_the_gradient_of_its_definition(name: str) -> None:
     """Outputs that are not compared sum over the batch."""
-    joined = items_of(name)
+    joined = small_items_of(name)
     assert joined
     for items in joined:
         order, arrays = [2, 0, 1], items.draw(COUNT)

@@ -30,6 +30,8 @@ def _values(generator: np.random.Generator, example: Case, arrays: Arrays) -> Ar
     for _ in range(_TRIES):
         points = np.where(bad, generator.uniform(-reach, reach, grid.shape), points).astype(grid.dtype)
         bad = _near_jumps(points.astype(np.float64), sizes, example)
+        if not bad.any():
+            break
     assert not bad.any()
     return {**arrays, "grid": points}
 
