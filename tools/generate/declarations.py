@@ -146,7 +146,8 @@ def _both_phases(symbol: str, header: Path, text: str) -> str:
     if names[-2:] != ["workspaceSize", "executor"]:
         last = "uint64_t* workspaceSize, aclOpExecutor** executor"
         raise SystemExit(f"{header.name}: {symbol}{PHASE_1} has to end with {last}; add them as CANN declares them")
-    told = "".join(f"//   {name}  UNWRITTEN: what it is\n" for name in names[:-2])
+    width = max(map(len, names))
+    told = "".join(f"//   {name:{width}}  UNWRITTEN: what it is\n" for name in names[:-2])
     return f"""\
 // Checks the arguments, plans the work and says how much device memory it needs besides the tensors.
 {told}ACLNN_API aclnnStatus {symbol}{PHASE_1}({", ".join(parameters)});

@@ -11,6 +11,8 @@ ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / "client/src/aclgrad/operators"
 NATIVE = ROOT / "native/host/operators"
 STUBS = Path(__file__).parent / "operator_stubs"
+DEFAULTS = {"ceil_mode": "False", "cube_math_type": "0", "groups": "1", "transposed": "False"}
+"""Of the attributes that mean the same for every operator that has them."""
 SAMPLE_VALUES = {"BOOL": "True", "INT": "1", "DOUBLE": "0.5", "INTS": "(1,)", "TEXT": '"none"'}
 _ROW = "-- row\n"
 """What separates the functions of a stub from the row of the table that names them."""
@@ -76,8 +78,10 @@ def parameters_in_python(declared: Declaration) -> list[str]:
     kinds |= {each.name: KINDS[each.type][1] for each in declared.attributes}
     absent = [each.python_name for each in declared.inputs if each.is_optional]
     absent += [each.name for each in declared.attributes if is_optional_list(each)]
-    given = [f"{name}: {kind}" for name, kind in kinds.items() if name not in absent]
-    return given + [f"{name}: {kinds[name]} | None = None" for name in absent]
+    defaults = {name: f"{kinds[name]} = {value}" for name, value in DEFAULTS.items() if name in kinds}
+    defaults |= {name: f"{kinds[name]} | None = None" for name in absent}
+    given = [f"{name}: {kind}" for name, kind in kinds.items() if name not in defaults]
+    return given + [f"{name}: {kind}" for name, kind in defaults.items()]
 
 
 def is_optional_list(parameter: Parameter) -> bool:
@@ -87,9 +91,12 @@ def is_optional_list(parameter: Parameter) -> bool:
 def attribute_row(parameter: Parameter) -> str:
     kind, _ = KINDS[parameter.type]
     optional = ", is_optional=True" if is_optional_list(parameter) else ""
+    default = f", default={DEFAULTS[parameter.name]}" if parameter.name in DEFAULTS else ""
     # CANN takes null for some lists whose names do not say so.
     asked = ". Absent (is_optional=True)?" if kind in _LISTS and not optional else "."
-    return f'AttributeSpec("{parameter.name}", "UNWRITTEN: what it does{asked}", AttributeKind.{kind}{optional})'
+    return (
+        f'AttributeSpec("{parameter.name}", "UNWRITTEN: what it does{asked}", AttributeKind.{kind}{optional}{default})'
+    )
 
 
 def native_fields(declared: Declaration) -> dict[str, str]:

@@ -267,6 +267,7 @@ def test_a_declaration_as_cann_has_it_is_completed(tree: Tree, prefix: str, suff
     kinds = {each.name: each.kind.name for each in spec.attributes}
     lists = dict.fromkeys(["bias_sizes", "stride", "padding", "dilation", "output_padding"], "INTS")
     assert kinds == lists | {"transposed": "BOOL", "groups": "INT", "cube_math_type": "INT"}
+    assert spec.defaults == {"transposed": False, "groups": 1, "cube_math_type": 0}
     assert "Absent (is_optional=True)?" in spec.attributes[0].summary
     assert [(each.name, each.of) for each in spec.outputs] == [
         ("grad_input", "input"),
