@@ -108,9 +108,8 @@ def native_fields(declared: Declaration) -> dict[str, str]:
     ]
     inputs, outputs = ([snake_case(each.abi_name) for each in tensors] for tensors in (given, declared.outputs))
     return {
-        "includes": '#include "plan/int_arrays.h"\n' if arrays else "",
         "arguments": "\n".join(
-            f'  const {kind} {variable}{{"{each.abi_name}", arguments.{variable}}};'
+            f'  const {kind} {variable}{{"{each.abi_name}", given.{variable}}};'
             for kind, each in read
             for variable in [snake_case(each.abi_name)]
         ),
