@@ -1,4 +1,5 @@
-// The ABI: start, end and version of the library, the errors of the calling thread, and the extension of CANN's functions.
+// The ABI: start, end and version of the library, the errors of the calling thread, and the extension of CANN's
+// functions.
 #include <utility>
 
 #include "acl/acl.h"

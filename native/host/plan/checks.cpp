@@ -153,6 +153,19 @@ void CheckAddressable(const Argument& argument) {
   }
 }
 
+Plan PlanOf(std::initializer_list<Argument> inputs, std::initializer_list<Argument> outputs) {
+  Plan plan;
+  for (const Argument& each : inputs) {
+    CheckAddressable(each);
+    plan.AddInput(each.tensor);
+  }
+  for (const Argument& each : outputs) {
+    CheckAddressable(each);
+    plan.AddOutput(each.tensor);
+  }
+  return plan;
+}
+
 bool HasLength(const IntArrayArgument& argument, std::initializer_list<size_t> allowed) {
   return std::find(allowed.begin(), allowed.end(), argument.values.size()) != allowed.end();
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "errors/pointers.h"
+#include "plan/plan.h"
 #include "settings/product.h"
 #include "tensors/axes.h"
 #include "tensors/tensor.h"
@@ -78,6 +79,8 @@ void CheckSameFormat(const Argument& argument, const Argument& reference);
 
 // The offsets of all elements, and the bytes up to the last one, are not negative and fit in 63 bits.
 void CheckAddressable(const Argument& argument);
+// A plan that has these tensors, which are addressable.
+[[nodiscard]] Plan PlanOf(std::initializer_list<Argument> inputs, std::initializer_list<Argument> outputs);
 
 void CheckLength(const IntArrayArgument& argument, std::initializer_list<size_t> allowed);
 [[nodiscard]] bool HasLength(const IntArrayArgument& argument, std::initializer_list<size_t> allowed);

@@ -6,7 +6,7 @@
 
 #include "families/max_pool/pooling.h"
 #include "operator_plans.h"
-#include "plan/plan.h"
+#include "plan/checks.h"
 #include "tensors/tensor.h"
 
 namespace acl_host {
@@ -31,10 +31,8 @@ struct MaxPoolRules {
 template <template <VectorLevel> class Kernel>
 [[nodiscard]] Plan MakeMaxPoolPlan(const MaxPool& pool, const MaxPoolArguments& arguments, const aclTensor& indices) {
   const aclDataType type = arguments.self->data_type;
-  Plan plan;
-  plan.AddInput(*arguments.grad_output);
-  plan.AddInput(indices);
-  plan.AddOutput(*arguments.grad_input);
+  Plan plan =
+      PlanOf({{"gradOutput", arguments.grad_output}, {"indices", &indices}}, {{"gradInput", arguments.grad_input}});
   const int64_t slots = AddSums(plan, pool, static_cast<int64_t>(aclDataTypeSize(type)));
   plan.PromiseTimeOfBytes();
   plan.SetKernel<Kernel>(pool, type, slots);

@@ -113,17 +113,12 @@ Plan MakePadPlan(const PadOperator& op, const PadArguments& arguments) {
   CheckNoNegativeDim(grad_output);
   CheckNoNegativeDim(self);
 
-  Plan plan;
   if (grad_output.tensor.empty() || self.tensor.empty()) {
     CheckEmpty(op, grad_output, self);
-    return plan;
+    return {};
   }
-  CheckAddressable(grad_output);
-  CheckAddressable(grad_input);
-  (void)ElementCount(grad_output.tensor.view_dims);
+  Plan plan = PlanOf({grad_output}, {grad_input});
   const int64_t planes = ElementCount(self.tensor.view_dims) / axes[0].size / axes[1].size / axes[2].size;
-  plan.AddInput(grad_output.tensor);
-  plan.AddOutput(grad_input.tensor);
   plan.PromiseTimeOfBytes();
   plan.SetKernel<PadBackward>(Pad{op.rule, planes, axes[0], axes[1], axes[2]}, self.tensor.data_type);
   return plan;

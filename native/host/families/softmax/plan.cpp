@@ -50,10 +50,9 @@ bool IsAnsweredUnchecked(const Tensors& tensors) {
 }
 
 Plan MakePlan(RowFunction function, const Tensors& tensors, int64_t dim) {
-  Plan plan;
   const Dims& dims = tensors.grad_output.tensor.view_dims;
-  if (tensors.grad_output.tensor.empty()) return plan;
-  for (const Argument& each : {tensors.grad_output, tensors.output, tensors.out}) CheckAddressable(each);
+  if (tensors.grad_output.tensor.empty()) return {};
+  Plan plan = PlanOf({tensors.grad_output, tensors.output}, {tensors.out});
   RowGradient work{function,
                    1,
                    1,
@@ -61,16 +60,12 @@ Plan MakePlan(RowFunction function, const Tensors& tensors, int64_t dim) {
                    {0, tensors.grad_output.tensor.data_type},
                    {1, tensors.output.tensor.data_type},
                    {0, tensors.out.tensor.data_type}};
-  (void)ElementCount(dims);
   if (!dims.empty()) {
     const auto axis = dims.begin() + (dim < 0 ? dim + tensors.grad_output.tensor.rank() : dim);
     work.outer = ElementCount(Dims(dims.begin(), axis));
     work.length = *axis;
     work.inner = ElementCount(Dims(axis + 1, dims.end()));
   }
-  plan.AddInput(tensors.grad_output.tensor);
-  plan.AddInput(tensors.output.tensor);
-  plan.AddOutput(tensors.out.tensor);
   if (work.sums_bytes() > 0) plan.AddScratch(work.sums_bytes());
   plan.PromiseTimeOfBytes();
   plan.SetKernel<RowGradients>(work);

@@ -8,7 +8,9 @@ namespace {
 
 constexpr Products kProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k310P, Product::k950};
 
-void Check(const AdaptiveAvgPool2dBackwardArguments& arguments) {
+}  // namespace
+
+Plan PlanAdaptiveAvgPool2dBackward(const AdaptiveAvgPool2dBackwardArguments& arguments) {
   CheckProduct(kProducts);
   const Argument grad_output{"gradOutput", arguments.grad_output};
   const Argument self{"self", arguments.self};
@@ -34,27 +36,16 @@ void Check(const AdaptiveAvgPool2dBackwardArguments& arguments) {
   // A device does not check these and writes out of bounds; here a difference is an error.
   CheckSameShape(out, self);
   CheckSameDataType(out, self);
-  CheckAddressable(grad_output);
-  CheckAddressable(out);
-}
+  Plan plan = PlanOf({grad_output}, {out});
+  if (grad_output.tensor.empty() || self.tensor.empty()) return {};
 
-}  // namespace
-
-Plan PlanAdaptiveAvgPool2dBackward(const AdaptiveAvgPool2dBackwardArguments& arguments) {
-  Check(arguments);
-  Plan plan;
-  if (arguments.grad_output->empty() || arguments.self->empty()) return plan;
-
-  const Dims& in = arguments.self->view_dims;
-  const Dims& pooled = arguments.grad_output->view_dims;
+  const Dims& in = self.tensor.view_dims;
+  const Dims& pooled = grad_output.tensor.view_dims;
   const size_t axis = in.size() - 2;
   const int64_t planes = ElementCount(in) / in[axis] / in[axis + 1];
-  (void)ElementCount(pooled);
   const AveragePool pool{planes, kNotPooled, {in[axis], pooled[axis]}, {in[axis + 1], pooled[axis + 1]}};
-  plan.AddInput(*arguments.grad_output);
-  plan.AddOutput(*arguments.out);
   plan.PromiseTimeOfBytes();
-  plan.SetKernel<AveragePoolBackward>(pool, arguments.self->data_type);
+  plan.SetKernel<AveragePoolBackward>(pool, self.tensor.data_type);
   return plan;
 }
 

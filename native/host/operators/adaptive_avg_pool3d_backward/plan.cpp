@@ -56,22 +56,16 @@ Plan PlanAdaptiveAvgPool3dBackward(const AdaptiveAvgPool3dBackwardArguments& arg
     if (product == Product::k910A) FailShape(grad_output, expected);
     if (product == Product::k310P) FailShape(grad_output, expected, ACLNN_ERR_INNER_FIND_KERNEL_ERROR);
   }
-  Plan plan;
-  if (self.tensor.empty()) return plan;
+  if (self.tensor.empty()) return {};
 
-  CheckAddressable(grad_output);
-  CheckAddressable(out);
+  Plan plan = PlanOf({grad_output}, {out});
   const Dims& in = self.tensor.view_dims;
   const Dims& pooled = grad_output.tensor.view_dims;
-  (void)ElementCount(pooled);
-  (void)ElementCount(in);
   const size_t axis = in.size() - 3;
   const AveragePool pool{ElementCount(Dims(in.begin(), in.end() - 3)),
                          {in[axis], pooled[axis]},
                          {in[axis + 1], pooled[axis + 1]},
                          {in[axis + 2], pooled[axis + 2]}};
-  plan.AddInput(grad_output.tensor);
-  plan.AddOutput(out.tensor);
   plan.PromiseTimeOfBytes();
   plan.SetKernel<AveragePoolBackward>(pool, self.tensor.data_type);
   return plan;

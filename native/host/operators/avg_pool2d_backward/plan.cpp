@@ -109,15 +109,9 @@ Plan PlanAvgPool2dBackward(const AvgPool2dBackwardArguments& arguments) {
   CheckPrecision(arguments);
   CheckSameShape(grad_input, self);
 
-  Plan plan;
-  if (grad_output.tensor.empty() || self.tensor.empty()) return plan;
-  CheckAddressable(grad_output);
-  CheckAddressable(grad_input);
-  (void)ElementCount(self.tensor.view_dims);
-  (void)ElementCount(grad_output.tensor.view_dims);
+  if (grad_output.tensor.empty() || self.tensor.empty()) return {};
+  Plan plan = PlanOf({grad_output}, {grad_input});
   const AveragePool pool = PoolOf(arguments, windows, grad_output);
-  plan.AddInput(grad_output.tensor);
-  plan.AddOutput(grad_input.tensor);
   if (IsShort(pool)) plan.PromiseTimeOfBytes();
   plan.SetKernel<AveragePoolBackward>(pool, grad_output.tensor.data_type);
   return plan;

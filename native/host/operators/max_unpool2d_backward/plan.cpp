@@ -61,8 +61,7 @@ Plan PlanMaxUnpool2dBackward(const MaxUnpool2dBackwardArguments& arguments) {
   // Formats are not checked, as on a device.
   CheckDataTypes(grad_output, self, indices, out);
   CheckShapes(grad_output, self, indices, output_size, out);
-  Plan plan;
-  if (self.tensor.empty()) return plan;
+  if (self.tensor.empty()) return {};
 
   if (out.tensor.data_type != self.tensor.data_type) {
     // A device would cast, which is not served.
@@ -70,15 +69,11 @@ Plan PlanMaxUnpool2dBackward(const MaxUnpool2dBackwardArguments& arguments) {
         ACLNN_ERR_INNER_FIND_KERNEL_ERROR,
         "out: no kernel casts " + DataTypeName(self.tensor.data_type) + " to " + DataTypeName(out.tensor.data_type));
   }
-  for (const Argument& argument : {grad_output, indices, out}) CheckAddressable(argument);
-  (void)ElementCount(grad_output.tensor.view_dims);
+  Plan plan = PlanOf({grad_output, indices}, {out});
   const Dims& dims = self.tensor.view_dims;
   const MaxUnpool unpool{"aclnnMaxUnpool2dBackward", indices.tensor.data_type,
                          ElementCount(Dims(dims.begin(), dims.end() - 2)),
                          ElementCount(Dims(dims.end() - 2, dims.end())), ElementCount(output_size.values)};
-  plan.AddInput(grad_output.tensor);
-  plan.AddInput(indices.tensor);
-  plan.AddOutput(out.tensor);
   plan.PromiseTimeOfBytes();
   plan.SetKernel<MaxUnpoolBackward>(unpool, self.tensor.data_type);
   return plan;

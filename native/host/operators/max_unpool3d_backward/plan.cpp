@@ -48,7 +48,9 @@ void CheckSizes(const Argument& self, const Argument& grad_output, const IntArra
   }
 }
 
-void Check(const MaxUnpool3dBackwardArguments& arguments) {
+}  // namespace
+
+Plan PlanMaxUnpool3dBackward(const MaxUnpool3dBackwardArguments& arguments) {
   CheckProduct(kProducts);
   const Argument grad_output{"gradOutput", arguments.grad_output};
   const Argument self{"self", arguments.self};
@@ -62,25 +64,15 @@ void Check(const MaxUnpool3dBackwardArguments& arguments) {
   CheckSizes(self, grad_output, output_size, stride, padding);
   CheckNoNegativeDim(self);
   for (const Argument& argument : {grad_output, indices, out}) CheckAddressable(argument);
-}
+  if (grad_output.tensor.empty()) return {};
 
-}  // namespace
-
-Plan PlanMaxUnpool3dBackward(const MaxUnpool3dBackwardArguments& arguments) {
-  Check(arguments);
-  Plan plan;
-  if (arguments.grad_output->empty()) return plan;
-
-  const Dims& dims = arguments.self->view_dims;
+  const Dims& dims = self.tensor.view_dims;
   const Dims planes(dims.begin(), dims.end() - 3);
   const MaxUnpool unpool{"aclnnMaxUnpool3dBackward", ACL_INT64, ElementCount(planes),
-                         ElementCount(Dims(dims.end() - 3, dims.end())), ElementCount(arguments.output_size->values)};
-  (void)ElementCount(arguments.grad_output->view_dims);
-  plan.AddInput(*arguments.grad_output);
-  plan.AddInput(*arguments.indices);
-  plan.AddOutput(*arguments.out);
+                         ElementCount(Dims(dims.end() - 3, dims.end())), ElementCount(output_size.values)};
+  Plan plan = PlanOf({grad_output, indices}, {out});
   plan.PromiseTimeOfBytes();
-  plan.SetKernel<MaxUnpoolBackward>(unpool, arguments.self->data_type);
+  plan.SetKernel<MaxUnpoolBackward>(unpool, self.tensor.data_type);
   return plan;
 }
 

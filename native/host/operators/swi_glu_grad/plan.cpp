@@ -41,16 +41,11 @@ Plan PlanSwiGluGrad(const SwiGluGradArguments& given) {
   CheckSameShape(out, x);
   CheckNoNegativeDim(x);
   if (x.tensor.empty()) FailShape(x, "elements", ACLNN_ERR_INNER_TILING_ERROR);
-  for (const Argument& each : {y_grad, x, out}) CheckAddressable(each);
-  (void)ElementCount(x.tensor.view_dims);
+  Plan plan = PlanOf({y_grad, x}, {out});
 
   const auto place = static_cast<int64_t>(axis);
   const int64_t rows = ElementCount(Dims(halved.begin(), halved.begin() + place));
   const SwiGlu glu{rows, ElementCount(halved) / rows, x.tensor.data_type};
-  Plan plan;
-  plan.AddInput(y_grad.tensor);
-  plan.AddInput(x.tensor);
-  plan.AddOutput(out.tensor);
   plan.PromiseTimeOfBytes();
   plan.SetKernel<SwiGluGradient>(glu);
   return plan;

@@ -56,20 +56,14 @@ Plan PlanUpsampleNearest2dBackward(const UpsampleNearest2dBackwardArguments& arg
   CheckSizes(grad_out, output_size, input_size, grad_input);
   CheckNoNegativeDim(grad_out);
 
-  Plan plan;
-  if (grad_out.tensor.empty()) return plan;
-  CheckAddressable(grad_out);
-  CheckAddressable(grad_input);
+  if (grad_out.tensor.empty()) return {};
+  Plan plan = PlanOf({grad_out}, {grad_input});
   const Dims& in = input_size.values;
   const Dims& out = output_size.values;
-  (void)ElementCount(grad_out.tensor.view_dims);
-  (void)ElementCount(in);
   const NearestRule rule = RuleOf(product, arguments);
   const Upsampling upsampling{in[0] * in[1],
                               {in[2], out[0], rule, static_cast<float>(arguments.scales_h)},
                               {in[3], out[1], rule, static_cast<float>(arguments.scales_w)}};
-  plan.AddInput(grad_out.tensor);
-  plan.AddOutput(grad_input.tensor);
   plan.PromiseTimeOfBytes();
   plan.SetKernel<UpsampleNearest2dBackward>(upsampling, grad_out.tensor.data_type);
   return plan;
