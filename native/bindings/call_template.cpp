@@ -33,9 +33,9 @@ PlanInput MakeInput(Shape shape, int dtype, bool is_prefix, std::optional<ValueC
 }
 
 std::shared_ptr<CallTemplate> MakePlan(std::string symbol, const std::vector<std::optional<PlanInput>>& inputs,
-                                   std::vector<Attribute> attributes, const std::vector<PlanOutput>& outputs,
-                                   bool is_empty, bool is_spatial, bool is_planned_alone,
-                                   const std::map<std::size_t, std::size_t>& untouched) {
+                                       std::vector<Attribute> attributes, const std::vector<PlanOutput>& outputs,
+                                       bool is_empty, bool is_spatial, bool is_planned_alone,
+                                       const std::map<std::size_t, std::size_t>& untouched) {
   auto plan = std::make_shared<CallTemplate>();
   std::vector<InputForm> input_forms;
   std::vector<OutputForm> output_forms;

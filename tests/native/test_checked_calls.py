@@ -158,7 +158,10 @@ def test_bools_are_0_or_1(size: int) -> None:
         if size:
             wrong = bools[1:].copy()
             wrong[position] = value
-            with pytest.raises(InvalidValueError, match=rf"has {np.uint8(value).view(np.int8)} at position {position}, outside \[0, 2\)"):
+            with pytest.raises(
+                InvalidValueError,
+                match=rf"has {np.uint8(value).view(np.int8)} at position {position}, outside \[0, 2\)",
+            ):
                 BoolCheck().apply(wrong.data)
 
 

@@ -1,12 +1,11 @@
 // Attributes as the parameters of phase 1, of every kind that no operator has yet too, and what does not fit them.
-#include "arguments.h"
-
 #include <dlfcn.h>
 
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "arguments.h"
 #include "host_library.h"
 #include "program.h"
 
@@ -38,15 +37,9 @@ void ExpectRefused(const aclgrad::AclFunctions& acl, const Attribute& attribute)
 }
 
 void ReadAll(const std::string& library, const aclgrad::AclFunctions& acl) {
-  const std::vector<Attribute> attributes{std::monostate(),
-                                          std::vector<int64_t>{7},
-                                          Bools{{true, false, true}},
-                                          int64_t{ACL_BF16},
-                                          int64_t{-128},
-                                          int64_t{12},
-                                          std::monostate(),
-                                          std::monostate(),
-                                          std::string("mean")};
+  const std::vector<Attribute> attributes{std::monostate(),  std::vector<int64_t>{7}, Bools{{true, false, true}},
+                                          int64_t{ACL_BF16}, int64_t{-128},           int64_t{12},
+                                          std::monostate(),  std::monostate(),        std::string("mean")};
   const std::vector<bool> wanted{true, false};
   ArgumentReader reader(acl, {}, {}, wanted, attributes);
   Expect(reader.Next<const aclIntArray*>() == nullptr, "an absent list is not null");

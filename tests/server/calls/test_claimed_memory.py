@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ import numpy as np
 
 import aclgrad_native as native
 from aclgrad.allocator import trim_allocator
+from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
-from aclgrad.tensors import view_of_array
+from aclgrad.sources import in_message
+from aclgrad.tensors import DTYPES, TensorType, TensorView, View, view_of_array
 from aclgrad.wire.messages import OperatorCall, encode_request
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.runner import Runner
@@ -59,11 +62,15 @@ async def compare(folder: Path, host: dict[str, Any]) -> None:
     settings = Settings(backend="host", acl_config=config, pool_bytes=2**31, streams=1)
     library, device = await open_device(settings, completions, lambda device, error: None)
     limits = Limits(NO_LIMIT, library.shape_only, host_pointers=library.host_pointers)
-    planner = Planner(Product(host["product"]), limits)
-    for request in (
-        pooling(np.zeros((16, 1, 128, 128), np.int32), 20, 147),
-        pooling(np.zeros((1, 1, 512, 512), np.int32), 1, 512),
+    read = replace(limits, reads_views=OPERATORS)
+    for request, allowed in (
+        (pooling(np.zeros((16, 1, 128, 128), np.int32), 20, 147), limits),
+        (pooling(np.zeros((1, 1, 512, 512), np.int32), 1, 512), limits),
+        (repeated((2**11, 2**12)), limits),
+        (repeated((2**11, 2**12)), read),
+        (looked_up(2**22), limits),
     ):
+        planner = Planner(Product(host["product"]), allowed)
         admission = Admission(1, 1, device.pool_limit_bytes)
         noting: Any = NotingDevice(device, admission)
         await device.trim()
@@ -88,6 +95,24 @@ def pooling(argmax: np.ndarray, kernel: int, size: int) -> bytes:
     views = tuple(view_of_array(name, array) for name, array in arrays.items())
     attributes = {"kernel_size": (kernel,) * 2, "stride": (1, 1), "padding": (0, 0)}
     return encode_request(OperatorCall("max_pool2d_with_mask_backward", views, attributes))
+
+
+def repeated(shape: tuple[int, ...]) -> bytes:
+    """Returns a call whose inputs are one value each, repeated."""
+    value = in_message(memoryview(np.ones(1, np.float32)).cast("B"))
+    inputs = [
+        TensorView(name, TensorType(DTYPES["float32"], shape), value, View(0, (0, 0)))
+        for name in ("grad_output", "output")
+    ]
+    return encode_request(OperatorCall("softmax_backward", tuple(inputs), {"dim": 1}))
+
+
+def looked_up(count: int) -> bytes:
+    """Returns a call whose indices are one index, repeated."""
+    index = in_message(memoryview(np.zeros(1, np.int64)).cast("B"))
+    indices = TensorView("indices", TensorType(DTYPES["int64"], (count,)), index, View(0, (0,)))
+    grad = view_of_array("grad_output", np.broadcast_to(np.float32(1), (count, 2)))
+    return encode_request(OperatorCall("embedding_dense_backward", (grad, indices), {"num_weights": 5}))
 
 
 def test_a_process_grows_by_what_was_counted(tmp_path: Path) -> None:

@@ -59,8 +59,9 @@ Plan PlanInplaceCopy(const InplaceCopyArguments& arguments) {
   plan.AddOutput(self_ref.tensor);
   plan.PromiseTimeOfBytes();
   if (src.tensor.data_type == self_ref.tensor.data_type) {
-    plan.SetCompute(
-        [view](const KernelArguments& launch) { CopyFromView(launch.pool, view, launch.inputs[0], launch.outputs[0]); });
+    plan.SetCompute([view](const KernelArguments& launch) {
+      CopyFromView(launch.pool, view, launch.inputs[0], launch.outputs[0]);
+    });
     return plan;
   }
   const uint64_t size_bytes = static_cast<uint64_t>(ElementCount(view.view_dims)) * aclDataTypeSize(view.data_type);

@@ -21,9 +21,12 @@ from aclgrad.outputs import (
     LayerNormBackwardOutputs,
     RmsNormGradOutputs,
 )
+from aclgrad.tensors import DType
 
 Result = TypeVar("Result")
 Ints = Sequence[int] | np.ndarray[Any, Any]
+DataType = DType | str | np.dtype[Any] | type[Any]
+"""A data type of the wire, by its name too, or numpy's."""
 
 
 class OperatorMethods(ABC, Generic[Result]):
