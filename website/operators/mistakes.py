@@ -66,4 +66,4 @@ def _wrong_values(spec: AttributeSpec, right: AttributeValue) -> Iterator[Attrib
         if isinstance(bound, tuple) or bound is None or not abs(bound) < 2**30 or int(bound) != bound:
             continue
         beyond = int(bound) + step
-        yield (beyond,) * len(values) if isinstance(right, tuple) and values else spec.kind.type(beyond)  # type: ignore[call-arg]
+        yield (beyond,) * len(values) if isinstance(right, tuple) and values else spec.kind.type(beyond)  # type: ignore[call-arg,arg-type]

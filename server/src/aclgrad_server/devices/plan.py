@@ -1,7 +1,7 @@
 """What is known of all steps of one form: what the operator table and this server's limits say of them."""
 
 import math
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -206,7 +206,9 @@ def _plan_input(tensor: TensorView, rule: ValueRule | None, limits: Limits, read
 def _native_attribute(value: AttributeValue | None, kind: AttributeKind) -> Any:
     if isinstance(value, DType):
         return value.acl
-    return native.Bools(value) if kind is AttributeKind.BOOLS and value is not None else value
+    if kind is AttributeKind.BOOLS and isinstance(value, Sequence):
+        return native.Bools(list(map(bool, value)))
+    return value
 
 
 def _use_of(output: OutputSpec, wanted: Container[str]) -> native.OutputUse:
