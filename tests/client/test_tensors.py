@@ -49,6 +49,7 @@ def test_view_shares_the_memory_of_a_contiguous_array() -> None:
 @pytest.mark.parametrize(
     "array",
     [
+        np.arange(24, dtype=np.int32).reshape(4, 6).T,
         np.arange(24, dtype=np.int16).reshape(4, 6)[::-1, ::2],
         np.arange(6, dtype=">f8").reshape(2, 3),
         np.array(2.5, np.float32),
@@ -57,6 +58,7 @@ def test_view_shares_the_memory_of_a_contiguous_array() -> None:
         np.empty((2, 0, 5), ">f4"),
         np.arange(6).astype(ml_dtypes.bfloat16).reshape(3, 2),
         np.array([1 + 2j, 3 - 4j], np.complex64),
+        np.broadcast_to(np.float32(3), (2, 2)),
     ],
     ids=lambda array: f"{array.dtype.str}{array.shape}{'' if array.flags.c_contiguous else 'strided'}",
 )

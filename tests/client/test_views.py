@@ -11,7 +11,15 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.validation import check_call
 from aclgrad.products import Product
 from aclgrad.sources import SHAPE_ONLY, in_message
-from aclgrad.tensors import DTYPES, TensorType, TensorView, View, array_of_view, row_major, view_of_array
+from aclgrad.tensors import (
+    DTYPES,
+    TensorType,
+    TensorView,
+    View,
+    array_of_view,
+    input_of_array,
+    row_major,
+)
 from aclgrad.wire.messages import OperatorCall, decode_request, encode_request
 
 BASE = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
@@ -40,7 +48,7 @@ COPIED = {
 
 @pytest.mark.parametrize("array", AS_THEY_LIE.values(), ids=AS_THEY_LIE)
 def test_dense_bytes_are_not_copied(array: Array) -> None:
-    view = view_of_array("self", array)
+    view = input_of_array("self", array)
     assert np.shares_memory(np.frombuffer(view.data, np.uint8), array)
     assert view.data.nbytes <= array.nbytes
     (arrived,) = decode_request(encode_request(OperatorCall("any", (view,), {}))).inputs
@@ -49,7 +57,7 @@ def test_dense_bytes_are_not_copied(array: Array) -> None:
 
 @pytest.mark.parametrize("array", COPIED.values(), ids=COPIED)
 def test_other_arrays_are_copied(array: Array) -> None:
-    view = view_of_array("self", array)
+    view = input_of_array("self", array)
     assert view.view is None
     assert view.data.nbytes == array.nbytes
     np.testing.assert_array_equal(array_of_view(view), array)
@@ -57,7 +65,7 @@ def test_other_arrays_are_copied(array: Array) -> None:
 
 def test_an_axis_of_one_element_may_have_any_stride() -> None:
     array = np.lib.stride_tricks.as_strided(BASE, (1, 4, 3), (-400, 4, 16))
-    np.testing.assert_array_equal(array_of_view(view_of_array("self", array)), array)
+    np.testing.assert_array_equal(array_of_view(input_of_array("self", array)), array)
 
 
 @pytest.mark.parametrize("shape", [(), (4,), (2, 3, 4), (3, 0, 2), (0,), (1, 1)], ids=str)

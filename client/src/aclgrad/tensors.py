@@ -146,18 +146,29 @@ def type_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorType:
 
 
 def view_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorView:
-    """Returns a view of the array's bytes; copies only one that is not little-endian, or whose elements lie apart.
+    """Returns a view of the array's bytes, row-major and little-endian; copies only an array that is neither.
 
-    A transposed array, a slice or a broadcast whose elements are all that lie between its first and its last is sent
-    as it is. Raises InvalidFieldError for an array whose dtype the wire does not have.
+    Raises InvalidFieldError for an array whose dtype the wire does not have.
     """
     type = type_of_array(name, array)
+    return _tensor_of(name, type, np.ascontiguousarray(array, dtype=type.dtype.numpy).reshape(-1))
+
+
+def input_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorView:
+    """Returns a view of the array's bytes as they lie in memory, for an input, which alone may be strided.
+
+    Copies only an array that is not little-endian, or among whose elements there are others: a transposed or broadcast
+    one seldom. Raises InvalidFieldError for an array whose dtype the wire does not have.
+    """
     if array.flags.c_contiguous or (elements := dense_elements(array)) is None:
-        native, view = np.ascontiguousarray(array, dtype=type.dtype.numpy).reshape(-1), None
-    else:
-        native, view = elements, View(0, tuple(each // array.itemsize for each in array.strides))
+        return view_of_array(name, array)
+    strides = tuple(each // array.itemsize for each in array.strides)
+    return _tensor_of(name, type_of_array(name, array), elements, View(0, strides))
+
+
+def _tensor_of(name: str, type: TensorType, elements: np.ndarray[Any, Any], view: View | None = None) -> TensorView:
     # Through uint8, because the buffer protocol has no format letter for bfloat16.
-    data = native.view(np.uint8).data
+    data = elements.view(np.uint8).data
     return TensorView(name, type, InMessage(data.nbytes, 0, data), view)
 
 

@@ -21,7 +21,7 @@ from aclgrad.allocator import trim_allocator
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
 from aclgrad.sources import in_message
-from aclgrad.tensors import DTYPES, TensorType, TensorView, View, view_of_array
+from aclgrad.tensors import DTYPES, TensorType, TensorView, View, input_of_array, view_of_array
 from aclgrad.wire.messages import OperatorCall, encode_request
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.runner import Runner
@@ -111,7 +111,7 @@ def looked_up(count: int) -> bytes:
     """Returns a call whose indices are one index, repeated."""
     index = in_message(memoryview(np.zeros(1, np.int64)).cast("B"))
     indices = TensorView("indices", TensorType(DTYPES["int64"], (count,)), index, View(0, (0,)))
-    grad = view_of_array("grad_output", np.broadcast_to(np.float32(1), (count, 2)))
+    grad = input_of_array("grad_output", np.broadcast_to(np.float32(1), (count, 2)))
     return encode_request(OperatorCall("embedding_dense_backward", (grad, indices), {"num_weights": 5}))
 
 

@@ -11,7 +11,7 @@ from aclgrad.operators.spec import OperatorSpec
 from aclgrad.operators.values import BoolRule, IndexRule
 from aclgrad.products import Product
 from aclgrad.sources import InChunks, Source, in_message
-from aclgrad.tensors import DTYPES, TensorType, TensorView, View, view_of_array
+from aclgrad.tensors import DTYPES, TensorType, TensorView, View, input_of_array, view_of_array
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.devices import plan as module
 from aclgrad_server.devices.plan import Limits, plan_call
@@ -123,7 +123,7 @@ def nothing(*_: object) -> tuple[()]:
 def test_bools_have_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = with_mask(OPERATORS[SILU])
     monkeypatch.setattr(module, "find_operator", lambda name, product: spec)
-    mask = view_of_array("self", np.ones(SHAPE, np.bool_).copy(order="F"))
+    mask = input_of_array("self", np.ones(SHAPE, np.bool_).copy(order="F"))
     grad = view_of_array("grad_output", np.ones(SHAPE, np.float32))
     plan = plan_call(OperatorCall(SILU, (grad, mask), {}), A2, READ)
     assert plan.rules == (None, BoolRule())

@@ -57,7 +57,7 @@ def compute(call: OperatorCall, product: Product, shape_only: bool) -> tuple[Ten
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         gradients = _gradients(spec, inputs, dict(arguments.attributes), outputs)
         return tuple(
-            view_of_array(name, gradient.astype(type.dtype.numpy, order="C"))
+            view_of_array(name, gradient.astype(type.dtype.numpy))
             for (name, type), gradient in zip(outputs.items(), gradients, strict=True)
             if not call.outputs or name in call.outputs
         )

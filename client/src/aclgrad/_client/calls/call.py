@@ -23,8 +23,8 @@ from aclgrad.tensors import (
     TensorView,
     array_of_view,
     dense_elements,
+    input_of_array,
     type_of_array,
-    view_of_array,
 )
 from aclgrad.wire.messages import (
     AttributeValue,
@@ -149,7 +149,7 @@ class Call(Exchange[Array]):
         """Has the values sent that were withheld; raises InvalidFieldError if `out` overlaps them."""
         sent, withheld = self.sent, self.withheld
         inputs = tuple(
-            view_of_array(each.name, withheld[each.name]) if each.name in withheld else each for each in sent.inputs
+            input_of_array(each.name, withheld[each.name]) if each.name in withheld else each for each in sent.inputs
         )
         self.destination.check_apart(inputs)
         sent = replace(sent, inputs=inputs)
@@ -209,7 +209,7 @@ def _views(
             withheld[name] = array
             tensors[name] = TensorView(name, type_of_array(name, array))
         else:
-            tensors[name] = view_of_array(name, array)
+            tensors[name] = input_of_array(name, array)
     if shapes:
         dtype = next((each.type.dtype for each in tensors.values() if each is not _LATER), None)
         if dtype is None:
