@@ -22,6 +22,7 @@ class Scratch {
   Scratch& operator=(const Scratch&) = delete;
 
   [[nodiscard]] T* data() const { return data_; }
+  [[nodiscard]] std::byte* bytes() const { return reinterpret_cast<std::byte*>(data_); }
 
  private:
   static constexpr size_t kAlignment = 64;

@@ -172,6 +172,34 @@ inline void StoreLanes(FloatLanes values, std::byte* row, int64_t first, Count l
 // A number in every lane.
 inline FloatLanes Filled(float value) { return FloatLanes{} + value; }
 
+// Some of the lanes, with zeros in the others, whatever these were.
+inline FloatLanes FirstLanes(FloatLanes values, AllLanes) { return values; }
+inline FloatLanes FirstLanes(FloatLanes values, int64_t lanes) {
+#if defined(__AVX512F__)
+  return BitCast<FloatLanes>(_mm512_maskz_mov_ps(static_cast<__mmask16>((1U << lanes) - 1U), BitCast<__m512>(values)));
+#else
+  WordLanes places;
+  for (int64_t i = 0; i < kFloatLanes; ++i) places[i] = static_cast<uint32_t>(i);
+  return places < static_cast<uint32_t>(lanes) ? values : FloatLanes{};
+#endif
+}
+
+// The sum of all lanes, by halves.
+template <size_t kLanes>
+struct LanesOf {
+  typedef float Type __attribute__((vector_size(4 * kLanes)));
+};
+template <size_t kLanes = kFloatLanes>
+[[nodiscard]] inline float SumOfLanes(typename LanesOf<kLanes>::Type lanes) {
+  if constexpr (kLanes == 1) {
+    return lanes[0];
+  } else {
+    typename LanesOf<kLanes / 2>::Type halves[2];
+    std::memcpy(halves, &lanes, sizeof(lanes));
+    return SumOfLanes<kLanes / 2>(halves[0] + halves[1]);
+  }
+}
+
 // The number or the bound, whichever is larger, or smaller; NaN remains.
 #if defined(__AVX512F__)
 inline FloatLanes AtLeast(FloatLanes x, float bound) {

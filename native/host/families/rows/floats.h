@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "plan/plan.h"
 #include "plan/scratch.h"
@@ -75,59 +76,69 @@ void Round(const Sum* from, const KernelArguments& arguments, const FloatOperand
   });
 }
 
-// Writes float32 as elements of any type: in place, or by way of a copy that is rounded.
-class RoundedFloats {
+// Adds up several numbers of each element of one or more runs, in an order that depends on their lengths alone: as many
+// sums side by side, and at the end these by halves.
+template <size_t kNumbers>
+class SumsOfRuns {
  public:
-  RoundedFloats(const KernelArguments& arguments, const FloatOperand& operand, int64_t most)
-      : arguments_(arguments), operand_(operand), copy_(operand.type == ACL_FLOAT ? 0 : most) {}
+  // terms(i, lanes) has an array of the numbers of the elements from i on.
+  template <typename Terms>
+  void Add(int64_t count, const Terms& terms) {
+    // A copy that nothing else points to stays in registers.
+    auto sums = sums_;
+    int64_t begin = 0;
+    for (; begin + kSumsAlong <= count; begin += kSumsAlong) {
+      ForPlaces(Places{}, [&](auto place) { AddTo(sums, place, terms(begin + place * kFloatLanes, AllLanes{})); });
+    }
+    ForPlaces(Places{}, [&](auto place) {
+      const int64_t first = begin + place * kFloatLanes;
+      if (first + kFloatLanes <= count) {
+        AddTo(sums, place, terms(first, AllLanes{}));
+      } else if (first < count) {
+        AddTo(sums, place, terms(first, count - first), count - first);
+      }
+    });
+    sums_ = sums;
+  }
 
-  // Calls make(to), which writes the elements.
-  template <typename Make>
-  void Write(int64_t first, int64_t count, const Make& make) const {
-    if (operand_.type == ACL_FLOAT) return make(arguments_.outputs[operand_.index] + first * kFloatBytes);
-    make(reinterpret_cast<std::byte*>(copy_.data()));
-    Round(copy_.data(), arguments_, operand_, first, count);
+  [[nodiscard]] std::array<float, kNumbers> Total() const {
+    std::array<float, kNumbers> all;
+    for (size_t number = 0; number < kNumbers; ++number) {
+      auto sums = sums_[number];
+      for (size_t half = sums.size() / 2; half > 0; half /= 2) {
+        for (size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+      }
+      all[number] = SumOfLanes(sums[0]);
+    }
+    return all;
   }
 
  private:
-  const KernelArguments& arguments_;
-  const FloatOperand operand_;
-  const Scratch<float> copy_;
+  using Places = std::make_integer_sequence<int64_t, kSumsAlong / kFloatLanes>;
+  using SideBySide = std::array<std::array<FloatLanes, Places::size()>, kNumbers>;
+
+  // Without a loop, so that the sums stay in registers.
+  template <int64_t... kPlaces, typename Visit>
+  static void ForPlaces(std::integer_sequence<int64_t, kPlaces...>, const Visit& visit) {
+    (visit(std::integral_constant<int64_t, kPlaces>{}), ...);
+  }
+
+  template <typename Count = AllLanes>
+  static void AddTo(SideBySide& sums, int64_t place, const std::array<FloatLanes, kNumbers>& added, Count lanes = {}) {
+    for (size_t number = 0; number < kNumbers; ++number) {
+      sums[number][static_cast<size_t>(place)] += FirstLanes(added[number], lanes);
+    }
+  }
+
+  SideBySide sums_ = {};
 };
 
-// Adds up several numbers of each element of a row of up to kRowPart elements, in an order that depends on the count
-// alone: terms(i, lanes) has an array of those from i on.
+// The same of a row of up to kRowPart elements.
 template <size_t kNumbers, typename Terms>
 [[nodiscard]] std::array<float, kNumbers> SumsAlong(int64_t count, const Terms& terms) {
-  FloatLanes sums[kNumbers][kSumsAlong / kFloatLanes] = {};
-  const auto add = [&](int64_t place, const std::array<FloatLanes, kNumbers>& added) {
-    for (size_t number = 0; number < kNumbers; ++number) sums[number][place / kFloatLanes] += added[number];
-  };
-  int64_t begin = 0;
-  for (; begin + kSumsAlong <= count; begin += kSumsAlong) {
-    for (int64_t i = 0; i < kSumsAlong; i += kFloatLanes) add(i, terms(begin + i, AllLanes{}));
-  }
-  for (int64_t i = 0; i < kSumsAlong; i += kFloatLanes) {
-    const int64_t left = count - begin - i;
-    if (left >= kFloatLanes) {
-      add(i, terms(begin + i, AllLanes{}));
-    } else if (left > 0) {
-      add(i, terms(begin + i, left));
-    }
-  }
-  std::array<float, kNumbers> all;
-  for (size_t number = 0; number < kNumbers; ++number) {
-    for (int64_t half = kSumsAlong / kFloatLanes / 2; half > 0; half /= 2) {
-      for (int64_t i = 0; i < half; ++i) sums[number][i] += sums[number][i + half];
-    }
-    float each[kFloatLanes];
-    std::memcpy(each, sums[number], sizeof(each));
-    for (int64_t half = kFloatLanes / 2; half > 0; half /= 2) {
-      for (int64_t i = 0; i < half; ++i) each[i] += each[i + half];
-    }
-    all[number] = each[0];
-  }
-  return all;
+  SumsOfRuns<kNumbers> sums;
+  sums.Add(count, terms);
+  return sums.Total();
 }
 
 }  // namespace

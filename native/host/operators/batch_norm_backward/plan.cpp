@@ -3,8 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "computation.h"
-#include "device/runtime.h"
+#include "families/normalisation/operands.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
 
@@ -91,32 +90,6 @@ void CheckShapes(const Tensors& tensors, bool may_lack_batch) {
   for (const OptionalArgument* given : {&tensors.grad_weight, &tensors.grad_bias}) CheckChannels(*given, channels);
 }
 
-// Adds the input if it is given.
-ChannelInput AddChannels(Plan& plan, int& inputs, const OptionalArgument& argument, float absent) {
-  if (!argument) return {-1, ACL_FLOAT, absent};
-  plan.AddInput(argument->tensor);
-  return {inputs++, argument->tensor.data_type, absent};
-}
-
-NormOutput AddWanted(Plan& plan, int& outputs, const OptionalArgument& argument) {
-  if (!argument) return {};
-  plan.AddOutput(argument->tensor);
-  return {outputs++, argument->tensor.data_type};
-}
-
-uint64_t ScratchBytes(const BatchNorm& norm) {
-  uint64_t part_bytes = 0;
-  uint64_t bytes = 0;
-  const auto parts = static_cast<uint64_t>(norm.parts());
-  if (__builtin_mul_overflow(parts, kNormPartBytes, &part_bytes) ||
-      __builtin_add_overflow(part_bytes, kNormChannelBytes, &part_bytes) ||
-      __builtin_mul_overflow(static_cast<uint64_t>(norm.channels), part_bytes, &bytes) ||
-      __builtin_add_overflow(bytes, kNormAlignment, &bytes)) {
-    FailInvalid("gradOut: there is no workspace for " + std::to_string(norm.channels) + " channels");
-  }
-  return bytes;
-}
-
 }  // namespace
 
 Plan PlanBatchNormBackward(const BatchNormBackwardArguments& arguments) {
@@ -157,31 +130,23 @@ Plan PlanBatchNormBackward(const BatchNormBackwardArguments& arguments) {
 
   const Dims& dims = grad_out.tensor.view_dims;
   (void)ElementCount(dims);
-  BatchNorm norm{};
+  Normalisation norm{};
   norm.samples = dims[0];
   norm.channels = dims[1];
   norm.cells = ElementCount(Dims(dims.begin() + 2, dims.end()));
-  norm.threads = Runtime::Current()->config().threads;
-  norm.type = grad_out.tensor.data_type;
-  norm.training = arguments.training;
-  norm.spread_is_variance = !arguments.training || product != Product::k950;
+  norm.is_constant = !arguments.training;
+  norm.has_variance = !arguments.training || !product == Product::k950;
   norm.eps = static_cast<float>(arguments.eps);
-  int outputs = 0;
-  norm.grad_input = AddWanted(plan, outputs, tensors.grad_input);
-  norm.grad_weight = AddWanted(plan, outputs, tensors.grad_weight);
-  norm.grad_bias = AddWanted(plan, outputs, tensors.grad_bias);
-  int inputs = 1;
-  plan.AddInput(grad_out.tensor);
-  if (norm.reads_input()) {
-    plan.AddInput(input.tensor);
-    ++inputs;
-  }
-  norm.weight = AddChannels(plan, inputs, tensors.weight, 1);
-  norm.mean = AddChannels(plan, inputs, norm.training ? tensors.save_mean : tensors.running_mean, 0);
-  norm.spread = AddChannels(plan, inputs, norm.training ? tensors.save_invstd : tensors.running_var, 1);
-  if (!norm.has_many_blocks()) plan.AddScratch(ScratchBytes(norm));
-  plan.PromiseTimeOfBytes();
-  plan.SetKernel<BatchNormBackward>(norm);
+  NormalisationOperands operands(plan);
+  norm.grad_out = operands.AddInput(grad_out);
+  if (tensors.grad_weight || (tensors.grad_input && arguments.training)) norm.input = operands.AddInput(input);
+  norm.weight = operands.AddInput(tensors.weight);
+  norm.mean = operands.AddInput(arguments.training ? tensors.save_mean : tensors.running_mean);
+  norm.rstd = operands.AddInput(arguments.training ? tensors.save_invstd : tensors.running_var);
+  norm.grad_input = operands.AddOutput(tensors.grad_input);
+  norm.grad_weight = operands.AddOutput(tensors.grad_weight);
+  norm.grad_bias = operands.AddOutput(tensors.grad_bias);
+  SetNormalisation(plan, norm);
   return plan;
 }
 

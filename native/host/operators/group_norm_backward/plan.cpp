@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "computation.h"
+#include "families/normalisation/operands.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
 
@@ -53,14 +53,14 @@ void CheckTypes(const Tensors& tensors) {
   }
 }
 
-void CheckGroups(const GroupNorm& norm) {
+void CheckGroups(const Normalisation& norm) {
   const auto expect = [](bool holds, const char* name, const std::string& expected, int64_t value) {
     if (!holds) FailInvalid(std::string(name) + ": expected " + expected + ", got " + std::to_string(value));
   };
   // No device looks at these signs.
   expect(norm.samples >= 0, "N", "at least 0", norm.samples);
   expect(norm.channels >= 0, "C", "at least 0", norm.channels);
-  expect(norm.area >= 0, "HxW", "at least 0", norm.area);
+  expect(norm.cells >= 0, "HxW", "at least 0", norm.cells);
   expect(norm.groups > 0, "group", "more than 0", norm.groups);
   expect(norm.channels % norm.groups == 0, "C", "a multiple of group, " + std::to_string(norm.groups), norm.channels);
   const Product product = CurrentProduct();
@@ -78,9 +78,9 @@ void CheckCount(const Argument& argument, const char* what, const Dims& sizes) {
   FailShape(argument, std::string(what) + ", " + std::to_string(ElementCount(sizes)) + " elements in at most 8 dims");
 }
 
-void CheckShapes(const Tensors& tensors, const GroupNorm& norm) {
+void CheckShapes(const Tensors& tensors, const Normalisation& norm) {
   for (const Argument& each : {tensors.grad_out, tensors.input}) {
-    CheckCount(each, "N * C * HxW", {norm.samples, norm.channels, norm.area});
+    CheckCount(each, "N * C * HxW", {norm.samples, norm.channels, norm.cells});
   }
   for (const Argument& each : {tensors.mean, tensors.rstd}) CheckCount(each, "N * group", {norm.samples, norm.groups});
   if (tensors.gamma) CheckCount(*tensors.gamma, "C", {norm.channels});
@@ -97,10 +97,10 @@ Plan PlanGroupNormBackward(const GroupNormBackwardArguments& given) {
   CheckProduct(kProducts);
   const Tensors tensors(given);
   CheckTypes(tensors);
-  GroupNorm norm{};
+  Normalisation norm{};
   norm.samples = given.n;
   norm.channels = given.c;
-  norm.area = given.hx_w;
+  norm.cells = given.hx_w;
   norm.groups = given.group;
   CheckGroups(norm);
   CheckShapes(tensors, norm);
@@ -109,32 +109,17 @@ Plan PlanGroupNormBackward(const GroupNormBackwardArguments& given) {
   // Nothing is written, also where gradients of the parameters are not empty. The 950 writes zeros to these, also to
   // ones that are not wanted.
   if (tensors.input.tensor.empty()) return plan;
-  size_t inputs = 0;
-  const auto add_input = [&](const Argument& argument) -> FloatOperand {
-    CheckAddressable(argument);
-    plan.AddInput(argument.tensor);
-    return {inputs++, argument.tensor.data_type};
-  };
-  size_t outputs = 0;
-  const auto add_output = [&](const OptionalArgument& argument) -> std::optional<FloatOperand> {
-    if (!argument) return std::nullopt;
-    CheckAddressable(*argument);
-    plan.AddOutput(argument->tensor);
-    return FloatOperand{outputs++, argument->tensor.data_type};
-  };
-  norm.grad_out = add_input(tensors.grad_out);
-  norm.input = add_input(tensors.input);
-  norm.mean = add_input(tensors.mean);
-  norm.rstd = add_input(tensors.rstd);
-  if (tensors.gamma) norm.gamma = add_input(*tensors.gamma);
-  norm.grad_input = add_output(tensors.outputs[0]);
-  norm.grad_gamma = add_output(tensors.outputs[1]);
-  norm.grad_beta = add_output(tensors.outputs[2]);
-  if (outputs == 0) return {};
-  if (norm.sums_bytes() > 0) plan.AddScratch(norm.sums_bytes());
-  if (norm.means_bytes() > 0) plan.AddScratch(norm.means_bytes());
-  plan.PromiseTimeOfBytes();
-  plan.SetKernel<GroupNormBackward>(norm);
+  if (!tensors.outputs[0] && !tensors.outputs[1] && !tensors.outputs[2]) return plan;
+  NormalisationOperands operands(plan);
+  norm.grad_out = operands.AddInput(tensors.grad_out);
+  norm.input = operands.AddInput(tensors.input);
+  norm.mean = operands.AddInput(tensors.mean);
+  norm.rstd = operands.AddInput(tensors.rstd);
+  norm.weight = operands.AddInput(tensors.gamma);
+  norm.grad_input = operands.AddOutput(tensors.outputs[0]);
+  norm.grad_weight = operands.AddOutput(tensors.outputs[1]);
+  norm.grad_bias = operands.AddOutput(tensors.outputs[2]);
+  SetNormalisation(plan, norm);
   return plan;
 }
 

@@ -1,13 +1,11 @@
 // aclnnLayerNormBackward: its checks and its plan.
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "families/layer_norm/chunks.h"
-#include "families/layer_norm/computation.h"
+#include "families/normalisation/operands.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
 
@@ -79,8 +77,8 @@ void CheckNormalizedShape(const Tensors& tensors) {
               DimsText(sizes));
 }
 
-// Returns the rows and columns.
-LayerNorm CheckShapes(const Tensors& tensors) {
+// Returns the rows and columns, as samples and channels.
+Normalisation CheckShapes(const Tensors& tensors) {
   for (const Argument& each : {tensors.grad_out, tensors.input, tensors.mean, tensors.rstd}) CheckMostDims(each);
   CheckNormalizedShape(tensors);
   const Dims& sizes = tensors.normalized_shape.values;
@@ -91,13 +89,15 @@ LayerNorm CheckShapes(const Tensors& tensors) {
   CheckSameShape(tensors.mean, tensors.rstd);
   CheckNoNegativeDim(tensors.input);
   const Dims& dims = tensors.input.tensor.view_dims;
-  LayerNorm norm{};
-  norm.rows = ElementCount(Dims(dims.begin(), dims.end() - static_cast<int64_t>(sizes.size())));
-  norm.columns = ElementCount(sizes);
-  CheckCount(tensors.mean, "one value for each row", norm.rows);
+  Normalisation norm{};
+  norm.samples = ElementCount(Dims(dims.begin(), dims.end() - static_cast<int64_t>(sizes.size())));
+  norm.channels = ElementCount(sizes);
+  norm.cells = 1;
+  norm.groups = 1;
+  CheckCount(tensors.mean, "one value for each row", norm.samples);
   if (tensors.wants(0)) CheckSameShape(*tensors.outputs[0], tensors.input);
   for (const size_t i : {size_t{1}, size_t{2}}) {
-    if (tensors.wants(i)) CheckCount(*tensors.outputs[i], "those of normalizedShape", norm.columns);
+    if (tensors.wants(i)) CheckCount(*tensors.outputs[i], "those of normalizedShape", norm.channels);
   }
   return norm;
 }
@@ -125,37 +125,23 @@ Plan PlanLayerNormBackward(const LayerNormBackwardArguments& arguments) {
   const Tensors tensors(arguments);
   CheckMask(tensors);
   CheckTypes(tensors);
-  LayerNorm norm = CheckShapes(tensors);
+  Normalisation norm = CheckShapes(tensors);
   if (!tensors.wants(0) && !tensors.wants(1) && !tensors.wants(2)) return {};
-  if (norm.rows == 0 || norm.columns == 0) return ZeroSums(tensors);
+  if (norm.samples == 0 || norm.channels == 0) return ZeroSums(tensors);
 
   Plan plan;
-  size_t inputs = 0;
-  const auto add_input = [&](const Argument& argument) -> FloatOperand {
-    CheckAddressable(argument);
-    plan.AddInput(argument.tensor);
-    return {inputs++, argument.tensor.data_type};
-  };
-  size_t outputs = 0;
-  const auto add_output = [&](size_t output) -> std::optional<FloatOperand> {
-    if (!tensors.wants(output)) return std::nullopt;
-    CheckAddressable(*tensors.outputs[output]);
-    plan.AddOutput(tensors.outputs[output]->tensor);
-    return FloatOperand{outputs++, tensors.outputs[output]->tensor.data_type};
-  };
   (void)ElementCount(tensors.input.tensor.view_dims);
-  norm.grad_out = add_input(tensors.grad_out);
-  norm.input = add_input(tensors.input);
-  norm.mean = add_input(tensors.mean);
-  norm.rstd = add_input(tensors.rstd);
-  if (tensors.weight) norm.weight = add_input(*tensors.weight);
-  norm.grad_input = add_output(0);
-  norm.grad_weight = add_output(1);
-  norm.grad_bias = add_output(2);
-  if (NeedsRowSums(norm)) plan.AddScratch(RowSumsBytes(norm));
-  if (NeedsColumnSums(norm)) plan.AddScratch(ColumnSumsBytes(norm));
-  plan.PromiseTimeOfBytes();
-  plan.SetKernel<LayerNormBackward>(norm);
+  NormalisationOperands operands(plan);
+  const auto wanted = [&](size_t output) { return tensors.wants(output) ? tensors.outputs[output] : std::nullopt; };
+  norm.grad_out = operands.AddInput(tensors.grad_out);
+  norm.input = operands.AddInput(tensors.input);
+  norm.mean = operands.AddInput(tensors.mean);
+  norm.rstd = operands.AddInput(tensors.rstd);
+  norm.weight = operands.AddInput(tensors.weight);
+  norm.grad_input = operands.AddOutput(wanted(0));
+  norm.grad_weight = operands.AddOutput(wanted(1));
+  norm.grad_bias = operands.AddOutput(wanted(2));
+  SetNormalisation(plan, norm);
   return plan;
 }
 

@@ -1,11 +1,9 @@
 // aclnnRmsNormGrad: its checks and its plan. CANN generates it: data types are checked as a combination (161002), and
 // shapes by the tiling (561002).
 #include <algorithm>
-#include <cstring>
 #include <string>
 
-#include "families/layer_norm/chunks.h"
-#include "families/layer_norm/computation.h"
+#include "families/normalisation/operands.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
 
@@ -53,8 +51,8 @@ void ExpectShape(const Argument& argument, const Argument& reference) {
 
 bool IsNegative(int64_t dim) { return dim < 0; }
 
-// Returns the rows and columns.
-LayerNorm CheckShapes(const Tensors& tensors) {
+// Returns the rows and columns, as samples and channels.
+Normalisation CheckShapes(const Tensors& tensors) {
   const Dims& dims = tensors.x.tensor.view_dims;
   const Dims& sizes = tensors.gamma.tensor.view_dims;
   const Dims& rstd = tensors.rstd.tensor.view_dims;
@@ -73,11 +71,14 @@ LayerNorm CheckShapes(const Tensors& tensors) {
       !std::all_of(rstd.begin() + leading, rstd.end(), is_one)) {
     FailTiling(tensors.rstd, "the leading dims of x, " + DimsText(Dims(dims.begin(), dims.begin() + leading)));
   }
-  LayerNorm norm{};
-  norm.rows = ElementCount(Dims(dims.begin(), dims.begin() + leading));
-  norm.columns = ElementCount(sizes);
+  Normalisation norm{};
+  norm.samples = ElementCount(Dims(dims.begin(), dims.begin() + leading));
+  norm.channels = ElementCount(sizes);
+  norm.cells = 1;
+  norm.groups = 1;
+  norm.is_centred = false;
   const Product product = CurrentProduct();
-  if (norm.columns == 0 || (norm.rows == 0 && product != Product::k950)) FailTiling(tensors.x, "elements");
+  if (norm.channels == 0 || (norm.samples == 0 && product != Product::k950)) FailTiling(tensors.x, "elements");
   constexpr int64_t kLeastBytes = 32;
   if (product == Product::k310P &&
       dims.back() * static_cast<int64_t>(aclDataTypeSize(tensors.x.tensor.data_type)) < kLeastBytes) {
@@ -92,29 +93,25 @@ Plan PlanRmsNormGrad(const RmsNormGradArguments& arguments) {
   CheckProduct(kProducts);
   const Tensors tensors(arguments);
   CheckTypes(tensors);
-  LayerNorm norm = CheckShapes(tensors);
+  Normalisation norm = CheckShapes(tensors);
   for (const Argument& each : {tensors.dy, tensors.x, tensors.rstd, tensors.gamma, tensors.dx, tensors.dgamma}) {
     CheckAddressable(each);
   }
   Plan plan;
-  plan.AddOutput(tensors.dgamma.tensor);
-  plan.PromiseTimeOfBytes();
-  if (norm.rows == 0) {
+  if (norm.samples == 0) {
+    plan.AddOutput(tensors.dgamma.tensor);
+    plan.PromiseTimeOfBytes();
     plan.SetZeros();
     return plan;
   }
-  const aclDataType type = tensors.x.tensor.data_type;
-  for (const Argument& each : {tensors.dy, tensors.x, tensors.rstd, tensors.gamma}) plan.AddInput(each.tensor);
-  plan.AddOutput(tensors.dx.tensor);
-  norm.grad_out = {0, type};
-  norm.input = {1, type};
-  norm.rstd = {2, ACL_FLOAT};
-  norm.weight = FloatOperand{3, tensors.gamma.tensor.data_type};
-  norm.grad_weight = FloatOperand{0, ACL_FLOAT};
-  norm.grad_input = FloatOperand{1, type};
-  if (NeedsRowSums(norm)) plan.AddScratch(RowSumsBytes(norm));
-  if (NeedsColumnSums(norm)) plan.AddScratch(ColumnSumsBytes(norm));
-  plan.SetKernel<LayerNormBackward>(norm);
+  NormalisationOperands operands(plan);
+  norm.grad_out = operands.AddInput(tensors.dy);
+  norm.input = operands.AddInput(tensors.x);
+  norm.rstd = operands.AddInput(tensors.rstd);
+  norm.weight = operands.AddInput(tensors.gamma);
+  norm.grad_input = operands.AddOutput(tensors.dx);
+  norm.grad_weight = operands.AddOutput(tensors.dgamma);
+  SetNormalisation(plan, norm);
   return plan;
 }
 

@@ -1,0 +1,175 @@
+// The elements of a launch, and the sums of their slots. In an unnamed namespace, because each vector level has its
+// own.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "families/normalisation/computation.h"
+#include "families/normalisation/runs.h"
+
+namespace acl_host {
+namespace {
+
+struct Tile {
+  int64_t chunk;
+  int64_t block;
+  int64_t number;  // of the tiles of the block
+  int64_t first_sample;
+  int64_t end_sample;
+  int64_t first_slot;
+  int64_t end_slot;
+
+  [[nodiscard]] int64_t slots() const { return end_slot - first_slot; }
+};
+
+struct Slot {
+  int64_t index;
+  int64_t channel;
+  int64_t first;  // of the elements of a sample
+  int64_t count;
+};
+
+template <typename T>
+class Elements {
+ public:
+  Elements(const Normalisation& norm, const NormalisationLayout& layout, const KernelArguments& arguments)
+      : norm_(norm),
+        layout_(layout),
+        grads_(arguments.inputs[norm.grad_out.index]),
+        // Nobody uses the sums with an input that is not read.
+        inputs_(norm.input ? arguments.inputs[norm.input->index] : grads_),
+        gradients_(norm.grad_input ? arguments.outputs[norm.grad_input->index] : nullptr) {}
+
+  // The elements of a sample from this one on.
+  template <typename Number>
+  [[nodiscard]] Run<T, Number> RunAt(int64_t sample, int64_t first, Number mean, Number rstd) const {
+    const int64_t at = (sample * norm_.channels * norm_.cells + first) * int64_t{sizeof(T)};
+    return {grads_ + at, inputs_ + at, mean, rstd};
+  }
+
+  template <typename To>
+  [[nodiscard]] std::byte* GradientAt(int64_t sample, int64_t first) const {
+    return gradients_ + (sample * norm_.channels * norm_.cells + first) * int64_t{sizeof(To)};
+  }
+
+  template <typename Visit>
+  void ForSlots(const Tile& tile, const Visit& visit) const {
+    const int64_t of_channel = layout_.slots_of_channel;
+    const int64_t cells = layout_.slot_cells;
+    int64_t channel = tile.first_slot / of_channel;
+    int64_t cell = tile.first_slot % of_channel * cells;
+    for (int64_t slot = tile.first_slot; slot < tile.end_slot; ++slot) {
+      visit(Slot{slot, channel, channel * norm_.cells + cell, std::min(cells, norm_.cells - cell)});
+      cell += cells;
+      if (cell < norm_.cells) continue;
+      cell = 0;
+      ++channel;
+    }
+  }
+
+ private:
+  const Normalisation& norm_;
+  const NormalisationLayout& layout_;
+  const std::byte* const grads_;
+  const std::byte* const inputs_;
+  std::byte* const gradients_;
+};
+
+[[nodiscard]] inline float ValueOf(const KernelArguments& arguments, const std::optional<FloatOperand>& operand,
+                                   int64_t index, float absent) {
+  if (!operand) return absent;
+  if (operand->type == ACL_FLOAT) return FloatAt(arguments.inputs[operand->index], index);
+  float value = 0;
+  VisitFloatType(operand->type, [&](auto tag) {
+    value = WidenElement<typename decltype(tag)::Type>(arguments.inputs[operand->index], index);
+  });
+  return value;
+}
+
+// Rows of float32 in scratch memory, from this one of each row on.
+struct Table {
+  std::byte* memory;
+  int64_t first;
+  int64_t count;
+
+  [[nodiscard]] std::byte* At(int64_t row, int64_t index) const {
+    return memory + (row * count + index - first) * kFloatBytes;
+  }
+  // Two rows for each chunk: sums of each slot.
+  [[nodiscard]] std::byte* Grads(int64_t chunk, int64_t slot) const { return At(2 * chunk, slot); }
+  [[nodiscard]] std::byte* Products(int64_t chunk, int64_t slot) const { return At(2 * chunk + 1, slot); }
+};
+
+// Adds the samples of a tile of short channels to the sums of their slots. run_at(sample) is the tile's part of one.
+template <typename RunAt>
+void AddSamples(const NormalisationLayout& layout, const Tile& tile, const Table& sums, const RunAt& run_at) {
+  constexpr int64_t kTogether = NormalisationLayout::kRowsTogether;
+  std::byte* const grads = sums.Grads(tile.chunk, tile.first_slot);
+  std::byte* const products = sums.Products(tile.chunk, tile.first_slot);
+  int64_t sample = tile.first_sample;
+  if (sample % layout.chunk_samples == 0) {
+    for (std::byte* const each : {grads, products}) std::fill_n(each, tile.slots() * kFloatBytes, std::byte{});
+  }
+  for (; sample + kTogether <= tile.end_sample; sample += kTogether) {
+    AddRuns(std::array{run_at(sample), run_at(sample + 1), run_at(sample + 2), run_at(sample + 3)}, tile.slots(), grads,
+            products);
+  }
+  for (; sample < tile.end_sample; ++sample) AddRuns(std::array{run_at(sample)}, tile.slots(), grads, products);
+}
+
+// The sums of some channels over all chunks, which are the gradients of bias and weight.
+class ChannelSums {
+ public:
+  static constexpr int64_t kMost = NormalisationLayout::kMostOfBlock;
+
+  // Zeros if the sums are not needed.
+  ChannelSums(const Normalisation& norm, const NormalisationLayout& layout, const Table& sums, int64_t first,
+              int64_t count)
+      : first_(first), count_(count) {
+    std::fill_n(grads_, count, 0);
+    std::fill_n(products_, count, 0);
+    if (!norm.needs_sums()) return;
+    const int64_t of_channel = layout.slots_of_channel;
+    for (int64_t chunk = 0; chunk < layout.chunks; ++chunk) {
+      Add(sums.Grads(chunk, first * of_channel), of_channel, grads_);
+      Add(sums.Products(chunk, first * of_channel), of_channel, products_);
+    }
+  }
+
+  [[nodiscard]] double GradOf(int64_t channel) const { return grads_[channel - first_]; }
+  [[nodiscard]] double ProductOf(int64_t channel) const { return products_[channel - first_]; }
+
+  void WriteGradients(const Normalisation& norm, const KernelArguments& arguments) const {
+    if (norm.grad_weight) Round(products_, arguments, *norm.grad_weight, first_, count_);
+    if (norm.grad_bias) Round(grads_, arguments, *norm.grad_bias, first_, count_);
+  }
+
+ private:
+  void Add(const std::byte* sums, int64_t of_channel, double* to) const {
+    if (of_channel == 1) return AddRow<float>(sums, count_, to);
+    for (int64_t i = 0; i < count_; ++i) {
+      for (int64_t slot = 0; slot < of_channel; ++slot) to[i] += double{FloatAt(sums, i * of_channel + slot)};
+    }
+  }
+
+  const int64_t first_;
+  const int64_t count_;
+  double grads_[kMost];
+  double products_[kMost];
+};
+
+// Writes the gradients of the parameters of channels [first, end).
+inline void WriteParameters(const Normalisation& norm, const NormalisationLayout& layout,
+                            const KernelArguments& arguments, const Table& sums, int64_t first, int64_t end) {
+  for (; first < end; first += ChannelSums::kMost) {
+    const int64_t count = std::min(ChannelSums::kMost, end - first);
+    ChannelSums(norm, layout, sums, first, count).WriteGradients(norm, arguments);
+  }
+}
+
+}  // namespace
+}  // namespace acl_host
