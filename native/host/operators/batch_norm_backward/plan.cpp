@@ -135,7 +135,7 @@ Plan PlanBatchNormBackward(const BatchNormBackwardArguments& arguments) {
   norm.channels = dims[1];
   norm.cells = ElementCount(Dims(dims.begin() + 2, dims.end()));
   norm.is_constant = !arguments.training;
-  norm.has_variance = !arguments.training || !product == Product::k950;
+  norm.has_variance = !arguments.training || product != Product::k950;
   norm.eps = static_cast<float>(arguments.eps);
   NormalisationOperands operands(plan);
   norm.grad_out = operands.AddInput(grad_out);
