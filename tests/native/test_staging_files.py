@@ -142,7 +142,7 @@ def test_staged_input_of_another_size_than_its_shape_takes(
     device: BlockingDevice, is_prefix: bool, on_host: bool
 ) -> None:
     """Not even the beginning of an input: a tensor that is on the device must be complete."""
-    inputs = [((1, 2, 2), 0, is_prefix, None), Input((1, 4, 4), 0)]
+    inputs = [Input((1, 2, 2), 0, is_prefix=is_prefix), Input((1, 4, 4), 0)]
     (target,) = device.stage(64)
     # A prefix in host memory may be short.
     for size in (17, 2**20) if on_host and is_prefix else (4, 15, 17, 2**20):

@@ -107,7 +107,7 @@ class Settings(BaseModel):
     """Reuse executors; auto: if the library is known to rerun them correctly."""
     shape_only: Switch = "auto"
     """Accept shape-only tensors for inputs that the operator does not read; auto: if the device is known not to."""
-    strided_inputs: Annotated[tuple[str, ...], Field(min_length=1)] = ("auto",)
+    strided_inputs: Annotated[tuple[str, ...], Field(min_length=1), PRIVATE] = ("auto",)
     """Operators that get transposed inputs and slices as they are, by name, or all or none; the others get a copy that
     the device makes; auto: all if the library is known to read them correctly."""
     probe_in_child: Switch = "auto"

@@ -33,7 +33,6 @@ class Library:
     name: str
     runtime_version: str
     shape_only: bool | None
-    reads_views: frozenset[str]
     executor_cache: bool
     """Whether executors run again."""
     versions: Mapping[str, str]
@@ -41,6 +40,7 @@ class Library:
     computes_on_cpu: bool
     host_pointers: bool
     """Whether devices read the host's memory, so that calls need no copies."""
+    reads_views: frozenset[str] = frozenset()
 
 
 async def open_device(
@@ -65,7 +65,7 @@ async def open_device(
     shape_only = None if settings.shape_only == "auto" and not library.is_host else is_on(settings.shape_only, True)
     executor_cache = is_on(settings.executor_cache, library.is_host)
     reads_views = operators_with_views(settings.strided_inputs, library.is_host)
-    facts = shape_only, reads_views, executor_cache, versions, library.is_host, library.host_pointers
+    facts = shape_only, executor_cache, versions, library.is_host, library.host_pointers, reads_views
     return Library(name, version, *facts), device
 
 
