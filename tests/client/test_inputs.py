@@ -80,7 +80,8 @@ async def test_inputs_of_any_kind_are_sent_as_they_are(connect: Connect, service
             strides = [each * held.itemsize for each in sent.view.strides]
             held = np.lib.stride_tricks.as_strided(held[sent.view.offset :], tuple(sent.shape), strides)
         assert (tuple(sent.shape), held.tobytes()) == (expected.shape, expected.tobytes()), type(given)
-        assert tensor_pb2.DataType.Name(sent.data_type) == f"DATA_TYPE_{expected.dtype.name.upper()}"
+        number = sent.view.data_type or sent.data_type
+        assert tensor_pb2.DataType.Name(number) == f"DATA_TYPE_{expected.dtype.name.upper()}"
 
 
 def test_what_has_memory_is_not_copied() -> None:

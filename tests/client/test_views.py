@@ -20,6 +20,7 @@ from aclgrad.tensors import (
     input_of_array,
     row_major,
 )
+from aclgrad.wire.chunks import decode_header, encode_header
 from aclgrad.wire.messages import OperatorCall, decode_request, encode_request
 
 BASE = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
@@ -122,6 +123,31 @@ def test_no_element_lies_outside_of_the_bytes(view: View, size_bytes: int | None
 def test_views_that_lie_within_their_bytes(view: View, size_bytes: int) -> None:
     arguments = check_call(softmax(view, size_bytes), OPERATORS["softmax_backward"], Product.ATLAS_A2)
     assert arguments.inputs["grad_output"].shape == SHAPE
+
+
+@pytest.mark.parametrize("strides", [(1,), (3, 1, 1), (-1, 1)], ids=str)
+def test_a_wrong_view_over_chunks_is_refused_as_any_other(strides: tuple[int, ...]) -> None:
+    call = softmax(View(0, strides), None)
+    header = decode_header(encode_header(call, ["grad_output"], 2**20))
+    with pytest.raises(InvalidFieldError, match=r"strides|negative"):
+        check_call(header.call, OPERATORS["softmax_backward"], Product.ATLAS_A2)
+
+
+def test_nothing_is_read_of_a_tensor_without_elements() -> None:
+    """Whatever its view lies over."""
+    type = TensorType(DTYPES["float32"], (0, 3))
+    for source in (SHAPE_ONLY, in_message(memoryview(bytes(7)))):
+        inputs = (TensorView("grad_output", type, source, View(5, (9, 9))), TensorView("output", type))
+        check_call(
+            OperatorCall("softmax_backward", inputs, {"dim": 1}), OPERATORS["softmax_backward"], Product.ATLAS_A2
+        )
+
+
+def test_strides_that_no_array_can_have() -> None:
+    tensor = TensorView(
+        "a", TensorType(DTYPES["float32"], (1, 3)), in_message(memoryview(bytes(12))), View(0, (2**62, 1))
+    )
+    assert array_of_view(tensor).shape == (1, 3)
 
 
 def test_nine_strides_are_refused_before_anything_else() -> None:

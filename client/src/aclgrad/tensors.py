@@ -106,8 +106,15 @@ class View:
         """Returns a stride for each size of the tensor."""
         return self.strides or row_major(shape)
 
+    def fits(self, shape: Sequence[int]) -> bool:
+        """Whether it has a stride for each size, or none, and nothing of it is negative."""
+        return len(self.strides) in (0, len(shape)) and min((self.offset, *self.strides)) >= 0
+
     def end(self, shape: Sequence[int]) -> int:
-        """Returns how many elements the bytes have up to the tensor's last one; 0 for a tensor without elements."""
+        """Returns how many elements the bytes have up to the tensor's last one; 0 for a tensor without elements.
+
+        Raises ValueError for another number of strides than sizes.
+        """
         if 0 in shape:
             return 0
         steps = zip(shape, self.strides_of(shape), strict=True)
@@ -216,9 +223,11 @@ def array_of_view(tensor: TensorView, out: np.ndarray[Any, Any] | None = None) -
 
 def _array_of_strides(tensor: TensorView, view: View) -> np.ndarray[Any, Any]:
     dtype, shape = tensor.type.dtype.numpy, tensor.type.shape
-    if tensor.data is None or view.end(shape) * dtype.itemsize > tensor.data.nbytes:
+    if tensor.data is None or not view.fits(shape) or view.end(shape) * dtype.itemsize > tensor.data.nbytes:
         raise ValueError(f"{tensor.name}: the bytes end before {tensor.type} as {view} does")
     # Aligned, which the bytes of a message are not.
     elements = np.frombuffer(tensor.data, np.uint8).copy().view(dtype)[view.offset :]
-    strides = [each * dtype.itemsize for each in view.strides_of(shape)]
+    # An axis of one element may have any stride, also one that no array can have.
+    steps = zip(shape, view.strides_of(shape), strict=True)
+    strides = [stride * dtype.itemsize if size > 1 else 0 for size, stride in steps]
     return np.lib.stride_tricks.as_strided(elements, shape, strides).copy()

@@ -28,7 +28,7 @@ from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.watch import trim_memory, watch_device
 from aclgrad_server.edge.connections import bind, server_options
 from aclgrad_server.edge.memory import MemoryWatch
-from aclgrad_server.edge.process import ensure_open_files, memory_limit
+from aclgrad_server.edge.process import MIN_MEMORY_BYTES, ensure_open_files, memory_limit
 from aclgrad_server.files import Reloaded, watch_files
 from aclgrad_server.limits import CHECKED_SHARE, LEAST_ALLOWED_S, MAX_CONNECTIONS, REPLY_BYTES
 from aclgrad_server.listen_addresses import dangers, name_of
@@ -90,11 +90,14 @@ class Server:
         view.library, view.device = library, device
         view.product = product = product_of(device.soc_name)
         view.turned_off = turned_off = await self_test(device, product, settings.hang_timeout_s, probed)
-        limits = settings.streams, settings.max_waiting_calls, device.pool_limit_bytes
         reply_bytes = max(REPLY_BYTES, 2 * settings.max_message_bytes)
         bounds = None if access is None else access.bounds.__getitem__
         # What the host library computes with is in the process, and so in the pool's share of its memory.
         memory = memory_limit(settings.memory_limit_bytes)
+        pool_bytes = device.pool_limit_bytes
+        if library.computes_on_cpu:
+            pool_bytes = min(pool_bytes, max(memory // 2, memory - MIN_MEMORY_BYTES))
+        limits = settings.streams, settings.max_waiting_calls, pool_bytes
         checked = None if library.computes_on_cpu else int(CHECKED_SHARE * memory)
         view.admission = admission = Admission(*limits, reply_limit=reply_bytes, bounds=bounds, checked_limit=checked)
         pace = await pace_of(device, library, turned_off)

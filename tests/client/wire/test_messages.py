@@ -6,12 +6,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from aclgrad.errors import InvalidFieldError
+from aclgrad.errors import InvalidFieldError, MalformedRequestError
 from aclgrad.sources import SHAPE_ONLY, in_message
 from aclgrad.tensors import DTYPES, DType, TensorType, TensorView, View
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
-from aclgrad.wire.messages import OperatorCall, decode_request, decode_response, encode_request, response_prefix
+from aclgrad.wire.messages import (
+    OperatorCall,
+    decode_batch,
+    decode_request,
+    decode_response,
+    encode_request,
+    response_prefix,
+)
 
 from . import wire_format as wire
 from .agreement import KINDS, assert_agrees_with_protobuf
@@ -63,7 +70,8 @@ def message_of(call: OperatorCall) -> pb.ExecuteOperatorRequest:
         if each.data is not None:
             added.data = bytes(each.data)
         if each.view is not None:
-            added.view.SetInParent()
+            added.ClearField("data_type")
+            added.view.data_type = each.type.dtype.wire
             added.view.offset = each.view.offset
             added.view.strides.extend(each.view.strides)
     kinds = {bool: "bool_value", int: "int_value", float: "double_value"}
@@ -234,3 +242,36 @@ def test_message_without_a_meaning_is_refused_by_name(body: bytes, field: str) -
     with pytest.raises(InvalidFieldError) as caught:
         decode_request(body)
     assert caught.value.field == field
+
+
+def test_a_server_that_knows_no_views_refuses_them() -> None:
+    """It sees no data type, and does not read the bytes in another order."""
+    message = pb.ExecuteOperatorRequest.FromString(encode_request(CALLS["view"]))
+    for each in message.inputs:
+        each.ClearField("view")
+    with pytest.raises(InvalidFieldError, match="data_type is 0, which is no data type"):
+        decode_request(message.SerializeToString())
+
+
+def test_a_view_has_the_data_type_alone() -> None:
+    message = pb.ExecuteOperatorRequest.FromString(encode_request(CALLS["view"]))
+    message.inputs[1].data_type = message.inputs[1].view.data_type
+    with pytest.raises(InvalidFieldError, match=r"inputs\[b\].data_type is 1 beside that of the view"):
+        decode_request(message.SerializeToString())
+    message.inputs[1].data_type = message.inputs[1].view.data_type = 0
+    with pytest.raises(InvalidFieldError, match=r"inputs\[b\].view.data_type is 0"):
+        decode_request(message.SerializeToString())
+
+
+@pytest.mark.parametrize("strides", [(1, 2), (0, 0), (-(2**28), 1), (1,), ()], ids=str)
+def test_no_output_has_a_view(strides: tuple[int, ...]) -> None:
+    """A client that followed it could read memory of others."""
+    view = tensor_pb2.View(strides=strides, data_type=FLOAT32.wire)
+    for size in (6, 2**16):
+        output = tensor_pb2.Tensor(name="out", shape=(2, size // 2), data=bytes(4 * size), view=view)
+        reply = pb.ExecuteOperatorResponse(outputs=[output])
+        with pytest.raises(MalformedRequestError, match="an output has a view"):
+            decode_response(reply.SerializeToString())
+        batch = pb.BatchExecuteOperatorsResponse(results=[pb.OperatorResult(outputs=[output])])
+        with pytest.raises(MalformedRequestError, match="an output has a view"):
+            decode_batch(batch.SerializeToString())

@@ -129,3 +129,12 @@ def test_bools_have_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     assert plan.rules == (None, BoolRule())
     assert plan.input_bytes == (ALL_BYTES, ALL_BYTES // 4)
     assert plan.encoded_bytes == ALL_BYTES // 4
+
+
+def test_nothing_is_checked_of_a_tensor_without_elements() -> None:
+    index = in_message(memoryview(np.array([99])).cast("B"))
+    indices = TensorView("indices", TensorType(DTYPES["int64"], (0,)), index, View(0, (2,)))
+    grad = view_of_array("grad_output", np.ones((0, 3), np.float32))
+    plan = plan_call(OperatorCall("embedding_dense_backward", (grad, indices), {"num_weights": 5}), A2, READ)
+    assert plan.is_empty
+    assert plan.size_bytes == 5 * 3 * 4

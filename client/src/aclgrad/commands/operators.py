@@ -82,6 +82,8 @@ def _show_one(by_product: ByProduct) -> None:
     _print(f"kind: {_kind(each)}", 4)
     if known is not None:
         _print(known.formula, 4)
+    if each.reads_views:
+        _print("Its device reads transposed inputs and slices as they are.", 4)
     for position, input in enumerate(each.inputs):
         # The client's methods have another name for what CANN calls `self`.
         parameter = " (parameter `input`)" if input.name == "self" else ""

@@ -166,7 +166,8 @@ class AttributeSpec:
             return
         absent = ", or leave it out" if self.is_optional else ""
         if not self._is_of_kind(value):
-            yield Violation(field, f"is {value!r}", f"send {self.kind.value}{absent}")
+            shown = str(value) if isinstance(value, DType) else repr(value)
+            yield Violation(field, f"is {shown}", f"send {self.kind.value}{absent}")
             return
         if isinstance(value, (str, DType)):
             if str(value) not in self.choices:

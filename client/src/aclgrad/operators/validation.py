@@ -133,14 +133,14 @@ def _check_input(spec: InputSpec, tensor: TensorView, product: Product) -> Itera
 def _check_view(field: str, tensor: TensorView, view: View) -> Iterator[Violation]:
     """No element lies outside of the bytes."""
     shape, itemsize = tensor.type.shape, tensor.type.dtype.itemsize
-    if not tensor.source.has_values:
+    if not tensor.source.has_values and tensor.type.element_count:
         yield Violation(field, "lies over no values", "send the values, or leave the view out")
     elif view.strides and len(view.strides) != len(shape):
         yield Violation(f"{field}.strides", f"has {len(view.strides)} strides", f"send {len(shape)}, one for each size")
     elif min(view.offset, *view.strides, 0) < 0:
         problem = f"has the offset {view.offset} and the strides {view.strides}, of which one is negative"
         yield Violation(field, problem, "send a copy of what is reversed")
-    elif tensor.source.nbytes % itemsize:
+    elif tensor.type.element_count and tensor.source.nbytes % itemsize:
         problem = f"has {tensor.source.nbytes} bytes, which are no whole number of {tensor.type.dtype}"
         yield Violation(field.removesuffix("view") + "data", problem, f"send a multiple of {itemsize} bytes")
     elif view.end(shape) * itemsize > tensor.source.nbytes:

@@ -94,7 +94,8 @@ def _announce(tensor: TensorView, numbers: Mapping[str, int]) -> TensorView:
         problem = "has content in the header and is to come in chunks"
         raise InvalidFieldError.at(f"inputs[{tensor.name}]", problem, "send it in one way")
     # Of a view, the bytes up to its last element come.
-    count = tensor.type.element_count if tensor.view is None else max(tensor.view.end(tensor.type.shape), 0)
+    view, shape = tensor.view, tensor.type.shape
+    count = view.end(shape) if view is not None and view.fits(shape) else tensor.type.element_count
     return replace(tensor, source=InChunks(numbers[tensor.name], count * tensor.type.dtype.itemsize))
 
 
@@ -131,7 +132,7 @@ def check_chunk(chunk: Chunk, name: str, tensor: int, offset: int, size_bytes: i
         raise InvalidFieldError.at(field, problem, "send smaller chunks")
     if count > size_bytes - offset:
         problem = f"has a chunk of {count} bytes at byte {offset} of {size_bytes}"
-        raise InvalidFieldError.at(field, problem, "send exactly the elements of the shape")
+        raise InvalidFieldError.at(field, problem, "send exactly the elements of the shape, or up to a view's last")
 
 
 def encode_response_header(*outputs: TensorView) -> bytes:

@@ -5,7 +5,7 @@ so that the bytes are those that a generated stub would send.
 """
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias, TypeVar
@@ -117,11 +117,10 @@ def decode_response(data: bytes) -> tuple[TensorView, ...]:
     """Returns the outputs of an ExecuteOperatorResponse as views; errors are those of `decode_request`."""
     if len(data) <= _COPIED_BYTES:
         message = parse_message(operator_service_pb2.ExecuteOperatorResponse, data)
-        return tuple(_tensor_view(tensor, None) for tensor in message.outputs)
+        return _outputs(message.outputs, None)
     rest, payloads = extract_payloads(data, (_OUTPUTS, _DATA))
     message = parse_message(operator_service_pb2.ExecuteOperatorResponse, rest)
-    sources = list(map(in_message, payloads))
-    return tuple(_tensor_view(tensor, sources) for tensor in message.outputs)
+    return _outputs(message.outputs, list(map(in_message, payloads)))
 
 
 def response_of(*outputs: TensorView) -> bytes:
@@ -131,7 +130,7 @@ def response_of(*outputs: TensorView) -> bytes:
 
 def decode_outputs(message: operator_service_pb2.ExecuteOperatorResponse) -> tuple[TensorView, ...]:
     """Returns the outputs, without data, of a response that carries none."""
-    return tuple(_tensor_view(tensor, ()) for tensor in message.outputs)
+    return _outputs(message.outputs, ())
 
 
 def encode_batch(requests: Sequence[bytes]) -> bytes:
@@ -172,8 +171,7 @@ def decode_batch(data: bytes) -> list[CallResult]:
     message = parse_message(operator_service_pb2.BatchExecuteOperatorsResponse, rest)
     sources = list(map(in_message, payloads))
     return [
-        result.error if result.HasField("error") else tuple(_tensor_view(each, sources) for each in result.outputs)
-        for result in message.results
+        result.error if result.HasField("error") else _outputs(result.outputs, sources) for result in message.results
     ]
 
 
@@ -204,7 +202,9 @@ def _tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None
     """Yields the pieces of a Tensor field; `data_bytes` announces data that the caller writes behind them."""
     name = checked_name("inputs", tensor.name)
     try:
-        head = tensor_pb2.Tensor(name=name, data_type=tensor.type.dtype.wire, shape=tensor.type.shape)
+        # A view has the data type: a server that knows no views is to refuse the tensor.
+        data_type = None if tensor.view else tensor.type.dtype.wire
+        head = tensor_pb2.Tensor(name=name, data_type=data_type, shape=tensor.type.shape)
         if tensor.data is None:
             tensor.source.write(head)
     except (TypeError, ValueError) as error:
@@ -217,7 +217,7 @@ def _tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None
         data_bytes = data.nbytes
     if data_bytes is not None:
         body += length_key(_DATA, data_bytes)
-    view = b"" if tensor.view is None else _view_field(tensor.view)
+    view = b"" if tensor.view is None else _view_field(tensor.view, tensor.type.dtype)
     yield length_key(number, len(body) + (data_bytes or 0) + len(view))
     yield body
     if data is not None:
@@ -226,35 +226,42 @@ def _tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None
         yield view
 
 
-def _view_field(view: View) -> bytes:
-    body = tensor_pb2.View(offset=view.offset, strides=view.strides).SerializeToString()
+def _view_field(view: View, dtype: DType) -> bytes:
+    body = tensor_pb2.View(offset=view.offset, strides=view.strides, data_type=dtype.wire).SerializeToString()
     return length_key(_VIEW, len(body)) + body
 
 
 def _tensor_view(message: tensor_pb2.Tensor, payloads: Sequence[InMessage] | None) -> TensorView:
     """Returns the tensor of a message whose data stand among the payloads, or in the message if there are none."""
-    _check_count(f"inputs[{message.name[:MAX_NAME]}].shape", len(message.shape), MAX_RANK)
-    dtype = dtype_of_wire(message.data_type)
+    field = f"inputs[{message.name[:MAX_NAME]}]"
+    _check_count(f"{field}.shape", len(message.shape), MAX_RANK)
+    number, view = message.data_type, None
+    if message.HasField("view"):
+        if number:
+            problem = f"is {number} beside that of the view"
+            raise InvalidFieldError.at(f"{field}.data_type", problem, "set view.data_type alone")
+        _check_count(f"{field}.view.strides", len(message.view.strides), MAX_RANK)
+        number, view = message.view.data_type, View(message.view.offset, tuple(message.view.strides))
+    dtype = dtype_of_wire(number)
     if dtype is None:
-        known = ", ".join(DTYPES)
-        raise InvalidFieldError.of(
-            Violation(
-                f"inputs[{message.name}].data_type",
-                f"is {message.data_type}, which is no data type",
-                f"send one of {known}",
-            )
-        )
+        of = "data_type" if view is None else "view.data_type"
+        problem = f"is {number}, which is no data type"
+        raise InvalidFieldError.at(f"{field}.{of}", problem, f"send one of {', '.join(DTYPES)}")
     source: Source = SHAPE_ONLY
     if message.HasField("data"):
         data = message.data
         source = InMessage(len(data), 0, memoryview(data)) if payloads is None else payloads[payload_index(data)]
     elif message.HasField("shared_memory"):
         source = _shared_range(message.shared_memory)
-    view = None
-    if message.HasField("view"):
-        _check_count(f"inputs[{message.name[:MAX_NAME]}].view.strides", len(message.view.strides), MAX_RANK)
-        view = View(message.view.offset, tuple(message.view.strides))
     return TensorView(message.name, TensorType(dtype, tuple(message.shape)), source, view)
+
+
+def _outputs(messages: Iterable[tensor_pb2.Tensor], payloads: Sequence[InMessage] | None) -> tuple[TensorView, ...]:
+    """Returns the tensors of a reply; raises MalformedRequestError for one with a view, which inputs alone may have."""
+    outputs = tuple(_tensor_view(each, payloads) for each in messages)
+    if any(each.view is not None for each in outputs):
+        raise MalformedRequestError("an output has a view")
+    return outputs
 
 
 def _shared_range(message: tensor_pb2.SharedMemory) -> SharedRange:

@@ -75,7 +75,7 @@ def operators_with_views(named: Sequence[str], default: bool) -> frozenset[str]:
     if len(named) == 1 and named[0] in chosen:
         return frozenset(chosen[named[0]])
     if unknown := [each for each in named if each not in OPERATORS]:
-        raise StartError(f"--strided-inputs {unknown[0]} is no operator; give all, none or names of operators")
+        raise StartError(f"--strided-inputs {unknown[0]} is no operator; give auto, all, none, or names of operators")
     return frozenset(named)
 
 

@@ -183,7 +183,9 @@ def _plan_input(tensor: TensorView, rule: ValueRule | None, limits: Limits, read
     check_tensor_size(f"{field}.shape", type, limits.tensor_bytes)
     on_device = type if rule is None else rule.device_type(type)
     check_tensor_size(f"{field} on the device", on_device, limits.tensor_bytes)
-    check, is_prefix = check_of(rule, type, round(min(limits.operations, MAX_ROI_WORK)))
+    # Of a tensor without elements nothing is read, whatever bytes a view lies over.
+    checked = rule if type.element_count else None
+    check, is_prefix = check_of(checked, type, round(min(limits.operations, MAX_ROI_WORK)))
     encoded = 0 if check is None else check.encoded_bytes(type.size_bytes)
     process_bytes = 0 if limits.host_pointers and encoded == on_device.size_bytes else encoded
     shape, dtype = on_device.shape, on_device.dtype.acl

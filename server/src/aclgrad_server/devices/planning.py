@@ -198,6 +198,6 @@ def check_size(size_bytes: int, limit: int, workspace_bytes: int = 0) -> None:
     if size_bytes > limit:
         part = f", {workspace_bytes} of them as the operator's workspace," if workspace_bytes else ""
         problem = f"takes {size_bytes} bytes{part} and the memory pool of a device holds {limit} at most"
-        remedy = "send smaller tensors or fewer calls, or raise --pool-bytes (ACLGRAD_POOL_BYTES) of the server"
+        remedy = "send smaller tensors or fewer calls, or raise --pool-bytes and --memory-limit-bytes of the server"
         metadata = {"size_bytes": str(size_bytes), "limit": str(limit)}
         raise LimitExceededError.at("call", problem, remedy, metadata)
