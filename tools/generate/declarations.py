@@ -1,4 +1,4 @@
-"""What a header of native/include/aclnnop declares of an operator. One with CANN's declaration alone is completed."""
+"""What a header of native/include/aclnnop declares of an operator. Those in CANN's form get ours."""
 
 import re
 from pathlib import Path
@@ -9,6 +9,7 @@ from native.operator_table import (
     PHASE_1,
     find_wrong_declarations,
     folder_of,
+    functions_of,
     parameters_of,
     snake_case,
     without_comments,
@@ -120,20 +121,25 @@ def declaration_of(symbol: str, header: Path) -> Declaration:
     return Declaration(symbol, [each for each in tensors if each not in outputs], attributes, outputs)
 
 
-def complete_header(native: Path, symbol: str) -> Path | None:
-    """Makes a header of one that has CANN's declaration of phase 1 and little else; None if there is none to complete.
+def completed_header(native: Path, symbol: str) -> tuple[Path, str] | None:
+    """Returns a header of another form and its text in ours, None if the operator's header needs none.
 
-    What people paste may lack ACLNN_API, the semicolon, the second phase, guards and includes.
+    What people paste may be the declaration of phase 1 alone, without ACLNN_API, semicolon and second phase, or a whole
+    file of CANN, which includes others that are not here.
     """
     wrong = list(find_wrong_declarations(native))
-    for header in sorted(native.glob("include/aclnnop/*.h")):
+    headers = sorted(native.glob("include/aclnnop/*.h"))
+    for header in headers:
         text = without_comments(header.read_text())
+        guard = f"ACLNNOP_{header.stem.upper()}_H_"
         symbols = re.findall(rf"\b(aclnn\w+){PHASE_1}\s*\(", text)
-        if symbol in symbols and any(each.startswith(f"{header} ") for each in wrong):
+        is_ours = f"#define {guard}\n" in text and not any(each.startswith(f"{header} ") for each in wrong)
+        if symbol in symbols and not is_ours:
+            for each, other in ((each, other) for each in symbols for other in headers if other != header):
+                if each in functions_of(other):
+                    raise SystemExit(f"{header} declares {each}, as {other} does: declare it in one of them")
             functions = "\n".join(_both_phases(each, header, text) for each in symbols)
-            guard = f"ACLNNOP_{header.stem.upper()}_H_"
-            header.write_text(Template(HEADER.read_text()).substitute(guard=guard, functions=functions))
-            return header
+            return header, Template(HEADER.read_text()).substitute(guard=guard, functions=functions)
     return None
 
 

@@ -11,7 +11,7 @@ files under the new names.
 import argparse
 
 from native.operator_table import find_operators, find_plans, find_wrong_declarations, folder_of
-from tools.generate.declarations import complete_header, declaration_of
+from tools.generate.declarations import completed_header, declaration_of
 from tools.generate.stubs import NATIVE, PYTHON, ROOT, copies, rows, stubs
 
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
@@ -36,10 +36,14 @@ def main() -> None:
     ways.add_argument("--family", help="a family to whose modules a row is added, in place of a folder")
     ways.add_argument("--like", help="an operator whose files are copied in place of empty stubs")
     given = parser.parse_args()
-    completed = complete_header(ROOT / "native", given.symbol)
-    if wrong := list(find_wrong_declarations(ROOT / "native")):
-        raise SystemExit("\n".join(wrong))
+    completed = completed_header(ROOT / "native", given.symbol)
     headers = find_operators(ROOT / "native")
+    wrong = list(find_wrong_declarations(ROOT / "native"))
+    if completed is not None:
+        headers[given.symbol] = completed[0]
+        wrong = [each for each in wrong if not each.startswith(f"{completed[0]} ")]
+    if wrong:
+        raise SystemExit("\n".join(wrong))
     if given.symbol not in headers:
         raise SystemExit(
             f"no header in native/include/aclnnop declares {given.symbol or 'SYMBOL=, which is empty'}; "
@@ -57,8 +61,11 @@ def main() -> None:
     for path in files if given.family is not None else ():
         if f'"{declared.name}"' in path.read_text():
             raise SystemExit(f"{path.relative_to(ROOT)} has a row of {declared.name}; remove it first")
+    # Nothing is written before this line, so that a refused command changes nothing.
     if completed is not None:
-        print(f"completed {completed.relative_to(ROOT)}")
+        header, text = completed
+        header.write_text(text)
+        print(f"completed {header.relative_to(ROOT)}")
     for path, text in files.items():
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)

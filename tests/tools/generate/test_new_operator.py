@@ -277,6 +277,78 @@ def test_a_declaration_as_cann_has_it_is_completed(tree: Tree, prefix: str, suff
     assert len({each.infer for each in spec.outputs}) == 3
 
 
+WHOLE = """/**
+ * Copyright (c) of whoever wrote it.
+ */
+#ifndef OP_API_INC_LEVEL2_ACLNN_MADE_UP_BACKWARD_H_
+#define OP_API_INC_LEVEL2_ACLNN_MADE_UP_BACKWARD_H_
+
+#include "aclnn/aclnn_base.h"
+#include "aclnn_util.h"
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+/**
+ * @brief The first phase of aclnnMadeUpBackward(gradOutput, self): how much memory it needs.
+ * @param [in] gradOutput: (N, C), npu device
+ */
+ACLNN_API aclnnStatus aclnnMadeUpBackwardGetWorkspaceSize({parameters}, uint64_t* workspaceSize,
+                                                          aclOpExecutor** executor);
+
+// The second phase.
+ACLNN_API aclnnStatus aclnnMadeUpBackward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
+                                          aclrtStream stream);
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif  // OP_API_INC_LEVEL2_ACLNN_MADE_UP_BACKWARD_H_
+"""
+"""A file of CANN: what it includes need not be there, though the declarations themselves are complete."""
+
+
+def test_a_whole_header_of_cann_is_completed_to_ours(tree: Tree) -> None:
+    tree.paste("made_up_backward", WHOLE.format(parameters=WITH_SELF))
+    header = tree.native / "include/aclnnop/aclnn_made_up_backward.h"
+    done = tree.make("aclnnMadeUpBackward")
+    assert done.stdout.startswith("completed native/include/aclnnop/aclnn_made_up_backward.h\n"), done.stderr
+    text = header.read_text()
+    for word in ("aclnn_util.h", "Copyright", "@brief", "OP_API"):
+        assert word not in text
+    assert "#define ACLNNOP_ACLNN_MADE_UP_BACKWARD_H_\n" in text
+    command = [COMPILER, "-std=c++17", "-fsyntax-only", "-x", "c++", f"-I{tree.native / 'include'}", str(header)]
+    assert subprocess.run(command, capture_output=True, text=True, check=False).stderr == ""
+    shutil.rmtree(tree.python / "made_up_backward")
+    shutil.rmtree(tree.native / "host/operators/made_up_backward")
+    documented = text.replace("UNWRITTEN: what it is\n", "as for aclnnMadeUpToo\n")
+    header.write_text(documented)
+    assert tree.make("aclnnMadeUpBackward").returncode == 0
+    assert header.read_text() == documented
+
+
+def test_a_refused_command_writes_nothing(tree: Tree) -> None:
+    def contents() -> dict[Path, bytes]:
+        files = (each for each in tree.native.parent.rglob("*") if each.is_file() and "__pycache__" not in each.parts)
+        return {each: each.read_bytes() for each in files}
+
+    assert tree.make("aclnnMadeUpBackward").returncode == 1
+    pasted = WHOLE.format(parameters=WITH_SELF)
+    tree.paste("made_up_backward", pasted)
+    assert tree.make("aclnnMadeUpBackward", "--family", "elementwise").returncode == 0
+    tree.paste("made_up_backward", pasted)
+    before = contents()
+    assert tree.refusal("aclnnMadeUpBackward", "--family", "elementwise").endswith("remove it first")
+    assert tree.refusal("aclnnMadeUpBackward", "--like", "nothing").startswith("there is no operator nothing to copy")
+    assert contents() == before
+    tree.paste("other", pasted)
+    before = contents()
+    assert tree.refusal("aclnnMadeUpBackward").endswith("aclnn_other.h does: declare it in one of them")
+    assert contents() == before
+
+
 def test_a_declaration_that_cannot_be_completed_says_what_is_missing(tree: Tree) -> None:
     parameters = CONVOLUTION.partition("uint64_t")[0].rstrip(" ,\n")
     tree.paste("convolution", f"{parameters})")
