@@ -118,7 +118,11 @@ def declaration_of(symbol: str, header: Path) -> Declaration:
     outputs = outputs or [each for each in tensors[-1:] if each.abi_name.startswith("grad")]
     if not outputs:
         raise SystemExit(f"{header.name}: {symbol} has no output, an aclTensor* that is not const or is named ...Out")
-    return Declaration(symbol, [each for each in tensors if each not in outputs], attributes, outputs)
+    inputs = [each for each in tensors if each not in outputs]
+    if all(each.is_optional for each in inputs):
+        needed = "a const aclTensor* beside the output that is not named ...Optional"
+        raise SystemExit(f"{header.name}: {symbol} has no required input, {needed}")
+    return Declaration(symbol, inputs, attributes, outputs)
 
 
 def completed_header(native: Path, symbol: str) -> tuple[Path, str] | None:

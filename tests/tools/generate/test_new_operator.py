@@ -435,6 +435,16 @@ def test_what_has_no_stubs_is_refused(tree: Tree) -> None:
     tree.declare("aclnnMadeUp", "const aclTensor* self")
     told = "aclnn_aclnnmadeup.h: aclnnMadeUp has no output, an aclTensor* that is not const or is named ...Out"
     assert tree.refusal("aclnnMadeUp") == told
+    for parameters in (
+        "const aclTensor* gradSelf",
+        "aclTensor* selfRef",
+        "double alpha, aclTensor* out",
+        "const aclTensor* selfOptional, aclTensor* out",
+    ):
+        tree.declare("aclnnMadeUp", parameters)
+        for family in ((), ("--family", "elementwise")):
+            refused = tree.refusal("aclnnMadeUp", *family)
+            assert refused.startswith("aclnn_aclnnmadeup.h: aclnnMadeUp has no required input, a const aclTensor* b")
     tree.declare("aclnnMadeUp", f"const aclTensorList* alpha, {WITH_SELF}")
     for kind, needed in (
         ("aclTensorList*", "an input of several tensors: in InputSpec"),
