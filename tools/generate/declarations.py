@@ -44,9 +44,12 @@ OTHER_NEEDS = "a member of AttributeKind unless one fits, and ArgumentReader::Ne
 class Parameter(NamedTuple):
     """One parameter of phase 1."""
 
-    is_const: bool
-    type: str
+    c_type: str
     abi_name: str
+
+    @property
+    def type(self) -> str:
+        return self.c_type.removeprefix("const ").rstrip("* ")
 
     @property
     def name(self) -> str:
@@ -57,7 +60,9 @@ class Parameter(NamedTuple):
         name = snake_case(self.abi_name)
         if name in ("grad_out", "y_grad"):
             return "grad_output"
-        return name.removesuffix("_out").removesuffix("_optional") if self.type == "aclTensor" else name
+        if self.type == "aclTensor":
+            name = name.removesuffix("_out")
+        return name.removesuffix("_optional") if self.is_optional else name
 
     @property
     def python_name(self) -> str:
@@ -65,7 +70,8 @@ class Parameter(NamedTuple):
 
     @property
     def is_optional(self) -> bool:
-        return self.abi_name.endswith("Optional")
+        """Whether it may be null; a number or a bool cannot be, whatever its name says."""
+        return self.abi_name.endswith("Optional") and self.c_type.endswith("*")
 
     @property
     def is_mask(self) -> bool:
@@ -102,10 +108,7 @@ def declaration_of(symbol: str, header: Path) -> Declaration:
 
     In headers that CANN generates outputs are const too, and named so.
     """
-    parameters = [
-        Parameter(kind.startswith("const "), kind.removeprefix("const ").rstrip("* "), name)
-        for kind, name in parameters_of(symbol, header)
-    ]
+    parameters = [Parameter(kind, name) for kind, name in parameters_of(symbol, header)]
     tensors = [each for each in parameters if each.type == "aclTensor"]
     attributes = [each for each in parameters if each.type != "aclTensor" and not each.is_mask]
     for each in attributes:
@@ -113,7 +116,7 @@ def declaration_of(symbol: str, header: Path) -> Declaration:
             needed = NEEDS.get(each.type, OTHER_NEEDS)
             problem = f"{each.abi_name} has the type {each.type}, which no operator has yet; it needs {needed}"
             raise SystemExit(f"{header.name}: {problem}; then add the type to KINDS in tools/generate/declarations.py")
-    outputs = [each for each in tensors if not each.is_const]
+    outputs = [each for each in tensors if not each.c_type.startswith("const ")]
     outputs = outputs or [each for each in tensors if each.abi_name == "out" or each.abi_name.endswith("Out")]
     outputs = outputs or [each for each in tensors[-1:] if each.abi_name.startswith("grad")]
     if not outputs:

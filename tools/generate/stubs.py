@@ -77,20 +77,16 @@ def parameters_in_python(declared: Declaration) -> list[str]:
     kinds = {each.python_name: "Array" for each in declared.inputs}
     kinds |= {each.name: KINDS[each.type][1] for each in declared.attributes}
     absent = [each.python_name for each in declared.inputs if each.is_optional]
-    absent += [each.name for each in declared.attributes if is_optional_list(each)]
+    absent += [each.name for each in declared.attributes if each.is_optional]
     defaults = {name: f"{kinds[name]} = {value}" for name, value in DEFAULTS.items() if name in kinds}
     defaults |= {name: f"{kinds[name]} | None = None" for name in absent}
     given = [f"{name}: {kind}" for name, kind in kinds.items() if name not in defaults]
     return given + [f"{name}: {kind}" for name, kind in defaults.items()]
 
 
-def is_optional_list(parameter: Parameter) -> bool:
-    return parameter.is_optional and KINDS[parameter.type][0] in _LISTS
-
-
 def attribute_row(parameter: Parameter) -> str:
     kind, _ = KINDS[parameter.type]
-    optional = ", is_optional=True" if is_optional_list(parameter) else ""
+    optional = ", is_optional=True" if parameter.is_optional else ""
     default = f", default={DEFAULTS[parameter.name]}" if parameter.name in DEFAULTS else ""
     # CANN takes null for some lists whose names do not say so.
     asked = ". Absent (is_optional=True)?" if kind in _LISTS and not optional else "."
@@ -102,7 +98,7 @@ def attribute_row(parameter: Parameter) -> str:
 def native_fields(declared: Declaration) -> dict[str, str]:
     """Returns what stands in the plan; its variables are named as the fields of the operator's arguments."""
     given = [each for each in declared.inputs if not each.is_optional]
-    arrays = [each for each in declared.attributes if each.type == "aclIntArray"]
+    arrays = [each for each in declared.attributes if each.type == "aclIntArray" and not each.is_optional]
     read = [("Argument", each) for each in (*given, *declared.outputs)] + [
         ("IntArrayArgument", each) for each in arrays
     ]

@@ -39,7 +39,7 @@ WITH_SELF = "const aclTensor* gradOutput, const aclTensor* self, aclTensor* out"
 SEVERAL = (
     "const aclTensor* gradOutput, const aclTensor *outProbabilities, const aclIntArray* reducedDims, "
     "const aclTensor* weightOptional, double scalesH, bool keepDim, int groups, const aclScalar* slope, "
-    "aclTensor* gradInput, aclTensor* gradWeight"
+    "const aclIntArray* sizesOptional, aclTensor* gradInput, aclTensor* gradWeight"
 )
 
 
@@ -359,9 +359,10 @@ def test_a_declaration_that_cannot_be_completed_says_what_is_missing(tree: Tree)
 
 
 def test_types_of_attributes_have_their_kinds(tree: Tree) -> None:
-    """A list of bools is a mask of outputs by its name alone, and a list may be null by its."""
+    """A list of bools is a mask of outputs by its name alone, and a pointer may be null by its."""
     given = (
-        "aclDataType dtype, const aclBoolArray* flips, const aclIntArray* sizesOptional, const aclBoolArray* outputMask"
+        "aclDataType dtype, const aclBoolArray* flips, const aclIntArray* sizesOptional, const aclBoolArray* mask, "
+        "const aclScalar* betaOptional, char* reductionOptional, const aclBoolArray *signsOptional, double rateOptional"
     )
     tree.declare("aclnnMadeUpBackward", f"{WITH_SELF}, {given}")
     assert tree.make("aclnnMadeUpBackward").returncode == 0
@@ -370,8 +371,17 @@ def test_types_of_attributes_have_their_kinds(tree: Tree) -> None:
     assert kinds == [
         ("dtype", "DATA_TYPE", ""),
         ("flips", "BOOLS", ""),
-        ("sizes_optional", "INTS", ", is_optional=True"),
+        ("sizes", "INTS", ", is_optional=True"),
+        ("beta", "DOUBLE", ", is_optional=True"),
+        ("reduction", "TEXT", ", is_optional=True"),
+        ("signs", "BOOLS", ", is_optional=True"),
+        ("rate_optional", "DOUBLE", ""),
     ]
+    absent = {name for name, _, optional in kinds if optional}
+    definition = load("made_up_backward", "definition")
+    for function in (definition.backward, definition.forward):
+        parameters = signature(function).parameters
+        assert {name for name, each in parameters.items() if each.default is None} == absent
 
 
 def test_a_stub_has_all_outputs_as_self_or_says_that_their_type_is_not_written(tree: Tree) -> None:
