@@ -66,6 +66,15 @@ aclnnStatus aclnnConvolutionBackwardGetWorkspaceSize(
 """As CANN's documents have it: without ACLNN_API, semicolon and second phase."""
 
 
+def lint(tree: "Tree") -> str:
+    """Returns what the linter says of the operators once `make format` has run."""
+    shutil.copy(ROOT / "pyproject.toml", tree.native.parent)
+    for command in (("check", "--fix-only", "--quiet"), ("format", "--quiet"), ("check", "--quiet")):
+        ruff = [sys.executable, "-m", "ruff", *command, str(tree.python)]
+        done = subprocess.run(ruff, cwd=tree.native.parent, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
 class Tree:
     """A checkout of what the command reads, without operators of ours."""
 
@@ -249,6 +258,7 @@ def test_a_row_loads_and_says_what_is_not_written(tree: Tree) -> None:
     assert {*signature(forward).parameters} == {*signature(backward).parameters, "input"}
     assert tables["samples"]["SAMPLES"][spec.name].cases[0].attributes == {"beta": 0.5, "is_result": True}
     assert len([*unwritten(family, "elementwise")]) == 10
+    assert lint(tree) == ""
     told = (
         "client/src/aclgrad/operators/families/elementwise/definition.py has a row of made_up_backward; remove it first"
     )
