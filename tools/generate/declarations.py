@@ -91,6 +91,11 @@ class Declaration(NamedTuple):
     def name(self) -> str:
         return folder_of(self.symbol)
 
+    @property
+    def is_value(self) -> bool:
+        """Whether it returns values of a function; CANN's names of gradients say so."""
+        return re.search("Backward|Grad(?![a-z])", self.symbol) is None
+
     def differentiated(self, output: Parameter) -> str | None:
         """The input that an output is the gradient of: the one that it is named after, which may not be given.
 

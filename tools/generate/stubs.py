@@ -32,14 +32,17 @@ def stubs(declared: Declaration) -> dict[Path, str]:
     files = {}
     for stub in sorted(STUBS.glob("folder/*.in")):
         folder = PYTHON if stub.stem.endswith(".py") else NATIVE
-        files[folder / declared.name / stub.stem] = Template(stub.read_text()).substitute(fields)
+        is_other = declared.is_value and stub.stem == "definition.py"
+        text = (STUBS / f"value_{stub.name}" if is_other else stub).read_text()
+        files[folder / declared.name / stub.stem] = Template(text).substitute(fields)
     return files
 
 
 def python_fields(declared: Declaration) -> dict[str, str]:
     inputs, attributes, outputs = declared.inputs, declared.attributes, declared.outputs
     names = [each.name for each in inputs]
-    of = {each.name: declared.differentiated(each) for each in outputs}
+    of = {each.name: None if declared.is_value else declared.differentiated(each) for each in outputs}
+    of_unknown = "" if declared.is_value else ', of="UNWRITTEN: the tensor that it is the gradient of"'
     parameters = parameters_in_python(declared)
     unknown = [each for each in of.values() if each and each not in (*names, "self", "input")]
     further = [f"{each}: Array | None = None" for each in unknown]
@@ -51,8 +54,11 @@ def python_fields(declared: Declaration) -> dict[str, str]:
         rule = (
             f"The gradient of `{source}`, with its shape and dtype." if known else "UNWRITTEN: what it is, its shape."
         )
-        asked = source or "UNWRITTEN: the tensor that it is the gradient of"
-        rules.append(f'        OutputSpec("{output}", "{rule}", _{output}, of="{asked}"),\n')
+        asked = f', of="{source}"' if source else of_unknown
+        rules.append(f'        OutputSpec("{output}", "{rule}", _{output}{asked}),\n')
+    required = [each.name for each in inputs if not each.is_optional]
+    classes = ["Arguments", *(["AttributeKind", "AttributeSpec"] if attributes else []), "InputSpec"]
+    classes += [*(["OperatorKind"] if declared.is_value else []), "OperatorSpec", "OutputSpec", "Tolerance", "same_on"]
     return {
         "inputs": "".join(
             f'        InputSpec("{each.name}", "UNWRITTEN: what it is, and its shape.", _DTYPES, _RANKS'
@@ -60,15 +66,19 @@ def python_fields(declared: Declaration) -> dict[str, str]:
             for each in inputs
         ),
         "attributes": "".join(f"        {attribute_row(each)},\n" for each in attributes),
-        "attribute_classes": "AttributeKind, AttributeSpec, " if attributes else "",
-        "same": ", ".join(f'"{each.name}"' for each in inputs if not each.is_optional),
+        "classes": ", ".join(classes),
+        "computed": "the result" if declared.is_value else "the gradient",
+        # An input that may be absent cannot lead.
+        "options": ("    kind=OperatorKind.VALUE,\n" if declared.is_value else "")
+        + (f'    leading="{required[0]}",\n' if inputs[0].is_optional else ""),
+        "same": ", ".join(f'"{each}"' for each in required),
         "outputs": "".join(rules),
         "infer": infer,
         "sequence": "from collections.abc import Sequence\n\n" if "Sequence" in str(parameters) else "",
         "backward": ", ".join(parameters),
         "forward": ", ".join(dict.fromkeys(["input: Array", *parameters, *further])),
         "returns": "Array" if len(outputs) == 1 else f"tuple[{', '.join(['Array'] * len(outputs))}]",
-        "shapes": ", ".join(f"{each.name}=shape" for each in inputs if not each.is_optional),
+        "shapes": ", ".join(f"{each}=shape" for each in required),
     }
 
 
@@ -130,6 +140,8 @@ def rows(declared: Declaration, family: str) -> dict[Path, str]:
     if (len(declared.inputs), len(declared.outputs)) != (2, 1):
         has = f"{len(declared.inputs)} inputs and {len(declared.outputs)} outputs"
         raise SystemExit(f"{declared.symbol} has {has}, and an operator of {family} 2 and 1; leave FAMILY out")
+    if declared.is_value:
+        raise SystemExit(f"{declared.symbol} returns values, and operators of {family} gradients; leave FAMILY out")
     fields = row_fields(declared)
     files = {}
     for stub in sorted((STUBS / family).glob("*.in")):

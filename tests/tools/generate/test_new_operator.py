@@ -15,8 +15,8 @@ import pytest
 
 import aclgrad.operators as package
 from aclgrad.operators import families
-from aclgrad.operators.spec import Arguments, OperatorSpec
-from native.operator_table import find_wrong_declarations
+from aclgrad.operators.spec import Arguments, OperatorKind, OperatorSpec
+from native.operator_table import find_wrong_declarations, snake_case
 from tests.sanitizers import COMPILER, NATIVE
 from tools.generate.completeness import problems, unwritten
 
@@ -202,6 +202,7 @@ def test_stubs_load_and_say_what_is_not_written(tree: Tree, parameters: str) -> 
     name = "made_up_backward"
     told = list(problems())
     assert told.pop() == f"operator {name} has no cases; add some to SAMPLES.cases in its samples.py"
+    assert lint(tree) == ""
     lines = {each.partition(" is still the stub's: ")[2] for each in told}
     for text in ("the gradient", "the forward function", "PyTorch's call"):
         assert f'raise NotImplementedError("UNWRITTEN: {text}")' in lines
@@ -212,6 +213,53 @@ def test_stubs_load_and_say_what_is_not_written(tree: Tree, parameters: str) -> 
         arguments = dict.fromkeys(signature(function).parameters, np.zeros(1))
         with pytest.raises(NotImplementedError, match="UNWRITTEN: the "):
             function(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("symbol", "parameters", "names"),
+    [
+        ("aclnnMadeUpMm", "const aclTensor* self, const aclTensor* mat2, aclTensor* out, int8_t cubeMathType", "mat2"),
+        ("aclnnMadeUpSum", "const aclTensor* self, const aclIntArray* dims, bool keepDims, aclTensor* out", "dims"),
+        ("aclnnMadeUpAny", "const aclTensor* biasOptional, const aclTensor* self, aclTensor* out", "bias"),
+        ("aclnnMadeUpGradually", "const aclTensor* self, aclTensor* y, aclTensor* indices", "input"),
+    ],
+)
+def test_an_operator_that_is_named_as_no_gradient_is_one_of_values(
+    tree: Tree, symbol: str, parameters: str, names: str
+) -> None:
+    tree.stub(symbol, parameters)
+    name = snake_case(symbol.removeprefix("aclnn"))
+    spec: OperatorSpec = load(name, "spec").SPEC
+    assert (spec.kind, spec.leading) == (OperatorKind.VALUE, "self")
+    for output in spec.outputs:
+        with pytest.raises(NotImplementedError, match=f"UNWRITTEN: {output.name}"):
+            output.infer(Arguments({}, {}))
+    definition = load(name, "definition")
+    assert names in signature(definition.value).parameters
+    assert not hasattr(definition, "backward")
+    assert not hasattr(definition, "forward")
+    told = "".join(problems())
+    assert "UNWRITTEN: the value" in told
+    assert "definition.py" in told
+    for text in tree.files(name).values():
+        assert "grad" not in text.replace("aclgrad", "").replace(name, "").replace(symbol.removeprefix("aclnn"), "")
+    assert lint(tree) == ""
+
+
+def test_a_value_whose_texts_are_written_is_tried(tree: Tree) -> None:
+    tree.stub("aclnnMadeUpRelu", "const aclTensor* self, aclTensor* out")
+    texts = {
+        'raise NotImplementedError("UNWRITTEN: out")': 'return arguments.inputs["self"]',
+        'raise NotImplementedError("UNWRITTEN: the value")': "return input.clip(0)",
+        "UNWRITTEN: ": "",
+        "cases=()": "cases=(_case('a', (1, 2, 3)),)",
+    }
+    for path in (tree.python / "made_up_relu").iterdir():
+        text = path.read_text()
+        for old, new in texts.items():
+            text = text.replace(old, new)
+        path.write_text(text)
+    assert list(problems()) == []
 
 
 def test_a_stub_whose_texts_are_written_is_tried(tree: Tree) -> None:
@@ -398,12 +446,12 @@ def test_a_stub_has_all_outputs_as_self_or_says_that_their_type_is_not_written(t
     tree.stub("aclnnMadeUpBackward", WITHOUT_SELF)
     with pytest.raises(NotImplementedError, match="UNWRITTEN: grad_input"):
         load("made_up_backward", "spec").SPEC.outputs[0].infer(Arguments({}, {}))
-    tree.stub("aclnnMadeUpTwice", f"{WITH_SELF}, aclTensor* gradWeight")
-    outputs = load("made_up_twice", "spec").SPEC.outputs
+    tree.stub("aclnnMadeUpTwiceGrad", f"{WITH_SELF}, aclTensor* gradWeight")
+    outputs = load("made_up_twice_grad", "spec").SPEC.outputs
     assert [(each.name, each.of) for each in outputs] == [("out", "self"), ("grad_weight", "weight")]
     given = object()
     assert outputs[0].infer(Arguments({"self": given}, {})) is given
-    definition = load("made_up_twice", "definition")
+    definition = load("made_up_twice_grad", "definition")
     assert str(signature(definition.backward).return_annotation).count("ndarray") == 2
     assert "weight" in signature(definition.forward).parameters
 
@@ -415,13 +463,14 @@ def test_plan_and_kernel_compile(tree: Tree) -> None:
     tree.stub("aclnnMadeUpBackward", SEVERAL)
     tree.paste("convolution", CONVOLUTION)
     assert tree.make("aclnnConvolutionBackward").returncode == 0
+    tree.stub("aclnnMadeUpMm", "const aclTensor* biasOptional, const aclTensor* self, aclTensor* out")
     tables = tree.native / "tables"
     subprocess.run([sys.executable, str(tree.native / "operator_table.py"), str(tables)], check=True)
     flags = ("-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
     flags += ("-DVECTOR_LEVEL=VectorLevel::baseline",)
     folders = (f"-I{tables}", f"-I{tree.native / 'include'}", f"-I{NATIVE / 'host'}")
     files = [tables / "entry_points.cpp", *(tree.native / "host/operators").glob("*/*.cpp")]
-    assert len(files) == 5
+    assert len(files) == 7
     done = subprocess.run([COMPILER, *flags, *folders, *map(str, files)], capture_output=True, text=True, check=False)
     assert done.stderr == ""
 
@@ -491,5 +540,7 @@ def test_what_has_no_stubs_is_refused(tree: Tree) -> None:
         refused
         == "aclnnMadeUpLoss has 2 inputs and 2 outputs, and an operator of elementwise 2 and 1; leave FAMILY out"
     )
+    told = "aclnnMadeUp returns values, and operators of elementwise gradients; leave FAMILY out"
+    assert tree.refusal("aclnnMadeUp", "--family", "elementwise") == told
     assert tree.make("aclnnMadeUp").returncode == 0
     assert tree.refusal("aclnnMadeUp") == "client/src/aclgrad/operators/made_up exists; remove it first"
