@@ -78,7 +78,7 @@ void BindCallTemplate(py::module_& module) {
       .value("RETURNED_WHOLE", OutputUse::kReturnedWhole)
       .value("SCRATCH", OutputUse::kScratch)
       .value("NULL", OutputUse::kNull);
-  py::class_<Bools>(module, "Bools").def(py::init<std::vector<bool>>(), py::arg("values"));
+  py::class_<Bools>(module, "Bools").def(py::init<std::optional<std::vector<bool>>>(), py::arg("values"));
   py::class_<View>(module, "View")
       .def(py::init<int64_t, std::vector<int64_t>, int64_t>(), py::arg("offset"), py::arg("strides"), py::arg("count"));
   py::class_<Gathering>(module, "Gathering")

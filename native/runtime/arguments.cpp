@@ -43,7 +43,9 @@ const aclIntArray* ArgumentReader::NextIntArray() {
 const aclBoolArray* ArgumentReader::NextBoolArray() {
   const bool is_attribute =
       next_attribute_ < attributes_.size() && std::holds_alternative<Bools>(attributes_[next_attribute_]);
-  const std::vector<bool>& values = is_attribute ? NextAttribute<Bools>().values : wanted_;
+  const std::optional<std::vector<bool>>& given = is_attribute ? NextAttribute<Bools>().values : wanted_;
+  if (!given) return nullptr;
+  const std::vector<bool>& values = *given;
   const auto copy = std::make_unique<bool[]>(values.size());
   std::copy(values.begin(), values.end(), copy.get());
   return Keep<aclBoolArray>(acl_.aclCreateBoolArray(copy.get(), values.size()), acl_.aclDestroyBoolArray);

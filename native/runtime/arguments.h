@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -13,9 +14,10 @@
 
 namespace aclgrad {
 
-// A list of bools, which Python's lists do not tell from one of integers.
+// A list of bools, which Python's lists do not tell from one of integers, or null: an absent attribute alone would not
+// say that it is one, and not what stands behind a mask of outputs.
 struct Bools {
-  std::vector<bool> values;
+  std::optional<std::vector<bool>> values;
 };
 
 // Absent is null for the operator. A data type is its number.

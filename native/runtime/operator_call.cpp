@@ -24,7 +24,8 @@ void AppendAttribute(std::string& key, const Attribute& attribute) {
         if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::vector<int64_t>>) {
           AppendList(key, value);
         } else if constexpr (std::is_same_v<std::decay_t<decltype(value)>, Bools>) {
-          AppendList(key, {value.values.begin(), value.values.end()});
+          Append(key, value.values.has_value());
+          if (value.values) AppendList(key, {value.values->begin(), value.values->end()});
         } else if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string>) {
           Append(key, value.size());
           key += value;

@@ -167,9 +167,9 @@ class OutputUse:
 
 @final
 class Bools:
-    """A list of bools as an attribute: a list of Python's is one of integers."""
+    """A list of bools as an attribute, or None for an absent one: a list of Python's is one of integers."""
 
-    def __init__(self, values: Sequence[bool]) -> None: ...
+    def __init__(self, values: Sequence[bool] | None) -> None: ...
 
 @final
 class View:

@@ -37,14 +37,22 @@ void ExpectRefused(const aclgrad::AclFunctions& acl, const Attribute& attribute)
 }
 
 void ReadAll(const std::string& library, const aclgrad::AclFunctions& acl) {
-  const std::vector<Attribute> attributes{std::monostate(),  std::vector<int64_t>{7}, Bools{{true, false, true}},
-                                          int64_t{ACL_BF16}, int64_t{-128},           int64_t{12},
-                                          std::monostate(),  std::monostate(),        std::string("mean")};
+  const std::vector<Attribute> attributes{std::monostate(),
+                                          std::vector<int64_t>{7},
+                                          Bools{{{true, false, true}}},
+                                          Bools{},
+                                          int64_t{ACL_BF16},
+                                          int64_t{-128},
+                                          int64_t{12},
+                                          std::monostate(),
+                                          std::monostate(),
+                                          std::string("mean")};
   const std::vector<bool> wanted{true, false};
   ArgumentReader reader(acl, {}, {}, wanted, attributes);
   Expect(reader.Next<const aclIntArray*>() == nullptr, "an absent list is not null");
   Expect(reader.Next<const aclIntArray*>() != nullptr, "a list is null");
   ExpectEqual("the size of a list of bools", SizeOf(library, reader.Next<const aclBoolArray*>()), 3);
+  Expect(reader.Next<const aclBoolArray*>() == nullptr, "an absent list of bools is not null");
   ExpectEqual("the size of a mask of outputs", SizeOf(library, reader.Next<const aclBoolArray*>()), 2);
   Expect(reader.Next<aclDataType>() == ACL_BF16, "the data type is another");
   Expect(reader.Next<int8_t>() == -128, "the int8 is another");
@@ -67,7 +75,7 @@ void Run(const Arguments& given) {
   ExpectRefused<bool>(acl, std::monostate());
   ExpectRefused<double>(acl, std::monostate());
   ExpectRefused<aclDataType>(acl, std::string("float32"));
-  ExpectRefused<const aclIntArray*>(acl, Bools{{true}});
+  ExpectRefused<const aclIntArray*>(acl, Bools{{{true}}});
 }
 
 }  // namespace programs

@@ -208,8 +208,8 @@ def _plan_input(tensor: TensorView, rule: ValueRule | None, limits: Limits, read
 def _native_attribute(value: AttributeValue | None, kind: AttributeKind) -> Any:
     if isinstance(value, DType):
         return value.acl
-    if kind is AttributeKind.BOOLS and isinstance(value, Sequence):
-        return native.Bools(list(map(bool, value)))
+    if kind is AttributeKind.BOOLS:
+        return native.Bools(list(map(bool, value)) if isinstance(value, Sequence) else None)
     return value
 
 
