@@ -166,18 +166,11 @@ Plan PlanOf(std::initializer_list<Argument> inputs, std::initializer_list<Argume
   return plan;
 }
 
-bool HasLength(const IntArrayArgument& argument, std::initializer_list<size_t> allowed) {
-  return std::find(allowed.begin(), allowed.end(), argument.values.size()) != allowed.end();
-}
-
-std::string LengthMessage(const IntArrayArgument& argument, std::initializer_list<size_t> allowed) {
-  return std::string(argument.name) + ": expected " +
-         List(allowed, [](size_t length) { return std::to_string(length); }) + " values, got " +
-         DimsText(argument.values);
-}
-
-void CheckLength(const IntArrayArgument& argument, std::initializer_list<size_t> allowed) {
-  if (!HasLength(argument, allowed)) FailInvalid(LengthMessage(argument, allowed));
+void CheckLength(const IntArrayArgument& argument, std::initializer_list<size_t> allowed, aclnnStatus code) {
+  if (std::find(allowed.begin(), allowed.end(), argument.values.size()) != allowed.end()) return;
+  throw OperatorError(code, std::string(argument.name) + ": expected " +
+                                List(allowed, [](size_t length) { return std::to_string(length); }) + " values, got " +
+                                DimsText(argument.values));
 }
 
 void CheckEachPositive(const IntArrayArgument& argument) {
@@ -186,22 +179,33 @@ void CheckEachPositive(const IntArrayArgument& argument) {
   FailInvalid(std::string(argument.name) + ": expected values above 0, got " + DimsText(values));
 }
 
-void CheckHalfPadding(const IntArrayArgument& padding, const IntArrayArgument& kernel_size) {
-  const Pair pads = ReadPair(padding.values);
-  const Pair kernel = ReadPair(kernel_size.values);
-  const auto fits = [](int64_t pad, int64_t size) { return 0 <= pad && pad <= size / 2; };
-  if (fits(pads.height, kernel.height) && fits(pads.width, kernel.width)) return;
-  FailInvalid("padding: expected values from 0 to half of kernelSize, " + DimsText(kernel_size.values) + ", got " +
-              DimsText(padding.values));
-}
-
 Pair ReadPair(const Dims& values) { return {values.front(), values.back()}; }
+
+Windows CheckWindows(const IntArrayArgument& kernel_size, const IntArrayArgument& stride,
+                     const IntArrayArgument& padding) {
+  CheckLength(kernel_size, {1, 2});
+  CheckEachPositive(kernel_size);
+  CheckLength(stride, {0, 1, 2});
+  CheckEachPositive(stride);
+  CheckLength(padding, {1, 2});
+  const Pair kernel = ReadPair(kernel_size.values);
+  const Pair pads = ReadPair(padding.values);
+  // Some device routes accept negative padding and read out of bounds.
+  const auto fits = [](int64_t pad, int64_t size) { return 0 <= pad && pad <= size / 2; };
+  if (!fits(pads.height, kernel.height) || !fits(pads.width, kernel.width)) {
+    FailInvalid("padding: expected values from 0 to half of kernelSize, " + DimsText(kernel_size.values) + ", got " +
+                DimsText(padding.values));
+  }
+  return {kernel, stride.values.empty() ? kernel : ReadPair(stride.values), pads};
+}
 
 Product CurrentProduct() { return Runtime::Current()->product(); }
 
-std::vector<aclDataType> FloatTypes() {
-  if (HasBf16(CurrentProduct())) return {ACL_FLOAT, ACL_FLOAT16, ACL_BF16};
-  return {ACL_FLOAT, ACL_FLOAT16};
+std::vector<aclDataType> FloatTypes(std::initializer_list<aclDataType> more) {
+  std::vector<aclDataType> types = {ACL_FLOAT, ACL_FLOAT16};
+  if (HasBf16(CurrentProduct())) types.push_back(ACL_BF16);
+  types.insert(types.end(), more);
+  return types;
 }
 
 }  // namespace acl_host

@@ -54,6 +54,10 @@ struct MaskCodes {
 
 // Fails for a product that is not among those of the operator.
 void CheckProduct(Products products);
+// Those of most operators; no operator has the 310B.
+inline constexpr Products kAllProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k310P,
+                                          Product::k950};
+inline constexpr Products kNot310P = {Product::k910A, Product::k910B, Product::k910_93, Product::k950};
 
 void CheckDataType(const Argument& argument, const std::vector<aclDataType>& allowed);
 void CheckSameDataType(const Argument& argument, const Argument& reference);
@@ -82,21 +86,27 @@ void CheckAddressable(const Argument& argument);
 // A plan that has these tensors, which are addressable.
 [[nodiscard]] Plan PlanOf(std::initializer_list<Argument> inputs, std::initializer_list<Argument> outputs);
 
-void CheckLength(const IntArrayArgument& argument, std::initializer_list<size_t> allowed);
-[[nodiscard]] bool HasLength(const IntArrayArgument& argument, std::initializer_list<size_t> allowed);
 // "kernelSize: expected 1 or 2 values, got [3, 3, 3]"
-[[nodiscard]] std::string LengthMessage(const IntArrayArgument& argument, std::initializer_list<size_t> allowed);
+void CheckLength(const IntArrayArgument& argument, std::initializer_list<size_t> allowed,
+                 aclnnStatus code = ACLNN_ERR_PARAM_INVALID);
 void CheckEachPositive(const IntArrayArgument& argument);
-// Of windows. Some device routes accept negative padding and read out of bounds.
-void CheckHalfPadding(const IntArrayArgument& padding, const IntArrayArgument& kernel_size);
 
 // values holds one number for both axes, or height and width.
 [[nodiscard]] Pair ReadPair(const Dims& values);
 
+// Windows over planes: without a stride, they lie side by side.
+struct Windows {
+  Pair kernel;
+  Pair stride;
+  Pair padding;
+};
+[[nodiscard]] Windows CheckWindows(const IntArrayArgument& kernel_size, const IntArrayArgument& stride,
+                                   const IntArrayArgument& padding);
+
 // The product of the configuration; fails with ACLNN_ERR_RUNTIME_ERROR before aclInit.
 [[nodiscard]] Product CurrentProduct();
 
-// FLOAT and FLOAT16, and BF16 if the product has it.
-[[nodiscard]] std::vector<aclDataType> FloatTypes();
+// FLOAT and FLOAT16, BF16 if the product has it, and these.
+[[nodiscard]] std::vector<aclDataType> FloatTypes(std::initializer_list<aclDataType> more = {});
 
 }  // namespace acl_host

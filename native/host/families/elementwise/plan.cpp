@@ -1,5 +1,4 @@
 // The gradients of elementwise functions: their checks, in CANN's order and with CANN's codes, and their plans.
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -134,15 +133,6 @@ Plan MakeElementwisePlan(Function function, const ElementwiseTensors& tensors, f
   return plan;
 }
 
-constexpr Products kAllProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k310P, Product::k950};
-constexpr Products kNot310P = {Product::k910A, Product::k910B, Product::k910_93, Product::k950};
-
-std::vector<aclDataType> FloatTypesAnd(std::initializer_list<aclDataType> more) {
-  std::vector<aclDataType> types = FloatTypes();
-  types.insert(types.end(), more);
-  return types;
-}
-
 }  // namespace
 
 Plan PlanSiluBackward(const SiluBackwardArguments& given) {
@@ -161,7 +151,7 @@ Plan PlanSigmoidBackward(const SigmoidBackwardArguments& given) {
   CheckProduct(kAllProducts);
   const ElementwiseTensors tensors{
       {"gradOutput", given.grad_output}, {"output", given.output}, {"gradInput", given.grad_input}};
-  CheckElementwise({FloatTypesAnd({ACL_DOUBLE, ACL_COMPLEX64, ACL_COMPLEX128}), Types::kCast}, tensors);
+  CheckElementwise({FloatTypes({ACL_DOUBLE, ACL_COMPLEX64, ACL_COMPLEX128}), Types::kCast}, tensors);
   return MakeElementwisePlan(Function::kSigmoid, tensors);
 }
 
@@ -169,7 +159,7 @@ Plan PlanTanhBackward(const TanhBackwardArguments& given) {
   CheckProduct(kAllProducts);
   const ElementwiseTensors tensors{
       {"gradOutput", given.grad_output}, {"output", given.output}, {"gradInput", given.grad_input}};
-  CheckElementwise({FloatTypesAnd({ACL_DOUBLE})}, tensors);
+  CheckElementwise({FloatTypes({ACL_DOUBLE})}, tensors);
   return MakeElementwisePlan(Function::kTanh, tensors);
 }
 
@@ -179,7 +169,7 @@ Plan PlanLeakyReluBackward(const LeakyReluBackwardArguments& given) {
   const Argument self{"self", given.self};
   const double slope = NumberOf(given.negative_slope, "negativeSlope");
   const ElementwiseTensors tensors{grad_output, self, {"out", given.out}};
-  CheckElementwise({FloatTypesAnd({ACL_DOUBLE}), Types::kCast}, tensors);
+  CheckElementwise({FloatTypes({ACL_DOUBLE}), Types::kCast}, tensors);
   if (given.self_is_result && slope < 0) {
     FailInvalid("negativeSlope: expected at least 0 with selfIsResult, got " + std::to_string(slope));
   }
@@ -189,7 +179,7 @@ Plan PlanLeakyReluBackward(const LeakyReluBackwardArguments& given) {
 Plan PlanHardswishBackward(const HardswishBackwardArguments& given) {
   CheckProduct(kNot310P);
   const ElementwiseTensors tensors{{"gradOutput", given.grad_output}, {"self", given.self}, {"out", given.out}};
-  ElementwiseRules rules{FloatTypesAnd({})};
+  ElementwiseRules rules{FloatTypes()};
   rules.broadcasts = false;
   CheckElementwise(rules, tensors);
   return MakeElementwisePlan(Function::kHardswish, tensors);
@@ -201,7 +191,7 @@ Plan PlanThresholdBackward(const ThresholdBackwardArguments& given) {
   const double threshold = NumberOf(given.threshold, "threshold");
   const Argument out{"out", given.out};
   const ElementwiseTensors tensors{{"gradOutput", given.grad_output}, {"self", given.self}, out};
-  std::vector<aclDataType> types = FloatTypesAnd({ACL_INT32, ACL_INT8, ACL_UINT8});
+  std::vector<aclDataType> types = FloatTypes({ACL_INT32, ACL_INT8, ACL_UINT8});
   if (product == Product::k950 && threshold == 0) types.push_back(ACL_INT64);
   CheckElementwise({types}, tensors);
   return MakeElementwisePlan(Function::kThreshold, tensors, static_cast<float>(threshold));
@@ -211,7 +201,7 @@ Plan PlanGeluBackward(const GeluBackwardArguments& given) {
   CheckProduct(kAllProducts);
   const ElementwiseTensors tensors{
       {"gradOutput", given.grad_output}, {"self", given.self}, {"gradInput", given.grad_input}};
-  CheckElementwise({FloatTypesAnd({}), Types::kCast}, tensors);
+  CheckElementwise({FloatTypes(), Types::kCast}, tensors);
   return MakeElementwisePlan(Function::kGeluTanh, tensors);
 }
 
@@ -221,7 +211,7 @@ Plan PlanGeluBackwardV2(const GeluBackwardV2Arguments& given) {
   const Argument self{"self", given.self};
   const std::string approximate = &Required<OperatorError>(given.approximate, "approximate");
   const ElementwiseTensors tensors{grad_output, self, {"gradInput", given.grad_input}};
-  CheckElementwise({FloatTypesAnd({}), Types::kPromoted, true, false}, tensors);
+  CheckElementwise({FloatTypes(), Types::kPromoted, true, false}, tensors);
   if (approximate == "none") return MakeElementwisePlan(Function::kGelu, tensors);
   if (approximate == "tanh") return MakeElementwisePlan(Function::kGeluTanh, tensors);
   FailInvalid("approximate: expected none or tanh, got " + approximate);

@@ -12,8 +12,6 @@
 namespace acl_host {
 namespace {
 
-constexpr Products kProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k950};
-
 constexpr int64_t kNearest = 1;
 constexpr int64_t kReflection = 2;
 
@@ -30,9 +28,11 @@ void CheckMode(const char* name, int64_t mode, int64_t highest) {
   FailInvalid(std::string(name) + ": expected 0 to " + std::to_string(highest) + ", got " + std::to_string(mode));
 }
 
+// The operators have the same arguments.
+using GridArguments = GridSampler2DBackwardArguments;
+
 struct Tensors {
-  template <typename Arguments>
-  explicit Tensors(const Arguments& given)
+  explicit Tensors(const GridArguments& given)
       : grad_output("gradOutput", given.grad_output),
         input("input", given.input),
         grid("grid", given.grid),
@@ -53,11 +53,10 @@ struct Tensors {
   const aclBoolArray& mask;
 };
 
-void CheckTypes(const Tensors& tensors, std::vector<aclDataType> types) {
+void CheckTypes(const Tensors& tensors, const std::vector<aclDataType>& types) {
   for (const Argument& each : {tensors.grad_output, tensors.grid, tensors.input_grad, tensors.grid_grad}) {
     CheckSameDataType(each, tensors.input);
   }
-  types.push_back(ACL_DOUBLE);
   CheckDataType(tensors.input, types);
 }
 
@@ -112,8 +111,7 @@ GridSampling Divide(GridSampling sampling, aclDataType type) {
   return sampling;
 }
 
-template <typename Arguments>
-Plan MakePlan(const Arguments& given, const Tensors& tensors, int axes) {
+Plan MakePlan(const GridArguments& given, const Tensors& tensors, int axes) {
   Plan plan;
   if (!tensors.needs_work()) return plan;
   const aclTensor& input = tensors.input.tensor;
@@ -143,11 +141,11 @@ Plan MakePlan(const Arguments& given, const Tensors& tensors, int axes) {
 
 }  // namespace
 
-Plan PlanGridSampler2DBackward(const GridSampler2DBackwardArguments& given) {
-  CheckProduct(kProducts);
+Plan PlanGridSampler2DBackward(const GridArguments& given) {
+  CheckProduct(kNot310P);
   if (given.output_mask == nullptr) return {};
   const Tensors tensors(given);
-  CheckTypes(tensors, FloatTypes());
+  CheckTypes(tensors, FloatTypes({ACL_DOUBLE}));
   // CANN 9.1 has mode 2 as well, which nothing tells from a release that lacks it.
   CheckMode("interpolationMode", given.interpolation_mode, kNearest);
   CheckMode("paddingMode", given.padding_mode, kReflection);
@@ -156,11 +154,11 @@ Plan PlanGridSampler2DBackward(const GridSampler2DBackwardArguments& given) {
 }
 
 // Every product takes BF16.
-Plan PlanGridSampler3DBackward(const GridSampler3DBackwardArguments& given) {
-  CheckProduct(kProducts);
+Plan PlanGridSampler3DBackward(const GridArguments& given) {
+  CheckProduct(kNot310P);
   if (given.output_mask == nullptr) return {};
   const Tensors tensors(given);
-  CheckTypes(tensors, {ACL_FLOAT, ACL_FLOAT16, ACL_BF16});
+  CheckTypes(tensors, {ACL_FLOAT, ACL_FLOAT16, ACL_BF16, ACL_DOUBLE});
   CheckMode("paddingMode", given.padding_mode, kReflection);
   CheckMode("interpolationMode", given.interpolation_mode, kNearest);
   // Devices also take channels in the last dim, which this library does not compute.

@@ -9,8 +9,9 @@
 
 namespace acl_host {
 
-// gradOutput and positions -> the gradient, of a floating-point type of up to 32 bits. A position outside its own
-// window adds nothing, as in the kernels of devices. The scratch has room for the sums of so many threads.
+// gradOutput and positions, or a mask of bits -> the gradient, of a floating-point type of up to 32 bits. A position
+// outside its own window adds nothing, as in the kernels of devices. The scratch has room for the sums of so many
+// threads.
 template <VectorLevel>
 struct MaxPoolBackward {
   static void Run(const MaxPool& pool, aclDataType type, int64_t slots, const KernelArguments& arguments);

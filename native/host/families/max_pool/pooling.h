@@ -17,10 +17,18 @@ struct MaxPool {
   Pair kernel;
   Pair stride;
   Pair padding;
-  aclDataType index_type;  // of the positions
+  aclDataType index_type;  // of the positions; UINT16: of the words of a mask
 
   [[nodiscard]] int64_t planes() const { return batches * channels; }
 };
+
+// Each channel has a bit of its own in a word of the mask.
+constexpr int64_t kMaskChannels = 16;
+[[nodiscard]] inline int64_t MaskChannelGroups(const MaxPool& pool) { return (pool.channels - 1) / kMaskChannels + 1; }
+[[nodiscard]] inline int64_t MaskWordsPerCell(const MaxPool& pool) {
+  constexpr int64_t kGroup = 16;
+  return ((pool.output.height * pool.output.width - 1) / kGroup + 2) * kGroup;
+}
 
 // The cells of a plane whose sums are computed at a time: the whole plane, or as many rows as fit a core's cache, but
 // not so few that most windows reach beyond them.

@@ -12,8 +12,6 @@
 namespace acl_host {
 namespace {
 
-constexpr Products kProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k310P, Product::k950};
-
 // The operators have the same arguments.
 using PadArguments = ReflectionPad1dBackwardArguments;
 
@@ -93,7 +91,7 @@ void CheckEmpty(const PadOperator& op, const Argument& grad_output, const Argume
 }
 
 Plan MakePadPlan(const PadOperator& op, const PadArguments& arguments) {
-  CheckProduct(kProducts);
+  CheckProduct(kAllProducts);
   const Argument grad_output{"gradOutput", arguments.grad_output};
   const Argument self{"self", arguments.self};
   const IntArrayArgument padding_argument{"padding", arguments.padding};

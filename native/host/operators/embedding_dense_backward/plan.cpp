@@ -10,8 +10,6 @@
 namespace acl_host {
 namespace {
 
-constexpr Products kProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k950};
-
 // Returns the sizes.
 Embedding CheckShapes(const Argument& grad, const Argument& indices, const Argument& out, uint64_t weights) {
   for (const Argument& each : {grad, indices, out}) {
@@ -40,7 +38,7 @@ Embedding CheckShapes(const Argument& grad, const Argument& indices, const Argum
 }  // namespace
 
 Plan PlanEmbeddingDenseBackward(const EmbeddingDenseBackwardArguments& given) {
-  CheckProduct(kProducts);
+  CheckProduct(kNot310P);
   const Argument grad{"grad", given.grad};
   const Argument indices{"indices", given.indices};
   const Argument out{"out", given.out};

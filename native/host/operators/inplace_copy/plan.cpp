@@ -7,16 +7,6 @@
 namespace acl_host {
 namespace {
 
-constexpr Products kProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k310P, Product::k950};
-
-std::vector<aclDataType> CopiedTypes() {
-  std::vector<aclDataType> types{ACL_DOUBLE, ACL_INT8, ACL_INT16,     ACL_INT32,     ACL_INT64,
-                                 ACL_UINT8,  ACL_BOOL, ACL_COMPLEX64, ACL_COMPLEX128};
-  const std::vector<aclDataType> floats = FloatTypes();
-  types.insert(types.end(), floats.begin(), floats.end());
-  return types;
-}
-
 // src over the shape of selfRef: the strides of axes that are repeated are 0. Fails if it cannot be broadcast.
 aclTensor Broadcast(const Argument& src, const Argument& self_ref) {
   const Dims& from = src.tensor.view_dims;
@@ -40,11 +30,12 @@ aclTensor Broadcast(const Argument& src, const Argument& self_ref) {
 }  // namespace
 
 Plan PlanInplaceCopy(const InplaceCopyArguments& arguments) {
-  CheckProduct(kProducts);
+  CheckProduct(kAllProducts);
   const Argument self_ref{"selfRef", arguments.self_ref};
   const Argument src{"src", arguments.src};
   for (const Argument& each : {self_ref, src}) {
-    CheckDataType(each, CopiedTypes());
+    CheckDataType(each, FloatTypes({ACL_DOUBLE, ACL_INT8, ACL_INT16, ACL_INT32, ACL_INT64, ACL_UINT8, ACL_BOOL,
+                                    ACL_COMPLEX64, ACL_COMPLEX128}));
     CheckMostDims(each);
     CheckNotPrivateFormat(each);
   }

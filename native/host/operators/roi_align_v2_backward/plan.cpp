@@ -18,8 +18,6 @@
 namespace acl_host {
 namespace {
 
-constexpr Products kProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k950};
-
 constexpr int64_t kCoordinates = 5;
 
 // Samples along each axis of a bin up to which the run time is proportional to the gradients' bytes.
@@ -38,7 +36,7 @@ void Compute(const RoiAlign& roi, const RoiBlocks& blocks, int64_t slots, RoiAdd
 }
 
 void Check(const RoiAlignV2BackwardArguments& arguments) {
-  CheckProduct(kProducts);
+  CheckProduct(kNot310P);
   const Argument grad_output{"gradOutput", arguments.grad_output};
   const Argument boxes{"boxes", arguments.boxes};
   const IntArrayArgument input_shape{"inputShape", arguments.input_shape};

@@ -7,8 +7,6 @@
 namespace acl_host {
 namespace {
 
-constexpr Products kProducts = {Product::k910A, Product::k910B, Product::k910_93, Product::k310P, Product::k950};
-
 // Fails unless gradOutput and gradInput have the sizes that the two arrays give.
 void CheckSizes(const Argument& grad_out, const IntArrayArgument& output_size, const IntArrayArgument& input_size,
                 const Argument& grad_input) {
@@ -43,7 +41,7 @@ NearestRule RuleOf(Product product, const UpsampleNearest2dBackwardArguments& ar
 
 Plan PlanUpsampleNearest2dBackward(const UpsampleNearest2dBackwardArguments& arguments) {
   const Product product = CurrentProduct();
-  CheckProduct(kProducts);
+  CheckProduct(kAllProducts);
   const Argument grad_out{"gradOut", arguments.grad_out};
   const IntArrayArgument output_size{"outputSize", arguments.output_size};
   const IntArrayArgument input_size{"inputSize", arguments.input_size};

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "computation.h"
 #include "families/max_pool/windows.h"
 #include "tensors/elements.h"
 
