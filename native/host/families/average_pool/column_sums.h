@@ -61,7 +61,7 @@ class ColumnSums {
         sums_(sum_memory_.data()) {
     if (columns_.kernel > 0 || is_one_to_one_) return;
     const auto width = static_cast<size_t>(TileColumns(pool));
-    windows_over_.resize(has_pairs_ ? 0 : width);
+    windows_over_.resize(width);
     first_.resize(has_pairs_ ? width : 0);
     second_.resize(first_.size());
   }
@@ -78,7 +78,7 @@ class ColumnSums {
   // About the memory of one thread.
   [[nodiscard]] static int64_t ScratchBytes(const AveragePool& pool) {
     return (KeptRows(pool).count() * RowSize(pool) + MostShares(pool)) * int64_t{sizeof(Sum)} +
-           MostShares(pool) * int64_t{sizeof(float)} + TileColumns(pool) * int64_t{sizeof(Range)};
+           MostShares(pool) * int64_t{sizeof(float)} + TileColumns(pool) * int64_t{sizeof(Range) + 2 * sizeof(int32_t)};
   }
 
   [[nodiscard]] int64_t kept_rows() const { return kept_rows_.count(); }
@@ -101,11 +101,10 @@ class ColumnSums {
       windows_ = {left, right};
       return;
     }
-    Range last{};
-    FindWindowsOver(columns_, left, 1, &windows_);
-    FindWindowsOver(columns_, right - 1, 1, &last);
-    windows_.end = last.end;
-    has_pairs_ ? FindPairs() : FindWindowsOver(columns_, left, right - left, windows_over_.data());
+    const int64_t width = right - left;
+    FindWindowsOver(columns_, left, width, windows_over_.data());
+    windows_ = {windows_over_.front().begin, windows_over_[static_cast<size_t>(width) - 1].end};
+    if (has_pairs_) FindPairs(static_cast<size_t>(width));
   }
 
   // Returns each cell's sum of the shares of a row of windows. The result stays valid while other rows that cover the
@@ -151,17 +150,11 @@ class ColumnSums {
   static int64_t RowSize(const AveragePool& pool) { return (TileColumns(pool) / 16 + 1) * 16 + 2 * kShortStride; }
 
   // The one or two windows over each cell. If one window covers it, second_ is the number of a share that is always 0.
-  void FindPairs() {
-    constexpr int64_t kBlock = 256;
-    Range windows[kBlock];
-    for (int64_t begin = left_; begin < right_; begin += kBlock) {
-      const int64_t count = std::min(right_ - begin, kBlock);
-      FindWindowsOver(columns_, begin, count, windows);
-      for (int64_t i = 0; i < count; ++i) {
-        const auto x = static_cast<size_t>(begin - left_ + i);
-        first_[x] = static_cast<int32_t>(windows[i].begin - windows_.begin);
-        second_[x] = static_cast<int32_t>(windows[i].size() == 2 ? first_[x] + 1 : windows_.size());
-      }
+  void FindPairs(size_t width) {
+    for (size_t x = 0; x < width; ++x) {
+      const Range& windows = windows_over_[x];
+      first_[x] = static_cast<int32_t>(windows.begin - windows_.begin);
+      second_[x] = static_cast<int32_t>(windows.size() == 2 ? first_[x] + 1 : windows_.size());
     }
   }
 

@@ -35,9 +35,8 @@ void FindWindowsOver(const PooledAxis& axis, int64_t first_cell, int64_t cells, 
     return Divide(axis.pooled, axis.size, first_cell, cells, [=](int64_t i, const Range& each) { windows[i] = each; });
   }
   for (int64_t i = 0; i < cells; ++i) {
-    const int64_t place = first_cell + i + axis.padding;
-    const int64_t begin = place < axis.kernel ? 0 : (place - axis.kernel) / axis.stride + 1;
-    windows[i] = {begin, std::max(begin, std::min(place / axis.stride + 1, axis.pooled))};
+    const int64_t cell = first_cell + i;
+    windows[i] = WindowsOver({cell, cell + 1}, axis.kernel, axis.stride, axis.padding, axis.pooled);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "families/max_pool/small_windows.h"
 #include "families/max_pool/sums.h"
@@ -29,13 +30,15 @@ class Planes {
   using Sum = typename Sums::Sum;
 
  public:
-  Planes(const MaxPool& pool, const Pair& tile, const KernelArguments& arguments, Sums sums)
+  // The last arguments are those of the sums.
+  template <typename... OfSums>
+  Planes(const MaxPool& pool, const Pair& tile, const KernelArguments& arguments, OfSums&&... of_sums)
       : pool_(pool),
         tile_(tile),
         table_(pool),
         grad_output_(arguments.inputs[0]),
         layout_(pool, table_, arguments.inputs[1]),
-        sums_(sums),
+        sums_(std::forward<OfSums>(of_sums)...),
         cells_(table_.most_windows),
         grads_(table_.most_windows) {}
 
@@ -52,11 +55,11 @@ class Planes {
   // Adds all windows that reach into the cells.
   void AddUp(int64_t plane, const Cells& cells) {
     Sum* const sums = sums_.Begin(plane, cells);
-    const WindowRange rows = WindowsOver(cells.top, cells.bottom, pool_.kernel.height, pool_.stride.height,
-                                         pool_.padding.height, pool_.output.height);
-    const WindowRange columns = WindowsOver(cells.left, cells.right, pool_.kernel.width, pool_.stride.width,
-                                            pool_.padding.width, pool_.output.width);
-    const int64_t width = columns.end - columns.begin;
+    const Range rows = WindowsOver({cells.top, cells.bottom}, pool_.kernel.height, pool_.stride.height,
+                                   pool_.padding.height, pool_.output.height);
+    const Range columns = WindowsOver({cells.left, cells.right}, pool_.kernel.width, pool_.stride.width,
+                                      pool_.padding.width, pool_.output.width);
+    const int64_t width = columns.size();
     const bool whole_rows = width == pool_.output.width && width <= kWindowsPerBlock;
     const int64_t most_rows = whole_rows ? kWindowsPerBlock / width : 1;
     for (int64_t row = rows.begin; row < rows.end; row += most_rows) {
@@ -96,21 +99,6 @@ class Planes {
   Scratch<float> grads_;
 };
 
-// A worker that leases its memory for sums.
-template <typename T, typename Sum, typename Layout>
-class LeasingPlanes {
- public:
-  LeasingPlanes(const MaxPool& pool, const KernelArguments& arguments, ScratchSlots& slots)
-      : lease_(slots), planes_(pool, TileSize(pool), arguments, {pool, lease_.memory(), arguments.outputs[0]}) {}
-
-  void SetTile(const Tile&) {}
-  int64_t MakeRows(const Tile& tile, int64_t row, int64_t cell) { return planes_.MakeRows(tile, row, cell); }
-
- private:
-  const ScratchSlots::Lease lease_;
-  Planes<T, Layout, TileSums<T, Sum>> planes_;
-};
-
 // gradOutput and indices of the layout -> the gradient. The scratch has room for the sums of some threads.
 template <typename T, typename Layout>
 void MakeGradient(const MaxPool& pool, int64_t slots, const KernelArguments& arguments) {
@@ -122,14 +110,16 @@ void MakeGradient(const MaxPool& pool, int64_t slots, const KernelArguments& arg
   if constexpr (std::is_same_v<T, float> && Layout::kEachWindowAdds) {
     if (MostWindowsOver(pool) <= kMostFloatAdditions && InPlace::Fits(pool, out)) {
       return ForTiles(arguments.pool, TilesOf(pool, pool.input), work,
-                      [&] { return Planes<T, Layout, InPlace>(pool, pool.input, arguments, InPlace(out)); });
+                      [&] { return Planes<T, Layout, InPlace>(pool, pool.input, arguments, out); });
     }
   }
   std::byte* const scratch = arguments.scratch[0];
   ScratchSlots memory(scratch + (-reinterpret_cast<uintptr_t>(scratch)) % alignof(double), slots, TileBytes(pool));
   VisitSumType<T>(MostWindowsOver(pool), [&](auto tag) {
-    using Worker = LeasingPlanes<T, typename decltype(tag)::Type, Layout>;
-    ForTiles(arguments.pool, TilesOf(pool, TileSize(pool)), work, [&] { return Worker(pool, arguments, memory); });
+    using Worker = Planes<T, Layout, TileSums<T, typename decltype(tag)::Type>>;
+    const Pair tile = TileSize(pool);
+    ForTiles(arguments.pool, TilesOf(pool, tile), work,
+             [&] { return Worker(pool, tile, arguments, pool, memory, out); });
   });
 }
 

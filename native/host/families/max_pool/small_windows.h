@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "families/max_pool/pooling.h"
+#include "families/max_pool/computation.h"
 #include "families/max_pool/windows.h"
 #include "plan/plan.h"
 #include "plan/scratch.h"
@@ -58,7 +58,7 @@ class SmallWindows {
     if (tile.left == left_ && tile.right == right_) return;
     left_ = tile.left;
     right_ = tile.right;
-    columns_ = WindowsOver(left_, right_, pool_.kernel.width, kStride, pool_.padding.width, pool_.output.width);
+    columns_ = WindowsOver({left_, right_}, pool_.kernel.width, kStride, pool_.padding.width, pool_.output.width);
     const int64_t lanes = (right_ - left_ - 1) / kStride + 1;
     // Whole vectors, of which most loads then begin where a vector does.
     pitch_ = (lanes + kMostSmallSide + 2 * kFloatLanes - 2) / kFloatLanes * kFloatLanes;
@@ -69,9 +69,9 @@ class SmallWindows {
   int64_t MakeRows(const Tile& tile, int64_t first_row, int64_t cell) {
     std::byte* out = out_ + static_cast<size_t>(cell) * sizeof(T);
     // The windows over the row, and those that are read.
-    WindowRange over = WindowsOver(first_row, first_row + 1, pool_.kernel.height, pool_.stride.height,
-                                   pool_.padding.height, pool_.output.height);
-    WindowRange held{over.begin, over.begin};
+    Range over = WindowsOver({first_row, first_row + 1}, pool_.kernel.height, pool_.stride.height, pool_.padding.height,
+                             pool_.output.height);
+    Range held{over.begin, over.begin};
     // Where the first window over the row ends, and where the next one begins.
     int64_t bottom = Top(pool_, over.begin) + pool_.kernel.height;
     int64_t top = Top(pool_, over.end);
@@ -97,7 +97,7 @@ class SmallWindows {
 
   // Reads the choices and gradients of a row of windows. A choice is a position and 1, or 0 for none.
   void Read(int64_t row, int64_t place) {
-    const int64_t count = columns_.end - columns_.begin;
+    const int64_t count = columns_.size();
     const int64_t first = row * pool_.output.width + columns_.begin;
     const int64_t to = place + columns_.begin - left_ / kStride - least_;
     const std::byte* const indices = indices_ + static_cast<size_t>(first) * aclDataTypeSize(pool_.index_type);
@@ -216,7 +216,7 @@ class SmallWindows {
   const Scratch<float> grads_;
   int64_t left_ = 0;
   int64_t right_ = 0;
-  WindowRange columns_{};
+  Range columns_{0, 0};
   int64_t pitch_ = 0;  // elements from row to row
 };
 

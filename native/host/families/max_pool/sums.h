@@ -7,19 +7,20 @@
 #include <cstdint>
 
 #include "families/max_pool/windows.h"
+#include "plan/scratch_slots.h"
 #include "tensors/rows.h"
 
 namespace acl_host {
 namespace {
 
-// Sums in memory of their own.
+// Sums in memory that is leased.
 template <typename T, typename AnySum>
 class TileSums {
  public:
   using Sum = AnySum;
 
-  TileSums(const MaxPool& pool, std::byte* memory, std::byte* out)
-      : pool_(pool), sums_(reinterpret_cast<Sum*>(memory)), out_(out) {}
+  TileSums(const MaxPool& pool, ScratchSlots& slots, std::byte* out)
+      : pool_(pool), lease_(slots), sums_(reinterpret_cast<Sum*>(lease_.memory())), out_(out) {}
 
   // Returns the sums of these cells and one more, all 0.
   [[nodiscard]] Sum* Begin(int64_t, const Cells& cells) const {
@@ -39,6 +40,7 @@ class TileSums {
 
  private:
   const MaxPool& pool_;
+  const ScratchSlots::Lease lease_;
   Sum* const sums_;
   std::byte* const out_;
 };

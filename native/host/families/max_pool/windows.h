@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "families/max_pool/pooling.h"
+#include "families/max_pool/computation.h"
 #include "plan/scratch.h"
 
 namespace acl_host {
@@ -41,18 +41,6 @@ struct Block {
     return (plane * pool.output.height + row) * pool.output.width + column;
   }
 };
-
-struct WindowRange {
-  int64_t begin;
-  int64_t end;
-};
-
-// The windows along an axis that reach into cells [begin, end).
-inline WindowRange WindowsOver(int64_t begin, int64_t end, int64_t kernel, int64_t stride, int64_t padding,
-                               int64_t windows) {
-  const int64_t place = begin + padding;
-  return {place < kernel ? 0 : (place - kernel) / stride + 1, std::min((end - 1 + padding) / stride + 1, windows)};
-}
 
 int64_t Top(const MaxPool& pool, int64_t row) { return row * pool.stride.height - pool.padding.height; }
 int64_t Left(const MaxPool& pool, int64_t column) { return column * pool.stride.width - pool.padding.width; }

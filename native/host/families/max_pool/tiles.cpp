@@ -1,7 +1,6 @@
-#include "families/max_pool/pooling.h"
-
 #include <algorithm>
 
+#include "families/max_pool/computation.h"
 #include "tensors/sums.h"
 
 namespace acl_host {
