@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/tiles.h"
+
 namespace acl_host {
 namespace {
 
@@ -15,18 +17,10 @@ constexpr int64_t kLeastBlockRows = 16;
 
 int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The memory of all threads: so many bytes, and this part of the tensors' bytes.
-constexpr int64_t kFreeBytes = int64_t{2} << 20;
-constexpr int64_t kPartOfTensors = 8;
-
 }  // namespace
 
-RoiRegion WholeImages(const RoiAlign& roi, int64_t first_image, int64_t end_image) {
-  return {first_image, end_image, 0, roi.height, 0, roi.width};
-}
-
 int64_t RoiBlocks::CountIn(const RoiRegion& region) const {
-  return groups * DivideUp(region.bottom - region.top, rows) * DivideUp(region.right - region.left, columns);
+  return groups * DivideUp(region.rows.size(), rows) * DivideUp(region.columns.size(), columns);
 }
 
 RoiBlocks DivideIntoBlocks(const RoiAlign& roi, int64_t threads) {
@@ -53,20 +47,20 @@ uint64_t RoiSumBytes(const RoiBlocks& blocks) {
 int64_t MostThreads(const RoiAlign& roi, const RoiBlocks& blocks) {
   // The sums, and the column sums of a row of bins.
   const auto bytes = static_cast<int64_t>(RoiSumBytes(blocks)) + blocks.columns * blocks.lanes * int64_t{sizeof(float)};
-  const int64_t most = (kFreeBytes + roi.tensor_bytes() / kPartOfTensors) / bytes;
-  return std::clamp<int64_t>(most, 1, roi.images * blocks.CountIn(WholeImages(roi, 0, 1)));
+  const int64_t count = roi.images * blocks.CountIn({{0, 1}, {0, roi.height}, {0, roi.width}});
+  return MostPieces({1, count, 1, 1}, {roi.tensor_bytes(), 1, bytes});
 }
 
 RoiBlock BlockAt(const RoiAlign& roi, const RoiBlocks& blocks, const RoiRegion& region, int64_t number) {
-  const int64_t across = DivideUp(region.right - region.left, blocks.columns);
-  const int64_t down = DivideUp(region.bottom - region.top, blocks.rows);
-  const int64_t first_channel = number / (across * down) % blocks.groups * blocks.lanes;
-  const int64_t first_row = region.top + number / across % down * blocks.rows;
-  const int64_t first_column = region.left + number % across * blocks.columns;
-  return {region.first_image + number / blocks.CountIn(region), first_channel,
-          std::min(blocks.lanes, roi.channels - first_channel), first_row,
-          std::min(blocks.rows, region.bottom - first_row),     first_column,
-          std::min(blocks.columns, region.right - first_column)};
+  const int64_t across = DivideUp(region.columns.size(), blocks.columns);
+  const int64_t down = DivideUp(region.rows.size(), blocks.rows);
+  const int64_t channel = number / (across * down) % blocks.groups * blocks.lanes;
+  const int64_t row = region.rows.begin + number / across % down * blocks.rows;
+  const int64_t column = region.columns.begin + number % across * blocks.columns;
+  return {region.images.begin + number / blocks.CountIn(region),
+          {channel, std::min(channel + blocks.lanes, roi.channels)},
+          {row, std::min(row + blocks.rows, region.rows.end)},
+          {column, std::min(column + blocks.columns, region.columns.end)}};
 }
 
 }  // namespace acl_host

@@ -9,21 +9,16 @@
 #include <cstdint>
 
 #include "sampling.h"
+#include "tensors/axes.h"
 
 namespace acl_host {
 
 // Cells of some images, in all channels.
 struct RoiRegion {
-  int64_t first_image;
-  int64_t end_image;
-  int64_t top;
-  int64_t bottom;
-  int64_t left;
-  int64_t right;
+  Range images;
+  Range rows;
+  Range columns;
 };
-
-// All cells of some images.
-[[nodiscard]] RoiRegion WholeImages(const RoiAlign& roi, int64_t first_image, int64_t end_image);
 
 // The sizes of a block; those at an edge may be smaller.
 struct RoiBlocks {
@@ -47,12 +42,9 @@ inline constexpr size_t kRoiSumAlignment = 64;
 
 struct RoiBlock {
   int64_t image;
-  int64_t first_channel;
-  int64_t channels;
-  int64_t first_row;
-  int64_t rows;
-  int64_t first_column;
-  int64_t columns;
+  Range channels;
+  Range rows;
+  Range columns;
 };
 
 [[nodiscard]] RoiBlock BlockAt(const RoiAlign& roi, const RoiBlocks& blocks, const RoiRegion& region, int64_t number);

@@ -1,230 +1,313 @@
 #include "computation.h"
 
 #include <algorithm>
-#include <cstring>
-#include <iterator>
-#include <type_traits>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <string>
 #include <vector>
 
+#include "block_sum.h"
+#include "errors/exceptions.h"
+#include "plan/scratch_slots.h"
 #include "tensors/elements.h"
 #include "tensors/sums.h"
 
 namespace acl_host {
 namespace {
 
-// One number for each channel of a group.
-template <int kLanes, typename Sum>
-struct alignas(std::min<size_t>(kLanes * sizeof(Sum), kRoiSumAlignment)) Lanes {
-  Sum values[kLanes];
-};
+constexpr int64_t kBoxesPerPiece = 256;
+constexpr int64_t kCoordinates = 5;
 
-template <typename AnyLanes, typename Sum>
-void AddScaled(AnyLanes& to, const AnyLanes& values, Sum weight) {
-  AnyLanes sum = to;
-  for (size_t lane = 0; lane < std::size(sum.values); ++lane) sum.values[lane] += weight * values.values[lane];
-  to = sum;
+// With more samples a device would exceed its time limit, and a processor would take minutes.
+constexpr int64_t kMostSamples = int64_t{1} << 31;
+
+// The weights that are in memory at a time: so many bytes, and this part of the tensors' bytes; of one image, this part
+// of the image's bytes.
+constexpr int64_t kWeightBytes = int64_t{1} << 20;
+constexpr int64_t kPartOfTensors = 16;
+// What they take about: for each box, for each bin, and for each share with its cell, while their arrays grow.
+constexpr int64_t kBytesOfBox = 512;
+constexpr int64_t kBytesOfBin = 8;
+constexpr int64_t kBytesOfShare = 48;
+
+int64_t ImageBytes(const RoiAlign& roi) {
+  return roi.channels * roi.height * roi.width * static_cast<int64_t>(sizeof(float));
 }
 
-constexpr int kTileCells = 16;
+template <typename T>
+T* Aligned(std::byte* memory) {
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  return reinterpret_cast<T*>(memory + (kRoiSumAlignment - address % kRoiSumAlignment) % kRoiSumAlignment);
+}
 
-// Transposes some cells, so that each channel's numbers lie side by side; compilers use vector shuffles.
-template <int kLanes>
-struct Tile {
-  template <typename Sum>
-  explicit Tile(const Lanes<kLanes, Sum>* sums) {
-    for (int cell = 0; cell < kTileCells; ++cell) {
-      for (int lane = 0; lane < kLanes; ++lane) values[lane][cell] = static_cast<float>(sums[cell].values[lane]);
-    }
-  }
-  alignas(64) float values[kLanes][kTileCells];
-};
-
-template <int kLanes, typename Sum>
-class BlockSum {
-  using Cell = Lanes<kLanes, Sum>;
-
+// Orders all boxes by image, computes their weights in batches, and adds them to the blocks of their images.
+class BoxAdder {
  public:
-  BlockSum(const RoiPlanes& planes, const RoiBlock& block, std::byte* sums, bool fresh)
-      : roi_(planes.roi),
-        planes_(planes),
-        block_(block),
-        fresh_(fresh),
-        sums_(reinterpret_cast<Cell*>(sums)),
-        touched_(static_cast<size_t>(block.rows)) {}
+  BoxAdder(const RoiAlign& roi, const RoiBlocks& blocks, int64_t slots, const KernelArguments& arguments)
+      : roi_(roi),
+        blocks_(blocks),
+        arguments_(arguments),
+        order_(Aligned<int32_t>(arguments.scratch[0])),
+        weight_bytes_(kWeightBytes + roi.tensor_bytes() / kPartOfTensors),
+        weight_bytes_of_image_(kWeightBytes + ImageBytes(roi) / kPartOfTensors),
+        slots_(Aligned<std::byte>(arguments.scratch[1]), slots, RoiSumBytes(blocks)) {}
 
-  // Adds each row of bins to the columns' sums first, and these to the rows.
-  void Add(const RoiWeighted& box) {
-    const int64_t last_row = block_.first_row + block_.rows;
-    if (box.rows.cells_begin() >= last_row || box.rows.cells_end() <= block_.first_row) return;
-    const int64_t last_column = block_.first_column + block_.columns;
-    if (box.columns.cells_begin() >= last_column || box.columns.cells_end() <= block_.first_column) return;
-    for (int64_t bin_row = box.rows.first_bin(); bin_row < box.rows.end_bin(); ++bin_row) {
-      bool summed = false;
-      for (const RoiWeights::Share& share : box.rows.OfBin(bin_row)) {
-        const int64_t cell = box.rows.cells()[static_cast<size_t>(share.slot)];
-        if (cell < block_.first_row || cell >= last_row) continue;
-        if (!summed) SumColumns(box, bin_row);
-        summed = true;
-        AddRow(cell - block_.first_row, box.columns.cells(), static_cast<Sum>(share.weight));
+  // Leaves out boxes that contribute nothing.
+  void Order() {
+    std::atomic<int64_t> samples = 0;
+    arguments_.pool.ParallelFor(roi_.boxes, kBoxesPerPiece, [&](int64_t begin, int64_t end) {
+      int64_t own = 0;
+      for (int64_t index = begin; index < end; ++index) {
+        const RoiBox box = Box(index);
+        order_[index] = box.image < 0 ? -1 : static_cast<int32_t>(index);
+        own += std::min(box.samples_to_visit, kMostSamples + 1);
       }
-    }
+      samples += own;
+    });
+    if (samples > kMostSamples) FailTooManySamples();
+    count_ = std::remove(order_, order_ + roi_.boxes, -1) - order_;
+    const auto is_before = [this](int32_t a, int32_t b) {
+      const int64_t image_a = ImageOf(a);
+      const int64_t image_b = ImageOf(b);
+      return image_a != image_b ? image_a < image_b : a < b;
+    };
+    // Most callers give the boxes image by image.
+    if (!std::is_sorted(order_, order_ + count_, is_before)) std::sort(order_, order_ + count_, is_before);
   }
 
-  // Writes runs of rows if these are contiguous in a plane.
-  void Write() const {
-    const bool whole_rows = block_.columns == roi_.width;
-    for (int64_t row = 0; row < block_.rows;) {
-      const auto begin = touched_.begin() + row;
-      const auto end = whole_rows ? std::find(begin, touched_.end(), static_cast<uint8_t>(*begin == 0)) : begin + 1;
-      const int64_t cells = (end - begin) * block_.columns;
-      if (*begin != 0) {
-        WriteSums(row, cells);
-      } else if (fresh_) {
-        for (int lane = 0; lane < block_.channels; ++lane) {
-          std::memset(RowOf(row, lane), 0, static_cast<size_t>(cells) * sizeof(float));
-        }
-      }
-      row += end - begin;
-    }
+  // Adds boxes in batches, because the weights of all boxes may need too much memory.
+  void AddAll() {
+    int64_t image = 0;
+    int64_t begin = 0;
+    do {
+      const int64_t fitting = EndOfBatch(begin);
+      // The weights of one box may need too much, too.
+      const bool is_large = fitting == begin && begin < count_;
+      const int64_t end = is_large ? begin + 1 : fitting;
+      // The image of the next batch's first box: it may be the last image of this batch.
+      const int64_t next_image = end == count_ ? roi_.images : ImageOf(order_[end]);
+      const bool divided = end < count_ && BeginOf(next_image) < end;
+      Weigh(begin, fitting);
+      AddBatch({{image, divided ? next_image + 1 : next_image}, {0, roi_.height}, {0, roi_.width}}, begin, fitting,
+               begin);
+      if (is_large) AddInParts(begin);
+      image = next_image;
+      begin = end;
+    } while (image < roi_.images);
   }
 
  private:
-  void SumColumns(const RoiWeighted& box, int64_t bin_row) {
-    column_sums_.assign(box.columns.cells().size(), {});
-    for (int64_t bin = box.columns.first_bin(); bin < box.columns.end_bin(); ++bin) {
-      const RoiWeights::Shares shares = box.columns.OfBin(bin);
-      if (shares.empty()) continue;
-      const Cell grad = GradOf(box, bin_row * roi_.pooled_width + bin);
-      for (const RoiWeights::Share& share : shares) {
-        AddScaled(column_sums_[static_cast<size_t>(share.slot)], grad, static_cast<Sum>(share.weight));
+  [[nodiscard]] const std::byte* Coordinates(int64_t index) const {
+    return arguments_.inputs[1] + static_cast<size_t>(index * kCoordinates) * sizeof(float);
+  }
+
+  // Computed where it is needed: an array of all boxes would be larger than the tensor of boxes.
+  [[nodiscard]] RoiBox Box(int64_t index) const {
+    std::array<float, kCoordinates> coordinates;
+    std::memcpy(coordinates.data(), Coordinates(index), sizeof(coordinates));
+    return MakeRoiBox(roi_, coordinates);
+  }
+
+  // Of a box that contributes something.
+  [[nodiscard]] int64_t ImageOf(int64_t index) const {
+    return static_cast<int64_t>(std::floor(LoadElement<float>(Coordinates(index), 0)));
+  }
+
+  // The position of the image's first box, or where it would be.
+  [[nodiscard]] int64_t BeginOf(int64_t image) const {
+    const auto is_before = [this](int32_t index, int64_t other) { return ImageOf(index) < other; };
+    return std::lower_bound(order_, order_ + count_, image, is_before) - order_;
+  }
+
+  [[noreturn]] void FailTooManySamples() const {
+    int64_t samples = 0;
+    int64_t index = 0;
+    while ((samples += std::min(Box(index).samples_to_visit, kMostSamples + 1)) <= kMostSamples) ++index;
+    throw Error(ACL_ERROR_RT_AICORE_TIMEOUT, "aclnnRoiAlignV2Backward: the boxes up to number " +
+                                                 std::to_string(index) + " have more than " +
+                                                 std::to_string(kMostSamples) + " samples along their axes");
+  }
+
+  [[nodiscard]] int64_t WeightBytes(const RoiBox& box) const {
+    const int64_t shares =
+        MostShares(box.rows, roi_.pooled_height, roi_.height) + MostShares(box.columns, roi_.pooled_width, roi_.width);
+    return kBytesOfBox + kBytesOfBin * (roi_.pooled_height + roi_.pooled_width) + kBytesOfShare * shares;
+  }
+
+  // Where an image is divided depends on its own boxes alone, and so do its sums: they are the same in any batch.
+  [[nodiscard]] int64_t EndOfBatch(int64_t begin) const {
+    int64_t bytes = 0;
+    int64_t bytes_of_image = 0;
+    int64_t image_begin = begin;
+    for (int64_t end = begin; end < count_; ++end) {
+      if (ImageOf(order_[end]) != ImageOf(order_[image_begin])) {
+        image_begin = end;
+        bytes_of_image = 0;
+      }
+      const int64_t added = WeightBytes(Box(order_[end]));
+      bytes += added;
+      bytes_of_image += added;
+      if (bytes_of_image > weight_bytes_of_image_) return end;
+      if (bytes > weight_bytes_) return image_begin;
+    }
+    return count_;
+  }
+
+  void Weigh(int64_t begin, int64_t end) {
+    // Arrays of an earlier batch might be larger than these boxes need.
+    weighted_.clear();
+    weighted_.resize(static_cast<size_t>(end - begin));
+    arguments_.pool.ParallelFor(end - begin, kBoxesPerPiece, [&](int64_t first, int64_t last) {
+      for (int64_t each = first; each < last; ++each) {
+        const int64_t index = order_[begin + each];
+        const RoiBox box = Box(index);
+        RoiWeighted& weighted = weighted_[static_cast<size_t>(each)];
+        weighted.index = index;
+        weighted.divisor = box.divisor;
+        weighted.rows.Assign(box.rows, {{0, roi_.pooled_height}, {0, roi_.height}}, roi_.height);
+        weighted.columns.Assign(box.columns, {{0, roi_.pooled_width}, {0, roi_.width}}, roi_.width);
+      }
+    });
+  }
+
+  // Adds the box at a position bin by bin, or even a part of a bin's cells at a time.
+  void AddInParts(int64_t position) {
+    const int64_t index = order_[position];
+    const RoiBox box = Box(index);
+    const int64_t shares = weight_bytes_of_image_ / (2 * (kBytesOfShare + kBytesOfBin));
+    weighted_.resize(1);
+    RoiWeighted& weighted = weighted_[0];
+    weighted.index = index;
+    weighted.divisor = box.divisor;
+    ForParts(box.rows, roi_.pooled_height, roi_.height, shares, [&](const RoiPart& row_part) {
+      weighted.rows.Assign(box.rows, row_part, roi_.height);
+      if (weighted.rows.cells().empty()) return;
+      ForParts(box.columns, roi_.pooled_width, roi_.width, shares, [&](const RoiPart& column_part) {
+        weighted.columns.Assign(box.columns, column_part, roi_.width);
+        if (weighted.columns.cells().empty()) return;
+        AddBatch({{box.image, box.image + 1}, weighted.rows.extent(), weighted.columns.extent()}, position,
+                 position + 1, std::numeric_limits<int64_t>::max());
+      });
+    });
+  }
+
+  // Whether a cell may get too many additions from these boxes of one image, along either axis. The answer is one for
+  // all blocks of the image, because their division depends on the number of threads.
+  [[nodiscard]] bool HasLongSums(const RoiWeighted* first, const RoiWeighted* last) const {
+    // The operator's tolerance is coarse, and hundreds of boxes are usual.
+    constexpr int64_t kMostAdditions = 4 * kMostFloatAdditions;
+    const int64_t bins = (last - first) * roi_.pooled_height;
+    if (roi_.pooled_width <= kMostAdditions && bins <= kMostAdditions) return false;
+    for (const RoiWeighted* box = first; box != last; ++box) {
+      if (box->columns.bins().size() > kMostAdditions) return true;
+    }
+    // Some rows at a time, because nobody has counted memory for all rows of a tall image.
+    constexpr int64_t kRows = 65536;
+    std::vector<uint16_t> additions(static_cast<size_t>(std::min(kRows, roi_.height)));
+    for (int64_t begin = 0; begin < roi_.height; begin += kRows) {
+      std::fill(additions.begin(), additions.end(), uint16_t{0});
+      for (const RoiWeighted* box = first; box != last; ++box) {
+        if (!box->rows.extent().Meets({begin, begin + kRows})) continue;
+        for (int64_t bin = box->rows.bins().begin; bin < box->rows.bins().end; ++bin) {
+          for (const RoiWeights::Share& share : box->rows.OfBin(bin)) {
+            const int64_t row = box->rows.cells()[static_cast<size_t>(share.slot)] - begin;
+            if (row >= 0 && row < kRows && ++additions[static_cast<size_t>(row)] > kMostAdditions) return true;
+          }
+        }
+      }
+    }
+    return false;
+  }
+
+  void FindLongSums() {
+    RoiWeighted* const end = weighted_.data() + weighted_.size();
+    for (RoiWeighted* first = weighted_.data(); first != end;) {
+      RoiWeighted* last = first;
+      while (last != end && ImageOf(last->index) == ImageOf(first->index)) ++last;
+      first->long_sums = HasLongSums(first, last);
+      first = last;
+    }
+  }
+
+  // Adds the boxes at the positions [begin, end). Images whose boxes begin at fresh_from or later have no values yet.
+  void AddBatch(const RoiRegion& region, int64_t begin, int64_t end, int64_t fresh_from) {
+    const int64_t images = region.images.size();
+    FindLongSums();
+    const int64_t blocks = images * blocks_.CountIn(region);
+    const int64_t elements = roi_.channels * (region.rows.size() * region.columns.size() * images +
+                                              roi_.pooled_height * roi_.pooled_width * (end - begin));
+    arguments_.pool.ParallelFor(blocks, Grain(elements / blocks + 1), [&](int64_t first, int64_t last) {
+      const ScratchSlots::Lease sums(slots_);
+      for (int64_t number = first; number < last; ++number) {
+        const RoiBlock block = BlockAt(roi_, blocks_, region, number);
+        const int64_t image_begin = BeginOf(block.image);
+        const int64_t boxes_begin = std::clamp(image_begin, begin, end) - begin;
+        const int64_t boxes_end = std::clamp(BeginOf(block.image + 1), begin, end) - begin;
+        const RoiWeighted* const boxes = weighted_.data() + boxes_begin;
+        const bool long_sums = boxes_begin < boxes_end && boxes->long_sums;
+        AddAnyLanes(block, sums.memory(), {boxes, weighted_.data() + boxes_end, image_begin >= fresh_from}, long_sums);
+      }
+    });
+  }
+
+  // Boxes of a block's image, in order. If they are fresh, they overwrite the output; otherwise they add to it.
+  struct Boxes {
+    const RoiWeighted* begin;
+    const RoiWeighted* end;
+    bool fresh;
+  };
+
+  void AddAnyLanes(const RoiBlock& block, std::byte* sums, const Boxes& boxes, bool long_sums) const {
+    if (blocks_.lanes == 16) return AddTo<16>(block, sums, boxes, long_sums);
+    if (blocks_.lanes == 4) return AddTo<4>(block, sums, boxes, long_sums);
+    AddTo<1>(block, sums, boxes, long_sums);
+  }
+
+  // Sums of the double size are made for half of the rows at a time, or of the columns of a single row.
+  template <int kLanes>
+  void AddTo(const RoiBlock& block, std::byte* sums, const Boxes& boxes, bool long_sums) const {
+    if (!long_sums) return AddSums<kLanes, float>(block, sums, boxes);
+    const int64_t height = std::max<int64_t>(block.rows.size() / 2, 1);
+    const int64_t width = std::max<int64_t>(block.rows.size() > 1 ? block.columns.size() : block.columns.size() / 2, 1);
+    for (int64_t row = block.rows.begin; row < block.rows.end; row += height) {
+      for (int64_t column = block.columns.begin; column < block.columns.end; column += width) {
+        AddSums<kLanes, LongSum<float>>({block.image,
+                                         block.channels,
+                                         {row, std::min(row + height, block.rows.end)},
+                                         {column, std::min(column + width, block.columns.end)}},
+                                        sums, boxes);
       }
     }
   }
 
-  // Each channel's gradient of a bin, for one sample. A row of bins may need several tiles, and a tile has bins of
-  // several rows.
-  const Cell& GradOf(const RoiWeighted& box, int64_t bin) {
-    const int64_t bins = roi_.pooled_height * roi_.pooled_width;
-    // The last tile overlaps the one before, so that it is full.
-    const int64_t first = std::min(bin / kTileCells * kTileCells, std::max<int64_t>(bins - kTileCells, 0));
-    if (box.index != tile_box_ || first != tile_bin_) {
-      tile_box_ = box.index;
-      tile_bin_ = first;
-      LoadTile((box.index * roi_.channels + block_.first_channel) * bins + first, bins, box.divisor);
-    }
-    return tile_[bin - first];
-  }
-
-  void LoadTile(int64_t first, int64_t bins, float divisor) {
-    alignas(64) float values[kLanes][kTileCells];
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const std::byte* const from = planes_.grad_output + (first + lane * bins) * int64_t{sizeof(float)};
-      if (lane >= block_.channels) {
-        std::memset(values[lane], 0, sizeof(values[lane]));
-      } else if (bins >= kTileCells) {
-        std::memcpy(values[lane], from, sizeof(values[lane]));
-      } else {
-        std::memcpy(values[lane], from, static_cast<size_t>(bins) * sizeof(float));
-      }
-    }
-    for (int cell = 0; cell < kTileCells; ++cell) {
-      for (int lane = 0; lane < kLanes; ++lane) tile_[cell].values[lane] = values[lane][cell] / divisor;
-    }
-  }
-
-  void AddRow(int64_t row, const std::vector<int64_t>& cells, Sum weight) {
-    Cell* const sums = sums_ + row * block_.columns;
-    if (touched_[static_cast<size_t>(row)] == 0) {
-      touched_[static_cast<size_t>(row)] = 1;
-      std::memset(static_cast<void*>(sums), 0, static_cast<size_t>(block_.columns) * sizeof(*sums));
-    }
-    if (block_.columns == roi_.width) {
-      for (size_t slot = 0; slot < cells.size(); ++slot) AddScaled(sums[cells[slot]], column_sums_[slot], weight);
-      return;
-    }
-    for (size_t slot = 0; slot < cells.size(); ++slot) {
-      const int64_t column = cells[slot] - block_.first_column;
-      if (0 <= column && column < block_.columns) AddScaled(sums[column], column_sums_[slot], weight);
-    }
-  }
-
-  void WriteSums(int64_t row, int64_t cells) const {
-    const Cell* const sums = sums_ + row * block_.columns;
-    int64_t cell = 0;
-    for (; cell + kTileCells <= cells; cell += kTileCells) {
-      Tile<kLanes> tile(sums + cell);
-      for (int lane = 0; lane < block_.channels; ++lane) {
-        std::byte* const out = RowOf(row, lane) + cell * int64_t{sizeof(float)};
-        for (int i = 0; !fresh_ && i < kTileCells; ++i) tile.values[lane][i] += LoadElement<float>(out, i);
-        std::memcpy(out, tile.values[lane], sizeof(tile.values[lane]));
-      }
-    }
-    for (; cell < cells; ++cell) {
-      for (int lane = 0; lane < block_.channels; ++lane) {
-        std::byte* const out = RowOf(row, lane);
-        const auto sum = static_cast<float>(sums[cell].values[lane]);
-        StoreElement(out, cell, fresh_ ? sum : LoadElement<float>(out, cell) + sum);
-      }
-    }
-  }
-
-  [[nodiscard]] std::byte* RowOf(int64_t row, int lane) const {
-    const int64_t plane = block_.image * roi_.channels + block_.first_channel + lane;
-    const int64_t first_cell = (plane * roi_.height + block_.first_row + row) * roi_.width + block_.first_column;
-    return planes_.grad_input + static_cast<size_t>(first_cell) * sizeof(float);
+  template <int kLanes, typename Sum>
+  void AddSums(const RoiBlock& block, std::byte* sums, const Boxes& boxes) const {
+    BlockSum<kLanes, Sum> sum(roi_, arguments_, block, sums, boxes.fresh);
+    for (const RoiWeighted* box = boxes.begin; box != boxes.end; ++box) sum.Add(*box);
+    sum.Write();
   }
 
   const RoiAlign& roi_;
-  const RoiPlanes& planes_;
-  const RoiBlock& block_;
-  const bool fresh_;
-  Cell* const sums_;
-  std::vector<uint8_t> touched_;   // rows of the block that have sums
-  std::vector<Cell> column_sums_;  // a row of bins, by slot of the box's columns
-  int64_t tile_box_ = -1;
-  int64_t tile_bin_ = -1;  // the first
-  Cell tile_[kTileCells];
+  const RoiBlocks& blocks_;
+  const KernelArguments& arguments_;
+  int32_t* const order_;
+  int64_t count_ = 0;  // boxes that contribute something
+  const int64_t weight_bytes_;
+  const int64_t weight_bytes_of_image_;
+  ScratchSlots slots_;
+  std::vector<RoiWeighted> weighted_;
 };
-
-template <int kLanes, typename Sum>
-void Add(const RoiPlanes& planes, const RoiBlock& block, std::byte* sums, const RoiWeighted* boxes,
-         const RoiWeighted* boxes_end, bool fresh) {
-  BlockSum<kLanes, Sum> sum(planes, block, sums, fresh);
-  for (; boxes != boxes_end; ++boxes) sum.Add(*boxes);
-  sum.Write();
-}
-
-// Sums of the double size are made for half of the rows at a time, or of the columns of a single row.
-template <int kLanes>
-void AddLong(const RoiPlanes& planes, const RoiBlock& block, std::byte* sums, const RoiWeighted* boxes,
-             const RoiWeighted* boxes_end, bool fresh) {
-  const int64_t rows = std::max<int64_t>(block.rows / 2, 1);
-  const int64_t columns = block.rows > 1 ? block.columns : std::max<int64_t>(block.columns / 2, 1);
-  for (int64_t row = 0; row < block.rows; row += rows) {
-    for (int64_t column = 0; column < block.columns; column += columns) {
-      RoiBlock part = block;
-      part.first_row += row;
-      part.rows = std::min(rows, block.rows - row);
-      part.first_column += column;
-      part.columns = std::min(columns, block.columns - column);
-      Add<kLanes, LongSum<float>>(planes, part, sums, boxes, boxes_end, fresh);
-    }
-  }
-}
 
 }  // namespace
 
 template <>
-void RoiAlignV2Backward<VECTOR_LEVEL>::Run(const RoiPlanes& planes, const RoiBlock& block, int64_t lanes,
-                                           std::byte* sums, const RoiWeighted* boxes, const RoiWeighted* boxes_end,
-                                           bool long_sums, bool fresh) {
-  const auto add = [&](auto count) {
-    constexpr int kLanes = decltype(count)::value;
-    (long_sums ? AddLong<kLanes> : Add<kLanes, float>)(planes, block, sums, boxes, boxes_end, fresh);
-  };
-  if (lanes == 16) return add(std::integral_constant<int, 16>{});
-  if (lanes == 4) return add(std::integral_constant<int, 4>{});
-  add(std::integral_constant<int, 1>{});
+void RoiAlignV2Backward<VECTOR_LEVEL>::Run(const RoiAlign& roi, const RoiBlocks& blocks, int64_t slots,
+                                           const KernelArguments& arguments) {
+  BoxAdder adder(roi, blocks, slots, arguments);
+  adder.Order();
+  adder.AddAll();
 }
 
 }  // namespace acl_host

@@ -1,31 +1,20 @@
-// Adds boxes to a block of RoiAlign's gradient.
-//
-// The weights and cells of a box are the same for all channels. So the channels of a cell lie side by side in the sums
-// of a block, and one vector operation adds to all of them. When all boxes are added, the sums are written as rows of
-// planes.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "blocks.h"
+#include "plan/plan.h"
 #include "plan/vector_levels.h"
 #include "sampling.h"
 
 namespace acl_host {
 
-struct RoiPlanes {
-  const RoiAlign& roi;
-  const std::byte* grad_output;
-  std::byte* grad_input;
-};
-
-// sums has RoiSumBytes of memory. boxes are those of the block's image, in order. If long_sums, a cell has more
-// additions than a float32 may have. If fresh, overwrites the output; otherwise adds to it.
+// gradOutput and boxes -> the gradient. slots is the number of threads that may work at once. The scratch has room for
+// the indices of all boxes, of 32 bits, and for the sums of one block for each slot; both begin at the first multiple
+// of kRoiSumAlignment. Throws if the boxes have more samples than a device would visit in time.
 template <VectorLevel>
 struct RoiAlignV2Backward {
-  static void Run(const RoiPlanes& planes, const RoiBlock& block, int64_t lanes, std::byte* sums,
-                  const RoiWeighted* boxes, const RoiWeighted* boxes_end, bool long_sums, bool fresh);
+  static void Run(const RoiAlign& roi, const RoiBlocks& blocks, int64_t slots, const KernelArguments& arguments);
 };
 
 }  // namespace acl_host

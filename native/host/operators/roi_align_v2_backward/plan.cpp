@@ -7,13 +7,12 @@
 #include <algorithm>
 #include <limits>
 
-#include "batches.h"
 #include "blocks.h"
+#include "computation.h"
 #include "device/runtime.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
 #include "sampling.h"
-#include "tensors/elements.h"
 
 namespace acl_host {
 namespace {
@@ -22,18 +21,6 @@ constexpr int64_t kCoordinates = 5;
 
 // Samples along each axis of a bin up to which the run time is proportional to the gradients' bytes.
 constexpr int64_t kFewSamples = 4;
-
-template <typename T>
-T* Aligned(std::byte* memory) {
-  const auto address = reinterpret_cast<uintptr_t>(memory);
-  return reinterpret_cast<T*>(memory + (kRoiSumAlignment - address % kRoiSumAlignment) % kRoiSumAlignment);
-}
-
-void Compute(const RoiAlign& roi, const RoiBlocks& blocks, int64_t slots, RoiAdd add,
-             const KernelArguments& arguments) {
-  const RoiScratch scratch{Aligned<int32_t>(arguments.scratch[0]), Aligned<std::byte>(arguments.scratch[1])};
-  AddRoiBoxes(roi, blocks, slots, add, arguments, scratch);
-}
 
 void Check(const RoiAlignV2BackwardArguments& arguments) {
   CheckProduct(kNot310P);
@@ -120,9 +107,7 @@ Plan PlanRoiAlignV2Backward(const RoiAlignV2BackwardArguments& arguments) {
   AddArray(plan, slots, RoiSumBytes(blocks));
   // With a ratio of 0 the number of samples grows with the box.
   if (0 < arguments.sampling_ratio && arguments.sampling_ratio <= kFewSamples) plan.PromiseTimeOfBytes();
-  plan.SetCompute([roi, blocks, slots, add = AtVectorLevel<RoiAlignV2Backward>()](const KernelArguments& given) {
-    Compute(roi, blocks, slots, add, given);
-  });
+  plan.SetKernel<RoiAlignV2Backward>(roi, blocks, slots);
   return plan;
 }
 

@@ -20,14 +20,9 @@ float Position(const RoiAxis& axis, int64_t bin, int64_t sample) {
   return axis.start + static_cast<float>(bin) * axis.bin + offset;
 }
 
-struct SampleRange {
-  int64_t begin;
-  int64_t end;
-};
-
 // The samples of a bin from the position low up to high. Uses a binary search, because a huge box has most of its
 // samples elsewhere.
-SampleRange SamplesWithin(const RoiAxis& axis, int64_t bin, float low, float high) {
+Range SamplesWithin(const RoiAxis& axis, int64_t bin, float low, float high) {
   const auto first_where = [&](const auto& holds) {
     int64_t least = 0;
     int64_t most = axis.samples;
@@ -47,16 +42,11 @@ SampleRange SamplesWithin(const RoiAxis& axis, int64_t bin, float low, float hig
   return {first_where([&](float position) { return !behind(position); }), first_where(before)};
 }
 
-// The samples of a bin that lie on the input, or up to one cell beside it.
-SampleRange SamplesOnInput(const RoiAxis& axis, int64_t bin, int64_t size) {
-  return SamplesWithin(axis, bin, -1.0F, static_cast<float>(size));
-}
-
+// The samples that lie on the input, or up to one cell beside it.
 int64_t SamplesToVisit(const RoiAxis& axis, int64_t bins, int64_t size) {
   int64_t samples = 0;
   for (int64_t bin = 0; bin < bins; ++bin) {
-    const SampleRange range = SamplesOnInput(axis, bin, size);
-    samples += std::max<int64_t>(range.end - range.begin, 0);
+    samples += SamplesWithin(axis, bin, -1.0F, static_cast<float>(size)).size();
   }
   return samples;
 }
@@ -111,7 +101,7 @@ void ForParts(const RoiAxis& axis, int64_t bins, int64_t size, int64_t shares,
   const int64_t of_bin = std::max<int64_t>(MostShares(axis, 1, size), 1);
   if (of_bin <= shares) {
     const int64_t step = shares / of_bin;
-    for (int64_t bin = 0; bin < bins; bin += step) visit({bin, std::min(bin + step, bins), 0, size});
+    for (int64_t bin = 0; bin < bins; bin += step) visit({{bin, std::min(bin + step, bins)}, {0, size}});
     return;
   }
   const auto last_cell = static_cast<float>(size);
@@ -120,7 +110,7 @@ void ForParts(const RoiAxis& axis, int64_t bins, int64_t size, int64_t shares,
     const float last = std::clamp(Position(axis, bin, axis.samples - 1), 0.0F, last_cell);
     const int64_t end = std::min(static_cast<int64_t>(std::max(first, last)) + 2, size);
     int64_t cell = std::min(static_cast<int64_t>(std::min(first, last)), size - 1);
-    for (; cell < end; cell += shares) visit({bin, bin + 1, cell, std::min(cell + shares, end)});
+    for (; cell < end; cell += shares) visit({{bin, bin + 1}, {cell, std::min(cell + shares, end)}});
   }
 }
 
@@ -129,28 +119,25 @@ void RoiWeights::Assign(const RoiAxis& axis, const RoiPart& part, int64_t size) 
   shares_.clear();
   cells_.clear();
   bins_.clear();
-  bins_.reserve(static_cast<size_t>(part.end_bin - part.first_bin) + 1);
+  bins_.reserve(static_cast<size_t>(part.bins.size()) + 1);
   // The samples of these cells, and maybe a few more, because a float may not have the number of a cell.
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  const float low = part.first_cell == 0 ? -1.0F : std::nextafter(static_cast<float>(part.first_cell - 1), -kInfinity);
+  const float low =
+      part.cells.begin == 0 ? -1.0F : std::nextafter(static_cast<float>(part.cells.begin - 1), -kInfinity);
   const float high =
-      part.end_cell == size ? static_cast<float>(size) : std::nextafter(static_cast<float>(part.end_cell), kInfinity);
-  for (int64_t bin = part.first_bin; bin < part.end_bin; ++bin) {
+      part.cells.end == size ? static_cast<float>(size) : std::nextafter(static_cast<float>(part.cells.end), kInfinity);
+  for (int64_t bin = part.bins.begin; bin < part.bins.end; ++bin) {
     bins_.push_back(shares_.size());
-    const SampleRange range = SamplesWithin(axis, bin, low, high);
+    const Range range = SamplesWithin(axis, bin, low, high);
     for (int64_t sample = range.begin; sample < range.end; ++sample) AddSample(Position(axis, bin, sample), size);
   }
   bins_.push_back(shares_.size());
-  cells_begin_ = size;
-  cells_end_ = 0;
-  for (const int64_t cell : cells_) {
-    cells_begin_ = std::min(cells_begin_, cell);
-    cells_end_ = std::max(cells_end_, cell + 1);
-  }
+  extent_ = {size, 0};
+  for (const int64_t cell : cells_) extent_ = {std::min(extent_.begin, cell), std::max(extent_.end, cell + 1)};
 }
 
 RoiWeights::Shares RoiWeights::OfBin(int64_t bin) const {
-  const auto index = static_cast<size_t>(bin - part_.first_bin);
+  const auto index = static_cast<size_t>(bin - part_.bins.begin);
   return {shares_.data() + bins_[index], shares_.data() + bins_[index + 1]};
 }
 
@@ -165,7 +152,7 @@ void RoiWeights::AddSample(float position, int64_t size) {
 }
 
 void RoiWeights::Add(int64_t cell, double weight) {
-  if (weight == 0 || cell < part_.first_cell || cell >= part_.end_cell) return;
+  if (weight == 0 || !part_.cells.Contains(cell)) return;
   const int64_t slot = SlotOf(cell);
   const auto bin_shares = static_cast<std::ptrdiff_t>(shares_.size() - bins_.back());
   const auto same = [slot](const Share& share) { return share.slot == slot; };

@@ -13,6 +13,8 @@
 #include <functional>
 #include <vector>
 
+#include "tensors/axes.h"
+
 namespace acl_host {
 
 struct RoiAlign {
@@ -53,10 +55,8 @@ struct RoiBox {
 
 // Some bins of an axis, and the cells of which their weights are wanted.
 struct RoiPart {
-  int64_t first_bin;
-  int64_t end_bin;
-  int64_t first_cell;
-  int64_t end_cell;
+  Range bins;
+  Range cells;
 };
 
 // At most so many shares, see RoiWeights, but for boxes so large that float32 cannot count their cells.
@@ -87,14 +87,11 @@ class RoiWeights {
   void Assign(const RoiAxis& axis, const RoiPart& part, int64_t size);
 
   // The bins of the part.
-  [[nodiscard]] int64_t first_bin() const { return part_.first_bin; }
-  [[nodiscard]] int64_t end_bin() const { return part_.end_bin; }
+  [[nodiscard]] const Range& bins() const { return part_.bins; }
   [[nodiscard]] Shares OfBin(int64_t bin) const;
   [[nodiscard]] const std::vector<int64_t>& cells() const { return cells_; }  // by slot
-
-  // All cells lie in [begin, end), which is empty if there are none.
-  [[nodiscard]] int64_t cells_begin() const { return cells_begin_; }
-  [[nodiscard]] int64_t cells_end() const { return cells_end_; }
+  // From the first cell of all to the last; empty if there are none.
+  [[nodiscard]] const Range& extent() const { return extent_; }
 
  private:
   void AddSample(float position, int64_t size);
@@ -105,8 +102,7 @@ class RoiWeights {
   std::vector<Share> shares_;
   std::vector<size_t> bins_;  // the first share of each bin, and the end
   std::vector<int64_t> cells_;
-  int64_t cells_begin_ = 0;
-  int64_t cells_end_ = 0;
+  Range extent_{0, 0};
 };
 
 // A box of some image, with its weights. The first of an image's boxes says whether the image has long sums.
