@@ -22,16 +22,6 @@ namespace acl_host {
 namespace {
 
 template <typename T>
-struct SampledTensors {
-  const std::byte* grad_output;
-  const std::byte* input;
-  const std::byte* grid;
-
-  explicit SampledTensors(const KernelArguments& arguments)
-      : grad_output(arguments.inputs[0]), input(arguments.inputs[1]), grid(arguments.inputs[2]) {}
-};
-
-template <typename T>
 constexpr int64_t kBytes = sizeof(T);
 
 // Some cells of a channel, or whole channels that follow one another.
@@ -54,7 +44,7 @@ Block BlockAt(const GridSampling& sampling, int64_t index) {
 
 // Makes the sums of a block, of the type Sum. Returns false if a cell of the image has too many points for it.
 template <typename T, int kAxes, typename Sum>
-bool AddUp(const GridSampling& sampling, const SampledTensors<T>& tensors, const Block& block, std::byte* sums) {
+bool AddUp(const GridSampling& sampling, const KernelArguments& arguments, const Block& block, std::byte* sums) {
   using F = Wide<T>;
   std::memset(sums, 0, static_cast<size_t>(block.channels * block.cells) * sizeof(Sum));
   Points<F, kAxes> points;
@@ -64,14 +54,14 @@ bool AddUp(const GridSampling& sampling, const SampledTensors<T>& tensors, const
   if (sizeof(Sum) < sizeof(double) && sampling.points > kMostFloatAdditions) crowds.emplace(sampling);
   for (int64_t first = 0; first < sampling.points; first += kPoints) {
     const int64_t count = std::min(kPoints, sampling.points - first);
-    FindPoints<T, kAxes>(sampling, tensors.grid, block.image * sampling.points + first, count, points);
+    FindPoints<T, kAxes>(sampling, arguments.inputs[2], block.image * sampling.points + first, count, points);
     if (crowds && crowds->Add(points, count)) return false;
     taps.Clear();
     sampling.nearest ? AddNearest(points, static_cast<int32_t>(count), taps)
                      : AddLinear(points, static_cast<int32_t>(count), taps);
     for (int64_t channel = 0; channel < block.channels; ++channel) {
       const int64_t from = (block.first_channel + channel) * sampling.points + first;
-      WidenRow<T>(tensors.grad_output + from * kBytes<T>, grads, count);
+      WidenRow<T>(arguments.inputs[0] + from * kBytes<T>, grads, count);
       std::byte* const cells = sums + channel * block.cells * kBytes<Sum>;
       for (const Tap<F>& tap : taps) {
         StoreElement(cells, tap.cell, LoadElement<Sum>(cells, tap.cell) + Sum{tap.weight * grads[tap.point]});
@@ -83,7 +73,7 @@ bool AddUp(const GridSampling& sampling, const SampledTensors<T>& tensors, const
 
 // Makes a block by way of its sums, as many at a time as there is memory for.
 template <typename T, int kAxes, typename Sum>
-bool MakeBlock(const GridSampling& sampling, const SampledTensors<T>& tensors, const Block& block, std::byte* sums,
+bool MakeBlock(const GridSampling& sampling, const KernelArguments& arguments, const Block& block, std::byte* sums,
                std::byte* out) {
   const int64_t room = sampling.slot_bytes / kBytes<Sum>;
   const int64_t channels = std::clamp<int64_t>(room / block.cells, 1, block.channels);
@@ -92,7 +82,7 @@ bool MakeBlock(const GridSampling& sampling, const SampledTensors<T>& tensors, c
     for (int64_t cell = 0; cell < block.cells; cell += cells) {
       const Block part{block.image, block.first_channel + channel, std::min(channels, block.channels - channel),
                        block.first_cell + cell, std::min(cells, block.cells - cell)};
-      if (!AddUp<T, kAxes, Sum>(sampling, tensors, part, sums)) return false;
+      if (!AddUp<T, kAxes, Sum>(sampling, arguments, part, sums)) return false;
       std::byte* const to = out + (part.first_channel * sampling.cells() + part.first_cell) * kBytes<T>;
       if constexpr (std::is_same_v<Sum, float>) {
         RoundRow<T>(reinterpret_cast<const Sum*>(sums), to, part.channels * part.cells);
@@ -113,16 +103,15 @@ void MakeInputGrad(const GridSampling& sampling, const KernelArguments& argument
   const bool has_slots = sampling.slot_bytes > 0;
   ScratchSlots slots(has_slots ? arguments.scratch[0] : nullptr, has_slots ? sampling.slots : 0,
                      static_cast<size_t>(sampling.slot_bytes));
-  const SampledTensors<T> tensors(arguments);
   const auto make_block = [&](int64_t index, std::byte* sums) {
     const Block block = BlockAt(sampling, index);
     if constexpr (kDirect) {
       std::byte* const to = out + (block.first_channel * sampling.cells() + block.first_cell) * kBytes<T>;
-      if (AddUp<T, kAxes, F>(sampling, tensors, block, to)) return;
+      if (AddUp<T, kAxes, F>(sampling, arguments, block, to)) return;
     } else {
-      if (MakeBlock<T, kAxes, F>(sampling, tensors, block, sums, out)) return;
+      if (MakeBlock<T, kAxes, F>(sampling, arguments, block, sums, out)) return;
     }
-    (void)MakeBlock<T, kAxes, double>(sampling, tensors, block, sums, out);
+    (void)MakeBlock<T, kAxes, double>(sampling, arguments, block, sums, out);
   };
   const int64_t blocks = sampling.images * sampling.groups() * sampling.bands();
   const int64_t grain = Grain(2 * sampling.group * sampling.points);
@@ -140,18 +129,18 @@ class PlaceGrads {
   static constexpr int kCorners = 1 << kAxes;
 
  public:
-  PlaceGrads(const GridSampling& sampling, const SampledTensors<T>& tensors)
-      : sampling_(sampling), tensors_(tensors), edge_(sampling, 0, sampling.cells()) {}
+  PlaceGrads(const GridSampling& sampling, const KernelArguments& arguments)
+      : sampling_(sampling), arguments_(arguments), edge_(sampling, 0, sampling.cells()) {}
 
   void Make(int64_t image, int64_t first, int64_t count, std::byte* out) {
-    FindPoints<T, kAxes>(sampling_, tensors_.grid, image * sampling_.points + first, count, points_);
+    FindPoints<T, kAxes>(sampling_, arguments_.inputs[2], image * sampling_.points + first, count, points_);
     Divide(static_cast<int32_t>(count));
     double totals[kAxes][kPoints] = {};
     for (int64_t index = 0; index < sampling_.channels; ++index) {
       if (index > 0 && index % kMostFloatAdditions == 0) MoveTo(totals);
       const int64_t channel = image * sampling_.channels + index;
-      WidenRow<T>(tensors_.grad_output + (channel * sampling_.points + first) * kBytes<T>, grads_, count);
-      AddChannel(tensors_.input + channel * sampling_.cells() * kBytes<T>);
+      WidenRow<T>(arguments_.inputs[0] + (channel * sampling_.points + first) * kBytes<T>, grads_, count);
+      AddChannel(arguments_.inputs[1] + channel * sampling_.cells() * kBytes<T>);
     }
     MoveTo(totals);
     std::byte* const to = out + kAxes * (image * sampling_.points + first) * kBytes<T>;
@@ -252,7 +241,7 @@ class PlaceGrads {
   }
 
   const GridSampling& sampling_;
-  const SampledTensors<T>& tensors_;
+  const KernelArguments& arguments_;
   Points<F, kAxes> points_;
   F grads_[kPoints];
   F by_[kAxes][kPoints] = {};
@@ -267,11 +256,10 @@ void MakeGridGrad(const GridSampling& sampling, const KernelArguments& arguments
     std::memset(out, 0, static_cast<size_t>(kAxes * sampling.images * sampling.points) * sizeof(T));
     return;
   }
-  const SampledTensors<T> tensors(arguments);
   const int64_t runs = (sampling.points - 1) / kPoints + 1;
   const int64_t grain = Grain(2 * sampling.channels * std::min(kPoints, sampling.points));
   arguments.pool.ParallelFor(sampling.images * runs, grain, [&](int64_t begin, int64_t end) {
-    PlaceGrads<T, kAxes> grads(sampling, tensors);
+    PlaceGrads<T, kAxes> grads(sampling, arguments);
     for (int64_t run = begin; run < end; ++run) {
       const int64_t first = run % runs * kPoints;
       grads.Make(run / runs, first, std::min(kPoints, sampling.points - first), out);
@@ -280,14 +268,9 @@ void MakeGridGrad(const GridSampling& sampling, const KernelArguments& arguments
 }
 
 template <typename T, int kAxes>
-void ComputeAlong(const GridSampling& sampling, const KernelArguments& arguments) {
+void Compute(const GridSampling& sampling, const KernelArguments& arguments) {
   if (sampling.wants_input_grad) MakeInputGrad<T, kAxes>(sampling, arguments, arguments.outputs.front());
   if (sampling.wants_grid_grad) MakeGridGrad<T, kAxes>(sampling, arguments, arguments.outputs.back());
-}
-
-template <typename T>
-void Compute(const GridSampling& sampling, const KernelArguments& arguments) {
-  sampling.axes == 2 ? ComputeAlong<T, 2>(sampling, arguments) : ComputeAlong<T, 3>(sampling, arguments);
 }
 
 }  // namespace
@@ -295,8 +278,11 @@ void Compute(const GridSampling& sampling, const KernelArguments& arguments) {
 template <>
 void GridSamplerBackward<VECTOR_LEVEL>::Run(const GridSampling& sampling, aclDataType type,
                                             const KernelArguments& arguments) {
-  if (type == ACL_DOUBLE) return Compute<double>(sampling, arguments);
-  VisitFloatType(type, [&](auto tag) { Compute<typename decltype(tag)::Type>(sampling, arguments); });
+  const auto compute = [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    (sampling.axes == 2 ? Compute<T, 2> : Compute<T, 3>)(sampling, arguments);
+  };
+  type == ACL_DOUBLE ? compute(TypeTag<double>{}) : VisitFloatType(type, compute);
 }
 
 }  // namespace acl_host
