@@ -9,11 +9,13 @@
 
 #include "device/host_stream.h"
 #include "device/thread_pool.h"
-#include "plan/red_zone.h"
 #include "plan/vector_levels.h"
 #include "tensors/tensor.h"
 
 namespace acl_host {
+
+// Behind the part of the workspace that a kernel uses; a launch checks that it does not change.
+inline constexpr uint64_t kRedZoneBytes = 512;
 
 // The arguments of a kernel's computation. Inputs and outputs are row-major, in the order of the plan.
 struct KernelArguments {
