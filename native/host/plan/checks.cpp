@@ -1,9 +1,11 @@
 #include "plan/checks.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "device/runtime.h"
 #include "tensors/data_type.h"
+#include "tensors/elements.h"
 
 namespace acl_host {
 namespace {
@@ -30,6 +32,22 @@ void FailShape(const Argument& argument, const std::string& expected, aclnnStatu
 
 OptionalArgument IfGiven(const char* name, const aclTensor* pointer) {
   return pointer == nullptr ? OptionalArgument() : Argument(name, pointer);
+}
+
+double NumberOf(const aclScalar* pointer, const char* name) {
+  const aclScalar& scalar = Required<OperatorError>(pointer, name);
+  const aclDataType type = scalar.data_type == ACL_BOOL ? ACL_UINT8 : scalar.data_type;
+  const auto real = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16,  ACL_DOUBLE, ACL_INT8,
+                     ACL_INT16, ACL_INT32,   ACL_INT64, ACL_UINT8};
+  if (std::find(real.begin(), real.end(), type) == real.end()) {
+    FailInvalid(std::string(name) + ": expected a real number, got " + DataTypeName(type));
+  }
+  double number = 0;
+  VisitNumberType(type, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    if constexpr (std::is_arithmetic_v<Wide<T>>) number = static_cast<double>(LoadWide<T>(scalar.value.data(), 0));
+  });
+  return number;
 }
 
 const std::vector<bool>& OutputMask(const aclBoolArray* mask, size_t outputs, MaskCodes codes) {
@@ -131,26 +149,10 @@ void CheckSameFormat(const Argument& argument, const Argument& reference) {
 
 void CheckAddressable(const Argument& argument) {
   const aclTensor& tensor = argument.tensor;
-  if (tensor.empty()) return;
-  int64_t lowest = tensor.offset;
-  int64_t highest = tensor.offset;
-  bool overflow = false;
-  for (size_t axis = 0; axis < tensor.view_dims.size(); ++axis) {
-    int64_t reach = 0;
-    overflow |= __builtin_mul_overflow(tensor.view_dims[axis] - 1, tensor.strides[axis], &reach);
-    int64_t& end = reach < 0 ? lowest : highest;
-    overflow |= __builtin_add_overflow(end, reach, &end);
-  }
-  int64_t count = 0;
-  int64_t bytes = 0;
-  const auto element_bytes = static_cast<int64_t>(aclDataTypeSize(tensor.data_type));
-  overflow |= __builtin_add_overflow(highest, 1, &count);
-  overflow |= __builtin_mul_overflow(count, element_bytes, &bytes);
-  if (overflow || lowest < 0) {
-    FailExpected(argument, "a view inside its storage",
-                 "shape " + DimsText(tensor.view_dims) + ", strides " + DimsText(tensor.strides) + ", offset " +
-                     std::to_string(tensor.offset));
-  }
+  if (const auto extent = ViewExtent(tensor); extent && extent->begin >= 0) return;
+  FailExpected(argument, "a view inside its storage",
+               "shape " + DimsText(tensor.view_dims) + ", strides " + DimsText(tensor.strides) + ", offset " +
+                   std::to_string(tensor.offset));
 }
 
 Plan PlanOf(std::initializer_list<Argument> inputs, std::initializer_list<Argument> outputs) {

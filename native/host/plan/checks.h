@@ -39,6 +39,9 @@ struct IntArrayArgument {
   const Dims& values;
 };
 
+// The value of a real number of a parameter, which must not be null.
+[[nodiscard]] double NumberOf(const aclScalar* scalar, const char* name);
+
 // Which outputs are wanted. Operators differ in the codes of a null pointer and of another length.
 struct MaskCodes {
   aclnnStatus null = ACLNN_ERR_PARAM_NULLPTR;

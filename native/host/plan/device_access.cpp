@@ -79,7 +79,7 @@ void CheckLaunchSides(Runtime& runtime, const HostDevice& device, const Plan& pl
   if (runtime.config().host_pointers) return;
   auto address = addresses.begin();
   plan.ForOperands([&](const aclTensor& tensor, bool is_output) {
-    const ByteExtent view = ViewExtent(tensor);
+    const ByteExtent view = ViewExtent(tensor).value();
     const void* const first = static_cast<const std::byte*>(*address++) + view.begin;
     if (view.size == 0) return;
     CheckReachable(runtime.memory(), device,

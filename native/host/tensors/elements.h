@@ -85,7 +85,38 @@ void VisitFloatOrComplexType(aclDataType type, Visitor&& visit) {
   }
 }
 
-// Calls visit with the TypeTag of an integer of the data type's size, for kernels that only move elements.
+template <typename T>
+constexpr bool kIsComplex = false;
+template <typename T>
+constexpr bool kIsComplex<std::complex<T>> = true;
+
+// An element of BOOL, which is false if it is 0.
+struct Bool {
+  uint8_t value;
+};
+
+// The same, with BOOL and the integers that operators compute with.
+template <typename Visitor>
+void VisitNumberType(aclDataType type, Visitor&& visit) {
+  switch (type) {
+    case ACL_INT8:
+      return visit(TypeTag<int8_t>{});
+    case ACL_INT16:
+      return visit(TypeTag<int16_t>{});
+    case ACL_INT32:
+      return visit(TypeTag<int32_t>{});
+    case ACL_INT64:
+      return visit(TypeTag<int64_t>{});
+    case ACL_UINT8:
+      return visit(TypeTag<uint8_t>{});
+    case ACL_BOOL:
+      return visit(TypeTag<Bool>{});
+    default:
+      return VisitFloatOrComplexType(type, std::forward<Visitor>(visit));
+  }
+}
+
+// Calls visit with the TypeTag of a type of the data type's size, for code that only moves elements.
 template <typename Visitor>
 void VisitElementSize(aclDataType type, Visitor&& visit) {
   switch (aclDataTypeSize(type)) {
@@ -97,6 +128,8 @@ void VisitElementSize(aclDataType type, Visitor&& visit) {
       return visit(TypeTag<uint32_t>{});
     case 8:
       return visit(TypeTag<uint64_t>{});
+    case 16:
+      return visit(TypeTag<std::complex<double>>{});
     default:
       throw OperatorError(ACLNN_ERR_INNER_FIND_KERNEL_ERROR, "no kernel for " + DataTypeName(type));
   }

@@ -1,19 +1,11 @@
 #include "tensors/strided_copy.h"
 
-#include <cstring>
 #include <utility>
 
-#include "errors/exceptions.h"
-#include "tensors/data_type.h"
 #include "tensors/elements.h"
 
 namespace acl_host {
 namespace {
-
-template <size_t kSize>
-struct Blob {
-  std::byte bytes[kSize];
-};
 
 // Calls row(index, offset) for rows [begin, end), where offset is the view's offset of the row's first element.
 template <typename Row>
@@ -65,20 +57,8 @@ void Copy(ThreadPool& pool, aclTensor tensor, void* storage, std::byte* contiguo
     tensor.view_dims = {1};
     tensor.strides = {1};
   }
-  switch (aclDataTypeSize(tensor.data_type)) {
-    case 1:
-      return CopyRows<Blob<1>, kToView>(pool, tensor, view, contiguous);
-    case 2:
-      return CopyRows<Blob<2>, kToView>(pool, tensor, view, contiguous);
-    case 4:
-      return CopyRows<Blob<4>, kToView>(pool, tensor, view, contiguous);
-    case 8:
-      return CopyRows<Blob<8>, kToView>(pool, tensor, view, contiguous);
-    case 16:
-      return CopyRows<Blob<16>, kToView>(pool, tensor, view, contiguous);
-    default:
-      throw OperatorError(ACLNN_ERR_INNER_FIND_KERNEL_ERROR, "cannot copy " + DataTypeName(tensor.data_type));
-  }
+  VisitElementSize(tensor.data_type,
+                   [&](auto tag) { CopyRows<typename decltype(tag)::Type, kToView>(pool, tensor, view, contiguous); });
 }
 
 }  // namespace

@@ -35,16 +35,48 @@ Dims ContiguousStrides(const Dims& dims) {
   return strides;
 }
 
-ByteExtent ViewExtent(const aclTensor& tensor) {
-  if (tensor.empty()) return {0, 0};
+std::optional<ByteExtent> ViewExtent(const aclTensor& tensor) {
+  if (tensor.empty()) return ByteExtent{0, 0};
   int64_t lowest = tensor.offset;
   int64_t highest = tensor.offset;
+  bool overflow = false;
   for (size_t axis = 0; axis < tensor.view_dims.size(); ++axis) {
-    const int64_t reach = (tensor.view_dims[axis] - 1) * tensor.strides[axis];
-    (reach < 0 ? lowest : highest) += reach;
+    int64_t reach = 0;
+    overflow |= __builtin_mul_overflow(tensor.view_dims[axis] - 1, tensor.strides[axis], &reach);
+    int64_t& end = reach < 0 ? lowest : highest;
+    overflow |= __builtin_add_overflow(end, reach, &end);
   }
   const auto element_bytes = static_cast<int64_t>(aclDataTypeSize(tensor.data_type));
-  return {lowest * element_bytes, static_cast<uint64_t>((highest - lowest + 1) * element_bytes)};
+  int64_t begin_byte = 0;
+  int64_t end_byte = 0;
+  overflow |= __builtin_add_overflow(highest, 1, &highest);
+  overflow |= __builtin_mul_overflow(lowest, element_bytes, &begin_byte);
+  overflow |= __builtin_mul_overflow(highest, element_bytes, &end_byte);
+  if (overflow) return std::nullopt;
+  return ByteExtent{begin_byte, static_cast<uint64_t>(end_byte) - static_cast<uint64_t>(begin_byte)};
+}
+
+std::optional<Dims> BroadcastDims(const Dims& one, const Dims& other) {
+  const Dims& shorter = one.size() < other.size() ? one : other;
+  Dims dims = one.size() < other.size() ? other : one;
+  const size_t added = dims.size() - shorter.size();
+  for (size_t i = 0; i < shorter.size(); ++i) {
+    int64_t& dim = dims[added + i];
+    if (dim == 1) dim = shorter[i];
+    if (dim != shorter[i] && shorter[i] != 1) return std::nullopt;
+  }
+  return dims;
+}
+
+aclTensor Broadcast(const aclTensor& tensor, const Dims& dims) {
+  aclTensor view = tensor;
+  const size_t added = dims.size() - tensor.view_dims.size();
+  view.strides.insert(view.strides.begin(), added, 0);
+  view.view_dims = dims;
+  for (size_t i = 0; i < tensor.view_dims.size(); ++i) {
+    if (tensor.view_dims[i] != dims[added + i]) view.strides[added + i] = 0;
+  }
+  return view;
 }
 
 }  // namespace acl_host

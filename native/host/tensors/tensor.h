@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,7 +67,13 @@ struct aclScalar {
 
 namespace acl_host {
 
-// The bytes from the first to the last element of a view that passed CheckAddressable.
-[[nodiscard]] ByteExtent ViewExtent(const aclTensor& tensor);
+// The bytes from the first to the last element of a view, unless an offset does not fit in 63 bits.
+[[nodiscard]] std::optional<ByteExtent> ViewExtent(const aclTensor& tensor);
+
+// The dims of two tensors after broadcasting, if there are any.
+[[nodiscard]] std::optional<Dims> BroadcastDims(const Dims& one, const Dims& other);
+
+// A view that repeats the tensor along the axes that are broadcast, whose strides are 0.
+[[nodiscard]] aclTensor Broadcast(const aclTensor& tensor, const Dims& dims);
 
 }  // namespace acl_host

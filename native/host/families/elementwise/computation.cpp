@@ -21,12 +21,7 @@ using Operand = std::conditional_t<std::is_same_v<Wide<T>, float>, FloatLanes, T
 
 // Whether the gradient has a formula for elements of type T.
 template <typename Gradient, typename T>
-constexpr bool kComputes = std::is_invocable_v<const Gradient&, Operand<T>, Operand<T>>;
-
-template <typename T>
-constexpr bool kIsComplex = false;
-template <typename T>
-constexpr bool kIsComplex<std::complex<T>> = true;
+constexpr bool kComputes = !std::is_same_v<T, Bool> && std::is_invocable_v<const Gradient&, Operand<T>, Operand<T>>;
 
 // Whether elements of type From have a value of type To.
 template <typename From, typename To>
@@ -86,22 +81,6 @@ void Write(const T* from, std::byte* elements, aclDataType type, int64_t first, 
   });
 }
 
-template <typename Visitor>
-void VisitAnyType(aclDataType type, const Visitor& visit) {
-  switch (type) {
-    case ACL_INT8:
-      return visit(TypeTag<int8_t>{});
-    case ACL_UINT8:
-      return visit(TypeTag<uint8_t>{});
-    case ACL_INT32:
-      return visit(TypeTag<int32_t>{});
-    case ACL_INT64:
-      return visit(TypeTag<int64_t>{});
-    default:
-      return VisitFloatOrComplexType(type, visit);
-  }
-}
-
 // Takes the gradient by value: its parameter could be in memory that is written.
 template <typename T, typename Gradient>
 void MakeRow(Gradient gradient, const std::byte* __restrict grads, const std::byte* __restrict saved,
@@ -153,7 +132,7 @@ void ElementwiseBackward<VECTOR_LEVEL>::Run(const Elementwise& work, const Kerne
   VisitGradient(work, [&](const auto& gradient) {
     using Gradient = std::decay_t<decltype(gradient)>;
     if (alike) {
-      VisitAnyType(work.gradient, [&](auto tag) {
+      VisitNumberType(work.gradient, [&](auto tag) {
         using T = typename decltype(tag)::Type;
         if constexpr (kComputes<Gradient, T>) MakeAlike<T>(gradient, work, arguments);
       });

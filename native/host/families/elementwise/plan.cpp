@@ -6,7 +6,6 @@
 #include "families/elementwise/computation.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
-#include "plan/scalars.h"
 #include "tensors/data_type.h"
 
 namespace acl_host {
@@ -60,19 +59,6 @@ void CheckTypes(const ElementwiseRules& rules, const ElementwiseTensors& tensors
   }
 }
 
-// The dims of two tensors after broadcasting, if there are any.
-std::optional<Dims> BroadcastDims(const Dims& one, const Dims& other) {
-  const Dims& shorter = one.size() < other.size() ? one : other;
-  Dims dims = one.size() < other.size() ? other : one;
-  const size_t added = dims.size() - shorter.size();
-  for (size_t i = 0; i < shorter.size(); ++i) {
-    int64_t& dim = dims[added + i];
-    if (dim == 1) dim = shorter[i];
-    if (dim != shorter[i] && shorter[i] != 1) return std::nullopt;
-  }
-  return dims;
-}
-
 void CheckShapes(const ElementwiseRules& rules, const ElementwiseTensors& tensors) {
   const auto& [grad_output, saved, gradient] = tensors;
   for (const Argument& each : {grad_output, saved, gradient}) {
@@ -94,24 +80,10 @@ void CheckShapes(const ElementwiseRules& rules, const ElementwiseTensors& tensor
   CheckShape(gradient, "the shape of the inputs after broadcasting", *expected);
 }
 
-// A view that repeats the tensor along the axes that are broadcast: the plan makes a copy of it.
-aclTensor Broadcast(const aclTensor& tensor, const Dims& dims) {
-  aclTensor view = tensor;
-  const size_t added = dims.size() - tensor.view_dims.size();
-  view.strides.insert(view.strides.begin(), added, 0);
-  view.view_dims = dims;
-  for (size_t i = 0; i < tensor.view_dims.size(); ++i) {
-    if (tensor.view_dims[i] != dims[added + i]) view.strides[added + i] = 0;
-  }
-  return view;
-}
-
-void CheckElementwise(const ElementwiseRules& rules, const ElementwiseTensors& tensors) {
+Plan MakeElementwisePlan(const ElementwiseRules& rules, const ElementwiseTensors& tensors, Function function,
+                         float parameter = 0) {
   CheckTypes(rules, tensors);
   CheckShapes(rules, tensors);
-}
-
-Plan MakeElementwisePlan(Function function, const ElementwiseTensors& tensors, float parameter = 0) {
   const auto& [grad_output, saved, gradient] = tensors;
   Plan plan;
   if (gradient.tensor.empty()) return plan;
@@ -143,24 +115,22 @@ Plan PlanSiluBackward(const SiluBackwardArguments& given) {
   ElementwiseRules rules{FloatTypes()};
   rules.broadcasts = product == Product::k950;
   if (rules.broadcasts && tensors.gradient.tensor.data_type == ACL_FLOAT) rules.fit = Types::kCast;
-  CheckElementwise(rules, tensors);
-  return MakeElementwisePlan(Function::kSilu, tensors);
+  return MakeElementwisePlan(rules, tensors, Function::kSilu);
 }
 
 Plan PlanSigmoidBackward(const SigmoidBackwardArguments& given) {
   CheckProduct(kAllProducts);
   const ElementwiseTensors tensors{
       {"gradOutput", given.grad_output}, {"output", given.output}, {"gradInput", given.grad_input}};
-  CheckElementwise({FloatTypes({ACL_DOUBLE, ACL_COMPLEX64, ACL_COMPLEX128}), Types::kCast}, tensors);
-  return MakeElementwisePlan(Function::kSigmoid, tensors);
+  return MakeElementwisePlan({FloatTypes({ACL_DOUBLE, ACL_COMPLEX64, ACL_COMPLEX128}), Types::kCast}, tensors,
+                             Function::kSigmoid);
 }
 
 Plan PlanTanhBackward(const TanhBackwardArguments& given) {
   CheckProduct(kAllProducts);
   const ElementwiseTensors tensors{
       {"gradOutput", given.grad_output}, {"output", given.output}, {"gradInput", given.grad_input}};
-  CheckElementwise({FloatTypes({ACL_DOUBLE})}, tensors);
-  return MakeElementwisePlan(Function::kTanh, tensors);
+  return MakeElementwisePlan({FloatTypes({ACL_DOUBLE})}, tensors, Function::kTanh);
 }
 
 Plan PlanLeakyReluBackward(const LeakyReluBackwardArguments& given) {
@@ -169,11 +139,11 @@ Plan PlanLeakyReluBackward(const LeakyReluBackwardArguments& given) {
   const Argument self{"self", given.self};
   const double slope = NumberOf(given.negative_slope, "negativeSlope");
   const ElementwiseTensors tensors{grad_output, self, {"out", given.out}};
-  CheckElementwise({FloatTypes({ACL_DOUBLE}), Types::kCast}, tensors);
   if (given.self_is_result && slope < 0) {
     FailInvalid("negativeSlope: expected at least 0 with selfIsResult, got " + std::to_string(slope));
   }
-  return MakeElementwisePlan(Function::kLeakyRelu, tensors, static_cast<float>(slope));
+  return MakeElementwisePlan({FloatTypes({ACL_DOUBLE}), Types::kCast}, tensors, Function::kLeakyRelu,
+                             static_cast<float>(slope));
 }
 
 Plan PlanHardswishBackward(const HardswishBackwardArguments& given) {
@@ -181,8 +151,7 @@ Plan PlanHardswishBackward(const HardswishBackwardArguments& given) {
   const ElementwiseTensors tensors{{"gradOutput", given.grad_output}, {"self", given.self}, {"out", given.out}};
   ElementwiseRules rules{FloatTypes()};
   rules.broadcasts = false;
-  CheckElementwise(rules, tensors);
-  return MakeElementwisePlan(Function::kHardswish, tensors);
+  return MakeElementwisePlan(rules, tensors, Function::kHardswish);
 }
 
 Plan PlanThresholdBackward(const ThresholdBackwardArguments& given) {
@@ -193,16 +162,14 @@ Plan PlanThresholdBackward(const ThresholdBackwardArguments& given) {
   const ElementwiseTensors tensors{{"gradOutput", given.grad_output}, {"self", given.self}, out};
   std::vector<aclDataType> types = FloatTypes({ACL_INT32, ACL_INT8, ACL_UINT8});
   if (product == Product::k950 && threshold == 0) types.push_back(ACL_INT64);
-  CheckElementwise({types}, tensors);
-  return MakeElementwisePlan(Function::kThreshold, tensors, static_cast<float>(threshold));
+  return MakeElementwisePlan({types}, tensors, Function::kThreshold, static_cast<float>(threshold));
 }
 
 Plan PlanGeluBackward(const GeluBackwardArguments& given) {
   CheckProduct(kAllProducts);
   const ElementwiseTensors tensors{
       {"gradOutput", given.grad_output}, {"self", given.self}, {"gradInput", given.grad_input}};
-  CheckElementwise({FloatTypes(), Types::kCast}, tensors);
-  return MakeElementwisePlan(Function::kGeluTanh, tensors);
+  return MakeElementwisePlan({FloatTypes(), Types::kCast}, tensors, Function::kGeluTanh);
 }
 
 Plan PlanGeluBackwardV2(const GeluBackwardV2Arguments& given) {
@@ -211,10 +178,11 @@ Plan PlanGeluBackwardV2(const GeluBackwardV2Arguments& given) {
   const Argument self{"self", given.self};
   const std::string approximate = &Required<OperatorError>(given.approximate, "approximate");
   const ElementwiseTensors tensors{grad_output, self, {"gradInput", given.grad_input}};
-  CheckElementwise({FloatTypes(), Types::kPromoted, true, false}, tensors);
-  if (approximate == "none") return MakeElementwisePlan(Function::kGelu, tensors);
-  if (approximate == "tanh") return MakeElementwisePlan(Function::kGeluTanh, tensors);
-  FailInvalid("approximate: expected none or tanh, got " + approximate);
+  if (approximate != "none" && approximate != "tanh") {
+    FailInvalid("approximate: expected none or tanh, got " + approximate);
+  }
+  return MakeElementwisePlan({FloatTypes(), Types::kPromoted, /*broadcasts=*/true, /*limits_rank=*/false}, tensors,
+                             approximate == "none" ? Function::kGelu : Function::kGeluTanh);
 }
 
 }  // namespace acl_host

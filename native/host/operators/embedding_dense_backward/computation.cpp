@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "plan/tiles.h"
@@ -15,28 +16,6 @@ namespace {
 template <typename Index>
 [[nodiscard]] int64_t IndexAt(const std::byte* indices, int64_t position) {
   return static_cast<int64_t>(WidenElement<Index>(indices, position));
-}
-
-// Calls visit with the TypeTag of the type of the indices.
-template <typename Visitor>
-void VisitIndexType(aclDataType type, const Visitor& visit) {
-  switch (type) {
-    case ACL_INT64:
-      return visit(TypeTag<int64_t>{});
-    case ACL_INT32:
-      return visit(TypeTag<int32_t>{});
-    case ACL_INT16:
-      return visit(TypeTag<int16_t>{});
-    case ACL_INT8:
-      return visit(TypeTag<int8_t>{});
-    case ACL_UINT8:
-    case ACL_BOOL:
-      return visit(TypeTag<uint8_t>{});
-    case ACL_DOUBLE:
-      return visit(TypeTag<double>{});
-    default:
-      return VisitFloatType(type, visit);
-  }
 }
 
 // A device would write out of bounds. Here it always faults.
@@ -227,7 +206,10 @@ void MakeAll(const Embedding& embedding, const KernelArguments& arguments) {
 
 template <>
 void EmbeddingDenseBackward<VECTOR_LEVEL>::Run(const Embedding& embedding, const KernelArguments& arguments) {
-  VisitIndexType(embedding.index_type, [&](auto tag) { MakeAll<typename decltype(tag)::Type>(embedding, arguments); });
+  VisitNumberType(embedding.index_type, [&](auto tag) {
+    using Index = typename decltype(tag)::Type;
+    if constexpr (std::is_arithmetic_v<Wide<Index>>) MakeAll<Index>(embedding, arguments);
+  });
 }
 
 }  // namespace acl_host

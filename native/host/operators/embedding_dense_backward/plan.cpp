@@ -1,5 +1,4 @@
 // aclnnEmbeddingDenseBackward: its checks and its plan.
-#include <cstring>
 #include <limits>
 #include <string>
 
@@ -63,7 +62,8 @@ Plan PlanEmbeddingDenseBackward(const EmbeddingDenseBackwardArguments& given) {
   embedding.padding = static_cast<int64_t>(given.padding_idx);
   embedding.scales = given.scale_grad_by_freq;
   embedding.grad = {0, grad.tensor.data_type};
-  embedding.index_type = indices.tensor.data_type;
+  const aclDataType index_type = indices.tensor.data_type;
+  embedding.index_type = index_type == ACL_BOOL ? ACL_UINT8 : index_type;
   embedding.out = {0, out.tensor.data_type};
   if (const auto numbers = static_cast<uint64_t>(embedding.numbers()); numbers > 0) {
     plan.AddScratch(numbers * sizeof(int64_t));
