@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "value.h"
+#include "values.h"
 
 namespace aclgrad {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "value.h"
+#include "values.h"
 
 namespace aclgrad {
 

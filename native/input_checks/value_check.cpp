@@ -3,8 +3,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "indices.h"
-
 namespace aclgrad {
 namespace {
 

@@ -10,8 +10,7 @@
 
 #include "argmax.h"
 #include "boxes.h"
-#include "value.h"
-#include "variances.h"
+#include "values.h"
 
 namespace aclgrad {
 
