@@ -143,15 +143,14 @@ def completed_header(native: Path, symbol: str) -> tuple[Path, str] | None:
     headers = sorted(native.glob("include/aclnnop/*.h"))
     for header in headers:
         text = without_comments(header.read_text())
-        guard = f"ACLNNOP_{header.stem.upper()}_H_"
         symbols = re.findall(rf"\b(aclnn\w+){PHASE_1}\s*\(", text)
-        is_ours = f"#define {guard}\n" in text and not any(each.startswith(f"{header} ") for each in wrong)
+        is_ours = "#pragma once\n" in text and not any(each.startswith(f"{header} ") for each in wrong)
         if symbol in symbols and not is_ours:
             for each, other in ((each, other) for each in symbols for other in headers if other != header):
                 if each in functions_of(other):
                     raise SystemExit(f"{header} declares {each}, as {other} does: declare it in one of them")
             functions = "\n".join(_both_phases(each, header, text) for each in symbols)
-            return header, Template(HEADER.read_text()).substitute(guard=guard, functions=functions)
+            return header, Template(HEADER.read_text()).substitute(functions=functions)
     return None
 
 
@@ -165,11 +164,8 @@ def _both_phases(symbol: str, header: Path, text: str) -> str:
         last = "uint64_t* workspaceSize, aclOpExecutor** executor"
         raise SystemExit(f"{header.name}: {symbol}{PHASE_1} has to end with {last}; add them as CANN declares them")
     width = max(map(len, names))
-    told = "".join(f"//   {name:{width}}  UNWRITTEN: what it is\n" for name in names[:-2])
+    told = "".join(f"// {name:{width}}  UNWRITTEN: what it is\n" for name in names[:-2])
     return f"""\
-// Checks the arguments, plans the work and says how much device memory it needs besides the tensors.
 {told}ACLNN_API aclnnStatus {symbol}{PHASE_1}({", ".join(parameters)});
-
-// Queues the work and consumes the executor, whether that succeeds or not.
 ACLNN_API aclnnStatus {symbol}(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream);
 """

@@ -1,13 +1,8 @@
 /* Start and end of ACL in a process. Includes the whole runtime. Usable from C and C++. */
-#ifndef ACL_ACL_H_
-#define ACL_ACL_H_
+#pragma once
 
 #include "acl/acl_base.h"
 #include "acl/acl_rt.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 /* configPath names a JSON file and may be null. A second call returns ACL_ERROR_REPEAT_INITIALIZE and is harmless. */
 ACL_FUNC_VISIBILITY aclError aclInit(const char* configPath);
@@ -17,9 +12,3 @@ ACL_FUNC_VISIBILITY aclError aclFinalize(void);
 
 /* Undoes one aclInit, including repeated ones, and releases everything with the last. refCount may be null. */
 ACL_FUNC_VISIBILITY aclError aclFinalizeReference(uint64_t* refCount);
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif /* ACL_ACL_H_ */

@@ -1,18 +1,17 @@
 /* Base types of the ACL ABI: handles, data types, formats and error codes. Usable from C and C++. */
-#ifndef ACL_ACL_BASE_H_
-#define ACL_ACL_BASE_H_
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Libraries of this ABI hide symbols by default; the functions that a header declares must stay visible. */
+#ifdef __cplusplus
+#define ACL_FUNC_VISIBILITY extern "C" __attribute__((visibility("default")))
+#else
 #define ACL_FUNC_VISIBILITY __attribute__((visibility("default")))
+#endif
 
 typedef void* aclrtStream;
 typedef void* aclrtEvent;
@@ -120,9 +119,3 @@ ACL_FUNC_VISIBILITY float aclFloat16ToFloat(aclFloat16 value);
 
 /* Rounds to nearest, ties to even. */
 ACL_FUNC_VISIBILITY aclFloat16 aclFloatToFloat16(float value);
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif /* ACL_ACL_BASE_H_ */

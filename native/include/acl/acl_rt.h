@@ -2,14 +2,9 @@
  *
  * A null stream means the default stream of the calling thread's context. An asynchronous function that succeeds has
  * only queued its work: a later call, usually the synchronise, returns an error of the work itself. */
-#ifndef ACL_ACL_RT_H_
-#define ACL_ACL_RT_H_
+#pragma once
 
 #include "acl/acl_base.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 #define ACL_EVENT_SYNC 0x00000001U
 #define ACL_EVENT_CAPTURE_STREAM_PROGRESS 0x00000002U
@@ -245,9 +240,3 @@ ACL_FUNC_VISIBILITY aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int
                                               aclrtStream stream);
 /* Reports 0 free and 0 total bytes for a kind of memory that the device does not have. */
 ACL_FUNC_VISIBILITY aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total);
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif /* ACL_ACL_RT_H_ */

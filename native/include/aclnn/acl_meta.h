@@ -1,13 +1,12 @@
 // Tensors, arrays, scalars and executors: the arguments of aclnn operators. C++ only, as in CANN.
-#ifndef ACLNN_ACL_META_H_
-#define ACLNN_ACL_META_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "acl/acl_base.h"
 
-#define ACLNN_API __attribute__((visibility("default")))
+#define ACLNN_API ACL_FUNC_VISIBILITY
 
 typedef struct aclTensor aclTensor;
 typedef struct aclScalar aclScalar;
@@ -17,10 +16,6 @@ typedef struct aclOpExecutor aclOpExecutor;
 
 typedef int32_t aclnnStatus;
 constexpr aclnnStatus OK = 0;
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 // Copies dims and strides, never data. Null strides mean a contiguous view. Returns null if a dims pointer is null
 // while its count is not 0.
@@ -74,9 +69,3 @@ ACLNN_API aclnnStatus AclSetInputTensorAddr(aclOpExecutor* executor, const size_
 ACLNN_API aclnnStatus AclSetOutputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor,
                                              void* addr);
 ACLNN_API aclnnStatus AclSetTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* addr);
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif  // ACLNN_ACL_META_H_

@@ -1,7 +1,6 @@
 // Values of aclnnStatus. CANN's public headers do not name them and programs define the names themselves, so no other
 // header of this ABI includes this one: the names would collide.
-#ifndef ACLNN_ACLNN_STATUS_H_
-#define ACLNN_ACLNN_STATUS_H_
+#pragma once
 
 #include "aclnn/acl_meta.h"
 
@@ -32,5 +31,3 @@ constexpr aclnnStatus ACLNN_ERR_INNER_INPUT_NUM_IN_JSON_TOO_LARGE = 561116;
 constexpr aclnnStatus ACLNN_ERR_INNER_INPUT_JSON_IS_NULL = 561117;
 constexpr aclnnStatus ACLNN_ERR_INNER_STATIC_WORKSPACE_INVALID = 561118;
 constexpr aclnnStatus ACLNN_ERR_INNER_STATIC_BLOCK_DIM_INVALID = 561119;
-
-#endif  // ACLNN_ACLNN_STATUS_H_

@@ -1,28 +1,13 @@
 // The gradient of two-dimensional adaptive average pooling.
-#ifndef ACLNNOP_ACLNN_ADAPTIVE_AVG_POOL2D_BACKWARD_H_
-#define ACLNNOP_ACLNN_ADAPTIVE_AVG_POOL2D_BACKWARD_H_
+#pragma once
 
-#include "acl/acl_rt.h"
 #include "aclnn/aclnn_base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-// Checks the arguments, plans the work and says how much device memory it needs besides the tensors.
-//   gradOutput  (N, C, oH, oW) or (C, oH, oW)
-//   self        (N, C, H, W) or (C, H, W); only its shape and data type matter
-//   out         the gradient, shaped as self
+// gradOutput  (N, C, oH, oW) or (C, oH, oW)
+// self        (N, C, H, W) or (C, H, W); only its shape and data type matter
+// out         the gradient, shaped as self
 ACLNN_API aclnnStatus aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize(const aclTensor* gradOutput, const aclTensor* self,
                                                                      aclTensor* out, uint64_t* workspaceSize,
                                                                      aclOpExecutor** executor);
-
-// Queues the work and consumes the executor, whether that succeeds or not.
 ACLNN_API aclnnStatus aclnnAdaptiveAvgPool2dBackward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
                                                      const aclrtStream stream);
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif  // ACLNNOP_ACLNN_ADAPTIVE_AVG_POOL2D_BACKWARD_H_

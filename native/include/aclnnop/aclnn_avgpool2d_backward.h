@@ -1,38 +1,23 @@
 // The gradient of two-dimensional average pooling.
-#ifndef ACLNNOP_ACLNN_AVGPOOL2D_BACKWARD_H_
-#define ACLNNOP_ACLNN_AVGPOOL2D_BACKWARD_H_
+#pragma once
 
-#include "acl/acl_rt.h"
 #include "aclnn/aclnn_base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-// Checks the arguments, plans the work and says how much device memory it needs besides the tensors.
-//   gradOutput       (N, C, oH, oW) or (C, oH, oW), format NCHW or NCL
-//   self             (N, C, H, W) or (C, H, W); only its shape matters
-//   kernelSize       of a window; this and the following arrays have one value for both axes, or two
-//   stride           empty: as kernelSize
-//   padding          at most half of kernelSize
-//   ceilMode         a last window may reach beyond the padding
-//   countIncludePad  padding counts among the cells of a window
-//   divisorOverride  the divisor of every window; 0: the number of its cells
-//   cubeMathType     how precisely matrix units compute, 0 to 3
-//   gradInput        the gradient, shaped as self
+// gradOutput       (N, C, oH, oW) or (C, oH, oW), format NCHW or NCL
+// self             (N, C, H, W) or (C, H, W); only its shape matters
+// kernelSize       of a window; this and the following arrays have one value for both axes, or two
+// stride           empty: as kernelSize
+// padding          at most half of kernelSize
+// ceilMode         a last window may reach beyond the padding
+// countIncludePad  padding counts among the cells of a window
+// divisorOverride  the divisor of every window; 0: the number of its cells
+// cubeMathType     how precisely matrix units compute, 0 to 3
+// gradInput        the gradient, shaped as self
 ACLNN_API aclnnStatus aclnnAvgPool2dBackwardGetWorkspaceSize(const aclTensor* gradOutput, const aclTensor* self,
                                                              const aclIntArray* kernelSize, const aclIntArray* stride,
                                                              const aclIntArray* padding, bool ceilMode,
                                                              bool countIncludePad, int64_t divisorOverride,
                                                              int8_t cubeMathType, aclTensor* gradInput,
                                                              uint64_t* workspaceSize, aclOpExecutor** executor);
-
-// Queues the work and consumes the executor, whether that succeeds or not.
 ACLNN_API aclnnStatus aclnnAvgPool2dBackward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
                                              aclrtStream stream);
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif  // ACLNNOP_ACLNN_AVGPOOL2D_BACKWARD_H_

@@ -1,29 +1,22 @@
 // The gradients of batch normalisation.
-#ifndef ACLNNOP_ACLNN_BATCH_NORM_BACKWARD_H_
-#define ACLNNOP_ACLNN_BATCH_NORM_BACKWARD_H_
+#pragma once
 
-#include "acl/acl_rt.h"
 #include "aclnn/aclnn_base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-// Checks the arguments, plans the work and says how much device memory it needs besides the tensors.
-//   gradOut      (N, C) or (N, C, ...), of up to 8 dims
-//   input        the tensor that was normalised, shaped as gradOut
-//   weight       (C,), as all that follow; null: ones
-//   runningMean  used unless training; null: zeros
-//   runningVar   used unless training; null: ones
-//   saveMean     the batch's mean, used when training; null: zeros
-//   saveInvstd   used when training; null: ones. On the 950 the reciprocal of the standard deviation,
-//                1 / sqrt(variance + eps); on all other products the batch's variance, in spite of the name
-//   training     the batch's own statistics were used, and depend on input
-//   eps          added to the variance; devices round it to float
-//   outputMask   which of the three outputs to write; the others may be null
-//   gradInput    shaped as input
-//   gradWeight   (C,)
-//   gradBias     (C,)
+// gradOut      (N, C) or (N, C, ...), of up to 8 dims
+// input        the tensor that was normalised, shaped as gradOut
+// weight       (C,), as all that follow; null: ones
+// runningMean  used unless training; null: zeros
+// runningVar   used unless training; null: ones
+// saveMean     the batch's mean, used when training; null: zeros
+// saveInvstd   used when training; null: ones. On the 950 the reciprocal of the standard deviation,
+//              1 / sqrt(variance + eps); on all other products the batch's variance, in spite of the name
+// training     the batch's own statistics were used, and depend on input
+// eps          added to the variance; devices round it to float
+// outputMask   which of the three outputs to write; the others may be null
+// gradInput    shaped as input
+// gradWeight   (C,)
+// gradBias     (C,)
 ACLNN_API aclnnStatus aclnnBatchNormBackwardGetWorkspaceSize(const aclTensor* gradOut, const aclTensor* input,
                                                              const aclTensor* weight, const aclTensor* runningMean,
                                                              const aclTensor* runningVar, const aclTensor* saveMean,
@@ -31,13 +24,5 @@ ACLNN_API aclnnStatus aclnnBatchNormBackwardGetWorkspaceSize(const aclTensor* gr
                                                              const aclBoolArray* outputMask, aclTensor* gradInput,
                                                              aclTensor* gradWeight, aclTensor* gradBias,
                                                              uint64_t* workspaceSize, aclOpExecutor** executor);
-
-// Queues the work and consumes the executor, whether that succeeds or not.
 ACLNN_API aclnnStatus aclnnBatchNormBackward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
                                              aclrtStream stream);
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif  // ACLNNOP_ACLNN_BATCH_NORM_BACKWARD_H_

@@ -1,29 +1,14 @@
 // The gradient of GELU, exact or approximated.
-#ifndef ACLNNOP_ACLNN_GELU_BACKWARD_V2_H_
-#define ACLNNOP_ACLNN_GELU_BACKWARD_V2_H_
+#pragma once
 
-#include "acl/acl_rt.h"
 #include "aclnn/aclnn_base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-// Checks the arguments, plans the work and says how much device memory it needs besides the tensors.
-//   gradOutput   the gradient of the result; it and self are broadcast and promoted
-//   self         the tensor that the function was applied to
-//   approximate  "none" or "tanh"; it is only read
-//   gradInput    the gradient of self, of the shape after broadcasting and the promoted type
+// gradOutput   the gradient of the result; it and self are broadcast and promoted
+// self         the tensor that the function was applied to
+// approximate  "none" or "tanh"; it is only read
+// gradInput    the gradient of self, of the shape after broadcasting and the promoted type
 ACLNN_API aclnnStatus aclnnGeluBackwardV2GetWorkspaceSize(const aclTensor* gradOutput, const aclTensor* self,
                                                           char* approximate, aclTensor* gradInput,
                                                           uint64_t* workspaceSize, aclOpExecutor** executor);
-
-// Queues the work and consumes the executor, whether that succeeds or not.
 ACLNN_API aclnnStatus aclnnGeluBackwardV2(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
                                           aclrtStream stream);
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif  // ACLNNOP_ACLNN_GELU_BACKWARD_V2_H_

@@ -1,25 +1,18 @@
 // The gradients of group normalisation.
-#ifndef ACLNNOP_ACLNN_GROUP_NORM_BACKWARD_H_
-#define ACLNNOP_ACLNN_GROUP_NORM_BACKWARD_H_
+#pragma once
 
-#include "acl/acl_rt.h"
 #include "aclnn/aclnn_base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-// Checks the arguments, plans the work and says how much device memory it needs besides the tensors.
-//   gradOut        the gradient of the normalised tensor, of N * C * HxW elements
-//   input          the tensor that was normalised, of as many
-//   mean, rstd     of each group of a sample: its mean, and one over its standard deviation; N * group elements
-//   gamma          what the channels were multiplied by, C elements; null: ones
-//   N, C, HxW      samples, channels, and the elements of each channel
-//   group          groups of channels, which divide C
-//   outputMask     three values: which of the gradients are wanted
-//   gradInput      the gradient of input; null is allowed for an unwanted gradient
-//   gradGammaOut   the gradient of gamma
-//   gradBetaOut    the gradient of what was added to the channels
+// gradOut        the gradient of the normalised tensor, of N * C * HxW elements
+// input          the tensor that was normalised, of as many
+// mean, rstd     of each group of a sample: its mean, and one over its standard deviation; N * group elements
+// gamma          what the channels were multiplied by, C elements; null: ones
+// N, C, HxW      samples, channels, and the elements of each channel
+// group          groups of channels, which divide C
+// outputMask     three values: which of the gradients are wanted
+// gradInput      the gradient of input; null is allowed for an unwanted gradient
+// gradGammaOut   the gradient of gamma
+// gradBetaOut    the gradient of what was added to the channels
 ACLNN_API aclnnStatus aclnnGroupNormBackwardGetWorkspaceSize(const aclTensor* gradOut, const aclTensor* input,
                                                              const aclTensor* mean, const aclTensor* rstd,
                                                              const aclTensor* gamma, int64_t N, int64_t C, int64_t HxW,
@@ -27,13 +20,5 @@ ACLNN_API aclnnStatus aclnnGroupNormBackwardGetWorkspaceSize(const aclTensor* gr
                                                              aclTensor* gradInput, aclTensor* gradGammaOut,
                                                              aclTensor* gradBetaOut, uint64_t* workspaceSize,
                                                              aclOpExecutor** executor);
-
-// Queues the work and consumes the executor, whether that succeeds or not.
 ACLNN_API aclnnStatus aclnnGroupNormBackward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
                                              aclrtStream stream);
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif  // ACLNNOP_ACLNN_GROUP_NORM_BACKWARD_H_

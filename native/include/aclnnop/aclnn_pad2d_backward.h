@@ -1,42 +1,24 @@
 // The gradients of two-dimensional padding, by replication and by reflection.
-#ifndef ACLNNOP_ACLNN_PAD2D_BACKWARD_H_
-#define ACLNNOP_ACLNN_PAD2D_BACKWARD_H_
+#pragma once
 
-#include "acl/acl_rt.h"
 #include "aclnn/aclnn_base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-// Checks the arguments, plans the work and says how much device memory it needs besides the tensors.
-//   gradOutput  (N, C, H + top + bottom, W + left + right), or the same without N
-//   self        (N, C, H, W) or (C, H, W); only its shape and data type matter
-//   padding     left, right, top, bottom; negative values crop
-//   gradInput   the gradient, shaped as self
+// gradOutput  (N, C, H + top + bottom, W + left + right), or the same without N
+// self        (N, C, H, W) or (C, H, W); only its shape and data type matter
+// padding     left, right, top, bottom; negative values crop
+// gradInput   the gradient, shaped as self
 ACLNN_API aclnnStatus aclnnReplicationPad2dBackwardGetWorkspaceSize(const aclTensor* gradOutput, const aclTensor* self,
                                                                     const aclIntArray* padding, aclTensor* gradInput,
                                                                     uint64_t* workspaceSize, aclOpExecutor** executor);
-
-// Queues the work and consumes the executor, whether that succeeds or not.
 ACLNN_API aclnnStatus aclnnReplicationPad2dBackward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
                                                     const aclrtStream stream);
 
-// Checks the arguments, plans the work and says how much device memory it needs besides the tensors.
-//   gradOutput  (N, C, H + top + bottom, W + left + right), or the same without N
-//   self        (N, C, H, W) or (C, H, W); only its shape and data type matter
-//   padding     left, right, top, bottom; less than self's dim; negative values crop
-//   gradInput   the gradient, shaped as self
+// gradOutput  (N, C, H + top + bottom, W + left + right), or the same without N
+// self        (N, C, H, W) or (C, H, W); only its shape and data type matter
+// padding     left, right, top, bottom; less than self's dim; negative values crop
+// gradInput   the gradient, shaped as self
 ACLNN_API aclnnStatus aclnnReflectionPad2dBackwardGetWorkspaceSize(const aclTensor* gradOutput, const aclTensor* self,
                                                                    const aclIntArray* padding, aclTensor* gradInput,
                                                                    uint64_t* workspaceSize, aclOpExecutor** executor);
-
-// Queues the work and consumes the executor, whether that succeeds or not.
 ACLNN_API aclnnStatus aclnnReflectionPad2dBackward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
                                                    const aclrtStream stream);
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif  // ACLNNOP_ACLNN_PAD2D_BACKWARD_H_

@@ -1,6 +1,5 @@
 /* Error codes of the runtime (aclrt*). They are macros, as in CANN, so that C programs can switch over them. */
-#ifndef ACL_ERROR_CODES_RT_ERROR_CODES_H_
-#define ACL_ERROR_CODES_RT_ERROR_CODES_H_
+#pragma once
 
 #define ACL_RT_SUCCESS 0
 
@@ -56,5 +55,3 @@
 #define ACL_ERROR_RT_DRV_INTERNAL_ERROR 507899
 #define ACL_ERROR_RT_AICPU_INTERNAL_ERROR 507900
 #define ACL_ERROR_RT_SOCKET_CLOSE 507901
-
-#endif /* ACL_ERROR_CODES_RT_ERROR_CODES_H_ */
