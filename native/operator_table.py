@@ -2,7 +2,8 @@
 
 * FOLDER/operator_table.h: the operators of include/aclnnop, for the runtime's rows and the host library's settings;
 * FOLDER/operator_plans.h: the arguments of each operator, and the function that plans it;
-* FOLDER/entry_points.cpp: both phases of each operator, which call that function;
+* FOLDER/api.h: the functions of host/api, which do what those of the ABI say, and throw;
+* FOLDER/entry_points.cpp: the functions of the ABI that call all these, and return codes;
 * FOLDER/exports.map: the exports of both libraries, which are exactly the functions that the headers declare;
 * FOLDER/abi_functions.h: those functions, each with the folder of its header and what checks it in libacl_strict.so.
 
@@ -24,7 +25,14 @@ _FUNCTION = re.compile(r"\b(aclnn\w+)\s*\(")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _PARAMETER = re.compile(r"(.+?)(\w+)")
 _PLAN = re.compile(r"^Plan Plan(\w+)\(", re.MULTILINE)
-_ENTRY_POINTS = """
+_API = re.compile(r"^void api::(\w+)\(", re.MULTILINE)
+_ENTRY_POINT = """
+{result} {name}({parameters}) {{
+  return acl_host::{guard}(__func__, [&] {{ acl_host::api::{name}({arguments}); }});
+}}
+"""
+_GUARDS = {"aclError": "GuardRuntime", "aclnnStatus": "GuardOperator"}
+_PHASES = """
 aclnnStatus {symbol}GetWorkspaceSize({parameters}) {{
   return acl_host::PlanOperator(__func__, {first}, workspaceSize, executor,
                                 [&] {{ return acl_host::Plan{name}({{{arguments}}}); }});
@@ -66,12 +74,17 @@ def find_operators(native: Path) -> dict[str, Path]:
     return operators
 
 
-def parameters_of(symbol: str, header: Path) -> list[tuple[str, str]]:
-    """Returns the type and the name of each parameter of phase 1, but for the workspace's size and the executor."""
-    found = re.search(rf"\b{symbol}{PHASE_1}\s*\(([^)]*)\)", without_comments(header.read_text()))
+def _parameters(function: str, header: Path) -> list[tuple[str, str]]:
+    """Returns the type and the name of each parameter."""
+    found = re.search(rf"\b{function}\s*\(([^)]*)\)", without_comments(header.read_text()))
     parameters = [" ".join(each.split()) for each in found[1].split(",")] if found else []
-    matches = [_PARAMETER.fullmatch(each) for each in parameters[:-2]]
+    matches = [_PARAMETER.fullmatch(each) for each in parameters if each != "void"]
     return [(each[1].strip(), each[2]) for each in matches if each]
+
+
+def parameters_of(symbol: str, header: Path) -> list[tuple[str, str]]:
+    """Returns the parameters of phase 1, but for the workspace's size and the executor."""
+    return _parameters(symbol + PHASE_1, header)[:-2]
 
 
 def plan_declarations(operators: dict[str, Path]) -> Iterator[str]:
@@ -88,15 +101,37 @@ def plan_declarations(operators: dict[str, Path]) -> Iterator[str]:
         yield f"[[nodiscard]] Plan Plan{name}(const {name}Arguments& arguments);\n\n"
 
 
+def _declared(parameters: list[tuple[str, str]]) -> str:
+    return ", ".join(f"{kind} {name}" for kind, name in parameters)
+
+
+def find_api(native: Path) -> dict[str, Path]:
+    """Returns the headers of the functions of host/api, by their names."""
+    written = {name for source in native.glob("host/api/*.cpp") for name in _API.findall(source.read_text())}
+    headers = sorted(native.glob("include/*/*.h"))
+    return {name: header for header in headers for name in functions_of(header) if name in written}
+
+
+def api_entry_points(functions: dict[str, Path]) -> Iterator[str]:
+    """Yields the definitions of the functions that call those of host/api."""
+    for name, header in functions.items():
+        result = next(each for each in _GUARDS if re.search(rf"\s{each} {name}\(", header.read_text()))
+        parameters = _parameters(name, header)
+        arguments = ", ".join(each for _, each in parameters)
+        yield _ENTRY_POINT.format(
+            result=result, guard=_GUARDS[result], name=name, parameters=_declared(parameters), arguments=arguments
+        )
+
+
 def entry_points(operators: dict[str, Path]) -> Iterator[str]:
-    """Yields the definitions of the functions that the headers declare."""
+    """Yields the definitions of both phases of each operator."""
     for symbol, header in sorted(operators.items()):
         parameters = parameters_of(symbol, header)
         declared = [*parameters, ("uint64_t*", "workspaceSize"), ("aclOpExecutor**", "executor")]
-        yield _ENTRY_POINTS.format(
+        yield _PHASES.format(
             symbol=symbol,
             name=symbol.removeprefix("aclnn"),
-            parameters=", ".join(f"{kind} {name}" for kind, name in declared),
+            parameters=_declared(declared),
             arguments=", ".join(name for _, name in parameters),
             first=next((name for kind, name in parameters if kind == "const aclTensor*"), "nullptr"),
         )
@@ -185,10 +220,14 @@ def main(native: Path, target: Path) -> str | None:
         f'{begin}#pragma once\n\n#include "aclnn/acl_meta.h"\n#include "plan/plan.h"\n\n'
         f"namespace acl_host {{\n\n{plans}}}  // namespace acl_host\n",
     )
+    api = find_api(native)
+    declared = "".join(f"void {name}({_declared(_parameters(name, header))});\n" for name, header in api.items())
+    abi = "".join(f'#include "{each}"\n' for each in sorted({f"{h.parent.name}/{h.name}" for h in api.values()}))
+    write(target / "api.h", f"{begin}#pragma once\n\n{abi}\nnamespace acl_host::api {{\n\n{declared}\n}}\n")
     write(
         target / "entry_points.cpp",
-        f'{begin}{includes}#include "operator_plans.h"\n#include "plan/executor.h"\n'
-        + "".join(entry_points(operators)),
+        f'{begin}{includes}#include "api.h"\n#include "operator_plans.h"\n#include "plan/executor.h"\n'
+        + "".join([*api_entry_points(api), *entry_points(operators)]),
     )
     write(target / "abi_functions.h", functions_table(native))
     names = [name for header in sorted(native.glob("include/**/*.h")) for name in functions_of(header)]

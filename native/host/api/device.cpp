@@ -4,20 +4,13 @@
 #include <memory>
 #include <string>
 
-#include "acl/acl_rt.h"
+#include "api.h"
 #include "device/runtime.h"
 #include "device/wait.h"
 #include "errors/exceptions.h"
 #include "errors/pointers.h"
 
-using acl_host::CheckNotNull;
-using acl_host::DeadlineAfter;
-using acl_host::Error;
-using acl_host::GuardRuntime;
-using acl_host::Required;
-using acl_host::Runtime;
-using acl_host::UnkeptError;
-
+namespace acl_host {
 namespace {
 
 void SynchronizeDevice(int32_t timeout_ms) {
@@ -63,184 +56,141 @@ void CheckOption(aclSysParamOpt opt, int64_t value, int32_t count) {
 
 }  // namespace
 
-aclError aclrtSetDevice(int32_t deviceId) {
-  return GuardRuntime(__func__, [&] {
-    std::shared_ptr<Runtime> runtime;
-    do {  // again if another thread's aclInit puts its own in place meanwhile
-      runtime = Runtime::CurrentOrNew();
-      const auto occurrence = runtime->faults().Next(acl_host::Site::kSetDevice);
-      if (occurrence.Has(acl_host::FaultKind::kSetDeviceError)) {
-        throw Error(occurrence.fault->code, "device " + std::to_string(deviceId) + " fails by the fault plan");
-      }
-      runtime->UseDevice(deviceId);
-    } while (!Runtime::IsCurrent(runtime));
-  });
-}
-
-aclError aclrtResetDevice(int32_t deviceId) {
-  return GuardRuntime(__func__, [&] { Runtime::Current()->ReleaseDevice(deviceId); });
-}
-
-aclError aclrtResetDeviceForce(int32_t deviceId) {
-  return GuardRuntime(__func__, [&] { Runtime::Current()->ReleaseDeviceForce(deviceId); });
-}
-
-aclError aclrtGetDevice(int32_t* deviceId) {
-  return GuardRuntime(__func__, [&] {
-    int32_t& id = Required(deviceId, "deviceId");
-    const auto runtime = Runtime::CurrentOrNew();
-    if (const auto context = runtime->OwnContextOrNull()) {
-      id = context->device.id;
-    } else if (const auto fallback = runtime->config().default_device) {
-      id = *fallback;
-    } else {
-      throw UnkeptError(ACL_ERROR_RT_CONTEXT_NULL, Runtime::kNoContext);
+void api::aclrtSetDevice(int32_t deviceId) {
+  std::shared_ptr<Runtime> runtime;
+  do {  // again if another thread's aclInit puts its own in place meanwhile
+    runtime = Runtime::CurrentOrNew();
+    const auto occurrence = runtime->faults().Next(Site::kSetDevice);
+    if (occurrence.Has(FaultKind::kSetDeviceError)) {
+      throw Error(occurrence.fault->code, "device " + std::to_string(deviceId) + " fails by the fault plan");
     }
-  });
+    runtime->UseDevice(deviceId);
+  } while (!Runtime::IsCurrent(runtime));
 }
 
-aclError aclrtGetDeviceCount(uint32_t* count) {
-  return GuardRuntime(
-      __func__, [&] { Required(count, "count") = static_cast<uint32_t>(Runtime::CurrentOrNew()->device_count()); });
+void api::aclrtResetDevice(int32_t deviceId) { Runtime::Current()->ReleaseDevice(deviceId); }
+
+void api::aclrtResetDeviceForce(int32_t deviceId) { Runtime::Current()->ReleaseDeviceForce(deviceId); }
+
+void api::aclrtGetDevice(int32_t* deviceId) {
+  int32_t& id = Required(deviceId, "deviceId");
+  const auto runtime = Runtime::CurrentOrNew();
+  if (const auto context = runtime->OwnContextOrNull()) {
+    id = context->device.id;
+  } else if (const auto fallback = runtime->config().default_device) {
+    id = *fallback;
+  } else {
+    throw UnkeptError(ACL_ERROR_RT_CONTEXT_NULL, Runtime::kNoContext);
+  }
+}
+
+void api::aclrtGetDeviceCount(uint32_t* count) {
+  Required(count, "count") = static_cast<uint32_t>(Runtime::CurrentOrNew()->device_count());
 }
 
 // All devices of a process use its memory.
-aclError aclrtDeviceCanAccessPeer(int32_t* canAccessPeer, int32_t deviceId, int32_t peerDeviceId) {
-  return GuardRuntime(__func__, [&] {
-    CheckPeer(deviceId, peerDeviceId);
-    Required(canAccessPeer, "canAccessPeer") = 1;
-  });
+void api::aclrtDeviceCanAccessPeer(int32_t* canAccessPeer, int32_t deviceId, int32_t peerDeviceId) {
+  CheckPeer(deviceId, peerDeviceId);
+  Required(canAccessPeer, "canAccessPeer") = 1;
 }
 
-aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags) {
-  return GuardRuntime(__func__, [&] {
-    if (flags != 0) throw Error(ACL_ERROR_FEATURE_UNSUPPORTED, "flags must be 0, not " + std::to_string(flags));
-    CheckPeer(Runtime::Current()->CurrentContext()->device.id, peerDeviceId);
-  });
+void api::aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags) {
+  if (flags != 0) throw Error(ACL_ERROR_FEATURE_UNSUPPORTED, "flags must be 0, not " + std::to_string(flags));
+  CheckPeer(Runtime::Current()->CurrentContext()->device.id, peerDeviceId);
 }
 
-aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus* deviceStatus) {
-  return GuardRuntime(__func__, [&] {
-    aclrtDeviceStatus& status = Required(deviceStatus, "deviceStatus");
-    const bool lost = Runtime::Current()->device(deviceId).lost();
-    status = lost ? ACL_RT_DEVICE_STATUS_ABNORMAL : ACL_RT_DEVICE_STATUS_NORMAL;
-  });
+void api::aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus* deviceStatus) {
+  aclrtDeviceStatus& status = Required(deviceStatus, "deviceStatus");
+  const bool lost = Runtime::Current()->device(deviceId).lost();
+  status = lost ? ACL_RT_DEVICE_STATUS_ABNORMAL : ACL_RT_DEVICE_STATUS_NORMAL;
 }
 
-aclError aclrtSynchronizeDevice() {
-  return GuardRuntime(__func__, [] { SynchronizeDevice(-1); });
+void api::aclrtSynchronizeDevice() { SynchronizeDevice(-1); }
+
+void api::aclrtSynchronizeDeviceWithTimeout(int32_t timeout) { SynchronizeDevice(timeout); }
+
+void api::aclrtCreateContext(aclrtContext* context, int32_t deviceId) {
+  aclrtContext& handle = Required(context, "context");
+  const auto runtime = Runtime::Current();
+  handle = runtime->CreateContext(runtime->device(deviceId));
 }
 
-aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
-  return GuardRuntime(__func__, [&] { SynchronizeDevice(timeout); });
+void api::aclrtDestroyContext(aclrtContext context) {
+  CheckNotNull(context, "context");
+  Runtime::Current()->DestroyContext(context);
 }
 
-aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId) {
-  return GuardRuntime(__func__, [&] {
-    aclrtContext& handle = Required(context, "context");
-    const auto runtime = Runtime::Current();
-    handle = runtime->CreateContext(runtime->device(deviceId));
-  });
+void api::aclrtSetCurrentContext(aclrtContext context) {
+  CheckNotNull(context, "context");
+  Runtime::Current()->SetCurrentContext(context);
 }
 
-aclError aclrtDestroyContext(aclrtContext context) {
-  return GuardRuntime(__func__, [&] {
-    CheckNotNull(context, "context");
-    Runtime::Current()->DestroyContext(context);
-  });
+void api::aclrtGetCurrentContext(aclrtContext* context) {
+  aclrtContext& handle = Required(context, "context");
+  const auto current = Runtime::Current()->OwnContextOrNull();
+  if (!current) throw UnkeptError(ACL_ERROR_RT_CONTEXT_NULL, Runtime::kNoContext);
+  handle = current->handle;
 }
 
-aclError aclrtSetCurrentContext(aclrtContext context) {
-  return GuardRuntime(__func__, [&] {
-    CheckNotNull(context, "context");
-    Runtime::Current()->SetCurrentContext(context);
-  });
+void api::aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
+  CheckOption(opt, value, kContextOptions);
+  Runtime::Current()->CurrentContext()->options[static_cast<size_t>(opt)] = value;
 }
 
-aclError aclrtGetCurrentContext(aclrtContext* context) {
-  return GuardRuntime(__func__, [&] {
-    aclrtContext& handle = Required(context, "context");
-    const auto current = Runtime::Current()->OwnContextOrNull();
-    if (!current) throw UnkeptError(ACL_ERROR_RT_CONTEXT_NULL, Runtime::kNoContext);
-    handle = current->handle;
-  });
+void api::aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
+  int64_t& result = Required(value, "value");
+  (void)LimitOf(opt, kContextOptions);
+  const int64_t set = Runtime::Current()->CurrentContext()->options[static_cast<size_t>(opt)];
+  if (set == kNotSet) throw Error(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, "the option was never set");
+  result = set;
 }
 
-aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
-  return GuardRuntime(__func__, [&] {
-    CheckOption(opt, value, acl_host::kContextOptions);
-    Runtime::Current()->CurrentContext()->options[static_cast<size_t>(opt)] = value;
-  });
+void api::aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
+  CheckOption(opt, value, kProcessOptions);
+  process_options[static_cast<size_t>(opt)] = value;
 }
 
-aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
-  return GuardRuntime(__func__, [&] {
-    int64_t& result = Required(value, "value");
-    (void)LimitOf(opt, acl_host::kContextOptions);
-    const int64_t set = Runtime::Current()->CurrentContext()->options[static_cast<size_t>(opt)];
-    if (set == acl_host::kNotSet) throw Error(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, "the option was never set");
-    result = set;
-  });
+void api::aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
+  int64_t& result = Required(value, "value");
+  (void)LimitOf(opt, kProcessOptions);
+  result = process_options[static_cast<size_t>(opt)];
 }
 
-aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
-  return GuardRuntime(__func__, [&] {
-    CheckOption(opt, value, kProcessOptions);
-    process_options[static_cast<size_t>(opt)] = value;
-  });
+void api::aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t* /*flags*/, int32_t* active) {
+  Required(active, "active") = Runtime::CurrentOrNew()->IsInUse(deviceId) ? 1 : 0;
 }
 
-aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
-  return GuardRuntime(__func__, [&] {
-    int64_t& result = Required(value, "value");
-    (void)LimitOf(opt, kProcessOptions);
-    result = process_options[static_cast<size_t>(opt)];
-  });
-}
-
-aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t* /*flags*/, int32_t* active) {
-  return GuardRuntime(__func__,
-                      [&] { Required(active, "active") = Runtime::CurrentOrNew()->IsInUse(deviceId) ? 1 : 0; });
-}
-
-aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo* utilizationInfo) {
-  return GuardRuntime(__func__, [&] {
-    aclrtUtilizationInfo& info = Required(utilizationInfo, "utilizationInfo");
-    if (info.utilizationExtend != nullptr) throw Error(ACL_ERROR_INVALID_PARAM, "utilizationExtend must be null");
-    // 100 % while a stream is at work; which of a card's units it would use, a processor cannot say.
-    const int32_t percent = Runtime::Current()->IsAtWork(deviceId) ? 100 : 0;
-    info = {percent, percent, 0, kNotSupported, nullptr};
-  });
+void api::aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo* utilizationInfo) {
+  aclrtUtilizationInfo& info = Required(utilizationInfo, "utilizationInfo");
+  if (info.utilizationExtend != nullptr) throw Error(ACL_ERROR_INVALID_PARAM, "utilizationExtend must be null");
+  // 100 % while a stream is at work; which of a card's units it would use, a processor cannot say.
+  const int32_t percent = Runtime::Current()->IsAtWork(deviceId) ? 100 : 0;
+  info = {percent, percent, 0, kNotSupported, nullptr};
 }
 
 // A limit for kernels, in microseconds, which a processor does not need; 0 stands for the longest.
-aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t* actualTimeout) {
-  return GuardRuntime(__func__,
-                      [&] { Required(actualTimeout, "actualTimeout") = timeout == 0 ? UINT64_MAX : timeout; });
+void api::aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t* actualTimeout) {
+  Required(actualTimeout, "actualTimeout") = timeout == 0 ? UINT64_MAX : timeout;
 }
 
 // The same in seconds.
-aclError aclrtSetOpExecuteTimeOut(uint32_t /*timeout*/) {
-  return GuardRuntime(__func__, [] {});
-}
+void api::aclrtSetOpExecuteTimeOut(uint32_t /*timeout*/) {}
 
 // A card may saturate instead of giving infinities; a processor computes as IEEE 754 says, so only that is accepted.
-aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
-  return GuardRuntime(__func__, [&] {
-    (void)Runtime::Current()->UsableContext();
-    if (mode == ACL_RT_OVERFLOW_MODE_INFNAN) return;
-    if (mode != ACL_RT_OVERFLOW_MODE_SATURATION) {
-      throw Error(ACL_ERROR_RT_PARAM_INVALID, "there is no overflow mode " + std::to_string(static_cast<int>(mode)));
-    }
-    throw Error(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the host does not saturate");
-  });
+void api::aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
+  (void)Runtime::Current()->UsableContext();
+  if (mode == ACL_RT_OVERFLOW_MODE_INFNAN) return;
+  if (mode != ACL_RT_OVERFLOW_MODE_SATURATION) {
+    throw Error(ACL_ERROR_RT_PARAM_INVALID, "there is no overflow mode " + std::to_string(static_cast<int>(mode)));
+  }
+  throw Error(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the host does not saturate");
 }
 
 // A processor does not watch for overflows.
-aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag) {
-  return GuardRuntime(__func__, [&] {
-    if (flag > 1) throw Error(ACL_ERROR_INVALID_PARAM, "flag must be 0 or 1, not " + std::to_string(flag));
-    (void)Runtime::Current()->FindStream(stream);
-    if (flag == 1) throw Error(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the host does not watch for overflows");
-  });
+void api::aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag) {
+  if (flag > 1) throw Error(ACL_ERROR_INVALID_PARAM, "flag must be 0 or 1, not " + std::to_string(flag));
+  (void)Runtime::Current()->FindStream(stream);
+  if (flag == 1) throw Error(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the host does not watch for overflows");
 }
+
+}  // namespace acl_host

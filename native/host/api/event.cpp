@@ -4,20 +4,13 @@
 #include <chrono>
 #include <string>
 
-#include "acl/acl_rt.h"
+#include "api.h"
 #include "device/runtime.h"
 #include "device/wait.h"
 #include "errors/exceptions.h"
 #include "errors/pointers.h"
 
-using acl_host::DeadlineAfter;
-using acl_host::Error;
-using acl_host::Event;
-using acl_host::GuardRuntime;
-using acl_host::Recording;
-using acl_host::Required;
-using acl_host::Runtime;
-
+namespace acl_host {
 namespace {
 
 constexpr int32_t kDropCheckMs = 5;
@@ -25,7 +18,7 @@ constexpr uint32_t kFlags =
     ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE | ACL_EVENT_EXTERNAL;
 
 aclrtEvent Handle(aclrtEvent event) {
-  acl_host::CheckNotNull(event, "event");
+  CheckNotNull(event, "event");
   return event;
 }
 
@@ -61,7 +54,7 @@ std::shared_ptr<Recording> RecordingOf(const Event& event) {
   return recording;
 }
 
-acl_host::Clock::time_point CompletionTime(aclrtEvent handle) {
+Clock::time_point CompletionTime(aclrtEvent handle) {
   const auto event = Runtime::Current()->events().Find(Handle(handle));
   const auto recording = RecordingOf(*event);
   if (!event->timed() || !recording->IsComplete()) {
@@ -73,81 +66,60 @@ acl_host::Clock::time_point CompletionTime(aclrtEvent handle) {
 
 }  // namespace
 
-aclError aclrtCreateEvent(aclrtEvent* event) {
-  return GuardRuntime(__func__, [&] { Create(event, ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE); });
+void api::aclrtCreateEvent(aclrtEvent* event) { Create(event, ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE); }
+
+void api::aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag) { Create(event, flag); }
+
+void api::aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag) { Create(event, flag); }
+
+void api::aclrtDestroyEvent(aclrtEvent event) {
+  const auto runtime = Runtime::Current();
+  (void)runtime->events().Find(Handle(event));
+  if (!runtime->events().Remove(event)) {
+    throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the event is being destroyed already");
+  }
 }
 
-aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag) {
-  return GuardRuntime(__func__, [&] { Create(event, flag); });
+void api::aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
+  const auto runtime = Runtime::Current();
+  const auto target = runtime->events().Find(Handle(event));
+  target->Record(*runtime->FindStream(stream));
 }
 
-aclError aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag) {
-  return GuardRuntime(__func__, [&] { Create(event, flag); });
+void api::aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
+  const auto runtime = Runtime::Current();
+  const auto target = runtime->events().Find(Handle(event));
+  Event::Reset(target, *runtime->FindStream(stream));
 }
 
-aclError aclrtDestroyEvent(aclrtEvent event) {
-  return GuardRuntime(__func__, [&] {
-    const auto runtime = Runtime::Current();
-    (void)runtime->events().Find(Handle(event));
-    if (!runtime->events().Remove(event)) {
-      throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the event is being destroyed already");
+void api::aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
+  const auto runtime = Runtime::Current();
+  const auto recording = RecordingOf(*runtime->events().Find(Handle(event)));
+  const auto waiting = runtime->FindStream(stream);
+  waiting->Enqueue([recording, &owner = *waiting] {
+    // In short waits, because a stream that is destroyed by force must stop waiting.
+    while (!recording->Wait(DeadlineAfter(kDropCheckMs)) && !owner.IsDropping()) {
     }
   });
 }
 
-aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
-  return GuardRuntime(__func__, [&] {
-    const auto runtime = Runtime::Current();
-    const auto target = runtime->events().Find(Handle(event));
-    target->Record(*runtime->FindStream(stream));
-  });
+void api::aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status) {
+  aclrtEventRecordedStatus& result = Required(status, "status");
+  const auto recording = Runtime::Current()->events().Find(Handle(event))->latest();
+  const bool complete = recording && recording->IsComplete();
+  result = complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
 }
 
-aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
-  return GuardRuntime(__func__, [&] {
-    const auto runtime = Runtime::Current();
-    const auto target = runtime->events().Find(Handle(event));
-    Event::Reset(target, *runtime->FindStream(stream));
-  });
+void api::aclrtSynchronizeEvent(aclrtEvent event) { SynchronizeEvent(event, -1); }
+
+void api::aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) { SynchronizeEvent(event, timeout); }
+
+void api::aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent) {
+  float& result = Required(ms, "ms");
+  const auto start = CompletionTime(startEvent);
+  const auto end = CompletionTime(endEvent);
+  if (end < start) throw Error(ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, "the end event is earlier than the start event");
+  result = std::chrono::duration<float, std::milli>(end - start).count();
 }
 
-aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
-  return GuardRuntime(__func__, [&] {
-    const auto runtime = Runtime::Current();
-    const auto recording = RecordingOf(*runtime->events().Find(Handle(event)));
-    const auto waiting = runtime->FindStream(stream);
-    waiting->Enqueue([recording, &owner = *waiting] {
-      // In short waits, because a stream that is destroyed by force must stop waiting.
-      while (!recording->Wait(DeadlineAfter(kDropCheckMs)) && !owner.IsDropping()) {
-      }
-    });
-  });
-}
-
-aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status) {
-  return GuardRuntime(__func__, [&] {
-    aclrtEventRecordedStatus& result = Required(status, "status");
-    const auto recording = Runtime::Current()->events().Find(Handle(event))->latest();
-    const bool complete = recording && recording->IsComplete();
-    result = complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
-  });
-}
-
-aclError aclrtSynchronizeEvent(aclrtEvent event) {
-  return GuardRuntime(__func__, [&] { SynchronizeEvent(event, -1); });
-}
-
-aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
-  return GuardRuntime(__func__, [&] { SynchronizeEvent(event, timeout); });
-}
-
-aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent) {
-  return GuardRuntime(__func__, [&] {
-    float& result = Required(ms, "ms");
-    const auto start = CompletionTime(startEvent);
-    const auto end = CompletionTime(endEvent);
-    if (end < start)
-      throw Error(ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, "the end event is earlier than the start event");
-    result = std::chrono::duration<float, std::milli>(end - start).count();
-  });
-}
+}  // namespace acl_host

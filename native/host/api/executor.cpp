@@ -6,15 +6,11 @@
 #include <memory>
 #include <string>
 
-#include "aclnn/acl_meta.h"
+#include "api.h"
 #include "device/runtime.h"
 #include "errors/pointers.h"
 
-using acl_host::GuardOperator;
-using acl_host::OperatorError;
-using acl_host::Required;
-using acl_host::Runtime;
-
+namespace acl_host {
 namespace {
 
 // Not ACLNN_ERR_PARAM_NULLPTR: CANN returns this code in these functions.
@@ -25,53 +21,50 @@ T& Given(T* pointer, const char* name) {
 
 // Ignores the index: all of these operators are composite, and for their executors CANN replaces the address of the
 // tensor itself.
-aclnnStatus SetAddress(const char* function, aclOpExecutor* executor, aclTensor* tensor, void* address) {
-  return GuardOperator(function, [&] {
-    // In CANN's order: the tensor gets its address even if the call then fails.
-    Given(tensor, "tensor").storage->address = address;
-    (void)Given(executor, "executor");
-  });
+void SetAddress(aclOpExecutor* executor, aclTensor* tensor, void* address) {
+  // In CANN's order: the tensor gets its address even if the call then fails.
+  Given(tensor, "tensor").storage->address = address;
+  (void)Given(executor, "executor");
 }
 
 }  // namespace
 
-aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
-  return GuardOperator(__func__, [&] {
-    aclOpExecutor& target = Given(executor, "executor");
-    const auto runtime = Runtime::Current();
-    const auto& excluded = runtime->config().not_repeatable;
-    if (std::find(excluded.begin(), excluded.end(), target.called.name) != excluded.end()) {
-      throw OperatorError(ACLNN_ERR_INNER, "executors of " + std::string(target.called.name) + " are not repeatable");
-    }
-    target.repeatable = true;
-  });
+void api::aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
+  aclOpExecutor& target = Given(executor, "executor");
+  const auto runtime = Runtime::Current();
+  const auto& excluded = runtime->config().not_repeatable;
+  if (std::find(excluded.begin(), excluded.end(), target.called.name) != excluded.end()) {
+    throw OperatorError(ACLNN_ERR_INNER, "executors of " + std::string(target.called.name) + " are not repeatable");
+  }
+  target.repeatable = true;
 }
 
-aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor) {
-  return GuardOperator(__func__,
-                       [&] { const std::unique_ptr<const aclOpExecutor> ending(&Given(executor, "executor")); });
+void api::aclDestroyAclOpExecutor(aclOpExecutor* executor) {
+  const std::unique_ptr<const aclOpExecutor> ending(&Given(executor, "executor"));
 }
 
-aclnnStatus aclSetInputTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
-  return SetAddress(__func__, executor, tensor, addr);
+void api::aclSetInputTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
+  SetAddress(executor, tensor, addr);
 }
 
-aclnnStatus aclSetOutputTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
-  return SetAddress(__func__, executor, tensor, addr);
+void api::aclSetOutputTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
+  SetAddress(executor, tensor, addr);
 }
 
-aclnnStatus aclSetTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
-  return SetAddress(__func__, executor, tensor, addr);
+void api::aclSetTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
+  SetAddress(executor, tensor, addr);
 }
 
-aclnnStatus AclSetInputTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
-  return SetAddress(__func__, executor, tensor, addr);
+void api::AclSetInputTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
+  SetAddress(executor, tensor, addr);
 }
 
-aclnnStatus AclSetOutputTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
-  return SetAddress(__func__, executor, tensor, addr);
+void api::AclSetOutputTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
+  SetAddress(executor, tensor, addr);
 }
 
-aclnnStatus AclSetTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
-  return SetAddress(__func__, executor, tensor, addr);
+void api::AclSetTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
+  SetAddress(executor, tensor, addr);
 }
+
+}  // namespace acl_host

@@ -10,17 +10,12 @@
 #include <sstream>
 #include <string>
 
-#include "acl/acl_base.h"
-#include "acl/acl_rt.h"
+#include "api.h"
 #include "device/runtime.h"
 #include "errors/exceptions.h"
 #include "errors/pointers.h"
 
-using acl_host::Error;
-using acl_host::GuardRuntime;
-using acl_host::Required;
-using acl_host::Runtime;
-
+namespace acl_host {
 namespace {
 
 constexpr size_t kLongestLine = 1024;
@@ -82,76 +77,72 @@ void Fill(char (&part)[kSize], const std::string& text) {
 
 }  // namespace
 
+void api::aclGetCannAttribute(aclCannAttr cannAttr, int32_t* value) {
+  int32_t& result = Required(value, "value");
+  switch (cannAttr) {
+    case ACL_CANN_ATTR_INF_NAN:  // a processor computes as IEEE 754 says, and compiles nothing
+      result = 1;
+      return;
+    case ACL_CANN_ATTR_BF16:
+      result = HasBf16(Runtime::CurrentOrNew()->product()) ? 1 : 0;
+      return;
+    case ACL_CANN_ATTR_JIT_COMPILE:
+      result = 0;
+      return;
+    default:
+      throw Error(ACL_ERROR_INVALID_PARAM, "there is no attribute " + std::to_string(static_cast<int>(cannAttr)));
+  }
+}
+
+// Of the host device itself, and not of the product that it poses as: programs divide work by these.
+void api::aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t* value) {
+  int64_t& result = Required(value, "value");
+  const auto runtime = Runtime::CurrentOrNew();
+  if (deviceId >= static_cast<uint32_t>(runtime->device_count())) {
+    throw Error(ACL_ERROR_INVALID_PARAM, "there is no device " + std::to_string(deviceId));
+  }
+  switch (deviceInfo) {
+    case ACL_DEVICE_INFO_AI_CORE_NUM:
+    case ACL_DEVICE_INFO_VECTOR_CORE_NUM:
+      result = runtime->config().threads;
+      return;
+    case ACL_DEVICE_INFO_L2_SIZE:
+      result = std::max(0L, sysconf(_SC_LEVEL2_CACHE_SIZE));
+      return;
+    default:
+      throw Error(ACL_ERROR_INVALID_PARAM, "there is no information " + std::to_string(static_cast<int>(deviceInfo)));
+  }
+}
+
+void api::aclsysGetVersionStr(char* pkgName, char* versionStr) {
+  char* const text = &Required(versionStr, "versionStr");
+  const std::string version = VersionOf(&Required(pkgName, "pkgName"));
+  std::memcpy(text, version.c_str(), version.size() + 1);
+}
+
+void api::aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion* version) {
+  aclCANNPackageVersion& result = Required(version, "version");
+  const std::string text = VersionOf(PackageOf(name));
+  result = {};
+  Fill(result.version, text);
+  std::istringstream parts(text);
+  std::string part;
+  if (std::getline(parts, part, '.')) Fill(result.majorVersion, part);
+  if (std::getline(parts, part, '.')) Fill(result.minorVersion, part);
+  if (std::getline(parts, part, '.')) Fill(result.releaseVersion, part);
+  if (std::getline(parts, part)) Fill(result.patchVersion, part);
+}
+
+}  // namespace acl_host
+
 void aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_t line, const char* fmt, ...) {
-  if (func == nullptr || file == nullptr || fmt == nullptr || logLevel < LogLevel() || !LogsAreShown()) return;
-  char text[kLongestLine];
+  if (func == nullptr || file == nullptr || fmt == nullptr || logLevel < acl_host::LogLevel() ||
+      !acl_host::LogsAreShown())
+    return;
+  char text[acl_host::kLongestLine];
   std::va_list values;
   va_start(values, fmt);
   (void)std::vsnprintf(text, sizeof text, fmt, values);
   va_end(values);
   (void)std::printf("[%s] %s:%s:%u: \"%s\"\n", logLevel >= ACL_ERROR ? "ERROR" : "INFO", func, file, line, text);
-}
-
-aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t* value) {
-  return GuardRuntime(__func__, [&] {
-    int32_t& result = Required(value, "value");
-    switch (cannAttr) {
-      case ACL_CANN_ATTR_INF_NAN:  // a processor computes as IEEE 754 says, and compiles nothing
-        result = 1;
-        return;
-      case ACL_CANN_ATTR_BF16:
-        result = HasBf16(Runtime::CurrentOrNew()->product()) ? 1 : 0;
-        return;
-      case ACL_CANN_ATTR_JIT_COMPILE:
-        result = 0;
-        return;
-      default:
-        throw Error(ACL_ERROR_INVALID_PARAM, "there is no attribute " + std::to_string(static_cast<int>(cannAttr)));
-    }
-  });
-}
-
-// Of the host device itself, and not of the product that it poses as: programs divide work by these.
-aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t* value) {
-  return GuardRuntime(__func__, [&] {
-    int64_t& result = Required(value, "value");
-    const auto runtime = Runtime::CurrentOrNew();
-    if (deviceId >= static_cast<uint32_t>(runtime->device_count())) {
-      throw Error(ACL_ERROR_INVALID_PARAM, "there is no device " + std::to_string(deviceId));
-    }
-    switch (deviceInfo) {
-      case ACL_DEVICE_INFO_AI_CORE_NUM:
-      case ACL_DEVICE_INFO_VECTOR_CORE_NUM:
-        result = runtime->config().threads;
-        return;
-      case ACL_DEVICE_INFO_L2_SIZE:
-        result = std::max(0L, sysconf(_SC_LEVEL2_CACHE_SIZE));
-        return;
-      default:
-        throw Error(ACL_ERROR_INVALID_PARAM, "there is no information " + std::to_string(static_cast<int>(deviceInfo)));
-    }
-  });
-}
-
-aclError aclsysGetVersionStr(char* pkgName, char* versionStr) {
-  return GuardRuntime(__func__, [&] {
-    char* const text = &Required(versionStr, "versionStr");
-    const std::string version = VersionOf(&Required(pkgName, "pkgName"));
-    std::memcpy(text, version.c_str(), version.size() + 1);
-  });
-}
-
-aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion* version) {
-  return GuardRuntime(__func__, [&] {
-    aclCANNPackageVersion& result = Required(version, "version");
-    const std::string text = VersionOf(PackageOf(name));
-    result = {};
-    Fill(result.version, text);
-    std::istringstream parts(text);
-    std::string part;
-    if (std::getline(parts, part, '.')) Fill(result.majorVersion, part);
-    if (std::getline(parts, part, '.')) Fill(result.minorVersion, part);
-    if (std::getline(parts, part, '.')) Fill(result.releaseVersion, part);
-    if (std::getline(parts, part)) Fill(result.patchVersion, part);
-  });
 }

@@ -4,26 +4,14 @@
 #include <cstring>
 #include <thread>
 
-#include "acl/acl_rt.h"
+#include "api.h"
 #include "device/runtime.h"
 #include "errors/exceptions.h"
 #include "errors/pointers.h"
 #include "faults/fault_plan.h"
 #include "plan/device_access.h"
 
-using acl_host::CheckCopySides;
-using acl_host::CheckNotNull;
-using acl_host::CheckSetSide;
-using acl_host::Error;
-using acl_host::FaultKind;
-using acl_host::GuardRuntime;
-using acl_host::HostDevice;
-using acl_host::Memory;
-using acl_host::Occurrence;
-using acl_host::Required;
-using acl_host::Runtime;
-using acl_host::Site;
-
+namespace acl_host {
 namespace {
 
 void CheckCounts(size_t destination_bytes, size_t count) {
@@ -82,113 +70,95 @@ void* Allocate(size_t size, aclrtMemMallocPolicy policy, bool padded) {
 
 }  // namespace
 
-aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
-  return GuardRuntime(__func__, [&] {
-    void*& address = Required(devPtr, "devPtr");
-    address = Allocate(size, policy, true);
+void api::aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
+  void*& address = Required(devPtr, "devPtr");
+  address = Allocate(size, policy, true);
+}
+
+void api::aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
+  void*& address = Required(devPtr, "devPtr");
+  address = Allocate(size, policy, false);
+}
+
+void api::aclrtFree(void* devPtr) { (void)Runtime::Current()->memory().ReleaseOnDevice(devPtr); }
+
+void api::aclrtMallocHost(void** hostPtr, size_t size) {
+  void*& address = Required(hostPtr, "hostPtr");
+  const auto runtime = Runtime::Current();
+  (void)runtime->UsableContext();
+  CountAllocation(*runtime, Site::kAllocation, size);
+  CountAllocation(*runtime, Site::kPinnedAllocation, size);
+  address = runtime->memory().AllocatePinned(size);
+}
+
+void api::aclrtFreeHost(void* hostPtr) { (void)Runtime::Current()->memory().ReleasePinned(hostPtr); }
+
+void api::aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind) {
+  if (count == 0) return;
+  CheckCopy(dst, destMax, src, count, kind);
+  const auto runtime = Runtime::Current();
+  const auto context = runtime->UsableContext();
+  CheckCopySides(*runtime, dst, src, count, kind);
+  Copy(context->device, runtime->faults().Next(Site::kCopy), dst, src, count, [](std::chrono::milliseconds duration) {
+    std::this_thread::sleep_for(duration);
+    return true;
   });
 }
 
-aclError aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
-  return GuardRuntime(__func__, [&] {
-    void*& address = Required(devPtr, "devPtr");
-    address = Allocate(size, policy, false);
-  });
+void api::aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind,
+                           aclrtStream stream) {
+  if (count == 0) return;
+  CheckCopy(dst, destMax, src, count, kind);
+  const auto runtime = Runtime::Current();
+  const auto target = runtime->FindStream(stream);
+  CheckCopySides(*runtime, dst, src, count, kind);
+  if (kind == ACL_MEMCPY_HOST_TO_HOST) {
+    throw Error(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "streams do not copy from host to host");
+  }
+  const Occurrence occurrence = runtime->faults().Next(Site::kCopy);
+  const auto copy = [=, &owner = *target] {
+    Copy(owner.device(), occurrence, dst, src, count,
+         [&](std::chrono::milliseconds duration) { return owner.Pause(duration); });
+  };
+  // A device cannot reach pageable memory on its own, so the caller waits until the stream has made the copy.
+  if (runtime->memory().IsPageable(dst) || runtime->memory().IsPageable(src)) {
+    target->RunInOrder(copy);
+  } else {
+    target->Enqueue(copy);
+  }
 }
 
-aclError aclrtFree(void* devPtr) {
-  return GuardRuntime(__func__, [&] { (void)Runtime::Current()->memory().ReleaseOnDevice(devPtr); });
+void api::aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count) {
+  if (count == 0) return;
+  CheckNotNull(devPtr, "devPtr");
+  CheckCounts(maxCount, count);
+  const auto runtime = Runtime::Current();
+  (void)runtime->UsableContext();
+  CheckSetSide(*runtime, devPtr, count);
+  std::memset(devPtr, value, count);
 }
 
-aclError aclrtMallocHost(void** hostPtr, size_t size) {
-  return GuardRuntime(__func__, [&] {
-    void*& address = Required(hostPtr, "hostPtr");
-    const auto runtime = Runtime::Current();
-    (void)runtime->UsableContext();
-    CountAllocation(*runtime, Site::kAllocation, size);
-    CountAllocation(*runtime, Site::kPinnedAllocation, size);
-    address = runtime->memory().AllocatePinned(size);
-  });
-}
-
-aclError aclrtFreeHost(void* hostPtr) {
-  return GuardRuntime(__func__, [&] { (void)Runtime::Current()->memory().ReleasePinned(hostPtr); });
-}
-
-aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind) {
-  return GuardRuntime(__func__, [&] {
-    if (count == 0) return;
-    CheckCopy(dst, destMax, src, count, kind);
-    const auto runtime = Runtime::Current();
-    const auto context = runtime->UsableContext();
-    CheckCopySides(*runtime, dst, src, count, kind);
-    Copy(context->device, runtime->faults().Next(Site::kCopy), dst, src, count, [](std::chrono::milliseconds duration) {
-      std::this_thread::sleep_for(duration);
-      return true;
-    });
-  });
-}
-
-aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind,
-                          aclrtStream stream) {
-  return GuardRuntime(__func__, [&] {
-    if (count == 0) return;
-    CheckCopy(dst, destMax, src, count, kind);
-    const auto runtime = Runtime::Current();
-    const auto target = runtime->FindStream(stream);
-    CheckCopySides(*runtime, dst, src, count, kind);
-    if (kind == ACL_MEMCPY_HOST_TO_HOST) {
-      throw Error(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "streams do not copy from host to host");
-    }
-    const Occurrence occurrence = runtime->faults().Next(Site::kCopy);
-    const auto copy = [=, &owner = *target] {
-      Copy(owner.device(), occurrence, dst, src, count,
-           [&](std::chrono::milliseconds duration) { return owner.Pause(duration); });
-    };
-    // A device cannot reach pageable memory on its own, so the caller waits until the stream has made the copy.
-    if (runtime->memory().IsPageable(dst) || runtime->memory().IsPageable(src)) {
-      target->RunInOrder(copy);
-    } else {
-      target->Enqueue(copy);
-    }
-  });
-}
-
-aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count) {
-  return GuardRuntime(__func__, [&] {
-    if (count == 0) return;
-    CheckNotNull(devPtr, "devPtr");
-    CheckCounts(maxCount, count);
-    const auto runtime = Runtime::Current();
-    (void)runtime->UsableContext();
-    CheckSetSide(*runtime, devPtr, count);
+void api::aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream) {
+  if (count == 0) return;
+  CheckNotNull(devPtr, "devPtr");
+  CheckCounts(maxCount, count);
+  const auto runtime = Runtime::Current();
+  const auto target = runtime->FindStream(stream);
+  CheckSetSide(*runtime, devPtr, count);
+  target->Enqueue([=, &device = target->device()] {
+    device.CheckUsable();
     std::memset(devPtr, value, count);
   });
 }
 
-aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream) {
-  return GuardRuntime(__func__, [&] {
-    if (count == 0) return;
-    CheckNotNull(devPtr, "devPtr");
-    CheckCounts(maxCount, count);
-    const auto runtime = Runtime::Current();
-    const auto target = runtime->FindStream(stream);
-    CheckSetSide(*runtime, devPtr, count);
-    target->Enqueue([=, &device = target->device()] {
-      device.CheckUsable();
-      std::memset(devPtr, value, count);
-    });
-  });
+void api::aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total) {
+  size_t& free_bytes = Required(free, "free");
+  size_t& total_bytes = Required(total, "total");
+  const auto runtime = Runtime::Current();
+  const auto context = runtime->CurrentContext();
+  const bool on_device = attr == ACL_HBM_MEM || attr == ACL_HBM_MEM_HUGE || attr == ACL_HBM_MEM_NORMAL;
+  total_bytes = on_device ? runtime->memory().limit_bytes() : 0;
+  free_bytes = on_device ? total_bytes - runtime->memory().used_bytes(context->device.id) : 0;
 }
 
-aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total) {
-  return GuardRuntime(__func__, [&] {
-    size_t& free_bytes = Required(free, "free");
-    size_t& total_bytes = Required(total, "total");
-    const auto runtime = Runtime::Current();
-    const auto context = runtime->CurrentContext();
-    const bool on_device = attr == ACL_HBM_MEM || attr == ACL_HBM_MEM_HUGE || attr == ACL_HBM_MEM_NORMAL;
-    total_bytes = on_device ? runtime->memory().limit_bytes() : 0;
-    free_bytes = on_device ? total_bytes - runtime->memory().used_bytes(context->device.id) : 0;
-  });
-}
+}  // namespace acl_host

@@ -1,20 +1,13 @@
 // The ABI: streams.
 #include <string>
 
-#include "acl/acl_rt.h"
+#include "api.h"
 #include "device/runtime.h"
 #include "device/wait.h"
 #include "errors/exceptions.h"
 #include "errors/pointers.h"
 
-using acl_host::DeadlineAfter;
-using acl_host::Error;
-using acl_host::GuardRuntime;
-using acl_host::HostStream;
-using acl_host::Required;
-using acl_host::Runtime;
-using acl_host::Site;
-
+namespace acl_host {
 namespace {
 
 void SynchronizeStream(aclrtStream handle, int32_t timeout_ms) {
@@ -34,54 +27,40 @@ void Destroy(aclrtStream handle, HostStream::Pending pending) {
 
 }  // namespace
 
-aclError aclrtCreateStream(aclrtStream* stream) {
-  return GuardRuntime(__func__, [&] {
-    aclrtStream& handle = Required(stream, "stream");
-    handle = Runtime::Current()->CreateStream();
-  });
+void api::aclrtCreateStream(aclrtStream* stream) {
+  aclrtStream& handle = Required(stream, "stream");
+  handle = Runtime::Current()->CreateStream();
 }
 
-aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t /*priority*/, uint32_t flag) {
-  return GuardRuntime(__func__, [&] {
-    aclrtStream& handle = Required(stream, "stream");
-    if ((flag & ~(ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC)) != 0) {
-      throw Error(ACL_ERROR_RT_PARAM_INVALID, "there is no stream flag " + std::to_string(flag));
-    }
-    handle = Runtime::Current()->CreateStream();
-  });
+void api::aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t /*priority*/, uint32_t flag) {
+  aclrtStream& handle = Required(stream, "stream");
+  if ((flag & ~(ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC)) != 0) {
+    throw Error(ACL_ERROR_RT_PARAM_INVALID, "there is no stream flag " + std::to_string(flag));
+  }
+  handle = Runtime::Current()->CreateStream();
 }
 
-aclError aclrtDestroyStream(aclrtStream stream) {
-  return GuardRuntime(__func__, [&] { Destroy(stream, HostStream::Pending::kRun); });
-}
+void api::aclrtDestroyStream(aclrtStream stream) { Destroy(stream, HostStream::Pending::kRun); }
 
-aclError aclrtDestroyStreamForce(aclrtStream stream) {
-  return GuardRuntime(__func__, [&] { Destroy(stream, HostStream::Pending::kDrop); });
-}
+void api::aclrtDestroyStreamForce(aclrtStream stream) { Destroy(stream, HostStream::Pending::kDrop); }
 
-aclError aclrtSynchronizeStream(aclrtStream stream) {
-  return GuardRuntime(__func__, [&] { SynchronizeStream(stream, -1); });
-}
+void api::aclrtSynchronizeStream(aclrtStream stream) { SynchronizeStream(stream, -1); }
 
-aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) {
-  return GuardRuntime(__func__, [&] { SynchronizeStream(stream, timeout); });
-}
+void api::aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) { SynchronizeStream(stream, timeout); }
 
-aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
-  return GuardRuntime(__func__, [&] {
-    aclrtStreamStatus& result = Required(status, "status");
-    const auto runtime = Runtime::Current();
-    result = runtime->FindStream(stream)->Idle() ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
-  });
+void api::aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
+  aclrtStreamStatus& result = Required(status, "status");
+  const auto runtime = Runtime::Current();
+  result = runtime->FindStream(stream)->Idle() ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
 }
 
 // As in CANN, one stream that is set to stop sets its whole context, and nothing sets it back.
-aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode) {
-  return GuardRuntime(__func__, [&] {
-    if (mode > ACL_STOP_ON_FAILURE) {
-      throw Error(ACL_ERROR_RT_PARAM_INVALID, "there is no failure mode " + std::to_string(mode));
-    }
-    const auto target = Runtime::Current()->FindStream(stream);
-    if (mode == ACL_STOP_ON_FAILURE) target->device().StopOnFailure();
-  });
+void api::aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode) {
+  if (mode > ACL_STOP_ON_FAILURE) {
+    throw Error(ACL_ERROR_RT_PARAM_INVALID, "there is no failure mode " + std::to_string(mode));
+  }
+  const auto target = Runtime::Current()->FindStream(stream);
+  if (mode == ACL_STOP_ON_FAILURE) target->device().StopOnFailure();
 }
+
+}  // namespace acl_host

@@ -5,15 +5,11 @@
 #include <memory>
 #include <new>
 
-#include "aclnn/acl_meta.h"
+#include "api.h"
 #include "errors/exceptions.h"
 #include "errors/pointers.h"
 
-using acl_host::Dims;
-using acl_host::GuardOperator;
-using acl_host::OperatorError;
-using acl_host::Required;
-
+namespace acl_host {
 namespace {
 
 Dims CopyDims(const int64_t* dims, uint64_t count, const char* name) {
@@ -32,66 +28,54 @@ void CopyOut(const Dims& dims, int64_t** copy, uint64_t* count, const char* name
 
 }  // namespace
 
+void api::aclDestroyTensor(const aclTensor* tensor) { const std::unique_ptr<const aclTensor> ending(tensor); }
+
+void api::aclGetViewShape(const aclTensor* tensor, int64_t** viewDims, uint64_t* viewDimsNum) {
+  CopyOut(Required<OperatorError>(tensor, "tensor").view_dims, viewDims, viewDimsNum, "viewDims");
+}
+
+void api::aclGetStorageShape(const aclTensor* tensor, int64_t** storageDims, uint64_t* storageDimsNum) {
+  CopyOut(Required<OperatorError>(tensor, "tensor").storage_dims, storageDims, storageDimsNum, "storageDims");
+}
+
+void api::aclGetViewStrides(const aclTensor* tensor, int64_t** stridesValue, uint64_t* stridesNum) {
+  CopyOut(Required<OperatorError>(tensor, "tensor").strides, stridesValue, stridesNum, "stridesValue");
+}
+
+void api::aclGetViewOffset(const aclTensor* tensor, int64_t* offset) {
+  Required<OperatorError>(offset, "offset") = Required<OperatorError>(tensor, "tensor").offset;
+}
+
+void api::aclGetFormat(const aclTensor* tensor, aclFormat* format) {
+  Required<OperatorError>(format, "format") = Required<OperatorError>(tensor, "tensor").format;
+}
+
+void api::aclGetDataType(const aclTensor* tensor, aclDataType* dataType) {
+  Required<OperatorError>(dataType, "dataType") = Required<OperatorError>(tensor, "tensor").data_type;
+}
+
+void api::aclSetRawTensorAddr(aclTensor* tensor, void* addr) {
+  Required<OperatorError>(tensor, "tensor").storage->address = addr;
+}
+
+void api::aclGetRawTensorAddr(const aclTensor* tensor, void** addr) {
+  Required<OperatorError>(addr, "addr") = Required<OperatorError>(tensor, "tensor").storage->address;
+}
+
+}  // namespace acl_host
+
 aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t* stride,
                            int64_t offset, aclFormat format, const int64_t* storageDims, uint64_t storageDimsNum,
                            void* tensorData) {
   std::unique_ptr<aclTensor> tensor;
-  const aclnnStatus status = GuardOperator(__func__, [&] {
-    Dims view_dims = CopyDims(viewDims, viewDimsNum, "viewDims");
-    Dims strides = stride == nullptr ? acl_host::ContiguousStrides(view_dims) : Dims(stride, stride + viewDimsNum);
-    Dims storage_dims = CopyDims(storageDims, storageDimsNum, "storageDims");
+  const aclnnStatus status = acl_host::GuardOperator(__func__, [&] {
+    acl_host::Dims view_dims = acl_host::CopyDims(viewDims, viewDimsNum, "viewDims");
+    acl_host::Dims strides =
+        stride == nullptr ? acl_host::ContiguousStrides(view_dims) : acl_host::Dims(stride, stride + viewDimsNum);
+    acl_host::Dims storage_dims = acl_host::CopyDims(storageDims, storageDimsNum, "storageDims");
     tensor = std::make_unique<aclTensor>(aclTensor{std::move(view_dims), std::move(strides), offset,
                                                    std::move(storage_dims), dataType, format,
                                                    std::make_shared<acl_host::Storage>(acl_host::Storage{tensorData})});
   });
   return status == OK ? tensor.release() : nullptr;
-}
-
-aclnnStatus aclDestroyTensor(const aclTensor* tensor) {
-  const std::unique_ptr<const aclTensor> ending(tensor);
-  return OK;
-}
-
-aclnnStatus aclGetViewShape(const aclTensor* tensor, int64_t** viewDims, uint64_t* viewDimsNum) {
-  return GuardOperator(__func__, [&] {
-    CopyOut(Required<OperatorError>(tensor, "tensor").view_dims, viewDims, viewDimsNum, "viewDims");
-  });
-}
-
-aclnnStatus aclGetStorageShape(const aclTensor* tensor, int64_t** storageDims, uint64_t* storageDimsNum) {
-  return GuardOperator(__func__, [&] {
-    CopyOut(Required<OperatorError>(tensor, "tensor").storage_dims, storageDims, storageDimsNum, "storageDims");
-  });
-}
-
-aclnnStatus aclGetViewStrides(const aclTensor* tensor, int64_t** stridesValue, uint64_t* stridesNum) {
-  return GuardOperator(__func__, [&] {
-    CopyOut(Required<OperatorError>(tensor, "tensor").strides, stridesValue, stridesNum, "stridesValue");
-  });
-}
-
-aclnnStatus aclGetViewOffset(const aclTensor* tensor, int64_t* offset) {
-  return GuardOperator(
-      __func__, [&] { Required<OperatorError>(offset, "offset") = Required<OperatorError>(tensor, "tensor").offset; });
-}
-
-aclnnStatus aclGetFormat(const aclTensor* tensor, aclFormat* format) {
-  return GuardOperator(
-      __func__, [&] { Required<OperatorError>(format, "format") = Required<OperatorError>(tensor, "tensor").format; });
-}
-
-aclnnStatus aclGetDataType(const aclTensor* tensor, aclDataType* dataType) {
-  return GuardOperator(__func__, [&] {
-    Required<OperatorError>(dataType, "dataType") = Required<OperatorError>(tensor, "tensor").data_type;
-  });
-}
-
-aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr) {
-  return GuardOperator(__func__, [&] { Required<OperatorError>(tensor, "tensor").storage->address = addr; });
-}
-
-aclnnStatus aclGetRawTensorAddr(const aclTensor* tensor, void** addr) {
-  return GuardOperator(__func__, [&] {
-    Required<OperatorError>(addr, "addr") = Required<OperatorError>(tensor, "tensor").storage->address;
-  });
 }
