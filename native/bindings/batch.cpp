@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "bindings.h"
-#include "errors.h"
 #include "held_call.h"
 
 namespace py = pybind11;
@@ -17,55 +16,40 @@ namespace aclgrad {
 namespace {
 
 // Runs many operators into the sections of one bytes object.
-class BatchWork final : public SubmittedWork {
- public:
-  BatchWork(py::object given_ticket, Device& device, std::vector<std::shared_ptr<HeldCall>> held, py::object reply,
-            std::size_t stream_limit, Deadline deadline)
-      : SubmittedWork(std::move(given_ticket)),
-        device_(device),
-        held_(std::move(held)),
-        errors_(held_.size()),
-        reply_(std::move(reply)),
-        stream_limit_(stream_limit),
-        deadline_(deadline) {}
+struct BatchTask {
+  Device& device;
+  std::vector<std::shared_ptr<HeldCall>> held;
+  py::object reply;
+  std::size_t stream_limit;
+  Deadline deadline;
+  std::vector<std::exception_ptr> errors{held.size()};
 
-  void Run() override {
+  void Run(const Cancellation& cancellation) {
     std::vector<std::shared_ptr<const OperatorCall>> calls;
     std::vector<std::size_t> indices;
-    for (std::size_t i = 0; i < held_.size(); ++i) {
+    for (std::size_t i = 0; i < held.size(); ++i) {
       try {
-        ThrowIfOver(*cancellation, deadline_);
-        ApplyChecks(*held_[i]);
-        if (held_[i]->plan->is_empty) {
-          WriteZeros(*held_[i]);
+        ThrowIfOver(cancellation, deadline);
+        ApplyChecks(*held[i]);
+        if (held[i]->plan->is_empty) {
+          WriteZeros(*held[i]);
         } else {
-          calls.push_back(CallOf(held_[i]));
+          calls.push_back(CallOf(held[i]));
           indices.push_back(i);
         }
       } catch (...) {
-        errors_[i] = std::current_exception();
+        errors[i] = std::current_exception();
       }
     }
-    std::vector<std::exception_ptr> found =
-        device_.ExecuteAll(calls, stream_limit_, deadline_, cancellation->is_cancelled);
-    for (std::size_t i = 0; i < found.size(); ++i) errors_[indices[i]] = std::move(found[i]);
+    std::vector<std::exception_ptr> found = device.ExecuteAll(calls, stream_limit, deadline, cancellation.is_cancelled);
+    for (std::size_t i = 0; i < found.size(); ++i) errors[indices[i]] = std::move(found[i]);
   }
 
-  [[nodiscard]] py::object Result() override {
-    py::list errors;
-    for (const std::exception_ptr& each : errors_) errors.append(each ? ToPython(each) : py::none());
-    return py::make_tuple(std::move(reply_), std::move(errors));
+  [[nodiscard]] py::object Result() {
+    py::list raised;
+    for (const std::exception_ptr& each : errors) raised.append(each ? ToPython(each) : py::none());
+    return py::make_tuple(std::move(reply), std::move(raised));
   }
-
-  const std::shared_ptr<Cancellation> cancellation = std::make_shared<Cancellation>();
-
- private:
-  Device& device_;
-  std::vector<std::shared_ptr<HeldCall>> held_;
-  std::vector<std::exception_ptr> errors_;
-  py::object reply_;
-  const std::size_t stream_limit_;
-  const Deadline deadline_;
 };
 
 std::shared_ptr<Cancellation> SubmitBatch(
@@ -90,11 +74,8 @@ std::shared_ptr<Cancellation> SubmitBatch(
     for (const ReturnedOutput& output : ReturnedOutputs(*each)) output.bytes.address = reply.payload(section++);
     each->reply = reply.object();
   }
-  auto work = std::make_unique<BatchWork>(std::move(ticket), served.device, std::move(held), reply.object(),
-                                          stream_limit, DeadlineOf(deadline));
-  auto cancellation = work->cancellation;
-  served.calls.Submit(std::move(work));
-  return cancellation;
+  BatchTask task{served.device, std::move(held), reply.object(), stream_limit, DeadlineOf(deadline)};
+  return SubmitTask(served.calls, std::move(ticket), std::move(task));
 }
 
 }  // namespace

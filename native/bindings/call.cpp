@@ -1,5 +1,3 @@
-#include "call.h"
-
 #include <pybind11/stl.h>
 
 #include <cstdint>
@@ -15,43 +13,31 @@ namespace {
 
 // Runs an operator and writes its outputs to a bytes object, the reply, or to staged tensors: then it also makes the
 // last copies to the inputs and the first ones of the outputs, so that a call wakes a thread once for all of them.
-class CallWork final : public SubmittedWork {
- public:
-  CallWork(py::object given_ticket, Device& device, std::shared_ptr<HeldCall> held, Deadline deadline,
-           Deadline wait_until)
-      : SubmittedWork(std::move(given_ticket)),
-        device_(device),
-        held_(std::move(held)),
-        deadline_(deadline),
-        wait_until_(wait_until) {}
+struct CallTask {
+  Device& device;
+  std::shared_ptr<HeldCall> held;
+  Deadline deadline;
+  Deadline wait_until;
+  std::vector<StagedTensor> targets{};  // of the outputs, if it is not the reply
+  std::optional<StagedWrites> writes{};
+  std::optional<StagedReads> reads{};
 
-  void Run() override {
-    if (writes) writes->Run(*cancellation, deadline_);
-    ThrowIfOver(*cancellation, deadline_);
-    ApplyChecks(*held_);
-    if (held_->plan->is_empty) {
-      WriteZeros(*held_);
+  void Run(const Cancellation& cancellation) {
+    if (writes) writes->Run(cancellation, deadline);
+    ThrowIfOver(cancellation, deadline);
+    ApplyChecks(*held);
+    if (held->plan->is_empty) {
+      WriteZeros(*held);
       for (const StagedTensor& target : targets) {
-        if (!target.is_on_host()) target.held->staging().WriteZeros(target.number, deadline_);
+        if (!target.is_on_host()) target.held->staging().WriteZeros(target.number, deadline);
       }
-    } else if (device_.Execute(CallOf(held_), deadline_, wait_until_)) {
-      held_->plan->is_short = true;
+    } else if (device.Execute(CallOf(held), deadline, wait_until)) {
+      held->plan->is_short = true;
     }
-    if (reads) reads->Run(*cancellation, deadline_);
+    if (reads) reads->Run(cancellation, deadline);
   }
 
-  [[nodiscard]] py::object Result() override { return reads ? reads->Messages() : std::move(held_->reply); }
-
-  const std::shared_ptr<Cancellation> cancellation = std::make_shared<Cancellation>();
-  std::vector<StagedTensor> targets;  // of the outputs, if it is not the reply
-  std::optional<StagedWrites> writes;
-  std::optional<StagedReads> reads;
-
- private:
-  Device& device_;
-  std::shared_ptr<HeldCall> held_;
-  const Deadline deadline_;
-  const Deadline wait_until_;
+  [[nodiscard]] py::object Result() { return reads ? reads->Messages() : std::move(held->reply); }
 };
 
 // Makes the bytes object that the outputs are written to.
@@ -71,11 +57,8 @@ std::shared_ptr<Cancellation> Submit(ServedDevice& served, py::object ticket, st
   const std::shared_ptr<HeldCall> held =
       MakeHeldCall(served, std::move(plan), contents, workspace_limit, ReturnOf(served, released_ticket));
   MakeReply(*held);
-  auto work = std::make_unique<CallWork>(std::move(ticket), served.device, held, DeadlineOf(deadline),
-                                         DeadlineOf(wait_until.value_or(deadline)));
-  auto cancellation = work->cancellation;
-  served.calls.Submit(std::move(work), thread);
-  return cancellation;
+  CallTask task{served.device, held, DeadlineOf(deadline), DeadlineOf(wait_until.value_or(deadline))};
+  return SubmitTask(served.calls, std::move(ticket), std::move(task), thread);
 }
 
 // Keeps the GIL: another thread would take longer to get and give it back than the call takes.
@@ -109,14 +92,10 @@ std::shared_ptr<Cancellation> SubmitInto(ServedDevice& served, py::object ticket
     held->stagings.push_back(targets[i].held);
     outputs[i].bytes = {targets[i].address(), targets[i].size_bytes, !targets[i].is_on_host()};
   }
-  auto work = std::make_unique<CallWork>(std::move(ticket), served.device, held, DeadlineOf(deadline),
-                                         DeadlineOf(wait_until.value_or(deadline)));
-  work->targets = targets;
-  work->writes.emplace(served, writes);
-  work->reads.emplace(served, reads);
-  auto cancellation = work->cancellation;
-  served.calls.Submit(std::move(work));
-  return cancellation;
+  CallTask task{served.device, held, DeadlineOf(deadline), DeadlineOf(wait_until.value_or(deadline)), targets};
+  task.writes.emplace(served, writes);
+  task.reads.emplace(served, reads);
+  return SubmitTask(served.calls, std::move(ticket), std::move(task));
 }
 
 }  // namespace

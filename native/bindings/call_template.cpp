@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bindings.h"
-#include "call.h"
+#include "held_call.h"
 
 namespace py = pybind11;
 

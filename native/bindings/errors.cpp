@@ -1,5 +1,3 @@
-#include "errors.h"
-
 #include <pybind11/stl.h>
 
 #include <new>
@@ -8,8 +6,8 @@
 #include <system_error>
 
 #include "bindings.h"
-#include "call.h"
 #include "error.h"
+#include "held_call.h"
 #include "value_check.h"
 
 namespace py = pybind11;
@@ -41,8 +39,6 @@ py::object FromOutOfMemory(const OutOfMemory& error) {
   return instance;
 }
 
-void SetError(const py::object& error) { PyErr_SetObject(py::type::of(error).ptr(), error.ptr()); }
-
 }  // namespace
 
 py::object TextOf(std::string_view text) {
@@ -66,6 +62,10 @@ py::object ToPython(const std::exception_ptr& error) {
     instance.attr("work") = caught.work;
     instance.attr("limit") = caught.limit;
     return instance;
+  } catch (const InvalidValue& caught) {
+    return invalid_value_type(caught.what());
+  } catch (const TooMuchWork& caught) {
+    return invalid_value_type(caught.what());
   } catch (const WorkspaceTooLarge& caught) {
     py::object instance = workspace_error_type(caught.what());
     instance.attr("size_bytes") = caught.size_bytes;
@@ -94,20 +94,13 @@ void BindErrors(py::module_& module) {
   py::register_exception_translator([](std::exception_ptr pointer) {
     try {
       if (pointer) std::rethrow_exception(pointer);
-    } catch (const AclError&) {
-      SetError(ToPython(std::current_exception()));
-    } catch (const LibraryError&) {
-      SetError(ToPython(std::current_exception()));
-    } catch (const WorkspaceTooLarge&) {
-      SetError(ToPython(std::current_exception()));
-    } catch (const InvalidInput&) {
-      SetError(ToPython(std::current_exception()));
-    } catch (const std::system_error&) {
-      SetError(ToPython(std::current_exception()));
-    } catch (const InvalidValue& error) {
-      PyErr_SetString(invalid_value_type.ptr(), error.what());
-    } catch (const TooMuchWork& error) {
-      PyErr_SetString(invalid_value_type.ptr(), error.what());
+    } catch (const py::error_already_set&) {
+      throw;
+    } catch (const py::builtin_exception&) {
+      throw;
+    } catch (...) {
+      const py::object error = ToPython(std::current_exception());
+      PyErr_SetObject(py::type::of(error).ptr(), error.ptr());
     }
   });
 }

@@ -17,7 +17,6 @@ namespace {
 class CallDeletion final : public SubmittedWork {
  public:
   explicit CallDeletion(HeldCall* held) : SubmittedWork(py::object()), held_(held) {}
-  void Run() override {}
 
  private:
   const std::unique_ptr<HeldCall> held_;

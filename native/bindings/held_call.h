@@ -1,4 +1,4 @@
-// A submitted call: its plan, and the bytes of this call.
+// Operator calls from Python: what all calls of one form have in common, and a submitted call with its bytes.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -6,14 +6,39 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "buffers.h"
-#include "call.h"
+#include "device.h"
+#include "gathering.h"
 #include "held_staging.h"
+#include "served_device.h"
+#include "value_check.h"
 
 namespace aclgrad {
+
+// The common part of all calls of one form: everything except the addresses of their bytes.
+struct CallTemplate {
+  OperatorCall call;                                 // without data
+  std::vector<std::optional<ValueCheck>> checks;     // one for each input
+  std::vector<std::optional<Gathering>> gatherings;  // of the inputs that are made row-major before they are checked
+  bool is_empty = false;                             // an input is empty: the operator does not run, outputs are zeros
+  std::vector<std::string> reply_prefixes;           // what stands before each output in a reply
+  mutable std::atomic<bool> is_short{false};  // a call of this form was run, and the library said that it is short
+};
+
+// The values of an input break its check.
+class InvalidInput : public std::runtime_error {
+ public:
+  InvalidInput(std::size_t input_index, const std::string& message) : std::runtime_error(message), input(input_index) {}
+  const std::size_t input;
+  // The work that the input asks for and the limit, if it is too much.
+  std::optional<double> work;
+  std::optional<double> limit;
+};
 
 using Contents = std::vector<pybind11::object>;
 
@@ -58,11 +83,6 @@ void WriteZeros(HeldCall& held);
 [[nodiscard]] inline std::shared_ptr<const OperatorCall> CallOf(const std::shared_ptr<HeldCall>& held) {
   return {held, &held->call};
 }
-
-// Tells work that its caller does not wait any more.
-struct Cancellation {
-  std::atomic<bool> is_cancelled{false};
-};
 
 // Throws NotBegun if the call was cancelled or its deadline has passed.
 void ThrowIfOver(const Cancellation& cancellation, Deadline deadline);

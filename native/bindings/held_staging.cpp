@@ -17,41 +17,27 @@ namespace aclgrad {
 namespace {
 
 // Makes a staging and its tensors.
-class StageWork final : public SubmittedWork {
- public:
+struct StageTask {
   // The size of each tensor, and whether it goes to host memory.
   using Tensors = std::vector<std::pair<std::size_t, bool>>;
 
-  StageWork(py::object given_ticket, py::object released_ticket, py::object device, Tensors tensors, Deadline deadline)
-      : SubmittedWork(std::move(given_ticket)),
-        held_(std::make_shared<HeldStaging>(std::move(device), std::move(released_ticket))),
-        tensors_(std::move(tensors)),
-        deadline_(deadline) {}
+  std::shared_ptr<HeldStaging> held;
+  Tensors tensors;
+  Deadline deadline;
+  std::vector<StagedTensor> staged{};
 
-  void Run() override {
+  void Run(const Cancellation&) {
     // Held only when it is complete: if this fails, the staging is released on this thread, where the driver may be
     // slow.
-    if (Deadline::clock::now() >= deadline_) throw NotBegun("the call", "its deadline passed before it was staged");
-    StagingHandle staging = held_->Make();
-    for (const auto& [size_bytes, on_host] : tensors_) {
-      numbers_.push_back(on_host ? staging->ReserveOnHost(size_bytes) : staging->Reserve(size_bytes));
+    if (Deadline::clock::now() >= deadline) throw NotBegun("the call", "its deadline passed before it was staged");
+    StagingHandle staging = held->Make();
+    for (const auto& [size_bytes, on_host] : tensors) {
+      staged.push_back({held, on_host ? staging->ReserveOnHost(size_bytes) : staging->Reserve(size_bytes), size_bytes});
     }
-    held_->Hold(std::move(staging));
+    held->Hold(std::move(staging));
   }
 
-  [[nodiscard]] py::object Result() override {
-    py::list tensors;
-    for (std::size_t i = 0; i < numbers_.size(); ++i) {
-      tensors.append(StagedTensor{held_, numbers_[i], tensors_[i].first});
-    }
-    return tensors;
-  }
-
- private:
-  const std::shared_ptr<HeldStaging> held_;
-  const Tensors tensors_;
-  const Deadline deadline_;
-  std::vector<std::size_t> numbers_;
+  [[nodiscard]] py::object Result() const { return py::cast(staged); }
 };
 
 // Releases a staging, which may be slow in the driver. Also runs if the device closes, because a staging must not
@@ -113,31 +99,33 @@ class FileWork final : public SubmittedWork {
 };
 
 // Joins buffers into one bytes object.
-class JoinWork final : public SubmittedWork {
- public:
-  JoinWork(py::object given_ticket, const std::vector<py::object>& pieces) : SubmittedWork(std::move(given_ticket)) {
-    std::size_t size_bytes = 0;
-    for (const py::object& each : pieces) {
-      size_bytes += pieces_.emplace_back(each, /*writable=*/false).size_bytes();
-    }
-    joined_ = std::make_unique<ReplyBuffer>(std::vector<ReplyBuffer::Section>{{{}, size_bytes}});
-    next_ = joined_->payload(0);
-  }
+struct JoinTask {
+  std::vector<BufferView> pieces;
+  ReplyBuffer joined;
 
-  void Run() override {
-    for (const BufferView& each : pieces_) {
-      std::memcpy(next_, each.data(), each.size_bytes());
-      next_ += each.size_bytes();
+  void Run(const Cancellation&) {
+    std::byte* next = joined.payload(0);
+    for (const BufferView& each : pieces) {
+      std::memcpy(next, each.data(), each.size_bytes());
+      next += each.size_bytes();
     }
   }
-
-  [[nodiscard]] py::object Result() override { return joined_->object(); }
-
- private:
-  std::vector<BufferView> pieces_;
-  std::unique_ptr<ReplyBuffer> joined_;
-  std::byte* next_;
+  [[nodiscard]] py::object Result() const { return joined.object(); }
 };
+
+void Join(ServedDevice& served, py::object ticket, const std::vector<py::object>& given) {
+  std::vector<BufferView> pieces;
+  std::size_t size_bytes = 0;
+  for (const py::object& each : given) size_bytes += pieces.emplace_back(each, /*writable=*/false).size_bytes();
+  SubmitTask(served.copies, std::move(ticket), JoinTask{std::move(pieces), ReplyBuffer({{{}, size_bytes}})});
+}
+
+void Stage(const py::object& self, py::object ticket, py::object released_ticket, StageTask::Tensors tensors,
+           double deadline) {
+  auto held = std::make_shared<HeldStaging>(self, std::move(released_ticket));
+  WorkQueue& stagings = held->device().stagings;
+  SubmitTask(stagings, std::move(ticket), StageTask{std::move(held), std::move(tensors), DeadlineOf(deadline)});
+}
 
 template <FileWork::Direction direction>
 void CopyFile(const StagedTensor& tensor, py::object ticket, int file, std::size_t offset, double deadline) {
@@ -161,20 +149,8 @@ void BindStaging(py::module_& module, DeviceClass& device) {
            py::arg("offset"), py::arg("deadline"))
       .def("write_file", &CopyFile<FileWork::Direction::kToFile>, py::arg("ticket"), py::arg("file"), py::arg("offset"),
            py::arg("deadline"));
-  device.def(
-      "stage",
-      [](const py::object& self, py::object ticket, py::object released_ticket, StageWork::Tensors tensors,
-         double deadline) {
-        self.cast<ServedDevice&>().stagings.Submit(std::make_unique<StageWork>(
-            std::move(ticket), std::move(released_ticket), self, std::move(tensors), DeadlineOf(deadline)));
-      },
-      py::arg("ticket"), py::arg("released_ticket"), py::arg("tensors"), py::arg("deadline"));
-  device.def(
-      "join",
-      [](ServedDevice& served, py::object ticket, const std::vector<py::object>& pieces) {
-        served.copies.Submit(std::make_unique<JoinWork>(std::move(ticket), pieces));
-      },
-      py::arg("ticket"), py::arg("pieces"));
+  device.def("stage", &Stage, py::arg("ticket"), py::arg("released_ticket"), py::arg("tensors"), py::arg("deadline"))
+      .def("join", &Join, py::arg("ticket"), py::arg("pieces"));
 }
 
 }  // namespace aclgrad

@@ -40,6 +40,13 @@ double CountWorkOf(const RoiAlign& roi_align, const py::object& boxes) {
   return CountWork(view.data(), view.size_bytes() / kBoxBytes, roi_align);
 }
 
+template <typename Check>
+py::class_<Check> BindCheck(py::module_& module, const char* name) {
+  return py::class_<Check>(module, name)
+      .def("apply", &ApplyTo, py::arg("data"))
+      .def("encoded_bytes", &EncodedBytes, py::arg("size_bytes"));
+}
+
 }  // namespace
 
 void BindInputChecks(py::module_& module) {
@@ -56,27 +63,15 @@ void BindInputChecks(py::module_& module) {
       .value("NONE", MaskEncoding::kNone)
       .value("INT32", MaskEncoding::kInt32)
       .value("BITS", MaskEncoding::kBits);
-  py::class_<IndexCheck>(module, "IndexCheck")
-      .def(py::init<int64_t, std::size_t>(), py::arg("bound"), py::arg("item_bytes") = sizeof(int64_t))
-      .def("apply", &ApplyTo, py::arg("data"))
-      .def("encoded_bytes", &EncodedBytes, py::arg("size_bytes"));
-  py::class_<ArgmaxCheck>(module, "ArgmaxCheck")
+  BindCheck<IndexCheck>(module, "IndexCheck")
+      .def(py::init<int64_t, std::size_t>(), py::arg("bound"), py::arg("item_bytes") = sizeof(int64_t));
+  BindCheck<ArgmaxCheck>(module, "ArgmaxCheck")
       .def(py::init<Pooling, std::size_t, int64_t, int64_t, MaskEncoding>(), py::arg("pooling"), py::arg("item_bytes"),
-           py::arg("batch"), py::arg("channels"), py::arg("encoding"))
-      .def("apply", &ApplyTo, py::arg("data"))
-      .def("encoded_bytes", &EncodedBytes, py::arg("size_bytes"));
-  py::class_<BoxCheck>(module, "BoxCheck")
-      .def(py::init<RoiAlign, double>(), py::arg("roi_align"), py::arg("max_work"))
-      .def("apply", &ApplyTo, py::arg("data"))
-      .def("encoded_bytes", &EncodedBytes, py::arg("size_bytes"));
-  py::class_<VarianceCheck>(module, "VarianceCheck")
-      .def(py::init<double, double, bool>(), py::arg("eps"), py::arg("tolerance"), py::arg("is_converted"))
-      .def("apply", &ApplyTo, py::arg("data"))
-      .def("encoded_bytes", &EncodedBytes, py::arg("size_bytes"));
-  py::class_<BoolCheck>(module, "BoolCheck")
-      .def(py::init<>())
-      .def("apply", &ApplyTo, py::arg("data"))
-      .def("encoded_bytes", &EncodedBytes, py::arg("size_bytes"));
+           py::arg("batch"), py::arg("channels"), py::arg("encoding"));
+  BindCheck<BoxCheck>(module, "BoxCheck").def(py::init<RoiAlign, double>(), py::arg("roi_align"), py::arg("max_work"));
+  BindCheck<VarianceCheck>(module, "VarianceCheck")
+      .def(py::init<double, double, bool>(), py::arg("eps"), py::arg("tolerance"), py::arg("is_converted"));
+  BindCheck<BoolCheck>(module, "BoolCheck").def(py::init<>());
 }
 
 }  // namespace aclgrad

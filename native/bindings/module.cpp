@@ -10,7 +10,6 @@
 
 #include "acl_library.h"
 #include "bindings.h"
-#include "errors.h"
 #include "fault_class.h"
 #include "operators.h"
 
@@ -37,7 +36,6 @@ PYBIND11_MODULE(_native, module) {
       "fault_class", [](int code) { return aclgrad::FaultClassName(aclgrad::ClassifyFault(code)); }, py::arg("code"));
   module.def("operator_symbols", &aclgrad::OperatorSymbols);
   aclgrad::BindInputChecks(module);
-  aclgrad::BindPool(module);
   aclgrad::BindWire(module);
 
   py::class_<AclLibrary, std::shared_ptr<AclLibrary>>(module, "AclLibrary")

@@ -8,7 +8,6 @@
 #include <tuple>
 
 #include "bindings.h"
-#include "errors.h"
 
 namespace py = pybind11;
 
@@ -33,47 +32,35 @@ std::unique_ptr<ServedDevice, CloseWithoutGil> Open(
       new ServedDevice(std::move(library), index, options, copy_threads, completions));
 }
 
-class ReturnedTicket final : public SubmittedWork {
- public:
-  using SubmittedWork::SubmittedWork;
-  void Run() override {}
-};
-
 // Free and total bytes of the device, the pool's statistics, streams, streams in use, abandoned work, the executor
 // caches' statistics, and pinned memory.
-class StateWork final : public SubmittedWork {
- public:
-  StateWork(py::object given_ticket, Device& device) : SubmittedWork(std::move(given_ticket)), device_(device) {}
+auto StateOf(Device& device) {
+  const DeviceMemory memory = device.Memory();
+  return std::tuple(memory.free_bytes, memory.total_bytes, device.pool_statistics(), device.stream_count(),
+                    device.leased_stream_count(), device.abandoned_count(), device.executor_statistics(),
+                    device.pinned_bytes());
+}
 
-  void Run() override {
-    memory_ = device_.Memory();
-    pool_ = device_.pool_statistics();
-    streams_ = device_.stream_count();
-    leased_ = device_.leased_stream_count();
-    abandoned_ = device_.abandoned_count();
-    executors_ = device_.executor_statistics();
-    pinned_ = device_.pinned_bytes();
-  }
+struct StateTask {
+  Device& device;
+  std::optional<decltype(StateOf(std::declval<Device&>()))> state{};
 
-  [[nodiscard]] py::object Result() override {
-    return py::make_tuple(memory_.free_bytes, memory_.total_bytes, pool_, streams_, leased_, abandoned_, executors_,
-                          pinned_);
-  }
-
- private:
-  Device& device_;
-  DeviceMemory memory_;
-  PoolStatistics pool_;
-  std::size_t streams_ = 0;
-  std::size_t leased_ = 0;
-  std::size_t abandoned_ = 0;
-  ExecutorStatistics executors_;
-  std::size_t pinned_ = 0;
+  void Run(const Cancellation&) { state = StateOf(device); }
+  [[nodiscard]] py::object Result() const { return py::cast(*state); }
 };
 
-template <typename Function>
-void SubmitFunction(ServedDevice& served, py::object ticket, Function function) {
-  served.copies.Submit(std::make_unique<FunctionWork<Function>>(std::move(ticket), std::move(function)));
+template <void (Device::*function)()>
+struct FunctionTask {
+  Device& device;
+
+  void Run(const Cancellation&) { (device.*function)(); }
+  [[nodiscard]] py::object Result() const { return py::none(); }
+};
+
+// A method that submits a task to the threads that copy.
+template <typename Task>
+void SubmitOnly(ServedDevice& served, py::object ticket) {
+  SubmitTask(served.copies, std::move(ticket), Task{served.device});
 }
 
 // The result of work, or its exception.
@@ -103,7 +90,7 @@ py::list Drain(Completions& completions) {
 }  // namespace
 
 TicketReturn::TicketReturn(const std::shared_ptr<Completions>& completions, py::object ticket)
-    : completions_(completions), work_(std::make_unique<ReturnedTicket>(std::move(ticket))) {}
+    : completions_(completions), work_(std::make_unique<SubmittedWork>(std::move(ticket))) {}
 
 TicketReturn::~TicketReturn() {
   if (work_ == nullptr) return;
@@ -111,6 +98,18 @@ TicketReturn::~TicketReturn() {
 }
 
 DeviceClass BindDevice(py::module_& module) {
+  py::class_<PoolStatistics>(module, "PoolStatistics")
+      .def_readonly("allocated_bytes", &PoolStatistics::allocated_bytes)
+      .def_readonly("reserved_bytes", &PoolStatistics::reserved_bytes)
+      .def_readonly("peak_allocated_bytes", &PoolStatistics::peak_allocated_bytes)
+      .def_readonly("peak_reserved_bytes", &PoolStatistics::peak_reserved_bytes)
+      .def_readonly("limit_bytes", &PoolStatistics::limit_bytes)
+      .def_readonly("largest_free_bytes", &PoolStatistics::largest_free_bytes)
+      .def_readonly("allocation_count", &PoolStatistics::allocation_count)
+      .def_readonly("hit_count", &PoolStatistics::hit_count)
+      .def_readonly("retry_count", &PoolStatistics::retry_count)
+      .def_readonly("out_of_memory_count", &PoolStatistics::out_of_memory_count);
+
   py::class_<Completions, std::shared_ptr<Completions>>(module, "Completions")
       .def(py::init<>())
       .def_property_readonly("file", &Completions::file)
@@ -129,24 +128,9 @@ DeviceClass BindDevice(py::module_& module) {
            py::arg("pool_pass_through") = false, py::arg("executor_limit") = 0, py::arg("deterministic") = false,
            py::arg("hang_timeout_ms") = 60'000, py::arg("process_count") = 1,
            py::arg("pinned_limit_bytes") = DeviceOptions().pinned_limit_bytes)
-      .def(
-          "release_finished",
-          [](ServedDevice& served, py::object ticket) {
-            SubmitFunction(served, std::move(ticket), [&device = served.device] { device.ReleaseFinished(); });
-          },
-          py::arg("ticket"))
-      .def(
-          "trim",
-          [](ServedDevice& served, py::object ticket) {
-            SubmitFunction(served, std::move(ticket), [&device = served.device] { device.Trim(); });
-          },
-          py::arg("ticket"))
-      .def(
-          "state",
-          [](ServedDevice& served, py::object ticket) {
-            served.copies.Submit(std::make_unique<StateWork>(std::move(ticket), served.device));
-          },
-          py::arg("ticket"))
+      .def("release_finished", &SubmitOnly<FunctionTask<&Device::ReleaseFinished>>, py::arg("ticket"))
+      .def("trim", &SubmitOnly<FunctionTask<&Device::Trim>>, py::arg("ticket"))
+      .def("state", &SubmitOnly<StateTask>, py::arg("ticket"))
       // These two keep the GIL, because they take no lock and do not call the driver.
       .def("check_steps", [](ServedDevice& served) { served.device.CheckSteps(); })
       .def_property_readonly(

@@ -4,9 +4,11 @@
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "completions.h"
@@ -22,6 +24,8 @@ class SubmittedWork : public Work {
 
   // The object that drain returns with the ticket, if Run threw nothing. Called once.
   [[nodiscard]] virtual pybind11::object Result() { return pybind11::none(); }
+
+  void Run() override {}
 
   // Python's object for recognising the work; null if drain is not to report it.
   const pybind11::object ticket;
@@ -44,17 +48,33 @@ class TicketReturn {
   std::unique_ptr<SubmittedWork> work_;
 };
 
-// Work without a result.
-template <typename Function>
-class FunctionWork final : public SubmittedWork {
+// Tells work that its caller does not wait any more.
+struct Cancellation {
+  std::atomic<bool> is_cancelled{false};
+};
+
+// Runs a task, which has the inputs, and Run and Result as SubmittedWork has them.
+template <typename Task>
+class TaskWork final : public SubmittedWork {
  public:
-  FunctionWork(pybind11::object given_ticket, Function function)
-      : SubmittedWork(std::move(given_ticket)), function_(std::move(function)) {}
-  void Run() override { function_(); }
+  TaskWork(pybind11::object given_ticket, Task task) : SubmittedWork(std::move(given_ticket)), task_(std::move(task)) {}
+  void Run() override { task_.Run(*cancellation); }
+  [[nodiscard]] pybind11::object Result() override { return task_.Result(); }
+
+  const std::shared_ptr<Cancellation> cancellation = std::make_shared<Cancellation>();
 
  private:
-  Function function_;
+  Task task_;
 };
+
+template <typename Task>
+std::shared_ptr<Cancellation> SubmitTask(WorkQueue& queue, pybind11::object ticket, Task task,
+                                         std::optional<std::size_t> thread = std::nullopt) {
+  auto work = std::make_unique<TaskWork<Task>>(std::move(ticket), std::move(task));
+  auto cancellation = work->cancellation;
+  queue.Submit(std::move(work), thread);
+  return cancellation;
+}
 
 // For new stagings: the driver may be slow to allocate their memory.
 inline constexpr std::size_t kStagingThreads = 1;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "bindings.h"
@@ -19,33 +20,22 @@ void ThrowIfCancelled(const Cancellation& cancellation) {
   if (cancellation.is_cancelled) throw NotBegun("the copy", "its client has gone");
 }
 
-py::object ResultOf(const StagedWrites&) { return py::none(); }
-py::object ResultOf(const StagedReads& reads) { return reads.Messages(); }
-
 template <typename Copies>
-class CopyWork final : public SubmittedWork {
- public:
-  CopyWork(py::object given_ticket, Copies copies, Deadline deadline)
-      : SubmittedWork(std::move(given_ticket)), copies_(std::move(copies)), deadline_(deadline) {}
+struct CopyTask {
+  Copies copies;
+  Deadline deadline;
 
-  void Run() override { copies_.Run(*cancellation, deadline_); }
-
-  [[nodiscard]] py::object Result() override { return ResultOf(copies_); }
-
-  const std::shared_ptr<Cancellation> cancellation = std::make_shared<Cancellation>();
-
- private:
-  const Copies copies_;
-  const Deadline deadline_;
+  void Run(const Cancellation& cancellation) { copies.Run(cancellation, deadline); }
+  [[nodiscard]] py::object Result() const {
+    if constexpr (std::is_same_v<Copies, StagedReads>) return copies.Messages();
+    return py::none();
+  }
 };
 
 template <typename Copies, typename Item>
 std::shared_ptr<Cancellation> SubmitCopies(ServedDevice& served, py::object ticket, const std::vector<Item>& items,
                                            double deadline) {
-  auto work = std::make_unique<CopyWork<Copies>>(std::move(ticket), Copies(served, items), DeadlineOf(deadline));
-  auto cancellation = work->cancellation;
-  served.copies.Submit(std::move(work));
-  return cancellation;
+  return SubmitTask(served.copies, std::move(ticket), CopyTask<Copies>{Copies(served, items), DeadlineOf(deadline)});
 }
 
 }  // namespace
