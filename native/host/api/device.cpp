@@ -13,18 +13,6 @@
 namespace acl_host {
 namespace {
 
-void SynchronizeDevice(int32_t timeout_ms) {
-  const auto deadline = DeadlineAfter(timeout_ms);
-  const auto runtime = Runtime::Current();
-  const auto context = runtime->UsableContext();
-  for (const auto& stream : runtime->StreamsOf(context->device)) {
-    if (!stream->Synchronize(deadline)) {
-      throw Error(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-                  "the device was still at work after " + std::to_string(timeout_ms) + " ms");
-    }
-  }
-}
-
 // As CANN's, the options of the process outlast aclInit and aclFinalize; 0 if never set.
 constexpr int32_t kProcessOptions = ACL_OPT_ENABLE_KERNEL_EARLY_START + 1;
 std::array<std::atomic<int64_t>, kProcessOptions> process_options{};
@@ -105,9 +93,19 @@ void api::aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus* deviceStat
   status = lost ? ACL_RT_DEVICE_STATUS_ABNORMAL : ACL_RT_DEVICE_STATUS_NORMAL;
 }
 
-void api::aclrtSynchronizeDevice() { SynchronizeDevice(-1); }
+void api::aclrtSynchronizeDevice() { api::aclrtSynchronizeDeviceWithTimeout(-1); }
 
-void api::aclrtSynchronizeDeviceWithTimeout(int32_t timeout) { SynchronizeDevice(timeout); }
+void api::aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
+  const auto deadline = DeadlineAfter(timeout);
+  const auto runtime = Runtime::Current();
+  const auto context = runtime->UsableContext();
+  for (const auto& stream : runtime->StreamsOf(context->device)) {
+    if (!stream->Synchronize(deadline)) {
+      throw Error(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+                  "the device was still at work after " + std::to_string(timeout) + " ms");
+    }
+  }
+}
 
 void api::aclrtCreateContext(aclrtContext* context, int32_t deviceId) {
   aclrtContext& handle = Required(context, "context");

@@ -22,31 +22,6 @@ aclrtEvent Handle(aclrtEvent event) {
   return event;
 }
 
-void Create(aclrtEvent* event, uint32_t flags) {
-  aclrtEvent& handle = Required(event, "event");
-  if (flags == 0 || (flags & ~kFlags) != 0) {
-    throw Error(ACL_ERROR_RT_PARAM_INVALID, "there is no event flag " + std::to_string(flags));
-  }
-  const auto runtime = Runtime::Current();
-  (void)runtime->CurrentContext();
-  const size_t limit = FactsOf(runtime->product()).event_limit;
-  if (runtime->events().size() >= limit) {
-    throw Error(ACL_ERROR_RT_NO_EVENT_RESOURCE, "all " + std::to_string(limit) + " events are in use");
-  }
-  handle = runtime->events().Add(std::make_shared<Event>((flags & ACL_EVENT_TIME_LINE) != 0));
-}
-
-void SynchronizeEvent(aclrtEvent handle, int32_t timeout_ms) {
-  const auto deadline = DeadlineAfter(timeout_ms);
-  const auto runtime = Runtime::Current();
-  const auto recording = runtime->events().Find(Handle(handle))->latest();
-  if (recording && !recording->Wait(deadline)) {
-    throw Error(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
-                "the event was not complete after " + std::to_string(timeout_ms) + " ms");
-  }
-  if (recording) recording->device().CheckUsable();
-}
-
 // An event that was never recorded is an internal error in CANN, not an invalid parameter.
 std::shared_ptr<Recording> RecordingOf(const Event& event) {
   auto recording = event.latest();
@@ -66,11 +41,25 @@ Clock::time_point CompletionTime(aclrtEvent handle) {
 
 }  // namespace
 
-void api::aclrtCreateEvent(aclrtEvent* event) { Create(event, ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE); }
+void api::aclrtCreateEvent(aclrtEvent* event) {
+  api::aclrtCreateEventWithFlag(event, ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE);
+}
 
-void api::aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag) { Create(event, flag); }
+void api::aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag) {
+  aclrtEvent& handle = Required(event, "event");
+  if (flag == 0 || (flag & ~kFlags) != 0) {
+    throw Error(ACL_ERROR_RT_PARAM_INVALID, "there is no event flag " + std::to_string(flag));
+  }
+  const auto runtime = Runtime::Current();
+  (void)runtime->CurrentContext();
+  const size_t limit = FactsOf(runtime->product()).event_limit;
+  if (runtime->events().size() >= limit) {
+    throw Error(ACL_ERROR_RT_NO_EVENT_RESOURCE, "all " + std::to_string(limit) + " events are in use");
+  }
+  handle = runtime->events().Add(std::make_shared<Event>((flag & ACL_EVENT_TIME_LINE) != 0));
+}
 
-void api::aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag) { Create(event, flag); }
+void api::aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag) { api::aclrtCreateEventWithFlag(event, flag); }
 
 void api::aclrtDestroyEvent(aclrtEvent event) {
   const auto runtime = Runtime::Current();
@@ -110,9 +99,17 @@ void api::aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* stat
   result = complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
 }
 
-void api::aclrtSynchronizeEvent(aclrtEvent event) { SynchronizeEvent(event, -1); }
+void api::aclrtSynchronizeEvent(aclrtEvent event) { api::aclrtSynchronizeEventWithTimeout(event, -1); }
 
-void api::aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) { SynchronizeEvent(event, timeout); }
+void api::aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
+  const auto deadline = DeadlineAfter(timeout);
+  const auto runtime = Runtime::Current();
+  const auto recording = runtime->events().Find(Handle(event))->latest();
+  if (recording && !recording->Wait(deadline)) {
+    throw Error(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "the event was not complete after " + std::to_string(timeout) + " ms");
+  }
+  if (recording) recording->device().CheckUsable();
+}
 
 void api::aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent) {
   float& result = Required(ms, "ms");

@@ -57,7 +57,8 @@ void Copy(HostDevice& device, const Occurrence& occurrence, void* dst, const voi
   std::memmove(dst, src, count);
 }
 
-void* Allocate(size_t size, aclrtMemMallocPolicy policy, bool padded) {
+void Allocate(void** target, size_t size, aclrtMemMallocPolicy policy, bool padded) {
+  void*& address = Required(target, "devPtr");
   const auto runtime = Runtime::Current();
   const auto context = runtime->UsableContext();
   CountAllocation(*runtime, Site::kAllocation, size);
@@ -65,19 +66,15 @@ void* Allocate(size_t size, aclrtMemMallocPolicy policy, bool padded) {
   const size_t padding_bytes = padded && !is_huge ? FactsOf(runtime->product()).allocation_padding_bytes : 0;
   const bool is_normal = policy == ACL_MEM_MALLOC_NORMAL_ONLY || policy == ACL_MEM_MALLOC_NORMAL_ONLY_P2P;
   const auto pages = is_normal ? Memory::Pages::kNormal : Memory::Pages::kHugeFirst;
-  return runtime->memory().AllocateOnDevice(context->device.id, size, padding_bytes, pages);
+  address = runtime->memory().AllocateOnDevice(context->device.id, size, padding_bytes, pages);
 }
 
 }  // namespace
 
-void api::aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
-  void*& address = Required(devPtr, "devPtr");
-  address = Allocate(size, policy, true);
-}
+void api::aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy) { Allocate(devPtr, size, policy, true); }
 
 void api::aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
-  void*& address = Required(devPtr, "devPtr");
-  address = Allocate(size, policy, false);
+  Allocate(devPtr, size, policy, false);
 }
 
 void api::aclrtFree(void* devPtr) { (void)Runtime::Current()->memory().ReleaseOnDevice(devPtr); }

@@ -10,15 +10,6 @@
 namespace acl_host {
 namespace {
 
-void SynchronizeStream(aclrtStream handle, int32_t timeout_ms) {
-  const auto deadline = DeadlineAfter(timeout_ms);
-  const auto runtime = Runtime::Current();
-  if (!runtime->FindStream(handle)->Synchronize(deadline)) {
-    throw Error(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-                "the stream was still at work after " + std::to_string(timeout_ms) + " ms");
-  }
-}
-
 void Destroy(aclrtStream handle, HostStream::Pending pending) {
   const auto runtime = Runtime::Current();
   (void)runtime->faults().Next(Site::kDestroyStream);
@@ -44,9 +35,16 @@ void api::aclrtDestroyStream(aclrtStream stream) { Destroy(stream, HostStream::P
 
 void api::aclrtDestroyStreamForce(aclrtStream stream) { Destroy(stream, HostStream::Pending::kDrop); }
 
-void api::aclrtSynchronizeStream(aclrtStream stream) { SynchronizeStream(stream, -1); }
+void api::aclrtSynchronizeStream(aclrtStream stream) { api::aclrtSynchronizeStreamWithTimeout(stream, -1); }
 
-void api::aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) { SynchronizeStream(stream, timeout); }
+void api::aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) {
+  const auto deadline = DeadlineAfter(timeout);
+  const auto runtime = Runtime::Current();
+  if (!runtime->FindStream(stream)->Synchronize(deadline)) {
+    throw Error(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+                "the stream was still at work after " + std::to_string(timeout) + " ms");
+  }
+}
 
 void api::aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
   aclrtStreamStatus& result = Required(status, "status");
