@@ -1,10 +1,13 @@
-// The rules for memory that copies, fills and launches share.
+// The rules for memory that copies, fills and launches share, and misuses that cards answer with success and wrong
+// results, as their users saw it.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "acl/acl_rt.h"
+#include "aclnn/acl_meta.h"
 #include "work_ledger.h"
 
 namespace acl_strict {
@@ -20,5 +23,17 @@ inline constexpr uint64_t kGranule = 32;
 void CheckReachable(const std::vector<Access>& accesses);
 void CheckUnused(const Access& access);
 [[noreturn]] void RefuseOutside(const std::string& name, const Access& access);
+
+enum class Result { kRight, kWrongBytes, kNotANumber };
+
+// What a kernel makes of operands and workspace. Reports memory of a device that is not the stream's, which the kernel
+// reads and writes as nonsense; refuses memory of no device.
+[[nodiscard]] Result CheckDevice(const std::vector<Access>& accesses, aclrtStream stream);
+
+// Instead of a launch: fills what it would write, on its stream.
+[[nodiscard]] aclnnStatus WriteWrong(Result result, const std::vector<Access>& accesses, aclrtStream stream);
+
+// Once an executor was destroyed twice, each phase 1 of the process fails, of whatever operator.
+void CheckNoDoubleDestroy();
 
 }  // namespace acl_strict

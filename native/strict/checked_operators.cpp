@@ -14,7 +14,6 @@
 #include "real.h"
 #include "report.h"
 #include "session.h"
-#include "silent_faults.h"
 
 namespace acl_strict {
 namespace {
@@ -168,13 +167,6 @@ Launch CheckLaunch(Executor& executor, void* workspace, uint64_t workspace_bytes
   return {accesses, result};
 }
 
-template <typename Object>
-aclnnStatus Destroy(aclnnStatus (*destroy)(Object*), Object* object) {
-  const bool is_known = object != nullptr && TheSession().objects.Retire(object, ObjectLedger::End::kDestroyed,
-                                                                         [=] { (void)destroy(object); });
-  return is_known ? OK : destroy(object);
-}
-
 }  // namespace
 
 aclnnStatus SetAddress(SetAddressFunction* real, aclOpExecutor* executor, size_t index, aclTensor* tensor,
@@ -256,34 +248,6 @@ aclTensor* checked::aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNu
   return tensor;
 }
 
-aclIntArray* checked::aclCreateIntArray(const int64_t* value, uint64_t size) {
-  aclIntArray* const array = Real().aclCreateIntArray(value, size);
-  if (array != nullptr) TheSession().objects.Add("an aclIntArray", array);
-  return array;
-}
-
-aclBoolArray* checked::aclCreateBoolArray(const bool* value, uint64_t size) {
-  aclBoolArray* const array = Real().aclCreateBoolArray(value, size);
-  if (array != nullptr) TheSession().objects.Add("an aclBoolArray", array);
-  return array;
-}
-
-aclScalar* checked::aclCreateScalar(void* value, aclDataType dataType) {
-  aclScalar* const scalar = Real().aclCreateScalar(value, dataType);
-  if (scalar != nullptr) TheSession().objects.Add("an aclScalar", scalar);
-  return scalar;
-}
-
-aclnnStatus checked::aclDestroyTensor(const aclTensor* tensor) { return Destroy(Real().aclDestroyTensor, tensor); }
-
-aclnnStatus checked::aclDestroyIntArray(const aclIntArray* array) { return Destroy(Real().aclDestroyIntArray, array); }
-
-aclnnStatus checked::aclDestroyBoolArray(const aclBoolArray* array) {
-  return Destroy(Real().aclDestroyBoolArray, array);
-}
-
-aclnnStatus checked::aclDestroyScalar(const aclScalar* scalar) { return Destroy(Real().aclDestroyScalar, scalar); }
-
 aclnnStatus checked::aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
   const auto facts = executor == nullptr ? nullptr : TheSession().objects.FactsOf<Executor>(executor);
   if (facts != nullptr && executor != last_planned) {
@@ -304,7 +268,7 @@ aclnnStatus checked::aclDestroyAclOpExecutor(aclOpExecutor* executor) {
       Report("tensor destroyed before its executor", "which ends in " + Origin::Here().Text());
     }
   }
-  return Destroy(Real().aclDestroyAclOpExecutor, executor);
+  return DestroyObject(Real().aclDestroyAclOpExecutor, executor);
 }
 
 aclnnStatus checked::aclSetRawTensorAddr(aclTensor* tensor, void* addr) {

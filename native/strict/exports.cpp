@@ -35,6 +35,10 @@ void CheckArgument([[maybe_unused]] bool is_handle, [[maybe_unused]] Argument ar
   }
 }
 
+constexpr const char* KindOf(const aclScalar*) { return "an aclScalar"; }
+constexpr const char* KindOf(const aclIntArray*) { return "an aclIntArray"; }
+constexpr const char* KindOf(const aclBoolArray*) { return "an aclBoolArray"; }
+
 template <typename... Arguments>
 constexpr bool IsPhaseOne() {
   if constexpr (sizeof...(Arguments) > 0) {
@@ -54,6 +58,12 @@ Result Perform(Arguments... arguments) {
     return SetAddress(Row::Real(), arguments...);
   } else if constexpr (!std::is_null_pointer_v<decltype(Row::kChecked)>) {
     return Row::kChecked(arguments...);
+  } else if constexpr (std::is_pointer_v<Result> && is_object<std::remove_pointer_t<Result>>) {
+    const Result made = Row::Real()(arguments...);
+    if (made != nullptr) TheSession().objects.Add(KindOf(made), made);
+    return made;
+  } else if constexpr (std::string_view(Row::kName).substr(0, 10) == "aclDestroy") {
+    return DestroyObject(Row::Real(), arguments...);
   } else {
     return Row::Real()(arguments...);
   }

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "origin.h"
+#include "report.h"
 #include "work_ledger.h"
 
 namespace acl_strict {

@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "origin.h"
+#include "report.h"
 
 namespace acl_strict {
 

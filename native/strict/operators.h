@@ -1,4 +1,5 @@
-// The two phases of all operators, and the addresses of their tensors: functions that are known by their types.
+// The two phases of all operators, the addresses of their tensors, and the end of objects: functions that are known by
+// their types.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +9,10 @@
 #include <type_traits>
 #include <vector>
 
+#include "accesses.h"
 #include "acl/acl_rt.h"
 #include "aclnn/acl_meta.h"
-#include "silent_faults.h"
+#include "session.h"
 
 namespace acl_strict {
 
@@ -50,6 +52,13 @@ aclnnStatus PhaseOne(aclnnStatus (*real)(Arguments...), Arguments... arguments) 
   const std::tuple<Arguments...> all{arguments...};
   NoteExecutor(*std::get<sizeof...(Arguments) - 1>(all), *std::get<sizeof...(Arguments) - 2>(all), operands);
   return status;
+}
+
+template <typename Object>
+aclnnStatus DestroyObject(aclnnStatus (*destroy)(Object*), Object* object) {
+  const bool is_known = object != nullptr && TheSession().objects.Retire(object, ObjectLedger::End::kDestroyed,
+                                                                         [=] { (void)destroy(object); });
+  return is_known ? OK : destroy(object);
 }
 
 aclnnStatus SetAddress(SetAddressFunction* real, aclOpExecutor* executor, size_t index, aclTensor* tensor,

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "acl/acl_rt.h"
-#include "origin.h"
+#include "report.h"
 
 namespace acl_strict {
 
