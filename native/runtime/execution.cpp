@@ -6,8 +6,6 @@
 #include <utility>
 #include <variant>
 
-#include "call_sizes.h"
-#include "copy_alignment.h"
 #include "error.h"
 
 namespace aclgrad {

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "acl_library.h"
 #include "arguments.h"
 #include "view.h"
 
@@ -91,5 +92,11 @@ struct OperatorCall {
 // Calls with the same key differ only in addresses, so they can share an executor. Everything else in an executor
 // (formats, determinism, device, stream) is the same for all calls of a stream.
 [[nodiscard]] std::string ExecutorKey(const OperatorCall& call);
+
+// Throws std::invalid_argument for an invalid shape or a size that overflows.
+[[nodiscard]] std::size_t SizeBytes(const AclLibrary& library, const std::vector<int64_t>& shape, aclDataType dtype);
+
+// Throws std::invalid_argument unless both are equal.
+void ExpectSize(const char* tensor, std::size_t given_bytes, std::size_t needed_bytes);
 
 }  // namespace aclgrad

@@ -36,12 +36,6 @@ void SharedLibraries::RequireAll() const {
                      "; looked in: " + Join(opened_) + "; could not open: " + Join(not_opened_));
 }
 
-void* SharedLibraries::Find(const char* symbol) {
-  void* address = Search(symbol);
-  if (address == nullptr) missing_.emplace_back(symbol);
-  return address;
-}
-
 std::vector<std::string> SharedLibraries::Files() const {
   std::vector<std::string> files;
   for (void* handle : handles_) {

@@ -22,7 +22,8 @@ class SharedLibraries {
   // Sets the pointer to the symbol in the first library that has it, or notes the symbol as missing.
   template <typename Function>
   void Bind(const char* symbol, Function*& pointer) {
-    pointer = reinterpret_cast<Function*>(Find(symbol));
+    BindOptional(symbol, pointer);
+    if (pointer == nullptr) missing_.emplace_back(symbol);
   }
 
   // Sets both pointers from the first library that has both, because halves of different releases do not fit together.
@@ -37,7 +38,7 @@ class SharedLibraries {
 
   // Sets the pointer to the symbol, or to null.
   template <typename Function>
-  void BindOptional(const char* symbol, Function*& pointer) {
+  void BindOptional(const char* symbol, Function*& pointer) const {
     pointer = reinterpret_cast<Function*>(Search(symbol));
   }
 
@@ -48,7 +49,6 @@ class SharedLibraries {
   [[nodiscard]] std::vector<std::string> Files() const;
 
  private:
-  [[nodiscard]] void* Find(const char* symbol);
   [[nodiscard]] void* Search(const char* symbol) const;
   [[nodiscard]] std::pair<void*, void*> SearchBoth(const char* first, const char* second) const;
 

@@ -10,8 +10,6 @@
 #include <system_error>
 #include <utility>
 
-#include "copy_alignment.h"
-
 namespace aclgrad {
 namespace {
 

@@ -17,6 +17,9 @@ namespace aclgrad {
 inline constexpr std::chrono::milliseconds kFirstPause{1};
 inline constexpr std::chrono::milliseconds kLongestPause{50};
 
+// Alignment of both addresses of an asynchronous copy. CANN requires it up to 8.3; later releases do not say.
+inline constexpr std::size_t kCopyAlignment = 64;
+
 // Only one call at a time uses a stream, so there is no lock.
 class Stream {
  public:
