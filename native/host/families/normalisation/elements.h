@@ -47,13 +47,18 @@ class Elements {
   // The elements of a sample from this one on.
   template <typename Number>
   [[nodiscard]] Run<T, Number> RunAt(int64_t sample, int64_t first, Number mean, Number rstd) const {
-    const int64_t at = (sample * norm_.channels * norm_.cells + first) * int64_t{sizeof(T)};
+    const int64_t at = sample * SampleBytes<T>() + first * int64_t{sizeof(T)};
     return {grads_ + at, inputs_ + at, mean, rstd};
   }
 
   template <typename To>
+  [[nodiscard]] int64_t SampleBytes() const {
+    return norm_.channels * norm_.cells * int64_t{sizeof(To)};
+  }
+
+  template <typename To>
   [[nodiscard]] std::byte* GradientAt(int64_t sample, int64_t first) const {
-    return gradients_ + (sample * norm_.channels * norm_.cells + first) * int64_t{sizeof(To)};
+    return gradients_ + sample * SampleBytes<To>() + first * int64_t{sizeof(To)};
   }
 
   template <typename Visit>
@@ -90,6 +95,17 @@ class Elements {
   return value;
 }
 
+// Reads one value in `step`, from the first on.
+inline void ReadValues(const KernelArguments& arguments, const std::optional<FloatOperand>& operand, float absent,
+                       int64_t first, int64_t step, int64_t count, float* to) {
+  std::fill_n(to, count, absent);
+  if (!operand) return;
+  VisitFloatType(operand->type, [&, elements = arguments.inputs[operand->index]](auto tag) {
+    using T = typename decltype(tag)::Type;
+    for (int64_t i = 0; i < count; ++i) to[i] = WidenElement<T>(elements, first + i * step);
+  });
+}
+
 // Rows of float32 in scratch memory, from this one of each row on.
 struct Table {
   std::byte* memory;
@@ -110,15 +126,33 @@ void AddSamples(const NormalisationLayout& layout, const Tile& tile, const Table
   constexpr int64_t kTogether = NormalisationLayout::kRowsTogether;
   std::byte* const grads = sums.Grads(tile.chunk, tile.first_slot);
   std::byte* const products = sums.Products(tile.chunk, tile.first_slot);
-  int64_t sample = tile.first_sample;
-  if (sample % layout.chunk_samples == 0) {
+  if (tile.first_sample % layout.chunk_samples == 0) {
     for (std::byte* const each : {grads, products}) std::fill_n(each, tile.slots() * kFloatBytes, std::byte{});
   }
-  for (; sample + kTogether <= tile.end_sample; sample += kTogether) {
-    AddRuns(std::array{run_at(sample), run_at(sample + 1), run_at(sample + 2), run_at(sample + 3)}, tile.slots(), grads,
-            products);
+  const auto for_runs = [&](const auto& add) {
+    int64_t sample = tile.first_sample;
+    for (; sample + kTogether <= tile.end_sample; sample += kTogether) {
+      add(std::array{run_at(sample), run_at(sample + 1), run_at(sample + 2), run_at(sample + 3)});
+    }
+    for (; sample < tile.end_sample; ++sample) add(std::array{run_at(sample)});
+  };
+  const auto load = [&](int64_t i, auto lanes) {
+    return Sums<FloatLanes>{LoadLanes<float>(grads, i, lanes), LoadLanes<float>(products, i, lanes)};
+  };
+  const auto store = [&](const Sums<FloatLanes>& all, int64_t i, auto lanes) {
+    StoreLanes<float>(all.grad, grads, i, lanes);
+    StoreLanes<float>(all.product, products, i, lanes);
+  };
+  const int64_t slots = tile.slots();
+  if (slots <= kFloatLanes) {
+    // The sums stay in registers.
+    Sums<FloatLanes> all = load(0, slots);
+    for_runs([&](const auto& runs) { all = AddRuns(runs, 0, slots, all); });
+    return store(all, 0, slots);
   }
-  for (; sample < tile.end_sample; ++sample) AddRuns(std::array{run_at(sample)}, tile.slots(), grads, products);
+  for_runs([&](const auto& runs) {
+    ForLanes(slots, [&](int64_t i, auto lanes) { store(AddRuns(runs, i, lanes, load(i, lanes)), i, lanes); });
+  });
 }
 
 // The sums of some channels over all chunks, which are the gradients of bias and weight.
@@ -165,6 +199,13 @@ class ChannelSums {
 // Writes the gradients of the parameters of channels [first, end).
 inline void WriteParameters(const Normalisation& norm, const NormalisationLayout& layout,
                             const KernelArguments& arguments, const Table& sums, int64_t first, int64_t end) {
+  if (layout.chunks == 1 && layout.slots_of_channel == 1) {
+    const auto round = [&](const std::byte* from, const std::optional<FloatOperand>& to) {
+      if (to) Round(reinterpret_cast<const float*>(from), arguments, *to, first, end - first);
+    };
+    round(sums.Products(0, first), norm.grad_weight);
+    return round(sums.Grads(0, first), norm.grad_bias);
+  }
   for (; first < end; first += ChannelSums::kMost) {
     const int64_t count = std::min(ChannelSums::kMost, end - first);
     ChannelSums(norm, layout, sums, first, count).WriteGradients(norm, arguments);

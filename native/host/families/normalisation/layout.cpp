@@ -18,7 +18,7 @@ int64_t StepSamples(const Normalisation& norm, const NormalisationLayout& layout
   if (norm.over_samples()) return norm.samples;
   if (!layout.is_short) return 1;
   constexpr int64_t kTogether = NormalisationLayout::kRowsTogether;
-  return std::clamp<int64_t>(kRowPart / kTogether / layout.block_slots, 1, 16) * kTogether;
+  return std::clamp<int64_t>(kRowPart / kTogether / layout.block_slots, 1, 64) * kTogether;
 }
 
 bool SharesTasks(const Normalisation& norm, const NormalisationLayout& layout) {

@@ -43,10 +43,12 @@ class OverSamples {
   void Sum(const Tile& tile) const {
     if (!norm_.needs_sums()) return;
     if (layout_.is_short) {
-      const auto run_at = [&](int64_t sample) {
-        return elements_.RunAt(sample, tile.first_slot, EachOf(kMean, tile), EachOf(kRstd, tile));
+      const auto add = [&](auto mean, auto rstd) {
+        AddSamples(layout_, tile, sums_,
+                   [&](int64_t sample) { return elements_.RunAt(sample, tile.first_slot, mean, rstd); });
       };
-      return AddSamples(layout_, tile, sums_, run_at);
+      if (tile.slots() > kFloatLanes) return add(EachOf(kMean, tile), EachOf(kRstd, tile));
+      return add(OnlyLanesOf(kMean, tile), OnlyLanesOf(kRstd, tile));
     }
     elements_.ForSlots(tile, [&](const Slot& slot) {
       const float mean = NumberOf(kMean, slot.channel);
@@ -80,7 +82,9 @@ class OverSamples {
   template <typename To>
   void Make(const Tile& tile) const {
     if (layout_.is_short) {
-      return MakeSamples<To>(tile, tile.first_slot, tile.slots(), [&](Number number) { return EachOf(number, tile); });
+      const auto make = [&](const auto& of) { MakeSamples<To>(tile, tile.first_slot, tile.slots(), of); };
+      if (tile.slots() > kFloatLanes) return make([&](Number number) { return EachOf(number, tile); });
+      return make([&](Number number) { return OnlyLanesOf(number, tile); });
     }
     elements_.ForSlots(tile, [&](const Slot& slot) {
       MakeSamples<To>(tile, slot.first, slot.count, [&](Number number) { return NumberOf(number, slot.channel); });
@@ -110,6 +114,10 @@ class OverSamples {
     return FloatAt(numbers_.At(number, channel * repeats_), 0);
   }
   [[nodiscard]] Each EachOf(Number number, const Tile& tile) const { return {numbers_.At(number, tile.first_slot)}; }
+  // The same of a tile that fits in one vector.
+  [[nodiscard]] FloatLanes OnlyLanesOf(Number number, const Tile& tile) const {
+    return LoadLanes<float>(EachOf(number, tile).numbers, 0, tile.slots());
+  }
   void Keep(Number number, int64_t channel, double value) const {
     std::byte* const numbers = numbers_.At(number, channel * repeats_);
     for (int64_t i = 0; i < repeats_; ++i) StoreElement(numbers, i, static_cast<float>(value));

@@ -11,7 +11,7 @@
 namespace acl_host {
 namespace {
 
-// A number of each element of a run; a float is that of all.
+// A number of each element of a run; a float is that of all, and lanes are those of a run that fits in one vector.
 struct Each {
   const std::byte* numbers;
 };
@@ -19,10 +19,15 @@ struct EachTimes {
   Each each;
   float factor;
 };
+inline EachTimes operator*(Each each, float factor) { return {each, factor}; }
 
 template <typename Count>
 [[nodiscard]] inline float NumberAt(float number, int64_t, Count) {
   return number;
+}
+template <typename Count>
+[[nodiscard]] inline FloatLanes NumberAt(FloatLanes numbers, int64_t, Count) {
+  return numbers;
 }
 template <typename Count>
 [[nodiscard]] inline FloatLanes NumberAt(Each each, int64_t i, Count lanes) {
@@ -66,45 +71,50 @@ void AddRun(const Run<T, float>& run, int64_t count, Weight weight, SumsOfRuns<2
   });
 }
 
+// Inlined, so that a loop over short runs prepares what they share once.
 template <typename T, typename Weight>
-[[nodiscard]] Sums<float> SumOf(const Run<T, float>& run, int64_t count, Weight weight) {
-  if (count <= kFloatLanes) {
-    // The same sum of a run that fits in one vector.
-    const FloatLanes grads = run.Grads(0, count) * NumberAt(weight, 0, count);
-    const FloatLanes products = grads * run.Normalised(0, count);
-    return {SumOfLanes(FloatLanes{} + FirstLanes(grads, count)),
-            SumOfLanes(FloatLanes{} + FirstLanes(products, count))};
-  }
+[[nodiscard, gnu::always_inline]] inline Sums<float> SumOf(const Run<T, float>& run, int64_t count, Weight weight) {
   SumsOfRuns<2> sums;
   AddRun(run, count, weight, sums);
   const auto [grad, product] = sums.Total();
   return {grad, product};
 }
 
-// Adds one run or four to sums of each of their elements.
-template <size_t kRuns, typename T, typename Number>
-void AddRuns(const std::array<Run<T, Number>, kRuns>& runs, int64_t count, std::byte* __restrict grad_sums,
-             std::byte* __restrict product_sums) {
-  const std::array<Run<T, Number>, kRuns> of = runs;
-  ForLanes(count, [&](int64_t i, auto lanes) {
-    const auto add = [&](const auto& number, std::byte* sums) {
-      FloatLanes sum = number(of[0]);
-      if constexpr (kRuns == 4) sum = (sum + number(of[1])) + (number(of[2]) + number(of[3]));
-      StoreLanes<float>(LoadLanes<float>(sums, i, lanes) + sum, sums, i, lanes);
-    };
-    add([&](const auto& run) { return run.Grads(i, lanes); }, grad_sums);
-    add([&](const auto& run) { return FloatLanes{run.Grads(i, lanes) * run.Normalised(i, lanes)}; }, product_sums);
-  });
+// The same sum of a run that fits in one vector.
+template <typename T>
+[[nodiscard]] inline Sums<float> SumOf(const Run<T, float>& run, int64_t count, FloatLanes weight) {
+  const FloatLanes grads = run.Grads(0, count) * weight;
+  const FloatLanes products = grads * run.Normalised(0, count);
+  return {SumOfLanes(FloatLanes{} + FirstLanes(grads, count)), SumOfLanes(FloatLanes{} + FirstLanes(products, count))};
+}
+
+// Adds one run or four to sums of each of their elements from i on.
+template <size_t kRuns, typename T, typename Number, typename Count>
+[[nodiscard]] inline Sums<FloatLanes> AddRuns(const std::array<Run<T, Number>, kRuns>& runs, int64_t i, Count lanes,
+                                              const Sums<FloatLanes>& sums) {
+  const auto sum = [&](const auto& number) -> FloatLanes {
+    if constexpr (kRuns == 1)
+      return number(runs[0]);
+    else
+      return (number(runs[0]) + number(runs[1])) + (number(runs[2]) + number(runs[3]));
+  };
+  return {
+      sums.grad + sum([&](const auto& run) { return run.Grads(i, lanes); }),
+      sums.product + sum([&](const auto& run) { return FloatLanes{run.Grads(i, lanes) * run.Normalised(i, lanes)}; })};
 }
 
 // Writes the gradients of the input: scale * gradOut + product * normalised + shift.
 template <typename To, typename T, typename Scale, typename Number>
 void MakeRun(Run<T, Number> run, int64_t count, Scale scale, Number product, Number shift, std::byte* __restrict to) {
-  ForLanes(count, [&](int64_t i, auto lanes) {
+  const auto make = [&](int64_t i, auto lanes) {
     const FloatLanes scaled = run.Grads(i, lanes) * NumberAt(scale, i, lanes);
     const FloatLanes more = run.Normalised(i, lanes) * NumberAt(product, i, lanes) + NumberAt(shift, i, lanes);
     StoreLanes<To>(scaled + more, to, i, lanes);
-  });
+  };
+  if constexpr (std::is_same_v<Scale, FloatLanes>)
+    make(0, count);
+  else
+    ForLanes(count, make);
 }
 
 // The same if they are scale * gradOut alone.

@@ -19,20 +19,24 @@ class WithinSamples {
         layout_(layout),
         arguments_(arguments),
         elements_(norm, layout, arguments),
-        share_(1 / static_cast<double>(layout.block_channels * norm.cells)),
+        terms_of_{1 / static_cast<double>(layout.block_channels * norm.cells), norm.is_centred},
         weights_(arguments, norm.weight, norm.cells == 1 ? layout.tile_slots : 0),
         repeated_(layout.is_short && norm.cells > 1 ? layout.tile_slots : 0),
         own_totals_(layout.shares_tasks ? 0 : layout.step_samples * layout.tiles * 2),
         totals_(layout.shares_tasks ? arguments.scratch.back() : own_totals_.bytes()),
         own_slots_(layout.shares_tasks ? layout.tile_slots : layout.block_slots),
         own_sums_(norm.has_parameters() && layout.sums_bytes == 0 ? 2 * own_slots_ : 0),
-        sums_{layout.sums_bytes > 0 ? arguments.scratch.front() : nullptr, 0, layout.slots} {}
+        sums_{layout.sums_bytes > 0 ? arguments.scratch.front() : nullptr, 0, layout.slots},
+        statistics_(layout.is_short ? 2 * layout.chunk_samples : 0) {}
 
   void Prepare(int64_t) {}
 
   // What the gradients of the input need of all tiles of a group.
   void Sum(const Tile& tile) {
-    if (layout_.is_short) return SumShort(tile);
+    if (layout_.is_short) {
+      if (!SumsWhenMade(tile)) SumShort(tile);
+      return;
+    }
     for (int64_t sample = tile.first_sample; sample < tile.end_sample; ++sample) {
       const Statistics of = StatisticsOf(sample, tile.block);
       const bool is_first = sample % layout_.chunk_samples == 0;
@@ -52,9 +56,11 @@ class WithinSamples {
   }
 
   // Adds a tile that was made, and is in the cache, to the sums of its slots. Those of a single chunk are complete.
-  void AddUp(const Tile& tile) const {
+  void AddUp(const Tile& tile) {
     if (!layout_.is_short || !norm_.has_parameters()) return;
-    const auto run_at = [&](int64_t sample) { return RunAt(sample, tile); };
+    const auto run_at = [rows = RowsOf(tile), first = tile.first_sample](int64_t sample) {
+      return rows.At(sample - first);
+    };
     if (layout_.sums_bytes > 0) return AddSamples(layout_, tile, sums_, run_at);
     const int64_t first = layout_.shares_tasks ? tile.first_slot : tile.block * layout_.block_slots;
     const Table sums{own_sums_.bytes(), first, own_slots_};
@@ -81,62 +87,107 @@ class WithinSamples {
   // Writes elements of type To.
   template <typename To>
   void Make(const Tile& tile) {
-    if (layout_.is_short) return MakeShort<To>(tile);
+    if (layout_.is_short) return SumsWhenMade(tile) ? MakeShort<To, true>(tile) : MakeShort<To, false>(tile);
     for (int64_t sample = tile.first_sample; sample < tile.end_sample; ++sample) {
       const Statistics of = StatisticsOf(sample, tile.block);
-      const Sums<float> means = MeansOf(LoadElement<Sums<double>>(TotalsOf(sample, tile.block), 0));
+      const Sums<float> terms = terms_of_(LoadElement<Sums<double>>(TotalsOf(sample, tile.block), 0), of.rstd);
       elements_.ForSlots(tile, [&](const Slot& slot) {
         const float scale = ValueOf(arguments_, norm_.weight, slot.channel, 1) * of.rstd;
-        MakeRun<To>(elements_.RunAt(sample, slot.first, of.mean, of.rstd), slot.count, scale, -of.rstd * means.product,
-                    -of.rstd * means.grad, elements_.template GradientAt<To>(sample, slot.first));
+        MakeRun<To>(elements_.RunAt(sample, slot.first, of.mean, of.rstd), slot.count, scale, terms.product, terms.grad,
+                    elements_.template GradientAt<To>(sample, slot.first));
       });
     }
   }
 
  private:
+  // What the sums of a group add to each gradient: a constant, and that times the normalised input.
+  struct Terms {
+    [[nodiscard]] Sums<float> operator()(const Sums<double>& sums, float rstd) const {
+      const float mean = is_centred ? static_cast<float>(sums.grad * share) : 0;
+      return {-rstd * mean, -rstd * static_cast<float>(sums.product * share)};
+    }
+
+    double share;  // of an element in a mean
+    bool is_centred;
+  };
+
   struct Statistics {
     float mean;
     float rstd;
   };
 
+  // Calls make with the weights of a tile: lanes if it fits in one vector.
+  template <typename Make>
+  void WithWeights(const Tile& tile, const Make& make) {
+    const Each weights = WeightsOf(tile);
+    tile.slots() > kFloatLanes ? make(weights) : make(LoadLanes<float>(weights.numbers, 0, tile.slots()));
+  }
+
+  // These two loops keep copies of all that they need, because the compiler takes a store of bytes for a change of it.
   void SumShort(const Tile& tile) {
-    if (layout_.tiles == 1 || !norm_.grad_input) return;
-    const Each weights = WeightsOf(tile);
-    for (int64_t sample = tile.first_sample; sample < tile.end_sample; ++sample) {
-      const Sums<float> sums = SumOf(RunAt(sample, tile), tile.slots(), weights);
-      StoreElement(TotalsOf(sample, tile.block), tile.number, Sums<double>{sums.grad, sums.product});
-    }
-  }
-
-  template <typename To>
-  void MakeShort(const Tile& tile) {
-    const Each weights = WeightsOf(tile);
-    for (int64_t sample = tile.first_sample; sample < tile.end_sample; ++sample) {
-      const Run<T, float> run = RunAt(sample, tile);
-      Sums<double> sums{};
-      if (layout_.tiles == 1) {
-        const Sums<float> of_row = SumOf(run, tile.slots(), weights);
-        sums = {of_row.grad, of_row.product};
-      } else {
-        sums = LoadElement<Sums<double>>(TotalsOf(sample, tile.block), 0);
+    if (!norm_.grad_input) return;
+    const Rows rows = RowsOf(tile);
+    std::byte* const totals = TotalsOf(tile.first_sample, tile.block) + tile.number * int64_t{sizeof(Sums<double>)};
+    WithWeights(tile, [&, count = tile.slots(), step = TotalsStep()](auto weights) {
+      for (int64_t row = 0; row < rows.count; ++row) {
+        StoreElement(totals, row * step, Widened(SumOf(rows.At(row), count, weights)));
       }
-      const Sums<float> means = MeansOf(sums);
-      MakeRun<To>(run, tile.slots(), EachTimes{weights, run.rstd}, -run.rstd * means.product, -run.rstd * means.grad,
-                  elements_.template GradientAt<To>(sample, tile.first_slot));
-    }
+    });
   }
 
-  [[nodiscard]] Sums<float> MeansOf(const Sums<double>& sums) const {
-    return {norm_.is_centred ? static_cast<float>(sums.grad * share_) : 0, static_cast<float>(sums.product * share_)};
+  template <typename To, bool kSums>
+  void MakeShort(const Tile& tile) {
+    const Rows rows = RowsOf(tile);
+    const std::byte* const totals = TotalsOf(tile.first_sample, tile.block);
+    std::byte* const to = elements_.template GradientAt<To>(tile.first_sample, tile.first_slot);
+    WithWeights(tile, [&, count = tile.slots(), step = TotalsStep(), bytes = elements_.template SampleBytes<To>(),
+                       terms_of = terms_of_](auto weights) {
+      for (int64_t row = 0; row < rows.count; ++row) {
+        const Run<T, float> run = rows.At(row);
+        auto sums = LoadElement<Sums<double>>(totals, row * step);
+        if constexpr (kSums) sums = Widened(SumOf(run, count, weights));
+        const Sums<float> terms = terms_of(sums, run.rstd);
+        MakeRun<To>(run, count, weights * run.rstd, terms.product, terms.grad, to + row * bytes);
+      }
+    });
   }
+
+  [[nodiscard]] static Sums<double> Widened(const Sums<float>& sums) { return {sums.grad, sums.product}; }
+
+  // A wide row is in the nearest cache then. But each narrow one would wait for its sums.
+  [[nodiscard]] bool SumsWhenMade(const Tile& tile) const { return layout_.tiles == 1 && tile.slots() > kMostOfNarrow; }
+  static constexpr int64_t kMostOfNarrow = 256;
 
   [[nodiscard]] Statistics StatisticsOf(int64_t sample, int64_t block) const {
     const int64_t group = sample * norm_.groups + block;
     return {ValueOf(arguments_, norm_.mean, group, 0), ValueOf(arguments_, norm_.rstd, group, 1)};
   }
-  [[nodiscard]] Run<T, float> RunAt(int64_t sample, const Tile& tile) const {
-    const Statistics of = StatisticsOf(sample, tile.block);
-    return elements_.RunAt(sample, tile.first_slot, of.mean, of.rstd);
+
+  // The samples of a tile of short channels.
+  struct Rows {
+    [[nodiscard]] Run<T, float> At(int64_t row) const {
+      return {grads + row * bytes, inputs + row * bytes, means[row], rstds[row]};
+    }
+
+    int64_t count;
+    const std::byte* grads;
+    const std::byte* inputs;
+    int64_t bytes;
+    const float* means;
+    const float* rstds;
+  };
+  [[nodiscard]] Rows RowsOf(const Tile& tile) {
+    const int64_t first = tile.first_sample * norm_.groups + tile.block;
+    const int64_t count = tile.end_sample - tile.first_sample;
+    float* const means = statistics_.data();
+    float* const rstds = means + layout_.chunk_samples;
+    if (first != first_row_) {
+      first_row_ = first;
+      ReadValues(arguments_, norm_.mean, 0, first, norm_.groups, count, means);
+      ReadValues(arguments_, norm_.rstd, 1, first, norm_.groups, count, rstds);
+    }
+    const auto run = elements_.RunAt(tile.first_sample, tile.first_slot, 0.0F, 1.0F);
+    return {count, run.grads, run.inputs, elements_.template SampleBytes<T>(), means, rstds};
   }
 
   // The sums of the tiles of a block, of a sample.
@@ -145,6 +196,8 @@ class WithinSamples {
         layout_.shares_tasks ? sample * layout_.blocks + block : sample % layout_.chunk_samples % layout_.step_samples;
     return totals_ + static_cast<size_t>(row * layout_.tiles) * sizeof(Sums<double>);
   }
+
+  [[nodiscard]] int64_t TotalsStep() const { return (layout_.shares_tasks ? layout_.blocks : 1) * layout_.tiles; }
 
   // Those of a tile of short channels, one for each cell.
   [[nodiscard]] Each WeightsOf(const Tile& tile) {
@@ -165,7 +218,7 @@ class WithinSamples {
   const NormalisationLayout& layout_;
   const KernelArguments& arguments_;
   const Elements<T> elements_;
-  const double share_;  // of an element in a mean
+  const Terms terms_of_;
   const Floats weights_;
   const Scratch<float> repeated_;
   const Scratch<double> own_totals_;
@@ -173,6 +226,8 @@ class WithinSamples {
   const int64_t own_slots_;
   const Scratch<float> own_sums_;
   const Table sums_;
+  const Scratch<float> statistics_;  // means, then rstds, of the rows of a tile
+  int64_t first_row_ = -1;
   int64_t first_weight_ = -1;
   const std::byte* weight_ = nullptr;
 };
