@@ -48,7 +48,8 @@ void ReadAll(const std::string& library, const aclgrad::AclFunctions& acl) {
                                           std::monostate(),
                                           std::string("mean")};
   const std::vector<bool> wanted{true, false};
-  ArgumentReader reader(acl, {}, {}, wanted, attributes);
+  const std::vector<aclgrad::TensorHandle> no_tensors;
+  ArgumentReader reader(acl, no_tensors, no_tensors, wanted, attributes);
   Expect(reader.Next<const aclIntArray*>() == nullptr, "an absent list is not null");
   Expect(reader.Next<const aclIntArray*>() != nullptr, "a list is null");
   ExpectEqual("the size of a list of bools", SizeOf(library, reader.Next<const aclBoolArray*>()), 3);
