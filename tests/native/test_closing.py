@@ -137,6 +137,9 @@ def test_the_runtime_ends_without_the_interpreters_lock(last: str) -> None:
     device = BlockingDevice(library, stream_limit=1) if last != "library" else None
     if device is None:
         assert outcome(BlockingDevice, library, 1000) == "internal aclrtSetDevice"
+    elif last == "kernel":
+        # Its thread has begun then: one that has not when the device is closed takes no work any more.
+        device.execute(CALL, CONTENTS)
     function = LAUNCH if last == "kernel" else b"aclFinalizeReference"
     steer.Hang(function, 1, False)
     ticket = device.submit(CALL, CONTENTS) if device and last == "kernel" else None
