@@ -95,7 +95,7 @@ class Server:
         # What the host library computes with is in the process, and so in the pool's share of its memory.
         memory = memory_limit(settings.memory_limit_bytes)
         pool_bytes = device.pool_limit_bytes
-        if library.computes_on_cpu:
+        if library.computes_on_cpu and settings.memory_limit_bytes is not None:
             pool_bytes = min(pool_bytes, max(memory // 2, memory - MIN_MEMORY_BYTES))
         limits = settings.streams, settings.max_waiting_calls, pool_bytes
         checked = None if library.computes_on_cpu else int(CHECKED_SHARE * memory)
