@@ -1,4 +1,4 @@
-// How a tensor lies over memory that holds more, fewer or other elements than its own in row-major order.
+// Where the elements of a tensor are among those of its memory, if it is not row-major and all of it.
 #pragma once
 
 #include <cstdint>

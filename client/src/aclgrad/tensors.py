@@ -164,8 +164,8 @@ def view_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorView:
 def input_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorView:
     """Returns a view of the array's bytes as they lie in memory, for an input, which alone may be strided.
 
-    Copies only an array that is not little-endian, or among whose elements there are others: a transposed or broadcast
-    one seldom. Raises InvalidFieldError for an array whose dtype the wire does not have.
+    Copies only an array of another byte order, one that is reversed, and one with other elements between its own, such
+    as some of the columns. Raises InvalidFieldError for an array whose dtype the wire does not have.
     """
     if array.flags.c_contiguous or (elements := dense_elements(array)) is None:
         return view_of_array(name, array)
@@ -180,9 +180,9 @@ def _tensor_of(name: str, type: TensorType, elements: np.ndarray[Any, Any], view
 
 
 def dense_elements(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
-    """Returns what lies between the first and the last element of an array, if that is its elements and no others.
+    """Returns an array's elements in the order of its memory, each once; None if other elements lie between them.
 
-    None for an array that is reversed along an axis, of another byte order, or none of whose elements are neighbours.
+    None also for an array without elements, of another byte order, or reversed along an axis.
     """
     if not array.size or not array.dtype.isnative or min(array.strides, default=0) < 0:
         return None

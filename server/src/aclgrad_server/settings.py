@@ -154,7 +154,7 @@ class Settings(BaseModel):
     @field_validator("strided_inputs")
     @classmethod
     def _split_each(cls, values: tuple[str, ...]) -> tuple[str, ...]:
-        """So does a flag that many names are given to."""
+        """One flag may have several names, too."""
         return tuple(word.strip() for value in values for word in value.split(","))
 
     @field_validator("listen", "device", "shared_memory_owner")

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad.tensors import DTYPES, TensorType, TensorView, view_of_array
+from aclgrad.sources import in_message
+from aclgrad.tensors import DTYPES, TensorType, TensorView, View, view_of_array
 from aclgrad.wire.messages import OperatorCall, decode_response, encode_request, response_prefix
 from aclgrad_server.limits import SMALL_BYTES, SMALL_POOL_BYTES
 from tests.client.wire.wire_format import key, varint
 from tools.calling import AnyClient, maybe_await, wait_until
-from tools.raw_calls import SERVICE, assert_idle, error_of, open_channel
+from tools.raw_calls import SERVICE, assert_idle, error_of, execute, open_channel
 from tools.serving import Server
 
 OPERATOR = "adaptive_avg_pool2d_backward"
@@ -52,6 +53,31 @@ def test_status_follows_the_settings(narrow_server: Server) -> None:
     assert status.devices[0].claimed_bytes_limit == POOL_BYTES
     # Small calls have more.
     assert status.devices[0].pool.limit_bytes == POOL_BYTES + SMALL_POOL_BYTES + 2 * SMALL_BYTES
+
+
+def test_the_memory_limit_bounds_what_the_host_library_takes() -> None:
+    """Its memory is the process's, so a call that the pool has room for may be too large all the same."""
+    limit = 400 * 2**20
+    with Server("--memory-limit-bytes", str(limit)) as server:
+        with aclgrad.Client(server.address) as client:
+            (device,) = client.server_status().devices
+        assert device.claimed_bytes_limit == limit - 128 * 2**20 < device.pool.limit_bytes
+        with open_channel(server) as channel, pytest.raises(grpc.RpcError) as caught:
+            execute(channel, repeated((2**14, 2**13)))
+        error = error_of(caught.value)
+    assert error.reason == "LIMIT_EXCEEDED"
+    assert "--memory-limit-bytes" in error.remedy
+
+
+def repeated(shape: tuple[int, int]) -> OperatorCall:
+    """Returns a call whose inputs of 4 bytes are read over and over; its reply has a value for each column alone."""
+    value = in_message(memoryview(np.ones(1, np.float32)).cast("B"))
+    types = {"grad_output": shape, "input": shape, "mean": shape[:1], "rstd": shape[:1], "weight": shape[1:]}
+    inputs = tuple(
+        TensorView(name, TensorType(DTYPES["float32"], each), value, View(0, (0,) * len(each)))
+        for name, each in types.items()
+    )
+    return OperatorCall("layer_norm_backward", inputs, {"normalized_shape": shape[1:]}, outputs=("grad_weight",))
 
 
 def test_a_message_of_the_size_of_the_limit(narrow_server: Server) -> None:

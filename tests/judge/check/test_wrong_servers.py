@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from click.testing import CliRunner, Result
 from aclgrad import reference
 from aclgrad.commands import program
 from aclgrad.judge.bundles import read
+from aclgrad.judge.check.command import judge_switches
 from aclgrad.judge.findings.display import Display
-from aclgrad.judge.findings.rows import Row
+from aclgrad.judge.findings.rows import NOT_COMPARED, SAFE, End, Origin, Report, Row, Verdict
 from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.tensors import DTYPES
@@ -123,6 +125,21 @@ def test_what_is_wrong_fails_its_check_alone(
     assert (switch == "not safe") is (change is reads_self)
     switch = checked.summary["switches"]["--strided-inputs"]["verdict"]
     assert (switch == "not safe") is (change is ignores_views)
+
+
+def test_a_run_that_ended_early_calls_no_switch_safe() -> None:
+    """Also none of the operators that have passed so far, beside one that has failed."""
+    origin = Origin("here", "910B", "library", "0")
+    rows = [
+        Row(origin, "views", operator, "float32", (), "case", verdict, "", {"read_as_they_are": 1.0}, 0.0)
+        for operator, verdict in ((PAD, Verdict.PASSED), (ROI, Verdict.FAILED))
+    ]
+    target: Any = SimpleNamespace(origin=origin)
+    verdicts = [
+        {each.switch: each.verdict for each in judge_switches(Report(rows=rows, end=end), [target])}["--strided-inputs"]
+        for end in (End.COMPLETE, End.INTERRUPTED)
+    ]
+    assert verdicts == [SAFE, NOT_COMPARED]
 
 
 def test_an_unknown_product_is_refused(address: str, tmp_path: Path) -> None:

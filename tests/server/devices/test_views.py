@@ -10,7 +10,7 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import OperatorSpec
 from aclgrad.operators.values import BoolRule, IndexRule
 from aclgrad.products import Product
-from aclgrad.sources import InChunks, Source, in_message
+from aclgrad.sources import InChunks, SharedRange, Source, in_message
 from aclgrad.tensors import DTYPES, TensorType, TensorView, View, input_of_array, view_of_array
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.devices import plan as module
@@ -138,3 +138,16 @@ def test_nothing_is_checked_of_a_tensor_without_elements() -> None:
     plan = plan_call(OperatorCall("embedding_dense_backward", (grad, indices), {"num_weights": 5}), A2, READ)
     assert plan.is_empty
     assert plan.size_bytes == 5 * 3 * 4
+
+
+def test_bytes_beside_a_tensor_without_elements_are_counted() -> None:
+    """Shared memory is brought to the device before anybody sees that there is nothing to compute."""
+    type = TensorType(DTYPES["float32"], (0, 8))
+    range = SharedRange("/aclgrad-x", 0, 2**20)
+    grad = TensorView("grad_output", type, range, View(0))
+    call = OperatorCall(SILU, (grad, TensorView("self", type)), {})
+    step = Planner(A2, READ).step(call)
+    assert step.plan.is_empty
+    assert step.plan.size_bytes == 2**20
+    with pytest.raises(LimitExceededError, match="has 1048576 bytes and the limit is 1024"):
+        plan_call(call, A2, Limits(2**10))

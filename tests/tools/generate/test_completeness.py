@@ -42,7 +42,7 @@ def test_every_folder_and_row_is_complete_and_listed() -> None:
 
 
 def told_of(root: Path, parts: dict[str, str | None]) -> list[str]:
-    """Returns what is told of a folder with these files; None leaves one out."""
+    """Returns the problems of a folder with these files; None leaves one out."""
     (root / "made_up").mkdir()
     for part, text in parts.items():
         if text is not None:
@@ -59,14 +59,14 @@ def _made_up() -> Iterator[None]:
 
 @pytest.fixture
 def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, _made_up: None) -> Folder:
-    """Returns what is told of an operator's folder with changed files."""
+    """Returns the problems of an operator's folder with changed files."""
     monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
     return lambda **changes: told_of(tmp_path, {"spec": SPEC, "definition": DEFINITION, "samples": SAMPLES} | changes)
 
 
 @pytest.fixture
 def family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, _made_up: None) -> Folder:
-    """Returns what is told of a family of one operator with changed files."""
+    """Returns the problems of a family of one operator with changed files."""
     monkeypatch.setattr(families, "__path__", [*families.__path__, str(tmp_path)])
     return lambda **changes: told_of(tmp_path, ROWS | changes)
 

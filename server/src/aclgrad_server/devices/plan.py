@@ -189,11 +189,14 @@ def _plan_input(tensor: TensorView, rule: ValueRule | None, limits: Limits, read
     encoded = 0 if check is None else check.encoded_bytes(type.size_bytes)
     process_bytes = 0 if limits.host_pointers and encoded == on_device.size_bytes else encoded
     shape, dtype = on_device.shape, on_device.dtype.acl
+    stored_bytes = tensor.source.nbytes
+    if view is not None:
+        check_stored_bytes(field, stored_bytes, limits.tensor_bytes)
     if view is None or not type.element_count:
         planned = native.Input(shape, dtype, is_prefix=is_prefix, check=check)
-        return _PlannedInput(on_device.size_bytes, process_bytes, planned)
-    stored_bytes = tensor.source.nbytes
-    check_stored_bytes(field, stored_bytes, limits.tensor_bytes)
+        # A view of nothing may lie over bytes, which shared memory brings along: of an input with a rule to the host.
+        device_bytes = on_device.size_bytes if view is None or rule is not None else stored_bytes
+        return _PlannedInput(device_bytes, process_bytes, planned)
     strides = native.View(view.offset, view.strides_of(type.shape), stored_bytes // type.dtype.itemsize)
     if rule is not None:
         # Row-major before it is checked: the check reads the very copy that the device does.

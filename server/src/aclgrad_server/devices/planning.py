@@ -106,11 +106,11 @@ class _Form:
 def _form_of(call: OperatorCall) -> _Form | None:
     """Returns the form of a call, which has nothing of its bytes; None if an input has more or fewer than it takes."""
 
-    def is_strange(tensor: TensorView) -> bool:
+    def is_of_another_size(tensor: TensorView) -> bool:
         source = tensor.source
         return tensor.view is None and source.has_values and source.nbytes != tensor.type.size_bytes
 
-    if any(map(is_strange, call.inputs)):
+    if any(map(is_of_another_size, call.inputs)):
         return None
     inputs = tuple(
         replace(each, source=InMessage(each.source.nbytes) if each.source.has_values else SHAPE_ONLY)

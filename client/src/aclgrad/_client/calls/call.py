@@ -167,11 +167,7 @@ def copies_much(inputs: Inputs) -> bool:
         return False
     return any(
         getattr(value, "nbytes", 0) > LARGE_BYTES
-        and not (
-            isinstance(value, np.ndarray)
-            and value.dtype.isnative
-            and (value.flags.c_contiguous or dense_elements(value) is not None)
-        )
+        and not (isinstance(value, np.ndarray) and dense_elements(value) is not None)
         for value in inputs.values()
     )
 

@@ -73,10 +73,10 @@ def judge_switches(report: Report, targets: Sequence[Target]) -> list[SwitchFind
         for switch, (check, judge) in _SWITCHES.items():
             own = [row for row in report.rows if row.check == check and row.origin == target.origin]
             named = switch if len(targets) == 1 else f"{target.origin.target} {switch}"
-            if report.end is not End.COMPLETE and all(row.verdict is Verdict.PASSED for row in own):
-                found.append(SwitchFinding(named, NOT_COMPARED, "the run did not come to its end"))
-            else:
-                found.append(SwitchFinding(named, *judge(own)))
+            verdict, why = judge(own)
+            if report.end is not End.COMPLETE and verdict != NOT_SAFE:
+                verdict, why = NOT_COMPARED, "the run did not come to its end"
+            found.append(SwitchFinding(named, verdict, why))
     return found
 
 
@@ -98,16 +98,13 @@ def _strided_inputs(rows: Sequence[Row]) -> tuple[str, str]:
     read = {row.operator for row in rows if row.figures.get("read_as_they_are")}
     wrong = {row.operator for row in rows if row.verdict is not Verdict.PASSED}
     if right := sorted(read - wrong):
-        return SAFE, f"{','.join(right)} gave the bits of row-major inputs" + _but(wrong)
+        but = f"; not {', '.join(sorted(wrong))}" if wrong else ""
+        return SAFE, f"{','.join(right)} gave the bits of row-major inputs{but}"
     if wrong:
         return NOT_SAFE, f"transposed inputs change the result, or calls fail: {', '.join(sorted(wrong))}"
     if not rows:
         return NOT_COMPARED, "no call with a transposed input was made"
     return NOT_COMPARED, "copies give the right bits; check a server with --strided-inputs all"
-
-
-def _but(wrong: Collection[str]) -> str:
-    return f"; not {', '.join(sorted(wrong))}" if wrong else ""
 
 
 _SWITCHES: Final[Mapping[str, tuple[str, Callable[[Sequence[Row]], tuple[str, str]]]]] = {
