@@ -12,7 +12,7 @@ from aclgrad.operators.spec import InputSpec
 from aclgrad.operators.values import ArgmaxRule, VarianceRule
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType, type_of_array
-from aclgrad.wire.messages import AttributeValue
+from aclgrad.wire.values import AttributeValue
 
 _ABSENT = -1
 """In place of the dtype of an input that was left out."""

@@ -16,11 +16,11 @@ namespace aclgrad {
 namespace {
 
 // Keeps the GIL: a scan reads a few dozen bytes around each payload, which takes less time than releasing it.
-std::pair<py::bytes, py::list> Extract(const py::object& message, const std::vector<uint32_t>& path,
+std::pair<py::bytes, py::list> Extract(const py::object& message, const std::vector<FieldPath>& paths,
                                        std::size_t max_rest_bytes) {
   const BufferView view(message, /*writable=*/false);
   const ExtractedPayloads extracted =
-      ExtractPayloads(static_cast<const uint8_t*>(view.data()), view.size_bytes(), path, max_rest_bytes);
+      ExtractPayloads(static_cast<const uint8_t*>(view.data()), view.size_bytes(), paths, max_rest_bytes);
   const auto whole = py::reinterpret_steal<py::object>(PyMemoryView_FromObject(message.ptr()));
   if (!whole) throw py::error_already_set();
   py::list payloads(extracted.payloads.size());
@@ -36,7 +36,7 @@ std::pair<py::bytes, py::list> Extract(const py::object& message, const std::vec
 void BindWire(py::module_& module) {
   py::register_exception<MalformedMessage>(module, "MalformedMessageError", PyExc_ValueError);
   py::register_exception<RestTooLarge>(module, "RestTooLargeError", PyExc_ValueError);
-  module.def("extract_payloads", &Extract, py::arg("message"), py::arg("path"), py::arg("max_rest_bytes") = SIZE_MAX);
+  module.def("extract_payloads", &Extract, py::arg("message"), py::arg("paths"), py::arg("max_rest_bytes") = SIZE_MAX);
 }
 
 }  // namespace aclgrad

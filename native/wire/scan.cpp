@@ -16,25 +16,31 @@ void AppendVarint(std::string& out, uint64_t value) {
   out.push_back(static_cast<char>(value));
 }
 
+// The paths that a field may belong to, a bit for each.
+using Paths = uint32_t;
+
 class Scanner {
  public:
-  Scanner(const uint8_t* message, const std::vector<uint32_t>& path, std::size_t max_rest_bytes)
-      : message_(message), path_(path), max_rest_bytes_(max_rest_bytes) {}
+  Scanner(const uint8_t* message, const std::vector<FieldPath>& paths, std::size_t max_rest_bytes)
+      : message_(message), paths_(paths), max_rest_bytes_(max_rest_bytes) {}
 
-  // Appends the range to rest, with an index in place of each payload.
-  void Replace(std::size_t position, std::size_t end, std::size_t depth, std::string& rest);
+  // Appends the range to rest, with an index in place of each payload; the paths lead there with their first fields.
+  void Replace(std::size_t position, std::size_t end, std::size_t depth, Paths paths, std::string& rest);
 
   std::vector<ByteRange> payloads;
 
  private:
   // Drops bits beyond the 64th, which no tag or length has.
+  // Those of the paths that go on with this field.
+  [[nodiscard]] Paths With(Paths paths, std::size_t depth, uint64_t field) const;
+  [[nodiscard]] bool IsEnd(Paths paths, std::size_t depth) const;
   uint64_t ReadVarint(std::size_t& position, std::size_t end, unsigned max_bytes) const;
   void Append(std::string& rest, std::size_t start, std::size_t stop) const {
     rest.append(reinterpret_cast<const char*>(message_) + start, stop - start);
   }
 
   const uint8_t* message_;
-  const std::vector<uint32_t>& path_;
+  const std::vector<FieldPath>& paths_;
   const std::size_t max_rest_bytes_;
 };
 
@@ -48,14 +54,28 @@ uint64_t Scanner::ReadVarint(std::size_t& position, std::size_t end, unsigned ma
   throw MalformedMessage("byte " + std::to_string(position) + " of the message is inside a varint that does not end");
 }
 
-void Scanner::Replace(std::size_t position, std::size_t end, std::size_t depth, std::string& rest) {
+Paths Scanner::With(Paths paths, std::size_t depth, uint64_t field) const {
+  Paths found = 0;
+  for (std::size_t i = 0; i < paths_.size(); ++i) {
+    if ((paths >> i & 1U) != 0 && paths_[i][depth] == field) found |= Paths{1} << i;
+  }
+  return found;
+}
+
+bool Scanner::IsEnd(Paths paths, std::size_t depth) const {
+  std::size_t first = 0;
+  while ((paths >> first & 1U) == 0) ++first;
+  return depth + 1 == paths_[first].size();
+}
+
+void Scanner::Replace(std::size_t position, std::size_t end, std::size_t depth, Paths paths, std::string& rest) {
   std::size_t kept = position;
   std::size_t open_groups = 0;
   int field_count = 0;
   while (position < end) {
     if (++field_count > kMaxFields) {
       throw MalformedMessage("the message has more than " + std::to_string(kMaxFields) +
-                             " fields; send fewer calls or inputs in one message");
+                             " fields; send fewer steps or inputs in one message");
     }
     const std::size_t start = position;
     const uint64_t tag = ReadVarint(position, end, kMaxSizeBytes);
@@ -65,17 +85,18 @@ void Scanner::Replace(std::size_t position, std::size_t end, std::size_t depth, 
     if (wire_type == kLength) {
       const uint64_t length = ReadVarint(position, end, kMaxSizeBytes);
       if (length <= end - position) stop = position + length;
-      if (stop <= end && tag >> 3 == path_[depth] && open_groups == 0) {
+      const Paths further = stop <= end && open_groups == 0 ? With(paths, depth, tag >> 3) : 0;
+      if (further != 0) {
         Append(rest, kept, start);
         AppendVarint(rest, tag);
-        if (depth + 1 == path_.size()) {
+        if (IsEnd(further, depth)) {
           const auto index = static_cast<uint32_t>(payloads.size());
           payloads.push_back({position, stop});
           AppendVarint(rest, sizeof index);
           for (unsigned shift = 0; shift < 32; shift += 8) rest.push_back(static_cast<char>(index >> shift & 0xFF));
         } else {
           std::string body;
-          Replace(position, stop, depth + 1, body);
+          Replace(position, stop, depth + 1, further, body);
           AppendVarint(rest, body.size());
           rest += body;
         }
@@ -111,11 +132,11 @@ void Scanner::Replace(std::size_t position, std::size_t end, std::size_t depth, 
 
 }  // namespace
 
-ExtractedPayloads ExtractPayloads(const uint8_t* message, std::size_t size, const std::vector<uint32_t>& path,
+ExtractedPayloads ExtractPayloads(const uint8_t* message, std::size_t size, const std::vector<FieldPath>& paths,
                                   std::size_t max_rest_bytes) {
-  Scanner scanner(message, path, max_rest_bytes);
+  Scanner scanner(message, paths, max_rest_bytes);
   std::string rest;
-  scanner.Replace(0, size, 0, rest);
+  scanner.Replace(0, size, 0, (Paths{1} << paths.size()) - 1, rest);
   return {std::move(rest), std::move(scanner.payloads)};
 }
 

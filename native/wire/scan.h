@@ -31,9 +31,11 @@ struct ExtractedPayloads {
   std::vector<ByteRange> payloads;
 };
 
-// A payload is a length-delimited field at the end of the path of field numbers. Throws MalformedMessage, and
-// RestTooLarge as soon as the rest exceeds the limit.
+using FieldPath = std::vector<uint32_t>;
+
+// A payload is a length-delimited field at the end of one of the paths of field numbers, none of which is the beginning
+// of another. Throws MalformedMessage, and RestTooLarge as soon as the rest exceeds the limit.
 [[nodiscard]] ExtractedPayloads ExtractPayloads(const uint8_t* message, std::size_t size,
-                                                const std::vector<uint32_t>& path, std::size_t max_rest_bytes);
+                                                const std::vector<FieldPath>& paths, std::size_t max_rest_bytes);
 
 }  // namespace aclgrad

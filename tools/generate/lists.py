@@ -46,7 +46,7 @@ from typing import Any, Final
 from aclgrad.errors import UnknownOperatorError
 {imports}
 from aclgrad.operators.definitions import Array
-from aclgrad.wire.messages import AttributeValue
+from aclgrad.wire.values import AttributeValue
 
 __all__ = [{listed}, "define"]
 

@@ -4,7 +4,7 @@ import textwrap
 
 from aclgrad.operators.spec import AttributeKind, AttributeSpec, InputSpec, OperatorSpec
 from aclgrad.tensors import DType
-from aclgrad.wire.messages import AttributeValue
+from aclgrad.wire.values import AttributeValue
 
 WIDTH = 120
 

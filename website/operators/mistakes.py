@@ -9,7 +9,8 @@ from aclgrad.operators.spec import AttributeKind, AttributeSpec, OperatorSpec
 from aclgrad.operators.validation import check_call
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType, TensorView
-from aclgrad.wire.messages import AttributeValue, OperatorCall
+from aclgrad.wire.messages import OperatorCall
+from aclgrad.wire.values import AttributeValue
 
 
 def mistakes(typed: TypedCase) -> Iterator[tuple[str, Violation]]:

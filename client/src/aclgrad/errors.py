@@ -229,6 +229,20 @@ class SharedMemoryUnavailableError(RequestError):
     code = grpc.StatusCode.FAILED_PRECONDITION
 
 
+class InputFailedError(RequestError):
+    """A step of a program uses an output of one that failed: `metadata["step"]` is the number of that step."""
+
+    reason = "INPUT_FAILED"
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class OtherProductError(RequestError):
+    """The program is made for another product than the server's, which `metadata["product"]` names."""
+
+    reason = "OTHER_PRODUCT"
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
 class MethodNotServedError(RequestError):
     """The server does not serve this method (raised by the gRPC core)."""
 

@@ -28,7 +28,7 @@ from aclgrad.operators.rms_norm_grad.definition import backward as rms_norm_grad
 from aclgrad.operators.roi_align_v2_backward.definition import backward as roi_align_v2_backward
 from aclgrad.operators.swi_glu_grad.definition import backward as swi_glu_grad
 from aclgrad.operators.upsample_nearest2d_backward.definition import backward as upsample_nearest2d_backward
-from aclgrad.wire.messages import AttributeValue
+from aclgrad.wire.values import AttributeValue
 
 __all__ = [
     "adaptive_avg_pool2d_backward",

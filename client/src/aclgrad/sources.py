@@ -34,6 +34,11 @@ class Source:
         """The earlier step whose output it is."""
         return None
 
+    @property
+    def entry(self) -> int | None:
+        """Its position in the program's table of tensors."""
+        return None
+
     def content(self, payloads: Sequence[memoryview], beside: Any = None) -> Any:
         """Returns the bytes, of the message's payloads, or what has those that come beside them; None for no values."""
         return beside
@@ -79,7 +84,7 @@ def in_message(view: memoryview) -> InMessage:
 
 @dataclass(frozen=True, slots=True)
 class InChunks(Source):
-    """The `index`-th input of those that come in chunks."""
+    """The tensor of this position in the table, if it comes in chunks."""
 
     is_beside = in_chunks = True
 
@@ -115,7 +120,7 @@ class SharedRange(Source, Sink):
 
 @dataclass(frozen=True, slots=True)
 class OutputOf(Source):
-    """An output of an earlier step of the program. It has no form on the wire yet."""
+    """An output of an earlier step of the program, or its first `nbytes`."""
 
     is_beside = True
 
@@ -128,21 +133,25 @@ class OutputOf(Source):
         return self.producer
 
     def write(self, tensor: tensor_pb2.Tensor) -> None:
-        raise TypeError("an output of an earlier step has no form on the wire")
+        tensor.output_of.CopyFrom(self.message())
+
+    def message(self) -> tensor_pb2.OutputOf:
+        return tensor_pb2.OutputOf(step=self.producer, output=self.output)
 
 
 @dataclass(frozen=True, slots=True)
 class TableEntry(Source):
-    """A tensor of the message's table, which several steps use. It has no form on the wire yet."""
+    """A tensor of the program's table, which several steps may use, or its first `nbytes`."""
 
     index: int
     nbytes: int
 
-    def content(self, payloads: Sequence[memoryview], beside: Any = None) -> Any:
-        return payloads[self.index]
+    @property
+    def entry(self) -> int:
+        return self.index
 
     def write(self, tensor: tensor_pb2.Tensor) -> None:
-        raise TypeError("an entry of a table has no form on the wire")
+        tensor.table_index = self.index
 
 
 @dataclass(frozen=True, slots=True)

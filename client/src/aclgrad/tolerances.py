@@ -11,7 +11,7 @@ from aclgrad.operators.parts import definition_of
 from aclgrad.operators.spec import Arguments, OperatorSpec, Tolerance
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType, type_of_array
-from aclgrad.wire.messages import AttributeValue
+from aclgrad.wire.values import AttributeValue
 
 Array = np.ndarray[Any, Any]
 

@@ -16,7 +16,7 @@ from aclgrad.operators.parts import samples_of
 from aclgrad.operators.spec import AttributeKind, AttributeSpec, OperatorSpec, operator_table
 from aclgrad.products import Product, product_of_soc
 from aclgrad.tensors import DTYPES, TensorType
-from aclgrad.wire.messages import attribute_message
+from aclgrad.wire.values import attribute_message
 
 ROOT = Path(__file__).resolve().parents[3]
 HEADERS = ROOT / "native/include/aclnnop"

@@ -8,7 +8,8 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.validation import check_call
 from aclgrad.products import Product
 from aclgrad.tensors import view_of_array
-from aclgrad.wire.messages import AttributeValue, OperatorCall
+from aclgrad.wire.messages import OperatorCall
+from aclgrad.wire.values import AttributeValue
 
 ONES = np.ones((1, 2, 2), np.float32)
 POOL, PAD = "avg_pool2d_backward", "reflection_pad2d_backward"

@@ -9,7 +9,7 @@ from aclgrad.operators.rules import same_dtype, same_leading_sizes
 from aclgrad.operators.spec import Arguments
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType
-from aclgrad.wire.messages import AttributeValue
+from aclgrad.wire.values import AttributeValue
 
 A2, P950, P310, P910A = Product.ATLAS_A2, Product.ASCEND_950, Product.ATLAS_INFERENCE, Product.ATLAS_TRAINING
 WINDOWS: dict[str, AttributeValue] = {"kernel_size": (3, 3), "stride": (2, 2), "padding": (1, 1)}

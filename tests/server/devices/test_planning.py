@@ -10,7 +10,8 @@ from aclgrad.products import Product
 from aclgrad.sources import SHAPE_ONLY, InChunks, InMessage, SharedRange, Source, in_message
 from aclgrad.tensors import TensorView
 from aclgrad.wire.limits import MAX_BATCH_CALLS, MAX_REST_BYTES
-from aclgrad.wire.messages import AttributeValue, OperatorCall, encode_batch, encode_request, split_batch
+from aclgrad.wire.messages import OperatorCall, encode_batch, encode_request, split_batch
+from aclgrad.wire.values import AttributeValue
 from aclgrad_server.calls.runner import Step
 from aclgrad_server.devices.plan import Limits, plan_call
 from aclgrad_server.devices.planning import Planner, extract_payloads

@@ -12,7 +12,8 @@ from aclgrad.operators.spec import Arguments
 from aclgrad.products import PACES, Pace, Product
 from aclgrad.sources import InChunks
 from aclgrad.tensors import TensorView, view_of_array
-from aclgrad.wire.messages import AttributeValue, OperatorCall
+from aclgrad.wire.messages import OperatorCall
+from aclgrad.wire.values import AttributeValue
 from aclgrad_server.devices.plan import Limits, plan_call
 from aclgrad_server.devices.planning import check_reply_size
 from aclgrad_server.limits import GROUP_S

@@ -14,7 +14,8 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.validation import check_call
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType, TensorView
-from aclgrad.wire.messages import AttributeValue, OperatorCall
+from aclgrad.wire.messages import OperatorCall
+from aclgrad.wire.values import AttributeValue
 
 MAX_POOL2D: Final = ("max_pool2d_with_mask_backward", "max_pool2d_with_indices_backward")
 """Two operators for one gradient, with the same arguments. A product has one or both; the first takes more dtypes."""

@@ -20,7 +20,7 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import AttributeKind, OperatorSpec
 from aclgrad.operators.validation import check_call, rules_of
 from aclgrad.tensors import DTYPES
-from aclgrad.wire.messages import AttributeValue
+from aclgrad.wire.values import AttributeValue
 
 _ONLY: Final = "gradient"
 """The name of the gradient of an operator that has no other."""

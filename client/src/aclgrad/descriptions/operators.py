@@ -7,7 +7,7 @@ from typing import Final
 from aclgrad.operators.spec import AttributeKind, OperatorKind
 from aclgrad.tensors import DType, dtype_of_wire
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad.wire.messages import AttributeValue, attribute_value
+from aclgrad.wire.values import AttributeValue, attribute_value
 
 _KINDS: Final = {pb.AttributeKind.Value(f"ATTRIBUTE_KIND_{kind.name}"): kind for kind in AttributeKind}
 _OPERATOR_KINDS: Final = {pb.OperatorKind.Value(f"OPERATOR_KIND_{kind.name}"): kind for kind in OperatorKind}

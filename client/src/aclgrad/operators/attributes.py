@@ -9,7 +9,7 @@ import numpy as np
 from aclgrad.errors import InvalidFieldError
 from aclgrad.operators.spec import AttributeKind, AttributeSpec
 from aclgrad.tensors import DTYPES, DType, dtype_of_numpy
-from aclgrad.wire.messages import AttributeValue, unsendable_attribute
+from aclgrad.wire.values import AttributeValue, unsendable_attribute
 
 AttributeLike = AttributeValue | np.ndarray[Any, Any]
 """What a caller may give as an attribute; numpy's numbers count as numbers."""

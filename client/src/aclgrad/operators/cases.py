@@ -13,7 +13,7 @@ from aclgrad.operators.samples import Arrays, Case
 from aclgrad.operators.spec import Arguments, OperatorSpec, Tolerance
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType
-from aclgrad.wire.messages import AttributeValue
+from aclgrad.wire.values import AttributeValue
 
 _BLOCK: Final = 2**20
 """The values of a larger array repeat, so that it is made quickly."""

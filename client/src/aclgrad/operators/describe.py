@@ -6,7 +6,7 @@ from aclgrad.operators.spec import AttributeSpec, InputSpec, OperatorSpec
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad.wire.messages import attribute_message
+from aclgrad.wire.values import attribute_message
 
 
 def describe_operator(

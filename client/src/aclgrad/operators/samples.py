@@ -10,7 +10,7 @@ import numpy as np
 from aclgrad.operators.spec import Arguments, OperatorSpec
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType
-from aclgrad.wire.messages import AttributeValue
+from aclgrad.wire.values import AttributeValue
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 Integer = Callable[[int, int], int]

@@ -15,7 +15,7 @@ from aclgrad.operators.routes import Route
 from aclgrad.operators.values import BoolRule, ValueRule
 from aclgrad.products import Product, Work
 from aclgrad.tensors import DTYPES, DType, TensorType
-from aclgrad.wire.messages import AttributeValue
+from aclgrad.wire.values import AttributeValue
 
 Bound = float | tuple[float, ...] | None
 

@@ -6,21 +6,25 @@ The docstring of each is its row on the site's page of limits.
 from typing import Final
 
 DEFAULT_MESSAGE_BYTES: Final = 16 * 2**20
-"""A message and its reply, by default. Larger calls go in chunks, larger batches are split."""
-MAX_BATCH_CALLS: Final = 4096
-"""Calls of one batch."""
+"""A message and its reply, by default. Larger programs go in chunks."""
+MAX_STEPS: Final = 4096
+"""Steps of one program."""
+MAX_TABLE_TENSORS: Final = 4096
+"""Tensors in the table of one program."""
 DEFAULT_CHUNK_BYTES: Final = 2**20
 """A chunk, if the client names no size."""
 MAX_CHUNK_BYTES: Final = 2**20
 """Bytes of a tensor in one chunk, in either direction: larger chunks are not faster and hold more memory."""
 MAX_REST_BYTES: Final = 2**16
-"""A request, or one call of a batch, without the data of its tensors."""
+"""A call of one operator, without the data of its tensors."""
+MAX_PROGRAM_REST_BYTES: Final = 2**20
+"""A program, without the data of its tensors."""
 MAX_RANK: Final = 8
 """Dimensions of a tensor."""
 MAX_INPUTS: Final = 16
-"""Inputs of a call."""
+"""Inputs of a step."""
 MAX_ATTRIBUTES: Final = 32
-"""Attributes of a call."""
+"""Attributes of a step."""
 MAX_LIST_LENGTH: Final = 32
 """Values of an attribute that is a list."""
 MAX_NAME: Final = 64

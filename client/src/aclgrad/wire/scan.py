@@ -1,6 +1,6 @@
 """Extracts the large payloads from a serialized message, so that protobuf parses only the small rest.
 
-A payload is a length-delimited field at the end of a fixed path of field numbers. In the rest, each is replaced by its
+A payload is a length-delimited field at the end of one of some fixed paths of field numbers. In the rest, each is replaced by its
 index, four bytes long. Protobuf then applies its rules for repeated fields (a field given twice, a oneof set twice,
 messages split in pieces), and the remaining index names the valid payload.
 
@@ -18,13 +18,16 @@ _MAX_FIELDS = 20_000
 """Far more than any real message has; limits the time for a message of tiny fields."""
 
 
-def extract_payloads(message: bytes | memoryview, path: tuple[int, ...]) -> tuple[bytes, list[memoryview]]:
+_Path = tuple[int, ...]
+
+
+def extract_payloads(message: bytes | memoryview, *paths: _Path) -> tuple[bytes, list[memoryview]]:
     """Returns the message with an index in place of each payload, and the payloads as views of the message.
 
-    Raises MalformedRequestError if the bytes are not a message.
+    No path is the beginning of another. Raises MalformedRequestError if the bytes are not a message.
     """
     payloads: list[memoryview] = []
-    rest = _replace(memoryview(message), 0, len(message), path, payloads)
+    rest = _replace(memoryview(message), 0, len(message), paths, payloads)
     return rest, payloads
 
 
@@ -33,7 +36,10 @@ def payload_index(placeholder: bytes) -> int:
     return int.from_bytes(placeholder, "little")
 
 
-def _replace(view: memoryview, position: int, end: int, path: tuple[int, ...], payloads: list[memoryview]) -> bytes:
+def _replace(view: memoryview, position: int, end: int, paths: tuple[_Path, ...], payloads: list[memoryview]) -> bytes:
+    steps: dict[int, tuple[_Path, ...]] = {}
+    for first, *others in paths:
+        steps[first] = (*steps.get(first, ()), tuple(others))
     pieces: list[bytes | memoryview] = []
     kept = position
     open_groups = 0
@@ -41,7 +47,7 @@ def _replace(view: memoryview, position: int, end: int, path: tuple[int, ...], p
     while position < end:
         field_count += 1
         if field_count > _MAX_FIELDS:
-            remedy = "send fewer calls or inputs in one message"
+            remedy = "send fewer steps or inputs in one message"
             raise MalformedRequestError(f"the message has more than {_MAX_FIELDS} fields", remedy=remedy)
         start = position
         tag, position = _read_varint(view, position, end, _MAX_SIZE_BYTES)
@@ -49,12 +55,12 @@ def _replace(view: memoryview, position: int, end: int, path: tuple[int, ...], p
         if wire_type == _LENGTH:
             length, position = _read_varint(view, position, end, _MAX_SIZE_BYTES)
             stop = position + length
-            if stop <= end and tag >> 3 == path[0] and not open_groups:
-                if len(path) == 1:
+            if stop <= end and tag >> 3 in steps and not open_groups:
+                if steps[tag >> 3] == ((),):
                     body = len(payloads).to_bytes(_INDEX_BYTES, "little")
                     payloads.append(view[position:stop])
                 else:
-                    body = _replace(view, position, stop, path[1:], payloads)
+                    body = _replace(view, position, stop, steps[tag >> 3], payloads)
                 pieces += (view[kept:start], varint(tag), varint(len(body)), body)
                 kept = stop
             position = stop

@@ -15,7 +15,8 @@ from aclgrad.operators.validation import check_call, find_operator, overflows
 from aclgrad.operators.values import BoxRule, ValueRule
 from aclgrad.products import Pace, Product
 from aclgrad.tensors import DType, TensorType, TensorView
-from aclgrad.wire.messages import AttributeValue, OperatorCall, response_prefix
+from aclgrad.wire.messages import OperatorCall, response_prefix
+from aclgrad.wire.values import AttributeValue
 from aclgrad_server.devices.checks import (
     check_of,
     check_presence,

@@ -26,14 +26,8 @@ from aclgrad.tensors import (
     input_of_array,
     type_of_array,
 )
-from aclgrad.wire.messages import (
-    AttributeValue,
-    OperatorCall,
-    checked_name,
-    decode_request,
-    decode_response,
-    encode_request,
-)
+from aclgrad.wire.messages import OperatorCall, decode_request, decode_response, encode_request
+from aclgrad.wire.values import AttributeValue, checked_name
 
 Input = TensorLike | tuple[int, ...]
 """An array, or a tuple of sizes: a tensor of that shape whose values the operator does not read."""

@@ -21,7 +21,7 @@ from aclgrad.operators.attributes import plain_attribute
 from aclgrad.operators.spec import Tolerance
 from aclgrad.tensors import DTYPES, DType, type_of_array
 from aclgrad.units import size
-from aclgrad.wire.messages import AttributeValue
+from aclgrad.wire.values import AttributeValue
 
 Array = np.ndarray[Any, Any]
 

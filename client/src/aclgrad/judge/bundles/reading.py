@@ -32,7 +32,7 @@ from aclgrad.operators.spec import Tolerance
 from aclgrad.tensors import DTYPES, DType, TensorType
 from aclgrad.units import size
 from aclgrad.wire.limits import MAX_ATTRIBUTES, MAX_INPUTS, MAX_LIST_LENGTH, MAX_NAME, MAX_RANK
-from aclgrad.wire.messages import AttributeValue
+from aclgrad.wire.values import AttributeValue
 
 _END: Final = 22
 _LOCATOR: Final = 20

@@ -15,7 +15,7 @@ from aclgrad.operators.families.pooling2d.samples import (
 )
 from aclgrad.operators.samples import Case, Integer, Samples, case
 from aclgrad.products import Product
-from aclgrad.wire.messages import AttributeValue
+from aclgrad.wire.values import AttributeValue
 
 _PRODUCTS = tuple(product for product in Product if product not in CONVOLVING)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from aclgrad.operators.samples import PLANES, Arrays, Case, Integer, Samples, draw_sizes
 from aclgrad.products import Product
-from aclgrad.wire.messages import AttributeValue
+from aclgrad.wire.values import AttributeValue
 
 _BATCH = ("save_mean", "save_invstd")
 _RUNNING = ("running_mean", "running_var")

@@ -8,7 +8,7 @@ import numpy as np
 
 from aclgrad.operators.roi_align_v2_backward.spec import BOX
 from aclgrad.operators.samples import Arrays, Case, Integer, Samples, case, draw_sizes
-from aclgrad.wire.messages import AttributeValue
+from aclgrad.wire.values import AttributeValue
 
 
 def _values(generator: np.random.Generator, example: Case, arrays: Arrays) -> Arrays:

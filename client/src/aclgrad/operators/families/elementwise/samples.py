@@ -8,7 +8,7 @@ import numpy as np
 from aclgrad.operators.families.elementwise.definition import sigmoid
 from aclgrad.operators.samples import PLANES, Arrays, Case, Integer, Samples, draw_sizes, long_planes
 from aclgrad.products import Product
-from aclgrad.wire.messages import AttributeValue
+from aclgrad.wire.values import AttributeValue
 
 Attributes = Mapping[str, AttributeValue]
 

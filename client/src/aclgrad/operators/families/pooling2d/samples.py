@@ -8,7 +8,7 @@ import numpy as np
 
 from aclgrad.masks import Pooling, argmax_of_input
 from aclgrad.operators.samples import PLANES, Arrays, Case, Integer, both_ways, draw_leading, draw_sizes
-from aclgrad.wire.messages import AttributeValue
+from aclgrad.wire.values import AttributeValue
 
 Windows = Mapping[str, AttributeValue]
 
