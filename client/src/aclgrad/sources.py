@@ -23,6 +23,8 @@ class Source:
     nbytes: int
     data: memoryview | None = None
     """The bytes, if they are in the message and here."""
+    output: str = ""
+    """The name of the output of the earlier `step`."""
 
     @property
     def shared(self) -> "SharedRange | None":
@@ -166,6 +168,10 @@ class _Reply(Sink):
     in_reply = True
 
 
+class _Nowhere(Sink):
+    __slots__ = ()
+
+
 class _Chunks(Sink):
     __slots__ = ()
     in_chunks = True
@@ -175,5 +181,7 @@ SHAPE_ONLY: Final[Source] = _ShapeOnly()
 """No elements come: the operator does not read them."""
 REPLY: Final[Sink] = _Reply()
 """A section of the reply."""
+NOWHERE: Final[Sink] = _Nowhere()
+"""Later steps alone use them."""
 CHUNKS: Final[Sink] = _Chunks()
 """Messages of their own."""

@@ -24,7 +24,14 @@ SERVER_BUSY."""
 SMALL_POOL_BYTES: Final = 2 * MIB
 """Device memory for small calls besides that of their tensors: what the pool takes from a device at once."""
 GROUP_S: Final = 0.02
-"""Time of the calls of a batch that run together, about; other calls get slots between groups."""
+"""Time of the steps of a program that run together, about; other calls get slots between groups."""
+GROUP_BYTES: Final = 4 * MIB
+"""Tensors in chunks that the steps which run together bring, about: these wait for all of them."""
+KEPT_PROGRAMS_BYTES: Final = 64 * MIB
+"""Programs that are kept as they were planned, so that the next one with the same bytes beside its tensors is not
+checked again. Beyond: those that were not used for the longest time are forgotten."""
+STEP_OBJECTS_BYTES: Final = 4096
+"""Counted for each step of a kept program besides its bytes."""
 REPLY_BYTES: Final = 256 * MIB
 """Replies that clients have not fetched, with chunks on their way in either direction; twice the largest message if
 that is more. Beyond: calls wait."""

@@ -16,6 +16,7 @@ from aclgrad_server.access.access import Access
 from aclgrad_server.access.identities import read_identities
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.runner import Runner
+from aclgrad_server.calls.shared_memory import SharedMemory
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.faults import error_of_fault
@@ -24,6 +25,7 @@ from aclgrad_server.devices.pace import pace_of
 from aclgrad_server.devices.plan import Limits
 from aclgrad_server.devices.planning import Planner
 from aclgrad_server.devices.probing import probe
+from aclgrad_server.devices.programs import ProgramPlanner
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.watch import trim_memory, watch_device
 from aclgrad_server.edge.connections import bind, server_options
@@ -93,12 +95,12 @@ class Server:
         reply_bytes = max(REPLY_BYTES, 2 * settings.max_message_bytes)
         bounds = None if access is None else access.bounds.__getitem__
         # What the host library computes with is in the process, and so in the pool's share of its memory.
-        memory = memory_limit(settings.memory_limit_bytes)
+        memory_bytes = memory_limit(settings.memory_limit_bytes)
         pool_bytes = device.pool_limit_bytes
         if library.computes_on_cpu and settings.memory_limit_bytes is not None:
-            pool_bytes = min(pool_bytes, max(memory // 2, memory - MIN_MEMORY_BYTES))
+            pool_bytes = min(pool_bytes, max(memory_bytes // 2, memory_bytes - MIN_MEMORY_BYTES))
         limits = settings.streams, settings.max_waiting_calls, pool_bytes
-        checked = None if library.computes_on_cpu else int(CHECKED_SHARE * memory)
+        checked = None if library.computes_on_cpu else int(CHECKED_SHARE * memory_bytes)
         view.admission = admission = Admission(*limits, reply_limit=reply_bytes, bounds=bounds, checked_limit=checked)
         pace = await pace_of(device, library, turned_off)
         # A slow kernel on a busy processor must not look like a lost device.
@@ -112,7 +114,17 @@ class Server:
             library.reads_views,
         )
         planner = Planner(product, limits_of_steps, turned_off)
-        runner = Runner(device, admission, planner, settings.max_message_bytes)
+        memory = SharedMemory(settings.shared_memory, settings.shared_memory_owner)
+        view.max_call_bytes = settings.max_call_bytes or device.pool_limit_bytes // 2
+        runner = Runner(
+            device,
+            admission,
+            planner,
+            ProgramPlanner(planner),
+            memory,
+            settings.max_message_bytes,
+            view.max_call_bytes,
+        )
         options = server_options(settings, connection_limit, shares_ports=view.place is not None)
         self._grpc = grpc.aio.server(options=options)
         mode = settings.unix_socket_mode
@@ -127,7 +139,7 @@ class Server:
         if settings.reflection:
             add_reflection(self._grpc, view)
         await self._grpc.start()
-        view.memory = MemoryWatch(memory, partial(trim_memory, device), view.calls)
+        view.memory = MemoryWatch(memory_bytes, partial(trim_memory, device), view.calls)
         view.memory.start(self._tasks)
         watch_device(device, self._tasks)
         self._announce(device, library)

@@ -54,6 +54,8 @@ class ServerView:
     """The device, from when it is open; calls are not welcome before the self-test."""
     turned_off: TurnedOff | None = None
     """Operators and dtypes that failed the self-test, and how."""
+    max_call_bytes: int = 0
+    """What a program, or a call that brings tensors beside it, may take of the device's memory at once."""
     addresses: tuple[str, ...] = ()
     """Where the server listens."""
     ready_at: float | None = None

@@ -15,8 +15,8 @@ UNKNOWN: Final = "unknown"
 """The operator of calls whose operator the server does not know: what a client sends never becomes a label."""
 NONE: Final = "none"
 """The operator of calls that have none, or that ended before it was known."""
-OPERATOR_METHODS: Final = ("ExecuteOperator", "ExecuteOperatorChunked", "BatchExecuteOperators")
-BATCH: Final = "BatchExecuteOperators"
+PROGRAM_METHODS: Final = ("ExecuteProgram", "ExecuteProgramChunked")
+OPERATOR_METHODS: Final = ("ExecuteOperator", *PROGRAM_METHODS)
 _UNKNOWN_OPERATOR: Final = "UNKNOWN_OPERATOR"
 
 STAGES: Final = ("receive", "plan", "wait", "run", "reply")
@@ -83,7 +83,7 @@ class EndedCall(Protocol):
     sent_bytes: int
     stages_s: list[float]
     items: Mapping[OperatorAndReason, int]
-    """The calls of a batch."""
+    """The steps of a program."""
 
 
 class Outcome(NamedTuple):
@@ -114,7 +114,7 @@ class CallStatistics:
         self.stages = [Histogram() for _ in STAGES]
         """Of RPCs that succeeded, in the order of `STAGES`."""
         self.items: dict[Outcome, int] = {}
-        """The calls in batches that were answered."""
+        """The steps of programs that were answered."""
         self.last_failures: dict[Outcome, float] = {}
         """When calls failed last, as a time of `time.monotonic`."""
 
@@ -134,21 +134,21 @@ class CallStatistics:
                 histogram.counts[int(seconds * 1e6).bit_length()] += 1
                 histogram.total_s += seconds
             if call.items:
-                self._add_items(call.items)
+                self._add_items(method, call.items)
         elif reason != CANCELLED:
             self.last_failures[Outcome(label, method, reason)] = time.monotonic()
 
     def outcomes(self) -> Counter[Outcome]:
-        """Returns how many RPCs ended so; of a batch that was answered, each call counts instead."""
+        """Returns how many RPCs ended so; of a program that was answered, each step counts instead."""
         found = Counter(dict(self.items))
         for (method, operator), row in dict(self.rows).items():
             for reason, count in dict(row.reasons).items():
-                if (method, reason) != (BATCH, OK):
+                if method not in PROGRAM_METHODS or reason != OK:
                     found[Outcome(operator, method, reason)] += count
         return found
 
     def calls(self) -> dict[Outcome, int]:
-        """Returns how many operator calls ended so; a batch that fails as a whole counts once."""
+        """Returns how many operator calls ended so; a program that fails as a whole counts once."""
         return {each: count for each, count in self.outcomes().items() if each.method in OPERATOR_METHODS}
 
     def rpcs(self) -> Counter[tuple[str, str]]:
@@ -158,9 +158,9 @@ class CallStatistics:
             found.update({(method, reason): count for reason, count in dict(row.reasons).items()})
         return found
 
-    def _add_items(self, items: Mapping[OperatorAndReason, int]) -> None:
+    def _add_items(self, method: str, items: Mapping[OperatorAndReason, int]) -> None:
         for (operator, reason), count in items.items():
-            key = Outcome(label_of(operator, reason), BATCH, reason)
+            key = Outcome(label_of(operator, reason), method, reason)
             self.items[key] = self.items.get(key, 0) + count
             if reason != OK:
                 self.last_failures[key] = time.monotonic()
@@ -201,7 +201,7 @@ class RecentCalls:
             self._copies.append(self._copy())
 
     def by_operator(self) -> dict[str, tuple[float, Histogram]]:
-        """Returns calls a second and durations of RPCs of operators with calls in the window; "none" has batches."""
+        """Returns calls a second and durations of RPCs of operators with calls in the window; "none" has programs."""
         now, before = self._copy(), self._before()
         seconds, nothing = max(now.time_s - before.time_s, 1e-3), Histogram()
         counts: Counter[str] = Counter()

@@ -214,7 +214,8 @@ class OutputSpec:
     A gradient is that of the input `of`, which the operator itself need not take; of a value `of` says nothing.
     The operator takes null for a nullable one that nobody wants; others have to be written all the same.
     `always_written` names the source that shows that every device writes all of it or fails. Without one, the server
-    fills the memory before each call, so that nothing of another call can be left in it.
+    fills the memory before each call, so that nothing of another call can be left in it. `guarantees` returns the rule
+    that all of its values follow, whatever the inputs' values are: only then may an input with a rule refer to it.
     """
 
     name: str
@@ -223,6 +224,7 @@ class OutputSpec:
     of: str = "self"
     is_nullable: bool = False
     always_written: str = ""
+    guarantees: Callable[[Arguments, Product], ValueRule] | None = None
 
 
 @dataclass(frozen=True, slots=True)

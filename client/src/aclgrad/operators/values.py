@@ -4,6 +4,7 @@ A bad index on a device corrupts memory or ends the context, so each rule says e
 which type the device reads them (`device_type`).
 """
 
+import math
 from dataclasses import dataclass
 
 from aclgrad.masks import MaskLayout, Pooling
@@ -93,6 +94,36 @@ class BoolRule:
 
 
 ValueRule = IndexRule | ArgmaxRule | WindowRule | BoxRule | VarianceRule | BoolRule
+
+
+def guarantees(made: ValueRule, needed: ValueRule) -> bool:
+    """Returns whether all values that follow the one rule follow the other, too."""
+    if not isinstance(needed, IndexRule):
+        return made == needed
+    if isinstance(made, (ArgmaxRule, WindowRule)):
+        return math.prod(made.pooling.input_size) <= needed.bound
+    return isinstance(made, IndexRule) and made.bound <= needed.bound
+
+
+def is_read_as_sent(rule: ValueRule, type: TensorType) -> bool:
+    """Returns whether the device reads a tensor of this type as it is, and no other form that the host makes of it."""
+    return rule.device_type(type) == type and not (isinstance(rule, VarianceRule) and rule.is_converted)
+
+
+def words_of(rule: ValueRule) -> str:
+    """Returns which values follow the rule."""
+    match rule:
+        case IndexRule():
+            return f"values below {rule.bound}"
+        case ArgmaxRule() | WindowRule():
+            sizes = " x ".join(map(str, rule.pooling.input_size))
+            return f"a cell of its own window in a plane of {sizes} for each value"
+        case BoolRule():
+            return "bytes that are 0 or 1"
+        case BoxRule():
+            return "finite boxes of bounded work"
+        case VarianceRule():
+            return f"reciprocals of deviations with eps {rule.eps}"
 
 
 def remedy_of(rule: ValueRule | None) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from aclgrad.errors import InvalidFieldError, MalformedRequestError
-from aclgrad.sources import InChunks, in_message
+from aclgrad.sources import InChunks, InMessage
 from aclgrad.tensors import TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.limits import DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES
@@ -29,18 +29,10 @@ _RESULTS: Final = pb.ExecuteProgramChunkedResponse.RESULTS_FIELD_NUMBER
 _PROGRAM: Final = pb.ProgramHeader.PROGRAM_FIELD_NUMBER
 _DATA: Final = pb.TensorChunk.DATA_FIELD_NUMBER
 
-_HEADER_PAYLOADS: Final = tuple((_HEADER, _PROGRAM, *path) for path in PROGRAM_PAYLOADS)
+HEADER_PAYLOADS: Final = tuple((_HEADER, _PROGRAM, *path) for path in PROGRAM_PAYLOADS)
+"""The paths of field numbers to the data of tensors in a first message."""
 _CHUNK_PAYLOADS: Final = (_CHUNK, _DATA)
 """Requests and responses have the same numbers here."""
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """A program; the tensors of its table whose sources are InChunks follow, in their order."""
-
-    program: SentProgram
-    payloads: Sequence[memoryview]
-    chunk_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +51,12 @@ def encode_header(program: bytes, chunk_bytes: int) -> bytes:
     return length_key(_HEADER, len(header)) + header
 
 
-def decode_header(data: bytes, extract: ExtractPayloads = extract_payloads) -> Header:
-    """Returns the program that a first message opens.
+def parse_header(rest: bytes, payloads: Sequence[InMessage]) -> SentProgram:
+    """Returns the program that a first message opens, whose payloads were extracted along HEADER_PAYLOADS.
 
-    Raises MalformedRequestError if the bytes are not well-formed, InvalidFieldError for a chunk size out of bounds, and
-    what `parse_program` raises.
+    The tensors of its table whose sources are InChunks follow, in their order. Raises MalformedRequestError if the bytes
+    are not well-formed, InvalidFieldError for a chunk size out of bounds, and what `parse_program` raises.
     """
-    rest, payloads = extract(data, *_HEADER_PAYLOADS)
     message = parse(pb.ExecuteProgramChunkedRequest, rest)
     if message.WhichOneof("message") != "header":
         raise MalformedRequestError("the first message of a program in chunks has to be its header")
@@ -74,9 +65,9 @@ def decode_header(data: bytes, extract: ExtractPayloads = extract_payloads) -> H
     if not 0 < chunk_bytes <= MAX_CHUNK_BYTES:
         remedy = f"ask for 1 to {MAX_CHUNK_BYTES}"
         raise InvalidFieldError.at("header.chunk_size_bytes", f"is {chunk_bytes}", remedy)
-    program = program_of_message(header.program, list(map(in_message, payloads)))
+    program = program_of_message(header.program, payloads)
     tensors = tuple(_announced(tensor, index) for index, tensor in enumerate(program.tensors))
-    return Header(replace(program, tensors=tensors), payloads, chunk_bytes)
+    return replace(program, tensors=tensors, chunk_bytes=chunk_bytes)
 
 
 def _announced(tensor: TensorView, index: int) -> TensorView:

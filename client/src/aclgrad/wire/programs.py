@@ -39,6 +39,8 @@ class SentProgram:
     step_count: int
     message: pb.ExecuteProgramRequest
     payloads: Sequence[InMessage]
+    chunk_bytes: int = 0
+    """The size of the chunks of the answer; 0 for an answer in one message."""
 
     def step(self, index: int) -> OperatorCall:
         """Returns the call of a step; raises InvalidFieldError for one that has no meaning by itself."""

@@ -96,7 +96,7 @@ METRICS: Final = (
         ("operator", "method", "reason"),
         (
             "aclgrad_calls_total",
-            "operator calls that ended; each call of a batch counts, a batch that fails as a whole counts once",
+            "operator calls that ended; each step of a program counts, a program that fails as a whole counts once",
         ),
     ),
     *_metrics(_rpcs, ("method", "reason"), ("aclgrad_rpcs_total", "RPCs that ended")),

@@ -215,21 +215,20 @@ class Claims:
         self._workspace_bytes = demand.workspace_bytes
         self._begun = 0
         """How many groups have begun."""
-        self._running: list[int] = []
-        """The groups that the device has not ended; other work counts as the first one."""
+        self._running: list[tuple[int, int]] = []
+        """What each group that the device has not ended needs of its memory, and of the process's."""
         self._is_closed = False
 
     def hold(self) -> OnEnd:
         """Keeps everything until the function is called: for tensors that the device has beside its groups."""
-        self._running.append(0)
-        return partial(self._end, 0)
+        return self._begin(max(self.needs), max(self._demand.process))
 
     async def turn(self, most: int = 1) -> "Turn":
         """Returns the next group's slot to run, and up to `most` that nobody waits for."""
         slot = await self._room.slot(self._call.caller, most)
-        self._running.append(self._begun)
+        on_end = self._begin(self.needs[self._begun], self._demand.process[self._begun])
         self._begun += 1
-        return Turn(self._room, slot, partial(self._end, self._begun - 1))
+        return Turn(self._room, slot, on_end)
 
     def widen(self, workspace_bytes: int, largest_bytes: int) -> bool:
         """Says whether there is so much for workspaces now, the largest of this size.
@@ -256,8 +255,13 @@ class Claims:
         self._is_closed = True
         self._settle()
 
-    def _end(self, group: int) -> None:
-        self._running.remove(group)
+    def _begin(self, device: int, process: int) -> OnEnd:
+        needs = device, process
+        self._running.append(needs)
+        return partial(self._end, needs)
+
+    def _end(self, needs: tuple[int, int]) -> None:
+        self._running.remove(needs)
         self._settle()
 
     def _settle(self) -> None:
@@ -266,9 +270,9 @@ class Claims:
         if not is_over and (len(self.needs) == 1 or len(self._running) > 1):
             return  # a single group needs all, and what was abandoned goes on beside what came after it
         parts = (self.memory, self.needs, self._demand.replied[begun]), (self.process, self._demand.process, 0)
-        for claim, needs, left in parts:
+        for index, (claim, needs, left) in enumerate(parts):
             if claim is not None:
-                still = [left, *(needs[group] for group in self._running)]
+                still = [left, *(each[index] for each in self._running)]
                 claim.give_back(claim.units - max(still if self._is_closed else [*still, *needs[begun:]]))
                 if is_over and claim.units:
                     self._call.at_end(claim.give_back)

@@ -43,7 +43,10 @@ class Call:
     received_bytes = 0
     sent_bytes = 0
     items = _NO_ITEMS
-    """How many calls of a batch ended, by operator and reason."""
+    """How many steps of a program ended, by operator and reason."""
+    step_count = 1
+    work_s = 0.0
+    """About how long the device takes, by the program's work."""
     outcome = CANCELLED
     stage = RECEIVE
     has_begun = False  # whether the first message has come
@@ -136,6 +139,10 @@ class Call:
         if self._moved_bytes >= PROGRESS_BYTES:
             self._moved_bytes = 0
             self.waits_since = time.monotonic()
+
+    @property
+    def is_reading(self) -> bool:
+        return self._is_reading
 
     def works(self) -> None:
         """Marks the server's turn: time does not count against the client until the next read or write."""

@@ -69,7 +69,7 @@ class OpenCalls:
         if call.method != STATUS and self._addresses[call.address] > MAX_OPEN_CALLS:
             self.refusals["address"] += 1
             problem = f"this address has more than {MAX_OPEN_CALLS} calls open"
-            raise busy(problem, RETRY_AFTER_S, ", or send many small calls as one batch", MAX_OPEN_CALLS)
+            raise busy(problem, RETRY_AFTER_S, ", or send many small calls as one program", MAX_OPEN_CALLS)
 
     @property
     def active_count(self) -> int:

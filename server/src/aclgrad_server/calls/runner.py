@@ -1,239 +1,247 @@
 """What the server runs: programs of steps in order, each one operator, whose groups have their turns on the device."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from itertools import accumulate
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from aclgrad.errors import AclgradError, LimitExceededError
+from aclgrad.errors import AclgradError, DeviceLostError, LimitExceededError
 from aclgrad_server.calls.admission import Admission, Claims, Demand, Turn
 from aclgrad_server.calls.call import Call, deadline_passed
-from aclgrad_server.devices.device import Device, OnEnd, Read, StagedTensor, Write
+from aclgrad_server.calls.schedule import Content, FromHeld, FromMessage, Group, Key, Schedule, bytes_at_once
+from aclgrad_server.calls.scheduling import make_schedule
+from aclgrad_server.calls.shared_memory import SharedMemory, SharedTensors
+from aclgrad_server.devices.device import Device, GroupWork, OnEnd, StagedTensor
 from aclgrad_server.devices.faults import WorkspaceShortageError
-from aclgrad_server.devices.planning import PlannedStep, Planner, check_reply_size
-from aclgrad_server.limits import GROUP_S, SMALL_BYTES, SMALL_S
+from aclgrad_server.devices.planning import Planner, check_reply_size
+from aclgrad_server.devices.programs import Pause, ProgramPlanner
+from aclgrad_server.devices.steps import PlannedProgram, PlannedStep, first_failure, input_failed
+from aclgrad_server.limits import SMALL_BYTES, SMALL_S
 from aclgrad_server.statistics import RUN, WAIT
 
-_NOTHING: Final[Mapping[int, Any]] = {}
 Ran = tuple[Any, Sequence[AclgradError | None]]
-"""What came of a group: its outputs, each behind its prefix, and the error of each step that failed."""
+"""What came of a group: the bytes of its replies, and the error of each step that failed."""
 Attempt = Callable[[OnEnd, Sequence[int]], Awaitable[Ran]]
-"""Runs a group with workspaces of these sizes at most."""
-
-
-class Step:
-    """One step of a program: what is planned of it, and the payloads of its message."""
-
-    __slots__ = ("payloads", "planned", "prefix", "workspace_bytes")
-
-    def __init__(self, planned: PlannedStep, payloads: Sequence[memoryview], prefix: bytes = b"") -> None:
-        """Takes what stands before its outputs in the reply."""
-        self.planned, self.payloads, self.prefix = planned, payloads, prefix
-        self.workspace_bytes = planned.plan.workspace.size_bytes
-        """What it may take: another step of its form may learn of a larger one before it runs."""
-
-    def contents(self, beside: Mapping[int, Any] = _NOTHING) -> list[Any]:
-        """Returns the bytes of each input; `beside` has, by position, what holds those that come beside the message."""
-        return [
-            None if each is None else each.content(self.payloads, beside.get(index))
-            for index, each in enumerate(self.planned.sources)
-        ]
+"""Runs a group whose lanes have workspaces of these sizes at most."""
+_ALONE: Final = (0,)
 
 
 @dataclass(slots=True)
-class Program:
-    """Groups of steps in order. A step has sources and sinks; of several, each has its own result or status."""
+class Outcome:
+    """What came of a program: the reply of each group, its steps in the order of the reply, and failures by step."""
 
-    groups: Sequence[Sequence[Step]]
-    demand: Demand
-    streams: int  # how many steps of a group run at once, at most
+    failures: dict[int, AclgradError]
+    replies: list[tuple[bytes, Sequence[int]]] = field(default_factory=list)
+    steps: dict[int, int] = field(default_factory=dict)
+    """The bytes that each step that ran has in its group's reply."""
 
-    @classmethod
-    def of_step(cls, step: Step, reply_bytes: int) -> "Program":
-        """Returns a program of one step, whose error is the program's."""
-        planned, plan, workspace_bytes = step.planned, step.planned.plan, step.workspace_bytes
-        process_bytes = plan.encoded_bytes + planned.checked_bytes
-        is_light = plan.size_bytes + process_bytes <= SMALL_BYTES and plan.seconds <= SMALL_S
-        demand = Demand(
-            (plan.size_bytes + workspace_bytes,),
-            (process_bytes,),
-            (0, planned.replied_bytes),
-            workspace_bytes,
-            reply_bytes,
-            plan.seconds,
-            is_light and not planned.is_beside,
-            planned.waits_for_client,
-        )
-        return cls(((step,),), demand, 1)
-
-    @classmethod
-    def of_steps(cls, steps: Sequence[Step], streams: int) -> "Program":
-        """Returns a program of steps that do not refer to each other, in groups that take about `GROUP_S`.
-
-        Inputs are there until their group has ended, outputs from their group on, and everything else while it runs.
-        All groups have the same workspaces: one begins when the device is done with the one before, or never.
-        """
-        groups = list(_groups(steps))
-        by_group = [[step.planned for step in group] for group in groups]
-        arriving = [sum(each.arriving_bytes for each in group) for group in by_group]
-        replied = [0, *accumulate(sum(each.replied_bytes for each in group) for group in by_group)]
-        sizes = [sum(each.plan.size_bytes for each in group) for group in by_group]
-        encoded = [sum(each.plan.encoded_bytes for each in group) for group in by_group]
-        # Before a group begins, the inputs of those after it are there, too, and the outputs of those before it.
-        later = [sum(arriving) - here for here in accumulate(arriving)]
-        workspace_bytes = max(bytes_at_once([step.workspace_bytes for step in group], streams) for group in groups)
-        device = [sum(each) + workspace_bytes for each in zip(sizes, later, replied[:-1], strict=True)]
-        # Outputs may have to be joined, with those of other groups or with statuses.
-        reply_bytes = replied[-1] * min(len(steps), 2)
-        seconds = sum(step.planned.plan.seconds for step in steps)
-        is_small = sum(sizes) + sum(encoded) <= SMALL_BYTES and seconds <= SMALL_S
-        demand = Demand(device, encoded, replied, workspace_bytes, reply_bytes, seconds, is_small)
-        return cls(groups, demand, streams)
-
-
-def _groups(steps: Sequence[Step]) -> Iterator[Sequence[Step]]:
-    """Yields steps that take about `GROUP_S` together, and single ones that take longer."""
-    start, seconds = 0, 0.0
-    for number, step in enumerate(steps):
-        step_s = step.planned.plan.seconds
-        if number > start and seconds + step_s > GROUP_S:
-            yield steps[start:number]
-            start, seconds = number, 0.0
-        seconds += step_s
-    yield steps[start:]
-
-
-def bytes_at_once(workspaces: Sequence[int], count: int) -> int:
-    """Returns what the workspaces of so many steps take at most."""
-    return sum(sorted(workspaces)[-count:])
+    def sections(self) -> Iterator[tuple[int, memoryview]]:
+        """Yields the bytes of each step that ran; those of steps that failed are undefined."""
+        for reply, numbers in self.replies:
+            start = 0
+            for number in numbers:
+                end = start + self.steps[number]
+                yield number, memoryview(reply)[start:end]
+                start = end
 
 
 class Transfer(Protocol):
-    """Brings and takes the tensors of a step that come and go beside the messages of request and reply."""
+    """Brings and takes the tensors of a program that come and go in messages of their own."""
 
-    async def bring(self, inputs: Mapping[str, StagedTensor]) -> Sequence[Write]:
-        """Fills the inputs; returns what is left to be written just before the step runs."""
+    async def bring(self, index: int, held: dict[Key, StagedTensor]) -> None:
+        """Returns when the tensors that the group of this number needs are there."""
 
-    def reads(self, outputs: Sequence[StagedTensor]) -> Sequence[Read]:
-        """Returns what is to be read of the outputs just after the step has run."""
+    async def take(self, index: int, held: dict[Key, StagedTensor], outcome: Outcome) -> None:
+        """Notes that the group has ended, whose outputs may be taken until `finish` has returned."""
 
-    async def take(self, outputs: Sequence[StagedTensor], messages: list[bytes]) -> bytes:
-        """Takes the outputs, of which these messages were read, to where they go, and returns the reply."""
+    async def finish(self) -> None:
+        """Returns when all tensors have been taken."""
 
-
-TransferOf = Callable[[Call, PlannedStep], Transfer]
-"""Returns the transfer of a step; raises an AclgradError if the client may have none."""
+    async def stop(self) -> None:
+        """Drops what is under way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """Runs programs on the device."""
+    """Runs programs on the device. A program, or a call that brings tensors beside it, takes `max_call_bytes`."""
 
     device: Device
     admission: Admission
     planner: Planner
+    programs: ProgramPlanner
+    memory: SharedMemory
     max_message_bytes: int
+    max_call_bytes: int
 
-    def execute(self, transfer_of: TransferOf, request: bytes, call: Call) -> Awaitable[bytes]:
-        """Runs an ExecuteOperatorRequest and returns its response; `transfer_of` is for tensors in shared memory."""
-        planned, payloads = self.planner.read(request)
-        plan, step = planned.plan, Step(planned, payloads)
+    async def execute(self, request: bytes, call: Call) -> bytes:
+        """Runs an ExecuteOperatorRequest and returns its response."""
+        step, payloads = self.planner.read(request)
+        plan = step.plan
         call.operator = plan.spec.name
-        transfer = transfer_of(call, planned) if planned.is_beside else None
-        check_reply_size(f"outputs[{plan.outputs[0].name}]", planned.message_bytes, self.max_message_bytes)
-        if transfer is None:
-            return self.run_step(call, step)
-        return self.run_beside(call, step, transfer, planned.replied_bytes)
+        check_reply_size(f"outputs[{plan.outputs[0].name}]", step.message_bytes, self.max_message_bytes)
+        if not step.is_beside:
+            return await self.run_step(call, step, payloads)
+        outcome = await self.run_program(call, step.alone, payloads, _at_once)
+        if 0 in outcome.failures:
+            raise outcome.failures.pop(0)
+        ((_, section),) = outcome.sections()
+        return b"".join(pieces_of(step, section[outcome.steps[0] - step.section_bytes :]))
 
-    async def run_step(self, call: Call, step: Step) -> bytes:
+    async def run_step(self, call: Call, step: PlannedStep, payloads: Sequence[memoryview]) -> bytes:
         """Runs one step, whose tensors are in the messages, and returns the ExecuteOperatorResponse."""
-        plan = step.planned.plan
-        program = Program.of_step(step, plan.output_bytes)
-        claims = await self.admission.claim(call, program.demand)
-        try:
-            execute = partial(self.device.execute, plan, step.contents(), call.deadline)
-            reply: bytes = await self._run_alone(call, claims, program, execute)
-            return reply
-        finally:
-            claims.close()
-
-    async def run_beside(self, call: Call, step: Step, transfer: Transfer, reply_bytes: int) -> bytes:
-        """Runs one step with tensors beside the messages, and returns what the transfer makes of it."""
-        plan, beside = step.planned.plan, step.planned.beside
-        program = Program.of_step(step, reply_bytes)
-        claims = await self.admission.claim(call, program.demand)
-        tensors: Sequence[StagedTensor] = ()
-        try:
-            call.enter(RUN)
-            sizes = [(source.nbytes, plan.rules[index] is not None) for index, source in beside]
-            sizes += [(each.type.size_bytes, False) for each in plan.outputs]
-            tensors = await self.device.stage(sizes, call.deadline, claims.hold())
-            outputs = tensors[len(beside) :]
-            inputs = {index: tensor for (index, _), tensor in zip(beside, tensors, strict=False)}
-            writes = await transfer.bring({plan.spec.inputs[index].name: each for index, each in inputs.items()})
-            given = plan, step.contents(inputs), outputs, call.deadline
-            execute = partial(self.device.execute_into, *given, writes, transfer.reads(outputs))
-            messages = await self._run_alone(call, claims, program, execute)
-            # The last chunks would be kept while the answer is sent.
-            del writes, execute
-            return await transfer.take(outputs, messages)
-        finally:
-            # An error that is on its way out keeps its frames, and so whatever they refer to.
-            for tensor in tensors:
-                tensor.close()
-            claims.close()
-
-    async def run_all(self, call: Call, steps: Sequence[Step]) -> list[Ran]:
-        """Runs steps that do not refer to each other; returns what came of each group.
-
-        A group has as many streams as it has slots, and others get these between groups.
-        """
-        program = Program.of_steps(steps, self.admission.large.running_limit)
-        claims = await self.admission.claim(call, program.demand)
-        ran: list[Ran] = []
-        try:
-            for group in program.groups:
-                try:
-                    async with asyncio.timeout_at(call.deadline):
-                        turn = await self._turn(call, claims, len(group))
-                except TimeoutError:
-                    ran.append((b"", [deadline_passed() for _ in group]))
-                    continue
-                calls = [(step.planned.plan, step.contents(), step.prefix) for step in group]
-                attempt = partial(self.device.execute_all, calls, call.deadline, turn.slots)
-                ran.append(await self._attempt(call, claims, program, group, turn, attempt))
-        finally:
-            claims.close()
-        return ran
-
-    async def _run_alone(
-        self, call: Call, claims: Claims, program: Program, execute: Callable[[OnEnd, int], Awaitable[Any]]
-    ) -> Any:
-        """Returns what a program of one step has made; raises its error."""
+        plan = step.plan
+        workspace_bytes = plan.workspace.size_bytes
+        is_light = plan.size_bytes + plan.encoded_bytes <= SMALL_BYTES and plan.seconds <= SMALL_S
+        demand = Demand(
+            (plan.size_bytes + workspace_bytes,),
+            (plan.encoded_bytes,),
+            (0, step.replied_bytes),
+            workspace_bytes,
+            plan.output_bytes,
+            plan.seconds,
+            is_light,
+        )
+        contents = [None if each is None else each.content(payloads) for each in step.sources]
+        claims = await self.admission.claim(call, demand)
 
         async def attempt(on_end: OnEnd, workspaces: Sequence[int]) -> Ran:
-            return await execute(on_end, workspaces[0]), (None,)
+            return await self.device.execute(plan, contents, call.deadline, on_end, workspaces[0]), (None,)
 
-        turn = await self._turn(call, claims)
-        made, (error,) = await self._attempt(call, claims, program, program.groups[0], turn, attempt)
+        try:
+            turn = await _turn(call, claims)
+            reply: bytes
+            reply, (error,) = await self._attempt(call, claims, turn, [workspace_bytes], [plan.size_bytes], attempt)
+        finally:
+            claims.close()
         if error is not None:
             raise error
-        return made
+        return reply
 
-    async def _turn(self, call: Call, claims: Claims, most: int = 1) -> Turn:
-        if call.stage != WAIT:
-            call.enter(WAIT)
-        turn = await claims.turn(most)
-        call.enter(RUN)
-        return turn
+    async def run_program(
+        self,
+        call: Call,
+        program: PlannedProgram,
+        payloads: Sequence[memoryview],
+        pause: Pause,
+        transfer_of: Callable[[Schedule], Transfer] | None = None,
+        reply_bytes: int | None = None,
+    ) -> Outcome:
+        """Runs the legal steps of a program, and returns what came of all.
+
+        Raises LimitExceededError if it takes too much at once, with its `peak_bytes`, and DeviceLostError.
+        `reply_bytes` are those of messages that wait for the client, by default those of one reply.
+        """
+        if not program.steps:
+            return Outcome(dict(program.failures))
+        if program.schedule is None:
+            limits = self.planner.limits
+            waits, copies = not self.device.stops_at_faults, not limits.host_pointers
+            program.schedule = await make_schedule(program, pause, waits, copies)
+        schedule: Schedule = program.schedule
+        workspaces = schedule.workspaces()
+        demand = schedule.demand(workspaces, self.admission.large.running_limit, reply_bytes)
+        self._check_peak(demand)
+        shared = SharedTensors(self.memory, self.device, call, program) if program.is_shared else None
+        transfer = None if transfer_of is None else transfer_of(schedule)
+        outcome = Outcome(dict(program.failures))
+        held: dict[Key, StagedTensor] = {}
+        claims = await self.admission.claim(call, demand)
+        try:
+            for index, group in enumerate(schedule.groups):
+                if group.begins:
+                    call.enter(RUN)
+                    sizes = [(each.size_bytes, each.on_host) for each in group.begins]
+                    staged = await self.device.stage(sizes, call.deadline, claims.hold())
+                    held |= zip((each.key for each in group.begins), staged, strict=True)
+                if shared is not None:
+                    await shared.bring(group, held)
+                if transfer is not None:
+                    await transfer.bring(index, held)
+                await self._run_group(call, claims, group, workspaces[index], payloads, held, outcome)
+                if shared is not None:
+                    await shared.take(group, held, outcome.failures)
+                if transfer is not None:
+                    await transfer.take(index, held, outcome)
+                if index + 1 < len(schedule.groups):
+                    for key in group.ends:
+                        held.pop(key).close()
+            if transfer is not None:
+                await transfer.finish()
+        finally:
+            if transfer is not None:
+                await transfer.stop()
+            # An error that is on its way out keeps its frames, and so whatever they refer to.
+            for tensor in held.values():
+                tensor.close()
+            claims.close()
+        return outcome
+
+    def _check_peak(self, demand: Demand) -> None:
+        peak_bytes = max(
+            self.admission.device_bytes(device, process)
+            for device, process in zip(demand.device, demand.process, strict=True)
+        )
+        if peak_bytes > self.max_call_bytes:
+            problem = f"takes {peak_bytes} bytes at once and one call may take {self.max_call_bytes}"
+            remedy = "send smaller tensors or fewer steps, or raise --max-call-bytes (ACLGRAD_MAX_CALL_BYTES)"
+            metadata = {"peak_bytes": str(peak_bytes), "limit": str(self.max_call_bytes)}
+            raise LimitExceededError.at("call", problem, f"{remedy} of the server", metadata)
+
+    async def _run_group(
+        self,
+        call: Call,
+        claims: Claims,
+        group: Group,
+        workspaces: Sequence[int],
+        payloads: Sequence[memoryview],
+        held: dict[Key, StagedTensor],
+        outcome: Outcome,
+    ) -> None:
+        """Runs the steps of a group whose inputs are there, in one turn."""
+        failures = outcome.failures
+        for step in group.steps:
+            for need in step.needs:
+                if need in failures and step.number not in failures:
+                    failures[step.number] = input_failed(first_failure(need, failures[need]))
+        work, limits, lane_of = _work_of(group, workspaces, payloads, held, failures)
+        if not work.steps:
+            return
+        try:
+            async with asyncio.timeout_at(call.deadline):
+                turn = await _turn(call, claims, len(work.lanes))
+        except TimeoutError:
+            failures |= {number: deadline_passed() for number in work.numbers}
+            return
+
+        async def attempt(on_end: OnEnd, sizes: Sequence[int]) -> Ran:
+            return await self.device.execute_group(work, call.deadline, turn.slots, on_end, sizes)
+
+        sizes = [work.plans[positions[0]].size_bytes for positions, _ in work.lanes]
+        reply, errors = await self._attempt(call, claims, turn, limits, sizes, attempt, lane_of)
+        for number, error in zip(work.numbers, errors, strict=True):
+            if isinstance(error, DeviceLostError):
+                raise error
+            if error is not None:
+                failures[number] = error
+        outcome.replies.append((reply, work.numbers))
+        outcome.steps |= {step.number: step.section_bytes for step in group.steps}
 
     async def _attempt(
-        self, call: Call, claims: Claims, program: Program, group: Sequence[Step], turn: Turn, attempt: Attempt
+        self,
+        call: Call,
+        claims: Claims,
+        turn: Turn,
+        workspaces: Sequence[int],
+        sizes: Sequence[int],
+        attempt: Attempt,
+        lane_of: Sequence[int] = _ALONE,
     ) -> Ran:
-        """Runs a group; if workspaces are too small, all of its steps begin again together, if that is free at once."""
-        workspaces, refusals = [step.workspace_bytes for step in group], dict[int, AclgradError]()
+        """Runs a group; if workspaces are too small, all of its steps begin again together, if that is free at once.
+
+        `workspaces` and `sizes` have what each lane may take of workspace, and about what it takes without it;
+        `lane_of` has the lane of each step.
+        """
+        workspaces, refusals = list(workspaces), dict[int, AclgradError]()
         try:
             while True:
                 try:
@@ -245,15 +253,18 @@ class Runner:
                 needed: dict[int, int] = {}
                 for index, error in enumerate(errors):
                     if isinstance(error, WorkspaceShortageError) and index not in refusals:
-                        size_bytes = group[index].planned.plan.size_bytes + error.size_bytes
                         try:
-                            self.admission.check(call.caller, size_bytes, error.size_bytes)
+                            self.admission.check(
+                                call.caller, sizes[lane_of[index]] + error.size_bytes, error.size_bytes
+                            )
                             needed[index] = error.size_bytes
                         except LimitExceededError as refusal:
                             refusals[index] = refusal.with_traceback(None)
-                larger = [needed.get(index, each) for index, each in enumerate(workspaces)]
+                larger = list(workspaces)
+                for index, size_bytes in needed.items():
+                    larger[lane_of[index]] = max(larger[lane_of[index]], size_bytes)
                 try:
-                    if needed and claims.widen(bytes_at_once(larger, program.streams), max(needed.values())):
+                    if needed and claims.widen(bytes_at_once(larger, turn.slots), max(needed.values())):
                         workspaces = larger
                         del made, errors
                         continue
@@ -262,3 +273,75 @@ class Runner:
                 return made, [refusals.get(index, each) for index, each in enumerate(errors)]
         finally:
             turn.end()
+
+
+async def _at_once() -> None: ...
+
+
+async def _turn(call: Call, claims: Claims, most: int = 1) -> Turn:
+    if call.stage != WAIT:
+        call.enter(WAIT)
+    turn = await claims.turn(most)
+    call.enter(RUN)
+    return turn
+
+
+def pieces_of(step: PlannedStep, section: memoryview) -> Iterator[bytes | memoryview]:
+    """Yields the outputs of a reply in their order: those that the device wrote, and what tells of the others."""
+    if not step.described:
+        yield section
+        return
+    start = 0
+    for position, (output, sink) in enumerate(zip(step.plan.outputs, step.sinks, strict=True)):
+        if position in step.described:
+            yield step.described[position]
+        elif sink.in_reply:
+            end = start + len(output.reply_prefix) + output.type.size_bytes
+            yield section[start:end]
+            start = end
+
+
+def _work_of(
+    group: Group,
+    workspaces: Sequence[int],
+    payloads: Sequence[memoryview],
+    held: dict[Key, StagedTensor],
+    failures: dict[int, AclgradError],
+) -> tuple[GroupWork, list[int], list[int]]:
+    """Returns the steps of the group that have not failed, the workspace of each lane, and the lane of each step."""
+
+    def content_of(content: Content) -> Any:
+        if isinstance(content, FromMessage):
+            payload = payloads[content.payload]
+            return payload if len(payload) == content.size_bytes else payload[: content.size_bytes]
+        if isinstance(content, FromHeld):
+            tensor = held[content.key]
+            return tensor if tensor.size_bytes == content.size_bytes else tensor.first(content.size_bytes)
+        return content
+
+    positions: dict[int, int] = {}
+    work = GroupWork()
+    for step in group.steps:
+        if step.number in failures:
+            continue
+        positions[step.number] = len(positions)
+        sinks = step.sinks and [
+            (held[target] if isinstance(target, tuple) else target, in_reply) for target, in_reply in step.sinks
+        ]
+        needs = [positions[need] for need in step.needs if need in positions]
+        contents = [content_of(each) for each in step.contents]
+        plan = step.planned.plan
+        work.steps.append((plan.native, contents, step.prefix, sinks, needs, step.planned.unseen))
+        work.plans.append(plan)
+        work.numbers.append(step.number)
+    limits: list[int] = []
+    lane_of = [0] * len(positions)
+    for lane, workspace_bytes in zip(group.lanes, workspaces, strict=True):
+        numbers = [group.steps[position].number for position in lane.positions]
+        left = [positions[number] for number in numbers if number in positions]
+        for position in left:
+            lane_of[position] = len(limits)
+        if left:
+            work.lanes.append((left, lane.arena_bytes))
+            limits.append(workspace_bytes)
+    return work, limits, lane_of

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from aclgrad.errors import AclgradError, DeviceLostError
 from aclgrad_server.devices.completions import Completions, Ticket
 from aclgrad_server.devices.faults import error_of_fault, error_of_native
 from aclgrad_server.devices.plan import StepPlan
+from aclgrad_server.devices.steps import input_failed
 from aclgrad_server.limits import PINNED_BYTES, SMALL_BYTES, SMALL_POOL_BYTES
 from aclgrad_server.settings import Settings, is_on
 
@@ -29,7 +30,7 @@ COPY_STREAMS: Final = 32  # streams for these copies, those of abandoned calls i
 OTHER_STREAMS: Final = COPY_STREAMS + 1  # streams of a process besides those of its calls: also the default stream
 STREAMS_PER_SLOT: Final = 2  # small calls have as many slots of their own
 TURN_ERRORS: Final = 200
-"""Errors of a batch that are translated, in about 2 ms, before the event loop does other work."""
+"""Errors of a group that are translated, in about 2 ms, before the event loop does other work."""
 
 StagedTensor = native.StagedTensor
 Write = tuple[StagedTensor, int, memoryview]
@@ -38,8 +39,31 @@ Read = tuple[StagedTensor, int, bytes, int]
 """A message to make: a prefix, and behind it so many bytes of a tensor, from this offset on."""
 OnEnd = Callable[[], None]
 Content = Any  # the bytes of one input: a buffer, a `StagedTensor`, or None if the device gets none
-GroupedStep = tuple[StepPlan, Sequence[Content], bytes]
-"""One step of a group, with the bytes before its outputs in the reply."""
+Place = native.Place
+"""An offset and a size in the memory of a lane."""
+Target = StagedTensor | Place | None
+GroupedStep = tuple[
+    native.CallTemplate,
+    Sequence[Content],
+    bytes,
+    Sequence[tuple[Target, bool]] | None,
+    Sequence[int],
+    Sequence[int],
+]
+"""One step of a group: plan, inputs, the bytes before its outputs in the reply, where each wanted output is written to
+and whether the reply has it (None: each goes to the reply alone), the earlier steps of the group that it needs, and the
+inputs whose values need no check because of what guarantees them."""
+
+
+@dataclass(slots=True)
+class GroupWork:
+    """Steps that run together, with their plans and their numbers in the program."""
+
+    steps: list[GroupedStep] = field(default_factory=list)
+    plans: list[StepPlan] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    lanes: list[tuple[list[int], int]] = field(default_factory=list)
+    """The positions of the steps of each lane, which share a stream, and the bytes of its memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,39 +191,30 @@ class Device:
             on_end()
         return reply
 
-    async def execute_into(
-        self,
-        plan: StepPlan,
-        contents: Sequence[Content],
-        targets: Sequence[StagedTensor],
-        deadline: float,
-        writes: Sequence[Write],
-        reads: Sequence[Read],
-        on_end: OnEnd,
-        workspace_limit: int = sys.maxsize,
-    ) -> list[bytes]:
-        """Makes the writes, runs the operator, keeps its outputs on the device, and returns a message for each read."""
-        hung_at = self._hung_at(plan, deadline)
-        work = plan.native, contents, targets, deadline, hung_at, _released(on_end), writes, reads, workspace_limit
-        messages: list[bytes] = await self._run(self._device.submit_into, *work, plan=plan, hung_at=hung_at)
-        return messages
+    @property
+    def stops_at_faults(self) -> bool:
+        """Whether nothing runs on a stream behind a fault."""
+        return self._device.stops_at_faults
 
-    async def execute_all(
-        self,
-        calls: Sequence[GroupedStep],
-        deadline: float,
-        streams: int,
-        on_end: OnEnd,
-        workspace_limits: Sequence[int] = (),
+    async def execute_group(
+        self, work: GroupWork, deadline: float, streams: int, on_end: OnEnd, workspace_limits: Sequence[int]
     ) -> tuple[bytes, list[AclgradError | None]]:
-        """Runs many on so many streams; returns outputs behind their prefixes, and the error of each that failed."""
-        natives = [(plan.native, contents, prefix) for plan, contents, prefix in calls]
-        # Waits no longer than the deadline: a late call has its own status, and the other results are sent with it.
-        work = natives, deadline, _released(on_end), streams, workspace_limits
-        reply, errors = await self._run(self._device.submit_batch, *work)
+        """Runs a group on so many streams; returns its reply, and the error of each step that failed."""
+        pairs = zip(work.lanes, workspace_limits, strict=True)
+        lanes = [(positions, arena_bytes, limit) for (positions, arena_bytes), limit in pairs]
+        # Waits no longer than the deadline: a late step has its own status, and the other results are sent with it.
+        hung_at = self._hung_at(work.plans[0], deadline) if len(work.plans) == 1 else deadline
+        given = work.steps, lanes, deadline
+        submit = partial(
+            self._device.submit_group, wait_until=hung_at, released_ticket=_released(on_end), streams=streams
+        )
+        reply, errors, _ = await self._run(submit, *given)
         translated: list[AclgradError | None] = []
-        for number, ((plan, _, _), error) in enumerate(zip(calls, errors, strict=True), 1):
-            translated.append(None if error is None else self._error_of(error, plan))
+        for number, (plan, error) in enumerate(zip(work.plans, errors, strict=True), 1):
+            if isinstance(error, native.InputFailedError):
+                translated.append(input_failed(work.numbers[error.step]))
+            else:
+                translated.append(None if error is None else self._error_of(error, plan, hung_at))
             if number % TURN_ERRORS == 0:
                 await asyncio.sleep(0)
         return reply, translated
@@ -301,9 +316,9 @@ class Device:
             ours.__cause__ = error
             self._lose_by(ours)
 
-    def _error_of(self, error: Exception, plan: StepPlan | None = None) -> AclgradError:
+    def _error_of(self, error: Exception, plan: StepPlan | None = None, hung_at: float = math.inf) -> AclgradError:
         ours = error_of_native(error, plan)
-        self._lose_by(ours)
+        self._look(hung_at, error)
         return ours
 
     def _lose_by(self, error: AclgradError) -> None:

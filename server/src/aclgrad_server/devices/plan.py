@@ -1,7 +1,7 @@
 """What is known of all steps of one form: what the operator table and this server's limits say of them."""
 
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -85,9 +85,20 @@ class StepPlan:
     size_bytes: int  # what all tensors take on the device
     is_empty: bool  # whether an input has no elements: operators leave the outputs untouched then
     seconds: float  # about how long it takes
-    encoded_bytes: int  # of inputs that the process has in the form that is checked or read, besides the device
+    encoded: tuple[int, ...]  # bytes of each input that the process has in the form that is checked or read, besides
+    operations: float  # infinite if they depend on values
+    guarantees: Mapping[str, ValueRule]  # of the outputs whose values follow a rule
     native: native.CallTemplate  # the plan in the form that the device takes
     workspace: Workspace = field(default_factory=Workspace, compare=False)
+
+    @cached_property
+    def least_allowed(self) -> int:
+        """Operations that are never too many for tensors of these sizes."""
+        return _WORK_OF_AN_ELEMENT * sum(each.element_count for each in self.types if each is not None)
+
+    @cached_property
+    def encoded_bytes(self) -> int:
+        return sum(self.encoded)
 
     @cached_property
     def reply_bytes(self) -> int:
@@ -157,7 +168,9 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
         is_empty,
         # What depends on values is neither small nor grouped with others, and says nothing of when to try again.
         limits.pace.seconds(work) if math.isfinite(work.operations) else GROUP_S,
-        sum(each.process_bytes for each in planned if each is not None),
+        tuple(0 if each is None else each.process_bytes for each in planned),
+        work.operations,
+        {each.name: each.guarantees(arguments, product) for each in spec.outputs if each.guarantees is not None},
         native.CallTemplate(
             spec.symbol,
             [None if each is None else each.native for each in planned],

@@ -17,10 +17,9 @@ from aclgrad_server.devices.turned_off import TurnedOff
 from aclgrad_server.devices.watch import refresh
 from aclgrad_server.listen_addresses import UNIX
 from aclgrad_server.server_view import ServerView
-from aclgrad_server.services.batch import execute_batch
 from aclgrad_server.services.chunked import execute_chunked
 from aclgrad_server.services.handlers import Handlers, Unary
-from aclgrad_server.services.shared_memory import SharedMemory, SharedTransfer
+from aclgrad_server.services.programs import execute_program
 from aclgrad_server.status.server_status import VERSION, server_status
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
@@ -42,18 +41,15 @@ class OperatorService:
 
     def handler(self, handlers: Handlers) -> grpc.GenericRpcHandler:
         """Returns what a gRPC server takes; without serializers, gRPC hands bytes through."""
-        settings, runner = self._view.settings, self._runner
-        memory = SharedMemory(settings.shared_memory, settings.shared_memory_owner)
-        max_call_bytes = settings.max_call_bytes or runner.device.pool_limit_bytes // 2
+        runner = self._runner
         unary: dict[str, Unary] = {
             "ListOperators": self.list_operators,
             "GetServerStatus": self.get_server_status,
-            "ExecuteOperator": partial(runner.execute, partial(SharedTransfer, memory, runner.device)),
-            "BatchExecuteOperators": partial(execute_batch, runner),
+            "ExecuteOperator": runner.execute,
+            "ExecuteProgram": partial(execute_program, runner),
         }
         methods = {name: handlers.unary(name, behaviour) for name, behaviour in unary.items()}
-        chunked = partial(execute_chunked, runner, max_call_bytes)
-        methods["ExecuteOperatorChunked"] = handlers.stream("ExecuteOperatorChunked", chunked)
+        methods["ExecuteProgramChunked"] = handlers.stream("ExecuteProgramChunked", partial(execute_chunked, runner))
         return grpc.method_handlers_generic_handler(SERVICE, methods)
 
     async def list_operators(self, request: bytes, call: Call) -> bytes:

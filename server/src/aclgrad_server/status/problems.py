@@ -157,7 +157,7 @@ def _latency(status: Status) -> Iterator[Found]:
             slow.append((p99_s, median_s, each.name))
     if slow:
         p99_s, median_s, name = max(slow)
-        what = "batches and calls without an operator" if name == NONE else f"calls of {name}"
+        what = "programs and calls without an operator" if name == NONE else f"calls of {name}"
         summary = f"{what} take long: half of them up to {span(median_s)}, 99 of 100 up to {span(p99_s)}"
         remedy = "if many wait, add a replica; if many are received or replied to, make fewer large calls at once"
         yield summary, remedy, False

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Final
 
 from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.wire.limits import MAX_PROGRAM_REST_BYTES, MAX_STEPS, MAX_TABLE_TENSORS
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.gate import Gate
 from aclgrad_server.calls.open_calls import OpenCalls
@@ -36,6 +37,10 @@ def server_status(view: ServerView, with_private: bool) -> pb.GetServerStatusRes
             message_bytes=settings.max_message_bytes,
             tensor_bytes=settings.max_tensor_bytes,
             hang_timeout=_duration(settings.hang_timeout_s),
+            program_steps=MAX_STEPS,
+            program_tensors=MAX_TABLE_TENSORS,
+            program_rest_bytes=MAX_PROGRAM_REST_BYTES,
+            call_bytes=view.max_call_bytes,
         ),
         # Where the workers of the host listen apart from each other, or where a single server does.
         endpoints=chain.from_iterable(place.endpoints if place else (view.addresses,)) if with_private else (),

@@ -1,4 +1,4 @@
-"""ExecuteOperator with POSIX shared memory that a client on the same host names: read and written by file operations.
+"""POSIX shared memory that a client on the same host names: read and written by file operations.
 
 A mapping would end the process where the client cuts the object short; a file operation merely has fewer bytes.
 """
@@ -7,18 +7,17 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 from aclgrad.errors import AclgradError, InvalidFieldError, SharedMemoryUnavailableError
 from aclgrad.sources import SharedRange
-from aclgrad.tensors import TensorView
-from aclgrad.wire.messages import response_of
 from aclgrad.wire.service import SHARED_FOLDER, SHARED_PREFIX
 from aclgrad_server.calls.call import UNIX, Call, address_of, busy
-from aclgrad_server.devices.device import Device, Read, StagedTensor, Write
-from aclgrad_server.devices.planning import PlannedStep
+from aclgrad_server.calls.schedule import IN_TABLE, Group, Key
+from aclgrad_server.devices.device import Device, StagedTensor
+from aclgrad_server.devices.steps import PlannedProgram
 
 RETRY_AFTER_FILES_S: Final = 1.0
 _NAME: Final = re.compile(rf"/{SHARED_PREFIX}[A-Za-z0-9._-]{{1,200}}")
@@ -81,43 +80,49 @@ class SharedMemory:
             os.close(file)
 
 
-class SharedTransfer:
-    """The tensors of one call that come or go by shared memory. The device's copy of inputs is checked."""
+class SharedTensors:
+    """The tensors of a program that come or go by shared memory. The device's copy of inputs is checked."""
 
-    def __init__(self, memory: SharedMemory, device: Device, call: Call, planned: PlannedStep) -> None:
+    def __init__(self, memory: SharedMemory, device: Device, call: Call, program: PlannedProgram) -> None:
+        """Raises SharedMemoryUnavailableError if the client may have none."""
         memory.require(call.peer)
         self._memory = memory
         self._device = device
         self._deadline = call.deadline
-        self._planned = planned
-        self._outputs = list(zip(planned.plan.outputs, planned.sinks, strict=True))
+        self._program = program
 
-    async def bring(self, inputs: Mapping[str, StagedTensor]) -> Sequence[Write]:
-        for spec, source in zip(self._planned.plan.spec.inputs, self._planned.sources, strict=True):
-            if source is None or (range := source.shared) is None:
+    async def bring(self, group: Group, held: Mapping[Key, StagedTensor]) -> None:
+        """Fills the tensors that begin with a group."""
+        for each in group.begins:
+            field, range = self._source(each.key)
+            if range is None:
                 continue
-            field = f"inputs[{spec.name}].shared_memory"
             with self._memory.open(field, range, os.O_RDONLY) as file:
-                count = await self._device.read_file(inputs[spec.name], file, range.offset, self._deadline)
+                count = await self._device.read_file(held[each.key], file, range.offset, self._deadline)
             if count != range.nbytes:
                 problem = f"had {count} bytes left of {range.nbytes}"
                 raise InvalidFieldError.at(field, problem, "keep the object as it is until the call has ended")
-        return ()
 
-    def reads(self, outputs: Sequence[StagedTensor]) -> Sequence[Read]:
-        pairs = zip(self._outputs, outputs, strict=True)
-        return [(tensor, 0, each.reply_prefix, tensor.size_bytes) for (each, sink), tensor in pairs if sink.in_reply]
+    def _source(self, key: Key) -> tuple[str, SharedRange | None]:
+        number, position = key
+        if number == IN_TABLE:
+            return f"tensors[{position}].shared_memory", self._program.table[position].source.shared
+        if position >= 0:
+            return "", None
+        step = self._program.steps[number]
+        source, name = step.sources[-1 - position], step.plan.spec.inputs[-1 - position].name
+        return f"inputs[{name}].shared_memory", None if source is None else source.shared
 
-    async def take(self, outputs: Sequence[StagedTensor], messages: list[bytes]) -> bytes:
-        read, pieces = iter(messages), []
-        for (output, sink), tensor in zip(self._outputs, outputs, strict=True):
-            if (range := sink.shared) is None:
-                pieces.append(next(read))
+    async def take(self, group: Group, held: Mapping[Key, StagedTensor], failures: Container[int]) -> None:
+        """Writes the outputs of the group's steps that did not fail."""
+        for each in group.steps:
+            if each.number in failures:
                 continue
-            with self._memory.open(f"output_memory[{output.name}]", range, os.O_RDWR) as file:
-                await self._device.write_file(tensor, file, range.offset, self._deadline)
-            pieces.append(response_of(TensorView(output.name, output.type, range)))
-        return pieces[0] if len(pieces) == 1 else await self._device.join(pieces)
+            for position, (output, sink) in enumerate(zip(each.planned.plan.outputs, each.planned.sinks, strict=True)):
+                if (range := sink.shared) is not None:
+                    with self._memory.open(f"output_memory[{output.name}]", range, os.O_RDWR) as file:
+                        tensor = held[each.number, position]
+                        await self._device.write_file(tensor, file, range.offset, self._deadline)
 
 
 def _check_own_files(error: OSError) -> None:

@@ -1,0 +1,140 @@
+"""How a program runs: its steps in groups, those of a group that are connected in lanes, and what memory that takes.
+
+The client's order is the schedule. Steps that refer to each other run on one stream, one after the other, so that a
+tensor may get the bytes of one that nothing uses any more. A tensor that more than one group uses, or that comes or
+goes beside the messages, is *held*: it has memory of its own from its first group to its last.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from aclgrad_server.calls.admission import Demand
+from aclgrad_server.devices.plan import Workspace
+from aclgrad_server.devices.steps import PlannedStep
+from aclgrad_server.limits import SMALL_BYTES, SMALL_S
+
+Key = tuple[int, int]
+"""A held tensor: the step and the position of its output, or -1 and the position in the table; an input that comes by
+shared memory has the step and -1 - its position."""
+IN_TABLE: Final = -1
+
+
+@dataclass(slots=True)
+class Held:
+    """A tensor with memory of its own, on the host if the values are checked there, from one group to another."""
+
+    key: Key
+    size_bytes: int
+    first: int
+    last: int
+    on_host: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FromHeld:
+    """The first bytes of a held tensor."""
+
+    key: Key
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FromMessage:
+    """The first bytes of a payload."""
+
+    payload: int
+    size_bytes: int
+
+
+Content = FromHeld | FromMessage | Any
+"""What an input is: one of these, or a place in its lane's memory, or None if the device gets no bytes."""
+
+
+@dataclass(slots=True)
+class GroupStep:
+    """A step of a group, with everything that the device is told of it but for bytes."""
+
+    number: int
+    planned: PlannedStep
+    prefix: bytes
+    contents: list[Content]
+    sinks: list[tuple[Key | Any, bool]] | None = None
+    """For each wanted output: the held tensor or the place that it is written to, and whether the reply has it."""
+    needs: list[int] = field(default_factory=list)
+    """The steps of the program whose outputs it uses."""
+
+    @property
+    def section_bytes(self) -> int:
+        """What it takes of its group's reply."""
+        return len(self.prefix) + self.planned.section_bytes
+
+
+@dataclass(slots=True)
+class Lane:
+    """Connected steps of a group, by their positions there."""
+
+    positions: list[int]
+    workspaces: list[Workspace]
+    arena_bytes: int = 0
+
+    @property
+    def workspace_bytes(self) -> int:
+        """What the largest of its workspaces takes, as far as one knows."""
+        return max(each.size_bytes for each in self.workspaces)
+
+
+@dataclass(slots=True)
+class Group:
+    """Steps that run together."""
+
+    steps: list[GroupStep] = field(default_factory=list)
+    lanes: list[Lane] = field(default_factory=list)
+    begins: list[Held] = field(default_factory=list)
+    """The tensors whose memory is made before the group."""
+    ends: list[Key] = field(default_factory=list)
+    """Those whose memory nothing after the group uses; outputs that are sent are given back when they have been."""
+
+
+@dataclass(slots=True)
+class Schedule:
+    """The groups of a program, and the bytes that it takes while each of them runs, but for workspaces."""
+
+    groups: list[Group]
+    device: list[int]
+    process: list[int]
+    replied: list[int]
+    """The bytes of the reply before the first group, after it, and so on."""
+    seconds: float
+    in_chunks: bool
+
+    def workspaces(self) -> list[list[int]]:
+        """Returns what the workspace of each lane of each group may take: another call may learn of a larger one."""
+        return [[lane.workspace_bytes for lane in group.lanes] for group in self.groups]
+
+    def demand(self, workspaces: Sequence[Sequence[int]], streams: int, reply_bytes: int | None = None) -> Demand:
+        """Returns what it asks admission for with these workspaces, of which so many are in use at once.
+
+        `reply_bytes` are those of messages that wait for the client.
+        """
+        workspace_bytes = max((bytes_at_once(each, streams) for each in workspaces), default=0)
+        if reply_bytes is None:
+            # Outputs may have to be joined, with those of other groups or with statuses.
+            reply_bytes = self.replied[-1] * min(sum(len(group.steps) for group in self.groups), 2)
+        is_small = max(self.device) + max(self.process) <= SMALL_BYTES and self.seconds <= SMALL_S
+        device = [each + workspace_bytes for each in self.device]
+        return Demand(
+            device,
+            self.process,
+            self.replied,
+            workspace_bytes,
+            reply_bytes,
+            self.seconds,
+            is_small and not any(group.begins for group in self.groups),
+            self.in_chunks,
+        )
+
+
+def bytes_at_once(workspaces: Sequence[int], count: int) -> int:
+    """Returns what the workspaces of so many lanes take at most."""
+    return sum(sorted(workspaces)[-count:])

@@ -1,0 +1,277 @@
+"""Makes the schedule of a program: groups of about `GROUP_S`, lanes, places, and what each group takes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+from aclgrad.sources import InMessage, Sink, Source
+from aclgrad.wire.programs import result_prefix
+from aclgrad_server.calls.arena import Arena
+from aclgrad_server.calls.schedule import (
+    IN_TABLE,
+    Content,
+    FromHeld,
+    FromMessage,
+    Group,
+    GroupStep,
+    Held,
+    Key,
+    Lane,
+    Schedule,
+)
+from aclgrad_server.devices.device import Place
+from aclgrad_server.devices.programs import Pause
+from aclgrad_server.devices.steps import PlannedProgram, PlannedStep
+from aclgrad_server.limits import GROUP_BYTES, GROUP_S
+
+
+async def make_schedule(program: PlannedProgram, pause: Pause, waits_for_values: bool, copies_inputs: bool) -> Schedule:
+    """Returns how the legal steps of the program run.
+
+    With `waits_for_values`, a step whose values have a rule that an earlier step guarantees begins a group: the device
+    goes on behind a fault, and they may not be what they should. With `copies_inputs`, each lane has copies of its own
+    of the payloads that it uses.
+    """
+    groups = list(_groups(program, waits_for_values))
+    maker = _Maker(program, groups, copies_inputs)
+    for number in program.steps:
+        maker.note_uses(number)
+        await pause()
+    for index in range(len(groups)):
+        for number in groups[index]:
+            maker.place(index, number)
+            await pause()
+    return maker.finish()
+
+
+def _groups(program: PlannedProgram, waits_for_values: bool) -> Iterator[list[int]]:
+    arriving = dict.fromkeys(program.steps, 0)
+    for entry, number in program.first_uses.items():
+        if number in arriving and program.table[entry].source.in_chunks:
+            arriving[number] += program.table[entry].type.size_bytes
+    group: list[int] = []
+    seconds, chunk_bytes = 0.0, 0
+    for number, step in program.steps.items():
+        waits = waits_for_values and any(_producer(step, index) in group for index in step.unseen)
+        is_full = seconds + step.plan.seconds > GROUP_S or (arriving[number] > 0 and chunk_bytes >= GROUP_BYTES)
+        if group and (waits or is_full):
+            yield group
+            group, seconds, chunk_bytes = [], 0.0, 0
+        group.append(number)
+        seconds += step.plan.seconds
+        chunk_bytes += arriving[number]
+    if group:
+        yield group
+
+
+def _producer(step: PlannedStep, index: int) -> int | None:
+    source = step.sources[index]
+    return None if source is None else source.step
+
+
+@dataclass(slots=True)
+class _Output:
+    """A wanted output of a step: who uses it, and where it lies."""
+
+    size_bytes: int
+    sink: Sink
+    group: int
+    last_group: int
+    last_step: int
+    """The last step of its own group that uses it."""
+    is_used: bool = False
+    offset: int = 0  # in its lane's memory
+
+    @property
+    def is_held(self) -> bool:
+        return self.last_group > self.group or self.sink.in_chunks or self.sink.shared is not None
+
+
+@dataclass(slots=True)
+class _LaneInMaking:
+    group: int
+    lane: Lane = field(default_factory=lambda: Lane([], []))
+    arena: Arena = field(default_factory=Arena)
+    over: dict[int, list[_Output]] = field(default_factory=dict)
+    """The outputs whose memory is free after a step."""
+    copied: set[Key] = field(default_factory=set)
+    """The inputs that it copies to the device once for all of its steps."""
+    needed_bytes: int = 0
+    """What the step that needs most takes while it runs."""
+
+
+class _Maker:
+    def __init__(self, program: PlannedProgram, groups: list[list[int]], copies_inputs: bool) -> None:
+        self._program = program
+        self._copies_inputs = copies_inputs
+        self._group_of = {number: index for index, group in enumerate(groups) for number in group}
+        self._groups = [Group() for _ in groups]
+        self._outputs: dict[Key, _Output] = {}
+        self._held: dict[Key, Held] = {}
+        self._table_ends: dict[int, int] = {}
+        count = len(groups)
+        self._device, self._process, self._reply = [0] * (count + 1), [0] * count, [0] * count
+        self._joined: dict[int, int] = {}
+        """An earlier step of the lane of each step that is not the first of its lane."""
+        self._lanes: dict[int, _LaneInMaking] = {}
+        """By their first steps."""
+
+    def _add(self, first: int, last: int, size_bytes: int) -> None:
+        """Counts memory of the device; the sums from the first group on are what each group has."""
+        self._device[first] += size_bytes
+        self._device[last + 1] -= size_bytes
+
+    def note_uses(self, number: int) -> None:
+        """Notes which tensors the step uses, and until when their memory is needed."""
+        step, group = self._program.steps[number], self._group_of[number]
+        for position, (output, sink) in enumerate(zip(step.plan.outputs, step.sinks, strict=True)):
+            size_bytes = output.type.size_bytes
+            self._outputs[number, position] = _Output(size_bytes, sink, group, group, number)
+        for index, source in enumerate(step.sources):
+            if source is None:
+                continue
+            key, is_checked = _key_of(self._program, number, index), step.plan.rules[index] is not None
+            if (entry := source.entry) is not None:
+                self._table_ends[entry] = group
+                of_entry = self._program.table[entry].source
+                if of_entry.is_beside:
+                    first = max(group - 1, 0) if of_entry.in_chunks else group
+                    self._hold(key, of_entry.nbytes, first, group, is_checked)
+            elif (producer := source.step) is not None:
+                self._use(self._outputs[key], producer, number)
+            elif source.is_beside:
+                self._hold(key, source.nbytes, group, group, is_checked)
+
+    def _use(self, output: _Output, producer: int, number: int) -> None:
+        output.is_used, output.last_group = True, self._group_of[number]
+        if output.last_group == output.group:
+            output.last_step = number
+            first, other = sorted((self._first_of(producer), self._first_of(number)))
+            if first != other:
+                self._joined[other] = first
+
+    def _hold(self, key: Key, size_bytes: int, first: int, last: int, on_host: bool) -> None:
+        held = self._held.setdefault(key, Held(key, size_bytes, first, last))
+        held.last = max(held.last, last)
+        held.on_host |= on_host
+
+    def _first_of(self, number: int) -> int:
+        """Returns the first step of the lane of a step."""
+        first = number
+        while first in self._joined:
+            first = self._joined[first]
+        while number != first:
+            self._joined[number], number = first, self._joined[number]
+        return first
+
+    def place(self, index: int, number: int) -> None:
+        """Puts the step into its lane, and its tensors to their places."""
+        step, group, first = self._program.steps[number], self._groups[index], self._first_of(number)
+        making = self._lanes.get(first)
+        if making is None:
+            making = self._lanes[first] = _LaneInMaking(index)
+            group.lanes.append(making.lane)
+        contents = [self._content(number, position) for position in range(len(step.sources))]
+        sinks = [self._sink(making, number, position) for position in range(len(step.sinks))]
+        needs = sorted({each.step for each in step.sources if each is not None and each.step is not None})
+        making.lane.positions.append(len(group.steps))
+        making.lane.workspaces.append(step.plan.workspace)
+        prefix = b"" if self._program.chunk_bytes else result_prefix(step.message_bytes)
+        is_plain = all(target is None for target, _ in sinks)
+        group.steps.append(GroupStep(number, step, prefix, contents, None if is_plain else sinks, needs))
+        self._count(making, number)
+        for output in making.over.pop(number, ()):
+            making.arena.give_back(output.offset, output.size_bytes)
+
+    def _content(self, number: int, position: int) -> Content:
+        source, key = self._program.steps[number].sources[position], _key_of(self._program, number, position)
+        if source is None or not source.has_values:
+            return None
+        if key in self._held:
+            return FromHeld(key, source.nbytes)
+        if source.step is not None:
+            return Place(self._outputs[key].offset, source.nbytes)
+        in_message = source if source.entry is None else self._program.table[source.entry].source
+        return FromMessage(in_message.index, source.nbytes) if isinstance(in_message, InMessage) else None
+
+    def _sink(self, making: _LaneInMaking, number: int, position: int) -> tuple[Any, bool]:
+        """Returns where an output is written to, if not to the reply, and whether the reply has it."""
+        output, index = self._outputs[number, position], making.group
+        in_reply = output.sink.in_reply
+        if in_reply:
+            self._reply[index] += output.size_bytes
+            self._add(index, index, output.size_bytes)
+        if output.is_held:
+            # One that is sent in chunks may wait for its client until the end.
+            last = len(self._groups) - 1 if output.sink.in_chunks else output.last_group
+            self._hold((number, position), output.size_bytes, index, last, False)
+            return (number, position), in_reply
+        if in_reply and not output.is_used:
+            return None, True
+        output.offset = making.arena.take(output.size_bytes)
+        if not in_reply:  # otherwise it is copied at the end of the lane
+            making.over.setdefault(output.last_step, []).append(output)
+        return Place(output.offset, output.size_bytes), in_reply
+
+    def _count(self, making: _LaneInMaking, number: int) -> None:
+        """Counts what the step takes besides its outputs and held tensors."""
+        step, index = self._program.steps[number], making.group
+        plan = step.plan
+        needed_bytes = plan.size_bytes - sum(plan.input_bytes) - plan.output_bytes
+        for position, (source, size_bytes) in enumerate(zip(step.sources, plan.input_bytes, strict=True)):
+            if source is None:
+                continue
+            key = _key_of(self._program, number, position)
+            if not source.has_values:
+                needed_bytes += size_bytes
+            elif isinstance(source, InMessage):
+                # Before its group begins it is there, too.
+                self._add(0, index, size_bytes)
+            elif not self._is_copied(key, source):
+                needed_bytes += max(size_bytes - source.nbytes, 0)
+            elif key not in making.copied:
+                making.copied.add(key)
+                self._add(index, index, size_bytes)
+        making.needed_bytes = max(making.needed_bytes, needed_bytes)
+        self._process[index] += plan.encoded_bytes
+
+    def _is_copied(self, key: Key, source: Source) -> bool:
+        """Returns whether the device makes a copy of an input that is not in the message for this step alone."""
+        if (held := self._held.get(key)) is not None:
+            return held.on_host
+        return source.entry is not None and self._copies_inputs
+
+    def finish(self) -> Schedule:
+        """Returns the schedule when all steps have their places."""
+        program, groups = self._program, self._groups
+        for making in self._lanes.values():
+            making.lane.arena_bytes = making.arena.size_bytes
+            self._add(making.group, making.group, making.arena.size_bytes + making.needed_bytes)
+        for entry, last in self._table_ends.items():
+            if not program.table[entry].source.is_beside:
+                self._add(0, last, program.table[entry].type.size_bytes)
+        for held in self._held.values():
+            groups[held.first].begins.append(held)
+            groups[held.last].ends.append(held.key)
+            if held.on_host:
+                for index in range(held.first, held.last + 1):
+                    self._process[index] += held.size_bytes
+            else:
+                self._add(held.first, held.last, held.size_bytes)
+        replied = [0, *accumulate(self._reply)]
+        device = [each + before for each, before in zip(accumulate(self._device), replied, strict=False)][:-1]
+        return Schedule(groups, device, self._process, replied, program.seconds, program.chunk_bytes > 0)
+
+
+def _key_of(program: PlannedProgram, number: int, position: int) -> Key:
+    """Returns the key of what an input of a step is, if it is held."""
+    source = program.steps[number].sources[position]
+    if source is None:
+        return number, -1 - position
+    if source.entry is not None:
+        return IN_TABLE, source.entry
+    if source.step is not None:
+        names = [each.name for each in program.steps[source.step].plan.outputs]
+        return source.step, names.index(source.output)
+    return number, -1 - position

@@ -1,0 +1,170 @@
+"""From a received program to its planned steps. Programs that come again are kept whole."""
+
+import math
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+
+from aclgrad.errors import AclgradError, InvalidFieldError, OtherProductError
+from aclgrad.sources import CHUNKS, REPLY, InMessage
+from aclgrad.tensors import TensorView
+from aclgrad.wire.chunks import HEADER_PAYLOADS, parse_header
+from aclgrad.wire.limits import MAX_NAME, MAX_PROGRAM_REST_BYTES
+from aclgrad.wire.programs import PROGRAM_PAYLOADS, SentProgram, parse_program
+from aclgrad_server.devices.checks import check_stored_bytes, check_work
+from aclgrad_server.devices.planning import Planner, extract_payloads
+from aclgrad_server.devices.references import check_references, check_values
+from aclgrad_server.devices.steps import PlannedProgram
+from aclgrad_server.limits import KEPT_PROGRAMS_BYTES, STEP_OBJECTS_BYTES
+
+Pause = Callable[[], Awaitable[None]]
+"""Lets other coroutines run from time to time."""
+
+
+Parse = Callable[[bytes, Sequence[InMessage]], SentProgram]
+
+
+class ProgramPlanner:
+    """Plans programs for one product, step by step, and keeps those whose steps are all legal.
+
+    A kept program stands for messages with the same bytes beside those of tensors, so nothing of it can differ: not
+    what its steps refer to, and not what was checked of that.
+    """
+
+    def __init__(self, planner: Planner) -> None:
+        self._planner = planner
+        self._kept: OrderedDict[tuple[Parse, bytes, tuple[int, ...]], PlannedProgram] = OrderedDict()
+        self.kept_bytes = 0
+        """About what kept programs take of the process's memory."""
+
+    async def read(self, request: bytes, pause: Pause) -> tuple[PlannedProgram, Sequence[memoryview]]:
+        """Returns the program of an ExecuteProgramRequest, and its payloads; raises a RequestError."""
+        return await self._read(request, PROGRAM_PAYLOADS, parse_program, pause)
+
+    async def read_header(self, message: bytes, pause: Pause) -> tuple[PlannedProgram, Sequence[memoryview]]:
+        """Returns the program that the first message of an ExecuteProgramChunked opens, and the message's payloads."""
+        return await self._read(message, HEADER_PAYLOADS, parse_header, pause)
+
+    async def _read(
+        self, message: bytes, paths: Sequence[tuple[int, ...]], parse: Parse, pause: Pause
+    ) -> tuple[PlannedProgram, Sequence[memoryview]]:
+        rest, payloads = extract_payloads(message, *paths, max_rest_bytes=MAX_PROGRAM_REST_BYTES)
+        key = parse, rest, tuple(map(len, payloads))
+        program = self._kept.get(key)
+        if program is not None:
+            self._kept.move_to_end(key)
+            return program, payloads
+        program = await self.plan(parse(rest, [InMessage(length, i) for i, length in enumerate(key[2])]), pause)
+        if not program.failures and key not in self._kept:
+            self._kept[key] = program
+            self.kept_bytes += len(rest) + STEP_OBJECTS_BYTES * program.step_count
+            while self.kept_bytes > KEPT_PROGRAMS_BYTES:
+                (_, old, _), forgotten = self._kept.popitem(last=False)
+                self.kept_bytes -= len(old) + STEP_OBJECTS_BYTES * forgotten.step_count
+        return program, payloads
+
+    async def plan(self, sent: SentProgram, pause: Pause) -> PlannedProgram:
+        """Returns the plan of a program; raises a RequestError for one that is wrong as a whole."""
+        product = self._planner.product
+        if sent.product and sent.product != product:
+            made_for = sent.product[:MAX_NAME]
+            problem = f"the program is made for product {made_for!r}, and this server's is {product}"
+            remedy = "make it for this product, or use a server of the other"
+            metadata = {"product": product, "made_for": made_for}
+            raise OtherProductError(problem, field="product", remedy=remedy, metadata=metadata)
+        for index, entry in enumerate(sent.tensors):
+            self._check_entry(index, entry)
+        program = PlannedProgram(sent.step_count, {}, {}, sent.tensors, sent.chunk_bytes)
+        returned = _returned(sent)
+        reply = CHUNKS if sent.chunk_bytes else REPLY
+        for number in range(sent.step_count):
+            try:
+                call = sent.step(number)
+                for each in call.inputs:
+                    if each.source.entry is not None:
+                        program.first_uses.setdefault(each.source.entry, number)
+                check_references(number, call, program.steps, program.failures, sent.tensors)
+                names = None if returned is None else returned.get(number, ())
+                step = self._planner.step(call, reply, names)
+                check_values(step, call, program.steps)
+                program.steps[number] = step
+            except AclgradError as error:
+                # Its traceback has this frame, which has the error: a cycle, which would keep the whole message.
+                program.failures[number] = error.with_traceback(None)
+            await pause()
+        _check_table(program)
+        _check_returned(sent, program)
+        _check_shared(program)
+        self._check_work(program)
+        return program
+
+    def _check_entry(self, index: int, tensor: TensorView) -> None:
+        field, source = f"tensors[{index}]", tensor.source
+        if min((0, *tensor.type.shape)) < 0:
+            problem = f"has the shape {tensor.type.shape}, with a negative size"
+            raise InvalidFieldError.at(f"{field}.shape", problem, "send sizes of at least 0")
+        check_stored_bytes(field, tensor.type.size_bytes, self._planner.limits.tensor_bytes)
+        if not source.has_values and tensor.type.element_count:
+            raise InvalidFieldError.at(field, "has no content", "send its elements, or a shape in each input instead")
+        if source.has_values and source.nbytes != tensor.type.size_bytes:
+            problem = f"has {source.nbytes} bytes, but {tensor.type} takes {tensor.type.size_bytes}"
+            raise InvalidFieldError.at(f"{field}.data", problem, "send exactly the elements of the shape")
+
+    def _check_work(self, program: PlannedProgram) -> None:
+        """The work of a program has the bound of a call; that of boxes is checked when their step runs."""
+        plans = [step.plan for step in program.steps.values()]
+        operations = sum(each.operations for each in plans if math.isfinite(each.operations))
+        check_work(operations, max(self._planner.limits.operations, sum(each.least_allowed for each in plans)))
+
+
+def _returned(sent: SentProgram) -> dict[int, set[str]] | None:
+    """Returns the names of the outputs to send back, by step; None for all."""
+    if not sent.returned:
+        return None
+    found: dict[int, set[str]] = {}
+    for index, (number, output) in enumerate(sent.returned):
+        if not 0 <= number < sent.step_count:
+            problem = f"is {number}, and the program has {sent.step_count} steps"
+            raise InvalidFieldError.at(f"returned[{index}].step", problem, "name a step of the program")
+        found.setdefault(number, set()).add(output)
+    return found
+
+
+def _check_returned(sent: SentProgram, program: PlannedProgram) -> None:
+    for index, (number, output) in enumerate(sent.returned):
+        names = [each.name for each in program.steps[number].plan.outputs] if number in program.steps else [output]
+        if output not in names:
+            problem = f"is {output[:MAX_NAME]!r}, and step {number} makes {' and '.join(names)}"
+            raise InvalidFieldError.at(f"returned[{index}].output", problem, "name an output that the step wants")
+
+
+def _check_table(program: PlannedProgram) -> None:
+    """Every tensor is used, and those in chunks come in the order in which the steps use them."""
+    latest = 0
+    for index, tensor in enumerate(program.table):
+        first = program.first_uses.get(index)
+        if first is None:
+            raise InvalidFieldError.at(f"tensors[{index}]", "is used by no step", "leave it out")
+        if not tensor.source.in_chunks:
+            continue
+        if first < latest:
+            problem = f"comes behind one that step {latest} is the first to use, and step {first} uses it"
+            remedy = "send the tensors that come in chunks in the order in which the steps first use them"
+            raise InvalidFieldError.at(f"tensors[{index}]", problem, remedy)
+        latest = first
+
+
+def _check_shared(program: PlannedProgram) -> None:
+    """No output is written to shared memory of another tensor: a program that is repeated would read what it wrote."""
+    ranges = [(each.source.shared, False, f"tensors[{i}]") for i, each in enumerate(program.table)]
+    for number, step in program.steps.items():
+        ranges += [(each.shared, False, f"steps[{number}]") for each in step.sources if each is not None]
+        ranges += [(each.shared, True, f"steps[{number}]") for each in step.sinks]
+    ends: dict[str, tuple[int, int]] = {}
+    found = [(each, is_sink, field) for each, is_sink, field in ranges if each is not None and each.nbytes]
+    for range, is_sink, field in sorted(found, key=lambda each: (each[0].name, each[0].offset)):
+        of_all, of_sinks = ends.get(range.name, (0, 0))
+        if range.offset < (of_all if is_sink else of_sinks):
+            problem = f"shares bytes of {range.name} with an output of the program"
+            raise InvalidFieldError.at(field, problem, "name a range of its own for each output")
+        end = range.offset + range.nbytes
+        ends[range.name] = max(of_all, end), max(of_sinks, end) if is_sink else of_sinks

@@ -1,0 +1,95 @@
+"""Whether the inputs of a step may refer to what they name: outputs of earlier steps, and tensors of the table.
+
+It is looked at for every program, whatever plans are kept: plans know nothing of references.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from aclgrad.errors import InvalidFieldError
+from aclgrad.operators.values import guarantees, is_read_as_sent, words_of
+from aclgrad.tensors import TensorType, TensorView
+from aclgrad.wire.limits import MAX_NAME
+from aclgrad.wire.messages import OperatorCall
+from aclgrad_server.devices.steps import PlannedStep, first_failure, input_failed
+
+Made = Mapping[int, PlannedStep]
+"""The earlier steps that are legal."""
+
+
+def check_references(
+    index: int, call: OperatorCall, made: Made, failures: Mapping[int, Exception], table: Sequence[TensorView]
+) -> None:
+    """Raises InvalidFieldError for a reference to what is not there, or is of another type or size.
+
+    Raises InputFailedError for a reference to a step that is not legal.
+    """
+    failed: int | None = None
+    for tensor in call.inputs:
+        source, field = tensor.source, f"inputs[{tensor.name[:MAX_NAME]}]"
+        if (entry := source.entry) is not None:
+            if not 0 <= entry < len(table):
+                problem = f"is {entry}, and the program has a table of {len(table)} tensors"
+                raise InvalidFieldError.at(f"{field}.table_index", problem, "name a tensor of the table")
+            _check_type(field, tensor, f"tensor {entry} of the table", table[entry].type)
+        elif (producer := source.step) is not None:
+            if not 0 <= producer < index:
+                problem = f"is {producer}, and this is step {index}"
+                raise InvalidFieldError.at(f"{field}.output_of.step", problem, "name an earlier step of the program")
+            if producer in failures:
+                failed = first_failure(producer, failures[producer])
+                continue
+            type = _output_type(field, tensor, made[producer], producer)
+            _check_type(field, tensor, f"output {source.output!r} of step {producer}", type)
+    if failed is not None:
+        raise input_failed(failed)
+
+
+def _output_type(field: str, tensor: TensorView, producer: PlannedStep, number: int) -> TensorType:
+    name, outputs = tensor.source.output, {each.name: each.type for each in producer.plan.outputs}
+    if name in outputs:
+        return outputs[name]
+    all_names = [each.name for each in producer.plan.spec.outputs]
+    what = "is not wanted by" if name in all_names else "is no output of"
+    problem = f"is {name[:MAX_NAME]!r}, which {what} step {number}"
+    raise InvalidFieldError.at(f"{field}.output_of.output", problem, f"name {' or '.join(outputs)}, which it makes")
+
+
+def _check_type(field: str, tensor: TensorView, what: str, type: TensorType) -> None:
+    if tensor.type.dtype is not type.dtype:
+        problem = f"is {tensor.type.dtype}, and {what} is {type}"
+        raise InvalidFieldError.at(f"{field}.data_type", problem, f"declare {type.dtype}")
+    if tensor.view is None:
+        if tensor.type.shape != type.shape:
+            problem = f"is {tensor.type.shape}, and {what} is {type}"
+            raise InvalidFieldError.at(f"{field}.shape", problem, "declare its shape, or send a view of it")
+    elif tensor.source.nbytes > type.size_bytes:
+        problem = f"ends at element {tensor.source.nbytes // type.dtype.itemsize}, and {what} is {type}"
+        raise InvalidFieldError.at(f"{field}.view", problem, "send a view of elements that it has")
+
+
+def check_values(step: PlannedStep, call: OperatorCall, made: Made) -> None:
+    """Raises InvalidFieldError for values of an earlier step that a device would have to be trusted with.
+
+    The host does not see them, and an index out of range makes the device read outside of its tensors. So the producer
+    has to guarantee, by its own attributes and sizes, what this step's rule says, in the form that the device reads.
+    """
+    given = {each.name: each for each in call.inputs}
+    for index in step.unseen:
+        spec, rule = step.plan.spec.inputs[index], step.plan.rules[index]
+        tensor, source = given[spec.name], step.sources[index]
+        assert rule is not None
+        assert source is not None
+        assert source.step is not None
+        field = f"inputs[{spec.name}].output_of"
+        remedy = "send the values themselves"
+        if tensor.view is not None:
+            problem = "has a view, and its values have a rule that is checked for whole tensors"
+            raise InvalidFieldError.at(field, problem, remedy)
+        if not is_read_as_sent(rule, tensor.type):
+            problem = f"is {tensor.type}, of which the device reads another form"
+            raise InvalidFieldError.at(field, problem, remedy)
+        guaranteed = made[source.step].plan.guarantees.get(source.output)
+        if guaranteed is None or not guarantees(guaranteed, rule):
+            promise = "guarantees no values" if guaranteed is None else f"guarantees {words_of(guaranteed)}"
+            problem = f"names step {source.step}, which {promise}, and this input needs {words_of(rule)}"
+            raise InvalidFieldError.at(field, problem, remedy)

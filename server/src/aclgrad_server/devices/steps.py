@@ -1,0 +1,166 @@
+"""Programs and their steps: the plan of each, where its inputs come from, and where its outputs go."""
+
+from collections import Counter
+from collections.abc import Container
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from aclgrad.errors import AclgradError, InputFailedError
+from aclgrad.sources import NOWHERE, REPLY, Sink, Source
+from aclgrad.tensors import TensorView
+from aclgrad.wire.messages import OperatorCall, response_of
+from aclgrad_server.devices.checks import check_output_memory
+from aclgrad_server.devices.plan import PlannedOutput, StepPlan
+
+
+@dataclass(frozen=True)
+class PlannedStep:
+    """A step of a program: its plan, where its inputs come from and where its wanted outputs go."""
+
+    plan: StepPlan
+    sources: tuple[Source | None, ...]  # None for an input that was left out
+    sinks: tuple[Sink, ...]
+
+    @cached_property
+    def alone(self) -> "PlannedProgram":
+        """The program that has no other step."""
+        return PlannedProgram(1, {0: self}, {})
+
+    @cached_property
+    def unseen(self) -> list[int]:
+        """The inputs with a rule that earlier steps make, so that the host does not see their values."""
+        pairs = enumerate(zip(self.sources, self.plan.rules, self.plan.types, strict=True))
+        return [
+            index
+            for index, (source, rule, type) in pairs
+            if source is not None and source.step is not None and rule is not None and type and type.element_count
+        ]
+
+    @cached_property
+    def beside(self) -> list[tuple[int, Source]]:
+        """The inputs that come beside the message, by position."""
+        return [(i, each) for i, each in enumerate(self.sources) if each is not None and each.is_beside]
+
+    @cached_property
+    def is_beside(self) -> bool:
+        """Whether a tensor comes or goes beside the messages of request and reply."""
+        return bool(self.beside) or not all(each.in_reply for each in self.sinks)
+
+    @cached_property
+    def is_shared(self) -> bool:
+        """Whether it names shared memory."""
+        return any(each is not None and each.shared is not None for each in (*self.sources, *self.sinks))
+
+    @cached_property
+    def waits_for_client(self) -> bool:
+        """Whether its client decides how long its tensors take to come or to go."""
+        return any(each is not None and each.in_chunks for each in (*self.sources, *self.sinks))
+
+    @cached_property
+    def replied(self) -> list[PlannedOutput]:
+        """The outputs in the reply."""
+        return [each for each, sink in zip(self.plan.outputs, self.sinks, strict=True) if sink.in_reply]
+
+    @cached_property
+    def replied_bytes(self) -> int:
+        """What is left of the step when it has run: its outputs in the reply."""
+        return sum(each.type.size_bytes for each in self.replied)
+
+    @cached_property
+    def described(self) -> dict[int, bytes]:
+        """What the reply says of each output in shared memory, by the position among the wanted ones."""
+        pairs = enumerate(zip(self.plan.outputs, self.sinks, strict=True))
+        return {
+            index: response_of(TensorView(each.name, each.type, sink.shared))
+            for index, (each, sink) in pairs
+            if sink.shared is not None
+        }
+
+    @cached_property
+    def section_bytes(self) -> int:
+        """The size of the outputs in a reply that the device writes."""
+        return self.replied_bytes + sum(len(each.reply_prefix) for each in self.replied)
+
+    @cached_property
+    def message_bytes(self) -> int:
+        """The size of an ExecuteOperatorResponse."""
+        return self.section_bytes + sum(map(len, self.described.values()))
+
+    @cached_property
+    def checked_bytes(self) -> int:
+        """What the process has of inputs that come beside the message and whose values are checked."""
+        return sum(source.nbytes for index, source in self.beside if self.plan.rules[index] is not None)
+
+
+def planned_step(
+    call: OperatorCall, plan: StepPlan, reply: Sink = REPLY, returned: Container[str] | None = None
+) -> PlannedStep:
+    """Returns the step; raises InvalidFieldError for shared memory that does not fit its outputs.
+
+    Outputs without shared memory go to `reply`, those that are `returned` if this is given, and the others nowhere.
+    """
+    check_output_memory(call, {each.name: each.type for each in plan.outputs})
+    sources = {each.name: each.source for each in call.inputs}
+    sinks = {each.name: reply if returned is None or each.name in returned else NOWHERE for each in plan.outputs}
+    return PlannedStep(
+        plan,
+        tuple(sources.get(each.name) for each in plan.spec.inputs),
+        tuple(call.output_memory.get(name, sink) for name, sink in sinks.items()),
+    )
+
+
+@dataclass
+class PlannedProgram:
+    """A program whose legal steps are planned: what all programs of one rest share."""
+
+    step_count: int
+    steps: dict[int, PlannedStep]
+    failures: dict[int, AclgradError]
+    """Why each of the other steps is not legal."""
+    table: tuple[TensorView, ...] = ()
+    chunk_bytes: int = 0
+    """The size of the chunks of the answer; 0 for an answer in one message."""
+    first_uses: dict[int, int] = field(default_factory=dict)
+    """The first step that uses each tensor of the table."""
+    schedule: Any = None
+    """How it runs: whoever runs it keeps that here."""
+
+    def without(self, failures: dict[int, AclgradError]) -> "PlannedProgram":
+        """Returns the program without more steps that fail, and those that need them."""
+        found = self.failures | failures
+        steps: dict[int, PlannedStep] = {}
+        for number, step in self.steps.items():
+            needed = [each.step for each in step.sources if each is not None and each.step in found]
+            if number not in found and needed:
+                found[number] = input_failed(first_failure(needed[0], found[needed[0]]))
+            if number not in found:
+                steps[number] = step
+        return PlannedProgram(self.step_count, steps, found, self.table, self.chunk_bytes, self.first_uses)
+
+    @cached_property
+    def operators(self) -> Counter[str]:
+        """How many legal steps each operator has."""
+        return Counter(step.plan.spec.name for step in self.steps.values())
+
+    @cached_property
+    def is_shared(self) -> bool:
+        """Whether it names shared memory."""
+        entries = any(each.source.shared is not None for each in self.table)
+        return entries or any(step.is_shared for step in self.steps.values())
+
+    @cached_property
+    def seconds(self) -> float:
+        """About how long it takes."""
+        return sum(step.plan.seconds for step in self.steps.values())
+
+
+def input_failed(step: int) -> InputFailedError:
+    """Returns the error of a step that uses an output of this one, or of one that does."""
+    problem, remedy = f"step {step} failed, whose output this one needs", "see the status of that step"
+    return InputFailedError(problem, remedy=remedy, metadata={"step": str(step)})
+
+
+def first_failure(step: int, error: Exception) -> int:
+    """Returns the step whose failure is behind that of this one."""
+    return int(error.metadata["step"]) if isinstance(error, InputFailedError) else step
