@@ -54,8 +54,8 @@ def encode_header(program: bytes, chunk_bytes: int) -> bytes:
 def parse_header(rest: bytes, payloads: Sequence[InMessage]) -> SentProgram:
     """Returns the program that a first message opens, whose payloads were extracted along HEADER_PAYLOADS.
 
-    The tensors of its table whose sources are InChunks follow, in their order. Raises MalformedRequestError if the bytes
-    are not well-formed, InvalidFieldError for a chunk size out of bounds, and what `parse_program` raises.
+    The tensors of its table whose sources are InChunks follow, in their order. Raises MalformedRequestError if the
+    bytes are not well-formed, InvalidFieldError for a chunk size out of bounds, and what `parse_program` raises.
     """
     message = parse(pb.ExecuteProgramChunkedRequest, rest)
     if message.WhichOneof("message") != "header":

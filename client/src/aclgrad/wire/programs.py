@@ -10,6 +10,7 @@ from aclgrad.errors import InvalidFieldError, LimitExceededError
 from aclgrad.sources import InMessage, OutputOf, in_message
 from aclgrad.tensors import TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.v1 import tensor_pb2
 from aclgrad.wire.limits import MAX_STEPS, MAX_TABLE_TENSORS
 from aclgrad.wire.messages import INPUTS, OUTPUTS, OperatorCall, call_of_message, output_views, parse_message
 from aclgrad.wire.scan import extract_payloads
@@ -93,7 +94,7 @@ def _check_parts(field: str, count: int, limit: int) -> None:
         raise LimitExceededError.at(field, f"are {count} and the limit is {limit}", "send them in several programs")
 
 
-def _table_entry(message: pb.ExecuteProgramRequest, index: int, payloads: Sequence[InMessage]) -> TensorView:
+def _table_entry(message: tensor_pb2.Tensor, index: int, payloads: Sequence[InMessage]) -> TensorView:
     field = f"tensors[{index}]"
     try:
         tensor = tensor_view(message, payloads)

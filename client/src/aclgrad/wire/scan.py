@@ -1,7 +1,7 @@
 """Extracts the large payloads from a serialized message, so that protobuf parses only the small rest.
 
-A payload is a length-delimited field at the end of one of some fixed paths of field numbers. In the rest, each is replaced by its
-index, four bytes long. Protobuf then applies its rules for repeated fields (a field given twice, a oneof set twice,
+A payload is a length-delimited field at the end of one of some paths of field numbers. In the rest, each is replaced by
+its index, four bytes long. Protobuf then applies its rules for repeated fields (a field given twice, a oneof set twice,
 messages split in pieces), and the remaining index names the valid payload.
 
 The wire format: https://protobuf.dev/programming-guides/encoding
