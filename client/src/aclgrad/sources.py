@@ -23,8 +23,6 @@ class Source:
     nbytes: int
     data: memoryview | None = None
     """The bytes, if they are in the message and here."""
-    output: str = ""
-    """The name of the output of the earlier `step`."""
 
     @property
     def shared(self) -> "SharedRange | None":
@@ -35,6 +33,11 @@ class Source:
     def step(self) -> int | None:
         """The earlier step whose output it is."""
         return None
+
+    @property
+    def output_name(self) -> str:
+        """The name of that output."""
+        return ""
 
     @property
     def entry(self) -> int | None:
@@ -133,6 +136,10 @@ class OutputOf(Source):
     @property
     def step(self) -> int:
         return self.producer
+
+    @property
+    def output_name(self) -> str:
+        return self.output
 
     def write(self, tensor: tensor_pb2.Tensor) -> None:
         tensor.output_of.CopyFrom(self.message())

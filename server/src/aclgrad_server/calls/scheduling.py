@@ -273,5 +273,5 @@ def _key_of(program: PlannedProgram, number: int, position: int) -> Key:
         return IN_TABLE, source.entry
     if source.step is not None:
         names = [each.name for each in program.steps[source.step].plan.outputs]
-        return source.step, names.index(source.output)
+        return source.step, names.index(source.output_name)
     return number, -1 - position

@@ -39,13 +39,13 @@ def check_references(
                 failed = first_failure(producer, failures[producer])
                 continue
             type = _output_type(field, tensor, made[producer], producer)
-            _check_type(field, tensor, f"output {source.output!r} of step {producer}", type)
+            _check_type(field, tensor, f"output {source.output_name!r} of step {producer}", type)
     if failed is not None:
         raise input_failed(failed)
 
 
 def _output_type(field: str, tensor: TensorView, producer: PlannedStep, number: int) -> TensorType:
-    name, outputs = tensor.source.output, {each.name: each.type for each in producer.plan.outputs}
+    name, outputs = tensor.source.output_name, {each.name: each.type for each in producer.plan.outputs}
     if name in outputs:
         return outputs[name]
     all_names = [each.name for each in producer.plan.spec.outputs]
@@ -88,7 +88,7 @@ def check_values(step: PlannedStep, call: OperatorCall, made: Made) -> None:
         if not is_read_as_sent(rule, tensor.type):
             problem = f"is {tensor.type}, of which the device reads another form"
             raise InvalidFieldError.at(field, problem, remedy)
-        guaranteed = made[source.step].plan.guarantees.get(source.output)
+        guaranteed = made[source.step].plan.guarantees.get(source.output_name)
         if guaranteed is None or not guarantees(guaranteed, rule):
             promise = "guarantees no values" if guaranteed is None else f"guarantees {words_of(guaranteed)}"
             problem = f"names step {source.step}, which {promise}, and this input needs {words_of(rule)}"

@@ -1,0 +1,1 @@
+"""Random programs, what a server should answer to them, and whether it did."""

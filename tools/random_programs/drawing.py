@@ -1,0 +1,201 @@
+"""Draws programs: steps of any operators, whose inputs are arrays, tensors of a table, or views of earlier outputs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.parts import samples_of
+from aclgrad.operators.samples import Case, Integer
+from aclgrad.operators.spec import Arguments, OperatorSpec
+from aclgrad.products import Product
+from aclgrad.tensors import TensorType, View, row_major
+from aclgrad.wire.values import AttributeValue
+
+Array = np.ndarray[Any, Any]
+
+DTYPE: Final = "float32"
+"""Of most steps, so that they can use each other's outputs."""
+MOST_ELEMENTS: Final = 20_000
+"""Of one tensor: larger cases are drawn again."""
+FAULTS: Final = ("attribute", "name", "values")
+"""How a step is wrong: an attribute or an input that no operator has, or indices out of range."""
+
+
+@dataclass(slots=True)
+class Given:
+    """An input of a step: its type, and an array, an output of an earlier step, or a tensor of the table."""
+
+    name: str
+    type: TensorType
+    array: Array | None = None
+    step: int | None = None
+    output: str = ""
+    entry: int | None = None
+    view: View | None = None
+
+
+@dataclass(slots=True)
+class DrawnStep:
+    """One step; `outputs` are those that it wants, none for all."""
+
+    operator: str
+    inputs: list[Given]
+    attributes: dict[str, AttributeValue]
+    outputs: tuple[str, ...]
+    types: dict[str, TensorType]
+    """Of the outputs that are wanted."""
+    fault: str = ""
+
+
+@dataclass(slots=True)
+class DrawnProgram:
+    """Steps, and a table whose tensors all are used."""
+
+    steps: list[DrawnStep] = field(default_factory=list)
+    table: list[Array] = field(default_factory=list)
+
+    def failed(self) -> dict[int, int]:
+        """Returns the steps that have to fail, each with the first step whose failure is behind it."""
+        found: dict[int, int] = {}
+        for number, step in enumerate(self.steps):
+            causes = [found[each.step] for each in step.inputs if each.step in found]
+            if causes:
+                found[number] = causes[-1]
+            elif step.fault:
+                found[number] = number
+        return found
+
+
+def draw_program(
+    integer: Integer, product: Product, most_steps: int = 60, operators: Sequence[str] = (), faults: bool = True
+) -> DrawnProgram:
+    """Draws a program of 1 to `most_steps` steps of these operators, or of all that the product has."""
+    names = [name for name in operators or OPERATORS if DTYPE in OPERATORS[name].dtypes_on(product)]
+    program = DrawnProgram()
+    generator = np.random.default_rng(integer(0, 2**32 - 1))
+    for _ in range(integer(1, most_steps)):
+        spec = OPERATORS[names[integer(0, len(names) - 1)]]
+        case = _draw_case(integer, spec, product)
+        if case is not None:
+            program.steps.append(_draw_step(integer, generator, program, spec, case))
+            if faults and integer(0, 15) == 0:
+                _spoil(integer, program.steps[-1])
+    return program
+
+
+def _draw_case(integer: Integer, spec: OperatorSpec, product: Product) -> Case | None:
+    samples = samples_of(spec.name)
+    for _ in range(8):
+        case = samples.draw(integer) if integer(0, 1) else samples.cases[integer(0, len(samples.cases) - 1)]
+        arguments = case.arguments(spec, DTYPE)
+        types = [*arguments.inputs.values(), *(each.infer(arguments) for each in spec.outputs)]
+        is_small = max(each.element_count for each in types) <= MOST_ELEMENTS
+        is_served = product in case.products and (not case.only or DTYPE in case.only)
+        if is_small and is_served and not any(spec.check(arguments, product)):
+            return case
+    return None
+
+
+def _draw_step(
+    integer: Integer, generator: np.random.Generator, program: DrawnProgram, spec: OperatorSpec, case: Case
+) -> DrawnStep:
+    arguments = case.arguments(spec, DTYPE)
+    arrays = {name: _array(generator, type) for name, type in arguments.inputs.items()}
+    arrays = samples_of(spec.name).values(generator, case, arrays)
+    inputs = []
+    for each in spec.inputs:
+        if each.name not in arguments.inputs:
+            continue
+        given = Given(each.name, arguments.inputs[each.name])
+        # Values with a rule are those of the sample: what makes them legal may be in another input.
+        has_rule = any(each.rule(arguments, product) is not None for product in each.dtypes)
+        if has_rule or not _refer(integer, program, given):
+            given.array = arrays[each.name]
+            _share(integer, program, given)
+        inputs.append(given)
+    types = {each.name: each.infer(arguments) for each in spec.outputs}
+    wanted: tuple[str, ...] = ()
+    if len(types) > 1 and integer(0, 1):
+        wanted = tuple(name for name in types if integer(0, 1)) or (next(iter(types)),)
+        types = {name: types[name] for name in wanted}
+    return DrawnStep(spec.name, inputs, dict(case.attributes), wanted, types)
+
+
+def _array(generator: np.random.Generator, type: TensorType) -> Array:
+    if type.dtype.numpy.kind in "iub":
+        return generator.integers(0, 2, type.shape).astype(type.dtype.numpy)
+    return generator.standard_normal(type.shape).astype(type.dtype.numpy)
+
+
+def _refer(integer: Integer, program: DrawnProgram, given: Given) -> bool:
+    """Makes the input an output of an earlier step, if there is one of its dtype: as it is, or by a view."""
+    dtype = given.type.dtype
+    candidates = [
+        (number, name, type)
+        for number, step in enumerate(program.steps)
+        for name, type in step.types.items()
+        if type.dtype is dtype and type.element_count
+    ]
+    if not candidates or integer(0, 3) == 0:
+        return False
+    same = [each for each in candidates if each[2].shape == given.type.shape]
+    few = same if same and integer(0, 3) else candidates[-8:]
+    given.step, given.output, type = few[integer(0, len(few) - 1)]
+    if type.shape != given.type.shape or integer(0, 7) == 0:
+        given.view = _draw_view(integer, given.type.shape, type.element_count)
+    return True
+
+
+def _share(integer: Integer, program: DrawnProgram, given: Given) -> None:
+    """Has the table hold the array, or the input take one that the table has."""
+    assert given.array is not None
+    if integer(0, 2):
+        return
+    same = [i for i, each in enumerate(program.table) if each.dtype == given.array.dtype and each.size]
+    if same and given.array.dtype.kind == "f" and given.array.size and integer(0, 1):
+        given.entry = same[integer(0, len(same) - 1)]
+        entry = program.table[given.entry]
+        if entry.shape != given.array.shape:
+            given.view = _draw_view(integer, given.array.shape, entry.size)
+    else:
+        given.entry = len(program.table)
+        program.table.append(given.array)
+    given.array = None
+
+
+def _draw_view(integer: Integer, shape: tuple[int, ...], count: int) -> View:
+    """Draws a view of so many elements: dense, transposed, or with strides that fit."""
+    if 0 in shape:
+        return View(0, tuple(0 for _ in shape))
+    dense = row_major(shape)
+    if int(np.prod(shape, dtype=np.int64)) <= count and integer(0, 2):
+        strides = tuple(reversed(row_major(shape[::-1]))) if integer(0, 1) else dense
+    else:
+        left, chosen = count - 1, []
+        for size in shape:
+            most = left // (size - 1) if size > 1 else left
+            chosen.append(integer(0, min(most, 50)))
+            left -= (size - 1) * chosen[-1]
+        strides = tuple(chosen)
+    end = sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) + 1
+    return View(integer(0, count - end), strides)
+
+
+def _spoil(integer: Integer, step: DrawnStep) -> None:
+    indices = [each for each in step.inputs if each.array is not None and each.array.dtype.kind == "i"]
+    step.fault = FAULTS[integer(0, 2 if indices and indices[0].array.size else 1)]
+    if step.fault == "attribute":
+        step.attributes["no_such_attribute"] = 1
+    elif step.fault == "name":
+        step.inputs[0].name = "no_such_input"
+    else:
+        indices[0].array = np.full_like(indices[0].array, np.iinfo(indices[0].array.dtype).max)
+
+
+def arguments_of(step: DrawnStep) -> Arguments:
+    """Returns the types of the inputs, and all attributes."""
+    spec = OPERATORS[step.operator]
+    return Arguments({each.name: each.type for each in step.inputs}, {**spec.defaults, **step.attributes})
