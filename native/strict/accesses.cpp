@@ -28,9 +28,9 @@ void CheckReachable(const std::vector<Access>& accesses) {
   for (const Access& access : accesses) TheSession().memory.CheckReachable(access);
 }
 
-void CheckUnused(const Access& access) {
+void CheckUnused(const Access& access, const StreamName* own) {
   Session& session = TheSession();
-  const auto user = session.work.FindUser(access);
+  const auto user = session.work.FindUser(access, own);
   if (!user) return;
   Refuse(access.writes ? "overwritten in use" : "unsynchronised read",
          session.memory.TextOf(access.address) + "; in use by " + user->Text() +

@@ -21,7 +21,8 @@ inline constexpr uint64_t kGranule = 32;
 
 // Each reports and refuses a misuse: freed memory, or bytes beyond a block's end; a conflict with queued work.
 void CheckReachable(const std::vector<Access>& accesses);
-void CheckUnused(const Access& access);
+// The latter not with the work of the stream that makes the access, if one does.
+void CheckUnused(const Access& access, const StreamName* own = nullptr);
 [[noreturn]] void RefuseOutside(const std::string& name, const Access& access);
 
 enum class Result { kRight, kWrongBytes, kNotANumber };

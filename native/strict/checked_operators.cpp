@@ -97,7 +97,8 @@ std::shared_ptr<Tensor> Describe(const int64_t* dims, uint64_t count, const int6
 
 // An operand's data must be aligned, and own the bytes behind them that kernels may touch; a view may begin anywhere,
 // and end before its storage does.
-void CheckOperand(const Storage& storage, const Access& operand, const std::vector<Access>& all) {
+void CheckOperand(const Storage& storage, const Access& operand, const std::vector<Access>& all,
+                  const StreamName& stream) {
   const void* const data = storage.address;
   if (reinterpret_cast<uintptr_t>(data) % kTensorAlignment != 0) {
     Refuse("misaligned tensor", "an address that is no multiple of " + std::to_string(kTensorAlignment) +
@@ -107,7 +108,7 @@ void CheckOperand(const Storage& storage, const Access& operand, const std::vect
                                            static_cast<const std::byte*>(data) + storage.size_bytes);
   const auto used_bytes = static_cast<uint64_t>(behind - static_cast<const std::byte*>(data));
   const Access padding{behind, RoundUpToGranule(used_bytes) - used_bytes + PaddingBytes(), true};
-  CheckUnused(padding);
+  CheckUnused(padding, &stream);
   const auto block = TheSession().memory.Find(operand.address);
   const auto end = reinterpret_cast<uintptr_t>(padding.address) + padding.size_bytes;
   const bool is_inside = block && end - block->base <= block->charged_bytes;
@@ -162,7 +163,8 @@ Launch CheckLaunch(Executor& executor, void* workspace, uint64_t workspace_bytes
   if (!executor.rebound.empty()) result = Result::kWrongBytes;
   CheckReachable(accesses);
   if (!session.host_pointers) {
-    for (size_t index = 0; index < accesses.size(); ++index) CheckOperand(data[index], accesses[index], accesses);
+    const StreamName name = NameOf(stream);
+    for (size_t index = 0; index < accesses.size(); ++index) CheckOperand(data[index], accesses[index], accesses, name);
   }
   return {accesses, result};
 }

@@ -94,10 +94,10 @@ void WorkLedger::Remove(const std::function<bool(const Work&)>& has_ended) {
   }
 }
 
-std::optional<Origin> WorkLedger::FindUser(const Access& access) {
+std::optional<Origin> WorkLedger::FindUser(const Access& access, const StreamName* own) {
   for (;;) {
     std::unique_lock<std::mutex> lock(mutex_);
-    const Work* const work = Find(access);
+    const Work* const work = Find(access, own);
     if (work == nullptr) return std::nullopt;
     const StreamName name = work->name;
     const Origin origin = work->origin;
@@ -108,8 +108,9 @@ std::optional<Origin> WorkLedger::FindUser(const Access& access) {
   }
 }
 
-const WorkLedger::Work* WorkLedger::Find(const Access& access) const {
+const WorkLedger::Work* WorkLedger::Find(const Access& access, const StreamName* own) const {
   for (const Work& work : works_) {
+    if (own != nullptr && work.name == *own) continue;
     for (const Access& other : work.accesses) {
       if ((access.writes || other.writes) && Overlap(access, other)) return &work;
     }

@@ -82,8 +82,9 @@ class WorkLedger {
   }
 
   // The work, not ended yet, that the access would disturb or be disturbed by. Asks the library whether the stream is
-  // busy, because the program may know of its end in a way that is not seen here.
-  [[nodiscard]] std::optional<Origin> FindUser(const Access& access);
+  // busy, because the program may know of its end in a way that is not seen here. The work of the stream that makes the
+  // access, if one does, has ended by then.
+  [[nodiscard]] std::optional<Origin> FindUser(const Access& access, const StreamName* own = nullptr);
 
  private:
   struct Work {
@@ -97,7 +98,7 @@ class WorkLedger {
 
   static void CheckSource(const Work& work);
   void Remove(const std::function<bool(const Work&)>& has_ended);
-  [[nodiscard]] const Work* Find(const Access& access) const;
+  [[nodiscard]] const Work* Find(const Access& access, const StreamName* own) const;
 
   mutable std::mutex mutex_;
   std::list<Work> works_;

@@ -86,6 +86,13 @@ CASES: dict[str, tuple[str, str, list[str], dict[str, object] | None]] = {
         "print(launch(plan(malloc(16), acl.create('aclrtMallocAlign32', 64, 0).value)[2]))",
         "161002", ["padding shared"], None,
     ),
+    "the bytes behind an operand while another stream has them": (
+        "memory, stream = malloc(), acl.create('aclrtCreateStream')\n"
+        "executors = [plan(malloc(16), memory + 32)[2], *(plan(memory, malloc(64))[2] for _ in range(2))]\n"
+        "print([launch(each, on) for each, on in zip(executors, (stream, stream, None), strict=True)])\n"
+        "acl.call('aclrtSynchronizeStream', stream)\nacl.call('aclrtDestroyStream', stream)",
+        "[0, 0, 161002]", ["overwritten in use"], HANG,
+    ),
     "two settings of determinism": (
         "print(*[acl.aclrtCtxSetSysParamOpt(0, value) for value in (1, 1, 0)])",
         "0 0 0", ["determinism changed"], None,
