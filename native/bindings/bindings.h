@@ -29,9 +29,9 @@ void BindStaging(pybind11::module_& module, DeviceClass& device);
 // The methods that copy.
 void BindStagedCopies(DeviceClass& device);
 void BindCallTemplate(pybind11::module_& module);
-// Cancellation, and the methods that run an operator.
+// Cancellation, and the methods that run one operator.
 void BindCalls(pybind11::module_& module, DeviceClass& device);
-// The method that runs many operators.
-void BindBatches(DeviceClass& device);
+// Place, and the method that runs the steps of a group.
+void BindGroups(pybind11::module_& module, DeviceClass& device);
 
 }  // namespace aclgrad

@@ -4,40 +4,26 @@
 
 #include "bindings.h"
 #include "held_call.h"
-#include "staged_copies.h"
 
 namespace py = pybind11;
 
 namespace aclgrad {
 namespace {
 
-// Runs an operator and writes its outputs to a bytes object, the reply, or to staged tensors: then it also makes the
-// last copies to the inputs and the first ones of the outputs, so that a call wakes a thread once for all of them.
+// Runs an operator and writes its outputs to a bytes object, the reply.
 struct CallTask {
   Device& device;
   std::shared_ptr<HeldCall> held;
   Deadline deadline;
   Deadline wait_until;
-  std::vector<StagedTensor> targets{};  // of the outputs, if it is not the reply
-  std::optional<StagedWrites> writes{};
-  std::optional<StagedReads> reads{};
 
   void Run(const Cancellation& cancellation) {
-    if (writes) writes->Run(cancellation, deadline);
     ThrowIfOver(cancellation, deadline);
     ApplyChecks(*held);
-    if (held->plan->is_empty) {
-      WriteZeros(*held);
-      for (const StagedTensor& target : targets) {
-        if (!target.is_on_host()) target.held->staging().WriteZeros(target.number, deadline);
-      }
-    } else if (device.Execute(CallOf(held), deadline, wait_until)) {
-      held->plan->is_short = true;
-    }
-    if (reads) reads->Run(cancellation, deadline);
+    if (device.Execute(CallOf(held), deadline, wait_until)) held->plan->is_short = true;
   }
 
-  [[nodiscard]] py::object Result() { return reads ? reads->Messages() : std::move(held->reply); }
+  [[nodiscard]] py::object Result() { return std::move(held->reply); }
 };
 
 // Makes the bytes object that the outputs are written to.
@@ -46,7 +32,7 @@ void MakeReply(HeldCall& held) {
   std::vector<ReplyBuffer::Section> sections;
   for (const auto& [bytes, prefix] : outputs) sections.emplace_back(prefix, bytes.size_bytes);
   const ReplyBuffer reply(sections);
-  for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i].bytes.address = reply.payload(i);
+  for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i].bytes.host = reply.payload(i);
   held.reply = reply.object();
 }
 
@@ -55,7 +41,7 @@ std::shared_ptr<Cancellation> Submit(ServedDevice& served, py::object ticket, st
                                      const py::object& released_ticket, std::optional<std::size_t> thread,
                                      std::size_t workspace_limit) {
   const std::shared_ptr<HeldCall> held =
-      MakeHeldCall(served, std::move(plan), contents, workspace_limit, ReturnOf(served, released_ticket));
+      MakeHeldCall(served, std::move(plan), contents, {workspace_limit}, ReturnOf(served, released_ticket));
   MakeReply(*held);
   CallTask task{served.device, held, DeadlineOf(deadline), DeadlineOf(wait_until.value_or(deadline))};
   return SubmitTask(served.calls, std::move(ticket), std::move(task), thread);
@@ -65,37 +51,13 @@ std::shared_ptr<Cancellation> Submit(ServedDevice& served, py::object ticket, st
 py::object RunShort(ServedDevice& served, std::shared_ptr<const CallTemplate> plan, const Contents& contents,
                     double deadline, const py::object& released_ticket, std::size_t workspace_limit) {
   const auto released = std::make_shared<TicketReturn>(served.completions, released_ticket);
-  const std::shared_ptr<HeldCall> held = MakeHeldCall(served, std::move(plan), contents, workspace_limit, released);
+  const std::shared_ptr<HeldCall> held = MakeHeldCall(served, std::move(plan), contents, {workspace_limit}, released);
   MakeReply(*held);
   if (Deadline::clock::now() >= DeadlineOf(deadline)) throw NotBegun("the call", "its deadline passed before it began");
   ApplyChecks(*held);
   const bool is_done = served.device.ExecuteShort(CallOf(held), DeadlineOf(deadline));
   released->Forget();
   return is_done ? std::move(held->reply) : py::none();
-}
-
-std::shared_ptr<Cancellation> SubmitInto(ServedDevice& served, py::object ticket,
-                                         std::shared_ptr<const CallTemplate> plan, const Contents& contents,
-                                         const std::vector<StagedTensor>& targets, double deadline,
-                                         std::optional<double> wait_until, const py::object& released_ticket,
-                                         const std::vector<Write>& writes, const std::vector<Read>& reads,
-                                         std::size_t workspace_limit) {
-  const std::shared_ptr<HeldCall> held =
-      MakeHeldCall(served, std::move(plan), contents, workspace_limit, ReturnOf(served, released_ticket));
-  const std::vector<ReturnedOutput> outputs = ReturnedOutputs(*held);
-  if (targets.size() != outputs.size()) {
-    throw py::value_error("the call returns " + std::to_string(outputs.size()) + " outputs; " +
-                          std::to_string(targets.size()) + " targets are given");
-  }
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    ExpectOn(served, targets[i], "output " + std::to_string(i));
-    held->stagings.push_back(targets[i].held);
-    outputs[i].bytes = {targets[i].address(), targets[i].size_bytes, !targets[i].is_on_host()};
-  }
-  CallTask task{served.device, held, DeadlineOf(deadline), DeadlineOf(wait_until.value_or(deadline)), targets};
-  task.writes.emplace(served, writes);
-  task.reads.emplace(served, reads);
-  return SubmitTask(served.calls, std::move(ticket), std::move(task));
 }
 
 }  // namespace
@@ -109,11 +71,7 @@ void BindCalls(py::module_& module, DeviceClass& device) {
            py::arg("wait_until") = std::nullopt, py::arg("released_ticket") = py::none(),
            py::arg("thread") = std::nullopt, py::arg("workspace_limit") = SIZE_MAX)
       .def("run_short", &RunShort, py::arg("plan").none(false), py::arg("contents"), py::arg("deadline"),
-           py::arg("released_ticket"), py::arg("workspace_limit") = SIZE_MAX)
-      .def("submit_into", &SubmitInto, py::arg("ticket"), py::arg("plan").none(false), py::arg("contents"),
-           py::arg("targets"), py::arg("deadline"), py::arg("wait_until") = std::nullopt,
-           py::arg("released_ticket") = py::none(), py::arg("writes") = std::vector<Write>{},
-           py::arg("reads") = std::vector<Read>{}, py::arg("workspace_limit") = SIZE_MAX);
+           py::arg("released_ticket"), py::arg("workspace_limit") = SIZE_MAX);
 }
 
 }  // namespace aclgrad

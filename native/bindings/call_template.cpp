@@ -61,12 +61,12 @@ std::shared_ptr<CallTemplate> MakePlan(std::string symbol, const std::vector<std
   }
   for (const auto& [shape, dtype, size_bytes, reply_prefix, use] : outputs) {
     output_forms.push_back({shape, static_cast<aclDataType>(dtype), use});
-    plan->call.outputs.push_back({nullptr, size_bytes});
+    plan->call.outputs.push_back({size_bytes});
     plan->reply_prefixes.push_back(reply_prefix);
   }
   plan->call.form = std::make_shared<CallForm>(std::move(symbol), std::move(input_forms), std::move(attributes),
                                                std::move(output_forms), is_spatial, is_planned_alone);
-  plan->is_empty = is_empty;
+  plan->call.is_empty = is_empty;
   return plan;
 }
 

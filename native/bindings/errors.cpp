@@ -21,6 +21,7 @@ py::handle acl_error_type;
 py::handle out_of_memory_type;
 py::handle invalid_value_type;
 py::handle workspace_error_type;
+py::handle input_failed_type;
 
 py::object FromAcl(const py::handle& type, const AclError& error) {
   py::object instance = type(TextOf(error.what()));
@@ -70,6 +71,10 @@ py::object ToPython(const std::exception_ptr& error) {
     py::object instance = workspace_error_type(caught.what());
     instance.attr("size_bytes") = caught.size_bytes;
     return instance;
+  } catch (const InputFailed& caught) {
+    py::object instance = input_failed_type(caught.what());
+    instance.attr("step") = caught.step;
+    return instance;
   } catch (const std::system_error& caught) {
     return py::handle(PyExc_OSError)(caught.code().value(), TextOf(caught.what()));
   } catch (const std::bad_alloc&) {
@@ -91,6 +96,7 @@ void BindErrors(py::module_& module) {
   out_of_memory_type = py::exception<OutOfMemory>(module, "OutOfMemoryError", acl_error_type).release();
   invalid_value_type = py::exception<InvalidInput>(module, "InvalidValueError", PyExc_ValueError).release();
   workspace_error_type = py::exception<WorkspaceTooLarge>(module, "WorkspaceError", PyExc_RuntimeError).release();
+  input_failed_type = py::exception<InputFailed>(module, "InputFailedError", PyExc_RuntimeError).release();
   py::register_exception_translator([](std::exception_ptr pointer) {
     try {
       if (pointer) std::rethrow_exception(pointer);

@@ -1,6 +1,6 @@
 #include "held_call.h"
 
-#include <cstring>
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <variant>
@@ -22,10 +22,49 @@ class CallDeletion final : public SubmittedWork {
   const std::unique_ptr<HeldCall> held_;
 };
 
+// Where the bytes of an input are, which the held call keeps there.
+InputBytes BytesOf(const ServedDevice& served, HeldCall& held, const py::object& content, std::size_t arena_bytes,
+                   std::size_t input) {
+  if (py::isinstance<Place>(content)) {
+    const auto place = content.cast<Place>();
+    ExpectIn(arena_bytes, place, "input " + std::to_string(input));
+    return place;
+  }
+  if (py::isinstance<StagedTensor>(content)) {
+    const auto& tensor = content.cast<const StagedTensor&>();
+    ExpectOn(served, tensor, "input " + std::to_string(input));
+    held.stagings.push_back(tensor.held);
+    if (tensor.is_on_host()) return HostBytes{tensor.address(), tensor.size_bytes};
+    return DeviceBytes{tensor.address(), tensor.size_bytes};
+  }
+  const BufferView& buffer = held.buffers.emplace_back(content, /*writable=*/false);
+  return HostBytes{buffer.data(), buffer.size_bytes()};
+}
+
+bool IsOnDevice(const InputBytes& input) {
+  return std::holds_alternative<DeviceBytes>(input) || std::holds_alternative<Place>(input);
+}
+
+void ExpectCheckable(const HeldCall& held, const Contents& contents, const std::vector<std::size_t>& guaranteed) {
+  for (const std::size_t input : guaranteed) {
+    if (input < contents.size() && IsOnDevice(held.call.inputs[input])) continue;
+    throw py::value_error("input " + std::to_string(input) +
+                          " is guaranteed by the step that made it, so its values have to be on the device");
+  }
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    const bool is_checked = held.plan->checks[i] || held.plan->gatherings[i];
+    if (!is_checked || std::holds_alternative<HostBytes>(held.call.inputs[i])) continue;
+    // Inputs of an empty call need no values.
+    if (held.call.is_empty && contents[i].is_none()) continue;
+    if (std::find(guaranteed.begin(), guaranteed.end(), i) != guaranteed.end()) continue;
+    throw py::value_error("input " + std::to_string(i) + " is checked, so its values have to be in host memory");
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<const CallTemplate> plan,
-                                       const Contents& contents, std::size_t workspace_limit,
+                                       const Contents& contents, const CallLimits& limits,
                                        std::shared_ptr<const TicketReturn> released) {
   // A thread without the GIL is a device thread, and the completions outlive those.
   const auto delete_with_gil = [&completions = *served.completions](HeldCall* held) {
@@ -40,7 +79,7 @@ std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<con
   held->released = std::move(released);
   if (plan == nullptr) throw py::type_error("a call has no plan");
   held->call = plan->call;
-  held->call.workspace_limit = workspace_limit;
+  held->call.workspace_limit = limits.workspace_bytes;
   held->plan = std::move(plan);
   if (contents.size() != held->call.inputs.size()) {
     throw py::value_error("the operator has " + std::to_string(held->call.inputs.size()) + " inputs; " +
@@ -48,29 +87,9 @@ std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<con
   }
   held->buffers.reserve(contents.size());
   for (std::size_t i = 0; i < contents.size(); ++i) {
-    InputBytes& input = held->call.inputs[i];
-    if (contents[i].is_none()) continue;
-    if (py::isinstance<StagedTensor>(contents[i])) {
-      const auto& tensor = contents[i].cast<const StagedTensor&>();
-      ExpectOn(served, tensor, "input " + std::to_string(i));
-      held->stagings.push_back(tensor.held);
-      if (tensor.is_on_host()) {
-        input = HostBytes{tensor.address(), tensor.size_bytes};
-      } else {
-        input = DeviceBytes{tensor.address(), tensor.size_bytes};
-      }
-    } else {
-      const BufferView& buffer = held->buffers.emplace_back(contents[i], /*writable=*/false);
-      input = HostBytes{buffer.data(), buffer.size_bytes()};
-    }
+    if (!contents[i].is_none()) held->call.inputs[i] = BytesOf(served, *held, contents[i], limits.arena_bytes, i);
   }
-  for (std::size_t i = 0; i < contents.size(); ++i) {
-    const bool is_checked = held->plan->checks[i] || held->plan->gatherings[i];
-    if (!is_checked || std::holds_alternative<HostBytes>(held->call.inputs[i])) continue;
-    // Inputs of an empty call need no values.
-    if (held->plan->is_empty && contents[i].is_none()) continue;
-    throw py::value_error("input " + std::to_string(i) + " is checked, so its values have to be in host memory");
-  }
+  ExpectCheckable(*held, contents, limits.guaranteed);
   return held;
 }
 
@@ -80,6 +99,17 @@ void ExpectOn(const ServedDevice& served, const StagedTensor& tensor, const std:
   throw py::value_error(what + " was staged on device " + std::to_string(tensor.held->device().device.index()) +
                         " and the call runs on device " + std::to_string(served.device.index()) +
                         "; stage it with the device that runs the call");
+}
+
+void ExpectIn(std::size_t arena_bytes, const Place& place, const std::string& what) {
+  if (place.offset > arena_bytes || place.size_bytes > arena_bytes - place.offset) {
+    throw py::value_error(what + " has " + std::to_string(place.size_bytes) + " bytes at " +
+                          std::to_string(place.offset) + ", outside an arena of " + std::to_string(arena_bytes) +
+                          " bytes");
+  }
+  if (place.offset % kCopyAlignment == 0) return;
+  throw py::value_error(what + " is at " + std::to_string(place.offset) + ", which is no multiple of " +
+                        std::to_string(kCopyAlignment));
 }
 
 std::shared_ptr<const TicketReturn> ReturnOf(const ServedDevice& served, const py::object& ticket) {
@@ -119,12 +149,6 @@ std::vector<ReturnedOutput> ReturnedOutputs(HeldCall& held) {
     returned.push_back({held.call.outputs[i], held.plan->reply_prefixes[i]});
   }
   return returned;
-}
-
-void WriteZeros(HeldCall& held) {
-  for (const auto& [output, prefix] : ReturnedOutputs(held)) {
-    if (!output.is_on_device) std::memset(output.address, 0, output.size_bytes);
-  }
 }
 
 void ThrowIfOver(const Cancellation& cancellation, Deadline deadline) {

@@ -25,7 +25,6 @@ struct CallTemplate {
   OperatorCall call;                                 // without data
   std::vector<std::optional<ValueCheck>> checks;     // one for each input
   std::vector<std::optional<Gathering>> gatherings;  // of the inputs that are made row-major before they are checked
-  bool is_empty = false;                             // an input is empty: the operator does not run, outputs are zeros
   std::vector<std::string> reply_prefixes;           // what stands before each output in a reply
   mutable std::atomic<bool> is_short{false};  // a call of this form was run, and the library said that it is short
 };
@@ -50,16 +49,28 @@ struct HeldCall {
   std::vector<std::shared_ptr<HeldStaging>> stagings;
   std::vector<std::vector<std::byte>> copies;  // of inputs: row-major, and in the form that the device reads
   pybind11::object reply;
-  std::shared_ptr<const TicketReturn> released;  // of a call, or of all calls of a batch
+  std::shared_ptr<const TicketReturn> released;  // of a call, or of all calls of a group
+};
+
+// What a call may have and use beside its contents.
+struct CallLimits {
+  std::size_t workspace_bytes = SIZE_MAX;
+  // Of the arena that its places are in.
+  std::size_t arena_bytes = 0;
+  // Inputs with a check whose values need none, because the step that made them on the device guarantees them.
+  std::vector<std::size_t> guaranteed{};
 };
 
 // Throws ValueError for contents that do not fit the plan. Use it with the GIL held.
 [[nodiscard]] std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<const CallTemplate> plan,
-                                                     const Contents& contents, std::size_t workspace_limit,
+                                                     const Contents& contents, const CallLimits& limits,
                                                      std::shared_ptr<const TicketReturn> released);
 
 // Throws ValueError for a tensor that is closed, or that another device has. `what` names the tensor.
 void ExpectOn(const ServedDevice& served, const StagedTensor& tensor, const std::string& what);
+
+// Throws ValueError for a place outside the arena, or one that no kernel may have. `what` names the tensor.
+void ExpectIn(std::size_t arena_bytes, const Place& place, const std::string& what);
 
 // Null for None.
 [[nodiscard]] std::shared_ptr<const TicketReturn> ReturnOf(const ServedDevice& served, const pybind11::object& ticket);
@@ -75,9 +86,6 @@ struct ReturnedOutput {
 };
 
 [[nodiscard]] std::vector<ReturnedOutput> ReturnedOutputs(HeldCall& held);
-
-// Writes zeros to the outputs that the host has, as an empty call has them.
-void WriteZeros(HeldCall& held);
 
 // Keeps the held call alive.
 [[nodiscard]] inline std::shared_ptr<const OperatorCall> CallOf(const std::shared_ptr<HeldCall>& held) {

@@ -16,28 +16,32 @@ namespace py = pybind11;
 namespace aclgrad {
 namespace {
 
-// Makes a staging and its tensors.
+// Makes a staging for each tensor.
 struct StageTask {
-  // The size of each tensor, and whether it goes to host memory.
-  using Tensors = std::vector<std::pair<std::size_t, bool>>;
+  struct Tensor {
+    std::shared_ptr<HeldStaging> held;
+    std::size_t size_bytes;
+    Staging::Memory kind;
+  };
 
-  std::shared_ptr<HeldStaging> held;
-  Tensors tensors;
+  std::vector<Tensor> tensors;
   Deadline deadline;
-  std::vector<StagedTensor> staged{};
 
   void Run(const Cancellation&) {
-    // Held only when it is complete: if this fails, the staging is released on this thread, where the driver may be
+    // Held only when all are complete: if one fails, the others are released on this thread, where the driver may be
     // slow.
     if (Deadline::clock::now() >= deadline) throw NotBegun("the call", "its deadline passed before it was staged");
-    StagingHandle staging = held->Make();
-    for (const auto& [size_bytes, on_host] : tensors) {
-      staged.push_back({held, on_host ? staging->ReserveOnHost(size_bytes) : staging->Reserve(size_bytes), size_bytes});
-    }
-    held->Hold(std::move(staging));
+    std::vector<StagingHandle> stagings;
+    stagings.reserve(tensors.size());
+    for (const auto& [held, size_bytes, kind] : tensors) stagings.push_back(held->Make(size_bytes, kind));
+    for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].held->Hold(std::move(stagings[i]));
   }
 
-  [[nodiscard]] py::object Result() const { return py::cast(staged); }
+  [[nodiscard]] py::object Result() const {
+    py::list staged;
+    for (const auto& [held, size_bytes, kind] : tensors) staged.append(StagedTensor{held, size_bytes});
+    return staged;
+  }
 };
 
 // Releases a staging, which may be slow in the driver. Also runs if the device closes, because a staging must not
@@ -73,9 +77,9 @@ class FileWork final : public SubmittedWork {
     const std::size_t size = std::min(Staging::kPieceBytes, tensor_.size_bytes - count_);
     std::size_t copied = size;
     if (direction_ == Direction::kFromFile) {
-      copied = staging.ReadFile(tensor_.number, count_, size, file_, file_offset_ + count_, deadline_);
+      copied = staging.ReadFile(count_, size, file_, file_offset_ + count_, deadline_);
     } else {
-      staging.WriteFile(tensor_.number, count_, size, file_, file_offset_ + count_, deadline_);
+      staging.WriteFile(count_, size, file_, file_offset_ + count_, deadline_);
     }
     count_ += copied;
     is_complete_ = copied != size || count_ == tensor_.size_bytes;
@@ -120,11 +124,16 @@ void Join(ServedDevice& served, py::object ticket, const std::vector<py::object>
   SubmitTask(served.copies, std::move(ticket), JoinTask{std::move(pieces), ReplyBuffer({{{}, size_bytes}})});
 }
 
-void Stage(const py::object& self, py::object ticket, py::object released_ticket, StageTask::Tensors tensors,
-           double deadline) {
-  auto held = std::make_shared<HeldStaging>(self, std::move(released_ticket));
-  WorkQueue& stagings = held->device().stagings;
-  SubmitTask(stagings, std::move(ticket), StageTask{std::move(held), std::move(tensors), DeadlineOf(deadline)});
+void Stage(const py::object& self, py::object ticket, py::object released_ticket,
+           const std::vector<std::pair<std::size_t, bool>>& tensors, double deadline) {
+  auto& served = self.cast<ServedDevice&>();
+  const auto released = std::make_shared<const TicketReturn>(served.completions, std::move(released_ticket));
+  std::vector<StageTask::Tensor> staged;
+  for (const auto& [size_bytes, on_host] : tensors) {
+    staged.push_back({std::make_shared<HeldStaging>(self, released), size_bytes,
+                      on_host ? Staging::Memory::kHost : Staging::Memory::kDevice});
+  }
+  SubmitTask(served.stagings, std::move(ticket), StageTask{std::move(staged), DeadlineOf(deadline)});
 }
 
 template <FileWork::Direction direction>

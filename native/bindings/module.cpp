@@ -67,5 +67,5 @@ PYBIND11_MODULE(_native, module) {
   aclgrad::BindStagedCopies(device);
   aclgrad::BindCallTemplate(module);
   aclgrad::BindCalls(module, device);
-  aclgrad::BindBatches(device);
+  aclgrad::BindGroups(module, device);
 }

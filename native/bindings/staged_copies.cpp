@@ -51,7 +51,7 @@ StagedWrites::StagedWrites(const ServedDevice& served, const std::vector<Write>&
 void StagedWrites::Run(const Cancellation& cancellation, Deadline deadline) const {
   for (const auto& [tensor, offset, bytes] : copies_) {
     ThrowIfCancelled(cancellation);
-    tensor.held->staging().Write(tensor.number, offset, bytes.data(), bytes.size_bytes(), deadline);
+    tensor.held->staging().Write(offset, bytes.data(), bytes.size_bytes(), deadline);
   }
 }
 
@@ -66,7 +66,7 @@ StagedReads::StagedReads(const ServedDevice& served, const std::vector<Read>& re
 void StagedReads::Run(const Cancellation& cancellation, Deadline deadline) const {
   for (const auto& [tensor, offset, size_bytes, message] : copies_) {
     ThrowIfCancelled(cancellation);
-    tensor.held->staging().Read(tensor.number, offset, message.payload(0), size_bytes, deadline);
+    tensor.held->staging().Read(offset, message.payload(0), size_bytes, deadline);
   }
 }
 

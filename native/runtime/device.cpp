@@ -77,10 +77,10 @@ Device::SetDevice::~SetDevice() {
   if (!is_left_set_) library_.Ignore(library_->aclrtResetDevice(index_));
 }
 
-template <typename Step>
-void Device::RunStep(std::unique_ptr<Execution>& execution, const Step& step) {
+template <typename Part>
+void Device::RunPart(std::unique_ptr<Execution>& execution, const Part& part) {
   try {
-    step(*execution);
+    part(*execution);
   } catch (const AclError& error) {
     loss_.Record(error.code());
     Quarantine(std::move(execution));
@@ -107,32 +107,35 @@ bool Device::ExecuteShort(std::shared_ptr<const OperatorCall> call, Deadline dea
 }
 
 bool Device::Run(StreamLease stream, std::shared_ptr<const OperatorCall> call, Deadline deadline, Deadline wait_until) {
-  auto execution =
-      std::make_unique<Execution>(*library_, *memory_, *pinned_, steps_, loss_, std::move(stream), std::move(call));
-  RunStep(execution, [&](Execution& each) {
-    each.Start(deadline);
+  auto execution = std::make_unique<Execution>(execution_context(), std::move(stream), std::move(call));
+  RunPart(execution, [&](Execution& each) {
+    each.Start(deadline, wait_until);
     each.Finish(deadline, wait_until);
   });
   loss_.RecordSuccess();
   return execution->is_short();
 }
 
-std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared_ptr<const OperatorCall>>& calls,
-                                                   std::size_t stream_limit, Deadline deadline,
-                                                   const std::atomic<bool>& is_cancelled) {
-  std::vector<std::exception_ptr> errors(calls.size());
-  std::list<std::pair<std::size_t, std::unique_ptr<Execution>>> running;
-  const auto finish_oldest = [&] {
-    auto [index, execution] = std::move(running.front());
-    running.pop_front();
-    try {
-      RunStep(execution, [&](Execution& each) { each.Finish(deadline, deadline); });
-      loss_.RecordSuccess();
-    } catch (...) {
-      errors[index] = std::current_exception();
+void Device::ExecuteGroup(Group& group, std::size_t stream_limit, Deadline deadline, Deadline wait_until,
+                          const std::atomic<bool>& is_cancelled) {
+  std::list<std::pair<const Lane*, std::unique_ptr<Execution>>> running;
+  const auto fail = [&group](const Lane& lane) {
+    for (const std::size_t number : lane.steps) {
+      std::exception_ptr& error = group.steps[number].error;
+      if (!error) error = std::current_exception();
     }
   };
-  // A batch returns its streams before it waits for one. Otherwise two batches could wait for each other for ever.
+  const auto finish_oldest = [&] {
+    auto [lane, execution] = std::move(running.front());
+    running.pop_front();
+    try {
+      RunPart(execution, [&](Execution& each) { each.Finish(deadline, wait_until); });
+      loss_.RecordSuccess();
+    } catch (...) {
+      fail(*lane);
+    }
+  };
+  // A group returns its streams before it waits for one. Otherwise two groups could wait for each other for ever.
   const auto next_stream = [&]() -> StreamLease {
     for (;;) {
       while (!running.empty() && running.size() >= stream_limit) finish_oldest();
@@ -144,9 +147,9 @@ std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared
   const auto throw_if_over = [&] {
     const bool is_late = Deadline::clock::now() >= deadline;
     if (!is_late && !is_cancelled) return;
-    throw NotBegun("the batch", is_late ? "its deadline passed before the call began" : "its client has gone");
+    throw NotBegun("the group", is_late ? "its deadline passed before the step began" : "its client has gone");
   };
-  for (std::size_t index = 0; index < calls.size(); ++index) {
+  for (const Lane& lane : group.lanes) {
     try {
       throw_if_over();
       loss_.ThrowIfLost();
@@ -157,22 +160,21 @@ std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared
       throw_if_over();
       // Its place first: without memory for that, work that is under way would end.
       decltype(running) started;
-      started.emplace_back(index, std::make_unique<Execution>(*library_, *memory_, *pinned_, steps_, loss_,
-                                                              std::move(stream), calls[index]));
-      RunStep(started.front().second, [&](Execution& each) { each.Start(deadline); });
+      started.emplace_back(&lane, std::make_unique<Execution>(execution_context(), std::move(stream), group, lane));
+      RunPart(started.front().second, [&](Execution& each) { each.Start(deadline, wait_until); });
       running.splice(running.end(), started);
     } catch (...) {
-      errors[index] = std::current_exception();
+      fail(lane);
     }
   }
   while (!running.empty()) finish_oldest();
-  return errors;
 }
 
-StagingHandle Device::Stage(std::shared_ptr<const void> owner) {
+StagingHandle Device::Stage(std::size_t size_bytes, Staging::Memory kind, std::shared_ptr<const void> owner) {
   ReleaseFinished();
   const CopyPath* path = copy_path_ ? &*copy_path_ : nullptr;
-  return {new Staging(*library_, *context_, *memory_, path, steps_, loss_, std::move(owner)), StagingDeleter{this}};
+  return {new Staging({*library_, *context_, *memory_, path, steps_, loss_}, size_bytes, kind, std::move(owner)),
+          StagingDeleter{this}};
 }
 
 void StagingDeleter::operator()(Staging* staging) const {

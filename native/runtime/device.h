@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <exception>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -15,6 +14,7 @@
 #include "device_context.h"
 #include "device_loss.h"
 #include "execution.h"
+#include "group.h"
 #include "memory_pool.h"
 #include "staging.h"
 #include "step_watch.h"
@@ -87,16 +87,17 @@ class Device {
   // the call would have to wait for a stream or for abandoned work.
   [[nodiscard]] bool ExecuteShort(std::shared_ptr<const OperatorCall> call, Deadline deadline);
 
-  // Executes many calls on at most so many streams that no other call waits for. For each call it returns the exception
-  // that Execute would have thrown, or null. After the deadline, or once is_cancelled, it begins no further call; those
-  // calls end with NotBegun.
-  [[nodiscard]] std::vector<std::exception_ptr> ExecuteAll(
-      const std::vector<std::shared_ptr<const OperatorCall>>& calls, std::size_t stream_limit, Deadline deadline,
-      const std::atomic<bool>& is_cancelled);
+  // Executes the steps of a group on at most so many streams that no other call waits for, each lane on one. An error
+  // takes the place of a step's: the exception that Execute would have thrown, or InputFailed. If a wait for a stream
+  // fails, that is the end of all steps of its lane which had not ended before. After the deadline, or once
+  // is_cancelled, it begins no further lane; the steps of those end with NotBegun.
+  void ExecuteGroup(Group& group, std::size_t stream_limit, Deadline deadline, Deadline wait_until,
+                    const std::atomic<bool>& is_cancelled);
 
-  // Makes a staging for tensors that arrive or leave piece by piece; it must not outlive the device. The owner is
-  // released when the staging's memory is free, which may be after the handle has gone. Throws AclError.
-  [[nodiscard]] StagingHandle Stage(std::shared_ptr<const void> owner);
+  // Makes a staging for a tensor that arrives or leaves piece by piece; it must not outlive the device. The owner is
+  // released when the staging's memory is free, which may be after the handle has gone. Throws AclError, OutOfMemory
+  // and std::bad_alloc.
+  [[nodiscard]] StagingHandle Stage(std::size_t size_bytes, Staging::Memory kind, std::shared_ptr<const void> owner);
 
   // Reclaims what abandoned calls left behind, if the device is done with it. Every call does this too; this function
   // is for times without calls. Throws AclError once the device is lost, for example because a kernel never ends.
@@ -156,9 +157,10 @@ class Device {
   [[nodiscard]] DeviceMemory FreeMemory() const;
   void Quarantine(std::unique_ptr<DeviceWork> work) noexcept;
   bool Run(StreamLease stream, std::shared_ptr<const OperatorCall> call, Deadline deadline, Deadline wait_until);
-  // Runs one step of an execution; if it throws, moves the execution to the abandoned work.
-  template <typename Step>
-  void RunStep(std::unique_ptr<Execution>& execution, const Step& step);
+  [[nodiscard]] ExecutionContext execution_context() noexcept { return {*library_, *memory_, *pinned_, steps_, loss_}; }
+  // Runs a part of an execution; if it throws, moves the execution to the abandoned work.
+  template <typename Part>
+  void RunPart(std::unique_ptr<Execution>& execution, const Part& part);
 
   std::shared_ptr<const AclLibrary> library_;
   const int index_;

@@ -28,4 +28,7 @@ WorkspaceTooLarge::WorkspaceTooLarge(std::size_t size)
                          " bytes, more than its call may have"),
       size_bytes(size) {}
 
+InputFailed::InputFailed(std::size_t cause)
+    : std::runtime_error("step " + std::to_string(cause) + " failed, whose outputs this one needs"), step(cause) {}
+
 }  // namespace aclgrad

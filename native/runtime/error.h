@@ -65,4 +65,11 @@ class WorkspaceTooLarge : public std::runtime_error {
   const std::size_t size_bytes;
 };
 
+// A step that this one needs has failed. Nothing of this one is under way.
+class InputFailed : public std::runtime_error {
+ public:
+  explicit InputFailed(std::size_t cause);
+  const std::size_t step;  // that failed first
+};
+
 }  // namespace aclgrad

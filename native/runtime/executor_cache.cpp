@@ -9,17 +9,20 @@ namespace aclgrad {
 
 KeptExecutor* ExecutorCache::Find(const std::string& key) {
   const auto found = by_key_.find(key);
-  if (found == by_key_.end()) {
+  if (found == by_key_.end() || found->second->turn == turn_) {
     ++counters_.misses;
     return nullptr;
   }
   ++counters_.hits;
+  found->second->turn = turn_;
   entries_.splice(entries_.begin(), entries_, found->second);
   return &found->second->call;
 }
 
 KeptExecutor* ExecutorCache::Keep(const std::string& symbol, const std::string& key, KeptExecutor& call) {
-  if (!is_on() || not_repeatable_.count(symbol) != 0) return nullptr;
+  if (!is_on() || not_repeatable_.count(symbol) != 0 || by_key_.count(key) != 0) return nullptr;
+  // Those of this turn come first in the list, so if the last one is of this turn, all are.
+  if (entries_.size() == limit_ && entries_.back().turn == turn_) return nullptr;
   const aclnnStatus status = library_->aclSetAclOpExecutorRepeatable(call.executor.get());
   if (status == ACLNN_ERR_INNER) {
     library_.Ignore(status);
@@ -29,7 +32,7 @@ KeptExecutor* ExecutorCache::Keep(const std::string& symbol, const std::string& 
   library_.Check(status, "aclSetAclOpExecutorRepeatable");
   // The place first: if there is no memory for it, the call stays untouched.
   std::list<Entry> place;
-  place.push_front({key, {}});
+  place.push_front({key, {}, turn_});
   by_key_.emplace(place.front().key, place.begin());
   place.front().call = std::move(call);
   if (entries_.size() == limit_) {

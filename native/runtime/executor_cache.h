@@ -44,16 +44,22 @@ struct ExecutorCounters {
 
 // Belongs to one stream, whose calls run one after the other. The key stands for everything else that an executor
 // depends on. Evicts the least recently used executor first.
+//
+// An executor has the addresses of one call, so it serves one call of a turn: what a lane queues before it waits.
 class ExecutorCache {
  public:
   ExecutorCache(const AclLibrary& library, std::size_t limit, ExecutorCounters& counters)
       : library_(library), limit_(limit), counters_(counters) {}
 
-  // Null if no such call was kept.
+  // Begins a turn, after the work of the turn before has ended.
+  void BeginTurn() noexcept { ++turn_; }
+
+  // Null if no such call was kept, or if an earlier call of this turn has it. What it returns lives until the next
+  // turn.
   [[nodiscard]] KeptExecutor* Find(const std::string& key);
 
-  // Keeps the call if its executor can be run again, and returns its place in the cache; otherwise returns null and
-  // leaves the call untouched.
+  // Keeps the call if its executor can be run again and there is room beside those of this turn, and returns its place
+  // in the cache; otherwise returns null and leaves the call untouched.
   [[nodiscard]] KeptExecutor* Keep(const std::string& symbol, const std::string& key, KeptExecutor& call);
 
   // Removes the call and returns it: its executor is not to be run again.
@@ -68,11 +74,13 @@ class ExecutorCache {
   struct Entry {
     std::string key;
     KeptExecutor call;
+    uint64_t turn;  // of the last call that had it
   };
 
   const AclLibrary& library_;
   const std::size_t limit_;
   ExecutorCounters& counters_;
+  uint64_t turn_ = 0;
   std::list<Entry> entries_;  // most recently used first
   std::unordered_map<std::string_view, std::list<Entry>::iterator> by_key_;
   // Operators whose executors the library does not run twice (561000).

@@ -72,10 +72,10 @@ MemoryPool::~MemoryPool() {
   }
 }
 
-std::size_t MemoryPool::padding() const noexcept { return options_.pass_through ? 0 : kPadding; }
+std::size_t PaddedBytes(std::size_t size_bytes) noexcept { return RoundUp(size_bytes + kPadding, kGranule); }
 
 MemoryPool::Request MemoryPool::RequestOf(std::size_t size_bytes) const noexcept {
-  const std::size_t size = options_.pass_through ? size_bytes : RoundUp(size_bytes + padding(), kGranule);
+  const std::size_t size = options_.pass_through ? size_bytes : PaddedBytes(size_bytes);
   return {size, size <= kSmallSize, options_.pass_through ? size : SegmentSize(size)};
 }
 

@@ -77,6 +77,9 @@ class PoolBlock {
   Block* block_ = nullptr;
 };
 
+// What a part of a block takes of it, with the bytes behind it that kernels may touch.
+[[nodiscard]] std::size_t PaddedBytes(std::size_t size_bytes) noexcept;
+
 // A block may be returned only when no stream uses it any more. Sizes and segments are those of CANN's own caching
 // allocator. The device's context must be current in every calling thread.
 class MemoryPool {
@@ -112,7 +115,6 @@ class MemoryPool {
     std::size_t segment_size;
   };
 
-  [[nodiscard]] std::size_t padding() const noexcept;
   [[nodiscard]] Request RequestOf(std::size_t size_bytes) const noexcept;
   [[nodiscard]] FreeList& ListOf(const Block& block) noexcept { return free_[block.is_small]; }
   // A free block, or null. Requires the lock, as all functions below do; those that take it release it meanwhile.

@@ -31,12 +31,22 @@ struct DeviceBytes {
   std::size_t size_bytes;
 };
 
-using InputBytes = std::variant<ShapeOnly, HostBytes, DeviceBytes, Absent>;
+// A part of the memory that the calls of a lane have in common: see group.h.
+struct Place {
+  std::size_t offset;
+  std::size_t size_bytes;
+};
+
+using InputBytes = std::variant<ShapeOnly, HostBytes, DeviceBytes, Absent, Place>;
 
 struct OutputBytes {
-  void* address;  // null unless it is returned
   std::size_t size_bytes;
-  bool is_on_device = false;  // and stays there
+  // Memory of the host that gets it once the stream is done; null if it stays on the device, or nobody wants it.
+  void* host = nullptr;
+  // Gets it as well, unless it is null.
+  void* host_copy = nullptr;
+  // Where the operator writes it, unless the execution has memory for it.
+  std::variant<std::monostate, DeviceBytes, Place> target = {};
 };
 
 struct InputForm {
@@ -87,6 +97,7 @@ struct OperatorCall {
   std::vector<InputBytes> inputs;
   std::vector<OutputBytes> outputs;
   std::size_t workspace_limit = SIZE_MAX;  // bytes that the operator may have as workspace
+  bool is_empty = false;                   // an input is empty: the operator does not run, and outputs are zeros
 };
 
 // Calls with the same key differ only in addresses, so they can share an executor. Everything else in an executor

@@ -44,62 +44,40 @@ void WriteAll(int file, const std::byte* source, std::size_t size_bytes, std::si
 
 }  // namespace
 
-Staging::Staging(const AclLibrary& library, const DeviceContext& context, MemoryPool& memory, const CopyPath* path,
-                 StepWatch& steps, DeviceLoss& loss, std::shared_ptr<const void> owner)
-    : owner_(std::move(owner)),
-      library_(library),
-      context_(context),
-      memory_(memory),
-      path_(path),
-      steps_(steps),
-      loss_(loss) {}
-
-std::size_t Staging::Reserve(std::size_t size_bytes) {
-  MakeCurrent();
-  tensors_.push_back({memory_.Allocate(size_bytes), nullptr, size_bytes});
-  return tensors_.size() - 1;
+Staging::Staging(const Shared& shared, std::size_t size_bytes, Memory kind, std::shared_ptr<const void> owner)
+    : owner_(std::move(owner)), shared_(shared), size_bytes_(size_bytes) {
+  if (kind == Memory::kDevice) {
+    block_ = shared_.memory.Allocate(size_bytes);
+  } else {
+    // Not make_unique, which would write zeros first.
+    on_host_.reset(new std::byte[size_bytes]);
+  }
 }
 
-std::size_t Staging::ReserveOnHost(std::size_t size_bytes) {
-  // Not make_unique, which would write zeros first.
-  tensors_.push_back({{}, std::unique_ptr<std::byte[]>(new std::byte[size_bytes]), size_bytes});
-  return tensors_.size() - 1;
-}
-
-void Staging::Write(std::size_t tensor, std::size_t offset, const void* data, std::size_t size_bytes,
-                    Deadline deadline) {
+void Staging::Write(std::size_t offset, const void* data, std::size_t size_bytes, Deadline deadline) {
   const auto* next = static_cast<const std::byte*>(data);
   const auto copy = [&next](std::byte* target, std::size_t count) {
     std::memcpy(target, next, count);
     next += count;
     return count;
   };
-  Fill(tensor, offset, size_bytes, copy, deadline);
+  Fill(offset, size_bytes, copy, deadline);
 }
 
-void Staging::WriteZeros(std::size_t tensor, Deadline deadline) {
-  const auto clear = [](std::byte* target, std::size_t count) {
-    std::memset(target, 0, count);
-    return count;
-  };
-  Fill(tensor, 0, tensors_.at(tensor).size_bytes, clear, deadline);
-}
-
-std::size_t Staging::ReadFile(std::size_t tensor, std::size_t offset, std::size_t size_bytes, int file,
-                              std::size_t file_offset, Deadline deadline) {
+std::size_t Staging::ReadFile(std::size_t offset, std::size_t size_bytes, int file, std::size_t file_offset,
+                              Deadline deadline) {
   const auto read = [&file_offset, file](std::byte* target, std::size_t count) {
     const std::size_t done = ReadAll(file, target, count, file_offset);
     file_offset += done;
     return done;
   };
-  return Fill(tensor, offset, size_bytes, read, deadline);
+  return Fill(offset, size_bytes, read, deadline);
 }
 
-std::size_t Staging::Fill(std::size_t tensor, std::size_t offset, std::size_t size_bytes, const Source& source,
-                          Deadline deadline) {
-  std::byte* place = Begin(tensor, offset, size_bytes, deadline);
+std::size_t Staging::Fill(std::size_t offset, std::size_t size_bytes, const Source& source, Deadline deadline) {
+  std::byte* place = Begin(offset, size_bytes, deadline);
   if (size_bytes == 0) return 0;
-  if (path_ == nullptr || is_on_host(tensor)) return source(place, size_bytes);
+  if (shared_.path == nullptr || is_on_host()) return source(place, size_bytes);
   Borrow(deadline);
   std::size_t done = 0;
   for (std::size_t half = 0; done < size_bytes; half = 1 - half) {
@@ -122,29 +100,28 @@ std::size_t Staging::Fill(std::size_t tensor, std::size_t offset, std::size_t si
   return done;
 }
 
-void Staging::Read(std::size_t tensor, std::size_t offset, void* target, std::size_t size_bytes, Deadline deadline) {
+void Staging::Read(std::size_t offset, void* target, std::size_t size_bytes, Deadline deadline) {
   auto* next = static_cast<std::byte*>(target);
   const auto copy = [&next](const std::byte* source, std::size_t count) {
     std::memcpy(next, source, count);
     next += count;
   };
-  Drain(tensor, offset, size_bytes, copy, deadline);
+  Drain(offset, size_bytes, copy, deadline);
 }
 
-void Staging::WriteFile(std::size_t tensor, std::size_t offset, std::size_t size_bytes, int file,
-                        std::size_t file_offset, Deadline deadline) {
+void Staging::WriteFile(std::size_t offset, std::size_t size_bytes, int file, std::size_t file_offset,
+                        Deadline deadline) {
   const auto write = [&file_offset, file](const std::byte* source, std::size_t count) {
     WriteAll(file, source, count, file_offset);
     file_offset += count;
   };
-  Drain(tensor, offset, size_bytes, write, deadline);
+  Drain(offset, size_bytes, write, deadline);
 }
 
-void Staging::Drain(std::size_t tensor, std::size_t offset, std::size_t size_bytes, const Sink& sink,
-                    Deadline deadline) {
-  const std::byte* place = Begin(tensor, offset, size_bytes, deadline);
+void Staging::Drain(std::size_t offset, std::size_t size_bytes, const Sink& sink, Deadline deadline) {
+  const std::byte* place = Begin(offset, size_bytes, deadline);
   if (size_bytes == 0) return;
-  if (path_ == nullptr || is_on_host(tensor)) return sink(place, size_bytes);
+  if (shared_.path == nullptr || is_on_host()) return sink(place, size_bytes);
   Borrow(deadline);
   // Starts at the aligned address before, so the first copy has a few bytes more than were asked for.
   std::size_t skipped = std::min(offset, Misalignment(place));
@@ -169,34 +146,32 @@ void Staging::Drain(std::size_t tensor, std::size_t offset, std::size_t size_byt
   End();
 }
 
-std::byte* Staging::Begin(std::size_t tensor, std::size_t offset, std::size_t size_bytes, Deadline deadline) const {
-  const Tensor& whole = tensors_.at(tensor);
-  if (offset > whole.size_bytes || size_bytes > whole.size_bytes - offset) {
+std::byte* Staging::Begin(std::size_t offset, std::size_t size_bytes, Deadline deadline) const {
+  if (offset > size_bytes_ || size_bytes > size_bytes_ - offset) {
     throw std::out_of_range(std::to_string(size_bytes) + " bytes at " + std::to_string(offset) +
-                            " do not fit into tensor " + std::to_string(tensor) + " of " +
-                            std::to_string(whole.size_bytes) + " bytes");
+                            " do not fit into a tensor of " + std::to_string(size_bytes_) + " bytes");
   }
-  loss_.ThrowIfLost();
+  shared_.loss.ThrowIfLost();
   if (Deadline::clock::now() >= deadline) throw NotBegun("the copy", "its deadline passed");
-  return static_cast<std::byte*>(whole.address()) + offset;
+  return static_cast<std::byte*>(address()) + offset;
 }
 
 void Staging::Borrow(Deadline deadline) {
   MakeCurrent();
   if (ring_) return Wait(deadline);
-  ring_.emplace(Ring{path_->streams.Lease(deadline, path_->reclaim), {}, {}});
+  ring_.emplace(Ring{shared_.path->streams.Lease(deadline, shared_.path->reclaim), {}, {}});
 }
 
 void Staging::End() {
   ring_.reset();
-  loss_.ThrowIfLost();
-  loss_.RecordSuccess();
+  shared_.loss.ThrowIfLost();
+  shared_.loss.RecordSuccess();
 }
 
 void Staging::Wait(Deadline deadline) {
   if (!ring_->is_busy) return;
-  const StepWatch::Step step(steps_, deadline);
-  Check(library_->aclrtSynchronizeStreamWithTimeout(ring_->stream->get(), MillisecondsUntil(deadline)),
+  const StepWatch::Step step(shared_.steps, deadline);
+  Check(shared_.library->aclrtSynchronizeStreamWithTimeout(ring_->stream->get(), MillisecondsUntil(deadline)),
         "aclrtSynchronizeStream");
   ring_->is_busy = false;
 }
@@ -208,7 +183,7 @@ DeviceWork::State Staging::Poll(int32_t timeout_ms) const noexcept {
 std::byte* Staging::Half(std::size_t half) {
   if (ring_->pageable[half] != nullptr) return ring_->pageable[half].get();
   PoolBlock& block = ring_->halves[half];
-  if (block.address() == nullptr) block = path_->pinned.TryAllocate(kHalfBytes);
+  if (block.address() == nullptr) block = shared_.path->pinned.TryAllocate(kHalfBytes);
   if (block.address() == nullptr) ring_->pageable[half].reset(new std::byte[kHalfBytes]);
   return block.address() == nullptr ? ring_->pageable[half].get() : static_cast<std::byte*>(block.address());
 }
@@ -216,25 +191,25 @@ std::byte* Staging::Half(std::size_t half) {
 void Staging::StartCopy(void* target, const void* source, std::size_t size_bytes, aclrtMemcpyKind kind) {
   if (ring_->pageable[0] != nullptr || ring_->pageable[1] != nullptr) return Copy(target, source, size_bytes, kind);
   // Has the watch's limit instead of the deadline, because this only starts a copy.
-  const StepWatch::Step step(steps_);
+  const StepWatch::Step step(shared_.steps);
   ring_->is_busy = true;
-  Check(library_->aclrtMemcpyAsync(target, size_bytes, source, size_bytes, kind, ring_->stream->get()),
+  Check(shared_.library->aclrtMemcpyAsync(target, size_bytes, source, size_bytes, kind, ring_->stream->get()),
         "aclrtMemcpyAsync");
 }
 
 void Staging::Copy(void* target, const void* source, std::size_t size_bytes, aclrtMemcpyKind kind) const {
-  const StepWatch::Step step(steps_);
-  Check(library_->aclrtMemcpy(target, size_bytes, source, size_bytes, kind), "aclrtMemcpy");
+  const StepWatch::Step step(shared_.steps);
+  Check(shared_.library->aclrtMemcpy(target, size_bytes, source, size_bytes, kind), "aclrtMemcpy");
 }
 
-void Staging::MakeCurrent() const { Check(context_.MakeCurrent(), "aclrtSetCurrentContext"); }
+void Staging::MakeCurrent() const { Check(shared_.context.MakeCurrent(), "aclrtSetCurrentContext"); }
 
 void Staging::Check(int code, const char* call) const {
   try {
-    library_.Check(code, call);
+    shared_.library.Check(code, call);
   } catch (const AclError& error) {
-    loss_.Record(error.code());
-    loss_.ThrowIfLost(error);
+    shared_.loss.Record(error.code());
+    shared_.loss.ThrowIfLost(error);
     throw;
   }
 }

@@ -1,4 +1,4 @@
-// Tensors of one call on the device, written and read piece by piece as the call's messages arrive and leave.
+// A tensor on the device, written and read piece by piece as the messages of its call arrive and leave.
 #pragma once
 
 #include <array>
@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include "device_context.h"
 #include "device_loss.h"
@@ -26,7 +25,7 @@ struct CopyPath {
 
 // Pieces pass through pinned memory, a ring of two halves: while one is filled or emptied, the other is copied
 // asynchronously between aligned addresses. Bytes before the first aligned address are copied separately. Every
-// function returns when its bytes have arrived, so between two pieces a staging holds nothing but its tensors, however
+// function returns when its bytes have arrived, so between two pieces a staging holds nothing but its tensor, however
 // slow its client is. If the device takes host addresses, pieces are copied straight to their place. Any thread may use
 // it, one at a time.
 class Staging final : public DeviceWork {
@@ -36,50 +35,47 @@ class Staging final : public DeviceWork {
   // Large enough to hide the start of a copy, small enough to overlap within a piece.
   static constexpr std::size_t kHalfBytes = std::size_t{1} << 20;
 
-  // There is no path if the device takes host addresses. The owner is released last, when the memory has been.
-  Staging(const AclLibrary& library, const DeviceContext& context, MemoryPool& memory, const CopyPath* path,
-          StepWatch& steps, DeviceLoss& loss, std::shared_ptr<const void> owner);
+  // Host memory is for values that are checked before a device reads them.
+  enum class Memory { kDevice, kHost };
 
-  // Reserves device memory for one more tensor and returns its number, counted from 0. Throws OutOfMemory.
-  [[nodiscard]] std::size_t Reserve(std::size_t size_bytes);
+  // What the stagings of a device have in common. There is no path if the device takes host addresses.
+  struct Shared {
+    const AclLibrary& library;
+    const DeviceContext& context;
+    MemoryPool& memory;
+    const CopyPath* path;
+    StepWatch& steps;
+    DeviceLoss& loss;
+  };
 
-  // The same in host memory, for values that are checked before a device reads them.
-  [[nodiscard]] std::size_t ReserveOnHost(std::size_t size_bytes);
+  // Reserves the tensor's memory; throws OutOfMemory, or std::bad_alloc for that of the host. The device's context has
+  // to be current. The owner is released last, when the memory has been.
+  Staging(const Shared& shared, std::size_t size_bytes, Memory kind, std::shared_ptr<const void> owner);
 
-  [[nodiscard]] void* address(std::size_t tensor) const { return tensors_.at(tensor).address(); }
-  [[nodiscard]] bool is_on_host(std::size_t tensor) const { return tensors_.at(tensor).on_host != nullptr; }
+  [[nodiscard]] void* address() const noexcept { return on_host_ ? on_host_.get() : block_.address(); }
+  [[nodiscard]] bool is_on_host() const noexcept { return on_host_ != nullptr; }
+  [[nodiscard]] std::size_t size_bytes() const noexcept { return size_bytes_; }
 
-  // Copies bytes to their place in a tensor. Throws std::out_of_range for bytes beyond the tensor's end, NotBegun after
-  // the deadline, and AclError (507046 if it passed meanwhile). Every function throws AclError once the device is lost.
-  void Write(std::size_t tensor, std::size_t offset, const void* data, std::size_t size_bytes, Deadline deadline);
-
-  // Fills a tensor with zeros.
-  void WriteZeros(std::size_t tensor, Deadline deadline);
+  // Copies bytes to their place in the tensor. Throws std::out_of_range for bytes beyond the tensor's end, NotBegun
+  // after the deadline, and AclError (507046 if it passed meanwhile). Every function throws AclError once the device is
+  // lost.
+  void Write(std::size_t offset, const void* data, std::size_t size_bytes, Deadline deadline);
 
   // Copies bytes of an open file, such as shared memory, which its owner may truncate at any time. Returns the number
   // of bytes that the file had. Throws std::system_error if the file cannot be read, and otherwise as Write does.
-  [[nodiscard]] std::size_t ReadFile(std::size_t tensor, std::size_t offset, std::size_t size_bytes, int file,
-                                     std::size_t file_offset, Deadline deadline);
+  [[nodiscard]] std::size_t ReadFile(std::size_t offset, std::size_t size_bytes, int file, std::size_t file_offset,
+                                     Deadline deadline);
 
-  // Copies bytes of a tensor that was written, or that an operator has written. Throws as Write does.
-  void Read(std::size_t tensor, std::size_t offset, void* target, std::size_t size_bytes, Deadline deadline);
+  // Copies bytes of the tensor that was written, or that an operator has written. Throws as Write does.
+  void Read(std::size_t offset, void* target, std::size_t size_bytes, Deadline deadline);
 
-  // Copies bytes of a tensor into an open file. Throws std::system_error if the file is full, and otherwise as Write
+  // Copies bytes of the tensor into an open file. Throws std::system_error if the file is full, and otherwise as Write
   // does.
-  void WriteFile(std::size_t tensor, std::size_t offset, std::size_t size_bytes, int file, std::size_t file_offset,
-                 Deadline deadline);
+  void WriteFile(std::size_t offset, std::size_t size_bytes, int file, std::size_t file_offset, Deadline deadline);
 
   [[nodiscard]] State Poll(int32_t timeout_ms) const noexcept override;
 
  private:
-  struct Tensor {
-    PoolBlock block;
-    std::unique_ptr<std::byte[]> on_host;
-    std::size_t size_bytes;
-
-    [[nodiscard]] void* address() const noexcept { return on_host ? on_host.get() : block.address(); }
-  };
-
   // The stream and the pinned memory of one transfer.
   struct Ring {
     StreamLease stream;
@@ -92,12 +88,10 @@ class Staging final : public DeviceWork {
   using Source = std::function<std::size_t(std::byte* target, std::size_t size_bytes)>;
   using Sink = std::function<void(const std::byte* source, std::size_t size_bytes)>;
 
-  std::size_t Fill(std::size_t tensor, std::size_t offset, std::size_t size_bytes, const Source& source,
-                   Deadline deadline);
-  void Drain(std::size_t tensor, std::size_t offset, std::size_t size_bytes, const Sink& sink, Deadline deadline);
+  std::size_t Fill(std::size_t offset, std::size_t size_bytes, const Source& source, Deadline deadline);
+  void Drain(std::size_t offset, std::size_t size_bytes, const Sink& sink, Deadline deadline);
   // Throws what keeps a transfer from beginning.
-  [[nodiscard]] std::byte* Begin(std::size_t tensor, std::size_t offset, std::size_t size_bytes,
-                                 Deadline deadline) const;
+  [[nodiscard]] std::byte* Begin(std::size_t offset, std::size_t size_bytes, Deadline deadline) const;
   // Borrows a ring, or waits for the copy that a failed transfer left behind.
   void Borrow(Deadline deadline);
   // Returns the ring.
@@ -112,13 +106,10 @@ class Staging final : public DeviceWork {
   void Check(int code, const char* call) const;
 
   const std::shared_ptr<const void> owner_;  // first, so that it ends last
-  const AclLibrary& library_;
-  const DeviceContext& context_;
-  MemoryPool& memory_;
-  const CopyPath* const path_;
-  StepWatch& steps_;
-  DeviceLoss& loss_;
-  std::vector<Tensor> tensors_;
+  const Shared shared_;
+  const std::size_t size_bytes_;
+  PoolBlock block_;
+  std::unique_ptr<std::byte[]> on_host_;
   std::optional<Ring> ring_;  // during a transfer, and after one that failed
 };
 

@@ -29,6 +29,7 @@ class StreamLease {
   StreamLease& operator=(StreamLease&&) = delete;
 
   [[nodiscard]] Stream* operator->() const noexcept { return stream_.get(); }
+  [[nodiscard]] Stream& operator*() const noexcept { return *stream_; }
 
  private:
   StreamPool* pool_;

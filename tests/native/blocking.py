@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from aclgrad_native import (
     AclLibrary,
     CallTemplate,
+    Cancellation,
     Completions,
     Device,
     ExecutorStatistics,
@@ -18,6 +19,9 @@ from aclgrad_native import (
 
 TIMEOUT_S = 60.0
 POOL_BYTES = 64 << 20
+NO_LIMIT = 2**62
+Step = tuple[CallTemplate, Sequence[Any], bytes, Sequence[Any] | None, Sequence[int], Sequence[int]]
+Lane = tuple[Sequence[int], int, int]
 
 
 class Waiting:
@@ -97,16 +101,31 @@ class BlockingDevice:
     def execute_into(
         self, plan: CallTemplate, contents: Sequence[Any], target: "BlockingTensor", timeout_s: float = TIMEOUT_S
     ) -> None:
-        natives = [each.native if isinstance(each, BlockingTensor) else each for each in contents]
-        assert self.waiting.call(self.native.submit_into, plan, natives, [target.native], deadline(timeout_s)) == []
+        """Runs one step whose output goes to a tensor alone."""
+        step = alone(plan, natives(contents), sinks=[(target.native, False)])
+        _, errors, _ = self.run_group([step], timeout_s=timeout_s)
+        if errors != [None]:
+            # Not from a variable of this frame, as in Waiting.result.
+            raise errors.pop()
 
     def execute_all(
         self, calls: Sequence[tuple[CallTemplate, Sequence[Any], bytes]], timeout_s: float = TIMEOUT_S, **options: Any
     ) -> tuple[bytes, list[Exception | None]]:
-        ticket = self.waiting.new_ticket()
-        self.native.submit_batch(ticket, calls, deadline(timeout_s), **options)
-        reply, errors = self.waiting.result(ticket)
+        """Runs steps that do not need each other."""
+        reply, errors, _ = self.run_group([alone(*each) for each in calls], timeout_s=timeout_s, **options)
         return reply, errors
+
+    def submit_group(
+        self, steps: Sequence[Step], lanes: Sequence[Lane] | None = None, timeout_s: float = TIMEOUT_S, **options: Any
+    ) -> tuple[int, Cancellation]:
+        """Returns the group's ticket; each step has a lane of its own by default."""
+        ticket = self.waiting.new_ticket()
+        lanes = [lane(position) for position in range(len(steps))] if lanes is None else lanes
+        return ticket, self.native.submit_group(ticket, steps, lanes, deadline(timeout_s), **options)
+
+    def run_group(self, *arguments: Any, **options: Any) -> tuple[bytes, list[Exception | None], list[bytes]]:
+        reply, errors, messages = self.waiting.result(self.submit_group(*arguments, **options)[0])
+        return reply, errors, messages
 
     def stage(self, *sizes: int, on_host: bool = False, timeout_s: float = TIMEOUT_S) -> "list[BlockingTensor]":
         released = self.waiting.new_ticket()
@@ -165,6 +184,19 @@ class BlockingTensor:
 
     def write_file(self, file: int, offset: int, timeout_s: float = TIMEOUT_S) -> None:
         self._waiting.call(self.native.write_file, file, offset, deadline(timeout_s))
+
+
+def natives(contents: Sequence[Any]) -> list[Any]:
+    return [each.native if isinstance(each, BlockingTensor) else each for each in contents]
+
+
+def alone(plan: CallTemplate, contents: Sequence[Any], prefix: bytes = b"", sinks: Sequence[Any] | None = None) -> Step:
+    """Returns a step of a group that needs no other."""
+    return plan, contents, prefix, sinks, [], []
+
+
+def lane(*positions: int, arena_bytes: int = 0, workspace_limit: int = NO_LIMIT) -> Lane:
+    return positions, arena_bytes, workspace_limit
 
 
 def deadline(timeout_s: float) -> float:

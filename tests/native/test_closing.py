@@ -15,7 +15,7 @@ import pytest
 from aclgrad_native import AclError
 from tools.calling import wait_until
 
-from .blocking import BlockingDevice, BlockingTensor, deadline
+from .blocking import BlockingDevice, BlockingTensor, alone, deadline
 from .forked import CALL, CONTENTS, KERNEL_WAIT, LAUNCH, hang, open_device, open_library, outcome, steer
 from .forks import in_fork
 from .pooling import plan, pool
@@ -29,13 +29,11 @@ def open_narrow() -> BlockingDevice:
     return open_device(steered=True, stream_limit=1, copy_threads=1)
 
 
-def submit_into(device: BlockingDevice, source: BlockingTensor, target: BlockingTensor, timeout_s: float) -> int:
-    ticket = device.waiting.new_ticket()
-    end = deadline(timeout_s)
+def submit_staged(device: BlockingDevice, source: BlockingTensor, target: BlockingTensor, timeout_s: float) -> int:
     side = 1024 if source.native.size_bytes > 4 else 0
     call = plan((1, side, side), (1, side, side)) if side else CALL
-    device.native.submit_into(ticket, call, [source.native, None], [target.native], end)
-    return ticket
+    step = alone(call, [source.native, None], sinks=[(target.native, False)])
+    return device.submit_group([step], timeout_s=timeout_s)[0]
 
 
 @in_fork(faults=[hang()])
@@ -47,8 +45,7 @@ def test_calls_that_have_not_begun_end_with_an_error() -> None:
         data = np.ones((1, 1, 1), np.float32)
         seen.append(weakref.ref(data))
         tickets.append(device.submit(CALL, [data, None]))
-    tickets.append(waiting.new_ticket())
-    device.native.submit_batch(tickets[6], [(CALL, CONTENTS, b"")] * 3, deadline(60))
+    tickets.append(device.submit_group([alone(CALL, CONTENTS)] * 3)[0])
     tickets.append(device.submit(CALL, CONTENTS))
     wait_until(lambda: device.state().leased_stream_count)
     del data, device.native
@@ -87,11 +84,11 @@ def test_work_on_tensors_keeps_the_device(host_pointers: bool) -> None:
     (source,), (target,) = device.stage(size), device.stage(size)
     written, read = waiting.new_ticket(), waiting.new_ticket()
     device.native.write(written, [(source.native, 0, bytes(size))], deadline(60))
-    called = submit_into(device, source, target, 60)
+    called = submit_staged(device, source, target, 60)
     device.native.read(read, [(target.native, 0, b"", 10)], deadline(60))
     del source, target, device.native
     gc.collect()
-    assert [type(waiting.end(ticket)) for ticket in (written, called, read)] == [type(None), list, list]
+    assert [type(waiting.end(ticket)) for ticket in (written, called, read)] == [type(None), tuple, list]
     assert [waiting.end(ticket) for ticket in device.released] == [None, None]
     assert waiting.completions.drain() == []
 
@@ -104,7 +101,7 @@ def test_an_abandoned_call_may_be_the_last_to_have_the_device(host_pointers: boo
     waiting = device.waiting
     (source,), (target,) = device.stage(4), device.stage(16)
     source.write(0, b"grad")
-    assert waiting.end(submit_into(device, source, target, 0.1)).fault == "timeout"
+    assert waiting.end(submit_staged(device, source, target, 0.1))[1][0].fault == "timeout"
     del source, target
     wait_until(steer.IsDone)
     looked = waiting.new_ticket()
@@ -165,7 +162,7 @@ def test_the_interpreter_ends_while_there_is_work(forget: str, timeout_s: float)
         device.submit(CALL, CONTENTS, timeout_s)
         device.native.write(waiting.new_ticket(), [(LEFT["kept"][0].native, 0, b"x")], deadline(60))
         device.native.stage(waiting.new_ticket(), waiting.new_ticket(), [(10, False)], deadline(60))
-    submit_into(device, LEFT["kept"][0], LEFT["target"][0], timeout_s)
+    submit_staged(device, LEFT["kept"][0], LEFT["target"][0], timeout_s)
     if forget == "waiting":
         device.waiting = None
     elif forget == "all":

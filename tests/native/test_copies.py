@@ -38,7 +38,7 @@ def test_a_warm_call_waits_once_and_copies_without_blocking() -> None:
         reply = device.execute(two_inputs.unpool(), contents)
     assert (two_inputs.gradient(reply, two_inputs.INDICES.shape) == two_inputs.unpooled()).all()
     assert (count(), steer.Misalignment()) == ((1, 0, 3, 0), 0)
-    # As does each call of a batch.
+    # As does each step of a group.
     for _ in range(2):
         count()
         reply, errors = device.execute_all([(CALL, CONTENTS, b"")] * 4)

@@ -1,4 +1,4 @@
-"""A call on staged tensors that also makes the copies around it: each step is made only for a caller that waits."""
+"""A group on staged tensors that also makes the copies around it: each is made only for a caller that waits."""
 
 import time
 from functools import partial
@@ -10,7 +10,7 @@ import pytest
 from aclgrad import reference
 from tools.calling import wait_until
 
-from .blocking import BlockingDevice, deadline
+from .blocking import BlockingDevice, alone, deadline
 from .forked import LAUNCH, open_device, steer
 from .forks import in_fork
 from .pooling import plan
@@ -25,30 +25,31 @@ def test_copies_are_made_around_the_call_and_in_order(device: BlockingDevice) ->
     data = GRAD.tobytes()
     writes = [(source.native, 0, b"\x7f" * 100), (source.native, 0, data[:77]), (source.native, 77, data[77:])]
     reads = [(target.native, 0, b"first", 300), (target.native, 300, b"", 212), (source.native, 0, b"input", 128)]
-    work = plan(GRAD.shape, SHAPE), [source.native, None], [target.native], deadline(60), None, None
-    first, second, third = device.waiting.call(device.native.submit_into, *work, writes, reads)
+    step = alone(plan(GRAD.shape, SHAPE), [source.native, None], sinks=[(target.native, False)])
+    reply, errors, (first, second, third) = device.run_group([step], writes=writes, reads=reads)
+    assert (reply, errors) == (b"", [None])
     gradient = np.frombuffer(first.removeprefix(b"first") + second, np.float32).reshape(SHAPE)
     np.testing.assert_allclose(gradient, reference.adaptive_avg_pool2d_backward(GRAD, SHAPE), rtol=1e-5, atol=1e-6)
     assert third == b"input" + data
-    del source, target, writes, reads, work
+    del source, target, writes, reads, step
     device.assert_idle()
 
 
 def test_copies_of_an_empty_call_are_made_as_well(device: BlockingDevice) -> None:
     (target,) = device.stage(16)
-    work = plan((1, 1, 1), (1, 2, 2), is_empty=True), [None, None], [target.native], deadline(60), None, None
+    step = alone(plan((1, 1, 1), (1, 2, 2), is_empty=True), [None, None], sinks=[(target.native, False)])
     writes, reads = [(target.native, 0, b"\x7f" * 16)], [(target.native, 0, b"", 16)]
-    assert device.waiting.call(device.native.submit_into, *work, writes, reads) == [bytes(16)]
+    assert device.run_group([step], writes=writes, reads=reads) == (b"", [None], [bytes(16)])
 
 
 def test_a_copy_beyond_the_end_keeps_the_call_from_running(device: BlockingDevice) -> None:
     source, target = device.stage(4, 16)
-    work = plan((1, 1, 1), (1, 2, 2)), [source.native, None], [target.native], deadline(60), None, None
+    step = alone(plan((1, 1, 1), (1, 2, 2)), [source.native, None], sinks=[(target.native, False)])
     for writes, reads in (([(source.native, 1, b"grad")], []), ([], [(target.native, 0, b"", 17)])):
         target.write(0, b"\x55" * 16)
         source.write(0, bytes(4))
-        with pytest.raises(IndexError, match="do not fit into tensor"):
-            device.waiting.call(device.native.submit_into, *work, writes, reads)
+        with pytest.raises(IndexError, match="do not fit into a tensor"):
+            device.run_group([step], writes=writes, reads=reads)
         assert target.read(0, 16) == (b"\x55" * 16 if writes else bytes(16))
 
 
@@ -60,16 +61,16 @@ MADE = [(1, 0), (2, 0), (2, 1), (3, 1), (4, 1)]
 """The copies and launches that were made when a step is the last."""
 
 
-def submit(device: BlockingDevice, end: float) -> tuple[int, Any]:
-    """Submits a call with two copies in and two out, on tensors that it alone keeps."""
+def submit(device: BlockingDevice, timeout_s: float = 60) -> tuple[int, Any]:
+    """Submits a step with two copies in and two out, on tensors that it alone keeps."""
     source, target = device.stage(len(ONES), len(ONES))
-    ticket, released = device.waiting.new_ticket(), device.waiting.new_ticket()
+    released = device.waiting.new_ticket()
     device.released.append(released)
     half = len(ONES) // 2
     writes = [(source.native, start, ONES[start : start + half]) for start in (0, half)]
     reads = [(target.native, start, b"", half) for start in (0, half)]
-    work = plan(SIDE, SIDE), [source.native, None], [target.native], end, None, released, writes, reads
-    return ticket, device.native.submit_into(ticket, *work)
+    step = alone(plan(SIDE, SIDE), [source.native, None], sinks=[(target.native, False)])
+    return device.submit_group([step], timeout_s=timeout_s, released_ticket=released, writes=writes, reads=reads)
 
 
 def counts() -> tuple[int, int]:
@@ -80,7 +81,8 @@ def assert_nothing_is_left(device: BlockingDevice) -> None:
     """The next call is right, and takes the memory that the one before it had."""
     device.assert_idle()
     assert device.state().abandoned_count == 0
-    assert b"".join(device.waiting.result(submit(device, deadline(60))[0])) == ONES
+    _, errors, messages = device.waiting.result(submit(device)[0])
+    assert (errors, b"".join(messages)) == ([None], ONES)
     device.assert_idle()
     counts()
 
@@ -92,15 +94,18 @@ def test_a_call_that_nobody_waits_for_makes_no_further_step(is_late: bool) -> No
     device = open_device(steered=True)
     for (name, number), made in list(zip(STEPS, MADE, strict=True))[: 3 if is_late else None]:
         steer.Hang(name, number, False)
-        end = deadline(0.2 if is_late else 60)
-        ticket, cancellation = submit(device, end)
+        timeout_s = 0.2 if is_late else 60
+        ticket, cancellation = submit(device, timeout_s)
+        end = deadline(timeout_s)
         wait_until(partial(steer.Hanging, name))
         if is_late:
             wait_until(partial(lambda end: time.monotonic() > end, end))
         else:
             cancellation.cancel()
         steer.Release()
-        error = device.waiting.end(ticket)
+        end_of_group = device.waiting.end(ticket)
+        # A copy that is not made is the end of the group.
+        error = end_of_group[1][0] if isinstance(end_of_group, tuple) else end_of_group
         if is_late:
             assert error.fault in ("not_begun", "timeout")
         else:

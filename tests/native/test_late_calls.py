@@ -13,7 +13,7 @@ import pytest
 from aclgrad_native import AclError, IndexCheck, Input
 from tools.calling import wait_until
 
-from .blocking import BlockingDevice, deadline
+from .blocking import BlockingDevice, alone, deadline
 from .forked import CALL, CONTENTS, KERNEL_WAIT, hang, open_device, outcome, steer
 from .forks import in_fork
 from .pooling import FLOAT32, plan, pool
@@ -21,40 +21,40 @@ from .pooling import FLOAT32, plan, pool
 TIMEOUT_CODE = 507046
 LATE = f"timeout {KERNEL_WAIT}"
 ONE = np.ones((1, 1, 1), np.float32)
-BATCH = [(CALL, CONTENTS, b"")]
+STEP = alone(CALL, CONTENTS)
 
 
 @in_fork(faults=[hang()])
 def test_a_call_that_is_cancelled_before_it_begins() -> None:
     """One that has begun goes on."""
     device = open_device(stream_limit=1)
-    tickets = [device.waiting.new_ticket() for _ in range(3)]
+    tickets = [device.waiting.new_ticket() for _ in range(2)]
     first = device.native.submit(tickets[0], CALL, CONTENTS, deadline(60))
     wait_until(lambda: device.state().leased_stream_count == 1)
     device.native.submit(tickets[1], CALL, CONTENTS, deadline(60)).cancel()
-    device.native.submit_batch(tickets[2], BATCH * 2, deadline(60)).cancel()
+    group, cancellation = device.submit_group([STEP] * 2)
+    cancellation.cancel()
     first.cancel()
     assert len(device.waiting.result(tickets[0])) == 16
     first.cancel()
     error = device.waiting.end(tickets[1])
     assert (error.code, error.call, error.detail) == (TIMEOUT_CODE, "the call", "its client has gone")
-    assert [each.code for each in device.waiting.result(tickets[2])[1]] == [TIMEOUT_CODE] * 2
+    assert [each.code for each in device.waiting.result(group)[1]] == [TIMEOUT_CODE] * 2
 
 
 @pytest.mark.parametrize("is_late", [False, True], ids=["cancelled", "late"])
 @in_fork(faults=[hang()])
-def test_a_batch_that_nobody_waits_for_begins_no_further_call(is_late: bool) -> None:
-    """If it is cancelled, calls that have the two streams go on. If it is late, so is the first one itself."""
+def test_a_group_that_nobody_waits_for_begins_no_further_lane(is_late: bool) -> None:
+    """If it is cancelled, lanes that have the two streams go on. If it is late, so is the first one itself."""
     device = open_device()
-    ticket = device.waiting.new_ticket()
-    cancellation = device.native.submit_batch(ticket, BATCH * 6, deadline(0.2 if is_late else 60))
+    ticket, cancellation = device.submit_group([STEP] * 6, timeout_s=0.2 if is_late else 60)
     if not is_late:
         wait_until(lambda: device.state().leased_stream_count == 2)
         cancellation.cancel()
-    _, errors = device.waiting.result(ticket)
+    _, errors, _ = device.waiting.result(ticket)
     ends = [error and (error.code, error.call) for error in errors]
     assert ends[0] == ((TIMEOUT_CODE, KERNEL_WAIT) if is_late else None)
-    assert ends.count((TIMEOUT_CODE, "the batch")) == 4
+    assert ends.count((TIMEOUT_CODE, "the group")) == 4
     if not is_late:
         device.assert_idle()
 
@@ -125,7 +125,7 @@ def test_each_kernel_is_waited_for_once() -> None:
 
 
 @in_fork(faults=[hang(4, 1000)])
-def test_a_late_batch_waits_no_longer_for_what_is_not_done() -> None:
+def test_a_late_group_waits_no_longer_for_what_is_not_done() -> None:
     """The first wait takes all the time there is; the other kernels are only asked whether they are done."""
     _, errors = open_device(steered=True, stream_limit=4).execute_all([(CALL, CONTENTS, b"")] * 4, 0.3)
     assert [getattr(error, "fault", None) for error in errors] == ["timeout"] * 4

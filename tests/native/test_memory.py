@@ -9,7 +9,7 @@ import pytest
 import aclgrad_native
 from aclgrad_native import AclError, CallTemplate, Input, OutOfMemoryError, WorkspaceError
 
-from .blocking import BlockingDevice
+from .blocking import BlockingDevice, alone, lane
 from .forked import CONTENTS, KERNEL_WAIT, hang, open_device, outcome, steer
 from .forks import in_fork
 from .pooling import FLOAT32, assert_pooled, plan, pool, returned
@@ -121,7 +121,8 @@ def test_a_call_ends_before_its_kernel_if_its_workspace_is_too_small(
         submit(device, plan, contents, needed - 1)
     device.assert_idle()
     assert submit(device, plan, contents, needed) == device.execute(plan, contents)
-    errors = device.execute_all([(plan, contents, b"")] * 3, workspace_limits=[needed, 0, needed])[1]
+    lanes = [lane(each, workspace_limit=limit) for each, limit in enumerate((needed, 0, needed))]
+    _, errors, _ = device.run_group([alone(plan, contents)] * 3, lanes)
     assert [getattr(error, "size_bytes", None) for error in errors] == [None, needed, None]
     device.assert_idle()
 

@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aclgrad_native import AclLibrary, Input, OutOfMemoryError
+from tools.calling import wait_until
 
-from .blocking import BlockingDevice, BlockingTensor, deadline
+from .blocking import POOL_BYTES, BlockingDevice, BlockingTensor, alone, deadline
 from .forked import KERNEL_WAIT, open_device, outcome
 from .forks import in_fork
 from .pooling import plan
@@ -188,16 +189,16 @@ def test_a_tensor_of_another_device_is_refused(library: AclLibrary, device: Bloc
     own, target, closed = device.stage(4, 16, 4)
     closed.native.close()
     (other,) = BlockingDevice(library).stage(16)
-    call, submit = plan((1, 1, 1), (1, 2, 2)), device.native.submit_into
+    call = plan((1, 1, 1), (1, 2, 2))
     for number, output, name in ((other, target, "input 0"), (own, other, "output 0")):
         with pytest.raises(ValueError, match=f"{name} was staged on device 0 and the call runs on device 0; stage it"):
             device.execute_into(call, [number, None], output)
-    work = call, [own.native, None], [target.native], deadline(60), None, None
+    step = alone(call, [own.native, None], sinks=[(target.native, False)])
     for tensor, problem in ((closed, "the tensor is closed"), (other, "was staged on device 0")):
         with pytest.raises(ValueError, match=f"write 0.*{problem}"):
-            device.waiting.call(submit, *work, [(tensor.native, 0, b"grad")])
+            device.submit_group([step], writes=[(tensor.native, 0, b"grad")])
         with pytest.raises(ValueError, match=f"read 0.*{problem}"):
-            device.waiting.call(submit, *work, [], [(tensor.native, 0, b"", 4)])
+            device.submit_group([step], reads=[(tensor.native, 0, b"", 4)])
 
 
 def test_join(device: BlockingDevice) -> None:
@@ -212,14 +213,25 @@ def test_join(device: BlockingDevice) -> None:
         join(["text"])
 
 
-def test_a_staging_is_released_when_nobody_has_any_of_its_tensors(device: BlockingDevice) -> None:
-    first, second = device.stage(10, 20)
-    before = device.state().pool.allocated_bytes
-    del first
-    with pytest.raises(TimeoutError):
-        device.waiting.end(device.released[0], timeout_s=0.05)
-    assert device.state().pool.allocated_bytes == before > 0
-    second.write(0, b"still there")
-    assert second.read(0, 11) == b"still there"
-    del second
+def test_a_tensor_is_released_by_itself(device: BlockingDevice) -> None:
+    """And the ticket of all that were staged together comes back with the last."""
+    sizes = 1 << 20, 2 << 20, 3 << 20
+    tensors = dict(zip(sizes, device.stage(*sizes), strict=True))
+    left = sum(sizes)
+    for closed in (2 << 20, 1 << 20):
+        tensors.pop(closed).native.close()
+        left -= closed
+        wait_until(lambda left=left: left <= device.state().pool.allocated_bytes < left + 4096)
+        with pytest.raises(TimeoutError):
+            device.waiting.end(device.released[0], timeout_s=0.05)
+    (last,) = tensors.values()
+    last.write(0, b"still there")
+    assert last.read(0, 11) == b"still there"
+    last.native.close()
+    device.assert_idle()
+
+
+def test_tensors_that_cannot_all_be_staged_leave_nothing(device: BlockingDevice) -> None:
+    with pytest.raises(OutOfMemoryError):
+        device.stage(1 << 20, POOL_BYTES, 1 << 20)
     device.assert_idle()

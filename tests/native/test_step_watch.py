@@ -10,7 +10,7 @@ import pytest
 from aclgrad_native import StagedTensor
 from tools.calling import wait_until
 
-from .blocking import BlockingDevice, deadline
+from .blocking import BlockingDevice, alone, deadline, lane
 from .forked import CALL, CONTENTS, KERNEL_WAIT, hang, open_device, open_library, outcome, steer
 from .forks import in_fork
 from .pooling import plan
@@ -25,11 +25,11 @@ def work_on(tensor: StagedTensor, target: StagedTensor) -> dict[str, tuple[Any, 
     return {
         "unary": ("submit", CALL, CONTENTS, end),
         "large": ("submit", plan(SHAPE, SHAPE), [bytes(8 << 20), None], end),
-        "batch": ("submit_batch", [(CALL, CONTENTS, b"")] * 3, end),
+        "group": ("submit_group", [alone(CALL, CONTENTS)] * 3, [lane(each) for each in range(3)], end),
         "stage": ("stage", None, [(16, False)], end),
         # The first half of the ring is copied when it is full.
         "write": ("write", [(tensor, 0, bytes(5 << 20))], end),
-        "into": ("submit_into", CALL, CONTENTS, [target], end),
+        "into": ("submit_group", [alone(CALL, CONTENTS, sinks=[(target, False)])], [lane(0)], end),
         "read": ("read", [(tensor, 0, b"", 4)], end),
         "late": ("submit", CALL, CONTENTS, deadline(0.3)),
         "state": ("state",),
@@ -45,7 +45,7 @@ STEPS: dict[str, tuple[str, str, int]] = {
     "copy_out": ("unary", COPY, 2),
     "blocking_copy_in": ("large", BLOCKING_COPY, 1),
     "blocking_copy_out": ("large", BLOCKING_COPY, 2),
-    "copy_in_of_a_batch": ("batch", COPY, 3),
+    "copy_in_of_a_group": ("group", COPY, 3),
     "copy_to_a_tensor": ("write", COPY, 1),
     "copy_from_a_tensor": ("read", COPY, 1),
     "block": ("unary", BLOCK, 1),
@@ -54,11 +54,11 @@ STEPS: dict[str, tuple[str, str, int]] = {
     "pinned_block_of_a_tensor": ("write", PINNED, 1),
     "fill": ("unary", "aclrtMemsetAsync", 1),
     "launch": ("unary", LAUNCH, 1),
-    "launch_of_a_batch": ("batch", LAUNCH, 2),
+    "launch_of_a_group": ("group", LAUNCH, 2),
     "launch_into_a_tensor": ("into", LAUNCH, 1),
     "context": ("unary", "aclrtSetCurrentContext", 1),
     # The first one is made when the device opens.
-    "stream": ("batch", "aclrtCreateStream", 1),
+    "stream": ("group", "aclrtCreateStream", 1),
     "free": ("unary", "aclrtFree", 1),
     "memory": ("state", "aclrtGetMemInfo", 1),
 }
@@ -79,7 +79,7 @@ def wait_for_loss(look: Callable[[], Any]) -> None:
 
 def fault_of_end(device: BlockingDevice, ticket: int) -> set[str]:
     end = device.waiting.end(ticket)
-    errors = end[1] if isinstance(end, tuple) and len(end) == 2 else [end]
+    errors = end[1] if isinstance(end, tuple) and len(end) == 3 else [end]
     return {getattr(each, "fault", "good") for each in errors}
 
 

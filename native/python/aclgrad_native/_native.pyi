@@ -24,6 +24,12 @@ class WorkspaceError(RuntimeError):
 
     size_bytes: int
 
+class InputFailedError(RuntimeError):
+    """A step that this one needs has failed: nothing of this one was begun."""
+
+    step: int
+    """The position of the step that failed first."""
+
 class MalformedMessageError(ValueError): ...
 class RestTooLargeError(ValueError): ...
 
@@ -238,14 +244,34 @@ class Cancellation:
 
 @final
 class StagedTensor:
-    """A tensor that is written or read piece by piece. Tensors of one `stage` take one piece of work at a time."""
+    """A tensor that is written or read piece by piece, one piece of work at a time."""
 
     @property
     def size_bytes(self) -> int: ...
     def read_file(self, ticket: object, file: int, offset: int, deadline: float) -> None: ...
     def write_file(self, ticket: object, file: int, offset: int, deadline: float) -> None: ...
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Gives the tensor's memory back when no work has it."""
 
+@final
+class Place:
+    """A part of a lane's arena, where a step writes an output that only steps of the lane read. 64-byte aligned.
+
+    Behind each place are 32 bytes that kernels may touch.
+    """
+
+    def __init__(self, offset: int, size_bytes: int) -> None: ...
+
+_Sink = tuple[Place | StagedTensor | None, bool]
+"""Where the operator writes an output, and whether the reply has it."""
+_Step = tuple[CallTemplate, Sequence[Any], bytes, Sequence[_Sink] | None, Sequence[int], Sequence[int]]
+"""A plan, its contents, a prefix, sinks, the steps before it whose outputs it uses, and guaranteed inputs.
+
+There is a sink for each wanted output; None stands for sinks in the reply alone. A guaranteed input is on the device,
+and its values need no check, because the step that made them guarantees them.
+"""
+_Lane = tuple[Sequence[int], int, int]
+"""Steps of one stream in order, the bytes of their arena, and of the workspace that each may have."""
 _Write = tuple[StagedTensor, int, bytes | memoryview]
 """Bytes for a tensor, from this offset on."""
 _Read = tuple[StagedTensor, int, bytes, int]
@@ -307,35 +333,27 @@ class Device:
 
         The ticket is returned only if the call fails.
         """
-    def submit_into(
+    def submit_group(
         self,
         ticket: object,
-        plan: CallTemplate,
-        contents: Sequence[Any],
-        targets: Sequence[StagedTensor],
+        steps: Sequence[_Step],
+        lanes: Sequence[_Lane],
         deadline: float,
+        *,
         wait_until: float | None = None,
         released_ticket: object = None,
+        streams: int = ...,
         writes: Sequence[_Write] = ...,
         reads: Sequence[_Read] = ...,
-        workspace_limit: int = ...,
     ) -> Cancellation:
-        """Makes the writes before the call and the reads after it; returns a list of the messages that were read.
+        """Runs the steps, each lane on one of at most so many streams; by default on all.
 
-        A call that is cancelled makes no further copy, and does not begin.
-        """
-    def submit_batch(
-        self,
-        ticket: object,
-        calls: Sequence[tuple[CallTemplate, Sequence[Any], bytes]],
-        deadline: float,
-        released_ticket: object = None,
-        stream_limit: int = ...,
-        workspace_limits: Sequence[int] = ...,
-    ) -> Cancellation:
-        """Runs the calls on at most so many streams; by default on all. The bytes of each call have their own prefix.
+        Makes the writes before the steps, and the reads after them if none has failed. Completes with the reply, an
+        exception or None for each step, and a list of the messages that were read. In the reply each step has its
+        prefix and its outputs, whose bytes are undefined if it failed.
 
-        Completes with the bytes, which are undefined for failed calls, and an exception or None for each call.
+        A step that needs one that failed ends with an InputFailedError; all others go on. After the deadline, or once
+        cancelled, no further lane begins and no further copy is made. If a write or a read fails, the group does.
         """
     def stage(
         self, ticket: object, released_ticket: object, tensors: Sequence[tuple[int, bool]], deadline: float

@@ -1,5 +1,7 @@
 // Calls whose process runs out of memory at any moment, on a strict device: no execution ends while its kernel runs.
 // Blocks return to their pool, which happens in destructors, without memory.
+#include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <new>
 
@@ -76,22 +78,20 @@ void WithoutMemory(Device& device, const WorkOfDevice& work) {
   }
 }
 
-bool CallBatch(Device& device, const std::vector<std::shared_ptr<const aclgrad::OperatorCall>>& calls) {
+bool CallGroup(Device& device, aclgrad::Group& group) {
   const std::atomic<bool> is_cancelled{false};
-  bool is_done = true;
-  for (const std::exception_ptr& each : device.ExecuteAll(calls, 3, After(kLongMs), is_cancelled)) {
-    is_done = is_done && each == nullptr;
-  }
-  return is_done;
+  for (aclgrad::GroupStep& each : group.steps) each.error = nullptr;
+  device.ExecuteGroup(group, 3, After(kLongMs), After(kLongMs), is_cancelled);
+  return std::all_of(group.steps.begin(), group.steps.end(),
+                     [](const aclgrad::GroupStep& each) { return each.error == nullptr; });
 }
 
 bool CopyPieces(Device& device) {
   const Bytes piece(std::size_t{3} << 20);
   Bytes read(piece.size());
-  const aclgrad::StagingHandle staging = device.Stage(nullptr);
-  const std::size_t tensor = staging->Reserve(piece.size());
-  staging->Write(tensor, 0, piece.data(), piece.size(), After(kLongMs));
-  staging->Read(tensor, 0, read.data(), read.size(), After(kLongMs));
+  const aclgrad::StagingHandle staging = device.Stage(piece.size(), aclgrad::Staging::Memory::kDevice, nullptr);
+  staging->Write(0, piece.data(), piece.size(), After(kLongMs));
+  staging->Read(0, read.data(), read.size(), After(kLongMs));
   return read == piece;
 }
 
@@ -104,16 +104,15 @@ void RunOut(const std::string& path, const std::vector<SampleCall>& calls, std::
   options.executor_limit = executor_limit;
   Device device(OpenHost(path, kSettings), 0, options);
   std::vector<std::shared_ptr<OwnedCall>> owned;
-  std::vector<std::shared_ptr<const aclgrad::OperatorCall>> shared;
-  for (std::size_t i = 0; i < 4; ++i) {
-    owned.push_back(calls[i].Make());
-    shared.emplace_back(owned.back(), &owned.back()->call);
-  }
+  for (std::size_t i = 0; i < 4; ++i) owned.push_back(calls[i].Make());
   WithoutMemory(device, [&] {
-    device.Execute(shared[0], After(kLongMs));
+    device.Execute({owned[0], &owned[0]->call}, After(kLongMs));
     return true;
   });
-  WithoutMemory(device, [&] { return CallBatch(device, shared); });
+  for (const std::size_t lane_steps : {1, 3}) {
+    aclgrad::Group group = GroupOf(owned, lane_steps);
+    WithoutMemory(device, [&] { return CallGroup(device, group); });
+  }
   WithoutMemory(device, [&] { return CopyPieces(device); });
 }
 

@@ -65,7 +65,7 @@ class SampleCall {
       // NaN, so that the test sees an element that the operator does not write.
       Bytes& bytes = owned->outputs.emplace_back(output.size_bytes, std::byte{0xFF});
       outputs.push_back({output.shape, DataType(output)});
-      call.outputs.push_back({bytes.data(), bytes.size()});
+      call.outputs.push_back({bytes.size(), bytes.data()});
     }
     std::vector<aclgrad::Attribute> attributes;
     for (const call_file::Attribute& each : recorded_.attributes) {
@@ -89,6 +89,17 @@ class SampleCall {
 
   call_file::Call recorded_;
 };
+
+// Steps that do not need each other, so many on each lane.
+inline aclgrad::Group GroupOf(const std::vector<std::shared_ptr<OwnedCall>>& calls, std::size_t lane_steps) {
+  aclgrad::Group group;
+  for (const std::shared_ptr<OwnedCall>& owned : calls) {
+    if (group.steps.size() % lane_steps == 0) group.lanes.emplace_back();
+    group.lanes.back().steps.push_back(group.steps.size());
+    group.steps.push_back({{owned, &owned->call}, {}, nullptr});
+  }
+  return group;
+}
 
 inline std::vector<SampleCall> ReadCalls(const std::string& path) {
   std::vector<SampleCall> calls;

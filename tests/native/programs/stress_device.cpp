@@ -1,4 +1,4 @@
-// Calls, batches and staged tensors of many threads share the few streams of a device. Every call returns the same bits
+// Calls, groups and staged tensors of many threads share the few streams of a device. Every call returns the same bits
 // as when it runs alone, every staged byte is the one that was written, and nothing leaks, even if calls end before the
 // device's work does.
 #include <atomic>
@@ -93,20 +93,17 @@ void RunCalls(Load& load, int thread, int round) {
   }
 }
 
-void RunBatch(Load& load) {
+// Some lanes have several steps.
+void RunGroup(Load& load, std::size_t lane_steps) {
   std::vector<std::shared_ptr<OwnedCall>> owned;
-  std::vector<std::shared_ptr<const aclgrad::OperatorCall>> batch;
-  for (const SampleCall& call : load.calls) {
-    owned.push_back(call.Make());
-    batch.emplace_back(owned.back(), &owned.back()->call);
-  }
+  for (const SampleCall& call : load.calls) owned.push_back(call.Make());
+  aclgrad::Group group = GroupOf(owned, lane_steps);
   const std::atomic<bool> is_cancelled{false};
-  const std::vector<std::exception_ptr> errors =
-      load.device.ExecuteAll(batch, SIZE_MAX, After(load.timeout_ms), is_cancelled);
+  load.device.ExecuteGroup(group, SIZE_MAX, After(load.timeout_ms), After(load.timeout_ms), is_cancelled);
   for (std::size_t i = 0; i < owned.size(); ++i) {
     InTime(load, [&] {
-      if (errors[i]) std::rethrow_exception(errors[i]);
-      Expect(owned[i]->outputs == load.expected[i], "call " + std::to_string(i) + " of a batch has other bits");
+      if (group.steps[i].error) std::rethrow_exception(group.steps[i].error);
+      Expect(owned[i]->outputs == load.expected[i], "step " + std::to_string(i) + " of a group has other bits");
     });
   }
 }
@@ -114,12 +111,12 @@ void RunBatch(Load& load) {
 void RunStaging(const Load& load, int thread) {
   const aclgrad::Deadline deadline = After(kLongMs);
   const Bytes written(kStagedBytes, static_cast<std::byte>(thread + 1));
-  const aclgrad::StagingHandle staging = load.device.Stage(nullptr);
-  const std::size_t tensor =
-      thread % 4 == 0 ? staging->Reserve(written.size()) : staging->ReserveOnHost(written.size());
-  staging->Write(tensor, 0, written.data(), written.size(), deadline);
+  using Memory = aclgrad::Staging::Memory;
+  const aclgrad::StagingHandle staging =
+      load.device.Stage(written.size(), thread % 4 == 0 ? Memory::kDevice : Memory::kHost, nullptr);
+  staging->Write(0, written.data(), written.size(), deadline);
   Bytes read(written.size());
-  staging->Read(tensor, 0, read.data(), read.size(), deadline);
+  staging->Read(0, read.data(), read.size(), deadline);
   Expect(read == written, "staged bytes are not those that were written");
 }
 
@@ -133,7 +130,7 @@ void RunRound(Load& load, int thread, int round) {
       if (thread % 2 == 0) RunStaging(load, thread);
       break;
     case 1:
-      RunBatch(load);
+      RunGroup(load, 1 + static_cast<std::size_t>(round) % 4);
       break;
     default:
       RunCalls(load, thread, round);
@@ -158,7 +155,7 @@ void Stress(const std::string& path, const Mode& mode, int factor, const std::ve
   if (are_late) {
     AwaitIdle(device);
     Load after{device, calls, expected, kLongMs};
-    InThreads(kThreads, [&](int) { RunBatch(after); });
+    InThreads(kThreads, [&](int) { RunGroup(after, 1); });
   }
 
   Expect(device.stream_count() <= kStreams, "there are more streams than the limit");

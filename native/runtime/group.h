@@ -1,0 +1,36 @@
+// Operator calls that run in one turn, some of which use the outputs of others.
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <vector>
+
+#include "operator_call.h"
+
+namespace aclgrad {
+
+struct GroupStep {
+  std::shared_ptr<const OperatorCall> call;
+  // Earlier steps of its lane whose outputs it uses.
+  std::vector<std::size_t> needs;
+  // Why it cannot run, and afterwards how it ended; null if all is well.
+  std::exception_ptr error;
+};
+
+// Steps that are connected by references, in order. One stream runs them, one after the other, so a step may be given
+// memory that an earlier one used, without waiting.
+struct Lane {
+  std::vector<std::size_t> steps;
+  // One block for outputs that only steps of the lane read. Their places in it are 64-byte aligned, and behind each one
+  // are 32 bytes that kernels may touch.
+  std::size_t arena_bytes = 0;
+};
+
+// Each step is in one lane.
+struct Group {
+  std::vector<GroupStep> steps;
+  std::vector<Lane> lanes;
+};
+
+}  // namespace aclgrad
