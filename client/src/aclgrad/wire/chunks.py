@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from aclgrad.errors import InvalidFieldError, MalformedRequestError
-from aclgrad.sources import InChunks, InMessage
+from aclgrad.sources import InChunks, InMessage, in_message
 from aclgrad.tensors import TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.limits import DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES
@@ -49,6 +49,12 @@ def encode_header(program: bytes, chunk_bytes: int) -> bytes:
     rest = pb.ProgramHeader(chunk_size_bytes=chunk_bytes).SerializeToString()
     header = length_key(_PROGRAM, len(program)) + program + rest
     return length_key(_HEADER, len(header)) + header
+
+
+def decode_header(data: bytes) -> SentProgram:
+    """Returns the program that a first message opens, its tensors as views of `data`; raises as `parse_header`."""
+    rest, payloads = extract_payloads(data, *HEADER_PAYLOADS)
+    return parse_header(rest, list(map(in_message, payloads)))
 
 
 def parse_header(rest: bytes, payloads: Sequence[InMessage]) -> SentProgram:

@@ -70,6 +70,12 @@ def encode_program(
     return b"".join([*pieces, rest.SerializeToString()])
 
 
+def decode_program(data: bytes) -> SentProgram:
+    """Returns the program of an ExecuteProgramRequest, its tensors as views of `data`; raises as `parse_program`."""
+    rest, payloads = extract_payloads(data, *PROGRAM_PAYLOADS)
+    return parse_program(rest, list(map(in_message, payloads)))
+
+
 def parse_program(rest: bytes, payloads: Sequence[InMessage]) -> SentProgram:
     """Returns the program of a request whose payloads were extracted along PROGRAM_PAYLOADS.
 

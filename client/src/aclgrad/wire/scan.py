@@ -1,11 +1,13 @@
 """Extracts the large payloads from a serialized message, so that protobuf parses only the small rest.
 
-A payload is a length-delimited field at the end of one of some paths of field numbers. In the rest, each is replaced by
-its index, four bytes long. Protobuf then applies its rules for repeated fields (a field given twice, a oneof set twice,
-messages split in pieces), and the remaining index names the valid payload.
+A payload is a length-delimited field at the end of one of some fixed paths of field numbers. In the rest, each is
+replaced by its index, four bytes long. Protobuf then applies its rules for repeated fields (a field given twice, a
+oneof set twice, messages split in pieces), and the remaining index names the valid payload.
 
 The wire format: https://protobuf.dev/programming-guides/encoding
 """
+
+from typing import Final
 
 from aclgrad.errors import MalformedRequestError
 
@@ -13,7 +15,8 @@ _VARINT, _FIXED64, _LENGTH, _GROUP_START, _GROUP_END, _FIXED32 = range(6)
 _MAX_VARINT_BYTES = 10
 _MAX_SIZE_BYTES = 5
 """The most bytes of a varint that is a tag or a length, as protobuf reads them; longer encodings are refused."""
-_INDEX_BYTES = 4
+INDEX_BYTES: Final = 4
+"""What stands in the rest for each payload."""
 _MAX_FIELDS = 20_000
 """Far more than any real message has; limits the time for a message of tiny fields."""
 
@@ -57,7 +60,7 @@ def _replace(view: memoryview, position: int, end: int, paths: tuple[_Path, ...]
             stop = position + length
             if stop <= end and tag >> 3 in steps and not open_groups:
                 if steps[tag >> 3] == ((),):
-                    body = len(payloads).to_bytes(_INDEX_BYTES, "little")
+                    body = len(payloads).to_bytes(INDEX_BYTES, "little")
                     payloads.append(view[position:stop])
                 else:
                     body = _replace(view, position, stop, steps[tag >> 3], payloads)
