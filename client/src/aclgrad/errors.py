@@ -11,6 +11,8 @@
     │   ├── OperatorTurnedOffError       the operator failed the server's self-test
     │   ├── InputValuesRequiredError     the device may read the values of an input that came shape-only
     │   ├── SharedMemoryUnavailableError the server takes no shared memory, or not over this connection
+    │   ├── InputFailedError             a step of a program uses an output of one that failed
+    │   ├── OtherProductError            the program is made for another product than the server's
     │   └── MethodNotServedError         the server does not serve this method
     ├── RetryableError                   the same request can succeed later or elsewhere
     │   ├── ServerBusyError              as many calls in flight and waiting as the server takes

@@ -84,11 +84,19 @@ class QueueStatus:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a message in either direction, of a tensor, and of one step on a device."""
+    """The limits of a message in either direction, of a tensor, of one step on a device, of a program, and of a call.
+
+    A program has so many steps, and tensors in its table, and bytes beside those of tensors; a call takes at most
+    `call_bytes` of the device's memory at once. Those that the server does not tell are 0.
+    """
 
     message_bytes: int
     tensor_bytes: int
     hang_timeout: timedelta | None
+    program_steps: int
+    program_tensors: int
+    program_rest_bytes: int
+    call_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
