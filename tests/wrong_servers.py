@@ -80,9 +80,9 @@ def of_gradients(operator: str, change: Callable[[Array], Array]) -> Change:
             message = pb.ExecuteOperatorResponse.FromString(reply)
             gradients(message.outputs)
             return message.SerializeToString()
-        if method == "BatchExecuteOperators":
-            calls = pb.BatchExecuteOperatorsRequest.FromString(request).calls
-            batch = pb.BatchExecuteOperatorsResponse.FromString(reply)
+        if method == "ExecuteProgram":
+            calls = pb.ExecuteProgramRequest.FromString(request).steps
+            batch = pb.ExecuteProgramResponse.FromString(reply)
             for call, result in zip(calls, batch.results, strict=True):
                 if call.operator == operator:
                     gradients(result.outputs)

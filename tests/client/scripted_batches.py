@@ -27,22 +27,20 @@ def number_of(call: pb.ExecuteOperatorRequest) -> int:
     return call.attributes["number"].int_value
 
 
-def result_of(outcome: Outcome) -> pb.OperatorResult:
+def result_of(outcome: Outcome) -> pb.StepResult:
     if isinstance(outcome, aclgrad.AclgradError):
-        return pb.OperatorResult(error=to_status(outcome, "5f0c"))
+        return pb.StepResult(error=to_status(outcome, "5f0c"))
     data = np.array([outcome], np.float32).tobytes()
-    return pb.OperatorResult(
-        outputs=[tensor_pb2.Tensor(name="out", data_type="DATA_TYPE_FLOAT32", shape=[1], data=data)]
-    )
+    return pb.StepResult(outputs=[tensor_pb2.Tensor(name="out", data_type="DATA_TYPE_FLOAT32", shape=[1], data=data)])
 
 
 def answer_each(service: ScriptedService, outcome: Callable[[pb.ExecuteOperatorRequest], Outcome]) -> None:
     """Has the service answer every call of every batch with what `outcome` says."""
 
     def answer(context: grpc.ServicerContext) -> bytes:
-        calls = pb.BatchExecuteOperatorsRequest.FromString(service.current.request).calls
+        calls = pb.ExecuteProgramRequest.FromString(service.current.request).steps
         results = [result_of(outcome(call)) for call in calls]
-        return pb.BatchExecuteOperatorsResponse(results=results).SerializeToString()
+        return pb.ExecuteProgramResponse(results=results).SerializeToString()
 
     service.answer = answer
 
@@ -59,7 +57,7 @@ def answer_in_turn(service: ScriptedService, *attempts: Mapping[int, aclgrad.Acl
 
 def sent(service: ScriptedService) -> list[list[pb.ExecuteOperatorRequest]]:
     """Returns the calls of each batch that came."""
-    return [list(pb.BatchExecuteOperatorsRequest.FromString(request).calls) for _, request in service.requests]
+    return [list(pb.ExecuteProgramRequest.FromString(request).steps) for _, request in service.requests]
 
 
 def numbers_sent(service: ScriptedService) -> list[list[int]]:

@@ -9,7 +9,8 @@ import numpy as np
 
 import aclgrad
 from aclgrad.tensors import DTYPES, TensorType, TensorView
-from aclgrad.wire.chunks import Header, chunk_prefix, decode_chunk, decode_header, encode_response_header
+from aclgrad.wire.chunks import chunk_prefix, decode_chunk, decode_header, encode_results
+from aclgrad.wire.messages import OperatorCall
 
 from .scripted_service import ScriptedService, failing, is_a_look, listening
 
@@ -19,7 +20,7 @@ GRAD = np.random.default_rng(0).standard_normal((3, 1024, 1024), np.float32)
 SHAPE = (3, 1, 2)
 SMALL = np.ones((1, 1, 1), np.float32)
 ANSWER = np.arange(6, dtype=np.float32)
-HEADER = encode_response_header(TensorView("grad_input", TensorType(DTYPES["float32"], (6,))))
+RESULTS = encode_results([(TensorView("grad_input", TensorType(DTYPES["float32"], (6,))),)])
 Script = Callable[[Iterator[bytes], grpc.ServicerContext], Iterator[bytes]]
 
 
@@ -29,9 +30,10 @@ def chunk(offset: int, data: bytes, tensor: int = 0) -> bytes:
 
 @dataclass
 class Received:
-    """What came of one call."""
+    """What came of one call, and of its inputs that come in chunks."""
 
-    header: Header
+    call: OperatorCall
+    chunk_bytes: int
     data: dict[str, bytearray]
 
 
@@ -48,7 +50,7 @@ class ScriptedStreams(grpc.GenericRpcHandler):
     server: grpc.Server | None = None
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
-        if not details.method.endswith("/ExecuteOperatorChunked"):
+        if not details.method.endswith("/ExecuteProgramChunked"):
             if not is_a_look(details):
                 self.other_methods.append(details.method)
             return None
@@ -56,8 +58,12 @@ class ScriptedStreams(grpc.GenericRpcHandler):
 
     def receive(self, messages: Iterator[bytes], context: grpc.ServicerContext, count: int | None = None) -> Received:
         """Takes the header, says that it is ready, and takes so many chunks, or all."""
-        header = decode_header(next(messages))
-        received = Received(header, {name: bytearray() for name in header.chunked})
+        program = decode_header(next(messages))
+        (call,) = program.steps()
+        entries = {each.source.entry: each.name for each in call.inputs if each.source.entry is not None}
+        assert list(entries) == list(range(len(program.tensors)))
+        assert all(each.source.in_chunks for each in program.tensors)
+        received = Received(call, program.chunk_bytes, {name: bytearray() for name in entries.values()})
         self.attempts.append(received)
         if count == 0:
             return received
@@ -65,7 +71,7 @@ class ScriptedStreams(grpc.GenericRpcHandler):
             context.send_initial_metadata(())
         for taken, message in enumerate(messages, 1):
             piece = decode_chunk(message)
-            content = received.data[header.chunked[piece.tensor]]
+            content = received.data[entries[piece.tensor]]
             assert len(content) == piece.offset
             content += piece.data
             if taken == count:
@@ -75,7 +81,7 @@ class ScriptedStreams(grpc.GenericRpcHandler):
     def complete(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         """Takes all and answers."""
         self.receive(messages, context)
-        yield HEADER
+        yield RESULTS
         yield chunk(0, ANSWER.tobytes())
 
 

@@ -68,7 +68,7 @@ async def test_what_a_message_has(connect: Connect, service: ScriptedService, wa
         await maybe_await(target.run() if way == "batch" else result)
         ((_, request),) = service.requests
         if way == "batch":
-            (call,) = pb.BatchExecuteOperatorsRequest.FromString(request).calls
+            (call,) = pb.ExecuteProgramRequest.FromString(request).steps
             request = call.SerializeToString()
         found = decode_request(request).attributes[name]
         assert (found, type(found)) == (plain, type(plain)), (operator, name, given)
@@ -78,7 +78,7 @@ async def test_what_the_header_of_chunks_has(connect: Connect, streams: Scripted
     client = connect(streams.address, max_message_bytes=LIMIT)
     for operator, name, given, plain in FORMS:
         await maybe_await(client.execute(operator, inputs_of(operator, MEDIUM), {name: given}))
-        found = streams.attempts[-1].header.call.attributes[name]
+        found = streams.attempts[-1].call.attributes[name]
         assert (found, type(found)) == (plain, type(plain)), (operator, name, given)
     assert len(streams.attempts) == len(FORMS)
 

@@ -78,7 +78,7 @@ async def test_a_server_that_refuses_the_whole_batch_gets_the_values(
     answer = service.answer
 
     def answer_whole(context: grpc.ServicerContext) -> bytes:
-        calls = pb.BatchExecuteOperatorsRequest.FromString(service.current.request).calls
+        calls = pb.ExecuteProgramRequest.FromString(service.current.request).steps
         complete = all(each.HasField("data") for call in calls for each in call.inputs)
         return answer(context) if complete else REFUSE_ALL(context)
 

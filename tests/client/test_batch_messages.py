@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad.wire.limits import MAX_BATCH_CALLS
+from aclgrad.wire.limits import MAX_PROGRAM_REST_BYTES, MAX_STEPS
+from aclgrad.wire.programs import PROGRAM_PAYLOADS
+from aclgrad.wire.scan import extract_payloads
 from tools.calling import maybe_await
 
 from .conftest import Connect
@@ -57,9 +59,40 @@ async def test_replies_that_exceed_a_message_together(connect: Connect, service:
 
 async def test_more_calls_than_one_message_may_have(connect: Connect, service: ScriptedService) -> None:
     answer_each(service, number_of)
-    batch = add(connect(service.address).batch(), range(2 * MAX_BATCH_CALLS + 1))
-    assert plain(await maybe_await(batch.run())) == list(range(2 * MAX_BATCH_CALLS + 1))
-    assert list(map(len, numbers_sent(service))) == [MAX_BATCH_CALLS, MAX_BATCH_CALLS, 1]
+    batch = add(connect(service.address).batch(), range(2 * MAX_STEPS + 1))
+    assert plain(await maybe_await(batch.run())) == list(range(2 * MAX_STEPS + 1))
+    assert list(map(len, numbers_sent(service))) == [MAX_STEPS, MAX_STEPS, 1]
+
+
+async def test_calls_whose_rest_exceeds_that_of_a_program(connect: Connect, service: ScriptedService) -> None:
+    """What a call has beside its tensors is bounded for all of a message together, too."""
+    answer_each(service, number_of)
+    many, count = list(range(2**14, 2**14 + 20_000)), 40
+    batch = connect(service.address).batch()
+    for number in range(count):
+        batch.execute("any", {"a": ONES}, {"number": number, "many": many})
+    assert plain(await maybe_await(batch.run())) == list(range(count))
+    sizes = [len(extract_payloads(request, *PROGRAM_PAYLOADS)[0]) for _, request in service.requests]
+    of_one = sum(sizes) / count
+    assert all(MAX_PROGRAM_REST_BYTES - 1.1 * of_one < each <= MAX_PROGRAM_REST_BYTES for each in sizes[:-1])
+    assert len(sizes) == 3
+
+
+async def test_a_program_that_takes_too_much_memory_at_once_is_halved(
+    connect: Connect, service: ScriptedService
+) -> None:
+    answer_each(service, number_of)
+    error = aclgrad.LimitExceededError("takes too much", field="steps", metadata={"peak_bytes": "5000"})
+    good, refuse = service.answer, failing(error)
+    service.answer = lambda context: (refuse if len(numbers_sent(service)[-1]) > 2 else good)(context)
+    batch = add(connect(service.address, retries=0).batch(), range(5))
+    assert plain(await maybe_await(batch.run())) == list(range(5))
+    assert numbers_sent(service) == [[0, 1, 2, 3, 4], [0, 1], [2, 3, 4], [2], [3, 4]]
+    service.answer = refuse
+    service.requests.clear()
+    outcomes = await maybe_await(add(connect(service.address).batch(), [0, 1]).run(return_errors=True))
+    assert plain(outcomes) == [aclgrad.LimitExceededError] * 2
+    assert numbers_sent(service) == [[0, 1], [0], [1]]
 
 
 async def test_many_failures_fit_in_the_replies(connect: Connect, service: ScriptedService) -> None:
@@ -103,7 +136,7 @@ async def test_a_call_larger_than_a_message_goes_in_chunks(connect: Connect, lim
     assert numbers_sent(limited.service) == [[0, 1], [3]]
     first, second = limited.streams.attempts
     assert first.data["a"] == TOO_LARGE.tobytes()
-    assert second.header.call.inputs[1].type.shape == (1, 600, 500)
+    assert second.call.inputs[1].type.shape == (1, 600, 500)
 
 
 async def test_a_call_that_turns_out_too_large_goes_in_chunks(connect: Connect, limited: LimitedServer) -> None:

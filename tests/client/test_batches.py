@@ -66,7 +66,7 @@ async def test_a_batch_runs_again_and_grows(connect: Connect, service: ScriptedS
 
 
 async def test_replies_that_make_no_sense(connect: Connect, service: ScriptedService) -> None:
-    kept = {count: pb.BatchExecuteOperatorsResponse(results=[pb.OperatorResult()] * count) for count in (0, 1, 3)}
+    kept = {count: pb.ExecuteProgramResponse(results=[pb.StepResult()] * count) for count in (0, 1, 3)}
     answers = {f"answered {count} of 2 calls": reply.SerializeToString() for count, reply in kept.items()}
     batch = add(connect(service.address).batch(), [0, 1])
     for told, reply in [*answers.items(), ("cannot be read", b"\xff"), ("cannot be read", b"\x0a\x05abc")]:
@@ -94,13 +94,11 @@ async def test_what_fails_to_the_end_costs_nothing_of_the_others(
     several = np.arange(3, dtype=np.float32)
 
     def reply(context: grpc.ServicerContext) -> bytes:
-        calls = pb.BatchExecuteOperatorsRequest.FromString(service.current.request).calls
-        results = [pb.OperatorResult(error=to_status(BUSY, "5f0c")) for _ in calls]
+        calls = pb.ExecuteProgramRequest.FromString(service.current.request).steps
+        results = [pb.StepResult(error=to_status(BUSY, "5f0c")) for _ in calls]
         if len(service.requests) == 1:
-            results[0] = pb.OperatorResult(
-                outputs=[{"name": "o", "data_type": 1, "shape": [3], "data": several.tobytes()}]
-            )
-        return pb.BatchExecuteOperatorsResponse(results=results).SerializeToString()
+            results[0] = pb.StepResult(outputs=[{"name": "o", "data_type": 1, "shape": [3], "data": several.tobytes()}])
+        return pb.ExecuteProgramResponse(results=results).SerializeToString()
 
     service.answer = reply
     client = connect(service.address, retries=retries)

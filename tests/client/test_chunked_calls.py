@@ -11,13 +11,14 @@ import pytest
 
 import aclgrad
 from aclgrad._client.calls.requirements import CHUNKED_ABOVE_BYTES
+from aclgrad.errors import to_status
 from aclgrad.sources import in_message
 from aclgrad.tensors import DTYPES, TensorType, TensorView, array_of_view
-from aclgrad.wire.chunks import encode_response_header
+from aclgrad.wire.chunks import encode_results
 from tools.calling import maybe_await
 
 from .conftest import Connect
-from .scripted_streams import ANSWER, GRAD, HEADER, OPERATOR, SHAPE, SMALL, ScriptedStreams, chunk, refusing
+from .scripted_streams import ANSWER, GRAD, OPERATOR, RESULTS, SHAPE, SMALL, Script, ScriptedStreams, chunk, refusing
 
 DATA = ANSWER.tobytes()
 LIMIT = 30_000
@@ -43,7 +44,7 @@ async def test_arrays_go_little_endian_and_dense_ones_as_they_lie(connect: Conne
         array = layout(MEDIUM)
         await maybe_await(client.execute(OPERATOR, {"grad_output": array, "self": (3, 1, 2)}))
         received = streams.attempts[-1]
-        (sent,) = (each for each in received.header.call.inputs if each.name == "grad_output")
+        (sent,) = (each for each in received.call.inputs if each.name == "grad_output")
         assert sent.type.shape == array.shape
         arrived = replace(sent, source=in_message(memoryview(received.data["grad_output"])))
         np.testing.assert_array_equal(array_of_view(arrived), array)
@@ -54,8 +55,8 @@ async def test_small_inputs_go_with_the_header(connect: Connect, streams: Script
     """Only the answer is large: there is nothing to send but the header."""
     await maybe_await(connect(streams.address).adaptive_avg_pool2d_backward(SMALL, (1, 2048, 2048)))
     (received,) = streams.attempts
-    assert received.header.chunked == ()
-    assert bytes(received.header.call.inputs[0].data) == SMALL.tobytes()  # type: ignore[arg-type]
+    assert received.data == {}
+    assert bytes(received.call.inputs[0].data) == SMALL.tobytes()  # type: ignore[arg-type]
 
 
 N = CHUNKED_ABOVE_BYTES // 4
@@ -78,37 +79,65 @@ async def test_calls_above_a_size_go_in_chunks(
     assert len(streams.attempts) == 1
 
 
+FAILED = to_status(aclgrad.InvalidFieldError("wrong", field="inputs[self]"), "5f0c")
 ANSWERS: list[list[bytes]] = [
     [],
     [b"\xff"],
     [chunk(0, DATA)],
-    [HEADER, HEADER],
-    [HEADER],
-    [HEADER, chunk(0, DATA[:20])],
-    [HEADER, chunk(0, DATA), chunk(24, b"more")],
-    [HEADER, chunk(0, DATA + b"more")],
-    [HEADER, chunk(0, DATA[:8]), chunk(12, DATA[12:])],
-    [HEADER, chunk(0, DATA[:8]), chunk(0, DATA[:8]), chunk(8, DATA[8:])],
-    [HEADER, chunk(0, DATA, tensor=1)],
-    [encode_response_header(TensorView("grad_input", TensorType(DTYPES["float32"], (2**62, 4))))],
-    [encode_response_header(TensorView("grad_input", TensorType(DTYPES["float32"], (-1, 4))))],
+    [RESULTS, RESULTS],
+    [RESULTS],
+    [RESULTS, chunk(0, DATA[:20])],
+    [RESULTS, chunk(0, DATA), chunk(24, b"more")],
+    [RESULTS, chunk(0, DATA + b"more")],
+    [RESULTS, chunk(0, DATA[:8]), chunk(12, DATA[12:])],
+    [RESULTS, chunk(0, DATA[:8]), chunk(0, DATA[:8]), chunk(8, DATA[8:])],
+    [RESULTS, chunk(0, DATA, tensor=1)],
+    [RESULTS, chunk(0, DATA), RESULTS],
+    [encode_results([])],
+    [encode_results([FAILED, FAILED])],
+    [encode_results([FAILED]), RESULTS],
+    [encode_results([FAILED]), chunk(0, DATA)],
+    [encode_results([()])],
+    [encode_results([(TensorView("grad_input", TensorType(DTYPES["float32"], (2**62, 4))),)])],
+    [encode_results([(TensorView("grad_input", TensorType(DTYPES["float32"], (-1, 4))),)])],
 ]
+
+
+def answering(streams: ScriptedStreams, *answers: list[bytes]) -> Script:
+    """Returns what answers each attempt with these messages, the last of them for all further ones."""
+
+    def script(messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        streams.receive(messages, context)
+        yield from answers[min(len(streams.attempts), len(answers)) - 1]
+
+    return script
 
 
 async def test_an_answer_that_is_none(connect: Connect, streams: ScriptedStreams) -> None:
     client = connect(streams.address, max_message_bytes=LIMIT)
-    for attempts, answer in enumerate(ANSWERS, 1):
-
-        def script(
-            messages: Iterator[bytes], context: grpc.ServicerContext, answer: list[bytes] = answer
-        ) -> Iterator[bytes]:
-            streams.receive(messages, context)
-            yield from answer
-
-        streams.script = script
+    for attempts, answer in enumerate(ANSWERS):
+        streams.script = answering(streams, answer)
         with pytest.raises(aclgrad.ServerFaultError, match=r"^the reply of the server"):
             await maybe_await(client.adaptive_avg_pool2d_backward(MEDIUM, (3, 1, 2)))
-        assert len(streams.attempts) == attempts
+        assert len(streams.attempts) == attempts + 1
+
+
+async def test_the_error_of_the_step_is_that_of_the_call(connect: Connect, streams: ScriptedStreams) -> None:
+    streams.script = answering(streams, [encode_results([FAILED])])
+    with pytest.raises(aclgrad.InvalidFieldError, match=r"^wrong$") as caught:
+        await maybe_await(connect(streams.address).adaptive_avg_pool2d_backward(GRAD, SHAPE))
+    assert (caught.value.field, caught.value.request_id, caught.value.is_from_server) == ("inputs[self]", "5f0c", True)
+    assert len(streams.attempts) == 1
+
+
+async def test_a_step_that_failed_in_passing_is_sent_again(connect: Connect, streams: ScriptedStreams) -> None:
+    busy = to_status(aclgrad.DeviceMemoryError("full", retry_after_s=0.001), "5f0c")
+    required = to_status(aclgrad.InputValuesRequiredError("send the array", field="inputs[self]"), "5f0c")
+    failures = [[encode_results([each])] for each in (busy, required)]
+    streams.script = answering(streams, *failures, [RESULTS, chunk(0, DATA)])
+    gradient = await maybe_await(connect(streams.address).adaptive_avg_pool2d_backward(GRAD, GRAD))
+    assert gradient.tolist() == ANSWER.tolist()
+    assert [tuple(each.data) for each in streams.attempts] == [("grad_output",)] * 2 + [("grad_output", "self")]
 
 
 async def test_gradients_are_arrays_of_their_own(connect: Connect, streams: ScriptedStreams) -> None:
@@ -168,7 +197,7 @@ async def test_values_that_the_server_asks_for_come_in_chunks_too(connect: Conne
     client = connect(streams.address, retries=0)
     for _ in range(2):
         await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, GRAD))
-    assert [each.header.chunked for each in streams.attempts] == [("grad_output",), *[("grad_output", "self")] * 2]
+    assert [tuple(each.data) for each in streams.attempts] == [("grad_output",), *[("grad_output", "self")] * 2]
     assert streams.attempts[1].data["self"] == GRAD.tobytes()
     streams.script = refusing(streams, required)
     with pytest.raises(aclgrad.InputValuesRequiredError):

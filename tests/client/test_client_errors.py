@@ -156,8 +156,8 @@ async def test_details_that_make_no_sense_leave_the_code(connect: Connect, servi
 async def test_details_in_a_batch_that_make_no_sense_leave_the_message(
     connect: Connect, service: ScriptedService
 ) -> None:
-    failed = pb.OperatorResult(error=garbled(aclgrad.InvalidFieldError("wrong")))
-    service.answer = lambda context: pb.BatchExecuteOperatorsResponse(results=[failed]).SerializeToString()
+    failed = pb.StepResult(error=garbled(aclgrad.InvalidFieldError("wrong")))
+    service.answer = lambda context: pb.ExecuteProgramResponse(results=[failed]).SerializeToString()
     batch = connect(service.address).batch()
     batch.execute("pool", INPUTS)
     with pytest.raises(aclgrad.AclgradError, match=r"^wrong$"):

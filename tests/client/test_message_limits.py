@@ -38,7 +38,7 @@ async def test_what_exceeds_the_clients_own_limit_goes_in_chunks(connect: Connec
     assert limited.messages_begun == 0
     first, second = limited.streams.attempts
     assert first.data["grad_output"] == MEDIUM.tobytes()
-    assert second.header.chunk_bytes < LIMIT, "the chunks of the answer are messages too"
+    assert second.chunk_bytes < LIMIT, "the chunks of the answer are messages too"
 
 
 async def test_a_limit_is_learned_from_one_refusal(connect: Connect, limited: LimitedServer) -> None:
@@ -94,7 +94,7 @@ async def test_what_is_refused_in_chunks_too_is_an_error(
         await pool(connect(service.address), SMALL)
     methods = [method.rpartition("/")[2] for method, _ in service.requests]
     assert methods[0] == "ExecuteOperator"
-    assert set(methods[1:]) == {"ExecuteOperatorChunked"}
+    assert set(methods[1:]) == {"ExecuteProgramChunked"}
     assert len(methods) <= 3
 
 

@@ -11,7 +11,7 @@ from aclgrad._client.calls.chunked import ChunkedCall
 from aclgrad._client.calls.destination import NEW, ONE, Destination
 from aclgrad.tensors import TensorView, type_of_array, view_of_array
 from aclgrad.testing import TestServer
-from aclgrad.wire.chunks import chunk_prefix, encode_response_header
+from aclgrad.wire.chunks import chunk_prefix, encode_results
 from aclgrad.wire.messages import OperatorCall, decode_response, response_of
 from tools.calling import maybe_await
 
@@ -63,15 +63,14 @@ def answered() -> ChunkedCall[Any]:
     return ChunkedCall(OperatorCall("layer_norm_backward", (), {}), 1, Destination(None, NAMES), lambda arrays: arrays)
 
 
-def header() -> bytes:
-    types = [TensorView(name, type_of_array(name, array)) for name, array in ARRAYS.items()]
-    return encode_response_header(*types)
+def results() -> bytes:
+    return encode_results([tuple(TensorView(name, type_of_array(name, array)) for name, array in ARRAYS.items())])
 
 
 @pytest.mark.parametrize("wrong", [(0, 8, b"1"), (1, 0, b"1"), (2, 0, b"1"), (0, 10, bytes(15)), (3, 0, b"1")], ids=str)
 def test_a_chunk_that_does_not_continue_its_output_is_refused(wrong: tuple[int, int, bytes]) -> None:
     answer = answered()
-    answer.take(header())
+    answer.take(results())
     answer.take(chunk(0, 0, bytes(10)))
     with pytest.raises(aclgrad.ServerFaultError, match="was due"):
         answer.take(chunk(*wrong))
@@ -80,7 +79,7 @@ def test_a_chunk_that_does_not_continue_its_output_is_refused(wrong: tuple[int, 
 @pytest.mark.parametrize("end", [1, 2, 3])
 def test_an_answer_that_ends_early_is_told(end: int) -> None:
     answer, data = answered(), ARRAYS["grad_input"].tobytes()
-    for message in (header(), chunk(0, 0, data[:10]), chunk(0, 10, data[10:]))[:end]:
+    for message in (results(), chunk(0, 0, data[:10]), chunk(0, 10, data[10:]))[:end]:
         answer.take(message)
     with pytest.raises(aclgrad.ServerFaultError, match="ended after"):
         answer.result()

@@ -19,7 +19,7 @@ from aclgrad._client.sync import transport as threads
 from tools.calling import maybe_await
 
 from .conftest import Connect, begin, each_end, end_as
-from .scripted_streams import GRAD, HEADER, OPERATOR, SHAPE, LimitedServer, ScriptedStreams, limited_server
+from .scripted_streams import GRAD, OPERATOR, RESULTS, SHAPE, LimitedServer, ScriptedStreams, limited_server
 
 MOMENTS_S = [0.004 * count for count in range(6)]
 
@@ -71,7 +71,7 @@ class Standstill:
         context.add_callback(self.ended.set)
         self._streams.receive(messages, context, self._chunks)
         if self._begins:
-            yield HEADER
+            yield RESULTS
         self.stands.set()
         self.ended.wait(60)
 

@@ -115,11 +115,11 @@ async def test_batches_and_chunks(connect: Connect, server: TestServer, traces: 
         batch.softmax_backward(small, small, 1)
     await maybe_await(batch.run())
     one, several = traces.calls()
-    assert (one.name, several.name) == ("softmax_backward", "BatchExecuteOperators")
+    assert (one.name, several.name) == ("softmax_backward", "ExecuteProgram")
     names = [(each.name.rpartition("/")[2], each.parent) for each in traces.attempts()]
     # Two calls fit in a message.
-    batch_name = "BatchExecuteOperators"
-    assert names == [("ExecuteOperatorChunked", one.context), *[(batch_name, several.context)] * 2]
+    batch_name = "ExecuteProgram"
+    assert names == [("ExecuteProgramChunked", one.context), *[(batch_name, several.context)] * 2]
 
 
 async def test_a_call_that_is_cancelled(service: ScriptedService, traces: Traces) -> None:

@@ -96,7 +96,7 @@ CROWDED = status_with(
         pb.FailureStatus(
             reason="SHARED_MEMORY_UNAVAILABLE",
             operator="max_pool2d_with_indices_backward",
-            method="ExecuteOperatorChunked",
+            method="ExecuteProgramChunked",
             count=123_456,
             recent_count=654_321,
         )

@@ -22,7 +22,7 @@ def by_place(gradient: Array) -> Array:
 
 
 def in_messages(method: str, request: bytes, reply: bytes) -> bytes:
-    if method != "BatchExecuteOperators":
+    if method != "ExecuteProgram":
         return reply
     return of_gradients(SOFTMAX, last_bit)(method, request, reply)
 

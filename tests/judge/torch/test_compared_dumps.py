@@ -86,7 +86,7 @@ def test_only_wanted_gradients_are_asked_for_and_a_call_takes_two_messages(serve
     assert found.exit_code == 0, found.output
     assert [row["verdict"] for row in found.rows] == ["passed"] * 3
     assert [row["figures"]["runs"] for row in found.rows] == [5] * 3
-    assert (sent["ExecuteOperator"], sent["BatchExecuteOperators"]) == (3, 3)
+    assert (sent["ExecuteOperator"], sent["ExecuteProgram"]) == (3, 3)
 
 
 def test_a_large_call_is_repeated_once(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

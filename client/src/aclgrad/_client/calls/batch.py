@@ -22,12 +22,13 @@ from aclgrad.errors import (
     InputValuesRequiredError,
     InvalidFieldError,
     InvalidSettingError,
+    LimitExceededError,
     MessageTooLargeError,
     ServerFaultError,
 )
 from aclgrad.operators.attributes import AttributeLike
-from aclgrad.wire.limits import MAX_BATCH_CALLS
-from aclgrad.wire.messages import CallResult, decode_batch, encode_batch
+from aclgrad.wire.limits import MAX_PROGRAM_REST_BYTES, MAX_STEPS
+from aclgrad.wire.programs import StepOutcome, decode_results, encode_program
 
 Outcome = Array | AclgradError
 _Client = TypeVar("_Client")
@@ -107,11 +108,12 @@ class BaseBatch(OperatorMethods[int], Generic[_Client]):
 class BatchRun(Exchange[None]):
     """The calls of one `run()`, cut into messages; it is the exchange of one message after the other.
 
-    A message holds the calls that come next and fit together by their requests and by their expected replies. A call
-    that alone exceeds a message goes in chunks. Calls that failed for a moment are sent again, and only those.
+    A message is a program whose steps are the calls that come next and fit together by their requests and by their
+    expected replies. A call that alone exceeds a message goes in chunks. Calls that failed for a moment are sent again,
+    and only those.
     """
 
-    method = "BatchExecuteOperators"
+    method = "ExecuteProgram"
 
     def __init__(self, calls: list[Call], requirements: Requirements, *, return_errors: bool) -> None:
         self._calls = calls
@@ -147,7 +149,7 @@ class BatchRun(Exchange[None]):
 
     @property
     def request(self) -> bytes:
-        return encode_batch([self._calls[index].request for index in self._sent])
+        return encode_program([self._calls[index].request for index in self._sent])
 
     def in_chunks(self) -> ChunkedCall[None] | None:
         if len(self._sent) > 1 or (self._chunk_bytes is None and self.size_bytes <= self._requirements.message_bytes):
@@ -162,7 +164,7 @@ class BatchRun(Exchange[None]):
     def read(self, reply: bytes) -> None:
         """Settles the calls of the message; raises an error if another attempt may help some of them."""
         try:
-            results = decode_batch(reply)
+            results = decode_results(reply)
         except ValueError as error:
             raise unreadable_reply(error) from error
         if len(results) != len(self._sent):
@@ -182,7 +184,7 @@ class BatchRun(Exchange[None]):
                 key=lambda error: (isinstance(error, InputValuesRequiredError), error.retry_after_s or 0.0),
             )
 
-    def _outcome(self, index: int, result: CallResult) -> Outcome:
+    def _outcome(self, index: int, result: StepOutcome) -> Outcome:
         if not isinstance(result, tuple):
             return error_of_status(result)
         try:
@@ -201,11 +203,12 @@ class BatchRun(Exchange[None]):
                 self._complete(index)
             self._send(self._fitting(self._sent))
             return self if incomplete else None
-        if not self._requirements.learn(error):
+        takes_too_much = isinstance(error, LimitExceededError) and "peak_bytes" in error.metadata
+        if not self._requirements.learn(error) and not (takes_too_much and len(self._sent) > 1):
             return None
         if len(self._sent) > 1:
             fitting = self._fitting(self._sent)
-            # If that is no smaller message, its size or its reply's was misjudged.
+            # If that is no smaller message, its size or its reply's was misjudged, or it takes too much on the device.
             self._send(fitting if len(fitting) < len(self._sent) else fitting[: len(fitting) // 2])
             return self
         before, self._chunk_bytes = self._chunk_bytes, self._requirements.chunk_bytes
@@ -260,14 +263,16 @@ class BatchRun(Exchange[None]):
         The calls get the values that the server is known to want.
         """
         fitting: list[int] = []
-        request_bytes = reply_bytes = 0
-        for index in positions[:MAX_BATCH_CALLS]:
+        request_bytes = reply_bytes = rest_bytes = 0
+        for index in positions[:MAX_STEPS]:
             call = self._calls[index]
             if call.withheld and call.operator not in self._requirements.withheld:
                 self._complete(index)
             request_bytes += _request_bytes(call)
             reply_bytes += max(_output_bytes(call), _STATUS_BYTES)
-            if fitting and max(request_bytes, reply_bytes) > self._requirements.message_bytes:
+            rest_bytes += call.rest_bytes + _KEY_BYTES
+            is_large = max(request_bytes, reply_bytes) > self._requirements.message_bytes
+            if fitting and (is_large or rest_bytes > MAX_PROGRAM_REST_BYTES):
                 break
             fitting.append(index)
         return fitting

@@ -27,6 +27,7 @@ from aclgrad.tensors import (
     type_of_array,
 )
 from aclgrad.wire.messages import OperatorCall, decode_request, decode_response, encode_request
+from aclgrad.wire.scan import INDEX_BYTES
 from aclgrad.wire.values import AttributeValue, checked_name
 
 Input = TensorLike | tuple[int, ...]
@@ -46,7 +47,17 @@ class Call(Exchange[Array]):
     """Executes one operator. It becomes bytes when it is sent, or before by `encode`."""
 
     method = "ExecuteOperator"
-    __slots__ = ("_chunk_bytes", "_encoded", "_requirements", "_sent", "destination", "operator", "outputs", "withheld")
+    __slots__ = (
+        "_chunk_bytes",
+        "_encoded",
+        "_requirements",
+        "_sent",
+        "destination",
+        "operator",
+        "outputs",
+        "rest_bytes",
+        "withheld",
+    )
 
     def __init__(
         self,
@@ -72,6 +83,8 @@ class Call(Exchange[Array]):
         self._sent: OperatorCall | None = sent
         self._encoded: bytes | None = None
         """In place of `_sent`: what is needed of it is decoded then."""
+        self.rest_bytes = 0
+        """The bytes of `_encoded` beside the data of tensors, as a server counts them: four for each tensor."""
         self.outputs = _outputs(sent)
         """Names and types of the wanted outputs; none where the call is not legal: the server will say why."""
         self.size_bytes = size_bytes(sent, self.outputs)
@@ -100,8 +113,14 @@ class Call(Exchange[Array]):
 
     def encode(self) -> None:
         """Turns the call into bytes, as which it needs nothing of the caller's but `out`."""
-        self._encoded, self._sent = self.request, None
+        self._keep_encoded(self.sent)
+        self._sent = None
         self.withheld = {name: array.copy() for name, array in self.withheld.items()}
+
+    def _keep_encoded(self, sent: OperatorCall) -> None:
+        sizes = [each.data.nbytes for each in sent.inputs if each.data is not None]
+        self._encoded = encode_request(sent)
+        self.rest_bytes = len(self._encoded) - sum(sizes) + INDEX_BYTES * len(sizes)
 
     def read(self, reply: bytes) -> Array:
         try:
@@ -150,7 +169,7 @@ class Call(Exchange[Array]):
         if self._encoded is None:
             self._sent = sent
         else:
-            self._encoded = encode_request(sent)
+            self._keep_encoded(sent)
         # Last, because other threads may run the same batch: what is not withheld has to be there.
         self.size_bytes, self.withheld = size_bytes(sent, self.outputs), {}
 

@@ -1,4 +1,7 @@
-"""A call in chunks: what is sent, and how the answer is read, without any input or output: both clients share it."""
+"""A call in chunks: what is sent, and how the answer is read, without any input or output: both clients share it.
+
+It is a program of one step, whose large inputs are the tensors of its table.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -6,17 +9,19 @@ from itertools import chain
 from typing import Final, Generic, TypeVar, cast
 
 import numpy as np
+from google.rpc import status_pb2
 
-from aclgrad._client.attempts.rpc_errors import unreadable_reply
+from aclgrad._client.attempts.rpc_errors import error_of_status, unreadable_reply
 from aclgrad._client.calls.arrays import Array
 from aclgrad._client.calls.destination import Destination, OutputBuffer
 from aclgrad._client.calls.requirements import LARGE_BYTES
 from aclgrad.errors import MalformedRequestError, ServerFaultError
-from aclgrad.sources import SHAPE_ONLY
-from aclgrad.tensors import TensorView
-from aclgrad.wire.chunks import chunk_prefix, decode_chunk, decode_response_header, encode_header
+from aclgrad.sources import TableEntry
+from aclgrad.tensors import TensorType, TensorView
+from aclgrad.wire.chunks import Chunk, chunk_prefix, decode_answer, encode_header
 from aclgrad.wire.limits import MAX_INPUTS
-from aclgrad.wire.messages import OperatorCall
+from aclgrad.wire.messages import OperatorCall, encode_request
+from aclgrad.wire.programs import StepOutcome, encode_program
 
 _Result = TypeVar("_Result")
 READY_WAIT_S: Final = 1.0
@@ -28,7 +33,7 @@ _INLINE_BYTES: Final = 64 * 2**10
 class ChunkedCall(Generic[_Result]):
     """A call in chunks: its messages, and the messages of the answer, each byte of which goes to its place at once."""
 
-    method = "ExecuteOperatorChunked"
+    method = "ExecuteProgramChunked"
 
     def __init__(
         self,
@@ -42,6 +47,7 @@ class ChunkedCall(Generic[_Result]):
         self._chunk_bytes = chunk_bytes
         self._destination = destination
         self._settle = settle
+        self._failure: status_pb2.Status | None = None
         self._outputs: tuple[TensorView, ...] = ()
         self._buffers: tuple[OutputBuffer, ...] = ()
         self._arrays: list[Array] = []
@@ -54,40 +60,50 @@ class ChunkedCall(Generic[_Result]):
         call, chunk_bytes = self._call, self._chunk_bytes
         inline_bytes = min(_INLINE_BYTES, chunk_bytes // MAX_INPUTS)
         chunked = [tensor for tensor in call.inputs if tensor.data is not None and tensor.data.nbytes > inline_bytes]
-        names = [tensor.name for tensor in chunked]
-        inputs = tuple(replace(each, source=SHAPE_ONLY) if each.name in names else each for each in call.inputs)
+        entries = {each.name: TableEntry(index, each.source.nbytes) for index, each in enumerate(chunked)}
+        inputs = tuple(replace(each, source=entries.get(each.name, each.source)) for each in call.inputs)
         # At once: gRPC does not report to the caller what fails while it asks for messages.
-        header = encode_header(replace(call, inputs=inputs), names, chunk_bytes)
+        step = encode_request(replace(call, inputs=inputs))
+        header = encode_header(encode_program([step], map(_announced, chunked)), chunk_bytes)
         return chain((header,), _chunks(chunked, chunk_bytes))
 
     def take(self, message: bytes) -> None:
         """Raises ServerFaultError for a message that does not belong here, InvalidFieldError if `out` does not fit."""
+        try:
+            answer = decode_answer(message)
+            if isinstance(answer, Chunk):
+                self._write(answer)
+                return
+            outcome = self._only_outcome(answer)
+            if not isinstance(outcome, tuple):
+                self._failure = outcome
+                return
+            buffers = self._destination.buffers(outcome)
+            arrays = [buffer.array_for(output.type) for buffer, output in zip(buffers, outcome, strict=True)]
+        except (ValueError, MemoryError) as error:
+            raise unreadable_reply(error) from error
+        self._destination.check(outcome)
+        self._outputs, self._buffers, self._arrays = outcome, buffers, arrays
+
+    def _only_outcome(self, outcomes: Sequence[StepOutcome]) -> StepOutcome:
+        if self._arrays or self._failure is not None:
+            raise MalformedRequestError("results came twice")
+        if len(outcomes) != 1:
+            raise MalformedRequestError(f"{len(outcomes)} results came for one step")
+        return outcomes[0]
+
+    def _write(self, chunk: Chunk) -> None:
         if not self._arrays:
-            self._begin(message)
-            return
+            raise MalformedRequestError("a chunk came without an output that it belongs to")
         self._skip_complete()
         bytes_left = self._bytes_left()
-        try:
-            chunk = decode_chunk(message)
-            if (chunk.tensor, chunk.offset) != (self._index, self._done) or len(chunk.data) > bytes_left:
-                what = f"{len(chunk.data)} bytes at byte {chunk.offset} of output {chunk.tensor}"
-                due = f"byte {self._done} of output {self._index}, which has {bytes_left} left,"
-                raise MalformedRequestError(f"a chunk of {what} came where {due} was due")
-        except ValueError as error:
-            raise unreadable_reply(error) from error
+        if (chunk.tensor, chunk.offset) != (self._index, self._done) or len(chunk.data) > bytes_left:
+            what = f"{len(chunk.data)} bytes at byte {chunk.offset} of output {chunk.tensor}"
+            due = f"byte {self._done} of output {self._index}, which has {bytes_left} left,"
+            raise MalformedRequestError(f"a chunk of {what} came where {due} was due")
         array = self._arrays[self._index].reshape(-1).view(np.uint8).data
         array[self._done : self._done + len(chunk.data)] = chunk.data
         self._done += len(chunk.data)
-
-    def _begin(self, message: bytes) -> None:
-        try:
-            outputs = decode_response_header(message)
-            buffers = self._destination.buffers(outputs)
-            arrays = [buffer.array_for(output.type) for buffer, output in zip(buffers, outputs, strict=True)]
-        except (ValueError, MemoryError) as error:
-            raise unreadable_reply(error) from error
-        self._destination.check(outputs)
-        self._outputs, self._buffers, self._arrays = outputs, buffers, arrays
 
     def _bytes_left(self) -> int:
         return self._arrays[self._index].nbytes - self._done
@@ -103,13 +119,23 @@ class ChunkedCall(Generic[_Result]):
         return sum(array.nbytes for buffer, array in pairs if buffer.copies(array)) > LARGE_BYTES
 
     def result(self) -> _Result:
-        """Returns the result of the whole; raises ServerFaultError where the answer ended early."""
+        """Returns the result of the whole; raises its error, or ServerFaultError where the answer ended early."""
+        if self._failure is not None:
+            raise error_of_status(self._failure)
         if self._arrays:
             self._skip_complete()
         if not self._arrays or self._index + 1 < len(self._arrays) or self._bytes_left():
             raise ServerFaultError(f"the reply of the server ended after {self._done} bytes of output {self._index}")
         taken = [buffer.take(array) for buffer, array in zip(self._buffers, self._arrays, strict=True)]
         return self._settle(cast(Array, self._destination.result(self._outputs, taken)))
+
+
+def _announced(tensor: TensorView) -> TensorView:
+    """Returns the table's entry for a tensor that comes in chunks; under a view lie the elements up to its last."""
+    if tensor.view is None:
+        return TensorView("", tensor.type)
+    dtype = tensor.type.dtype
+    return TensorView("", TensorType(dtype, (tensor.source.nbytes // dtype.itemsize,)))
 
 
 def _chunks(tensors: Sequence[TensorView], chunk_bytes: int) -> Iterator[bytes]:
