@@ -9,7 +9,8 @@
         assert server.calls == ["adaptive_avg_pool2d_backward"]
 
 It computes with the operators' float64 definitions and rounds the gradient to its dtype. It serves single calls,
-batches and chunked calls, and lists operators. It is slow, so send small tensors. It does not accept shared memory.
+batches, programs and chunked calls, and lists operators. It is slow, so send small tensors. It does not accept shared
+memory.
 """
 
 from collections.abc import Callable

@@ -37,10 +37,10 @@ def compute(call: OperatorCall, product: Product, shape_only: bool) -> tuple[Ten
     arguments = check_call(call, spec, product)
     given = {tensor.name: tensor for tensor in call.inputs}
     for name, sent in given.items():
-        _check_size(f"inputs[{name}].shape", sent.type)
+        check_size(f"inputs[{name}].shape", sent.type)
     outputs = {each.name: each.infer(arguments) for each in spec.outputs}
     for name, output in outputs.items():
-        _check_size(f"outputs[{name}]", output)
+        check_size(f"outputs[{name}]", output)
     inputs: dict[str, Array | tuple[int, ...] | None] = {}
     for each in spec.inputs:
         tensor = given.get(each.name)
@@ -63,7 +63,8 @@ def compute(call: OperatorCall, product: Product, shape_only: bool) -> tuple[Ten
         )
 
 
-def _check_size(field: str, type: TensorType) -> None:
+def check_size(field: str, type: TensorType) -> None:
+    """Raises LimitExceededError for a tensor that is too large."""
     if type.size_bytes > MAX_TENSOR_BYTES:
         problem = f"takes {type.size_bytes} bytes as {type} and the limit is {MAX_TENSOR_BYTES}"
         raise LimitExceededError.at(field, problem, "send a smaller tensor")
@@ -83,6 +84,9 @@ def _values(tensor: TensorView, rule: ValueRule | None) -> Array:
     array = array_of_view(tensor) if is_sent else np.empty(tensor.type.shape, tensor.type.dtype.numpy)
     if rule is None or not array.size:
         return array
+    if tensor.source.step is not None:
+        problem = f"names step {tensor.source.step}, which guarantees no values, and those of this input have a rule"
+        raise InvalidFieldError.at(f"inputs[{tensor.name}].output_of", problem, "send the values themselves")
     field = f"inputs[{tensor.name}].data"
     match rule:
         case IndexRule(bound) if array.min() < 0 or array.max() >= bound:

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,24 +12,31 @@ from typing import Any, Final
 
 import grpc
 
-from aclgrad.errors import AclgradError, InvalidFieldError, MalformedRequestError, ServerFaultError, to_status
+from aclgrad.errors import (
+    AclgradError,
+    InvalidFieldError,
+    MalformedRequestError,
+    ServerFaultError,
+    to_status,
+)
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.describe import describe_operator
 from aclgrad.products import Product
-from aclgrad.sources import in_message
+from aclgrad.sources import InMessage, in_message
 from aclgrad.tensors import TensorView
 from aclgrad.testing._compute import MAX_TENSOR_BYTES, compute
+from aclgrad.testing._programs import check_program, resolve, run_program
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad.wire.chunks import (
-    Header,
-    check_chunk,
-    chunk_prefix,
-    decode_chunk,
-    decode_header,
-    encode_response_header,
+from aclgrad.wire.chunks import check_chunk, chunk_prefix, decode_chunk, decode_header, encode_results
+from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES, MAX_PROGRAM_REST_BYTES, MAX_STEPS, MAX_TABLE_TENSORS
+from aclgrad.wire.messages import OperatorCall, decode_request, response_of
+from aclgrad.wire.programs import (
+    SentProgram,
+    StepOutcome,
+    decode_program,
+    failed_result,
+    result_prefix,
 )
-from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
-from aclgrad.wire.messages import OperatorCall, decode_request, failed_result, response_of, result_prefix, split_batch
 from aclgrad.wire.service import REQUEST_ID, SERVER
 
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
@@ -49,7 +56,7 @@ class TestServer:
         self.delay_s = 0.0
         """A delay that is added to every call."""
         self.calls: list[str] = []
-        """The operators of the calls that were computed, in order; a batch counts each of its calls."""
+        """The operators of the calls that were computed, in order; a program counts each of its steps."""
         self._product = product
         self._shape_only = shape_only
         self._max_message_bytes = max_message_bytes
@@ -59,8 +66,8 @@ class TestServer:
     def fail(self, error: AclgradError, *, times: int = 1) -> None:
         """Ends each of the next `times` calls with the error, as a real server ends them: the client may retry.
 
-        A call of a batch counts as a call of its own. `ServerBusyError("full", retry_after_s=0.01)` is retried,
-        `ServerFaultError("broken")` is not. Raises ValueError for an error that no server sends.
+        A step of a program, or a call of a batch, counts as a call. `ServerBusyError("full", retry_after_s=0.01)` is
+        retried, `ServerFaultError("broken")` is not. Raises ValueError for an error that no server sends.
         """
         if not isinstance(error, AclgradError) or not error.reason:
             raise ValueError(f"{error!r} is no error that a server sends; give one, for example ServerFaultError(...)")
@@ -72,13 +79,13 @@ class TestServer:
         unary: dict[str, Callable[[bytes, str], bytes]] = {
             "ListOperators": self._list,
             "GetServerStatus": self._status,
-            "ExecuteOperator": lambda message, _: response_of(*self._execute(decode_request(message))),
-            "BatchExecuteOperators": self._batch,
+            "ExecuteOperator": lambda message, _: response_of(*self._execute(resolve(decode_request(message)))),
+            "ExecuteProgram": self._program,
         }
         methods: dict[str, Any] = {
             name: grpc.unary_unary_rpc_method_handler(_answering(behaviour, self)) for name, behaviour in unary.items()
         }
-        methods["ExecuteOperatorChunked"] = grpc.stream_stream_rpc_method_handler(self._chunked)
+        methods["ExecuteProgramChunked"] = grpc.stream_stream_rpc_method_handler(self._chunked)
         return grpc.method_handlers_generic_handler(_SERVICE, methods)
 
     def _execute(self, call: OperatorCall) -> tuple[TensorView, ...]:
@@ -92,19 +99,19 @@ class TestServer:
             self.calls.append(call.operator)
         return outputs
 
-    def _batch(self, message: bytes, request_id: str) -> bytes:
-        results = []
-        for request in split_batch(message):
-            try:
-                results.append(result_prefix(response_of(*self._execute(decode_request(request)))))
-            except AclgradError as error:
-                results.append(failed_result(to_status(error, request_id)))
-        return b"".join(results)
+    def _program(self, message: bytes, request_id: str) -> bytes:
+        program = decode_program(message)
+        return b"".join(_result(each) for each in self._outcomes(program, request_id))
 
     def _chunked(self, messages: Iterator[bytes], context: Any) -> Iterator[bytes]:
         with _statuses(context, self.target):
-            header, call = _receive_call(messages, lambda: context.send_initial_metadata(()))
-            yield from _send_outputs(self._execute(call), header.chunk_bytes)
+            program = _receive(messages, lambda: context.send_initial_metadata(()))
+            for outcome in self._outcomes(program, _request_id(context)):
+                yield from _send(outcome, program.chunk_bytes)
+
+    def _outcomes(self, program: SentProgram, request_id: str) -> Iterator[StepOutcome]:
+        check_program(program, self._product)
+        return run_program(program, self._execute, request_id)
 
     def _list(self, message: bytes, request_id: str) -> bytes:
         served = [spec for spec in OPERATORS.values() if self._product in spec.products]
@@ -112,7 +119,13 @@ class TestServer:
         return pb.ListOperatorsResponse(operators=described).SerializeToString()
 
     def _status(self, message: bytes, request_id: str) -> bytes:
-        limits = pb.Limits(message_bytes=self._max_message_bytes, tensor_bytes=MAX_TENSOR_BYTES)
+        limits = pb.Limits(
+            message_bytes=self._max_message_bytes,
+            tensor_bytes=MAX_TENSOR_BYTES,
+            program_steps=MAX_STEPS,
+            program_tensors=MAX_TABLE_TENSORS,
+            program_rest_bytes=MAX_PROGRAM_REST_BYTES,
+        )
         return pb.GetServerStatusResponse(
             version=version("aclgrad"),
             library="aclgrad.testing",
@@ -153,42 +166,47 @@ def serve(
                 pass
 
 
-def _receive_call(messages: Iterator[bytes], is_ready: Callable[[], None]) -> tuple[Header, OperatorCall]:
-    """Returns the header and the call with all of its chunks; calls `is_ready` to let the client send them."""
+def _result(outcome: StepOutcome) -> bytes:
+    if not isinstance(outcome, tuple):
+        return failed_result(outcome)
+    outputs = response_of(*outcome)
+    return result_prefix(len(outputs)) + outputs
+
+
+def _receive(messages: Iterator[bytes], is_ready: Callable[[], None]) -> SentProgram:
+    """Returns the program with all of its tensors; calls `is_ready` to let the client send chunks."""
     first = next(messages, None)
     if first is None:
         raise MalformedRequestError("the call ended before its message")
-    header = decode_header(first)
+    program = decode_header(first)
     is_ready()
-    received = {name: _receive(messages, name, index, header) for index, name in enumerate(header.chunked)}
+    tensors = list(program.tensors)
+    for index, each in enumerate(tensors):
+        if each.source.in_chunks:
+            tensors[index] = replace(each, source=_take(messages, index, each.source.nbytes))
     if next(messages, None) is not None:
         remedy = "send exactly the elements of the shapes"
-        raise InvalidFieldError.at("chunk", "has more chunks than its inputs take", remedy)
-    inputs = tuple(
-        replace(each, source=in_message(received[each.name])) if each.name in received else each
-        for each in header.call.inputs
-    )
-    return header, replace(header.call, inputs=inputs)
+        raise InvalidFieldError.at("chunk", "has more chunks than its tensors take", remedy)
+    return replace(program, tensors=tuple(tensors))
 
 
-def _receive(messages: Iterator[bytes], name: str, index: int, header: Header) -> memoryview:
-    tensor = next(each for each in header.call.inputs if each.name == name)
-    size_bytes = tensor.source.nbytes
+def _take(messages: Iterator[bytes], index: int, size_bytes: int) -> InMessage:
     data = bytearray()
     while len(data) < size_bytes:
         message = next(messages, None)
         if message is None:
             problem = f"ended after {len(data)} of {size_bytes} bytes"
-            raise InvalidFieldError.at(f"inputs[{name}]", problem, "send all chunks")
+            raise InvalidFieldError.at(f"tensors[{index}]", problem, "send all chunks")
         chunk = decode_chunk(message)
-        check_chunk(chunk, name, index, len(data), size_bytes)
+        check_chunk(chunk, index, len(data), size_bytes)
         data += chunk.data
-    return memoryview(data)
+    return in_message(memoryview(data))
 
 
-def _send_outputs(outputs: Sequence[TensorView], chunk_bytes: int) -> Iterator[bytes]:
-    """Yields the header of the answer and then the chunks of its outputs."""
-    yield encode_response_header(*(TensorView(each.name, each.type) for each in outputs))
+def _send(outcome: StepOutcome, chunk_bytes: int) -> Iterator[bytes]:
+    """Yields the result of a step and then the chunks of its outputs."""
+    outputs = outcome if isinstance(outcome, tuple) else ()
+    yield encode_results([tuple(TensorView(each.name, each.type) for each in outputs) if outputs else outcome])
     for index, output in enumerate(outputs):
         assert output.data is not None
         for offset in range(0, output.data.nbytes, chunk_bytes):
