@@ -45,6 +45,10 @@ struct GroupTask {
   void Run(const Cancellation& cancellation) {
     writes.Run(cancellation, deadline);
     for (std::size_t i = 0; i < held.size(); ++i) {
+      // A step whose input failed ends for that reason, whatever else is wrong with it.
+      const auto has_failed = [this](std::size_t need) { return group.steps[need].error != nullptr; };
+      const Positions& needs = group.steps[i].needs;
+      if (std::any_of(needs.begin(), needs.end(), has_failed)) continue;
       try {
         ThrowIfOver(cancellation, deadline);
         ApplyChecks(*held[i]);

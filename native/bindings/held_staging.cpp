@@ -154,6 +154,15 @@ void BindStaging(py::module_& module, DeviceClass& device) {
       .def_readonly("size_bytes", &StagedTensor::size_bytes)
       // Work under way keeps its own references.
       .def("close", [](StagedTensor& tensor) { tensor.held.reset(); })
+      .def(
+          "first",
+          [](const StagedTensor& tensor, std::size_t size_bytes) {
+            if (size_bytes > tensor.size_bytes) throw py::value_error("the tensor has fewer bytes");
+            StagedTensor part = tensor;
+            part.size_bytes = size_bytes;
+            return part;
+          },
+          py::arg("size_bytes"))
       .def("read_file", &CopyFile<FileWork::Direction::kFromFile>, py::arg("ticket"), py::arg("file"),
            py::arg("offset"), py::arg("deadline"))
       .def("write_file", &CopyFile<FileWork::Direction::kToFile>, py::arg("ticket"), py::arg("file"), py::arg("offset"),

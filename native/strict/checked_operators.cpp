@@ -96,9 +96,11 @@ std::shared_ptr<Tensor> Describe(const int64_t* dims, uint64_t count, const int6
 }
 
 // An operand's data must be aligned, and own the bytes behind them that kernels may touch; a view may begin anywhere,
-// and end before its storage does.
-void CheckOperand(const Storage& storage, const Access& operand, const std::vector<Access>& all,
+// and end before its storage does. Two inputs may be views of one tensor.
+void CheckOperand(size_t index, const std::vector<Storage>& storages, const std::vector<Access>& all,
                   const StreamName& stream) {
+  const Storage& storage = storages[index];
+  const Access& operand = all[index];
   const void* const data = storage.address;
   if (reinterpret_cast<uintptr_t>(data) % kTensorAlignment != 0) {
     Refuse("misaligned tensor", "an address that is no multiple of " + std::to_string(kTensorAlignment) +
@@ -107,13 +109,17 @@ void CheckOperand(const Storage& storage, const Access& operand, const std::vect
   const std::byte* const behind = std::max(static_cast<const std::byte*>(operand.address) + operand.size_bytes,
                                            static_cast<const std::byte*>(data) + storage.size_bytes);
   const auto used_bytes = static_cast<uint64_t>(behind - static_cast<const std::byte*>(data));
-  const Access padding{behind, RoundUpToGranule(used_bytes) - used_bytes + PaddingBytes(), true};
+  // Nobody writes behind an input: of a tensor that several streams read, each may have another part.
+  const Access padding{behind, RoundUpToGranule(used_bytes) - used_bytes + PaddingBytes(), operand.writes};
   CheckUnused(padding, &stream);
   const auto block = TheSession().memory.Find(operand.address);
   const auto end = reinterpret_cast<uintptr_t>(padding.address) + padding.size_bytes;
   const bool is_inside = block && end - block->base <= block->charged_bytes;
-  const bool is_own =
-      std::none_of(all.begin(), all.end(), [&](const Access& other) { return Overlap(padding, other); });
+  bool is_own = true;
+  for (size_t at = 0; at < all.size(); ++at) {
+    const bool is_same_tensor = storages[at].address == data && !all[at].writes && !operand.writes;
+    is_own &= is_same_tensor || !Overlap(padding, all[at]);
+  }
   if (is_inside && is_own) return;
   Refuse("padding shared", "the " + std::to_string(padding.size_bytes) + " bytes behind an operand of " +
                                std::to_string(operand.size_bytes) +
@@ -164,7 +170,7 @@ Launch CheckLaunch(Executor& executor, void* workspace, uint64_t workspace_bytes
   CheckReachable(accesses);
   if (!session.host_pointers) {
     const StreamName name = NameOf(stream);
-    for (size_t index = 0; index < accesses.size(); ++index) CheckOperand(data[index], accesses[index], accesses, name);
+    for (size_t index = 0; index < accesses.size(); ++index) CheckOperand(index, data, accesses, name);
   }
   return {accesses, result};
 }

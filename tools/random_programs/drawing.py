@@ -58,14 +58,16 @@ class DrawnProgram:
     table: list[Array] = field(default_factory=list)
 
     def failed(self) -> dict[int, int]:
-        """Returns the steps that have to fail, each with the first step whose failure is behind it."""
+        """Returns the steps that have to fail, each with the first step whose failure is behind it.
+
+        Values are looked at when steps run, everything else of all steps before.
+        """
         found: dict[int, int] = {}
-        for number, step in enumerate(self.steps):
-            causes = [found[each.step] for each in step.inputs if each.step in found]
-            if causes:
-                found[number] = causes[-1]
-            elif step.fault:
-                found[number] = number
+        for faults in (FAULTS[:2], FAULTS[2:]):
+            for number, step in enumerate(self.steps):
+                causes = [found[each.step] for each in step.inputs if each.step in found]
+                if number not in found and (causes or step.fault in faults):
+                    found[number] = causes[-1] if causes else number
         return found
 
 
@@ -103,18 +105,19 @@ def _draw_step(
     integer: Integer, generator: np.random.Generator, program: DrawnProgram, spec: OperatorSpec, case: Case
 ) -> DrawnStep:
     arguments = case.arguments(spec, DTYPE)
-    arrays = {name: _array(generator, type) for name, type in arguments.inputs.items()}
-    arrays = samples_of(spec.name).values(generator, case, arrays)
+    drawn = {name: _array(generator, type) for name, type in arguments.inputs.items()}
+    arrays = samples_of(spec.name).values(generator, case, dict(drawn))
     inputs = []
     for each in spec.inputs:
         if each.name not in arguments.inputs:
             continue
         given = Given(each.name, arguments.inputs[each.name])
-        # Values with a rule are those of the sample: what makes them legal may be in another input.
-        has_rule = any(each.rule(arguments, product) is not None for product in each.dtypes)
+        # Such values are those of the sample: what makes them legal, or far from a jump, may be in another input.
+        has_rule = arrays[each.name] is not drawn[each.name]
+        has_rule |= any(each.rule(arguments, product) is not None for product in each.dtypes)
         if has_rule or not _refer(integer, program, given):
             given.array = arrays[each.name]
-            _share(integer, program, given)
+            _share(integer, program, given, has_rule)
         inputs.append(given)
     types = {each.name: each.infer(arguments) for each in spec.outputs}
     wanted: tuple[str, ...] = ()
@@ -149,13 +152,13 @@ def _refer(integer: Integer, program: DrawnProgram, given: Given) -> bool:
     return True
 
 
-def _share(integer: Integer, program: DrawnProgram, given: Given) -> None:
+def _share(integer: Integer, program: DrawnProgram, given: Given, has_rule: bool) -> None:
     """Has the table hold the array, or the input take one that the table has."""
     assert given.array is not None
     if integer(0, 2):
         return
     same = [i for i, each in enumerate(program.table) if each.dtype == given.array.dtype and each.size]
-    if same and given.array.dtype.kind == "f" and given.array.size and integer(0, 1):
+    if same and not has_rule and given.array.size and integer(0, 1):
         given.entry = same[integer(0, len(same) - 1)]
         entry = program.table[given.entry]
         if entry.shape != given.array.shape:

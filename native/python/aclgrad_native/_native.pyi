@@ -248,6 +248,9 @@ class StagedTensor:
 
     @property
     def size_bytes(self) -> int: ...
+    def first(self, size_bytes: int) -> StagedTensor:
+        """Returns the first bytes of the tensor, for an input that is a view of them."""
+
     def read_file(self, ticket: object, file: int, offset: int, deadline: float) -> None: ...
     def write_file(self, ticket: object, file: int, offset: int, deadline: float) -> None: ...
     def close(self) -> None:

@@ -194,7 +194,7 @@ class Device:
     @property
     def stops_at_faults(self) -> bool:
         """Whether nothing runs on a stream behind a fault."""
-        return self._device.stops_at_faults
+        return getattr(self._device, "stops_at_faults", False)
 
     async def execute_group(
         self, work: GroupWork, deadline: float, streams: int, on_end: OnEnd, workspace_limits: Sequence[int]
