@@ -251,6 +251,11 @@ class _Maker:
         for entry, last in self._table_ends.items():
             if not program.table[entry].source.is_beside:
                 self._add(0, last, program.table[entry].type.size_bytes)
+        # Chunks come in the order of the table, also those of a tensor whose first user is not legal.
+        earliest = len(groups)
+        for entry in reversed(range(len(program.table))):
+            if program.table[entry].source.in_chunks and (IN_TABLE, entry) in self._held:
+                earliest = self._held[IN_TABLE, entry].first = min(earliest, self._held[IN_TABLE, entry].first)
         for held in self._held.values():
             groups[held.first].begins.append(held)
             groups[held.last].ends.append(held.key)
