@@ -5,23 +5,24 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from aclgrad.errors import InvalidFieldError, MalformedRequestError
-from aclgrad.sources import InChunks, InMessage, in_message
-from aclgrad.tensors import TensorView
+from aclgrad.sources import InChunks, InMessage, TableEntry, in_message
+from aclgrad.tensors import TensorType, TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.limits import DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES
-from aclgrad.wire.messages import ExtractPayloads, response_of
+from aclgrad.wire.messages import ExtractPayloads, OperatorCall, encode_request, response_of
 from aclgrad.wire.messages import parse_message as parse
 from aclgrad.wire.programs import (
     PROGRAM_PAYLOADS,
     SentProgram,
     StepOutcome,
+    encode_program,
     failed_result,
     outcomes_of,
     program_of_message,
     result_prefix,
 )
 from aclgrad.wire.scan import extract_payloads, payload_index
-from aclgrad.wire.values import length_key
+from aclgrad.wire.values import length_key, referred_bytes
 
 _HEADER: Final = pb.ExecuteProgramChunkedRequest.HEADER_FIELD_NUMBER
 _CHUNK: Final = pb.ExecuteProgramChunkedRequest.CHUNK_FIELD_NUMBER
@@ -49,6 +50,27 @@ def encode_header(program: bytes, chunk_bytes: int) -> bytes:
     rest = pb.ProgramHeader(chunk_size_bytes=chunk_bytes).SerializeToString()
     header = length_key(_PROGRAM, len(program)) + program + rest
     return length_key(_HEADER, len(header)) + header
+
+
+def encode_step_header(call: OperatorCall, names: Sequence[str], chunk_bytes: int) -> bytes:
+    """Returns the header of a program of this one step, whose inputs of these names come in chunks, in their order.
+
+    Under an input with a view is a tensor of one dimension, which has the elements up to the view's last.
+    """
+    given = {each.name: each for each in call.inputs}
+    sources = {
+        name: TableEntry(index, referred_bytes(given[name].type, given[name].view)) for index, name in enumerate(names)
+    }
+    inputs = tuple(replace(each, source=sources.get(each.name, each.source)) for each in call.inputs)
+    step = encode_request(replace(call, inputs=inputs))
+    return encode_header(encode_program([step], [_entry(given[name]) for name in names]), chunk_bytes)
+
+
+def _entry(tensor: TensorView) -> TensorView:
+    type = tensor.type
+    if tensor.view is not None:
+        type = TensorType(type.dtype, (referred_bytes(type, tensor.view) // type.dtype.itemsize,))
+    return TensorView("", type)
 
 
 def decode_header(data: bytes) -> SentProgram:

@@ -4,7 +4,6 @@ It is a program of one step, whose large inputs are the tensors of its table.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Final, Generic, TypeVar, cast
 
@@ -16,12 +15,11 @@ from aclgrad._client.calls.arrays import Array
 from aclgrad._client.calls.destination import Destination, OutputBuffer
 from aclgrad._client.calls.requirements import LARGE_BYTES
 from aclgrad.errors import MalformedRequestError, ServerFaultError
-from aclgrad.sources import TableEntry
-from aclgrad.tensors import TensorType, TensorView
-from aclgrad.wire.chunks import Chunk, chunk_prefix, decode_answer, encode_header
+from aclgrad.tensors import TensorView
+from aclgrad.wire.chunks import Chunk, chunk_prefix, decode_answer, encode_step_header
 from aclgrad.wire.limits import MAX_INPUTS
-from aclgrad.wire.messages import OperatorCall, encode_request
-from aclgrad.wire.programs import StepOutcome, encode_program
+from aclgrad.wire.messages import OperatorCall
+from aclgrad.wire.programs import StepOutcome
 
 _Result = TypeVar("_Result")
 READY_WAIT_S: Final = 1.0
@@ -60,11 +58,8 @@ class ChunkedCall(Generic[_Result]):
         call, chunk_bytes = self._call, self._chunk_bytes
         inline_bytes = min(_INLINE_BYTES, chunk_bytes // MAX_INPUTS)
         chunked = [tensor for tensor in call.inputs if tensor.data is not None and tensor.data.nbytes > inline_bytes]
-        entries = {each.name: TableEntry(index, each.source.nbytes) for index, each in enumerate(chunked)}
-        inputs = tuple(replace(each, source=entries.get(each.name, each.source)) for each in call.inputs)
         # At once: gRPC does not report to the caller what fails while it asks for messages.
-        step = encode_request(replace(call, inputs=inputs))
-        header = encode_header(encode_program([step], map(_announced, chunked)), chunk_bytes)
+        header = encode_step_header(call, [each.name for each in chunked], chunk_bytes)
         return chain((header,), _chunks(chunked, chunk_bytes))
 
     def take(self, message: bytes) -> None:
@@ -128,14 +123,6 @@ class ChunkedCall(Generic[_Result]):
             raise ServerFaultError(f"the reply of the server ended after {self._done} bytes of output {self._index}")
         taken = [buffer.take(array) for buffer, array in zip(self._buffers, self._arrays, strict=True)]
         return self._settle(cast(Array, self._destination.result(self._outputs, taken)))
-
-
-def _announced(tensor: TensorView) -> TensorView:
-    """Returns the table's entry for a tensor that comes in chunks; under a view lie the elements up to its last."""
-    if tensor.view is None:
-        return TensorView("", tensor.type)
-    dtype = tensor.type.dtype
-    return TensorView("", TensorType(dtype, (tensor.source.nbytes // dtype.itemsize,)))
 
 
 def _chunks(tensors: Sequence[TensorView], chunk_bytes: int) -> Iterator[bytes]:
