@@ -1,7 +1,6 @@
 """Calls without the client library: bytes to a method, and bytes or a status back."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -12,10 +11,10 @@ from aclgrad.errors import from_status
 from aclgrad.operators.cases import typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
-from aclgrad.sources import SHAPE_ONLY
 from aclgrad.tensors import TensorView, view_of_array
-from aclgrad.wire.chunks import chunk_prefix, decode_chunk, decode_response_header, encode_header
-from aclgrad.wire.messages import OperatorCall, decode_batch, decode_response, encode_batch, encode_request
+from aclgrad.wire.chunks import Chunk, chunk_prefix, decode_answer, encode_step_header
+from aclgrad.wire.messages import OperatorCall, decode_response, encode_request
+from aclgrad.wire.programs import decode_results, encode_program
 from aclgrad.wire.service import SERVICE
 from tools.calling import calls_in, wait_until
 from tools.serving import Server
@@ -52,13 +51,13 @@ def execute(channel: grpc.Channel, call: OperatorCall) -> bytes:
 
 
 def execute_batch(channel: grpc.Channel, calls: Sequence[OperatorCall]) -> list[bytes | aclgrad.AclgradError]:
-    return send_batch(channel, encode_batch([encode_request(call) for call in calls]))
+    return send_program(channel, encode_program(map(encode_request, calls)))
 
 
-def send_batch(channel: grpc.Channel, request: bytes) -> list[bytes | aclgrad.AclgradError]:
-    """Returns the data of the outputs, or the error, of each call of a batch."""
-    reply = channel.unary_unary(SERVICE + "BatchExecuteOperators")(request, timeout=TIMEOUT_S)
-    return [_error_of(each) if isinstance(each, status_pb2.Status) else data_of(each) for each in decode_batch(reply)]
+def send_program(channel: grpc.Channel, request: bytes) -> list[bytes | aclgrad.AclgradError]:
+    """Returns the data of the outputs, or the error, of each step of a program."""
+    reply = channel.unary_unary(SERVICE + "ExecuteProgram")(request, timeout=TIMEOUT_S)
+    return [_error_of(each) if isinstance(each, status_pb2.Status) else data_of(each) for each in decode_results(reply)]
 
 
 def data_of(outputs: Sequence[TensorView]) -> bytes:
@@ -69,8 +68,7 @@ def data_of(outputs: Sequence[TensorView]) -> bytes:
 def chunked_messages(call: OperatorCall, chunked: Sequence[str], chunk_bytes: int) -> Iterator[bytes]:
     """Yields what a client sends for a call whose inputs of these names go in chunks."""
     data = {each.name: each.data for each in call.inputs}
-    bare = tuple(replace(each, source=SHAPE_ONLY) if each.name in chunked else each for each in call.inputs)
-    yield encode_header(OperatorCall(call.operator, bare, call.attributes), chunked, chunk_bytes)
+    yield encode_step_header(call, chunked, chunk_bytes)
     for index, name in enumerate(chunked):
         content = data[name]
         assert content is not None
@@ -80,14 +78,17 @@ def chunked_messages(call: OperatorCall, chunked: Sequence[str], chunk_bytes: in
 
 
 def open_chunked(channel: grpc.Channel, messages: Iterable[bytes], timeout_s: float | None = TIMEOUT_S) -> Any:
-    return channel.stream_stream(SERVICE + "ExecuteOperatorChunked")(iter(messages), timeout=timeout_s)
+    return channel.stream_stream(SERVICE + "ExecuteProgramChunked")(iter(messages), timeout=timeout_s)
 
 
 def send_chunked(channel: grpc.Channel, messages: Iterable[bytes], timeout_s: float = TIMEOUT_S) -> list[bytes]:
-    """Returns the chunks of the answer, which are complete and in order."""
-    replies = open_chunked(channel, messages, timeout_s)
-    outputs = decode_response_header(next(replies))
-    chunks = [decode_chunk(each) for each in replies]
+    """Returns the chunks of one step's outputs, which are complete and in order; raises the step's error."""
+    answer = [decode_answer(each) for each in open_chunked(channel, messages, timeout_s)]
+    (outputs,) = next(each for each in answer if not isinstance(each, Chunk))
+    if isinstance(outputs, status_pb2.Status):
+        raise _error_of(outputs)
+    chunks = [each for each in answer[1:] if isinstance(each, Chunk)]
+    assert len(chunks) == len(answer) - 1
     offsets = [0] * len(outputs)
     for chunk in chunks:
         assert chunk.offset == offsets[chunk.tensor]

@@ -1,4 +1,7 @@
-"""The last release, built from its commit into an environment of its own."""
+"""The last release, built from its commit into an environment of its own.
+
+Until the next one it is the commit that last renewed `proto/released.binpb`, if that is later than the release.
+"""
 
 import os
 import re
@@ -12,19 +15,12 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 BUILD: Final = ROOT / "build/released"
 
 
-def version() -> str:
-    """Returns that of the last section of the changelog."""
-    found = re.search(r"^## (\d\S*) - ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert found is not None
-    return found[1]
-
-
 def python() -> str:
     """Returns the interpreter that RELEASED_PYTHON names, or that of an environment, which is built once: minutes."""
     if named := os.environ.get("RELEASED_PYTHON"):
         return named
-    name, commit = version(), _commit()
-    folder = BUILD / name
+    commit = _commit()
+    folder = BUILD / commit[:12]
     if not (folder / "made").exists():
         shutil.rmtree(folder, ignore_errors=True)
         _build(commit, folder)
@@ -33,14 +29,14 @@ def python() -> str:
 
 
 def _commit() -> str:
-    """Returns the release's tag, or the commit that gave its section to the changelog."""
-    name = version()
-    if _git("tag", "--list", f"v{name}"):
-        return f"v{name}"
-    commits = _git("log", "--reverse", "--format=%H", f"-S## {name} - ", "--", "CHANGELOG.md").split()
-    if not commits:
-        raise RuntimeError(f"git has no commit of {name}; fetch the whole history")
-    return commits[0]
+    """Returns the later one of two commits: of the changelog's last dated section, and of the protos released."""
+    found = re.search(r"^## \d\S* - ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert found is not None
+    dated = _git("log", "--reverse", "--format=%H", f"-S{found[0]}", "--", "CHANGELOG.md").split()
+    renewed = _git("log", "--max-count=1", "--format=%H", "--", "proto/released.binpb").split()
+    if not dated or not renewed:
+        raise RuntimeError("git has no commit of the last release; fetch the whole history")
+    return _git("rev-list", "--no-walk", "--max-count=1", dated[0], renewed[0])
 
 
 def _build(commit: str, folder: Path) -> None:

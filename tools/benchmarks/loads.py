@@ -95,12 +95,12 @@ def unary(size: Size) -> Load:
 
 def batch(size: Size) -> Load:
     one = pb.ExecuteOperatorRequest.FromString(unary_request(size))
-    request = pb.BatchExecuteOperatorsRequest(calls=[one] * BATCH).SerializeToString()
-    return Load(SERVICE + "BatchExecuteOperators", [request], BATCH * size.tensor_bytes)
+    request = pb.ExecuteProgramRequest(steps=[one] * BATCH).SerializeToString()
+    return Load(SERVICE + "ExecuteProgram", [request], BATCH * size.tensor_bytes)
 
 
 def chunked(size: Size) -> Load:
-    return Load(SERVICE + "ExecuteOperatorChunked", chunked_requests(size), size.tensor_bytes)
+    return Load(SERVICE + "ExecuteProgramChunked", chunked_requests(size), size.tensor_bytes)
 
 
 @contextmanager

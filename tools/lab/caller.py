@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -56,8 +55,6 @@ class Orders:
     """Of the client with shared memory."""
     credentials: Mapping[str, str] = field(default_factory=dict)
     client: Mapping[str, Any] = field(default_factory=dict)
-    reports: bool = True
-    """Whether clients of this release report calls by their ids."""
     python: str = sys.executable
 
     @property
@@ -84,10 +81,9 @@ class Callers:
 
     def new_client(self, name: str) -> Any:
         options = {"timeout_s": max(self.orders.deadlines_s), **self.orders.client, **CLIENTS[name]}
+        options["on_call"] = self._take_report
         if self.orders.credentials:
             options["credentials"] = aclgrad.Credentials(**self.orders.credentials)
-        if self.orders.reports:
-            options["on_call"] = self._take_report
         target = self.orders.shared_target if name == "shared" else ""
         return self._kind(target or self.orders.target, **options)
 
@@ -108,7 +104,7 @@ class Callers:
         self._reports[operation] = None
         self._history.add("begin", operation=operation, client=f"{self.orders.name}/{kind.client}", **about)
         try:
-            with aclgrad.request_id(operation) if self.orders.reports else nullcontext():
+            with aclgrad.request_id(operation):
                 end: dict[str, Any] = {"outcome": await kind.make(call)}
         except WrongGradientError as error:
             end = {"outcome": "wrong", "text": str(error)}

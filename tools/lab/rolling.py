@@ -9,9 +9,9 @@ import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
@@ -44,12 +44,10 @@ SHARES: Final = {"unary": 60, "batch": 20, "large": 16, "huge": 4}
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A release. The last one's client does not report its calls, and its pages ask for `round_robin`."""
+    """A release, or this checkout."""
 
     name: str
     python: str
-    reports: bool = True
-    client: Mapping[str, Any] = field(default_factory=dict)
 
     def operators(self) -> set[str]:
         words = [self.python, "-c", "from aclgrad.operators.catalogue import OPERATORS; print(*OPERATORS)"]
@@ -62,8 +60,7 @@ def checkout() -> Version:
 
 def last_release() -> Version:
     """Returns the last release; the first time, builds it, which takes minutes."""
-    round_robin = {"channel_options": [["grpc.lb_policy_name", "round_robin"]]}
-    return Version(released.version(), released.python(), reports=False, client=round_robin)
+    return Version("released", released.python())
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +113,7 @@ class Pods:
         )
         self._stack.enter_context(pod).wait_until_whole()
         self._ready.append(pod)
-        self._history.add("pod", address=address, phase="ready", reports=version.reports)
+        self._history.add("pod", address=address, phase="ready")
         self._publish()
 
     def update(self, version: Version) -> None:
@@ -144,11 +141,9 @@ class Pods:
 
 
 def unused(events: Sequence[Event]) -> Iterator[str]:
-    """Yields a line for each client that has not called a pod that is left, of those that report their calls."""
+    """Yields a line for each client that has not called a pod that is left."""
     gone = {each["address"] for each in events if each["kind"] == "pod" and each["phase"] == "deleted"}
-    ready = {
-        each["address"] for each in events if each["kind"] == "pod" and each["phase"] == "ready" and each["reports"]
-    }
+    ready = {each["address"] for each in events if each["kind"] == "pod" and each["phase"] == "ready"}
     operations, _ = operations_of(events)
     for client, ended in by_client(operations.values()):
         met = {each.ends[0].get("server") for each in ended} - {None}
@@ -193,8 +188,6 @@ def run(name: str, update: Update) -> bool:
                 questions,
                 str(folder / f"{version.name}-{style}.jsonl"),
                 (10.0,),
-                client=version.client,
-                reports=version.reports,
                 python=version.python,
             )
             for version in {each.python: each for each in (before, after)}.values()

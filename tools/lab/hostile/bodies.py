@@ -8,14 +8,15 @@ from grpc_health.v1 import health_pb2
 from aclgrad.tensors import DTYPES, TensorType, TensorView, view_of_array
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
-from aclgrad.wire.chunks import chunk_prefix, encode_header
-from aclgrad.wire.messages import OperatorCall, encode_batch, encode_request
+from aclgrad.wire.chunks import chunk_prefix, encode_step_header
+from aclgrad.wire.messages import OperatorCall, encode_request
+from aclgrad.wire.programs import encode_program
 from tools.lab.hostile import frames
 from tools.raw_calls import SERVICE, SMALL
 
 UNARY: Final = SERVICE + "ExecuteOperator"
-BATCH: Final = SERVICE + "BatchExecuteOperators"
-CHUNKED: Final = SERVICE + "ExecuteOperatorChunked"
+PROGRAM: Final = SERVICE + "ExecuteProgram"
+CHUNKED: Final = SERVICE + "ExecuteProgramChunked"
 HEALTH: Final = "/grpc.health.v1.Health/"
 REFLECTION: Final = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 POOLING: Final = "adaptive_avg_pool2d_backward"
@@ -45,17 +46,17 @@ def claim(size_bytes: int) -> bytes:
     """Returns the header of a chunked call that takes this much memory, and one byte of its tensor."""
     shape = (1, size_bytes // 2**16, 2**14)
     inputs = (TensorView("grad_output", TensorType(FLOAT, (1, 1, 2))), TensorView("self", TensorType(FLOAT, shape)))
-    header = frames.message(encode_header(OperatorCall(POOLING, inputs, {}), ("grad_output",), 2**20))
+    header = frames.message(encode_step_header(OperatorCall(POOLING, inputs, {}), ("grad_output",), 2**20))
     return header + frames.message(chunk_prefix(0, 0, 1) + b"\0")
 
 
 def long_shape(size_bytes: int) -> bytes:
-    """Returns a chunked header whose input has a shape of this many bytes."""
+    """Returns the header of a program whose table announces a tensor with a shape of this many bytes."""
     shape = [LARGEST_SIZE] * (size_bytes // SIZE_BYTES)
-    tensor = tensor_pb2.Tensor(name="self", data_type=tensor_pb2.DATA_TYPE_FLOAT32, shape=shape)
-    request = pb.ExecuteOperatorRequest(operator=POOLING, inputs=[tensor])
-    header = pb.ChunkedHeader(request=request, chunked_inputs=["self"])
-    return frames.message(pb.ExecuteOperatorChunkedRequest(header=header).SerializeToString())
+    tensor = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_FLOAT32, shape=shape)
+    step = pb.ExecuteOperatorRequest(operator=POOLING, inputs=[tensor_pb2.Tensor(name="self", table_index=0)])
+    header = pb.ProgramHeader(program=pb.ExecuteProgramRequest(steps=[step], tensors=[tensor]))
+    return frames.message(pb.ExecuteProgramChunkedRequest(header=header).SerializeToString())
 
 
 def long_attribute(count: int) -> bytes:
@@ -66,9 +67,9 @@ def long_attribute(count: int) -> bytes:
     return frames.message(request.SerializeToString())
 
 
-def empty_calls(count: int) -> bytes:
-    """Returns a batch of this many calls, 2 bytes each."""
-    return frames.message(pb.BatchExecuteOperatorsRequest(calls=[{}]).SerializeToString() * count)
+def empty_steps(count: int) -> bytes:
+    """Returns a program of this many steps, 2 bytes each."""
+    return frames.message(pb.ExecuteProgramRequest(steps=[{}]).SerializeToString() * count)
 
 
 def costly(work: int) -> bytes:
@@ -76,9 +77,9 @@ def costly(work: int) -> bytes:
     return frames.message(_costly(work, BOXES_PER_MEGABYTE))
 
 
-def costly_batch(work: int, count: int) -> bytes:
-    """Returns a batch of 1.2 MB: so many calls that each ask for this much work."""
-    return frames.message(encode_batch([_costly(work, BOXES_PER_MEGABYTE // count)] * count))
+def costly_steps(work: int, count: int) -> bytes:
+    """Returns a program of 1.2 MB: so many steps that each ask for this much work."""
+    return frames.message(encode_program([_costly(work, BOXES_PER_MEGABYTE // count)] * count))
 
 
 def _costly(work: int, boxes_count: int) -> bytes:

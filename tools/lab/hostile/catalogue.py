@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tools.lab.hostile import bodies, floods, frames
-from tools.lab.hostile.bodies import BATCH, CHUNKED, HEALTH, REFLECTION, UNARY
+from tools.lab.hostile.bodies import CHUNKED, HEALTH, PROGRAM, REFLECTION, UNARY
 from tools.lab.hostile.calls import Run, hold, ignore, make, stopped
 
 MIB: Final = 2**20
@@ -66,8 +66,8 @@ ATTACKS: Final = {
         "a message with an attribute of 8 million values, and again",
         lambda: make(UNARY, [bodies.long_attribute(8_000_000)], 1),
     ),
-    "batch": Attack(
-        "a batch of 4 million empty calls, and again", lambda: make(BATCH, [bodies.empty_calls(4_000_000)], 1)
+    "empty_steps": Attack(
+        "a program of 4 million empty steps, and again", lambda: make(PROGRAM, [bodies.empty_steps(4_000_000)], 1)
     ),
     # Calls that stand still.
     "silent_health": Attack("2 health checks without a message", lambda: hold(HEALTH + "Check", [b""], 2)),
@@ -98,8 +98,8 @@ ATTACKS: Final = {
         "90 replies of 15 MiB of which nothing is read", lambda: ignore(UNARY, [bodies.large_reply(15 * MIB)], 90)
     ),
     # Calls that cost much.
-    "costly_batches": Attack(
-        "4 batches of costly boxes, 16 calls of 1.3 s each", lambda: make(BATCH, [bodies.costly_batch(2**27, 16)], 4)
+    "costly_programs": Attack(
+        "4 programs of costly boxes, 16 steps of 1.3 s each", lambda: make(PROGRAM, [bodies.costly_steps(2**27, 16)], 4)
     ),
     "costly": Attack("4 messages of 1 MB of costly boxes", lambda: make(UNARY, _costly(33, 31, 29, 27), 4)),
     "cancelled": Attack(
