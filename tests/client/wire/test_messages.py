@@ -13,7 +13,6 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from aclgrad.wire.messages import (
     OperatorCall,
-    decode_batch,
     decode_request,
     decode_response,
     encode_request,
@@ -189,13 +188,6 @@ def test_odd_bytes_are_read_as_protobuf_reads_them(data: bytes) -> None:
         assert_agrees_with_protobuf(KINDS["request"], buffer)
 
 
-@pytest.mark.parametrize("unknown", UNKNOWN_FIELDS.values(), ids=UNKNOWN_FIELDS)
-def test_a_batch_is_read_as_protobuf_reads_it(unknown: bytes) -> None:
-    tensors = [length_field(1, length_field(4, each) + unknown + varint_field(2, 1)) for each in (b"1234", b"5678")]
-    results = [length_field(1, unknown + b"".join(tensors[:count])) for count in (1, 2)]
-    assert_agrees_with_protobuf(KINDS["batch_response"], unknown + b"".join(results))
-
-
 def test_every_cut_is_an_error_of_ours_or_a_message() -> None:
     data = message_of(CALLS["attributes"]).SerializeToString() + message_of(CALLS["data"]).SerializeToString()
     for cut in range(len(data)):
@@ -272,6 +264,3 @@ def test_no_output_has_a_view(strides: tuple[int, ...]) -> None:
         reply = pb.ExecuteOperatorResponse(outputs=[output])
         with pytest.raises(MalformedRequestError, match="an output has a view"):
             decode_response(reply.SerializeToString())
-        batch = pb.BatchExecuteOperatorsResponse(results=[pb.OperatorResult(outputs=[output])])
-        with pytest.raises(MalformedRequestError, match="an output has a view"):
-            decode_batch(batch.SerializeToString())

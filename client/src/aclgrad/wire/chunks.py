@@ -154,11 +154,11 @@ def encode_results(results: Sequence[StepOutcome]) -> bytes:
 
 
 def decode_answer(data: bytes) -> Chunk | list[StepOutcome]:
-    """Returns the results in a message, without elements, or its chunk."""
+    """Returns the results in a message, or its chunk; raises MalformedRequestError for a message of neither."""
     rest, payloads = extract_payloads(data, _CHUNK_PAYLOADS)
     message = parse(pb.ExecuteProgramChunkedResponse, rest)
     if message.WhichOneof("message") == "chunk":
         return _chunk_of(message.chunk, payloads)
     if message.WhichOneof("message") != "results":
         raise MalformedRequestError("a message of the answer has neither results nor a chunk")
-    return outcomes_of(message.results, ())
+    return outcomes_of(message.results, None)

@@ -115,11 +115,6 @@ def response_of(*outputs: TensorView) -> bytes:
     return b"".join(piece for output in outputs for piece in tensor_field(OUTPUTS, output))
 
 
-def decode_outputs(message: operator_service_pb2.ExecuteOperatorResponse) -> tuple[TensorView, ...]:
-    """Returns the outputs, without data, of a response that carries none."""
-    return output_views(message.outputs, ())
-
-
 def parse_message(kind: type[_Message], data: bytes) -> _Message:
     """Returns the message of these bytes; raises MalformedRequestError if they are not well-formed."""
     try:

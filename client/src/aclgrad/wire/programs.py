@@ -135,8 +135,8 @@ def decode_results(data: bytes) -> list[StepOutcome]:
     return outcomes_of(parse_message(pb.ExecuteProgramResponse, rest), list(map(in_message, payloads)))
 
 
-def outcomes_of(message: pb.ExecuteProgramResponse, payloads: Sequence[InMessage]) -> list[StepOutcome]:
-    """Returns the outcomes in a message with placeholders in place of its payloads."""
+def outcomes_of(message: pb.ExecuteProgramResponse, payloads: Sequence[InMessage] | None) -> list[StepOutcome]:
+    """Returns the outcomes in a message with placeholders in place of its payloads, or with the data itself if None."""
     return [
         result.error if result.HasField("error") else output_views(result.outputs, payloads)
         for result in message.results
