@@ -7,7 +7,7 @@ import sys
 
 import atheris
 
-with atheris.instrument_imports(include=["aclgrad", "aclgrad_server", "tests.fuzz"]):
+with atheris.instrument_imports(include=["aclgrad", "tests.fuzz"]):
     from . import codec
 
 atheris.Setup(sys.argv, codec.run)

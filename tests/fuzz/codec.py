@@ -1,20 +1,28 @@
 """The codec on any bytes: the first byte chooses what is made of the others."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
-from google.protobuf.message import DecodeError
-
+import aclgrad_native
 from aclgrad.errors import MalformedRequestError
-from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire import scan
-from aclgrad.wire.messages import BATCH_CALLS
-from aclgrad_server.devices.planning import extract_payloads
+from aclgrad.wire.chunks import HEADER_PAYLOADS
+from aclgrad.wire.messages import REQUEST_PAYLOADS
+from aclgrad.wire.programs import PROGRAM_PAYLOADS, RESULT_PAYLOADS
 from tests.client.wire.agreement import KINDS, assert_agrees_with_protobuf
 
-_KINDS = tuple(KINDS.values())
-_PATHS = ((2, 4), (1,), (1, 1, 2, 4), (2, 3), (1, 1, 4), (1, 4))
-"""Every path of field numbers that is in use."""
+Paths = tuple[tuple[int, ...], ...]
+PATHS: Final[dict[str, Paths]] = {
+    "request": (REQUEST_PAYLOADS,),
+    "program": PROGRAM_PAYLOADS,
+    "header": HEADER_PAYLOADS,
+    "results": (RESULT_PAYLOADS,),
+    "chunk": ((2, 3),),
+    "none": (),
+    "several": ((1,), (2, 3), (2, 1, 1), (2, 1, 2), (9, 9)),
+}
+"""Those in use, and others."""
+_KINDS: Final = tuple(KINDS.values())
 
 
 def run(data: bytes) -> None:
@@ -23,30 +31,19 @@ def run(data: bytes) -> None:
     if choice < 128:
         assert_agrees_with_protobuf(_KINDS[choice % len(_KINDS)], body)
         return
-    for path in _PATHS:
-        _assert_scans_agree(body, path)
-    _assert_batch_is_split_as_protobuf_does(body)
+    for paths in PATHS.values():
+        assert_scans_agree(body, paths)
 
 
-def _assert_scans_agree(data: bytes, path: tuple[int, ...]) -> None:
+def assert_scans_agree(data: bytes, paths: Paths) -> None:
     """The native scan gives the rest, the payloads, or the text of the error that the one in Python gives."""
-    scans = [_scan(extract, data, path) for extract in (scan.extract_payloads, extract_payloads)]
-    assert scans[0] == scans[1]
+    ours = _scan(lambda: scan.extract_payloads(data, *paths), MalformedRequestError)
+    assert _scan(lambda: aclgrad_native.extract_payloads(data, paths), aclgrad_native.MalformedMessageError) == ours
 
 
-def _scan(extract: Callable[..., Any], data: bytes, path: tuple[int, ...]) -> object:
+def _scan(extract: Callable[[], Any], refusal: type[Exception]) -> object:
     try:
-        rest, payloads = extract(data, path)
-    except MalformedRequestError as error:
+        rest, payloads = extract()
+    except refusal as error:
         return str(error)
     return rest, [bytes(each) for each in payloads]
-
-
-def _assert_batch_is_split_as_protobuf_does(data: bytes) -> None:
-    """Where protobuf reads a batch, we find the same calls; a bad call is none of the others' business."""
-    try:
-        calls = extract_payloads(data, BATCH_CALLS)[1]
-        message = pb.BatchExecuteOperatorsRequest.FromString(data)
-    except (MalformedRequestError, DecodeError):
-        return
-    assert [pb.ExecuteOperatorRequest.FromString(bytes(each)) for each in calls] == list(message.calls)
