@@ -101,17 +101,21 @@ class TestServer:
 
     def _program(self, message: bytes, request_id: str) -> bytes:
         program = decode_program(message)
-        return b"".join(_result(each) for each in self._outcomes(program, request_id))
+        check_program(program, self._product)
+        return b"".join(map(_result, run_program(program, self._execute, request_id)))
 
     def _chunked(self, messages: Iterator[bytes], context: Any) -> Iterator[bytes]:
         with _statuses(context, self.target):
-            program = _receive(messages, lambda: context.send_initial_metadata(()))
-            for outcome in self._outcomes(program, _request_id(context)):
+            first = next(messages, None)
+            if first is None:
+                raise MalformedRequestError("the call ended before its message")
+            program = decode_header(first)
+            check_program(program, self._product)
+            # Lets the client send chunks.
+            context.send_initial_metadata(())
+            program = _complete(program, messages)
+            for outcome in run_program(program, self._execute, _request_id(context)):
                 yield from _send(outcome, program.chunk_bytes)
-
-    def _outcomes(self, program: SentProgram, request_id: str) -> Iterator[StepOutcome]:
-        check_program(program, self._product)
-        return run_program(program, self._execute, request_id)
 
     def _list(self, message: bytes, request_id: str) -> bytes:
         served = [spec for spec in OPERATORS.values() if self._product in spec.products]
@@ -173,13 +177,8 @@ def _result(outcome: StepOutcome) -> bytes:
     return result_prefix(len(outputs)) + outputs
 
 
-def _receive(messages: Iterator[bytes], is_ready: Callable[[], None]) -> SentProgram:
-    """Returns the program with all of its tensors; calls `is_ready` to let the client send chunks."""
-    first = next(messages, None)
-    if first is None:
-        raise MalformedRequestError("the call ended before its message")
-    program = decode_header(first)
-    is_ready()
+def _complete(program: SentProgram, messages: Iterator[bytes]) -> SentProgram:
+    """Returns the program with the tensors that come in chunks."""
     tensors = list(program.tensors)
     for index, each in enumerate(tensors):
         if each.source.in_chunks:
