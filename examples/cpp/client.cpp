@@ -13,12 +13,14 @@
 
 namespace {
 
-using aclgrad::v1::ExecuteOperatorChunkedRequest;
-using aclgrad::v1::ExecuteOperatorChunkedResponse;
 using aclgrad::v1::ExecuteOperatorRequest;
 using aclgrad::v1::ExecuteOperatorResponse;
+using aclgrad::v1::ExecuteProgramChunkedRequest;
+using aclgrad::v1::ExecuteProgramChunkedResponse;
+using aclgrad::v1::ExecuteProgramResponse;
+using aclgrad::v1::StepResult;
 using std::chrono::system_clock;
-using Stream = grpc::ClientReaderWriter<ExecuteOperatorChunkedRequest, ExecuteOperatorChunkedResponse>;
+using Stream = grpc::ClientReaderWriter<ExecuteProgramChunkedRequest, ExecuteProgramChunkedResponse>;
 
 constexpr std::size_t kChunkBytes = 1 << 20;
 constexpr std::chrono::seconds kReadyWait(1);
@@ -39,23 +41,27 @@ std::chrono::nanoseconds Jitter(int failures) {
   return std::chrono::milliseconds(std::uniform_int_distribution<>(0, 200 << failures)(generator));
 }
 
-// Takes the data out of the call's inputs, and returns the header of the call and the data by input.
-std::pair<ExecuteOperatorChunkedRequest, std::vector<std::string>> Split(ExecuteOperatorRequest call) {
-  ExecuteOperatorChunkedRequest message;
+// Takes the data out of the call's inputs, and returns the header of a program of this one step, whose inputs refer to
+// tensors of its table, and the data of these tensors.
+std::pair<ExecuteProgramChunkedRequest, std::vector<std::string>> Split(ExecuteOperatorRequest call) {
+  ExecuteProgramChunkedRequest message;
+  aclgrad::v1::ExecuteProgramRequest& program = *message.mutable_header()->mutable_program();
   std::vector<std::string> contents;
   for (aclgrad::v1::Tensor& input : *call.mutable_inputs()) {
     if (!input.has_data()) continue;
-    message.mutable_header()->add_chunked_inputs(input.name());
+    aclgrad::v1::Tensor& announced = *program.add_tensors();
+    announced.set_data_type(input.data_type());
+    *announced.mutable_shape() = input.shape();
     contents.push_back(std::move(*input.mutable_data()));
-    input.clear_content();
+    input.set_table_index(static_cast<int>(contents.size()) - 1);
   }
-  *message.mutable_header()->mutable_request() = std::move(call);
+  *program.add_steps() = std::move(call);
   return {std::move(message), std::move(contents)};
 }
 
 // Returns early if the server has ended the call: its status says why.
 void SendChunks(Stream& stream, const std::vector<std::string>& contents) {
-  ExecuteOperatorChunkedRequest message;
+  ExecuteProgramChunkedRequest message;
   for (std::size_t index = 0; index < contents.size(); ++index) {
     for (std::size_t offset = 0; offset < contents[index].size(); offset += kChunkBytes) {
       aclgrad::v1::TensorChunk& chunk = *message.mutable_chunk();
@@ -68,18 +74,24 @@ void SendChunks(Stream& stream, const std::vector<std::string>& contents) {
   stream.WritesDone();
 }
 
-ExecuteOperatorResponse ReceiveChunks(Stream& stream) {
-  ExecuteOperatorChunkedResponse message;
-  ExecuteOperatorResponse reply;
+StepResult ReceiveChunks(Stream& stream) {
+  ExecuteProgramChunkedResponse message;
+  StepResult result;
   while (stream.Read(&message)) {
-    if (message.has_header()) {
-      reply = std::move(*message.mutable_header());
+    if (message.has_results()) {
+      result = std::move(*message.mutable_results()->mutable_results(0));
     } else {
       // Chunks come in order, without gaps.
-      reply.mutable_outputs()->at(message.chunk().tensor_index()).mutable_data()->append(message.chunk().data());
+      result.mutable_outputs()->at(message.chunk().tensor_index()).mutable_data()->append(message.chunk().data());
     }
   }
-  return reply;
+  return result;
+}
+
+// Returns the status of a step as that of a call.
+grpc::Status StatusOf(const StepResult& result) {
+  const google::rpc::Status& error = result.error();
+  return {static_cast<grpc::StatusCode>(error.code()), error.message(), error.SerializeAsString()};
 }
 
 }  // namespace
@@ -100,28 +112,28 @@ ExecuteOperatorResponse Client::Execute(const ExecuteOperatorRequest& call) {
   return reply;
 }
 
-aclgrad::v1::BatchExecuteOperatorsResponse Client::ExecuteBatch(
-    const aclgrad::v1::BatchExecuteOperatorsRequest& batch) {
-  aclgrad::v1::BatchExecuteOperatorsResponse reply;
-  Retried([&](grpc::ClientContext* context) { return service_->BatchExecuteOperators(context, batch, &reply); });
+ExecuteProgramResponse Client::ExecuteProgram(const aclgrad::v1::ExecuteProgramRequest& program) {
+  ExecuteProgramResponse reply;
+  Retried([&](grpc::ClientContext* context) { return service_->ExecuteProgram(context, program, &reply); });
   return reply;
 }
 
-ExecuteOperatorResponse Client::ExecuteInChunks(ExecuteOperatorRequest call) {
+StepResult Client::ExecuteInChunks(ExecuteOperatorRequest call) {
   const auto [header, contents] = Split(std::move(call));
-  ExecuteOperatorResponse reply;
+  StepResult result;
   Retried([&, &header = header, &contents = contents](grpc::ClientContext* context) {
-    const auto stream = service_->ExecuteOperatorChunked(context);
+    const auto stream = service_->ExecuteProgramChunked(context);
     stream->Write(header);
     // The server answers with its metadata once it has accepted the header. A proxy may hold that back.
     auto ready = std::async(std::launch::async, [&] { stream->WaitForInitialMetadata(); });
     ready.wait_for(kReadyWait);
     SendChunks(*stream, contents);
     ready.wait();
-    reply = ReceiveChunks(*stream);
-    return stream->Finish();
+    result = ReceiveChunks(*stream);
+    const grpc::Status status = stream->Finish();
+    return status.ok() ? StatusOf(result) : status;
   });
-  return reply;
+  return result;
 }
 
 void Client::Retried(const Attempt& attempt) {

@@ -1,4 +1,4 @@
-// A client with deadlines and retries: one call in a message, many calls in a message, one call in chunks.
+// A client with deadlines and retries: one call in a message, a program in a message, one call in chunks.
 #pragma once
 
 #include <aclgrad/v1/operator_service.grpc.pb.h>
@@ -23,12 +23,11 @@ class Client {
 
   [[nodiscard]] aclgrad::v1::ExecuteOperatorResponse Execute(const aclgrad::v1::ExecuteOperatorRequest& call);
 
-  // The result has the outputs or the status of each call.
-  [[nodiscard]] aclgrad::v1::BatchExecuteOperatorsResponse ExecuteBatch(
-      const aclgrad::v1::BatchExecuteOperatorsRequest& batch);
+  // The result has the outputs or the status of each step.
+  [[nodiscard]] aclgrad::v1::ExecuteProgramResponse ExecuteProgram(const aclgrad::v1::ExecuteProgramRequest& program);
 
   // Takes a call of any size. Protobuf limits one tensor to 2 GiB here, because the outputs are messages too.
-  [[nodiscard]] aclgrad::v1::ExecuteOperatorResponse ExecuteInChunks(aclgrad::v1::ExecuteOperatorRequest call);
+  [[nodiscard]] aclgrad::v1::StepResult ExecuteInChunks(aclgrad::v1::ExecuteOperatorRequest call);
 
  private:
   using Attempt = std::function<grpc::Status(grpc::ClientContext*)>;

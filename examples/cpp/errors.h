@@ -13,7 +13,7 @@
 class CallError : public std::runtime_error {
  public:
   explicit CallError(const grpc::Status& status);
-  // Takes the status of one call of a batch.
+  // Takes the status of one step of a program.
   explicit CallError(const google::rpc::Status& status);
 
   // Empty if gRPC itself failed the call.

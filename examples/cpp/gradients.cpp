@@ -1,4 +1,4 @@
-// Makes a small call, a batch and a call above the message limit, and checks every gradient by plain arithmetic.
+// Makes a small call, a program and a call above the message limit, and checks every gradient by plain arithmetic.
 //
 //     gradients [HOST:PORT]
 #include <chrono>
@@ -95,17 +95,17 @@ bool OneCall(Client& client) {
   return Say("one call  ", IsSpread(output, grad_output, 7), output.name() + ", " + size + " bytes");
 }
 
-bool ABatch(Client& client) {
+bool AProgram(Client& client) {
   const std::vector<int64_t> scales = {1, 2, 5};
-  aclgrad::v1::BatchExecuteOperatorsRequest batch;
-  for (const int64_t scale : scales) *batch.add_calls() = Upsampling(scale);
-  *batch.add_calls() = Upsampling(2);
+  aclgrad::v1::ExecuteProgramRequest program;
+  for (const int64_t scale : scales) *program.add_steps() = Upsampling(scale);
+  *program.add_steps() = Upsampling(2);
   // A type that the operator does not take, and as many bytes.
-  batch.mutable_calls()->rbegin()->mutable_inputs(0)->set_data_type(aclgrad::v1::DATA_TYPE_INT32);
-  const auto reply = client.ExecuteBatch(batch);
+  program.mutable_steps()->rbegin()->mutable_inputs(0)->set_data_type(aclgrad::v1::DATA_TYPE_INT32);
+  const auto reply = client.ExecuteProgram(program);
   bool is_right = true;
   for (std::size_t index = 0; index < scales.size(); ++index) {
-    const aclgrad::v1::OperatorResult& result = reply.results(static_cast<int>(index));
+    const aclgrad::v1::StepResult& result = reply.results(static_cast<int>(index));
     if (result.has_error()) throw CallError(result.error());
     for (const float value : Values(result.outputs(0))) {
       is_right = is_right && value == static_cast<float>(scales[index] * scales[index]);
@@ -113,7 +113,7 @@ bool ABatch(Client& client) {
   }
   const CallError refusal(reply.results().rbegin()->error());
   const std::string why = refusal.bad_request().field_violations(0).description();
-  return Say("a batch   ", is_right && refusal.reason() == "INVALID_FIELD",
+  return Say("a program ", is_right && refusal.reason() == "INVALID_FIELD",
              std::to_string(scales.size()) + " gradients, and " + refusal.reason() + ": " + why);
 }
 
@@ -139,11 +139,11 @@ int main(int count, char** arguments) {
     const auto status = client.ServerStatus();
     std::cout << "aclgrad " << status.version() << " on " << status.product() << " (" << status.library() << ")\n";
     const bool is_call_right = OneCall(client);
-    const bool is_batch_right = ABatch(client);
+    const bool is_program_right = AProgram(client);
     // A server may keep its limits to itself.
     const bool are_chunks_right =
         InChunks(client, status.has_limits() ? status.limits().message_bytes() : kMessageBytes);
-    return is_call_right && is_batch_right && are_chunks_right ? 0 : 1;
+    return is_call_right && is_program_right && are_chunks_right ? 0 : 1;
   } catch (const CallError& error) {
     std::cerr << error.what() << std::endl;
     return 1;

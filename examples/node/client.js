@@ -1,4 +1,4 @@
-// A client with deadlines and retries: one call in a message, many calls in a message, one call in chunks.
+// A client with deadlines and retries: one call in a message, a program in a message, one call in chunks.
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -43,9 +43,9 @@ export class Client {
     return (await this.#unary('executeOperator', call)).outputs;
   }
 
-  /** Returns, for each call, its outputs or its CallError. */
-  async executeBatch(calls) {
-    const { results } = await this.#unary('batchExecuteOperators', { calls });
+  /** Returns, for each step, its outputs or its CallError. */
+  async executeProgram(program) {
+    const { results } = await this.#unary('executeProgram', program);
     return results.map(({ outputs, error }) => (error ? new CallError(error) : outputs));
   }
 
@@ -64,13 +64,18 @@ export class Client {
   }
 
   async #inChunks(call, deadline) {
-    const stream = this.#service.executeOperatorChunked({ deadline });
+    const stream = this.#service.executeProgramChunked({ deadline });
     const ready = new Promise((resolve) => stream.once('metadata', resolve));
     const chunked = call.inputs.filter((input) => input.data);
 
+    // A program of one step, whose inputs refer to tensors of its table that follow.
     async function* requests() {
-      const inputs = call.inputs.map(({ data, ...described }) => described);
-      yield { header: { request: { ...call, inputs }, chunkedInputs: chunked.map((input) => input.name) } };
+      const tensors = chunked.map(({ dataType, shape }) => ({ dataType, shape }));
+      const inputs = call.inputs.map((input) => {
+        const { data, ...described } = input;
+        return data ? { ...described, tableIndex: chunked.indexOf(input) } : described;
+      });
+      yield { header: { program: { steps: [{ ...call, inputs }], tensors } } };
       // The server answers with its metadata once it has accepted the header. A proxy may hold that back.
       await Promise.race([ready, sleep(READY_WAIT_MS, undefined, { ref: false })]);
       for (const [tensorIndex, { data }] of chunked.entries()) {
@@ -82,9 +87,14 @@ export class Client {
 
     const outputs = [];
     async function receive(replies) {
-      for await (const { header, chunk } of replies) {
-        if (chunk) chunk.data.copy(outputs[chunk.tensorIndex].data, chunk.offsetBytes);
-        else outputs.push(...header.outputs.map((output) => ({ ...output, data: Buffer.alloc(sizeBytes(output)) })));
+      for await (const { results, chunk } of replies) {
+        if (chunk) {
+          chunk.data.copy(outputs[chunk.tensorIndex].data, chunk.offsetBytes);
+          continue;
+        }
+        const [result] = results.results;
+        if (result.error) throw new CallError(result.error);
+        outputs.push(...result.outputs.map((output) => ({ ...output, data: Buffer.alloc(sizeBytes(output)) })));
       }
     }
 

@@ -1,4 +1,4 @@
-// Makes a small call, a batch and a call above the message limit, and checks every gradient by plain arithmetic.
+// Makes a small call, a program and a call above the message limit, and checks every gradient by plain arithmetic.
 //
 //     node gradients.js [HOST:PORT]
 import { Client, MESSAGE_BYTES } from './client.js';
@@ -49,15 +49,15 @@ async function oneCall(client) {
   return isRight;
 }
 
-async function aBatch(client) {
+async function aProgram(client) {
   const scales = [1, 2, 5];
   const wrong = upsampling(2);
   wrong.inputs[0] = tensor('grad_output', [1, 2, 6, 6], new Int32Array(72)); // a type that the operator does not take
-  const results = await client.executeBatch([...scales.map(upsampling), wrong]);
+  const results = await client.executeProgram({ steps: [...scales.map(upsampling), wrong] });
   const refusal = results.pop();
   const areRight = results.map(([output], index) => arrayOf(output).every((value) => value === scales[index] ** 2));
   const isRight = areRight.every(Boolean) && refusal.reason === 'INVALID_FIELD';
-  say('a batch', isRight, `${results.length} gradients, and ${refusal.reason}: ${refusal.violations[0]?.description}`);
+  say('a program', isRight, `${results.length} gradients, and ${refusal.reason}: ${refusal.violations[0]?.description}`);
   return isRight;
 }
 
@@ -80,7 +80,7 @@ try {
   console.log(`aclgrad ${version} on ${product} (${library})`);
   // A server may keep its limits to itself.
   const messageBytes = limits?.messageBytes ?? MESSAGE_BYTES;
-  const areRight = [await oneCall(client), await aBatch(client), await inChunks(client, messageBytes)];
+  const areRight = [await oneCall(client), await aProgram(client), await inChunks(client, messageBytes)];
   process.exitCode = areRight.every(Boolean) ? 0 : 1;
 } catch (error) {
   if (!(error instanceof CallError)) throw error;

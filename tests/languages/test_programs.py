@@ -27,8 +27,8 @@ def test_gradients_are_right(language: str, server: Server) -> None:
     done = run(language, server.address)
     assert (done.returncode, done.stderr) == (0, "")
     verdicts = [line.split()[:3] for line in done.stdout.splitlines()[1:]]
-    assert verdicts == [["one", "call", "right"], ["a", "batch", "right"], ["in", "chunks", "right"]]
-    assert "INVALID_FIELD: is int32" in done.stdout  # of the wrong call in the batch
+    assert verdicts == [["one", "call", "right"], ["a", "program", "right"], ["in", "chunks", "right"]]
+    assert "INVALID_FIELD: is int32" in done.stdout  # of the wrong step of the program
 
 
 @pytest.mark.parametrize("language", PROGRAMS)
