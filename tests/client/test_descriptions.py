@@ -85,7 +85,7 @@ async def test_status_is_plain_values(connect: Connect, service: ScriptedService
         start_time=start,
         devices=[device],
         queue=pb.QueueStatus(running_limit=4, receiving_count=24, replying_count=3),
-        limits=pb.Limits(message_bytes=2**24),
+        limits=pb.Limits(message_bytes=2**24, program_steps=4096, call_bytes=2**30),
         problems=[pb.Problem(summary="memory is short", remedy="give more", serious=True)],
         not_ready_reason="draining",
         operators=[pb.OperatorStatus(name="pool", call_count=5, calls_per_second=0.5, p99_latency=latency)],
@@ -101,6 +101,7 @@ async def test_status_is_plain_values(connect: Connect, service: ScriptedService
     (told,) = found.devices
     assert (told.index, told.soc_name, told.pool.hit_count, told.free_bytes) == (2, "Ascend910B1", 7, 2**40)
     assert (found.queue.running_limit, found.limits.message_bytes) == (4, 2**24)
+    assert (found.limits.program_steps, found.limits.program_rest_bytes, found.limits.call_bytes) == (4096, 0, 2**30)
     assert (found.queue.receiving_count, found.queue.replying_count, found.computes_on_cpu) == (24, 3, True)
     assert found.problems == (aclgrad.Problem("memory is short", "give more", serious=True),)
     assert (found.ready, found.not_ready_reason, found.changed_settings) == (False, "draining", {"streams": "8"})

@@ -37,8 +37,9 @@ def test_status_of_a_sound_server(service: ScriptedService) -> None:
         name="max_unpool2d_backward", call_count=500, calls_per_second=12.5, median_latency=latency
     )
     queue = pb.QueueStatus(running_limit=4, waiting_limit=64, receiving_count=24, replying_count=3)
+    limits = pb.Limits(program_steps=4096, program_tensors=100, program_rest_bytes=2**20, call_bytes=2**29)
     status = status_with(
-        operators=[operator], queue=queue, changed_settings={"streams": "8", "config": "[bold]/a.toml"}
+        operators=[operator], queue=queue, limits=limits, changed_settings={"streams": "8", "config": "[bold]/a.toml"}
     )
     result = shown(service, status)
     assert result.exit_code == 0
@@ -49,6 +50,7 @@ def test_status_of_a_sound_server(service: ScriptedService) -> None:
         "calls: 0 of 4 run, 0 of 64 wait, 12.5 a second",
         "settings: config=[bold]/a.toml, streams=8",
         "process: 300 MiB of 1 GiB",
+        "largest program: 4,096 steps, 100 tensors in its table, 1 MiB beside them, 512 MiB of the device at once",
         "on their way: 24 received, 3 replied to",
         "max_unpool2d_backward 12.5 1.25 ms - 500 0",
         "0 Ascend910B1 up 0 of 0 2 MiB 0 B 1 GiB 0 B",

@@ -39,7 +39,12 @@ def _server(found: ServerStatus, target: str) -> Iterator[Line]:
     yield "library", f"{found.library} {found.runtime_version}"
     yield "versions", ", ".join(f"{name} {version}" for name, version in sorted(found.versions.items()))
     yield "settings", ", ".join(f"{name}={value}" for name, value in sorted(found.changed_settings.items()))
-    yield "largest message", size(found.limits.message_bytes)
+    limits = found.limits
+    yield "largest message", size(limits.message_bytes)
+    if limits.program_steps:
+        sizes = f"{number(limits.program_steps)} steps, {number(limits.program_tensors)} tensors in its table"
+        memory = f", {size(limits.call_bytes)} of the device at once" if limits.call_bytes else ""
+        yield "largest program", f"{sizes}, {size(limits.program_rest_bytes)} beside them{memory}"
     if found.certificate_remaining is not None:
         yield "certificate", f"expires in {_span(found.certificate_remaining)}"
 
