@@ -23,8 +23,6 @@ class Source:
     nbytes: int
     data: memoryview | None = None
     """The bytes, if they are in the message and here."""
-    output: str
-    """The name of the output, if it is one of an earlier step."""
 
     @property
     def shared(self) -> "SharedRange | None":

@@ -37,7 +37,7 @@ def _ours_of(tensors: Sequence[TensorView]) -> object:
 def _content(source: Source) -> object:
     """Returns what tells of the elements, as `_theirs_of` has it."""
     if source.step is not None:
-        return source.step, source.output
+        return source.step, source.output_name
     if source.entry is not None:
         return source.entry
     if source.shared is not None:

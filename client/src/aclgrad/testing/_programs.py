@@ -137,9 +137,9 @@ def _source(
     if producer in causes:
         return source
     outputs = {each.name: each for each in made[producer]}
-    output = outputs.get(source.output)
+    output = outputs.get(source.output_name)
     if output is None:
-        problem = f"is {source.output!r}, and step {producer} makes {' and '.join(outputs)}"
+        problem = f"is {source.output_name!r}, and step {producer} makes {' and '.join(outputs)}"
         raise InvalidFieldError.at(f"{field}.output_of.output", problem, "name an output that the step wants")
     _check_type(tensor, output.type)
     assert output.data is not None
