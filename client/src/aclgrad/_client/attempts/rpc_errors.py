@@ -74,7 +74,7 @@ def error_of(failure: RpcFailure, target: str, *, is_closed: bool, proxy: Proxy 
 
 
 def error_of_status(status: status_pb2.Status) -> AclgradError:
-    """Returns our exception for the status of one call in a batch."""
+    """Returns our exception for the status of one step of a program."""
     return errors.from_status(status) or AclgradError(status.message)
 
 
