@@ -137,6 +137,8 @@ DeviceClass BindDevice(py::module_& module) {
           "oldest_step_s",
           [](const ServedDevice& served) { return std::chrono::duration<double>(served.device.OldestStep()).count(); })
       .def_property_readonly("index", [](const ServedDevice& served) { return served.device.index(); })
+      .def_property_readonly("stops_at_faults",
+                             [](const ServedDevice& served) { return served.device.stops_at_faults(); })
       .def_property_readonly("pool_limit_bytes",
                              [](const ServedDevice& served) { return served.device.pool_limit_bytes(); })
       .def_property_readonly("pinned_refusal",

@@ -50,6 +50,7 @@
   FUNCTION(aclFinalizeReference)         \
   FUNCTION(aclrtGetLastError)            \
   FUNCTION(aclrtMallocAlign32)           \
+  FUNCTION(aclrtSetStreamFailureMode)    \
   FUNCTION(aclHostPointersUsable)        \
   FUNCTION(aclHostExecutorIsShort)
 

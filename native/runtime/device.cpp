@@ -52,10 +52,10 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
   copy_streams_ = std::make_unique<StreamPool>(acl, steps_, StreamPoolOptions{options.copy_stream_limit, 0});
   if (!acl.host_pointers()) {
     copy_path_.emplace(CopyPath{*copy_streams_, *pinned_, [this] { ReleaseFinished(); }});
-    copy_streams_->MakeFirst();
+    static_cast<void>(copy_streams_->MakeFirst());
   }
   streams_ = std::make_unique<StreamPool>(acl, steps_, StreamPoolOptions{options.stream_limit, options.executor_limit});
-  streams_->MakeFirst();
+  stops_at_faults_ = streams_->MakeFirst().stops_at_faults();
 }
 
 Device::~Device() {
@@ -82,7 +82,7 @@ void Device::RunPart(std::unique_ptr<Execution>& execution, const Part& part) {
   try {
     part(*execution);
   } catch (const AclError& error) {
-    loss_.Record(error.code());
+    loss_.Record(error);
     Quarantine(std::move(execution));
     loss_.ThrowIfLost(error);
     throw;
@@ -226,14 +226,14 @@ DeviceMemory Device::FreeMemory() const {
 }
 
 void Device::CheckSteps() {
-  if (steps_.IsOverdue()) loss_.Record(ACL_ERROR_RT_AICORE_TIMEOUT);
+  if (steps_.IsOverdue()) loss_.RecordLoss(ACL_ERROR_RT_AICORE_TIMEOUT);
   loss_.ThrowIfLost();
 }
 
 void Device::Quarantine(std::unique_ptr<DeviceWork> work) noexcept {
   const DeviceWork::State state = work->Poll(0);
   if (state.is_ended) return;
-  loss_.Record(state.lost_code);
+  loss_.RecordLoss(state.lost_code);
   const std::lock_guard lock(quarantine_mutex_);
   DeviceWork::Abandon(std::move(work), Deadline::clock::now() + hang_timeout_, quarantine_);
   ++abandoned_count_;
@@ -254,8 +254,8 @@ void Device::ReleaseFinished() {
   looked_at.remove_if([this](const Abandoned& each) {
     const DeviceWork::State state = each.work->Poll(0);
     if (state.is_ended) return true;
-    loss_.Record(state.lost_code);
-    if (Deadline::clock::now() > each.hang_deadline) loss_.Record(ACL_ERROR_RT_AICORE_TIMEOUT);
+    loss_.RecordLoss(state.lost_code);
+    if (Deadline::clock::now() > each.hang_deadline) loss_.RecordLoss(ACL_ERROR_RT_AICORE_TIMEOUT);
     return false;
   });
   {

@@ -120,6 +120,8 @@ class Device {
   [[nodiscard]] int index() const noexcept { return index_; }
   [[nodiscard]] const std::string& soc_name() const noexcept { return soc_name_; }
   [[nodiscard]] bool is_deterministic() const noexcept { return deterministic_; }
+  // Whether every error of its streams is a lost device: see Stream::Wait.
+  [[nodiscard]] bool stops_at_faults() const noexcept { return stops_at_faults_; }
   [[nodiscard]] std::size_t pool_limit_bytes() const noexcept { return memory_->limit_bytes(); }
   [[nodiscard]] PoolStatistics pool_statistics() const { return memory_->Statistics(); }
   [[nodiscard]] std::size_t pinned_bytes() const { return pinned_->Statistics().reserved_bytes; }
@@ -175,6 +177,7 @@ class Device {
   std::unique_ptr<MemoryPool> pinned_;
   std::unique_ptr<StreamPool> streams_;
   std::unique_ptr<StreamPool> copy_streams_;
+  bool stops_at_faults_ = false;
   std::optional<CopyPath> copy_path_;  // if the device does not take host addresses
   std::mutex quarantine_mutex_;
   std::list<Abandoned> quarantine_;

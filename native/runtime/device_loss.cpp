@@ -4,10 +4,14 @@
 
 namespace aclgrad {
 
-void DeviceLoss::Record(int code) noexcept {
-  const bool is_repeated = IsUnknownDeviceFault(code) && has_unknown_fault_.exchange(true);
+void DeviceLoss::Record(const AclError& error) noexcept {
+  const bool is_repeated = IsUnknownDeviceFault(error.code()) && has_unknown_fault_.exchange(true);
+  if (is_repeated || error.fault() == FaultClass::kDeviceLost) RecordLoss(error.code());
+}
+
+void DeviceLoss::RecordLoss(int code) noexcept {
   int none = 0;
-  if (is_repeated || ClassifyFault(code) == FaultClass::kDeviceLost) code_.compare_exchange_strong(none, code);
+  code_.compare_exchange_strong(none, code);
 }
 
 void DeviceLoss::RecordSuccess() noexcept {

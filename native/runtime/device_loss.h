@@ -9,9 +9,12 @@ namespace aclgrad {
 
 class DeviceLoss {
  public:
-  // Takes the code of a failure. The device is lost after a code of FaultClass::kDeviceLost, or after two unknown
-  // faults without a success in between. Later codes do not replace the first, which says more.
-  void Record(int code) noexcept;
+  // Takes a failure. The device is lost after one of FaultClass::kDeviceLost, or after two unknown faults without a
+  // success in between.
+  void Record(const AclError& error) noexcept;
+
+  // Takes the code that says that the device is lost, or 0. Later codes do not replace the first, which says more.
+  void RecordLoss(int code) noexcept;
 
   // Records that the device has completed a call.
   void RecordSuccess() noexcept;

@@ -108,7 +108,7 @@ bool Execution::Try(Step& step, const Part& part, const Settle& settle) {
     return true;
   } catch (const AclError& caught) {
     if (is_alone()) throw;
-    context_.loss.Record(caught.code());
+    context_.loss.Record(caught);
     context_.loss.ThrowIfLost(caught);
     error = std::current_exception();
   } catch (...) {
@@ -140,9 +140,7 @@ void Execution::Wait(Deadline deadline, Deadline wait_until) const {
   if (Deadline::clock::now() >= wait_until && stream_->IsDone() == false) {
     throw AclError(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "the call", "its deadline passed before the device was done");
   }
-  const AclLibrary& library = context_.library;
-  library.Check(library->aclrtSynchronizeStreamWithTimeout(stream_->get(), MillisecondsUntil(wait_until)),
-                "aclrtSynchronizeStream");
+  stream_->Wait(wait_until);
 }
 
 }  // namespace aclgrad

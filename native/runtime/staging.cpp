@@ -54,6 +54,17 @@ Staging::Staging(const Shared& shared, std::size_t size_bytes, Memory kind, std:
   }
 }
 
+template <typename Work>
+void Staging::Guard(const Work& work) const {
+  try {
+    work();
+  } catch (const AclError& error) {
+    shared_.loss.Record(error);
+    shared_.loss.ThrowIfLost(error);
+    throw;
+  }
+}
+
 void Staging::Write(std::size_t offset, const void* data, std::size_t size_bytes, Deadline deadline) {
   const auto* next = static_cast<const std::byte*>(data);
   const auto copy = [&next](std::byte* target, std::size_t count) {
@@ -171,8 +182,7 @@ void Staging::End() {
 void Staging::Wait(Deadline deadline) {
   if (!ring_->is_busy) return;
   const StepWatch::Step step(shared_.steps, deadline);
-  Check(shared_.library->aclrtSynchronizeStreamWithTimeout(ring_->stream->get(), MillisecondsUntil(deadline)),
-        "aclrtSynchronizeStream");
+  Guard([&] { ring_->stream->Wait(deadline); });
   ring_->is_busy = false;
 }
 
@@ -205,13 +215,7 @@ void Staging::Copy(void* target, const void* source, std::size_t size_bytes, acl
 void Staging::MakeCurrent() const { Check(shared_.context.MakeCurrent(), "aclrtSetCurrentContext"); }
 
 void Staging::Check(int code, const char* call) const {
-  try {
-    shared_.library.Check(code, call);
-  } catch (const AclError& error) {
-    shared_.loss.Record(error.code());
-    shared_.loss.ThrowIfLost(error);
-    throw;
-  }
+  Guard([&] { shared_.library.Check(code, call); });
 }
 
 }  // namespace aclgrad

@@ -102,7 +102,10 @@ class Staging final : public DeviceWork {
   void StartCopy(void* target, const void* source, std::size_t size_bytes, aclrtMemcpyKind kind);
   void Copy(void* target, const void* source, std::size_t size_bytes, aclrtMemcpyKind kind) const;
   void MakeCurrent() const;
-  // Throws AclError if the code is not 0, after reporting it to the device.
+  // Does work, and reports an AclError that it throws to the device.
+  template <typename Work>
+  void Guard(const Work& work) const;
+  // Throws AclError if the code is not 0.
   void Check(int code, const char* call) const;
 
   const std::shared_ptr<const void> owner_;  // first, so that it ends last

@@ -3,11 +3,13 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "acl_library.h"
 #include "device_work.h"
 #include "executor_cache.h"
+#include "fault_class.h"
 #include "step_watch.h"
 
 namespace aclgrad {
@@ -19,6 +21,9 @@ inline constexpr std::chrono::milliseconds kLongestPause{50};
 
 // Alignment of both addresses of an asynchronous copy. CANN requires it up to 8.3; later releases do not say.
 inline constexpr std::size_t kCopyAlignment = 64;
+
+// The time left until the deadline, as ACL takes it: at least 1, because 0 is a poll.
+[[nodiscard]] int32_t MillisecondsUntil(Deadline deadline);
 
 // Only one call at a time uses a stream, so there is no lock.
 class Stream {
@@ -32,6 +37,13 @@ class Stream {
   [[nodiscard]] aclrtStream get() const noexcept { return stream_; }
   [[nodiscard]] ExecutorCache& executors() noexcept { return executors_; }
 
+  // Whether the stream, and with it its whole context, stops at its first fault. Then every error of a wait is a lost
+  // device; otherwise the stream reports it once, and the tasks behind it run.
+  [[nodiscard]] bool stops_at_faults() const noexcept { return stops_at_faults_; }
+
+  // Waits for the stream's work. Throws AclError if it fails, or is not done by the deadline.
+  void Wait(Deadline deadline) const;
+
   // Does not wait; nullopt if the device answers with an error.
   [[nodiscard]] std::optional<bool> IsDone() const noexcept;
 
@@ -39,9 +51,13 @@ class Stream {
   [[nodiscard]] DeviceWork::State Poll(int32_t timeout_ms) const noexcept;
 
  private:
+  // Of an error of a wait.
+  [[nodiscard]] FaultClass FaultOf(int code) const noexcept;
+
   const AclLibrary& library_;
   StepWatch& steps_;
   aclrtStream stream_ = nullptr;
+  bool stops_at_faults_ = false;
   ExecutorCache executors_;
 };
 

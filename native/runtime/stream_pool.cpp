@@ -14,11 +14,6 @@ constexpr std::chrono::seconds kRefusalPause{5};
 
 }  // namespace
 
-int32_t MillisecondsUntil(Deadline deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Deadline::clock::now());
-  return static_cast<int32_t>(std::clamp<int64_t>(left.count(), 1, INT32_MAX));
-}
-
 StreamLease::~StreamLease() {
   if (stream_ != nullptr) pool_->Return(std::move(stream_));
 }
@@ -30,9 +25,10 @@ StreamPool::StreamPool(const AclLibrary& library, StepWatch& steps, const Stream
   made_.reserve(options.limit);
 }
 
-void StreamPool::MakeFirst() {
+const Stream& StreamPool::MakeFirst() {
   const std::lock_guard lock(mutex_);
   if (made_.empty()) static_cast<void>(Make());
+  return *made_.front();
 }
 
 StreamLease StreamPool::Lease(Deadline deadline, const std::function<void()>& reclaim) {

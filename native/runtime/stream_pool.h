@@ -15,9 +15,6 @@
 
 namespace aclgrad {
 
-// The time left until the deadline, as ACL takes it: at least 1, because 0 is a poll.
-[[nodiscard]] int32_t MillisecondsUntil(Deadline deadline);
-
 class StreamPool;
 
 // Holds a stream until it goes out of scope.
@@ -48,7 +45,7 @@ class StreamPool {
   StreamPool(const AclLibrary& library, StepWatch& steps, const StreamPoolOptions& options);
 
   // Makes the first stream, so that calls never find the device without one. Throws AclError if it cannot be made.
-  void MakeFirst();
+  const Stream& MakeFirst();
 
   // Waits while all streams are leased, and calls reclaim from time to time, which may return some. Throws
   // NotBegun if no stream was returned in time, and AclError if the device fails to make one.

@@ -134,7 +134,7 @@ def test_what_is_written_behind_the_workspace_is_noticed(run_program: Callable[.
         "            acl.call('aclrtStreamQuery', None, ctypes.byref(status))\n"
         "            print(acl.aclrtSynchronizeStream(None), acl.message())\n"
         "        print(acl.aclrtSynchronizeStream(None))\n",
-        {"failure_mode": "continue", "faults": [hang]},
+        {"faults": [hang]},
     )
     for line, code in zip(lines, (507015, 0, 0), strict=True):
         assert line.split()[0] == str(code)

@@ -35,6 +35,9 @@ def sync(timeout=-1, on=stream):
 def copy():
     return acl.aclrtMemcpy(device, 256, host, 256, 1)
 
+def stop(on=stream):
+    acl.call('aclrtSetStreamFailureMode', on, 1)
+
 def in_thread(work):
     def run():
         acl.call('aclrtSetDevice', 0)
@@ -116,13 +119,13 @@ CASES: dict[str, tuple[list[dict[str, object]], str, str]] = {
     ),
     "finalizing ends a loss": (
         [fault("launch_error")],
-        "print(launch(), sync(), sync())\n"
+        "stop()\nprint(launch(), sync(), sync())\n"
         "print(acl.aclFinalize(), acl.aclInit(None), acl.aclrtSetDevice(0), malloc(), sync(on=None))",
         "0 507015 507015\n0 0 0 0 0",
     ),
     "a loss ends a hang": (
         [fault("hang"), fault("launch_error", 2)],
-        "print(launch(), sync(20), launch(None), sync(on=None), sync(20))",
+        "stop()\nprint(launch(), sync(20), launch(None), sync(on=None), sync(20))",
         "0 507046 0 507015 507015",
     ),
     "a hang ends with its stream": (
@@ -167,7 +170,7 @@ CASES: dict[str, tuple[list[dict[str, object]], str, str]] = {
     "a kernel that the device ends": (
         [fault("hang", duration_ms=50, code=507046), fault("hang", 2, duration_ms=50, code=507014)],
         "print(launch(), sync(), sync(), launch(), sync(), copy())",
-        "0 507046 0 0 507014 507014",
+        "0 507046 0 0 507014 0",
     ),
 }
 
@@ -220,15 +223,21 @@ def test_faults_may_begin_after_some_launches(run: Fails) -> None:
 
 
 @pytest.mark.parametrize(
-    "code", [107022, 507000, 507001, 507010, 507013, 507015, 507034, 507044, 507049, 507057, 507901, 507904]
+    ("code", "stops"),
+    [
+        *((code, False) for code in (107022, 507010, 507057, 507901, 507904)),
+        *((code, True) for code in (507000, 507015, 507051, 507998, 207018, 507057)),
+    ],
 )
-def test_an_error_that_the_device_does_not_survive(run: Fails, code: int) -> None:
+def test_an_error_that_the_device_does_not_survive(run: Fails, code: int, stops: bool) -> None:
+    """One of the device itself, or the first of a context with a stream that stops at it."""
     lines = run(
         [{"kind": "launch_error", "at": 1, "code": code}],
         "status = ctypes.c_int(-1)\n"
         "other = acl.create('aclrtCreateStream')\n"
         "event = acl.create('aclrtCreateEvent')\n"
         "acl.call('aclrtRecordEvent', event, stream)\n"
+        f"if {stops}: stop()\n"
         "print(launch(), sync())\n"
         "print(acl.message())\n"
         "print(sync(), sync(on=other), acl.aclrtSynchronizeDevice(), malloc(), copy(),\n"
@@ -255,20 +264,44 @@ def test_an_error_that_the_device_does_not_survive(run: Fails, code: int) -> Non
     assert lines[6:] == ["0 0 0 0", f"0 {code} 0 {code}", "0 107002 107002", "0 0 0", "107017 0"]
 
 
-def test_streams_that_continue_after_a_failure(run: Fails) -> None:
-    """The stream's own error comes once, other streams and later launches go on; the device's own errors stay."""
-    faults = [{"kind": "launch_error", "at": 1, "code": 507015}, {"kind": "launch_error", "at": 3, "code": 507053}]
-    program = "print(launch(), launch(), sync(), sync(), copy())\nprint(launch(), sync(), sync(), copy())\n"
-    assert run(faults, program, failure_mode="continue") == ["0 0 507015 0 0", "0 507053 507053 507053"]
-
-
-def test_one_stream_that_stops_after_a_failure_stops_the_device(run: Fails) -> None:
+def test_streams_continue_after_a_failure(run: Fails) -> None:
+    """The stream's own error comes once, and the tasks behind it run; the device's own errors stay."""
+    faults = [fault("launch_error", code=507015), fault("launch_error", 3, code=507053)]
     program = (
-        "print(acl.aclrtSetStreamFailureMode(stream, 2), acl.aclrtSetStreamFailureMode(stream, 0))\n"
-        "print(acl.aclrtSetStreamFailureMode(stream, 1), launch(), sync(), sync(), copy())\n"
+        "images = np.frombuffer((ctypes.c_uint8 * 64).from_address(device + 64), np.float32)\n"
+        "images[:] = 7\n"
+        "print(launch(), launch(), sync(), (images != 7).all(), sync(), copy())\n"
+        "print(launch(), sync(), sync(), copy())\n"
     )
-    faults = [{"kind": "launch_error", "at": 1, "code": 507015}]
-    assert run(faults, program, failure_mode="continue") == ["107000 0", "0 0 507015 507015 507015"]
+    assert run(faults, program) == ["0 0 507015 True 0 0", "0 507053 507053 507053"]
+
+
+@pytest.mark.parametrize("code", [507015, 507051])
+def test_one_stream_that_stops_after_a_failure_stops_all(run: Fails, code: int) -> None:
+    """The error stays, whichever it is, and nothing that comes later runs, on any stream."""
+    program = (
+        "images = np.frombuffer((ctypes.c_uint8 * 64).from_address(device + 64), np.float32)\n"
+        "images[:] = 7\n"
+        "stop()\n"
+        "print(launch(None), launch(None), launch(None), sync(on=None), sync(on=None), sync(), (images == 7).all())\n"
+        "print(launch(), acl.aclrtGetLastError(0), acl.aclrtMemcpyAsync(device, 8, pinned, 8, 1, stream))\n"
+        "print(acl.aclrtMemsetAsync(device, 8, 0, 8, stream), copy())\n"
+    )
+    first = [{"kind": "hang", "at": 1, "duration_ms": 50, "code": code}]
+    assert run(first, program) == [f"0 0 0 {code} {code} {code} True", f"361001 {code} {code}", f"{code} {code}"]
+
+
+def test_a_stream_that_stops_at_failures_stays_so(run: Fails) -> None:
+    program = (
+        "def mode(number, on=stream): return acl.aclrtSetStreamFailureMode(on, number)\n"
+        "print(mode(2), mode(0), mode(0), mode(1), mode(1), mode(0), mode(0, None), mode(1, None), mode(0, None))\n"
+    )
+    assert run([], program) == ["107000 0 0 0 0 207000 0 0 207000"]
+
+
+def test_streams_may_have_no_failure_mode(run: Fails) -> None:
+    program = "print(*(acl.aclrtSetStreamFailureMode(stream, mode) for mode in (0, 1, 2)), launch(), sync(), sync())"
+    assert run([fault("launch_error")], program, stream_failure_mode=False) == ["207000 207000 107000 0 507015 0"]
 
 
 HANGING = {

@@ -234,7 +234,7 @@ BAD_CONFIGURATIONS = [
         '{"host": {"faults": [{"kind": "slow_copy", "at": 1, "operator": "aclnnSiluBackward"}]}}',
         "unknown key host.faults[0].op",
     ),
-    ('{"host": {"failure_mode": "go on"}}', "host.failure_mode must be one of stop, continue"),
+    ('{"host": {"stream_failure_mode": "stop"}}', "host.stream_failure_mode must be true or false"),
 ]
 """Texts, and what the message has to name."""
 

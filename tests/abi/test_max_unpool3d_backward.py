@@ -46,7 +46,7 @@ def test_a_bad_index_is_a_device_fault_at_the_next_synchronise(acl: Library, bad
         gradient_of(acl, typed, indices=indices)
     assert failure.value.code == AICORE_EXCEPTION
     assert f"element 11 is {bad}, outside the 12 elements" in failure.value.message
-    assert acl.aclrtSynchronizeStream(None) == AICORE_EXCEPTION  # and from then on by every use of the device
+    assert acl.aclrtSynchronizeStream(None) == 0  # it comes once
 
 
 @pytest.mark.needs("bad values")

@@ -20,7 +20,15 @@ from tools.serving import clean_environment
 from tools.strict import config_text
 
 ROOT = Path(__file__).resolve().parents[2]
-SETTINGS = ("devices", "faults", "host_pointers", "not_repeatable", "product", "streams_elsewhere")
+SETTINGS = (
+    "devices",
+    "faults",
+    "host_pointers",
+    "not_repeatable",
+    "product",
+    "stream_failure_mode",
+    "streams_elsewhere",
+)
 """Arguments of a test with these names are settings of the library as well."""
 
 Test = Callable[..., None]

@@ -187,7 +187,7 @@ FAULTS = {
 @pytest.mark.parametrize(
     ("faults", "timeout_s", "kind", "count"), [([fault], *rest) for fault, *rest in FAULTS.values()], ids=FAULTS
 )
-@in_fork()
+@in_fork(stream_failure_mode=False)
 def test_a_fault_fails_the_call_that_meets_it(
     faults: list[dict[str, Any]], timeout_s: float, kind: str, count: int | None, host_pointers: bool
 ) -> None:

@@ -1,12 +1,15 @@
 """The effect of a failing ACL call on the call and its device, and the library's text in its error."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import aclgrad_native
 from aclgrad_native import AclError
 from tools.calling import wait_until
 
+from . import forked, shims
 from .blocking import BlockingDevice
 from .forked import CALL, CONTENTS, KERNEL_WAIT, LAUNCH, hang, open_device, outcome, steer
 from .forks import in_fork
@@ -140,7 +143,7 @@ def test_a_result_is_not_given_out_if_the_device_was_lost_meanwhile() -> None:
 
 @pytest.mark.parametrize("host_pointers", [True, False])
 @pytest.mark.parametrize("is_abandoned", [True, False])
-@in_fork(failure_mode="continue", faults=[hang(duration_ms=300) | {"code": 507015}])
+@in_fork(stream_failure_mode=False, faults=[hang(duration_ms=300) | {"code": 507015}])
 def test_a_fault_that_the_device_forgets_is_a_loss_for_us(host_pointers: bool, is_abandoned: bool) -> None:
     """Streams that continue after a failure report it once, to the call or to the check of abandoned work."""
     device = open_device(steered=True)
@@ -150,6 +153,49 @@ def test_a_fault_that_the_device_forgets_is_a_loss_for_us(host_pointers: bool, i
     else:
         assert end_of(device) == "device_lost 507015"
     assert end_of(device) == "device_lost 507015"
+
+
+STOPPING = [(code, [{"kind": "hang", "at": 2, "duration_ms": 200, "code": code}]) for code in (507051, 507998, 207018)]
+
+
+@pytest.mark.parametrize("host_pointers", [True, False])
+@pytest.mark.parametrize("is_abandoned", [True, False])
+@pytest.mark.parametrize(("code", "faults"), STOPPING)
+@in_fork()
+def test_any_fault_of_a_stream_that_stops_is_a_loss(
+    code: int, faults: list[dict[str, Any]], is_abandoned: bool, host_pointers: bool
+) -> None:
+    """Whatever its code, because the context takes no further work; also if a check of abandoned work meets it."""
+    device = open_device()
+    assert device.native.stops_at_faults
+    assert end_of(device) == "16"
+    if is_abandoned:
+        assert outcome(device.execute, CALL, CONTENTS, 0.05) == f"timeout {KERNEL_WAIT}"
+        wait_until(lambda: outcome(device.release_finished) is not None)
+    else:
+        assert end_of(device) == f"device_lost {code}"
+    assert end_of(device) == f"device_lost {code}"
+
+
+@pytest.mark.parametrize("stream_failure_mode", [True, False])
+@in_fork(host_pointers=False, faults=[{"kind": "copy_error", "at": 2, "count": 1, "code": 507051}])
+def test_a_fault_of_a_copy_is_a_loss_if_streams_stop(stream_failure_mode: bool) -> None:
+    """Its stream belongs to the same context."""
+    device = open_device()
+    assert device.native.stops_at_faults is stream_failure_mode
+    (tensor,) = device.stage(1000)
+    tensor.write(0, bytes(1000))
+    fault = "device_lost" if stream_failure_mode else "internal"
+    assert outcome(tensor.read, 0, 1000) == f"{fault} {KERNEL_WAIT}"
+    assert outcome(tensor.read, 0, 1000) == ("device_lost the device" if stream_failure_mode else bytes(1000))
+
+
+@in_fork(faults=[{"kind": "launch_error", "at": 1, "code": 507051}])
+def test_a_library_without_failure_modes_reports_faults_one_by_one(tmp_path: Path) -> None:
+    library = shims.without(tmp_path, "aclrtSetStreamFailureMode")
+    device = BlockingDevice(aclgrad_native.open(str(library), forked.config))
+    assert not device.native.stops_at_faults
+    assert [end_of(device) for _ in range(2)] == ["internal 507051", "16"]
 
 
 @in_fork()

@@ -144,7 +144,7 @@ def test_a_look_at_abandoned_work_that_hangs_keeps_nobody() -> None:
     os._exit(0)
 
 
-@in_fork(host_pointers=False, faults=[hang()])
+@in_fork(host_pointers=False, stream_failure_mode=False, faults=[hang()])
 def test_a_code_that_nobody_knows_ends_no_work() -> None:
     """The driver answers so while a kernel runs: the kernel's memory goes to no other call before it has ended."""
     device, kept = open_device(steered=True), b"another call's.."
@@ -169,7 +169,7 @@ def test_a_stream_that_answers_no_query_comes_back() -> None:
     assert len(device.execute(CALL, CONTENTS)) == 16
 
 
-@in_fork()
+@in_fork(stream_failure_mode=False)
 def test_a_stream_of_which_nothing_is_known_loses_the_device() -> None:
     """Its memory cannot be used again; a new process finds out what the card can still do."""
     device = open_device(steered=True, hang_timeout_ms=300)

@@ -57,8 +57,15 @@ void api::aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode) {
   if (mode > ACL_STOP_ON_FAILURE) {
     throw Error(ACL_ERROR_RT_PARAM_INVALID, "there is no failure mode " + std::to_string(mode));
   }
-  const auto target = Runtime::Current()->FindStream(stream);
-  if (mode == ACL_STOP_ON_FAILURE) target->device().StopOnFailure();
+  const auto runtime = Runtime::Current();
+  const auto target = runtime->FindStream(stream);
+  if (!runtime->config().stream_failure_mode) {
+    throw Error(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the configuration says that streams have no failure mode");
+  }
+  if (mode == ACL_STOP_ON_FAILURE) return target->StopOnFailure();
+  if (target->stops_on_failure()) {
+    throw Error(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "a stream that stops on failure stays so");
+  }
 }
 
 }  // namespace acl_host

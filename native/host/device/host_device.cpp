@@ -1,7 +1,6 @@
 #include "device/host_device.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <iterator>
 
 #include "acl/acl_rt.h"
@@ -25,27 +24,22 @@ constexpr Codes kOfDevice[] = {
     {507914, 507916},
 };
 
-// Failures of one stream's task: runtime, scheduler, copies and kernels.
-constexpr Codes kOfTasks[] = {
-    {ACL_ERROR_RT_INTERNAL_ERROR, ACL_ERROR_RT_TS_ERROR},
-    {ACL_ERROR_RT_MODEL_EXECUTE, ACL_ERROR_RT_MODEL_EXECUTE},
-    {ACL_ERROR_RT_SYSTEM_DMA_ERROR, 507020},
-    {ACL_ERROR_RT_VECTOR_CORE_TIMEOUT, ACL_ERROR_RT_VECTOR_CORE_TRAP_EXCEPTION},
-    {507042, 507045},
-    {507048, 507050},
-};
-
-template <std::size_t count>
-bool IsAmong(const Codes (&codes)[count], aclError code) {
-  return std::any_of(std::begin(codes), std::end(codes),
+bool IsOfDevice(aclError code) {
+  return std::any_of(std::begin(kOfDevice), std::end(kOfDevice),
                      [code](const Codes& each) { return each.first <= code && code <= each.last; });
 }
 
 }  // namespace
 
 void HostDevice::Record(const Error& failure) {
-  const bool is_fatal = IsAmong(kOfDevice, failure.code()) || (stops_on_failure_ && IsAmong(kOfTasks, failure.code()));
-  if (!is_fatal) return;
+  if (IsOfDevice(failure.code())) Lose(failure);
+}
+
+void HostDevice::RecordOfTask(const Error& failure) {
+  if (stops_on_failure_ || IsOfDevice(failure.code())) Lose(failure);
+}
+
+void HostDevice::Lose(const Error& failure) {
   const std::lock_guard<std::mutex> lock(loss_mutex_);
   if (lost()) return;  // the first loss is the one to report
   loss_message_ = failure.what();

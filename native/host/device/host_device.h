@@ -17,9 +17,7 @@ struct HostDevice {
       : id(id_in),
         stream_limit(FactsOf(config.product).stream_limit),
         pool(config.threads),
-        streams(config.streams_elsewhere),
-        stops_at_first_(config.stops_on_failure),
-        stops_on_failure_(config.stops_on_failure) {}
+        streams(config.streams_elsewhere) {}
 
   const int32_t id;
   const int32_t stream_limit;
@@ -29,6 +27,8 @@ struct HostDevice {
   // Takes the failure of some work. If a card would not survive it, the device is lost: every use of it throws the same
   // code until the device is reset by force.
   void Record(const Error& failure);
+  // The same for a task of a stream.
+  void RecordOfTask(const Error& failure);
   void CheckUsable() const {
     // Read once, because another thread may reset the device meanwhile and the error needs the code.
     if (const aclError code = lost_code_) ThrowLost(code);
@@ -36,10 +36,11 @@ struct HostDevice {
   [[nodiscard]] bool lost() const { return lost_code_ != ACL_SUCCESS; }
   void Recover() {
     lost_code_ = ACL_SUCCESS;
-    stops_on_failure_ = stops_at_first_;
+    stops_on_failure_ = false;
   }
 
-  // From now on a task's failure loses the device.
+  // From now on any task's failure loses the device. On a card it loses the context alone; those of other contexts are
+  // few.
   void StopOnFailure() { stops_on_failure_ = true; }
 
   // aclrtSetDevice and aclrtResetDevice count; the default context lives while the count is above zero.
@@ -48,10 +49,10 @@ struct HostDevice {
   void* default_context = nullptr;
 
  private:
+  void Lose(const Error& failure);
   [[noreturn]] void ThrowLost(aclError code) const;
 
-  const bool stops_at_first_;
-  std::atomic<bool> stops_on_failure_;
+  std::atomic<bool> stops_on_failure_{false};
   mutable std::mutex loss_mutex_;
   std::string loss_message_;  // of the error that caused the loss
   std::atomic<aclError> lost_code_{ACL_SUCCESS};

@@ -188,7 +188,7 @@ void HostStream::Run(const Task& task) {
   } catch (const std::exception& failure) {
     error.emplace(ACL_ERROR_RT_AICORE_EXCEPTION, failure.what());
   }
-  device_.Record(*error);
+  device_.RecordOfTask(*error);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!error_) error_ = std::move(error);
 }

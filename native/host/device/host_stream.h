@@ -2,6 +2,7 @@
 // them. If the system refuses that thread, they run on the threads that enqueue them.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -57,6 +58,13 @@ class HostStream {
   // For a task: whether the stream drops its tasks.
   [[nodiscard]] bool IsDropping() const;
 
+  // Has the device stop at its streams' first failure.
+  void StopOnFailure() {
+    stops_on_failure_ = true;
+    device_.StopOnFailure();
+  }
+  [[nodiscard]] bool stops_on_failure() const { return stops_on_failure_; }
+
   enum class Pending { kRun, kDrop };
 
   // Refuses new tasks and, with kDrop, removes those that have not begun. Does not wait.
@@ -91,6 +99,7 @@ class HostStream {
   bool lent_ = false;  // a thread that enqueued a task, or waits for it, runs it
   bool closed_ = false;
   bool dropping_ = false;
+  std::atomic<bool> stops_on_failure_{false};
   std::optional<Error> error_;
   std::mutex join_mutex_;
   std::thread thread_;  // starts with the first task: unused streams cost no thread

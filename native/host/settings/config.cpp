@@ -45,10 +45,7 @@ const Setters<Config>& HostSetters() {
       {"memory_bytes", Integer(&Config::memory_bytes, 1, INT64_MAX)},
       {"memory_elsewhere_bytes", Integer(&Config::memory_elsewhere_bytes, 0, INT64_MAX)},
       {"streams_elsewhere", Integer(&Config::streams_elsewhere, 0, INT32_MAX)},
-      {"failure_mode",
-       [](Config& config, const std::string& key, const Json& value) {
-         config.stops_on_failure = OneOf(key, value, {"stop", "continue"}) == "stop";
-       }},
+      {"stream_failure_mode", Flag(&Config::stream_failure_mode)},
       {"card_messages", Flag(&Config::card_messages)},
       {"signal_handlers", Flag(&Config::signal_handlers)},
       {"threads", Integer(&Config::threads, 1, 1024)},

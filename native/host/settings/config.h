@@ -15,15 +15,15 @@ namespace acl_host {
 struct Config {
   Product product;
   int32_t devices;
-  uint64_t memory_bytes;                // limit of each device; by default an equal share of the machine's memory
-  int32_t threads;                      // of each device, including the stream's own thread
-  VectorLevel vector_level;             // by default the highest that the processor has
-  uint64_t memory_elsewhere_bytes = 0;  // of each device's memory, used by other processes
-  int32_t streams_elsewhere = 0;        // of each device's streams, used by other processes
-  bool host_pointers = true;            // accept any host memory as device memory
-  bool stops_on_failure = true;         // a failed task poisons the device; otherwise only its stream reports it, once
-  bool card_messages = false;           // error texts as long and as broken as a card's
-  bool signal_handlers = false;         // install signal handlers as CANN's tracing does
+  uint64_t memory_bytes;                    // limit of each device; by default an equal share of the machine's memory
+  int32_t threads;                          // of each device, including the stream's own thread
+  VectorLevel vector_level;                 // by default the highest that the processor has
+  uint64_t memory_elsewhere_bytes = 0;      // of each device's memory, used by other processes
+  int32_t streams_elsewhere = 0;            // of each device's streams, used by other processes
+  bool host_pointers = true;                // accept any host memory as device memory
+  bool stream_failure_mode = true;          // streams may be set to stop at a failed task, which then loses the device
+  bool card_messages = false;               // error texts as long and as broken as a card's
+  bool signal_handlers = false;             // install signal handlers as CANN's tracing does
   std::optional<int32_t> default_device{};  // of threads that have set none
   std::vector<Fault> faults{};
   int64_t faults_after_launches = 0;

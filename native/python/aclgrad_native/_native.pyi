@@ -381,6 +381,9 @@ class Device:
     @property
     def pool_limit_bytes(self) -> int: ...
     @property
+    def stops_at_faults(self) -> bool:
+        """Whether a fault is a lost device, and nothing runs after it. Otherwise the lane's later steps still run."""
+    @property
     def pinned_refusal(self) -> str:
         """Why the host gives no pinned memory, so that copies block; empty if it does, or was not asked."""
     @property

@@ -62,7 +62,7 @@ UNFIT: dict[str, tuple[dict[str, Any], str, str]] = {
     "lost": ({"kind": "launch_error", "at": 3, "code": 507015}, FAILED, SILENT),
     "kernel_that_hangs": ({"kind": "hang", "at": 3}, FAILED, SILENT),
     "every_operator_wrong": (
-        {"kind": "launch_error", "at": 1, "count": 1000, "code": 561103},
+        {"kind": "phase2_error", "at": 1, "count": 1000, "code": 561103},
         FAILED,
         f"{FAILED}: no operator passed",
     ),
