@@ -8,6 +8,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "bindings.h"
@@ -93,6 +94,44 @@ void SetTarget(const ServedDevice& served, HeldCall& held, OutputBytes& output, 
   }
 }
 
+bool Overlap(std::uintptr_t first, std::size_t first_bytes, std::uintptr_t second, std::size_t second_bytes) {
+  return first < second + second_bytes && second < first + first_bytes;
+}
+
+std::uintptr_t AddressOf(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory); }
+
+// Whether an output lies over this tensor of its step.
+template <typename Tensor>
+bool LiesOver(const OutputBytes& output, const Tensor& tensor) {
+  const auto* const place = std::get_if<Place>(&output.target);
+  const auto* const other_place = std::get_if<Place>(&tensor);
+  if (place != nullptr && other_place != nullptr) {
+    return Overlap(place->offset, place->size_bytes, other_place->offset, other_place->size_bytes);
+  }
+  const auto* const device = std::get_if<DeviceBytes>(&output.target);
+  const auto* const other_device = std::get_if<DeviceBytes>(&tensor);
+  if (device == nullptr || other_device == nullptr) return false;
+  return Overlap(AddressOf(device->address), device->size_bytes, AddressOf(other_device->address),
+                 other_device->size_bytes);
+}
+
+// An output is filled before the inputs are read.
+void ExpectApart(const OperatorCall& call) {
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+    const OutputBytes& output = call.outputs[i];
+    if (std::holds_alternative<std::monostate>(output.target)) continue;
+    const auto refuse = [i](const char* kind, std::size_t number) {
+      throw py::value_error("output " + std::to_string(i) + " lies over " + kind + std::to_string(number));
+    };
+    for (std::size_t k = 0; k < call.inputs.size(); ++k) {
+      if (LiesOver(output, call.inputs[k])) refuse("input ", k);
+    }
+    for (std::size_t k = i + 1; k < call.outputs.size(); ++k) {
+      if (LiesOver(output, call.outputs[k].target)) refuse("output ", k);
+    }
+  }
+}
+
 // Sets the targets of a step's outputs, and returns those outputs that are in the reply.
 std::vector<ReturnedOutput> Sink(const ServedDevice& served, HeldCall& held, const Sinks& sinks,
                                  std::size_t arena_bytes) {
@@ -110,6 +149,7 @@ std::vector<ReturnedOutput> Sink(const ServedDevice& served, HeldCall& held, con
     if (!target.is_none()) SetTarget(served, held, outputs[i].bytes, target, arena_bytes, what);
     if (in_reply) replied.push_back(outputs[i]);
   }
+  ExpectApart(held.call);
   return replied;
 }
 
@@ -150,7 +190,10 @@ std::shared_ptr<Cancellation> SubmitGroup(ServedDevice& served, py::object ticke
   const std::shared_ptr<const TicketReturn> released = ReturnOf(served, released_ticket);
   const std::vector<std::size_t> lane_of = LanesOf(steps.size(), lanes);
   std::vector<std::shared_ptr<HeldCall>> held;
+  held.reserve(steps.size());
   Group group;
+  group.steps.reserve(steps.size());
+  group.lanes.reserve(lanes.size());
   for (const auto& [positions, arena_bytes, workspace_limit] : lanes) group.lanes.push_back({positions, arena_bytes});
   std::vector<ReplyBuffer::Section> sections;
   // In the order of their sections; null for a step's own prefix.

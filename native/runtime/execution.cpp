@@ -12,7 +12,7 @@ Execution::Execution(const ExecutionContext& context, StreamLease stream, std::s
       memory_(context.memory),
       copies_(context.library, memory_, context.pinned_memory, context.steps, false),
       stream_(std::move(stream)) {
-  steps_.push_back({LaneCall(std::move(call)), &error_});
+  steps_.emplace_back(std::move(call), &error_, 0);
 }
 
 Execution::Execution(const ExecutionContext& context, StreamLease stream, Group& group, const Lane& lane)
@@ -24,7 +24,7 @@ Execution::Execution(const ExecutionContext& context, StreamLease stream, Group&
   steps_.reserve(lane.steps.size());
   for (const std::size_t number : lane.steps) {
     GroupStep& given = group.steps[number];
-    Step& step = steps_.emplace_back(Step{LaneCall(given.call), &given.error, number});
+    Step& step = steps_.emplace_back(given.call, &given.error, number);
     for (const std::size_t need : given.needs) {
       const auto place = std::lower_bound(lane.steps.begin(), lane.steps.end(), need);
       step.needs.push_back(static_cast<std::size_t>(place - lane.steps.begin()));
@@ -33,7 +33,8 @@ Execution::Execution(const ExecutionContext& context, StreamLease stream, Group&
 }
 
 void Execution::Start(Deadline deadline, Deadline wait_until) {
-  PlanAll();
+  Watched watched;
+  PlanAll(watched);
   std::size_t workspace_bytes = 0;
   std::size_t pinned_output_bytes = 0;
   bool is_one_left = false;
@@ -48,7 +49,7 @@ void Execution::Start(Deadline deadline, Deadline wait_until) {
   copies_.PrepareInputs(pinned_output_bytes);
   // Blocking copies and allocations may take long. A kernel that begins late would look as if it hung.
   if (Deadline::clock::now() >= deadline) throw NotBegun("the call", "its deadline passed before its kernel began");
-  LaunchAll(deadline, wait_until);
+  LaunchAll(watched, deadline, wait_until);
 }
 
 void Execution::Finish(Deadline deadline, Deadline wait_until) {
@@ -61,7 +62,7 @@ DeviceWork::State Execution::Poll(int32_t timeout_ms) const noexcept {
   return is_queued_ ? stream_->Poll(timeout_ms) : State{true};
 }
 
-void Execution::PlanAll() {
+void Execution::PlanAll(Watched& watched) {
   std::size_t scratch_bytes = 0;
   if (!is_alone()) {
     for (const Step& step : steps_) scratch_bytes = std::max(scratch_bytes, step.call.ScratchBytes(context_.library));
@@ -70,32 +71,27 @@ void Execution::PlanAll() {
   ExecutorCache& executors = stream_->executors();
   executors.BeginTurn();
   for (Step& step : steps_) {
-    const auto plan = [&] {
-      const StepWatch::Step watched(context_.steps);
-      memory_.BeginStep();
-      step.call.Plan(context_.library, memory_, copies_, executors);
-    };
+    watched.emplace(context_.steps);
+    memory_.BeginStep();
+    const auto plan = [&] { step.call.Plan(context_.library, memory_, copies_, executors); };
     Try(step, plan, [] {});
   }
 }
 
-void Execution::LaunchAll(Deadline deadline, Deadline wait_until) {
+void Execution::LaunchAll(Watched& watched, Deadline deadline, Deadline wait_until) {
   is_queued_ = true;
-  {
-    const StepWatch::Step watched(context_.steps);
-    copies_.QueueInputs(*stream_);
-  }
+  copies_.QueueInputs(*stream_);
   for (Step& step : steps_) {
-    const auto launch = [&] {
-      const StepWatch::Step watched(context_.steps);
-      step.call.Launch(context_.library, *stream_, workspace_);
-    };
+    if (!is_alone()) watched.emplace(context_.steps);
+    const auto launch = [&] { step.call.Launch(context_.library, *stream_, workspace_); };
     // A part of the failed step may run, with the workspace that the next one gets. And only a wait that ends well
     // shows that the results of the steps before it are good.
-    const auto settle = [&] { Wait(deadline, wait_until); };
+    const auto settle = [&] {
+      watched.reset();
+      Wait(deadline, wait_until);
+    };
     if (Try(step, launch, settle)) step.call.ReturnOutputs(copies_);
   }
-  const StepWatch::Step watched(context_.steps);
   copies_.QueueOutputs(*stream_);
 }
 

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "device_loss.h"
@@ -52,15 +54,21 @@ class Execution final : public DeviceWork {
 
  private:
   struct Step {
+    Step(std::shared_ptr<const OperatorCall> given_call, std::exception_ptr* given_error, std::size_t number)
+        : call(std::move(given_call)), error(given_error), cause(number) {}
+
     LaneCall call;
     std::exception_ptr* error;         // the group's
-    std::size_t cause = 0;             // if it failed: the number in the group of the step that failed first
+    std::size_t cause;                 // if it failed: the number in the group of the step that failed first
     std::vector<std::size_t> needs{};  // in the lane
   };
 
   [[nodiscard]] bool is_alone() const noexcept { return steps_.size() == 1; }
-  void PlanAll();
-  void LaunchAll(Deadline deadline, Deadline wait_until);
+  // A step of the watch, which ends and begins anew with each call of the lane, and with each wait.
+  using Watched = std::optional<StepWatch::Step>;
+
+  void PlanAll(Watched& watched);
+  void LaunchAll(Watched& watched, Deadline deadline, Deadline wait_until);
   // Does a part of the work of a step that has not failed; returns whether that went well. If the lane has other steps
   // and the device is not lost, an error is the step's own, after settle.
   template <typename Part, typename Settle>

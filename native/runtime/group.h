@@ -23,7 +23,7 @@ struct GroupStep {
 struct Lane {
   std::vector<std::size_t> steps;
   // One block for outputs that only steps of the lane read. Their places in it are 64-byte aligned, and behind each one
-  // are 32 bytes that kernels may touch.
+  // are 32 bytes that kernels may touch. A step's output shares none with its inputs: it is filled before they are read.
   std::size_t arena_bytes = 0;
 };
 

@@ -24,7 +24,7 @@ void RunPhase1(const AclLibrary& library, const Operator& op, KeptExecutor& call
 }
 
 std::size_t StorageBytes(const AclLibrary& library, const InputForm& form) {
-  return SizeBytes(library, form.view ? std::vector<int64_t>{form.view->count} : form.shape, form.dtype);
+  return form.view ? SizeBytes(library, {form.view->count}, form.dtype) : SizeBytes(library, form.shape, form.dtype);
 }
 
 // Whether the host gets the output, and from somewhere else.
