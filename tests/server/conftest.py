@@ -7,7 +7,8 @@ import pytest
 
 from aclgrad_server.calls.gate import Gate
 from aclgrad_server.calls.open_calls import OpenCalls
-from tests.server.fakes import FakeContext, FakeDevice, wait_until
+from tests.server.fake_device import FakeDevice
+from tests.server.fakes import FakeContext, wait_until
 
 
 @pytest.fixture(autouse=True)

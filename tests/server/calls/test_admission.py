@@ -23,7 +23,8 @@ from aclgrad_server.limits import (
     SMALL_BYTES,
     SMALL_S,
 )
-from tests.server.fakes import Clock, begun, claim_memory, pooling_step, settle
+from tests.server.fakes import Clock, begun, claim_memory, settle
+from tests.server.sent import pooling_step
 
 pytestmark = pytest.mark.claims
 

@@ -33,7 +33,8 @@ from aclgrad_server.devices.planning import Planner
 from aclgrad_server.settings import Settings
 from tests.abi.kernel_memory import forget_peak, peak_bytes
 from tests.long_shapes import MAX_BESIDE_BYTES, MAX_OF_TENSORS
-from tests.server.fakes import NO_LIMIT, NO_TRANSFER, FakeContext, new_call
+from tests.server.fakes import NO_TRANSFER, FakeContext, new_call
+from tests.server.sent import NO_LIMIT
 
 HOSTS: tuple[dict[str, Any], ...] = (
     {"product": "910A"},

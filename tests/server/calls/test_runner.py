@@ -27,23 +27,9 @@ from aclgrad_server.devices.device import OnEnd, Read, Write
 from aclgrad_server.devices.plan import Limits, StepPlan, plan_call
 from aclgrad_server.devices.planning import Planner
 from aclgrad_server.limits import GROUP_S
-from tests.server.fakes import (
-    NO_LIMIT,
-    NO_TRANSFER,
-    FakeContext,
-    FakeDevice,
-    Gate,
-    begun,
-    new_call,
-    pooling_call,
-    pooling_plan,
-    pooling_step,
-    raising,
-    runner_of,
-    settle,
-    step_of,
-    tensor,
-)
+from tests.server.fake_device import FakeDevice, Gate, raising
+from tests.server.fakes import NO_TRANSFER, FakeContext, begun, new_call, runner_of, settle
+from tests.server.sent import NO_LIMIT, pooling_call, pooling_plan, pooling_step, step_of, tensor
 
 MIB = 2**20
 

@@ -26,7 +26,9 @@ from aclgrad_server.devices.device import Content
 from aclgrad_server.devices.plan import Limits, StepPlan, plan_call
 from aclgrad_server.services.batch import execute_batch
 from aclgrad_server.services.chunked import execute_chunked
-from tests.server.fakes import FakeContext, FakeDevice, new_call, runner_of, step_of, tensor
+from tests.server.fake_device import FakeDevice
+from tests.server.fakes import FakeContext, new_call, runner_of
+from tests.server.sent import step_of, tensor
 from tests.two_outputs import NAME, SPEC, register
 
 DATA = bytes(range(24 + 12))

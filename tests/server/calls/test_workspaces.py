@@ -22,19 +22,9 @@ from aclgrad_server.devices.plan import Limits
 from aclgrad_server.devices.planning import Planner
 from aclgrad_server.services.batch import execute_batch
 from aclgrad_server.services.chunked import execute_chunked
-from tests.server.fakes import (
-    NO_LIMIT,
-    NO_TRANSFER,
-    FakeContext,
-    FakeDevice,
-    Gate,
-    begun,
-    claim_memory,
-    new_call,
-    pooling_call,
-    settle,
-    tensor,
-)
+from tests.server.fake_device import FakeDevice, Gate
+from tests.server.fakes import NO_TRANSFER, FakeContext, begun, claim_memory, new_call, settle
+from tests.server.sent import NO_LIMIT, pooling_call, tensor
 
 SHAPE = 1, 128, 256
 """Of a call that is not small: it takes 131,072 bytes, and 512 for its other input."""

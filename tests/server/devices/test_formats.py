@@ -22,7 +22,7 @@ from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.devices.plan import Limits, plan_call
 from tests.native.blocking import BlockingDevice
 from tests.native.shims import build, host_library, open_with
-from tests.server.fakes import NO_LIMIT, step_of
+from tests.server.sent import NO_LIMIT, step_of
 from tools.abi.acl import DataType, Format
 
 # Keeps rank, data type and format of each tensor.

@@ -22,7 +22,8 @@ from aclgrad_server.devices.opening import VISIBLE, open_device
 from aclgrad_server.devices.plan import Limits, plan_call
 from aclgrad_server.settings import Settings
 from tests.native.shims import without
-from tests.server.fakes import LATER, NO_LIMIT, pooling_step, settle, step_of, tensor, wait_until
+from tests.server.fakes import LATER, settle, wait_until
+from tests.server.sent import NO_LIMIT, pooling_step, step_of, tensor
 
 SIZE = 2**20
 HANG_TIMEOUT_S = 0.5

@@ -16,7 +16,7 @@ from aclgrad_server.calls.runner import Step
 from aclgrad_server.devices.plan import Limits, plan_call
 from aclgrad_server.devices.planning import Planner, extract_payloads
 from aclgrad_server.devices.turned_off import TurnedOff
-from tests.server.fakes import NO_LIMIT, pooling_call, tensor
+from tests.server.sent import NO_LIMIT, pooling_call, tensor
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from aclgrad_server.devices.plan import StepPlan
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.turned_off import TurnedOff
 from aclgrad_server.exits import StartError
-from tests.server.fakes import FakeDevice
+from tests.server.fake_device import FakeDevice
 
 WRONG, OTHER, THIRD = "max_unpool3d_backward", "roi_align_v2_backward", "upsample_nearest2d_backward"
 SYMBOL = OPERATORS[WRONG].symbol

@@ -17,7 +17,7 @@ from aclgrad.wire.values import AttributeValue
 from aclgrad_server.devices.plan import Limits, plan_call
 from aclgrad_server.devices.planning import check_reply_size
 from aclgrad_server.limits import GROUP_S
-from tests.server.fakes import NO_LIMIT, tensor
+from tests.server.sent import NO_LIMIT, tensor
 
 POOLING = "adaptive_avg_pool2d_backward"
 GRAD = tensor("grad_output", 1, 2, 2, data=bytes(16))

@@ -16,7 +16,7 @@ from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.devices import plan as module
 from aclgrad_server.devices.plan import Limits, plan_call
 from aclgrad_server.devices.planning import Planner
-from tests.server.fakes import NO_LIMIT
+from tests.server.sent import NO_LIMIT
 
 A2 = Product.ATLAS_A2
 SILU = "silu_backward"

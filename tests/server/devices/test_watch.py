@@ -11,7 +11,8 @@ from aclgrad.errors import DeviceLostError, DeviceMemoryError, ServerFaultError
 from aclgrad_server.devices import watch
 from aclgrad_server.devices.watch import refresh, trim_memory, watch_device
 from aclgrad_server.liveness import BackgroundTasks, Heartbeat
-from tests.server.fakes import FakeDevice, settle, wait_until
+from tests.server.fake_device import FakeDevice
+from tests.server.fakes import settle, wait_until
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,9 @@ from aclgrad_server.calls.runner import Runner
 from aclgrad_server.devices.plan import StepPlan
 from aclgrad_server.services import batch as batch_module
 from aclgrad_server.services.batch import MAX_LOGGED_CALLS, execute_batch
-from tests.server.fakes import FakeContext, FakeDevice, new_call, pooling_call, runner_of, settle, tensor
+from tests.server.fake_device import FakeDevice
+from tests.server.fakes import FakeContext, new_call, runner_of, settle
+from tests.server.sent import pooling_call, tensor
 
 GOOD = encode_request(pooling_call(1, 2, 2))
 BAD = encode_request(OperatorCall("adaptive_avg_pool2d_backward", (), {}))

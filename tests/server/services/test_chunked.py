@@ -19,17 +19,9 @@ from aclgrad_server.devices.device import Write
 from aclgrad_server.devices.plan import Limits
 from aclgrad_server.devices.planning import Planner
 from aclgrad_server.services.chunked import CHUNKS_AT_ONCE, execute_chunked
-from tests.server.fakes import (
-    NO_LIMIT,
-    FakeContext,
-    FakeDevice,
-    begun,
-    new_call,
-    raising,
-    runner_of,
-    settle,
-    tensor,
-)
+from tests.server.fake_device import FakeDevice, raising
+from tests.server.fakes import FakeContext, begun, new_call, runner_of, settle
+from tests.server.sent import NO_LIMIT, tensor
 
 GRADIENT = bytes(range(64))
 SHAPE = (1, 4, 4)

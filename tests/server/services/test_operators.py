@@ -10,7 +10,8 @@ from aclgrad_server.place import Place
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.services.operators import OperatorService
 from aclgrad_server.settings import Settings
-from tests.server.fakes import FakeDevice, new_call, runner_of
+from tests.server.fake_device import FakeDevice
+from tests.server.fakes import new_call, runner_of
 
 ID = "0123456789abcdef"
 SHARED = ("0.0.0.0:50051", "unix:/run/a.sock", "[::]:7000")

@@ -20,7 +20,7 @@ from aclgrad.errors import (
     SharedMemoryUnavailableError,
 )
 from aclgrad.sources import SharedRange
-from aclgrad_server.services.shared_memory import SharedMemory
+from aclgrad_server.calls.shared_memory import SharedMemory
 
 NOBODY = 65534
 
