@@ -234,7 +234,9 @@ std::shared_ptr<Cancellation> SubmitGroup(ServedDevice& served, py::object ticke
 
 void BindGroups(py::module_& module, DeviceClass& device) {
   py::class_<Place>(module, "Place")
-      .def(py::init<std::size_t, std::size_t>(), py::arg("offset"), py::arg("size_bytes"));
+      .def(py::init<std::size_t, std::size_t>(), py::arg("offset"), py::arg("size_bytes"))
+      .def_readonly("offset", &Place::offset)
+      .def_readonly("size_bytes", &Place::size_bytes);
   device.def("submit_group", &SubmitGroup, py::arg("ticket"), py::arg("steps"), py::arg("lanes"), py::arg("deadline"),
              py::kw_only(), py::arg("wait_until") = std::nullopt, py::arg("released_ticket") = py::none(),
              py::arg("streams") = SIZE_MAX, py::arg("writes") = std::vector<Write>{},

@@ -264,6 +264,10 @@ class Place:
     """
 
     def __init__(self, offset: int, size_bytes: int) -> None: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def size_bytes(self) -> int: ...
 
 _Sink = tuple[Place | StagedTensor | None, bool]
 """Where the operator writes an output, and whether the reply has it."""
