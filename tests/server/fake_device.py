@@ -1,6 +1,7 @@
 """A device without a device."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
@@ -225,6 +226,16 @@ class FakeDevice:
             assert 0 <= offset <= offset + size_bytes <= len(content)
             messages.append(prefix + content[offset : offset + size_bytes])
         return messages
+
+    async def read_file(self, tensor: FakeTensor, file: int, offset: int, deadline: float) -> int:
+        self.submitted.append("read_file")
+        await asyncio.sleep(0)
+        return os.preadv(file, [tensor.content], offset)
+
+    async def write_file(self, tensor: FakeTensor, file: int, offset: int, deadline: float) -> None:
+        self.submitted.append("write_file")
+        await asyncio.sleep(0)
+        os.pwrite(file, tensor.content, offset)
 
     async def join(self, pieces: Sequence[bytes | memoryview]) -> bytes:
         return b"".join(pieces)

@@ -12,7 +12,7 @@ from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.gate import Claim
 from aclgrad_server.calls.open_calls import OpenCalls
-from aclgrad_server.calls.runner import Runner
+from aclgrad_server.calls.runner import Outcome, Runner
 from aclgrad_server.calls.shared_memory import SharedMemory
 from aclgrad_server.devices.plan import Limits
 from aclgrad_server.devices.planning import Planner
@@ -103,6 +103,15 @@ def runner_of(
     programs = ProgramPlanner(planner)
     given: Any = device
     return Runner(given, admission, planner, programs, memory, max_message_bytes, max_call_bytes)
+
+
+async def run_program(runner: Runner, request: bytes, call: Call) -> Outcome:
+    """Runs an ExecuteProgramRequest, and pauses nowhere."""
+    program, payloads = await runner.programs.read(request, at_once)
+    return await runner.run_program(call, program, payloads, at_once)
+
+
+async def at_once() -> None: ...
 
 
 def new_calls() -> OpenCalls:

@@ -5,7 +5,6 @@ Small calls have room of their own, whatever large ones hold, also those of the 
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,17 +13,14 @@ import pytest
 from aclgrad.errors import DeviceLostError, LimitExceededError, ServerBusyError
 from aclgrad_server.calls.admission import Admission, Claims, Demand, Occupancy
 from aclgrad_server.calls.gate import Bounds, Claim
-from aclgrad_server.calls.runner import Program, Step
 from aclgrad_server.limits import (
     ASKING_S,
     LONGEST_PAUSE_S,
     MAX_WAITING_SMALL_CALLS,
     RECEIVE_BYTES_PER_S,
     SMALL_BYTES,
-    SMALL_S,
 )
 from tests.server.fakes import Clock, begun, claim_memory, settle
-from tests.server.sent import pooling_step
 
 pytestmark = pytest.mark.claims
 
@@ -391,18 +387,6 @@ async def test_slots_that_nobody_waits_for_widen_a_claim() -> None:
     first.give_back()
     await settle()
     assert [task.result().units for task in waiting] == [1, 2], "not while others wait"
-
-
-@pytest.mark.parametrize(
-    ("height", "seconds", "expected"),
-    [(127, SMALL_S, True), (128, 0.0, False), (1, SMALL_S * 1.01, False), (1, 60.0, False)],
-)
-def test_small_is_what_takes_little_memory_and_little_time(height: int, seconds: float, expected: bool) -> None:
-    """The output has 128 columns of 4 bytes, and the input 4."""
-    step = pooling_step(1, height, 128)
-    plan = replace(step.planned.plan, seconds=seconds)
-    demand = Program.of_step(Step(replace(step.planned, plan=plan), ()), 0).demand
-    assert (demand.is_small, demand.takes_little) == (expected, expected)
 
 
 async def test_small_replies_that_nobody_fetches_leave_room_for_other_callers() -> None:

@@ -22,7 +22,7 @@ from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.devices.plan import Limits, plan_call
 from tests.native.blocking import BlockingDevice
 from tests.native.shims import build, host_library, open_with
-from tests.server.sent import NO_LIMIT, step_of
+from tests.server.sent import NO_LIMIT, contents_of
 from tools.abi.acl import DataType, Format
 
 # Keeps rank, data type and format of each tensor.
@@ -102,7 +102,7 @@ class Recorder:
         views = tuple(view_of_array(name, array) for name, array in typed.arrays().items())
         call = OperatorCall(typed.spec.name, views, typed.case.attributes)
         plan = plan_call(call, self.product, Limits(NO_LIMIT))
-        self._device.execute(plan.native, step_of(call, plan=plan).contents())
+        self._device.execute(plan.native, contents_of(call, plan))
         count = self._take(self._numbers)
         if plan.is_empty:
             assert count == 0

@@ -4,9 +4,10 @@ import asyncio
 import gc
 import json
 import os
+import sys
 import time
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,13 +18,13 @@ from aclgrad.errors import DeadlinePassedError, DeviceLostError, InvalidFieldErr
 from aclgrad.products import Product
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.devices.completions import Completions
-from aclgrad_server.devices.device import COPY_THREADS, Device
+from aclgrad_server.devices.device import COPY_THREADS, Content, Device, GroupWork
 from aclgrad_server.devices.opening import VISIBLE, open_device
-from aclgrad_server.devices.plan import Limits, plan_call
+from aclgrad_server.devices.plan import Limits, StepPlan, plan_call
 from aclgrad_server.settings import Settings
 from tests.native.shims import without
 from tests.server.fakes import LATER, settle, wait_until
-from tests.server.sent import NO_LIMIT, pooling_step, step_of, tensor
+from tests.server.sent import NO_LIMIT, contents_of, pooling_plan, tensor
 
 SIZE = 2**20
 HANG_TIMEOUT_S = 0.5
@@ -31,6 +32,7 @@ KERNEL_S = 1.5
 """Of one kernel, so that work behind it waits for longer than until a hung kernel would be given up."""
 SLOW_S = 0.4
 LATE_S = 0.1
+GRADIENT = memoryview(bytes(4))
 
 
 class Opened(NamedTuple):
@@ -71,11 +73,10 @@ async def device(open_one: Open) -> Device:
 
 async def test_each_thread_of_a_card_computes_the_self_test(open_one: Open, tmp_path: Path) -> None:
     """Without its extensions the host library is taken for a card; with them it needs one thread alone."""
-    step = pooling_step(1, 2, 2)
-    plan = step.planned.plan
+    plan, contents = pooling_plan(1, 2, 2), [GRADIENT, None]
     for backend, threads in (("host", 1), (str(without(tmp_path, "aclHostPointersUsable")), 2)):
         device, _ = await open_one(backend)
-        replies = await device.execute_on_each_thread(plan, step.contents(), LATER)
+        replies = await device.execute_on_each_thread(plan, contents, LATER)
         assert len(replies) == threads
         assert len(set(replies)) == 1
         device.close()
@@ -149,7 +150,14 @@ async def test_a_staging_ends_once_whoever_waits_for_it(device: Device, size_byt
     assert ends.count == 1
 
 
-async def test_others_run_while_the_errors_of_a_batch_are_translated(device: Device) -> None:
+def group_of(plan: StepPlan, contents: Sequence[Content], count: int) -> GroupWork:
+    """Returns independent steps."""
+    steps = [(plan.native, contents, b"", None, (), ())] * count
+    lanes = [([position], 0) for position in range(count)]
+    return GroupWork(steps, [plan] * count, list(range(count)), lanes)
+
+
+async def test_others_run_while_the_errors_of_a_group_are_translated(device: Device) -> None:
     inputs = (
         tensor("grad_output", 1, 1, 2, 2, data=bytes(16)),
         tensor("self", 1, 1, 2, 2),
@@ -158,15 +166,16 @@ async def test_others_run_while_the_errors_of_a_batch_are_translated(device: Dev
     attributes = {"output_size": (1, 2, 2), "stride": (1, 1, 1), "padding": (0, 0, 0)}
     call = OperatorCall("max_unpool3d_backward", inputs, attributes)
     plan = plan_call(call, Product.ATLAS_A2, Limits(NO_LIMIT, True))
-    calls = [(plan, step_of(call, plan=plan).contents(), b"")] * 1000
+    work = group_of(plan, contents_of(call, plan), 1000)
     others: list[int] = []
-    batch = asyncio.ensure_future(device.execute_all(calls, LATER, 1, lambda: others.append(0)))
-    while not batch.done():
+    limits = [sys.maxsize] * 1000
+    group = asyncio.ensure_future(device.execute_group(work, LATER, 1, lambda: others.append(0), limits))
+    while not group.done():
         if others:
             others.append(1)
         await asyncio.sleep(0)
-    _, errors = batch.result()
-    assert len(errors) == len(calls)
+    _, errors = group.result()
+    assert len(errors) == 1000
     assert all(isinstance(error, InvalidFieldError) and error.field == "inputs[indices].data" for error in errors)
     assert len(others) > 5
 
@@ -202,8 +211,7 @@ async def test_work_that_never_began_is_no_hung_kernel(open_one: Open) -> None:
     """It waits behind another kernel, which has time, for longer than a kernel may take after its deadline."""
     hang = {"kind": "hang", "at": 1, "count": 2, "duration_ms": round(KERNEL_S * 1000)}
     device, losses = await open_one(faults=[hang])
-    step, ends = pooling_step(1, 2, 2), Ends()
-    plan, contents = step.planned.plan, step.contents()
+    plan, contents, ends = pooling_plan(1, 2, 2), [GRADIENT, None], Ends()
     running = [asyncio.ensure_future(device.execute(plan, contents, LATER, ends)) for _ in range(2)]
     late = [
         asyncio.ensure_future(device.execute(plan, contents, time.monotonic() + left_s, ends))
@@ -228,9 +236,8 @@ async def test_a_kernel_counts_as_hung_when_its_own_estimate_has_passed(
 ) -> None:
     """This one takes longer after its deadline than a kernel may that is said to be short."""
     device, losses = await open_one(faults=[{"kind": "hang", "at": 1, "duration_ms": round(KERNEL_S * 1000)}])
-    step = pooling_step(1, 2, 2)
-    plan = replace(step.planned.plan, seconds=estimate_s)
-    running = asyncio.ensure_future(device.execute(plan, step.contents(), time.monotonic() + LATE_S, lambda: None))
+    plan = replace(pooling_plan(1, 2, 2), seconds=estimate_s)
+    running = asyncio.ensure_future(device.execute(plan, [GRADIENT, None], time.monotonic() + LATE_S, lambda: None))
     while not running.done():
         if not is_lost:
             device.check()
@@ -243,14 +250,13 @@ async def holds_something(device: Device) -> bool:
     return sample.pool.allocated_bytes != 0 or sample.leased_streams != 0
 
 
-async def test_what_a_late_batch_held_is_free_when_its_end_is_reported(open_one: Open) -> None:
-    """Its results are there at the deadline; the kernel of its first call still runs then."""
+async def test_what_a_late_group_held_is_free_when_its_end_is_reported(open_one: Open) -> None:
+    """Its results are there at the deadline; the kernel of its first step still runs then."""
     hang = {"kind": "hang", "at": 1, "duration_ms": round(SLOW_S * 1000)}
     device, _ = await open_one(host_pointers=False, faults=[hang])
-    step, ends = pooling_step(1, 2, 2), Ends()
-    calls = [(step.planned.plan, step.contents(), b"")] * 3
+    work, ends = group_of(pooling_plan(1, 2, 2), [GRADIENT, None], 3), Ends()
     begin_s = time.monotonic()
-    _, errors = await device.execute_all(calls, begin_s + LATE_S, 1, ends)
+    _, errors = await device.execute_group(work, begin_s + LATE_S, 1, ends, [sys.maxsize] * 3)
     assert [type(each) for each in errors] == [DeadlinePassedError] * 3
     is_held = await holds_something(device)
     has_ended = ends.count > 0

@@ -9,12 +9,11 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
 from aclgrad.sources import SHAPE_ONLY, InChunks, InMessage, SharedRange, Source, in_message
 from aclgrad.tensors import TensorView
-from aclgrad.wire.limits import MAX_BATCH_CALLS, MAX_REST_BYTES
-from aclgrad.wire.messages import OperatorCall, encode_batch, encode_request, split_batch
+from aclgrad.wire.limits import MAX_REST_BYTES
+from aclgrad.wire.messages import OperatorCall, encode_request
 from aclgrad.wire.values import AttributeValue
-from aclgrad_server.calls.runner import Step
 from aclgrad_server.devices.plan import Limits, plan_call
-from aclgrad_server.devices.planning import Planner, extract_payloads
+from aclgrad_server.devices.planning import Planner
 from aclgrad_server.devices.turned_off import TurnedOff
 from tests.server.sent import NO_LIMIT, pooling_call, tensor
 
@@ -33,7 +32,7 @@ def test_plan_refers_to_the_payloads_of_its_request(planner: Planner) -> None:
     step, payloads = planner.read(request())
     assert step.sources == (InMessage(4, 0), SHAPE_ONLY)
     assert [bytes(each) for each in payloads] == [b"abcd"]
-    assert Step(step, payloads).contents() == [memoryview(b"abcd"), None]
+    assert [each and each.content(payloads) for each in step.sources] == [b"abcd", None]
 
 
 def test_requests_of_one_form_share_one_plan(planner: Planner) -> None:
@@ -159,14 +158,6 @@ def test_request_with_much_beside_its_payloads_is_refused(planner: Planner) -> N
     large = OperatorCall("x" * MAX_REST_BYTES, call.inputs, {})
     with pytest.raises(LimitExceededError, match=f"more than {MAX_REST_BYTES} bytes"):
         planner.read(encode_request(large))
-
-
-def test_batch_is_split_into_its_requests_up_to_their_limit() -> None:
-    requests = [request(), request(height=5)]
-    assert [bytes(each) for each in split_batch(encode_batch(requests), extract_payloads)] == requests
-    assert list(split_batch(b"", extract_payloads)) == []
-    with pytest.raises(LimitExceededError, match=f"at most {MAX_BATCH_CALLS} calls"):
-        split_batch(encode_batch([b""] * 100_000), extract_payloads)
 
 
 def test_operator_that_is_turned_off_is_refused_with_the_reason() -> None:

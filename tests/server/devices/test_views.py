@@ -106,7 +106,7 @@ def test_a_view_is_a_part_of_a_form() -> None:
 
 def test_bytes_of_a_view_may_come_in_chunks() -> None:
     step = Planner(A2, COPIED).step(silu(View(0, (0, 1)), source=InChunks(0, ROW_BYTES)))
-    assert step.arriving_bytes == (ROW_BYTES + ALL_BYTES) + ALL_BYTES
+    assert step.plan.input_bytes == (ROW_BYTES + ALL_BYTES, ALL_BYTES)
     assert step.beside == [(0, InChunks(0, ROW_BYTES))]
 
 
