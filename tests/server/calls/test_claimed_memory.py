@@ -25,15 +25,17 @@ from aclgrad.tensors import DTYPES, TensorType, TensorView, View, input_of_array
 from aclgrad.wire.messages import OperatorCall, encode_request
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.runner import Runner
+from aclgrad_server.calls.shared_memory import SharedMemory
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.opening import open_device
 from aclgrad_server.devices.plan import Limits
 from aclgrad_server.devices.planning import Planner
+from aclgrad_server.devices.programs import ProgramPlanner
 from aclgrad_server.settings import Settings
 from tests.abi.kernel_memory import forget_peak, peak_bytes
 from tests.long_shapes import MAX_BESIDE_BYTES, MAX_OF_TENSORS
-from tests.server.fakes import NO_TRANSFER, FakeContext, new_call
+from tests.server.fakes import FakeContext, new_call
 from tests.server.sent import NO_LIMIT
 
 HOSTS: tuple[dict[str, Any], ...] = (
@@ -78,7 +80,9 @@ async def compare(folder: Path, host: dict[str, Any]) -> None:
         trim_allocator()
         before = forget_peak()
         context = FakeContext()
-        await Runner(noting, admission, planner, 2**30).execute(NO_TRANSFER, request, new_call(context))
+        memory = SharedMemory(enabled=False, owners=())
+        runner = Runner(noting, admission, planner, ProgramPlanner(planner), memory, 2**30, 2**40)
+        await runner.execute(request, new_call(context))
         grown = peak_bytes() - before
         context.end()
         if grown > MAX_OF_TENSORS * noting.claimed + MAX_BESIDE_BYTES:

@@ -9,26 +9,19 @@ from aclgrad.errors import InvalidFieldError
 from aclgrad.operators import validation
 from aclgrad.operators.describe import describe_operator
 from aclgrad.products import Product
-from aclgrad.sources import InChunks, SharedRange
+from aclgrad.sources import SharedRange
 from aclgrad.tensors import TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad.wire.chunks import chunk_prefix, decode_chunk, decode_response_header, encode_header
-from aclgrad.wire.messages import (
-    OperatorCall,
-    decode_batch,
-    decode_request,
-    decode_response,
-    encode_batch,
-    encode_request,
-)
+from aclgrad.wire.chunks import Chunk, chunk_prefix, decode_answer, encode_header
+from aclgrad.wire.messages import OperatorCall, decode_request, decode_response, encode_request
+from aclgrad.wire.programs import decode_results
 from aclgrad_server.devices import planning
-from aclgrad_server.devices.device import Content
 from aclgrad_server.devices.plan import Limits, StepPlan, plan_call
-from aclgrad_server.services.batch import execute_batch
 from aclgrad_server.services.chunked import execute_chunked
+from aclgrad_server.services.programs import execute_program
 from tests.server.fake_device import FakeDevice
 from tests.server.fakes import FakeContext, new_call, runner_of
-from tests.server.sent import step_of, tensor
+from tests.server.sent import entry, program_of, step_of, tensor
 from tests.two_outputs import NAME, SPEC, register
 
 DATA = bytes(range(24 + 12))
@@ -39,10 +32,7 @@ SHAPES = (("grad", (2, 3), 6), ("self", (2, 3), 6), ("weight", (3,), 3))
 
 
 class Counting(FakeDevice):
-    async def _execute(
-        self, plan: StepPlan, contents: Sequence[Content], deadline: float, workspace_limit: int
-    ) -> bytes:
-        await super()._execute(plan, contents, deadline, workspace_limit)
+    def compute(self, plan: StepPlan, contents: Sequence[bytes | None]) -> bytes:
         return DATA
 
 
@@ -65,25 +55,27 @@ def check(outputs: tuple[TensorView, ...]) -> None:
 async def test_a_reply_has_a_section_for_each() -> None:
     plan = plan_call(call(), Product.ATLAS_A2, Limits(2**20))
     assert (plan.output_bytes, plan.size_bytes) == (36, 36 + 60)
-    reply = await runner_of(Counting()).run_step(new_call(), step_of(call(), plan=plan))
+    reply = await runner_of(Counting()).run_step(new_call(), step_of(call(), plan), ())
     assert len(reply) == plan.reply_bytes
     check(decode_response(reply))
 
 
-async def test_a_batch_has_the_outputs_of_each_call() -> None:
-    request = encode_batch([encode_request(call())] * 2)
-    for result in decode_batch(await execute_batch(runner_of(Counting()), request, new_call())):
+async def test_a_program_has_the_outputs_of_each_step() -> None:
+    request = program_of(call(), call())
+    for result in decode_results(await execute_program(runner_of(Counting()), request, new_call())):
+        assert isinstance(result, tuple)
         check(result)
 
 
 async def test_chunks_come_by_output() -> None:
-    grad = TensorView("grad", tensor("grad", 2, 3).type, InChunks(0, 24))
-    given = OperatorCall(NAME, (TensorView("grad", grad.type), *call().inputs[1:]), {})
-    context = FakeContext([encode_header(given, ("grad",), 20), chunk_prefix(0, 0, 24) + bytes(24)])
-    await execute_chunked(runner_of(Counting()), 2**20, new_call(context))
-    header, *chunks = context.replies
-    assert [each.name for each in decode_response_header(header)] == ["grad_input", "grad_weight"]
-    found = [decode_chunk(each) for each in chunks]
+    given = OperatorCall(NAME, (entry(0, "grad", 2, 3), *call().inputs[1:]), {})
+    header = encode_header(program_of(given, tensors=[tensor("", 2, 3)]), 20)
+    context = FakeContext([header, chunk_prefix(0, 0, 24) + bytes(24)])
+    await execute_chunked(runner_of(Counting()), new_call(context))
+    results, *chunks = map(decode_answer, context.replies)
+    assert isinstance(results, list)
+    assert [[each.name for each in result] for result in results] == [["grad_input", "grad_weight"]]
+    found = [each for each in chunks if isinstance(each, Chunk)]
     assert [(each.tensor, each.offset, bytes(each.data)) for each in found] == [
         (0, 0, DATA[:20]), (0, 20, DATA[20:24]), (1, 0, DATA[24:])
     ]  # fmt: skip
@@ -110,14 +102,13 @@ def test_what_is_not_wanted_is_not_sent_and_its_memory_is_counted_if_it_is_writt
 
 def test_an_input_that_is_optional_may_be_left_out() -> None:
     step = step_of(call(without="weight"))
-    assert step.planned.sources[2] is None
-    assert step.contents()[2] is None
-    assert step.planned.plan.size_bytes == 48 + 36
+    assert step.sources[2] is None
+    assert step.plan.size_bytes == 48 + 36
 
 
 def test_memory_is_given_for_outputs_by_name() -> None:
     memory = {"grad_input": SharedRange("/aclgrad-x", 0, 24), "grad_weight": SharedRange("/aclgrad-x", 24, 12)}
-    assert step_of(call(**memory)).planned.sinks == tuple(memory.values())
+    assert step_of(call(**memory)).sinks == tuple(memory.values())
 
 
 SHARED = SharedRange("/aclgrad-x", 0, 12)

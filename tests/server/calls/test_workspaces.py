@@ -4,6 +4,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,31 +12,29 @@ import pytest
 
 from aclgrad.errors import LimitExceededError, ServerBusyError, from_status
 from aclgrad.products import Product
-from aclgrad.sources import InChunks
-from aclgrad.tensors import TensorView
-from aclgrad.wire.chunks import chunk_prefix, encode_header
-from aclgrad.wire.messages import OperatorCall, decode_batch, encode_batch, encode_request
+from aclgrad.wire.chunks import chunk_prefix, decode_answer, encode_header
+from aclgrad.wire.messages import OperatorCall, encode_request
+from aclgrad.wire.programs import decode_results
 from aclgrad_server.calls.admission import Admission, Demand, Occupancy
 from aclgrad_server.calls.gate import Bounds, Claim
 from aclgrad_server.calls.runner import Runner
-from aclgrad_server.devices.plan import Limits
-from aclgrad_server.devices.planning import Planner
-from aclgrad_server.services.batch import execute_batch
 from aclgrad_server.services.chunked import execute_chunked
+from aclgrad_server.services.programs import execute_program
 from tests.server.fake_device import FakeDevice, Gate
-from tests.server.fakes import NO_TRANSFER, FakeContext, begun, claim_memory, new_call, settle
-from tests.server.sent import NO_LIMIT, pooling_call, tensor
+from tests.server.fakes import FakeContext, begun, claim_memory, new_call, settle
+from tests.server.fakes import runner_of as any_runner
+from tests.server.sent import call_of, entry, pooling_call, program_of, tensor
 
 SHAPE = 1, 128, 256
 """Of a call that is not small: it takes 131,072 bytes, and 512 for its other input."""
 TENSORS = 4 * 128 * 256 + 4
 WORKSPACE = 50_000
-REQUEST = encode_request(pooling_call(*SHAPE))
+CALL = pooling_call(*SHAPE)
+REQUEST = encode_request(CALL)
 
 
 def runner_of(device: FakeDevice, bytes_limit: int, streams: int = 4, **options: Any) -> Runner:
-    admission = Admission(streams, 16, bytes_limit, **options)
-    return Runner(device, admission, Planner(Product.ATLAS_A2, Limits(NO_LIMIT)), 2**24)
+    return any_runner(device, streams, bytes_limit, max_message_bytes=2**24, **options)
 
 
 def device_of(*workspaces: int) -> FakeDevice:
@@ -58,34 +57,37 @@ async def client(*messages: bytes) -> AsyncIterator[FakeContext]:
 
 async def unary(runner: Runner) -> int:
     async with client() as context:
-        return len(await runner.execute(NO_TRANSFER, REQUEST, new_call(context)))
+        return len(await runner.execute(REQUEST, new_call(context)))
 
 
-async def batch(runner: Runner) -> int:
-    (result,) = await results_of(runner, REQUEST)
+async def program(runner: Runner) -> int:
+    (result,) = await results_of(runner, CALL)
     if not isinstance(result, tuple):
         raise result
     return len(result)
 
 
-async def results_of(runner: Runner, *requests: bytes) -> list[Any]:
-    """Returns what a batch of these calls gets: for each a tuple of outputs, or an error."""
+async def results_of(runner: Runner, *calls: OperatorCall) -> list[Any]:
+    """Returns what a program of these steps gets: for each a tuple of outputs, or an error."""
     async with client() as context:
-        reply = await execute_batch(runner, encode_batch(requests), new_call(context))
-    return [each if isinstance(each, tuple) else from_status(each) for each in decode_batch(reply)]
+        reply = await execute_program(runner, program_of(*calls), new_call(context))
+    return [each if isinstance(each, tuple) else from_status(each) for each in decode_results(reply)]
 
 
 async def chunked(runner: Runner) -> int:
-    whole = pooling_call(*SHAPE)
-    grad = TensorView("grad_output", whole.inputs[0].type, InChunks(0, 4))
-    header = encode_header(OperatorCall(whole.operator, (grad, whole.inputs[1]), {}), ("grad_output",), 2**16)
+    step = replace(CALL, inputs=(entry(0, "grad_output", 1, 1, 1), CALL.inputs[1]))
+    header = encode_header(program_of(step, tensors=[tensor("", 1, 1, 1)]), 2**16)
     async with client(header, chunk_prefix(0, 0, 4) + bytes(4)) as context:
-        await execute_chunked(runner, 2**30, new_call(context))
+        await execute_chunked(runner, new_call(context))
+        results = decode_answer(context.replies[0])
+        assert isinstance(results, list)
+        if not isinstance(results[0], tuple):
+            raise from_status(results[0])
         return len(context.replies)
 
 
 Kind = Callable[[Runner], Coroutine[Any, Any, int]]
-KINDS = pytest.mark.parametrize("kind", [unary, batch, chunked])
+KINDS = pytest.mark.parametrize("kind", [unary, program, chunked])
 
 
 @KINDS
@@ -157,7 +159,7 @@ async def test_a_workspace_is_not_taken_from_those_who_wait() -> None:
     runner.device.workspace_of = workspace
     async with client() as context:
         with pytest.raises(ServerBusyError, match="a workspace of 10 bytes"):
-            await runner.execute(NO_TRANSFER, REQUEST, new_call(context))
+            await runner.execute(REQUEST, new_call(context))
     held.give_back()
     for each in waiting:
         (await each).give_back()
@@ -184,15 +186,15 @@ async def test_a_workspace_that_no_call_may_have_is_a_limit(kind: Kind, bound: b
         assert runner.admission.occupancy() == Occupancy(0, 0, 0)
 
 
-async def test_calls_of_a_batch_have_their_own_statuses_and_share_what_runs_at_once() -> None:
+async def test_steps_of_a_program_have_their_own_statuses_and_share_what_runs_at_once() -> None:
     """On two streams: two workspaces at once, not five."""
     device = FakeDevice()
     device.workspace_of = lambda plan: WORKSPACE if plan.output_bytes > 4 else 0
-    small = encode_request(pooling_call(1, 1, 1))
+    small = pooling_call(1, 1, 1)
     runner = runner_of(device, 5 * (TENSORS + 8) + 2 * WORKSPACE, streams=2)
     other = await claim_memory(runner.admission, "another", 1)
     for is_free in (False, True):
-        assert [isinstance(each, tuple) for each in await results_of(runner, *[REQUEST, small] * 5)] == [
+        assert [isinstance(each, tuple) for each in await results_of(runner, *[CALL, small] * 5)] == [
             is_free,
             True,
         ] * 5
@@ -208,7 +210,7 @@ async def test_a_small_call_keeps_its_slots_and_takes_a_large_workspace_from_the
     for known in (False, True):
         gate.is_open.clear()
         async with client() as context:
-            call = await begun(runner.execute(NO_TRANSFER, request, new_call(context)))
+            call = await begun(runner.execute(request, new_call(context)))
             rooms = runner.admission.rooms
             assert (rooms["small"].slots.used, rooms["large"].slots.used) == (1, 0)
             used = rooms["small"].memory.used, rooms["large"].memory.used
@@ -218,33 +220,33 @@ async def test_a_small_call_keeps_its_slots_and_takes_a_large_workspace_from_the
         assert runner.admission.occupancy() == Occupancy(0, 0, 0)
 
 
-async def test_groups_of_a_batch_share_one_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group begins when the one before has ended, so a batch that was answered once is answered again."""
-    monkeypatch.setattr("aclgrad_server.calls.runner.GROUP_S", 0.0)
+async def test_groups_of_a_program_share_one_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group begins when the one before has ended, so a program that was answered once is answered again."""
+    monkeypatch.setattr("aclgrad_server.calls.scheduling.GROUP_S", -1.0)
     runner = runner_of(device_of(WORKSPACE), 3 * TENSORS + WORKSPACE)
     for _ in range(3):
-        assert [type(each) for each in await results_of(runner, *[REQUEST] * 3)] == [tuple] * 3
+        assert [type(each) for each in await results_of(runner, *[CALL] * 3)] == [tuple] * 3
         assert runner.admission.occupancy() == Occupancy(0, 0, 0)
 
 
-async def test_a_workspace_that_no_call_may_have_fails_its_own_call_alone() -> None:
-    device, small = FakeDevice(), encode_request(pooling_call(*SHAPE[:-1], 128))
+async def test_a_workspace_that_no_call_may_have_fails_its_own_step_alone() -> None:
+    device, small = FakeDevice(), pooling_call(*SHAPE[:-1], 128)
     device.workspace_of = lambda plan: 8 if plan.size_bytes < TENSORS else 10**9
     runner = runner_of(device, 10**8)
     for _ in range(2):
-        assert [type(each) for each in await results_of(runner, REQUEST, small)] == [LimitExceededError, tuple]
+        assert [type(each) for each in await results_of(runner, CALL, small)] == [LimitExceededError, tuple]
         assert runner.admission.occupancy() == Occupancy(0, 0, 0)
 
 
 async def many_chunks(runner: Runner) -> int:
-    inputs = tensor("grad_output", 1, 4, 4), tensor("self", 1, 6, 6)
-    header = encode_header(OperatorCall("adaptive_avg_pool2d_backward", inputs, {}), ("grad_output",), 4)
+    step = call_of("adaptive_avg_pool2d_backward", entry(0, "grad_output", 1, 4, 4), tensor("self", 1, 6, 6))
+    header = encode_header(program_of(step, tensors=[tensor("", 1, 4, 4)]), 4)
     async with client(header, *(chunk_prefix(0, 4 * each, 4) + bytes(4) for each in range(16))) as context:
-        await execute_chunked(runner, 2**30, new_call(context))
+        await execute_chunked(runner, new_call(context))
         return len(context.replies)
 
 
-@pytest.mark.parametrize("kind", [unary, batch, chunked, many_chunks])
+@pytest.mark.parametrize("kind", [unary, program, chunked, many_chunks])
 async def test_a_call_that_is_cancelled_between_any_two_steps_leaves_nothing(kind: Kind) -> None:
     """One call for each step of the event loop, up to the one that ends well; it needs two attempts."""
     for steps in itertools.count():
@@ -282,17 +284,19 @@ async def test_encoded_inputs_are_claimed_while_a_call_runs(size: int, checked_l
     """The 910A reads a mask of bits, of 16 channels at least; small calls count it with their tensors."""
     device, gate = FakeDevice(), Gate()
     device.behaviour = gate
-    admission = Admission(1, 16, 2**40, checked_limit=checked_limit)
-    runner = Runner(device, admission, Planner(Product.ATLAS_TRAINING, Limits(NO_LIMIT)), 2**24)  # type: ignore[arg-type]
+    runner = any_runner(
+        device, 1, max_message_bytes=2**24, product=Product.ATLAS_TRAINING, checked_limit=checked_limit
+    )
+    admission = runner.admission
     shape = 1, 1, size, size
     inputs = [tensor(name, *shape, data=bytes(4 * size * size)) for name in ("grad_output", "self")]
     inputs.append(tensor("indices", *shape, dtype="int32", data=bytes(4 * size * size)))
     windows = {"kernel_size": (1, 1), "stride": (1, 1), "padding": (0, 0)}
-    request = encode_request(OperatorCall("max_pool2d_with_mask_backward", tuple(inputs), windows))
+    call = OperatorCall("max_pool2d_with_mask_backward", tuple(inputs), windows)
     mask_bytes = 2 * 16 * (size * size // 16 + 1)
     tensor_bytes = 3 * 4 * size * size + mask_bytes
     counts_as_tensors = size == 8 or checked_limit is None
-    ways = partial(runner.execute, NO_TRANSFER, request), partial(execute_batch, runner, encode_batch([request]))
+    ways = partial(runner.execute, encode_request(call)), partial(execute_program, runner, program_of(call))
     for execute in ways:
         gate.is_open.clear()
         async with client() as context:
