@@ -119,17 +119,17 @@ async def test_a_failed_call_has_its_span_whatever_the_sampler_says(
     assert [each.name for each in stages] == ["receive", "plan", "reply"]
 
 
-async def test_failed_calls_of_a_batch_are_counted_and_its_stages_are_summed() -> None:
-    def batch(call: Call) -> None:
-        call.outcome = "OK"
+async def test_failed_steps_of_a_program_are_counted_and_its_stages_are_summed() -> None:
+    def program(call: Call) -> None:
+        call.outcome, call.step_count = "OK", 1007
         call.items = Counter({("tanh_backward", "OK"): 5, ("tanh_backward", "SERVER_BUSY"): 2})
         call.items.update({(f"invented {number}", "UNKNOWN_OPERATOR"): 1 for number in range(1000)})
         for _ in range(1000):
             call.enter(WAIT)
             call.enter(RUN)
 
-    (call,), stages = await spans_of(batch, sampler=ALWAYS_OFF)
-    assert (call.attributes["aclgrad.calls"], call.attributes["aclgrad.failed_calls"]) == (1007, 1002)
+    (call,), stages = await spans_of(program, sampler=ALWAYS_OFF)
+    assert (call.attributes["aclgrad.steps"], call.attributes["aclgrad.failed_steps"]) == (1007, 1002)
     assert [each.name for each in stages] == list(STAGES)
     assert stages[-1].end_time == pytest.approx(call.end_time, abs=10)
 

@@ -115,12 +115,13 @@ class Server:
         )
         planner = Planner(product, limits_of_steps, turned_off)
         memory = SharedMemory(settings.shared_memory, settings.shared_memory_owner)
+        view.programs = ProgramPlanner(planner)
         view.max_call_bytes = settings.max_call_bytes or device.pool_limit_bytes // 2
         runner = Runner(
             device,
             admission,
             planner,
-            ProgramPlanner(planner),
+            view.programs,
             memory,
             settings.max_message_bytes,
             view.max_call_bytes,

@@ -11,6 +11,7 @@ from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.open_calls import OpenCalls
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.opening import Library
+from aclgrad_server.devices.programs import ProgramPlanner
 from aclgrad_server.devices.turned_off import TurnedOff
 from aclgrad_server.edge.connections import close_connections
 from aclgrad_server.edge.memory import MemoryWatch
@@ -54,6 +55,8 @@ class ServerView:
     """The device, from when it is open; calls are not welcome before the self-test."""
     turned_off: TurnedOff | None = None
     """Operators and dtypes that failed the self-test, and how."""
+    programs: ProgramPlanner | None = None
+    """What plans programs, and keeps them."""
     max_call_bytes: int = 0
     """What a program, or a call that brings tensors beside it, may take of the device's memory at once."""
     addresses: tuple[str, ...] = ()

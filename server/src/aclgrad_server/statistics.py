@@ -32,25 +32,30 @@ OperatorAndReason = tuple[str, str]
 
 @dataclass(slots=True)
 class Histogram:
-    """Durations that one thread adds, and that any thread reads."""
+    """Durations, or sizes, that one thread adds, and that any thread reads."""
 
     counts: list[int] = field(default_factory=lambda: [0] * _BUCKETS)
-    """How many durations are in each bucket: bucket n ends at 2**n microseconds."""
-    total_s: float = 0.0
+    """How many are in each bucket: bucket n ends at 2**n microseconds, or at a size of 2**n."""
+    total: float = 0.0
+    has_sizes: bool = False
 
     def add(self, seconds: float) -> None:
         self.counts[int(seconds * 1e6).bit_length()] += 1
-        self.total_s += seconds
+        self.total += seconds
+
+    def add_size(self, size: int) -> None:
+        self.counts[(size - 1).bit_length()] += 1
+        self.total += size
 
     def copy(self) -> "Histogram":
-        return Histogram(self.counts.copy(), self.total_s)
+        return Histogram(self.counts.copy(), self.total, self.has_sizes)
 
     def since(self, earlier: "Histogram") -> "Histogram":
         """Returns what was added after the earlier copy was made."""
-        return Histogram(list(map(sub, self.counts, earlier.counts)), self.total_s - earlier.total_s)
+        return Histogram(list(map(sub, self.counts, earlier.counts)), self.total - earlier.total)
 
     def plus(self, other: "Histogram") -> "Histogram":
-        return Histogram(list(map(add, self.counts, other.counts)), self.total_s + other.total_s)
+        return Histogram(list(map(add, self.counts, other.counts)), self.total + other.total)
 
     @property
     def count(self) -> int:
@@ -84,6 +89,8 @@ class EndedCall(Protocol):
     stages_s: list[float]
     items: Mapping[OperatorAndReason, int]
     """The steps of a program."""
+    step_count: int
+    work_s: float
 
 
 class Outcome(NamedTuple):
@@ -115,6 +122,10 @@ class CallStatistics:
         """Of RPCs that succeeded, in the order of `STAGES`."""
         self.items: dict[Outcome, int] = {}
         """The steps of programs that were answered."""
+        self.program_steps = Histogram(has_sizes=True)
+        """How many steps each of these programs had."""
+        self.program_work = Histogram()
+        """About how long the device took for each."""
         self.last_failures: dict[Outcome, float] = {}
         """When calls failed last, as a time of `time.monotonic`."""
 
@@ -128,13 +139,15 @@ class CallStatistics:
         row.sent_bytes += call.sent_bytes
         seconds = call.stage_since - call.start
         row.durations.counts[int(seconds * 1e6).bit_length()] += 1
-        row.durations.total_s += seconds
+        row.durations.total += seconds
         if reason == OK:
             for histogram, seconds in zip(self.stages, call.stages_s, strict=True):
                 histogram.counts[int(seconds * 1e6).bit_length()] += 1
-                histogram.total_s += seconds
+                histogram.total += seconds
             if call.items:
                 self._add_items(method, call.items)
+                self.program_steps.add_size(call.step_count)
+                self.program_work.add(call.work_s)
         elif reason != CANCELLED:
             self.last_failures[Outcome(label, method, reason)] = time.monotonic()
 

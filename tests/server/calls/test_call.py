@@ -113,7 +113,7 @@ async def test_connections_of_one_host_have_one_address(calls: OpenCalls, peer: 
 
 async def test_a_message_that_was_waited_for_ahead_is_received(calls: OpenCalls) -> None:
     """The stage of a call in chunks is that of its client, however much comes at once."""
-    call = calls.begin("ExecuteOperatorChunked", FakeContext([b"header", b"chunk"]))
+    call = calls.begin("ExecuteProgramChunked", FakeContext([b"header", b"chunk"]))
     calls.begin("GetServerStatus", FakeContext())
     assert calls.transfers() == (1, 0)
     await call.read()

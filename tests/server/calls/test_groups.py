@@ -46,7 +46,9 @@ def after(step: int, count: int = 4) -> OperatorCall:
 
 
 def first(count: int = 4) -> OperatorCall:
-    return tanh_call(tensor("grad_output", count, data=b"\x02" * 4 * count), tensor("output", count, data=bytes(4 * count)))
+    return tanh_call(
+        tensor("grad_output", count, data=b"\x02" * 4 * count), tensor("output", count, data=bytes(4 * count))
+    )
 
 
 CHAIN = [first(), after(0), after(1), after(2), after(3)]
@@ -236,7 +238,9 @@ async def test_a_failure_is_that_of_its_step_and_of_what_needs_it(
     for number, call in enumerate(MIXED):
         name = "grad_output" if call is SMALL else "output"
         marked = [
-            tensor(name, *each.type.shape, data=bytes([10 + number]) * each.type.size_bytes) if each.name == name else each
+            tensor(name, *each.type.shape, data=bytes([10 + number]) * each.type.size_bytes)
+            if each.name == name
+            else each
             for each in call.inputs
         ]
         calls.append(OperatorCall(call.operator, tuple(marked), {}))

@@ -284,9 +284,7 @@ async def test_encoded_inputs_are_claimed_while_a_call_runs(size: int, checked_l
     """The 910A reads a mask of bits, of 16 channels at least; small calls count it with their tensors."""
     device, gate = FakeDevice(), Gate()
     device.behaviour = gate
-    runner = any_runner(
-        device, 1, max_message_bytes=2**24, product=Product.ATLAS_TRAINING, checked_limit=checked_limit
-    )
+    runner = any_runner(device, 1, max_message_bytes=2**24, product=Product.ATLAS_TRAINING, checked_limit=checked_limit)
     admission = runner.admission
     shape = 1, 1, size, size
     inputs = [tensor(name, *shape, data=bytes(4 * size * size)) for name in ("grad_output", "self")]

@@ -124,7 +124,7 @@ BAD_CHUNKS = {
     "largest_offset": ([chunk(2**63 - 1, b"x")], f"at byte {2**63 - 1}, but tensor 0 continues at 0"),
     "cut_short": ([FIRST[:-1]], ""),
     "too_large": ([chunk(0, bytes(MAX_CHUNK_BYTES + 1))], f"the limit is {MAX_CHUNK_BYTES}"),
-        "second_header": ([FIRST, header()], "nothing but chunks may come"),
+    "second_header": ([FIRST, header()], "nothing but chunks may come"),
     "no_message": ([FIRST, b"\xff"], "a varint that does not end"),
 }
 

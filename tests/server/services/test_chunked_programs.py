@@ -165,7 +165,12 @@ async def test_only_what_is_asked_for_has_chunks() -> None:
 
 
 async def test_a_tensor_that_several_groups_use_comes_once() -> None:
-    calls = [arriving(0), arriving(1), arriving(0), tanh_call(entry(1, "grad_output", COUNT), entry(0, "output", COUNT))]
+    calls = [
+        arriving(0),
+        arriving(1),
+        arriving(0),
+        tanh_call(entry(1, "grad_output", COUNT), entry(0, "output", COUNT)),
+    ]
     device = Hashing()
     found = await answer(FakeContext([header(*calls, count=2), *chunks(0), *chunks(1)]), device)
     other = b"\x77" * SIZE
@@ -238,7 +243,9 @@ async def test_a_client_that_goes_in_the_middle_leaves_nothing(sent: int) -> Non
 async def test_a_client_that_is_cancelled_at_any_turn_of_the_event_loop_leaves_nothing() -> None:
     for turns in range(1000):
         device = Hashing()
-        client = FakeContext([header(*map(arriving, range(3)), count=3), *(each for i in range(3) for each in chunks(i))])
+        client = FakeContext(
+            [header(*map(arriving, range(3)), count=3), *(each for i in range(3) for each in chunks(i))]
+        )
         runner = runner_of(device, running_limit=1)
         task = asyncio.ensure_future(execute_chunked(runner, new_call(client)))
         for _ in range(turns):
@@ -254,9 +261,11 @@ async def test_a_client_that_is_cancelled_at_any_turn_of_the_event_loop_leaves_n
     assert 10 < turns < 999
 
 
-async def test_chunks_in_another_order_are_refused(device: FakeDevice | None = None) -> None:
+async def test_chunks_in_another_order_are_refused() -> None:
     client = FakeContext([header(arriving(0), arriving(1), count=2), *chunks(1), *chunks(0)])
-    with pytest.raises(errors.InvalidFieldError, match="has a chunk of tensor 1 at byte 0, but tensor 0 continues at 0"):
+    with pytest.raises(
+        errors.InvalidFieldError, match="has a chunk of tensor 1 at byte 0, but tensor 0 continues at 0"
+    ):
         await answer(client)
 
 

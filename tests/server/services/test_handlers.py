@@ -139,6 +139,23 @@ async def test_message_over_the_limit_is_logged_as_such(script: Script, caplog: 
     assert "MALFORMED" not in caplog.text
 
 
+async def test_line_of_a_program_that_failed_says_how_many_steps_it_has(
+    script: Script, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(request: bytes, call: Call) -> bytes:
+        call.step_count = 7 if request == b"program" else 1
+        raise errors.LimitExceededError("too much")
+
+    caplog.set_level(logging.INFO)
+    script.unary = fail
+    for request, told, steps in ((b"program", "Unary of 7 steps LIMIT_EXCEEDED in ", 7), (b"", "Unary LIMIT_", None)):
+        caplog.clear()
+        await script.call(request)
+        (record,) = [each for each in caplog.records if each.name == "aclgrad_server.services.handlers"]
+        assert told in record.getMessage()
+        assert record.fields.get("steps") == steps
+
+
 async def test_error_of_ours_becomes_its_status_and_one_line_of_the_log(
     script: Script, caplog: pytest.LogCaptureFixture
 ) -> None:

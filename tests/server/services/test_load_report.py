@@ -180,14 +180,14 @@ BUSY = errors.ServerBusyError("full", remedy="wait", retry_after_s=1.0)
     ("method", "failure", "carries"),
     [
         ("ExecuteOperator", None, True),
-        ("BatchExecuteOperators", None, True),
-        ("ExecuteOperatorChunked", None, True),
+        ("ExecuteProgram", None, True),
+        ("ExecuteProgramChunked", None, True),
         ("ListOperators", None, False),
         ("GetServerStatus", None, False),
         # A server that refuses its calls quickly would look like a fast one.
         ("ExecuteOperator", BUSY, False),
         ("ExecuteOperator", ValueError(), False),
-        ("ExecuteOperatorChunked", BUSY, False),
+        ("ExecuteProgramChunked", BUSY, False),
     ],
     ids=repr,
 )
@@ -202,7 +202,7 @@ async def test_replies_to_operator_calls_carry_the_report_and_count(
     scene, context = Scene(), Context()
     handlers = Handlers(scene.state.calls, Admission(1, 1), load_report=scene.report)
     with suppress(grpc.aio.AbortError):
-        if method == "ExecuteOperatorChunked":
+        if method == "ExecuteProgramChunked":
             await handlers.stream(method, answer).stream_stream(None, context)
         else:
             await handlers.unary(method, answer).stream_unary(None, context)

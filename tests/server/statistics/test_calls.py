@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+import pytest
+
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad_server.statistics import (
     STAGES,
@@ -14,7 +16,7 @@ from aclgrad_server.statistics import (
 )
 
 POOL, PAD = "adaptive_avg_pool2d_backward", "replication_pad2d_backward"
-UNARY, BATCH = "ExecuteOperator", "BatchExecuteOperators"
+UNARY, PROGRAM, CHUNKED = "ExecuteOperator", "ExecuteProgram", "ExecuteProgramChunked"
 
 
 @dataclass
@@ -30,6 +32,8 @@ class Ended:
     sent_bytes: int = 20
     stages_s: list[float] = field(default_factory=lambda: [0.001] * len(STAGES))
     items: dict[OperatorAndReason, int] = field(default_factory=dict)
+    step_count: int = 1
+    work_s: float = 0.0
 
 
 def counted(*calls: Ended) -> CallStatistics:
@@ -46,32 +50,48 @@ def test_each_kind_of_call_is_counted_once() -> None:
         Ended(),
         Ended(outcome="SERVER_BUSY"),
         Ended(outcome="CANCELLED", operator="-"),
-        Ended(BATCH, "batch of 6", items=items),
-        Ended(BATCH, "-", "MALFORMED_REQUEST"),
+        Ended(PROGRAM, "program of 6", items=items, step_count=6),
+        Ended(PROGRAM, "-", "MALFORMED_REQUEST"),
+        Ended(CHUNKED, POOL, items={(POOL, "OK"): 1}),
         Ended("ListOperators", "-"),
     )
     assert {key: count for key, count in statistics.calls().items() if count} == {
         (POOL, UNARY, "OK"): 2,
         (POOL, UNARY, "SERVER_BUSY"): 1,
         ("none", UNARY, "CANCELLED"): 1,
-        (POOL, BATCH, "OK"): 3,
-        (PAD, BATCH, "INVALID_FIELD"): 1,
-        ("unknown", BATCH, "UNKNOWN_OPERATOR"): 2,
-        ("none", BATCH, "MALFORMED_REQUEST"): 1,
+        (POOL, PROGRAM, "OK"): 3,
+        (PAD, PROGRAM, "INVALID_FIELD"): 1,
+        ("unknown", PROGRAM, "UNKNOWN_OPERATOR"): 2,
+        ("none", PROGRAM, "MALFORMED_REQUEST"): 1,
+        (POOL, CHUNKED, "OK"): 1,
     }
     assert statistics.rpcs() == {
         (UNARY, "OK"): 2,
         (UNARY, "SERVER_BUSY"): 1,
         (UNARY, "CANCELLED"): 1,
-        (BATCH, "OK"): 1,
-        (BATCH, "MALFORMED_REQUEST"): 1,
+        (PROGRAM, "OK"): 1,
+        (PROGRAM, "MALFORMED_REQUEST"): 1,
+        (CHUNKED, "OK"): 1,
         ("ListOperators", "OK"): 1,
     }
     # Failed calls are in no stage; each lasted 5 ms, whatever became of it.
-    assert [each.count for each in statistics.stages] == [4] * len(STAGES)
+    assert [each.count for each in statistics.stages] == [5] * len(STAGES)
     row = statistics.rows[UNARY, POOL]
     assert (row.received_bytes, row.sent_bytes) == (30, 60)
     assert row.durations.counts == [3 if number == 13 else 0 for number in range(64)]
+
+
+def test_programs_are_counted_by_their_steps_and_their_work() -> None:
+    """Those that were answered, whatever became of their steps."""
+    sizes = [1, 2, 3, 4, 5, 4096]
+    programs = [Ended(PROGRAM, "-", items={(POOL, "OK"): each}, step_count=each, work_s=each / 1e3) for each in sizes]
+    refused = Ended(PROGRAM, "-", "LIMIT_EXCEEDED", step_count=7, work_s=1.0)
+    statistics = counted(*programs, refused, Ended(), Ended("ListOperators", "-"))
+    steps, work = statistics.program_steps, statistics.program_work
+    for number in range(13):
+        assert sum(steps.counts[: number + 1]) == sum(each <= 2**number for each in sizes)
+    assert (steps.count, steps.total) == (len(sizes), sum(sizes))
+    assert (work.count, work.total) == (len(sizes), pytest.approx(sum(sizes) / 1e3))
 
 
 def test_names_that_clients_make_up_are_no_labels() -> None:
@@ -88,14 +108,14 @@ def test_names_that_clients_make_up_are_no_labels() -> None:
 
 def test_every_failure_is_counted_and_none_hides_another() -> None:
     """Neither many failures for one reason nor those of another operator; a call that was cancelled did not fail."""
-    batch, unknown = {(PAD, "INVALID_FIELD"): 3, (PAD, "OK"): 4}, Ended("ListOperators", "-", "UNAUTHENTICATED")
+    steps, unknown = {(PAD, "INVALID_FIELD"): 3, (PAD, "OK"): 4}, Ended("ListOperators", "-", "UNAUTHENTICATED")
     busy = Ended(operator=PAD, outcome="SERVER_BUSY"), *[Ended(outcome="SERVER_BUSY")] * 10_000
-    statistics = counted(*busy, Ended(BATCH, "-", items=batch), Ended(outcome="CANCELLED"), unknown)
+    statistics = counted(*busy, Ended(PROGRAM, "-", items=steps), Ended(outcome="CANCELLED"), unknown)
     outcomes = statistics.outcomes()
     assert {each: outcomes[each] for each in statistics.last_failures} == {
         (PAD, UNARY, "SERVER_BUSY"): 1,
         (POOL, UNARY, "SERVER_BUSY"): 10_000,
-        (PAD, BATCH, "INVALID_FIELD"): 3,
+        (PAD, PROGRAM, "INVALID_FIELD"): 3,
         ("none", "ListOperators", "UNAUTHENTICATED"): 1,
     }
 

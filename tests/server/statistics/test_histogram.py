@@ -20,7 +20,7 @@ def test_a_bucket_has_the_durations_up_to_its_bound() -> None:
     for number in range(30):
         assert sum(histogram.counts[: number + 1]) == np.count_nonzero(bound_s(number) > DURATIONS_S)
     assert histogram.count == len(DURATIONS_S)
-    assert histogram.total_s == pytest.approx(DURATIONS_S.sum())
+    assert histogram.total == pytest.approx(DURATIONS_S.sum())
 
 
 def test_shortest_and_longest_durations_have_a_bucket() -> None:
@@ -43,5 +43,5 @@ def test_what_was_added_since_a_copy() -> None:
         histogram.add(each)
     new = histogram.since(copy)
     assert new.counts == filled(DURATIONS_S[1000:]).counts
-    assert new.total_s == pytest.approx(DURATIONS_S[1000:].sum())
+    assert new.total == pytest.approx(DURATIONS_S[1000:].sum())
     assert copy.plus(new).counts == histogram.counts

@@ -86,7 +86,7 @@ def harmless() -> dict[str, dict[str, Any]]:
         "calls of max_unpool2d_backward take long: half of them up to 21.8 s, 99 of 100 up to 28.7 s": {
             "operators": [operator(21.8, 28.7), operator(0.1, 12, "a_faster_one")]
         },
-        "batches and calls without an operator take long: half of them up to 2 ms, 99 of 100 up to 3.7 s": {
+        "programs and calls without an operator take long: half of them up to 2 ms, 99 of 100 up to 3.7 s": {
             "operators": [operator(0.002, 3.7, "none")]
         },
         "the TLS certificate expires in 3 days": expires(3 * 86_400),

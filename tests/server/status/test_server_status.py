@@ -39,7 +39,7 @@ def test_calls_by_operator_and_failures_by_reason() -> None:
             state.calls.statistics.add(Ended("ExecuteOperator", "max_unpool2d_backward", reason))
     state.calls.statistics.add(Ended("ExecuteOperator", "<script>", "UNKNOWN_OPERATOR"))
     items = {("max_unpool2d_backward", "OK"): 7, ("max_unpool2d_backward", "INVALID_FIELD"): 1}
-    state.calls.statistics.add(Ended("BatchExecuteOperators", "-", items=items))
+    state.calls.statistics.add(Ended("ExecuteProgram", "-", items=items))
     before = time.time()
     status = server_status(state, with_private=True)
     pool, unknown = status.operators
@@ -50,7 +50,7 @@ def test_calls_by_operator_and_failures_by_reason() -> None:
     assert 2.5e6 <= pool.median_latency.nanos <= pool.p99_latency.nanos <= 10e6
     failures = {(each.reason, each.operator, each.method): each for each in status.recent_failures}
     assert {key: each.count for key, each in failures.items()} == {
-        ("INVALID_FIELD", "max_unpool2d_backward", "BatchExecuteOperators"): 1,
+        ("INVALID_FIELD", "max_unpool2d_backward", "ExecuteProgram"): 1,
         ("UNKNOWN_OPERATOR", "unknown", "ExecuteOperator"): 1,
         ("SERVER_BUSY", "max_unpool2d_backward", "ExecuteOperator"): 3,
     }

@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1.error_reason_pb2 import ErrorReason
+from aclgrad.wire.limits import MAX_STEPS
 from aclgrad_server import logs
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.statistics import CANCELLED, OK, STAGES, Histogram, bound_s
@@ -30,9 +31,11 @@ _METHODS: Final = tuple(pb.DESCRIPTOR.services_by_name["OperatorService"].method
 _REASONS: Final = (OK, CANCELLED, *(name.removeprefix("ERROR_REASON_") for name in ErrorReason.keys()[1:]))
 _LAST_BUCKET: Final = 28
 """Longer durations than 2**28 us, about 268 s, are only in the bucket without an end."""
-_KINDS: Final = {"_total": "counter", "_duration_seconds": "histogram", "_lag_seconds": "histogram"}
+_HISTOGRAMS: Final = ("_duration_seconds", "_lag_seconds", "_work_seconds", "_program_steps")
+_KINDS: Final = {"_total": "counter", **dict.fromkeys(_HISTOGRAMS, "histogram")}
 """By the end of the name; others are gauges."""
 _BOUNDS: Final = [str(bound_s(number)) for number in range(_LAST_BUCKET + 1)]
+_SIZE_BOUNDS: Final = [str(float(1 << number)) for number in range(MAX_STEPS.bit_length())]
 
 
 class Metric(NamedTuple):
@@ -114,6 +117,16 @@ METRICS: Final = (
         ),
     ),
     *_metrics(
+        lambda view: {(): view.calls.statistics},
+        (),
+        ("aclgrad_program_steps", "steps of each program that was answered", "program_steps"),
+        (
+            "aclgrad_program_work_seconds",
+            "about how long the device takes for each program that was answered, by its work",
+            "program_work",
+        ),
+    ),
+    *_metrics(
         partial(_bytes, "received_bytes"), ("method",), ("aclgrad_received_bytes_total", "bytes of messages received")
     ),
     *_metrics(partial(_bytes, "sent_bytes"), ("method",), ("aclgrad_sent_bytes_total", "bytes of messages sent")),
@@ -186,6 +199,7 @@ METRICS: Final = (
         ("aclgrad_utilization_ratio", "running and waiting calls per slot: for autoscalers", "admission.utilization"),
         ("aclgrad_reply_bytes", "replies that clients have not fetched", "admission.replies.used"),
         ("aclgrad_reply_bytes_limit", "the most that such replies may take", "admission.replies.limit"),
+        ("aclgrad_kept_program_bytes", "programs that are kept as they were planned", "programs.kept_bytes"),
         ("aclgrad_event_loop_lag_seconds", "how much later than asked for the main loop's beat ran", "loop_lag"),
         ("aclgrad_memory_used_bytes", "resident memory of the process", "memory.used_bytes"),
         ("aclgrad_memory_limit_bytes", "memory that the process may use", "memory.limit_bytes"),
@@ -236,5 +250,6 @@ _FAMILIES: Final[Mapping[str, Any]] = {
 
 def _buckets(histogram: Histogram) -> tuple[list[tuple[str, float]], float]:
     now = histogram.copy()
-    buckets = [(bound, float(count)) for bound, count in zip(_BOUNDS, accumulate(now.counts), strict=False)]
-    return [*buckets, ("+Inf", float(now.count))], now.total_s
+    bounds = _SIZE_BOUNDS if now.has_sizes else _BOUNDS
+    buckets = [(bound, float(count)) for bound, count in zip(bounds, accumulate(now.counts), strict=False)]
+    return [*buckets, ("+Inf", float(now.count))], now.total

@@ -86,7 +86,8 @@ class Call:
     def fields(self) -> dict[str, Any]:
         """Returns what the log says of the call in JSON."""
         names = ("request_id", "trace_id", "method", "operator", "identity", "peer")
-        return {name: getattr(self, name) for name in names}
+        told = {name: getattr(self, name) for name in names}
+        return told | {"steps": self.step_count} if self.step_count > 1 else told
 
     async def read(self) -> bytes:
         """Returns the next message; raises MalformedRequestError if the client sends no more."""

@@ -194,8 +194,9 @@ def _as_ours(error: Exception, request_id: str) -> AclgradError:
 
 def _tell(call: Call, level: int, what: str, text: str = "", error: Exception | None = None) -> None:
     told = fields(call.fields() | {"reason": call.outcome, "milliseconds": round(_milliseconds(call), 1)})
-    words = call.request_id, call.method, what, call.peer, call.trace_id, text
-    log.log(level, "%s %s %s for %s, trace %s%s", *words, exc_info=error, extra=told)
+    steps = f" of {call.step_count} steps" if call.step_count > 1 else ""
+    words = call.request_id, call.method, steps, what, call.peer, call.trace_id, text
+    log.log(level, "%s %s%s %s for %s, trace %s%s", *words, exc_info=error, extra=told)
 
 
 def _milliseconds(call: Call) -> float:

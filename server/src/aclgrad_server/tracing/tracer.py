@@ -153,9 +153,10 @@ def _attributes(call: Call, is_sampled: bool) -> dict[str, str | int | bool]:
     }
     if call.outcome != OK:
         found["error.type"] = call.outcome
+    if call.step_count > 1:
+        found["aclgrad.steps"] = call.step_count
     if call.items:
-        found["aclgrad.calls"] = sum(call.items.values())
-        found["aclgrad.failed_calls"] = sum(count for (_, reason), count in call.items.items() if reason != OK)
+        found["aclgrad.failed_steps"] = sum(count for (_, reason), count in call.items.items() if reason != OK)
     if not is_sampled:
         found["aclgrad.sampled"] = False
     return found
