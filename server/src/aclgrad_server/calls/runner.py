@@ -11,7 +11,7 @@ from aclgrad_server.calls.call import Call, deadline_passed
 from aclgrad_server.calls.schedule import Content, FromHeld, FromMessage, Group, Key, Schedule, bytes_at_once
 from aclgrad_server.calls.scheduling import make_schedule
 from aclgrad_server.calls.shared_memory import SharedMemory, SharedTensors
-from aclgrad_server.devices.device import Device, GroupWork, OnEnd, StagedTensor
+from aclgrad_server.devices.device import Device, GroupWork, OnEnd, StagedTensor, Target
 from aclgrad_server.devices.faults import WorkspaceShortageError
 from aclgrad_server.devices.planning import Planner, check_reply_size
 from aclgrad_server.devices.programs import Pause, ProgramPlanner
@@ -325,9 +325,9 @@ def _work_of(
         if step.number in failures:
             continue
         positions[step.number] = len(positions)
-        sinks = step.sinks and [
-            (held[target] if isinstance(target, tuple) else target, in_reply) for target, in_reply in step.sinks
-        ]
+        sinks: list[tuple[Target, bool]] | None = None
+        if step.sinks is not None:
+            sinks = [(held[each] if isinstance(each, tuple) else each, in_reply) for each, in_reply in step.sinks]
         needs = [positions[need] for need in step.needs if need in positions]
         contents = [content_of(each) for each in step.contents]
         plan = step.planned.plan

@@ -194,7 +194,7 @@ class Device:
     @property
     def stops_at_faults(self) -> bool:
         """Whether nothing runs on a stream behind a fault."""
-        return getattr(self._device, "stops_at_faults", False)
+        return self._device.stops_at_faults
 
     async def execute_group(
         self, work: GroupWork, deadline: float, streams: int, on_end: OnEnd, workspace_limits: Sequence[int]
