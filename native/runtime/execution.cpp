@@ -105,6 +105,7 @@ bool Execution::Try(Step& step, const Part& part, const Settle& settle) {
   } catch (const AclError& caught) {
     if (is_alone()) throw;
     context_.loss.Record(caught);
+    if (caught.fault() == FaultClass::kDeviceLost) throw;
     context_.loss.ThrowIfLost(caught);
     error = std::current_exception();
   } catch (...) {

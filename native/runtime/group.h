@@ -22,8 +22,9 @@ struct GroupStep {
 // memory that an earlier one used, without waiting.
 struct Lane {
   std::vector<std::size_t> steps;
-  // One block for outputs that only steps of the lane read. Their places in it are 64-byte aligned, and behind each one
-  // are 32 bytes that kernels may touch. A step's output shares none with its inputs: it is filled before they are read.
+  // One block for outputs that only steps of the lane read. A place in it is 64-byte aligned, and takes its size
+  // rounded up to 32 and 32 bytes more, which kernels may touch. A step's output shares none with its inputs: it is
+  // filled before they are read.
   std::size_t arena_bytes = 0;
 };
 

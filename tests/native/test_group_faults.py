@@ -156,6 +156,14 @@ def test_a_kernel_that_fails_on_streams_that_stop_ends_the_group(
     assert ends_of(errors) == ["device_lost"] * (CHAIN + 1) + [None, "device_lost"]
 
 
+@pytest.mark.parametrize("faults", [[fault(f"phase{phase}_error", 1, code=507015)] for phase in (1, 2)], ids=str)
+@in_fork()
+def test_a_step_that_finds_the_device_lost_ends_the_group(faults: list[dict[str, Any]]) -> None:
+    """Nothing that is under way is given out."""
+    _, errors, _ = open_device().run_group(steps_of(), LANES)
+    assert ends_of(errors) == ["device_lost"] * (CHAIN + 2)
+
+
 ENDS = [fault("hang", 0, duration_ms=100, code=507051), fault("phase2_error", 2)]
 
 

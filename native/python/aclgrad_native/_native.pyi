@@ -260,7 +260,8 @@ class StagedTensor:
 class Place:
     """A part of a lane's arena, where a step writes an output that only steps of the lane read. 64-byte aligned.
 
-    Behind each place are 32 bytes that kernels may touch. A step's output shares no bytes with its inputs.
+    It takes its size rounded up to 32, and 32 bytes more, which kernels may touch. A step's output shares no bytes with
+    its inputs.
     """
 
     def __init__(self, offset: int, size_bytes: int) -> None: ...

@@ -90,13 +90,22 @@ class SampleCall {
   call_file::Call recorded_;
 };
 
-// Steps that do not need each other, so many on each lane.
+// So many steps on each lane. If those are several, each is said to need the one before, and writes to the lane's
+// arena.
 inline aclgrad::Group GroupOf(const std::vector<std::shared_ptr<OwnedCall>>& calls, std::size_t lane_steps) {
   aclgrad::Group group;
   for (const std::shared_ptr<OwnedCall>& owned : calls) {
-    if (group.steps.size() % lane_steps == 0) group.lanes.emplace_back();
-    group.lanes.back().steps.push_back(group.steps.size());
-    group.steps.push_back({{owned, &owned->call}, {}, nullptr});
+    const std::size_t step = group.steps.size();
+    const bool is_first = step % lane_steps == 0;
+    if (is_first) group.lanes.emplace_back();
+    aclgrad::Lane& lane = group.lanes.back();
+    lane.steps.push_back(step);
+    for (aclgrad::OutputBytes& output : owned->call.outputs) {
+      if (lane_steps == 1) break;
+      output.target = aclgrad::Place{lane.arena_bytes, output.size_bytes};
+      lane.arena_bytes += aclgrad::PaddedBytes(output.size_bytes);
+    }
+    group.steps.push_back({{owned, &owned->call}, is_first ? std::vector<std::size_t>{} : std::vector{step - 1}, {}});
   }
   return group;
 }
