@@ -24,7 +24,8 @@ using Positions = std::vector<std::size_t>;
 
 // For each wanted output its target, and whether it is in the reply; None if all are in the reply alone.
 using Sinks = std::optional<std::vector<std::pair<py::object, bool>>>;
-using Step = std::tuple<std::shared_ptr<CallTemplate>, Contents, std::string, Sinks, Positions, Positions>;
+// The last two are positions, which most steps have none of.
+using Step = std::tuple<std::shared_ptr<CallTemplate>, Contents, std::string, Sinks, py::sequence, py::sequence>;
 // The steps of a lane, the bytes of its arena, and of the workspace that each may have.
 using GivenLane = std::tuple<Positions, std::size_t, std::size_t>;
 
@@ -153,6 +154,8 @@ std::vector<ReturnedOutput> Sink(const ServedDevice& served, HeldCall& held, con
   return replied;
 }
 
+Positions PositionsOf(const py::sequence& given) { return given.empty() ? Positions() : given.cast<Positions>(); }
+
 // The lane of each step.
 std::vector<std::size_t> LanesOf(std::size_t step_count, const std::vector<GivenLane>& lanes) {
   constexpr std::size_t kNone = SIZE_MAX;
@@ -183,7 +186,7 @@ void ExpectBefore(std::size_t step, const Positions& needs, const std::vector<st
 }
 
 std::shared_ptr<Cancellation> SubmitGroup(ServedDevice& served, py::object ticket, const std::vector<Step>& steps,
-                                          const std::vector<GivenLane>& lanes, double deadline,
+                                          std::vector<GivenLane> lanes, double deadline,
                                           std::optional<double> wait_until, const py::object& released_ticket,
                                           std::size_t stream_limit, const std::vector<Write>& writes,
                                           const std::vector<Read>& reads) {
@@ -194,17 +197,22 @@ std::shared_ptr<Cancellation> SubmitGroup(ServedDevice& served, py::object ticke
   Group group;
   group.steps.reserve(steps.size());
   group.lanes.reserve(lanes.size());
-  for (const auto& [positions, arena_bytes, workspace_limit] : lanes) group.lanes.push_back({positions, arena_bytes});
+  for (auto& [positions, arena_bytes, workspace_limit] : lanes) {
+    group.lanes.push_back({std::move(positions), arena_bytes});
+  }
   std::vector<ReplyBuffer::Section> sections;
   // In the order of their sections; null for a step's own prefix.
   std::vector<OutputBytes*> replied;
-  for (const auto& [plan, contents, prefix, sinks, needs, guaranteed] : steps) {
+  sections.reserve(2 * steps.size());
+  replied.reserve(2 * steps.size());
+  for (const auto& [plan, contents, prefix, sinks, given_needs, guaranteed] : steps) {
     const std::size_t step = held.size();
-    const auto& [positions, arena_bytes, workspace_limit] = lanes[lane_of[step]];
+    Positions needs = PositionsOf(given_needs);
+    const auto& [moved, arena_bytes, workspace_limit] = lanes[lane_of[step]];
     ExpectBefore(step, needs, lane_of);
-    HeldCall& each =
-        *held.emplace_back(MakeHeldCall(served, plan, contents, {workspace_limit, arena_bytes, guaranteed}, released));
-    group.steps.push_back({CallOf(held.back()), needs, nullptr});
+    HeldCall& each = *held.emplace_back(
+        MakeHeldCall(served, plan, contents, {workspace_limit, arena_bytes, PositionsOf(guaranteed)}, released));
+    group.steps.push_back({CallOf(held.back()), std::move(needs), nullptr});
     sections.emplace_back(prefix, 0);
     replied.push_back(nullptr);
     for (const auto& [bytes, reply_prefix] : Sink(served, each, sinks, arena_bytes)) {
