@@ -160,7 +160,7 @@ async def test_memory_is_given_back_if_staging_or_a_file_fails(path: Path, error
     device = SlowFiles(error)
     device.may_read.set()
     if is_staging:
-        device.stage_error = error  # type: ignore[assignment]
+        device.stage_error = error
     runner = shared_runner(device)
     with pytest.raises(type(error)):
         await runner.execute(encode_request(shared_call(path)), new_call(unix_client()))

@@ -186,21 +186,6 @@ async def test_a_workspace_that_no_call_may_have_is_a_limit(kind: Kind, bound: b
         assert runner.admission.occupancy() == Occupancy(0, 0, 0)
 
 
-async def test_steps_of_a_program_have_their_own_statuses_and_share_what_runs_at_once() -> None:
-    """On two streams: two workspaces at once, not five."""
-    device = FakeDevice()
-    device.workspace_of = lambda plan: WORKSPACE if plan.output_bytes > 4 else 0
-    small = pooling_call(1, 1, 1)
-    runner = runner_of(device, 5 * (TENSORS + 8) + 2 * WORKSPACE, streams=2)
-    other = await claim_memory(runner.admission, "another", 1)
-    for is_free in (False, True):
-        assert [isinstance(each, tuple) for each in await results_of(runner, *[CALL, small] * 5)] == [
-            is_free,
-            True,
-        ] * 5
-        other.give_back()
-
-
 async def test_a_small_call_keeps_its_slots_and_takes_a_large_workspace_from_the_large_memory() -> None:
     """Otherwise few such workspaces would take all memory of small calls."""
     device, gate = device_of(2**20), Gate()
@@ -217,24 +202,6 @@ async def test_a_small_call_keeps_its_slots_and_takes_a_large_workspace_from_the
             assert used == ((0, 20 + 2**20) if known else (20, 2**20))
             gate.is_open.set()
             await call
-        assert runner.admission.occupancy() == Occupancy(0, 0, 0)
-
-
-async def test_groups_of_a_program_share_one_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group begins when the one before has ended, so a program that was answered once is answered again."""
-    monkeypatch.setattr("aclgrad_server.calls.scheduling.GROUP_S", -1.0)
-    runner = runner_of(device_of(WORKSPACE), 3 * TENSORS + WORKSPACE)
-    for _ in range(3):
-        assert [type(each) for each in await results_of(runner, *[CALL] * 3)] == [tuple] * 3
-        assert runner.admission.occupancy() == Occupancy(0, 0, 0)
-
-
-async def test_a_workspace_that_no_call_may_have_fails_its_own_step_alone() -> None:
-    device, small = FakeDevice(), pooling_call(*SHAPE[:-1], 128)
-    device.workspace_of = lambda plan: 8 if plan.size_bytes < TENSORS else 10**9
-    runner = runner_of(device, 10**8)
-    for _ in range(2):
-        assert [type(each) for each in await results_of(runner, CALL, small)] == [LimitExceededError, tuple]
         assert runner.admission.occupancy() == Occupancy(0, 0, 0)
 
 

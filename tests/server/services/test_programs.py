@@ -162,7 +162,7 @@ async def test_what_the_figures_say_of_a_program() -> None:
     runner = runner_of(FakeDevice())
     await execute_program(runner, program_of(GOOD, BAD, OperatorCall("x", (), {}), GOOD, NEEDS_GOOD), call)
     assert (call.operator, call.step_count) == ("program of 5", 5)
-    plans = [plan for plan, _ in runner.device.executed]  # type: ignore[attr-defined]
+    plans = [plan for plan, _ in runner.device.executed]
     assert call.work_s == pytest.approx(sum(plan.seconds for plan in plans))
     assert {key: count for key, count in call.items.items() if count} == {
         (GOOD.operator, "OK"): 2,

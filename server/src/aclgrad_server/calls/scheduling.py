@@ -95,8 +95,8 @@ class _LaneInMaking:
     arena: Arena = field(default_factory=Arena)
     over: dict[int, list[_Output]] = field(default_factory=dict)
     """The outputs whose memory is free after a step."""
-    copied: set[Key] = field(default_factory=set)
-    """The inputs that it copies to the device once for all of its steps."""
+    copied: set[tuple[Key, int]] = field(default_factory=set)
+    """The inputs that it copies to the device, and how much of them, once for all of its steps."""
     needed_bytes: int = 0
     """What the step that needs most takes while it runs."""
 
@@ -228,11 +228,14 @@ class _Maker:
             elif isinstance(source, InMessage):
                 # Before its group begins it is there, too.
                 self._add(0, index, size_bytes)
-            elif not self._is_copied(key, source):
-                needed_bytes += max(size_bytes - source.nbytes, 0)
-            elif key not in making.copied:
-                making.copied.add(key)
-                self._add(index, index, size_bytes)
+            else:
+                is_copied, is_checked = self._is_copied(key, source), plan.rules[position] is not None
+                # What is checked is copied in the form that is read; a view of anything else is made row-major there.
+                copy = key, size_bytes if is_copied and is_checked else source.nbytes
+                needed_bytes += max(size_bytes - copy[1], 0)
+                if is_copied and (plan.encoded[position] or copy not in making.copied):
+                    making.copied.add(copy)
+                    self._add(index, index, copy[1])
         making.needed_bytes = max(making.needed_bytes, needed_bytes)
         self._process[index] += plan.encoded_bytes
 
