@@ -91,7 +91,7 @@ CASES: dict[str, tuple[str, str, list[str], dict[str, object] | None]] = {
         "executors = [plan(malloc(16), memory + 32)[2], *(plan(memory, malloc(64))[2] for _ in range(2))]\n"
         "print([launch(each, on) for each, on in zip(executors, (stream, stream, None), strict=True)])\n"
         "acl.call('aclrtSynchronizeStream', stream)\nacl.call('aclrtDestroyStream', stream)",
-        "[0, 0, 161002]", ["overwritten in use"], HANG,
+        "[0, 0, 161002]", ["unsynchronised read"], HANG,
     ),
     "two settings of determinism": (
         "print(*[acl.aclrtCtxSetSysParamOpt(0, value) for value in (1, 1, 0)])",

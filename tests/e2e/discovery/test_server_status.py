@@ -10,7 +10,7 @@ import aclgrad
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType, TensorView
-from aclgrad.wire.chunks import chunk_prefix, encode_header
+from aclgrad.wire.chunks import chunk_prefix, encode_step_header
 from aclgrad.wire.messages import OperatorCall
 from tools.calling import AnyClient, maybe_await, wait_until
 from tools.raw_calls import open_channel, open_chunked
@@ -53,7 +53,7 @@ def test_calls_on_their_way_are_counted(server: Server) -> None:
     received = threading.Event()
 
     def messages() -> Iterator[bytes]:
-        yield encode_header(call, ["grad_output"], 2**20)
+        yield encode_step_header(call, ["grad_output"], 2**20)
         for offset in (0, 8):
             yield chunk_prefix(0, offset, 8) + bytes(8)
             received.wait(60)

@@ -15,7 +15,8 @@ from aclgrad.errors import from_status
 from aclgrad.products import STREAM_LIMITS, Product
 from aclgrad.tensors import view_of_array
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad.wire.messages import OperatorCall, encode_batch, encode_request
+from aclgrad.wire.messages import OperatorCall, encode_request
+from aclgrad.wire.programs import encode_program
 from tests.e2e.fault_plans import (
     ATTRIBUTES,
     CLIENTS,
@@ -116,13 +117,13 @@ def tells(server: FaultyServer, error: aclgrad.AclgradError, text: str) -> bool:
     ],
     ids=["copy", "memory"],
 )
-def test_a_fault_fails_one_call_of_a_batch(
+def test_a_fault_fails_one_step_of_a_program(
     tmp_path: Path, fault: dict[str, Any], kind: type[aclgrad.AclgradError]
 ) -> None:
     each = encode_request(OperatorCall(OPERATOR, tuple(view_of_array(*each) for each in INPUTS.items()), ATTRIBUTES))
     with FaultyServer(tmp_path, fault, **SURVIVING) as server, open_channel(server) as channel:
-        reply = channel.unary_unary(SERVICE + "BatchExecuteOperators")(encode_batch([each] * 8), timeout=60)
-        message = pb.BatchExecuteOperatorsResponse.FromString(reply)
+        reply = channel.unary_unary(SERVICE + "ExecuteProgram")(encode_program([each] * 8), timeout=60)
+        message = pb.ExecuteProgramResponse.FromString(reply)
         (failed,) = (each for each in message.results if each.HasField("error"))
         assert type(from_status(failed.error)) is kind
         assert Counter(len(each.outputs) for each in message.results) == {1: 7, 0: 1}

@@ -19,7 +19,7 @@ MIB = 2**20
     ("method", "algorithm"),
     [
         (SERVICE + "ExecuteOperator", grpc.Compression.Gzip),
-        (SERVICE + "ExecuteOperatorChunked", grpc.Compression.Deflate),
+        (SERVICE + "ExecuteProgramChunked", grpc.Compression.Deflate),
     ],
 )
 def test_a_compression_bomb_is_refused_and_takes_no_memory(

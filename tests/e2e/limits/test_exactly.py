@@ -97,7 +97,7 @@ def test_a_message_of_the_size_of_the_limit(narrow_server: Server) -> None:
         error = error_of(caught.value)
         assert isinstance(error, aclgrad.LimitExceededError)
         assert error.field == "outputs[out]"
-        assert "ExecuteOperatorChunked" in error.remedy
+        assert "ExecuteProgramChunked" in error.remedy
         assert "--max-message-bytes" in error.remedy
         assert error.metadata["max_message_bytes"] == str(MESSAGE_BYTES)
 
@@ -114,12 +114,12 @@ async def test_a_client_learns_the_limit_from_one_refusal_of_a_call(
 ) -> None:
     expected = await maybe_await(connect(server.address).adaptive_avg_pool2d_backward(grad_output, shape))
     client = connect(narrow_server.address, retries=0)
-    ended, done = (narrow_server.log.count(f"ExecuteOperatorChunked {each}") for each in ("", "ok"))
+    ended, done = (narrow_server.log.count(f"ExecuteProgramChunked {each}") for each in ("", "ok"))
     for _ in range(2):
         gradient = await maybe_await(client.adaptive_avg_pool2d_backward(grad_output, shape))
         assert np.array_equal(gradient, expected)
-    wait_until(lambda: narrow_server.log.count("ExecuteOperatorChunked ok") == done + 2)
-    assert narrow_server.log.count("ExecuteOperatorChunked ") <= ended + 3, "one attempt may have been refused"
+    wait_until(lambda: narrow_server.log.count("ExecuteProgramChunked ok") == done + 2)
+    assert narrow_server.log.count("ExecuteProgramChunked ") <= ended + 3, "one attempt may have been refused"
 
 
 async def test_a_client_learns_the_limit_from_one_refusal_of_a_batch(
@@ -128,10 +128,10 @@ async def test_a_client_learns_the_limit_from_one_refusal_of_a_batch(
     """Two of these calls exceed one message."""
     calls = [(LARGE[:, :380, :380] * number, (1, 380, 380)) for number in range(5)]
     batches = [connect(each.address, retries=0).batch() for each in (server, narrow_server)]
-    done = narrow_server.log.count("BatchExecuteOperators ok")
+    done = narrow_server.log.count("ExecuteProgram ok")
     for batch in batches:
         for call in calls:
             batch.adaptive_avg_pool2d_backward(*call)
     expected, gradients = [await maybe_await(batch.run()) for batch in batches]
     assert all(map(np.array_equal, gradients, expected))
-    wait_until(lambda: narrow_server.log.count("BatchExecuteOperators ok") == done + 5)
+    wait_until(lambda: narrow_server.log.count("ExecuteProgram ok") == done + 5)

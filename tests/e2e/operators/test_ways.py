@@ -30,13 +30,13 @@ CASES = [
 ]
 """Of float32 with each choice of its outputs."""
 
-# Options of the client, and the method that at least so many calls have to use.
+# Options of the client, and what the log has to say of at least so many calls: the method.
 WAYS: dict[str, tuple[dict[str, Any], str, int]] = {
-    "unary": ({}, "ExecuteOperator", 40),
+    "unary": ({}, "ExecuteOperator ok in ", 40),
     # So small a limit that calls go in chunks of 337 bytes.
-    "chunked": ({"max_message_bytes": 401}, "ExecuteOperatorChunked", 20),
-    "shared": ({"shared_memory": True}, "ExecuteOperator", 40),
-    "batched": ({}, "BatchExecuteOperators", 1),
+    "chunked": ({"max_message_bytes": 401}, "ExecuteProgramChunked ok in ", 20),
+    "shared": ({"shared_memory": True}, "ExecuteOperator ok in ", 40),
+    "batched": ({}, "ExecuteProgram of ", 1),
 }
 
 
@@ -63,7 +63,7 @@ async def test_every_way_gives_the_bits_of_one_message(
 ) -> None:
     """Inputs that are not read are sent as shapes. The log has the id of each call."""
     monkeypatch.setattr(service, "SHARED_ABOVE_BYTES", 1)
-    options, method, least = WAYS[way]
+    options, what, least = WAYS[way]
     client = connect(shared_server.address, **options)
     caller = client.batch() if way == "batched" else client
     name = f"{type(client).__name__}-{way}"
@@ -82,6 +82,6 @@ async def test_every_way_gives_the_bits_of_one_message(
             assert (found is not None) is (spec.name in outputs), (typed, spec.name)
             assert found is None or bits_of(found) == bits_of(expected), (typed, spec.name)
             assert found is None or found.flags.writeable
-    wait_until(lambda: shared_server.log.count(f"{name} {method} ok in ") >= least)
+    wait_until(lambda: shared_server.log.count(f"{name} {what}") >= least)
     (device,) = (await maybe_await(connect(shared_server.address).server_status())).devices
     assert device.pool.allocated_bytes == 0

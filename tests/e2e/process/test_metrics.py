@@ -50,9 +50,9 @@ def test_code_and_server_have_the_same_metrics(tmp_path: Path) -> None:
         expected = {
             ("unknown", "ExecuteOperator", "UNKNOWN_OPERATOR"): 3,
             (POOL, "ExecuteOperator", "OK"): 1,
-            (POOL, "ExecuteOperatorChunked", "OK"): 1,
-            (POOL, "BatchExecuteOperators", "OK"): 1,
-            (POOL, "BatchExecuteOperators", "INVALID_FIELD"): 1,
+            (POOL, "ExecuteProgramChunked", "OK"): 1,
+            (POOL, "ExecuteProgram", "OK"): 1,
+            (POOL, "ExecuteProgram", "INVALID_FIELD"): 1,
         }
 
         def counted() -> dict[tuple[str, str, str], float]:
@@ -83,7 +83,7 @@ def test_code_and_server_have_the_same_metrics(tmp_path: Path) -> None:
             assert set(sample.labels) - {"le"} == set(metric.labels), sample
         # The conventions that `promtool check metrics` knows.
         assert metric.name.endswith("_total") == (metric.kind == "counter")
-        assert metric.kind != "histogram" or metric.name.endswith("_seconds")
+        assert metric.kind != "histogram" or metric.name.endswith(("_seconds", "_steps"))
         assert not re.search(
             r"_(ms|us|milliseconds|kilobytes|mib|percent|count|sum|bucket|gauge|counter)(_|$)", metric.name
         )

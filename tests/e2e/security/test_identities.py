@@ -143,7 +143,7 @@ def test_unix_socket_is_one_identity_with_as_many_calls_as_it_may_have(server: S
     ):
         assert isinstance(call(channel), bytes)
         may_end = threading.Event()
-        chunked = another_connection.stream_stream(SERVICE + "ExecuteOperatorChunked")
+        chunked = another_connection.stream_stream(SERVICE + "ExecuteProgramChunked")
         silent = chunked(silence(may_end))
         busy: Any = None
 
