@@ -120,12 +120,9 @@ def _error_of(status: status_pb2.Status) -> aclgrad.AclgradError:
     return error
 
 
-def assert_idle(server: Server, address: str = "") -> None:
-    """Soon nothing is in use, every operator is answered, and the server has told of no surprise.
-
-    The address is the one that takes calls from everybody: the first, unless given.
-    """
-    with aclgrad.Client(address or server.address) as client, open_channel(server, address) as channel:
+def wait_until_idle(server: Server, address: str = "") -> None:
+    """Returns as soon as no call holds anything."""
+    with aclgrad.Client(address or server.address) as client:
 
         def is_idle() -> bool:
             status = client.server_status()
@@ -134,6 +131,15 @@ def assert_idle(server: Server, address: str = "") -> None:
             return (*in_use, calls_in(queue)) == (0, 0, 0, 0)
 
         wait_until(is_idle, 30)
+
+
+def assert_idle(server: Server, address: str = "") -> None:
+    """Soon nothing is in use, every operator is answered, and the server has told of no surprise.
+
+    The address is the one that takes calls from everybody: the first, unless given.
+    """
+    wait_until_idle(server, address)
+    with open_channel(server, address) as channel:
         for call in SMALL.values():
             assert execute_chunked(channel, call) == execute(channel, call)
     assert "Traceback" not in server.log
