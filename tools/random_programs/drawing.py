@@ -67,7 +67,7 @@ class DrawnProgram:
             for number, step in enumerate(self.steps):
                 causes = [found[each.step] for each in step.inputs if each.step in found]
                 if number not in found and (causes or step.fault in faults):
-                    found[number] = causes[-1] if causes else number
+                    found[number] = min(causes, default=number)
         return found
 
 

@@ -200,9 +200,9 @@ class Runner:
         """Runs the steps of a group whose inputs are there, in one turn."""
         failures = outcome.failures
         for step in group.steps:
-            for need in step.needs:
-                if need in failures and step.number not in failures:
-                    failures[step.number] = input_failed(first_failure(need, failures[need]))
+            causes = [first_failure(need, failures[need]) for need in step.needs if need in failures]
+            if causes:
+                failures[step.number] = input_failed(min(causes))
         work, limits, lane_of = _work_of(group, workspaces, payloads, held, failures)
         if not work.steps:
             return

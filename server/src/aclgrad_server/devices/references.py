@@ -23,7 +23,7 @@ def check_references(
 
     Raises InputFailedError for a reference to a step that is not legal.
     """
-    failed: int | None = None
+    failed: list[int] = []
     for tensor in call.inputs:
         source, field = tensor.source, f"inputs[{tensor.name[:MAX_NAME]}]"
         if (entry := source.entry) is not None:
@@ -36,12 +36,12 @@ def check_references(
                 problem = f"is {producer}, and this is step {index}"
                 raise InvalidFieldError.at(f"{field}.output_of.step", problem, "name an earlier step of the program")
             if producer in failures:
-                failed = first_failure(producer, failures[producer])
+                failed.append(first_failure(producer, failures[producer]))
                 continue
             type = _output_type(field, tensor, made[producer], producer)
             _check_type(field, tensor, f"output {source.output_name!r} of step {producer}", type)
-    if failed is not None:
-        raise input_failed(failed)
+    if failed:
+        raise input_failed(min(failed))
 
 
 def _output_type(field: str, tensor: TensorView, producer: PlannedStep, number: int) -> TensorType:

@@ -133,7 +133,7 @@ class PlannedProgram:
         for number, step in self.steps.items():
             needed = [each.step for each in step.sources if each is not None and each.step in found]
             if number not in found and needed:
-                found[number] = input_failed(first_failure(needed[0], found[needed[0]]))
+                found[number] = input_failed(min(first_failure(each, found[each]) for each in needed))
             if number not in found:
                 steps[number] = step
         return PlannedProgram(self.step_count, steps, found, self.table, self.chunk_bytes, self.first_uses)
