@@ -165,9 +165,9 @@ ACL_FUNC_VISIBILITY aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout);
 ACL_FUNC_VISIBILITY aclError aclrtDeviceCanAccessPeer(int32_t* canAccessPeer, int32_t deviceId, int32_t peerDeviceId);
 ACL_FUNC_VISIBILITY aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags);
 ACL_FUNC_VISIBILITY aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode);
-/* ACL_CONTINUE_ON_FAILURE is what streams begin with: after a failed task the later ones run, and one synchronise of the
- * stream returns the error. ACL_STOP_ON_FAILURE: a failed task ends the work of the stream's whole context, which takes no
- * further work; nothing sets it back (ACL_ERROR_RT_FEATURE_NOT_SUPPORT, as on products without modes). */
+/* ACL_CONTINUE_ON_FAILURE is what streams begin with: after a failed task the later ones run, and one synchronise of
+ * the stream returns the error. ACL_STOP_ON_FAILURE: a failed task ends the work of the stream's whole context, which
+ * takes no further work; nothing sets it back (ACL_ERROR_RT_FEATURE_NOT_SUPPORT, as on products without modes). */
 ACL_FUNC_VISIBILITY aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode);
 ACL_FUNC_VISIBILITY aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag);
 ACL_FUNC_VISIBILITY aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo* utilizationInfo);
