@@ -23,7 +23,7 @@ from aclgrad_server.calls.schedule import (
 from aclgrad_server.devices.device import Place
 from aclgrad_server.devices.programs import Pause
 from aclgrad_server.devices.steps import PlannedProgram, PlannedStep
-from aclgrad_server.limits import GROUP_BYTES, GROUP_S
+from aclgrad_server.limits import GROUP_BYTES, GROUP_S, GROUP_STEPS
 
 
 async def make_schedule(program: PlannedProgram, pause: Pause, waits_for_values: bool, copies_inputs: bool) -> Schedule:
@@ -54,8 +54,9 @@ def _groups(program: PlannedProgram, waits_for_values: bool) -> Iterator[list[in
     seconds, chunk_bytes = 0.0, 0
     for number, step in program.steps.items():
         waits = waits_for_values and any(_producer(step, index) in group for index in step.unseen)
-        is_full = seconds + step.plan.seconds > GROUP_S or (arriving[number] > 0 and chunk_bytes >= GROUP_BYTES)
-        if group and (waits or is_full):
+        is_long = seconds + step.plan.seconds > GROUP_S or len(group) == GROUP_STEPS
+        is_late = arriving[number] > 0 and chunk_bytes >= GROUP_BYTES
+        if group and (waits or is_long or is_late):
             yield group
             group, seconds, chunk_bytes = [], 0.0, 0
         group.append(number)

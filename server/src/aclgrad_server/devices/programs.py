@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 
 from aclgrad.errors import AclgradError, InvalidFieldError, OtherProductError
-from aclgrad.sources import CHUNKS, REPLY, InMessage
+from aclgrad.sources import CHUNKS, REPLY, InMessage, SharedRange
 from aclgrad.tensors import TensorView
 from aclgrad.wire.chunks import HEADER_PAYLOADS, parse_header
 from aclgrad.wire.limits import MAX_NAME, MAX_PROGRAM_REST_BYTES
@@ -13,13 +13,14 @@ from aclgrad.wire.programs import PROGRAM_PAYLOADS, SentProgram, parse_program
 from aclgrad_server.devices.checks import check_stored_bytes, check_work
 from aclgrad_server.devices.planning import Planner, extract_payloads
 from aclgrad_server.devices.references import check_references, check_values
-from aclgrad_server.devices.steps import PlannedProgram
+from aclgrad_server.devices.steps import PlannedProgram, PlannedStep
 from aclgrad_server.limits import KEPT_PROGRAMS_BYTES, STEP_OBJECTS_BYTES
 
 Pause = Callable[[], Awaitable[None]]
 """Lets other coroutines run from time to time."""
 
 
+_Ranges = list[tuple[SharedRange | None, bool, str]]
 Parse = Callable[[bytes, Sequence[InMessage]], SentProgram]
 
 
@@ -76,6 +77,7 @@ class ProgramPlanner:
         program = PlannedProgram(sent.step_count, {}, {}, sent.tensors, sent.chunk_bytes)
         returned = _returned(sent)
         reply = CHUNKS if sent.chunk_bytes else REPLY
+        shared: _Ranges = [(each.source.shared, False, f"tensors[{i}]") for i, each in enumerate(sent.tensors)]
         for number in range(sent.step_count):
             try:
                 call = sent.step(number)
@@ -87,13 +89,14 @@ class ProgramPlanner:
                 step = self._planner.step(call, reply, names)
                 check_values(step, call, program.steps)
                 program.steps[number] = step
+                shared += _shared_in(number, step)
             except AclgradError as error:
                 # Its traceback has this frame, which has the error: a cycle, which would keep the whole message.
                 program.failures[number] = error.with_traceback(None)
             await pause()
         _check_table(program)
         _check_returned(sent, program)
-        _check_shared(program)
+        _check_shared(shared)
         self._check_work(program)
         return program
 
@@ -153,12 +156,16 @@ def _check_table(program: PlannedProgram) -> None:
         latest = first
 
 
-def _check_shared(program: PlannedProgram) -> None:
+def _shared_in(number: int, step: PlannedStep) -> _Ranges:
+    """Returns the shared memory of a step, with whether an output goes there."""
+    if not step.is_shared:
+        return []
+    sources = [(each.shared, False, f"steps[{number}]") for each in step.sources if each is not None]
+    return sources + [(each.shared, True, f"steps[{number}]") for each in step.sinks]
+
+
+def _check_shared(ranges: _Ranges) -> None:
     """No output is written to shared memory of another tensor: a program that is repeated would read what it wrote."""
-    ranges = [(each.source.shared, False, f"tensors[{i}]") for i, each in enumerate(program.table)]
-    for number, step in program.steps.items():
-        ranges += [(each.shared, False, f"steps[{number}]") for each in step.sources if each is not None]
-        ranges += [(each.shared, True, f"steps[{number}]") for each in step.sinks]
     ends: dict[str, tuple[int, int]] = {}
     found = [(each, is_sink, field) for each, is_sink, field in ranges if each is not None and each.nbytes]
     for range, is_sink, field in sorted(found, key=lambda each: (each[0].name, each[0].offset)):

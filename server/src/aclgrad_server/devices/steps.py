@@ -10,6 +10,7 @@ from aclgrad.errors import AclgradError, InputFailedError
 from aclgrad.sources import NOWHERE, REPLY, Sink, Source
 from aclgrad.tensors import TensorView
 from aclgrad.wire.messages import OperatorCall, response_of
+from aclgrad.wire.programs import result_prefix
 from aclgrad_server.devices.checks import check_output_memory
 from aclgrad_server.devices.plan import PlannedOutput, StepPlan
 
@@ -148,6 +149,11 @@ class PlannedProgram:
         """Whether it names shared memory."""
         entries = any(each.source.shared is not None for each in self.table)
         return entries or any(step.is_shared for step in self.steps.values())
+
+    @cached_property
+    def reply_bytes(self) -> int:
+        """The size of its ExecuteProgramResponse if no step fails."""
+        return sum(each.message_bytes + len(result_prefix(each.message_bytes)) for each in self.steps.values())
 
     @cached_property
     def seconds(self) -> float:

@@ -53,6 +53,8 @@ class Chunks:
         self._call = call
         self._program = program
         self._announced = [i for i, each in enumerate(program.table) if each.source.in_chunks]
+        self._counts = {entry: position + 1 for position, entry in enumerate(self._announced)}
+        """How many tensors have arrived when each of them has."""
         self._places: dict[int, asyncio.Future[StagedTensor]] = {}
         """Where each tensor goes to, as soon as there is memory for it; nobody needs the others any more."""
         self._arrived_count = 0
@@ -88,7 +90,7 @@ class Chunks:
             self._sending = asyncio.create_task(self._send())
         contents = [each for step in self._groups[index].steps for each in step.contents]
         entries = [each.key[1] for each in contents if isinstance(each, FromHeld) and each.key[0] == IN_TABLE]
-        due = max((self._announced.index(each) + 1 for each in entries if each in self._places), default=0)
+        due = max((self._counts[each] for each in entries if each in self._places), default=0)
         while self._arrived_count < due:
             if self._receiving.done():
                 self._receiving.result()

@@ -45,8 +45,7 @@ async def execute_program(runner: Runner, request: bytes, call: Call) -> bytes:
     name_program(call, program)
     program = refuse_beyond(runner, call, program)
     steps = program.steps
-    size_bytes = sum(step.message_bytes + len(result_prefix(step.message_bytes)) for step in steps.values())
-    check_reply_size("steps", size_bytes, runner.max_message_bytes)
+    check_reply_size("steps", program.reply_bytes, runner.max_message_bytes)
     outcome = await runner.run_program(call, program, payloads, pause)
     failures = outcome.failures
     call.items = items_of(program, failures)
@@ -76,6 +75,13 @@ def name_program(call: Call, program: PlannedProgram) -> None:
 
 def refuse_beyond(runner: Runner, call: Call, program: PlannedProgram) -> PlannedProgram:
     """Returns the program without steps that take more by themselves than the caller may have, and what needs them."""
+    plans = [step.plan for step in program.steps.values()]
+    largest_bytes = max((each.size_bytes + each.workspace.size_bytes for each in plans), default=0)
+    try:
+        runner.admission.check(call.caller, largest_bytes)
+        return program
+    except LimitExceededError:
+        pass  # each of them has a status of its own
     beyond: dict[int, AclgradError] = {}
     for number, step in program.steps.items():
         workspace_bytes = step.plan.workspace.size_bytes
@@ -83,7 +89,7 @@ def refuse_beyond(runner: Runner, call: Call, program: PlannedProgram) -> Planne
             runner.admission.check(call.caller, step.plan.size_bytes + workspace_bytes, workspace_bytes)
         except LimitExceededError as error:
             beyond[number] = error.with_traceback(None)
-    return program.without(beyond) if beyond else program
+    return program.without(beyond)
 
 
 def items_of(program: PlannedProgram, failures: dict[int, AclgradError]) -> Counter[OperatorAndReason]:
