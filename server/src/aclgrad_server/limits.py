@@ -25,7 +25,7 @@ SMALL_POOL_BYTES: Final = 2 * MIB
 """Device memory for small calls besides that of their tensors: what the pool takes from a device at once."""
 GROUP_S: Final = 0.02
 """Time of the steps of a program that run together, about; other calls get slots between groups."""
-GROUP_STEPS: Final = 512
+GROUP_STEPS: Final = 256
 """Steps of a program that run together, at most: the event loop hands them to the device at once."""
 GROUP_BYTES: Final = 4 * MIB
 """Tensors in chunks that the steps which run together bring, about: these wait for all of them."""

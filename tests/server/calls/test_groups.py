@@ -171,7 +171,7 @@ async def test_groups_that_come_too_late_have_a_status_each(late: int) -> None:
 
 @pytest.mark.usefixtures("a_group_each")
 @pytest.mark.parametrize("size", [1, 8], ids=["outputs", "inputs"])
-async def test_inputs_are_counted_until_their_group_has_ended_and_outputs_until_the_reply_has_left(size: int) -> None:
+async def test_the_message_is_counted_until_the_end_and_outputs_until_the_reply_has_left(size: int) -> None:
     """Of five groups with inputs of the message, and 16 bytes of the reply each. The largest to come is claimed."""
     counted = []
 
@@ -182,7 +182,7 @@ async def test_inputs_are_counted_until_their_group_has_ended_and_outputs_until_
     gradient = tensor("grad_output", 1, size, size, data=bytes(4 * size * size))
     call = call_of("adaptive_avg_pool2d_backward", gradient, tensor("self", 1, 2, 2))
     await run_program(runner, program_of(*[call] * 5), new_call())
-    needs = [4 * size * size * (5 - index) + 16 * (index + 1) for index in range(5)]
+    needs = [4 * size * size * 5 + 16 * (index + 1) for index in range(5)]
     assert counted == [max(needs[index:]) for index in range(5)]
     assert occupied(runner) == Occupancy(0, 0, 5 * 16), "until the reply has left"
 

@@ -67,9 +67,12 @@ async def plan(drawn: Drawn, copies_inputs: bool = False, waits: bool = False) -
     read = planner.read_header if drawn.chunk_bytes else planner.read
     program, _ = await read(drawn.header if drawn.chunk_bytes else drawn.request, at_once)
     assert program.failures == {}
-    return Planned(program, await scheduling.make_schedule(program, at_once, waits, copies_inputs), copies_inputs)
+    return Planned(
+        program, await scheduling.make_schedule(program, at_once, STREAMS, waits, copies_inputs), copies_inputs
+    )
 
 
+STREAMS = 64  # more than lanes
 GROUPS = st.sampled_from([(60.0, 2**40), (60.0, 1), (60.0, 5000), (-1.0, 2**40), (0.004, 2**40)])
 
 

@@ -134,7 +134,7 @@ async def test_values_of_the_table_are_checked_by_the_host() -> None:
 
 
 async def schedule_of(program: PlannedProgram, waits_for_values: bool) -> Schedule:
-    return await make_schedule(program, at_once, waits_for_values, copies_inputs=False)
+    return await make_schedule(program, at_once, 4, waits_for_values)
 
 
 @pytest.mark.usefixtures("register")

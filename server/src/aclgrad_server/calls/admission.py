@@ -223,11 +223,11 @@ class Claims:
         """Keeps everything until the function is called: for tensors that the device has beside its groups."""
         return self._begin(max(self.needs), max(self._demand.process))
 
-    async def turn(self, most: int = 1) -> "Turn":
-        """Returns the next group's slot to run, and up to `most` that nobody waits for."""
+    async def turn(self, most: int = 1, group: int = 0) -> "Turn":
+        """Returns the slot to run of the group of this number, and up to `most` that nobody waits for."""
         slot = await self._room.slot(self._call.caller, most)
-        on_end = self._begin(self.needs[self._begun], self._demand.process[self._begun])
-        self._begun += 1
+        on_end = self._begin(self.needs[group], self._demand.process[group])
+        self._begun = group + 1
         return Turn(self._room, slot, on_end)
 
     def widen(self, workspace_bytes: int, largest_bytes: int) -> bool:

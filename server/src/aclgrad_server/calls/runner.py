@@ -1,11 +1,12 @@
 """What the server runs: programs of steps in order, each one operator, whose groups have their turns on the device."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from aclgrad.errors import AclgradError, DeviceLostError, LimitExceededError
+from aclgrad.errors import AclgradError, DeviceLostError, LimitExceededError, ServerFaultError
 from aclgrad_server.calls.admission import Admission, Claims, Demand, Turn
 from aclgrad_server.calls.call import Call, deadline_passed
 from aclgrad_server.calls.schedule import Content, FromHeld, FromMessage, Group, Key, Schedule, bytes_at_once
@@ -18,6 +19,8 @@ from aclgrad_server.devices.programs import Pause, ProgramPlanner
 from aclgrad_server.devices.steps import PlannedProgram, PlannedStep, first_failure, input_failed
 from aclgrad_server.limits import SMALL_BYTES, SMALL_S
 from aclgrad_server.statistics import RUN, WAIT
+
+log = logging.getLogger(__name__)
 
 Ran = tuple[Any, Sequence[AclgradError | None]]
 """What came of a group: the bytes of its replies, and the error of each step that failed."""
@@ -136,7 +139,8 @@ class Runner:
         if program.schedule is None:
             limits = self.planner.limits
             waits, copies = not self.device.stops_at_faults, not limits.host_pointers
-            program.schedule = await make_schedule(program, pause, waits, copies)
+            streams = self.admission.large.running_limit
+            program.schedule = await make_schedule(program, pause, streams, waits, copies)
         schedule: Schedule = program.schedule
         workspaces = schedule.workspaces()
         demand = schedule.demand(workspaces, self.admission.large.running_limit, reply_bytes)
@@ -157,7 +161,7 @@ class Runner:
                     await shared.bring(group, held)
                 if transfer is not None:
                     await transfer.bring(index, held)
-                await self._run_group(call, claims, group, workspaces[index], payloads, held, outcome)
+                await self._run_group(call, claims, index, group, workspaces[index], payloads, held, outcome)
                 if shared is not None:
                     await shared.take(group, held, outcome.failures)
                 if transfer is not None:
@@ -191,6 +195,7 @@ class Runner:
         self,
         call: Call,
         claims: Claims,
+        index: int,
         group: Group,
         workspaces: Sequence[int],
         payloads: Sequence[memoryview],
@@ -208,7 +213,7 @@ class Runner:
             return
         try:
             async with asyncio.timeout_at(call.deadline):
-                turn = await _turn(call, claims, len(work.lanes))
+                turn = await _turn(call, claims, len(work.lanes), index)
         except TimeoutError:
             failures |= {number: deadline_passed() for number in work.numbers}
             return
@@ -266,6 +271,9 @@ class Runner:
                 try:
                     if needed and claims.widen(bytes_at_once(larger, turn.slots), max(needed.values())):
                         workspaces = larger
+                        for each in errors:
+                            if isinstance(each, ServerFaultError):
+                                log.warning("%s a step failed and begins again: %s", call.request_id, each)
                         del made, errors
                         continue
                 except LimitExceededError as refusal:
@@ -278,10 +286,10 @@ class Runner:
 async def _at_once() -> None: ...
 
 
-async def _turn(call: Call, claims: Claims, most: int = 1) -> Turn:
+async def _turn(call: Call, claims: Claims, most: int = 1, group: int = 0) -> Turn:
     if call.stage != WAIT:
         call.enter(WAIT)
-    turn = await claims.turn(most)
+    turn = await claims.turn(most, group)
     call.enter(RUN)
     return turn
 

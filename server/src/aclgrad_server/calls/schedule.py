@@ -93,7 +93,7 @@ class Group:
     begins: list[Held] = field(default_factory=list)
     """The tensors whose memory is made before the group."""
     ends: list[Key] = field(default_factory=list)
-    """Those whose memory nothing after the group uses; outputs that are sent are given back when they have been."""
+    """Those whose memory nothing after the group uses; outputs that go in chunks are there until the last group."""
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from aclgrad_server.calls.schedule import (
     Key,
     Lane,
     Schedule,
+    bytes_at_once,
 )
 from aclgrad_server.devices.device import Place
 from aclgrad_server.devices.programs import Pause
@@ -26,15 +27,17 @@ from aclgrad_server.devices.steps import PlannedProgram, PlannedStep
 from aclgrad_server.limits import GROUP_BYTES, GROUP_S, GROUP_STEPS
 
 
-async def make_schedule(program: PlannedProgram, pause: Pause, waits_for_values: bool, copies_inputs: bool) -> Schedule:
-    """Returns how the legal steps of the program run.
+async def make_schedule(
+    program: PlannedProgram, pause: Pause, streams: int, waits_for_values: bool = False, copies_inputs: bool = False
+) -> Schedule:
+    """Returns how the legal steps of the program run, so many lanes at once at most.
 
     With `waits_for_values`, a step whose values have a rule that an earlier step guarantees begins a group: the device
     goes on behind a fault, and they may not be what they should. With `copies_inputs`, each lane has copies of its own
     of the payloads that it uses.
     """
     groups = list(_groups(program, waits_for_values))
-    maker = _Maker(program, groups, copies_inputs)
+    maker = _Maker(program, groups, copies_inputs, streams)
     for number in program.steps:
         maker.note_uses(number)
         await pause()
@@ -42,7 +45,7 @@ async def make_schedule(program: PlannedProgram, pause: Pause, waits_for_values:
         for number in groups[index]:
             maker.place(index, number)
             await pause()
-    return maker.finish()
+    return await maker.finish(pause)
 
 
 def _groups(program: PlannedProgram, waits_for_values: bool) -> Iterator[list[int]]:
@@ -98,30 +101,33 @@ class _LaneInMaking:
     """The outputs whose memory is free after a step."""
     copied: set[tuple[Key, int]] = field(default_factory=set)
     """The inputs that it copies to the device, and how much of them, once for all of its steps."""
+    copied_bytes: int = 0
     needed_bytes: int = 0
     """What the step that needs most takes while it runs."""
 
 
 class _Maker:
-    def __init__(self, program: PlannedProgram, groups: list[list[int]], copies_inputs: bool) -> None:
+    def __init__(self, program: PlannedProgram, groups: list[list[int]], copies_inputs: bool, streams: int) -> None:
         self._program = program
+        self._streams = streams
         self._copies_inputs = copies_inputs
         self._group_of = {number: index for index, group in enumerate(groups) for number in group}
         self._groups = [Group() for _ in groups]
         self._outputs: dict[Key, _Output] = {}
         self._held: dict[Key, Held] = {}
-        self._table_ends: dict[int, int] = {}
         count = len(groups)
-        self._device, self._process, self._reply = [0] * (count + 1), [0] * count, [0] * count
+        self._device, self._process, self._reply = [0] * (count + 1), [0] * (count + 1), [0] * count
+        self._message_bytes = sum(each.type.size_bytes for each in program.table if not each.source.is_beside)
         self._joined: dict[int, int] = {}
         """An earlier step of the lane of each step that is not the first of its lane."""
         self._lanes: dict[int, _LaneInMaking] = {}
         """By their first steps."""
 
-    def _add(self, first: int, last: int, size_bytes: int) -> None:
-        """Counts memory of the device; the sums from the first group on are what each group has."""
-        self._device[first] += size_bytes
-        self._device[last + 1] -= size_bytes
+    def _add(self, first: int, last: int, size_bytes: int, *, of_process: bool = False) -> None:
+        """Counts memory of the device, or of the process; the sums from the first group on are what each group has."""
+        bytes_of = self._process if of_process else self._device
+        bytes_of[first] += size_bytes
+        bytes_of[last + 1] -= size_bytes
 
     def note_uses(self, number: int) -> None:
         """Notes which tensors the step uses, and until when their memory is needed."""
@@ -134,7 +140,6 @@ class _Maker:
                 continue
             key, is_checked = _key_of(self._program, number, index), step.plan.rules[index] is not None
             if (entry := source.entry) is not None:
-                self._table_ends[entry] = group
                 of_entry = self._program.table[entry].source
                 if of_entry.is_beside:
                     first = max(group - 1, 0) if of_entry.in_chunks else group
@@ -217,7 +222,7 @@ class _Maker:
 
     def _count(self, making: _LaneInMaking, number: int) -> None:
         """Counts what the step takes besides its outputs and held tensors."""
-        step, index = self._program.steps[number], making.group
+        step = self._program.steps[number]
         plan = step.plan
         needed_bytes = plan.size_bytes - sum(plan.input_bytes) - plan.output_bytes
         for position, (source, size_bytes) in enumerate(zip(step.sources, plan.input_bytes, strict=True)):
@@ -227,8 +232,7 @@ class _Maker:
             if not source.has_values:
                 needed_bytes += size_bytes
             elif isinstance(source, InMessage):
-                # Before its group begins it is there, too.
-                self._add(0, index, size_bytes)
+                self._message_bytes += size_bytes
             else:
                 is_copied, is_checked = self._is_copied(key, source), plan.rules[position] is not None
                 # What is checked is copied in the form that is read; a view of anything else is made row-major there.
@@ -236,9 +240,9 @@ class _Maker:
                 needed_bytes += max(size_bytes - copy[1], 0)
                 if is_copied and (plan.encoded[position] or copy not in making.copied):
                     making.copied.add(copy)
-                    self._add(index, index, copy[1])
+                    making.copied_bytes += copy[1]
         making.needed_bytes = max(making.needed_bytes, needed_bytes)
-        self._process[index] += plan.encoded_bytes
+        self._add(making.group, making.group, plan.encoded_bytes, of_process=True)
 
     def _is_copied(self, key: Key, source: Source) -> bool:
         """Returns whether the device makes a copy of an input that is not in the message for this step alone."""
@@ -246,31 +250,33 @@ class _Maker:
             return held.on_host
         return source.entry is not None and self._copies_inputs
 
-    def finish(self) -> Schedule:
+    async def finish(self, pause: Pause) -> Schedule:
         """Returns the schedule when all steps have their places."""
         program, groups = self._program, self._groups
+        lanes: list[list[int]] = [[] for _ in groups]
         for making in self._lanes.values():
             making.lane.arena_bytes = making.arena.size_bytes
-            self._add(making.group, making.group, making.arena.size_bytes + making.needed_bytes)
-        for entry, last in self._table_ends.items():
-            if not program.table[entry].source.is_beside:
-                self._add(0, last, program.table[entry].type.size_bytes)
+            lanes[making.group].append(making.arena.size_bytes + making.needed_bytes + making.copied_bytes)
+            await pause()
+        for index, of_lanes in enumerate(lanes):
+            self._add(index, index, bytes_at_once(of_lanes, self._streams))
+        # The message is one piece of memory, and the call has it to its end.
+        self._add(0, len(groups) - 1, self._message_bytes)
         # Chunks come in the order of the table, also those of a tensor whose first user is not legal.
         earliest = len(groups)
         for entry in reversed(range(len(program.table))):
-            if program.table[entry].source.in_chunks and (IN_TABLE, entry) in self._held:
-                earliest = self._held[IN_TABLE, entry].first = min(earliest, self._held[IN_TABLE, entry].first)
+            held = self._held.get((IN_TABLE, entry))
+            if held is not None and program.table[entry].source.in_chunks:
+                earliest = held.first = min(earliest, held.first)
         for held in self._held.values():
             groups[held.first].begins.append(held)
             groups[held.last].ends.append(held.key)
-            if held.on_host:
-                for index in range(held.first, held.last + 1):
-                    self._process[index] += held.size_bytes
-            else:
-                self._add(held.first, held.last, held.size_bytes)
+            self._add(held.first, held.last, held.size_bytes, of_process=held.on_host)
+            await pause()
         replied = [0, *accumulate(self._reply)]
         device = [each + before for each, before in zip(accumulate(self._device), replied, strict=False)][:-1]
-        return Schedule(groups, device, self._process, replied, program.seconds, program.chunk_bytes > 0)
+        process = list(accumulate(self._process))[:-1]
+        return Schedule(groups, device, process, replied, program.seconds, program.chunk_bytes > 0)
 
 
 def _key_of(program: PlannedProgram, number: int, position: int) -> Key:

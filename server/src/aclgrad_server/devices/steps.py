@@ -24,6 +24,11 @@ class PlannedStep:
     sinks: tuple[Sink, ...]
 
     @cached_property
+    def result_bytes(self) -> int:
+        """The size of its result in an ExecuteProgramResponse."""
+        return len(result_prefix(self.message_bytes)) + self.message_bytes
+
+    @cached_property
     def alone(self) -> "PlannedProgram":
         """The program that has no other step."""
         return PlannedProgram(1, {0: self}, {})
@@ -122,6 +127,8 @@ class PlannedProgram:
     table: tuple[TensorView, ...] = ()
     chunk_bytes: int = 0
     """The size of the chunks of the answer; 0 for an answer in one message."""
+    reply_bytes: int = 0
+    """The size of its ExecuteProgramResponse if no more steps fail."""
     first_uses: dict[int, int] = field(default_factory=dict)
     """The first step that uses each tensor of the table."""
     schedule: Any = None
@@ -137,7 +144,8 @@ class PlannedProgram:
                 found[number] = input_failed(min(first_failure(each, found[each]) for each in needed))
             if number not in found:
                 steps[number] = step
-        return PlannedProgram(self.step_count, steps, found, self.table, self.chunk_bytes, self.first_uses)
+        reply_bytes = sum(each.result_bytes for each in steps.values())
+        return PlannedProgram(self.step_count, steps, found, self.table, self.chunk_bytes, reply_bytes, self.first_uses)
 
     @cached_property
     def operators(self) -> Counter[str]:
@@ -149,11 +157,6 @@ class PlannedProgram:
         """Whether it names shared memory."""
         entries = any(each.source.shared is not None for each in self.table)
         return entries or any(step.is_shared for step in self.steps.values())
-
-    @cached_property
-    def reply_bytes(self) -> int:
-        """The size of its ExecuteProgramResponse if no step fails."""
-        return sum(each.message_bytes + len(result_prefix(each.message_bytes)) for each in self.steps.values())
 
     @cached_property
     def seconds(self) -> float:

@@ -23,6 +23,9 @@ from aclgrad_server.services.programs import items_of, log_failures, name_progra
 CHUNKS_AT_ONCE: Final = 4
 """So many chunks make one piece of work for the device's threads, each of which wakes a thread and the event loop."""
 
+RESULTS_AT_ONCE: Final = 256
+"""Results in one message: statuses of failed steps take up to about 1 KB."""
+
 
 async def execute_chunked(runner: Runner, call: Call) -> None:
     """Sends the answer. The call claims all of its memory when its first chunk arrives, and slots group by group."""
@@ -177,10 +180,12 @@ class Chunks:
             index, held, outcome = ended
             is_last = index + 1 == len(self._groups)
             end = self._program.step_count if is_last else self._groups[index].steps[-1].number + 1
-            results, outputs = self._results(range(begin, end), held, outcome)
+            for first in range(begin, end, RESULTS_AT_ONCE):
+                numbers = range(first, min(first + RESULTS_AT_ONCE, end))
+                results, outputs = self._results(numbers, held, outcome)
+                await call.write(encode_results(results))
+                await self._send_chunks(_reads(outputs, self._program.chunk_bytes))
             begin = end
-            await call.write(encode_results(results))
-            await self._send_chunks(_reads(outputs, self._program.chunk_bytes))
             if self._receiving is None or self._receiving.done():
                 call.works()
 
