@@ -17,7 +17,8 @@ from aclgrad.tensors import TensorType, TensorView, view_of_array
 from aclgrad.tolerances import tolerance_of
 from aclgrad.wire.messages import OperatorCall
 from tools.benchmarks.sizes import OPERATOR, SIZES
-from tools.lab.known import Known
+from tools.lab.chains import draw_chains
+from tools.lab.known import Known, KnownProgram
 
 PRODUCT: Final = Product.ATLAS_A2
 """What the host library is by default."""
@@ -78,6 +79,7 @@ def write_questions(path: Path, kinds: Sequence[str], operators: set[str], seed:
         "operator": of_all_operators if "operator" in kinds else list,
         "torch": lambda: [_images(number) for number in range(CASES // 2)],
         **dict.fromkeys(("large", "chunked", "shared"), lambda: [of_size("1 MB")]),
+        **dict.fromkeys(("program", "program in chunks"), lambda: draw_chains(CASES // 2, seed)),
         "huge": lambda: [known(OPERATOR, {"grad_output": _random((*HUGE[:2], 7, 5)), "self": HUGE}, {})],
         "bad": lambda: BAD_REQUESTS,
     }
@@ -97,7 +99,7 @@ class Sampler:
     def wants_next(self) -> bool:
         return self._random.random() < self._share
 
-    def compare(self, known: Known, reply: Any) -> None:
+    def compare(self, known: Known | KnownProgram, reply: Any) -> None:
         self.compared += 1
         known.compare(reply)
 

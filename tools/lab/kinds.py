@@ -5,6 +5,7 @@ import inspect
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -62,6 +63,15 @@ async def _batch(call: Call) -> str:
         batch.execute(each.operator, each.inputs, each.attributes)
     for known, gradient in zip(call.asked, await maybe_await(batch.run(timeout_s=call.deadline_s)), strict=True):
         known.compare(gradient)
+    return "right"
+
+
+async def _program(call: Call, *, in_chunks: bool = False) -> str:
+    """Connected steps, which no method of a client sends: the client has the attempts, a raw codec the messages."""
+    from tools.lab.programs import ask
+
+    [known] = call.asked
+    known.compare(await ask(call.client, known, call.deadline_s, in_chunks=in_chunks))
     return "right"
 
 
@@ -126,6 +136,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     **dict.fromkeys(("unary", "operator", "large", "huge"), Kind(_execute)),
     "any size": Kind(_of_any_size),
     "batch": Kind(_batch, count=BATCH),
+    "program": Kind(_program),
+    "program in chunks": Kind(partial(_program, in_chunks=True)),
     "chunked": Kind(_execute, client="chunks"),
     "shared": Kind(_execute, client="shared"),
     "newcomer": Kind(_by_newcomer),

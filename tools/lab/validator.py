@@ -2,9 +2,10 @@
 
 P1 every gradient is right.
 P2 every operation ends once, by its deadline and a second, with a gradient or a typed error.
-P3 with a healthy sibling and a deadline of 10 s nothing fails.
+P3 with a healthy sibling and a deadline of 10 s nothing fails. A program is repeated whole, and is silent while none of
+its chunks moves.
 P4 from detection to full service less than 5 s pass, beside the supervisor's pause for a worker that ends repeatedly.
-P5 retries add at most a tenth of the calls of a minute, beyond 100 or the calls in flight.
+P5 retries add at most a tenth of the calls of a minute, beyond 100 or the calls in flight. A program is one call.
 """
 
 import math

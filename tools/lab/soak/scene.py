@@ -27,10 +27,12 @@ DEVICES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 )
 """The kinds of device, one after the other: a rolling restart brings the next."""
 SHARES: Final = {
-    "unary": 45,
+    "unary": 40,
     "operator": 20,
     "any size": 5,
     "batch": 4,
+    "program": 3,
+    "program in chunks": 2,
     "chunked": 4,
     "shared": 6,
     "bad": 6,
