@@ -18,8 +18,10 @@ from aclgrad.tensors import array_of_view
 from aclgrad.wire.messages import decode_response
 from tools.benchmarks import ceilings, loads
 from tools.benchmarks.sizes import SIZES
+from tools.lab.chains import ELEMENTWISE, OF_ROWS, chain, known_chain
 from tools.lab.gradients import Sampler, of_all_operators, of_size
 from tools.lab.known import WrongGradientError
+from tools.lab.programs import ask_at_once
 from tools.raw_calls import error_of
 
 DEADLINE_S: Final = 30.0
@@ -105,8 +107,24 @@ def batch(targets: Targets, sampler: Sampler, size: str, count: int = 64) -> Cal
     return call
 
 
+def program(targets: Targets, sampler: Sampler, rows: int, steps: int = 20, chunked: bool = False) -> Caller:
+    """A chain of so many steps, elementwise and of rows, of which the last returns its output; bytes made once."""
+    operators = [(*ELEMENTWISE, *OF_ROWS)[number % 6] for number in range(steps)]
+    known = known_chain(chain(operators, rows), [steps - 1])
+    output_bytes = sum(each.nbytes for each in known.truths.values())
+    connection = aclgrad.Client(targets.server, timeout_s=DEADLINE_S, channel_options=_OWN, retries=0)
+
+    def call() -> int:
+        found = ask_at_once(connection, known, DEADLINE_S, in_chunks=chunked)
+        if sampler.wants_next():
+            sampler.compare(known, found)
+        return len(known.request) + output_bytes
+
+    return call
+
+
 KINDS: Final[dict[str, Callable[..., Caller]]] = {
-    each.__name__: each for each in (echo, stream_echo, unary, client, batch)
+    each.__name__: each for each in (echo, stream_echo, unary, client, batch, program)
 }
 _OWN: Final = [("grpc.use_local_subchannel_pool", 1)]
 """A connection of its own: channels with equal options would share one."""
