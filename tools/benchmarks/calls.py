@@ -20,10 +20,12 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1.operator_service_pb2_grpc import OperatorServiceStub
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.runner import Runner
+from aclgrad_server.calls.shared_memory import SharedMemory
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.opening import open_device
 from aclgrad_server.devices.plan import Limits
 from aclgrad_server.devices.planning import Planner
+from aclgrad_server.devices.programs import ProgramPlanner
 from aclgrad_server.devices.turned_off import TurnedOff
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.services.handlers import Handlers
@@ -73,7 +75,9 @@ async def served() -> Any:
     library, device = await open_device(settings, Completions(), lambda device, error: None)
     admission = Admission(settings.streams, settings.max_waiting_calls, device.pool_limit_bytes)
     planner = Planner(Product.ATLAS_A2, Limits(settings.max_tensor_bytes))
-    runner = Runner(device, admission, planner, settings.max_message_bytes)
+    programs, memory = ProgramPlanner(planner), SharedMemory(False, ())
+    call_bytes = device.pool_limit_bytes // 2
+    runner = Runner(device, admission, planner, programs, memory, settings.max_message_bytes, call_bytes)
     handlers = Handlers(view.calls, admission, load_report=LoadReport(view), server_name="192.0.2.2:50051")
     service = OperatorService(view, TurnedOff(Product.ATLAS_A2), library, runner).handler(handlers)
     called: Any = SimpleNamespace(method=f"/{SERVICE}/ExecuteOperator")
