@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from tools.lab.hostile import bodies, floods, frames
+from aclgrad.wire.limits import MAX_STEPS
+from tools.lab.hostile import bodies, floods, frames, programs
 from tools.lab.hostile.bodies import CHUNKED, HEALTH, PROGRAM, REFLECTION, UNARY
 from tools.lab.hostile.calls import Run, hold, ignore, make, stopped
 
@@ -44,6 +45,11 @@ def _claims() -> list[bytes]:
     return [bodies.claim(size) for size in (*sizes, sizes[-1])]
 
 
+def _intermediates() -> list[bytes]:
+    sizes = [2**power for power in range(33, 25, -1)]
+    return [make(size) for size in sizes for make in (programs.held, programs.stretched)]
+
+
 def _watches() -> list[bytes]:
     return [bodies.health_request(f"{number}" + "x" * MIB) for number in range(64)]
 
@@ -68,6 +74,23 @@ ATTACKS: Final = {
     ),
     "empty_steps": Attack(
         "a program of 4 million empty steps, and again", lambda: make(PROGRAM, [bodies.empty_steps(4_000_000)], 1)
+    ),
+    "wrong_steps": Attack(
+        "programs of 1 MB of steps, each of them wrong in as many ways as an error tells",
+        lambda: make(PROGRAM, [programs.wrong_steps()], 2),
+    ),
+    "wrong_headers": Attack(
+        "the same as headers of chunks",
+        lambda: make(CHUNKED, [programs.wrong_steps(in_chunks=True)], 2),
+        in_short=False,
+    ),
+    "too_many_steps": Attack(
+        "programs of 4,097 steps", lambda: make(PROGRAM, [programs.long_chain(MAX_STEPS + 1)], 2), in_short=False
+    ),
+    "table": Attack(
+        "headers whose table has a million tensors",
+        lambda: make(CHUNKED, [programs.empty_table(10**6)], 2),
+        in_short=False,
     ),
     # Calls that stand still.
     "silent_health": Attack("2 health checks without a message", lambda: hold(HEALTH + "Check", [b""], 2)),
@@ -97,7 +120,19 @@ ATTACKS: Final = {
     "unread": Attack(
         "90 replies of 15 MiB of which nothing is read", lambda: ignore(UNARY, [bodies.large_reply(15 * MIB)], 90)
     ),
+    "intermediates": Attack(
+        "programs of 1 KB that hold up to 8 GB on their way, or make as much",
+        lambda: make(PROGRAM, _intermediates(), 8),
+        # As `claims`, they wait for the memory of a whole device.
+        forgives=("call", "chunked"),
+    ),
+    "leaving": Attack(
+        "16 programs in chunks that are cancelled amid them, and again",
+        lambda: make(CHUNKED, [programs.half_sent(4 * MIB)], 16, ends=False, cancel_after_s=0.1),
+        least=("cancelled", 16),
+    ),
     # Calls that cost much.
+    "long_chains": Attack("4 chains of 4,096 steps", lambda: make(PROGRAM, [programs.long_chain(MAX_STEPS)], 4)),
     "costly_programs": Attack(
         "4 programs of costly boxes, 16 steps of 1.3 s each", lambda: make(PROGRAM, [bodies.costly_steps(2**27, 16)], 4)
     ),
