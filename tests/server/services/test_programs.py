@@ -175,8 +175,9 @@ async def test_what_the_figures_say_of_a_program() -> None:
     assert (alone.operator, alone.step_count) == (GOOD.operator, 1)
 
 
-async def test_others_run_while_a_program_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the time that a program may hold the event loop: here, after each step."""
+@pytest.mark.parametrize("count_of_programs", [1, 4])
+async def test_others_run_while_programs_are_read(monkeypatch: pytest.MonkeyPatch, count_of_programs: int) -> None:
+    """After the time that programs may hold the event loop: here, after each step of any of them."""
     monkeypatch.setattr(programs_module, "_HOLD_S", 0.0)
     turns = 0
 
@@ -187,8 +188,9 @@ async def test_others_run_while_a_program_is_read(monkeypatch: pytest.MonkeyPatc
             await asyncio.sleep(0)
 
     other = asyncio.ensure_future(count())
-    await outcomes(runner_of(FakeDevice()), *[BAD] * 20)
-    assert turns > 20
+    runner = runner_of(FakeDevice())
+    await asyncio.gather(*(outcomes(runner, *[BAD] * 20) for _ in range(count_of_programs)))
+    assert turns > 20 * count_of_programs
     other.cancel()
 
 

@@ -75,6 +75,8 @@ class Runner:
     memory: SharedMemory
     max_message_bytes: int
     max_call_bytes: int
+    pausing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Of the one program that goes on in the next turn of the event loop."""
 
     async def execute(self, request: bytes, call: Call) -> bytes:
         """Runs an ExecuteOperatorRequest and returns its response."""

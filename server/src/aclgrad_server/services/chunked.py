@@ -29,7 +29,7 @@ RESULTS_AT_ONCE: Final = 256
 
 async def execute_chunked(runner: Runner, call: Call) -> None:
     """Sends the answer. The call claims all of its memory when its first chunk arrives, and slots group by group."""
-    pause = pauses(call)
+    pause = pauses(runner, call)
     message = await call.read()
     call.works()
     program, payloads = await runner.programs.read_header(message, pause)

@@ -24,14 +24,18 @@ MAX_LOGGED_STEPS: Final = 20  # failing steps of one program that are logged
 _HOLD_S: Final = 0.002  # how long one program may hold the event loop before other coroutines run
 
 
-def pauses(call: Call) -> Pause:
-    """Returns what lets other coroutines run after each `_HOLD_S`; it raises DeadlinePassedError in the end."""
+def pauses(runner: Runner, call: Call) -> Pause:
+    """Returns what lets other coroutines run after each `_HOLD_S`; it raises DeadlinePassedError in the end.
+
+    Programs that pause go on one by one, so that several of them do not hold the event loop for longer than one.
+    """
     end = time.monotonic() + _HOLD_S
 
     async def pause() -> None:
         nonlocal end
         if time.monotonic() > end:
-            await asyncio.sleep(0)
+            async with runner.pausing:
+                await asyncio.sleep(0)
             call.check_deadline()
             end = time.monotonic() + _HOLD_S
 
@@ -40,7 +44,7 @@ def pauses(call: Call) -> Pause:
 
 async def execute_program(runner: Runner, request: bytes, call: Call) -> bytes:
     """Returns the ExecuteProgramResponse; raises an AclgradError if the message as a whole is refused."""
-    pause = pauses(call)
+    pause = pauses(runner, call)
     program, payloads = await runner.programs.read(request, pause)
     name_program(call, program)
     program = refuse_beyond(runner, call, program)
