@@ -1,10 +1,8 @@
 """From a received program to its planned steps. Programs that come again are kept whole."""
 
-import asyncio
 import math
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
 
 from aclgrad.errors import AclgradError, InvalidFieldError, OtherProductError
 from aclgrad.sources import CHUNKS, REPLY, InMessage, SharedRange
@@ -18,7 +16,6 @@ from aclgrad_server.devices.references import check_references, check_values
 from aclgrad_server.devices.steps import PlannedProgram, PlannedStep
 from aclgrad_server.limits import KEPT_PROGRAMS_BYTES, STEP_OBJECTS_BYTES
 
-_FEW_STEPS: Final = 64
 Pause = Callable[[], Awaitable[None]]
 """Lets other coroutines run from time to time."""
 
@@ -37,8 +34,6 @@ class ProgramPlanner:
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
         self._kept: OrderedDict[tuple[Parse, bytes, tuple[int, ...]], PlannedProgram] = OrderedDict()
-        self._long = asyncio.Lock()
-        """Held while a program of many steps is planned."""
         self.kept_bytes = 0
         """About what kept programs take of the process's memory."""
 
@@ -59,13 +54,7 @@ class ProgramPlanner:
         if program is not None:
             self._kept.move_to_end(key)
             return program, payloads
-        sent = parse(rest, [InMessage(length, i) for i, length in enumerate(key[2])])
-        if sent.step_count <= _FEW_STEPS:
-            program = await self.plan(sent, pause)
-        else:
-            # Each has its part of the event loop's time; those of many programs would add up.
-            async with self._long:
-                program = await self.plan(sent, pause)
+        program = await self.plan(parse(rest, [InMessage(length, i) for i, length in enumerate(key[2])]), pause)
         if not program.failures and key not in self._kept:
             self._kept[key] = program
             self.kept_bytes += len(rest) + STEP_OBJECTS_BYTES * program.step_count
