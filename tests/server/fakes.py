@@ -12,7 +12,8 @@ from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.gate import Claim
 from aclgrad_server.calls.open_calls import OpenCalls
-from aclgrad_server.calls.runner import Outcome, Runner
+from aclgrad_server.calls.outcome import Outcome
+from aclgrad_server.calls.runner import Runner
 from aclgrad_server.calls.shared_memory import SharedMemory
 from aclgrad_server.devices.plan import Limits
 from aclgrad_server.devices.planning import Planner

@@ -17,7 +17,8 @@ from aclgrad.wire.messages import OperatorCall
 from aclgrad.wire.programs import decode_results
 from aclgrad_server.calls import scheduling
 from aclgrad_server.calls.admission import Occupancy
-from aclgrad_server.calls.runner import Outcome, Runner
+from aclgrad_server.calls.outcome import Outcome
+from aclgrad_server.calls.runner import Runner
 from aclgrad_server.devices.device import OnEnd
 from aclgrad_server.devices.plan import StepPlan
 from tests.server.fake_device import FakeDevice, Gate

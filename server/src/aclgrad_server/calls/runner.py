@@ -2,17 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from aclgrad.errors import AclgradError, DeviceLostError, LimitExceededError, ServerFaultError
 from aclgrad_server.calls.admission import Admission, Claims, Demand, Turn
 from aclgrad_server.calls.call import Call, deadline_passed
-from aclgrad_server.calls.schedule import Content, FromHeld, FromMessage, Group, Key, Schedule, bytes_at_once
+from aclgrad_server.calls.outcome import Outcome, pieces_of
+from aclgrad_server.calls.schedule import Group, Key, Schedule, bytes_at_once, work_of
 from aclgrad_server.calls.scheduling import make_schedule
 from aclgrad_server.calls.shared_memory import SharedMemory, SharedTensors
-from aclgrad_server.devices.device import Device, GroupWork, OnEnd, StagedTensor, Target
+from aclgrad_server.devices.device import Device, OnEnd, StagedTensor
 from aclgrad_server.devices.faults import WorkspaceShortageError
 from aclgrad_server.devices.planning import Planner, check_reply_size
 from aclgrad_server.devices.programs import Pause, ProgramPlanner
@@ -27,25 +28,6 @@ Ran = tuple[Any, Sequence[AclgradError | None]]
 Attempt = Callable[[OnEnd, Sequence[int]], Awaitable[Ran]]
 """Runs a group whose lanes have workspaces of these sizes at most."""
 _ALONE: Final = (0,)
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What came of a program: the reply of each group, its steps in the order of the reply, and failures by step."""
-
-    failures: dict[int, AclgradError]
-    replies: list[tuple[bytes, Sequence[int]]] = field(default_factory=list)
-    steps: dict[int, int] = field(default_factory=dict)
-    """The bytes that each step that ran has in its group's reply."""
-
-    def sections(self) -> Iterator[tuple[int, memoryview]]:
-        """Yields the bytes of each step that ran; those of steps that failed are undefined."""
-        for reply, numbers in self.replies:
-            start = 0
-            for number in numbers:
-                end = start + self.steps[number]
-                yield number, memoryview(reply)[start:end]
-                start = end
 
 
 class Transfer(Protocol):
@@ -210,7 +192,7 @@ class Runner:
             causes = [first_failure(need, failures[need]) for need in step.needs if need in failures]
             if causes:
                 failures[step.number] = input_failed(min(causes))
-        work, limits, lane_of = _work_of(group, workspaces, payloads, held, failures)
+        work, limits, lane_of = work_of(group, workspaces, payloads, held, failures)
         if not work.steps:
             return
         try:
@@ -294,64 +276,3 @@ async def _turn(call: Call, claims: Claims, most: int = 1, group: int = 0) -> Tu
     turn = await claims.turn(most, group)
     call.enter(RUN)
     return turn
-
-
-def pieces_of(step: PlannedStep, section: memoryview) -> Iterator[bytes | memoryview]:
-    """Yields the outputs of a reply in their order: those that the device wrote, and what tells of the others."""
-    if not step.described:
-        yield section
-        return
-    start = 0
-    for position, (output, sink) in enumerate(zip(step.plan.outputs, step.sinks, strict=True)):
-        if position in step.described:
-            yield step.described[position]
-        elif sink.in_reply:
-            end = start + len(output.reply_prefix) + output.type.size_bytes
-            yield section[start:end]
-            start = end
-
-
-def _work_of(
-    group: Group,
-    workspaces: Sequence[int],
-    payloads: Sequence[memoryview],
-    held: dict[Key, StagedTensor],
-    failures: dict[int, AclgradError],
-) -> tuple[GroupWork, list[int], list[int]]:
-    """Returns the steps of the group that have not failed, the workspace of each lane, and the lane of each step."""
-
-    def content_of(content: Content) -> Any:
-        if isinstance(content, FromMessage):
-            payload = payloads[content.payload]
-            return payload if len(payload) == content.size_bytes else payload[: content.size_bytes]
-        if isinstance(content, FromHeld):
-            tensor = held[content.key]
-            return tensor if tensor.size_bytes == content.size_bytes else tensor.first(content.size_bytes)
-        return content
-
-    positions: dict[int, int] = {}
-    work = GroupWork()
-    for step in group.steps:
-        if step.number in failures:
-            continue
-        positions[step.number] = len(positions)
-        sinks: list[tuple[Target, bool]] | None = None
-        if step.sinks is not None:
-            sinks = [(held[each] if isinstance(each, tuple) else each, in_reply) for each, in_reply in step.sinks]
-        needs = [positions[need] for need in step.needs if need in positions]
-        contents = [content_of(each) for each in step.contents]
-        plan = step.planned.plan
-        work.steps.append((plan.native, contents, step.prefix, sinks, needs, step.planned.unseen))
-        work.plans.append(plan)
-        work.numbers.append(step.number)
-    limits: list[int] = []
-    lane_of = [0] * len(positions)
-    for lane, workspace_bytes in zip(group.lanes, workspaces, strict=True):
-        numbers = [group.steps[position].number for position in lane.positions]
-        left = [positions[number] for number in numbers if number in positions]
-        for position in left:
-            lane_of[position] = len(limits)
-        if left:
-            work.lanes.append((left, lane.arena_bytes))
-            limits.append(workspace_bytes)
-    return work, limits, lane_of

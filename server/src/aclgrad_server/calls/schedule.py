@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from aclgrad.errors import AclgradError
 from aclgrad_server.calls.admission import Demand
+from aclgrad_server.devices.device import GroupWork, StagedTensor, Target
 from aclgrad_server.devices.plan import Workspace
 from aclgrad_server.devices.steps import PlannedStep
 from aclgrad_server.limits import SMALL_BYTES, SMALL_S
@@ -138,3 +140,49 @@ class Schedule:
 def bytes_at_once(workspaces: Sequence[int], count: int) -> int:
     """Returns what the workspaces of so many lanes take at most."""
     return sum(sorted(workspaces)[-count:])
+
+
+def work_of(
+    group: Group,
+    workspaces: Sequence[int],
+    payloads: Sequence[memoryview],
+    held: dict[Key, StagedTensor],
+    failures: dict[int, AclgradError],
+) -> tuple[GroupWork, list[int], list[int]]:
+    """Returns the steps of the group that have not failed, the workspace of each lane, and the lane of each step."""
+
+    def content_of(content: Content) -> Any:
+        if isinstance(content, FromMessage):
+            payload = payloads[content.payload]
+            return payload if len(payload) == content.size_bytes else payload[: content.size_bytes]
+        if isinstance(content, FromHeld):
+            tensor = held[content.key]
+            return tensor if tensor.size_bytes == content.size_bytes else tensor.first(content.size_bytes)
+        return content
+
+    positions: dict[int, int] = {}
+    work = GroupWork()
+    for step in group.steps:
+        if step.number in failures:
+            continue
+        positions[step.number] = len(positions)
+        sinks: list[tuple[Target, bool]] | None = None
+        if step.sinks is not None:
+            sinks = [(held[each] if isinstance(each, tuple) else each, in_reply) for each, in_reply in step.sinks]
+        needs = [positions[need] for need in step.needs if need in positions]
+        contents = [content_of(each) for each in step.contents]
+        plan = step.planned.plan
+        work.steps.append((plan.native, contents, step.prefix, sinks, needs, step.planned.unseen))
+        work.plans.append(plan)
+        work.numbers.append(step.number)
+    limits: list[int] = []
+    lane_of = [0] * len(positions)
+    for lane, workspace_bytes in zip(group.lanes, workspaces, strict=True):
+        numbers = [group.steps[position].number for position in lane.positions]
+        left = [positions[number] for number in numbers if number in positions]
+        for position in left:
+            lane_of[position] = len(limits)
+        if left:
+            work.lanes.append((left, lane.arena_bytes))
+            limits.append(workspace_bytes)
+    return work, limits, lane_of

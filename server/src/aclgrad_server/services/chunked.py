@@ -13,7 +13,8 @@ from aclgrad.wire.chunks import check_chunk, chunk_prefix, decode_chunk, encode_
 from aclgrad.wire.limits import MAX_CHUNK_BYTES
 from aclgrad.wire.programs import StepOutcome
 from aclgrad_server.calls.call import Call
-from aclgrad_server.calls.runner import Outcome, Runner
+from aclgrad_server.calls.outcome import Outcome
+from aclgrad_server.calls.runner import Runner
 from aclgrad_server.calls.schedule import IN_TABLE, FromHeld, Key, Schedule
 from aclgrad_server.devices.device import Device, Read, StagedTensor, Write
 from aclgrad_server.devices.planning import extract_payloads

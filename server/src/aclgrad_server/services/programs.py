@@ -10,7 +10,8 @@ from typing import Final
 from aclgrad.errors import AclgradError, LimitExceededError, to_status
 from aclgrad.wire.programs import failed_result, result_prefix
 from aclgrad_server.calls.call import Call
-from aclgrad_server.calls.runner import Runner, pieces_of
+from aclgrad_server.calls.outcome import pieces_of
+from aclgrad_server.calls.runner import Runner
 from aclgrad_server.devices.planning import check_reply_size
 from aclgrad_server.devices.programs import Pause
 from aclgrad_server.devices.steps import PlannedProgram
