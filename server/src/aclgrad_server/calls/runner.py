@@ -60,14 +60,16 @@ class Runner:
     pausing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Of the one program that goes on in the next turn of the event loop."""
 
-    async def execute(self, request: bytes, call: Call) -> bytes:
+    def execute(self, request: bytes, call: Call) -> Awaitable[bytes]:
         """Runs an ExecuteOperatorRequest and returns its response."""
         step, payloads = self.planner.read(request)
         plan = step.plan
         call.operator = plan.spec.name
         check_reply_size(f"outputs[{plan.outputs[0].name}]", step.message_bytes, self.max_message_bytes)
-        if not step.is_beside:
-            return await self.run_step(call, step, payloads)
+        return (self._run_beside if step.is_beside else self.run_step)(call, step, payloads)
+
+    async def _run_beside(self, call: Call, step: PlannedStep, payloads: Sequence[memoryview]) -> bytes:
+        """Runs one step with tensors in shared memory, and returns the ExecuteOperatorResponse."""
         outcome = await self.run_program(call, step.alone, payloads, _at_once)
         if 0 in outcome.failures:
             raise outcome.failures.pop(0)
