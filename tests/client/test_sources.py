@@ -18,7 +18,6 @@ from aclgrad.v1 import tensor_pb2
 
 HERE, PAYLOADS = memoryview(b"here"), [memoryview(b"zero"), memoryview(b"one ")]
 RANGE = SharedRange("/aclgrad-x", 8, 4)
-BESIDE = object()
 
 
 @pytest.mark.parametrize(
@@ -26,15 +25,13 @@ BESIDE = object()
     [
         (in_message(HERE), HERE, False),
         (InMessage(4, 1), PAYLOADS[1], False),
-        (InChunks(0, 4), BESIDE, True),
-        (RANGE, BESIDE, True),
-        (OutputOf(0, "out", 4), BESIDE, True),
+        (InChunks(0, 4), None, True),
+        (RANGE, None, True),
+        (OutputOf(0, "out", 4), None, True),
     ],
 )
-def test_a_source_gives_what_is_in_the_message_and_otherwise_what_came_beside_it(
-    source: Source, content: object, is_beside: bool
-) -> None:
-    assert source.content(PAYLOADS, BESIDE) is content
+def test_a_source_gives_what_is_in_the_message(source: Source, content: object, is_beside: bool) -> None:
+    assert source.content(PAYLOADS) is content
     assert (source.is_beside, source.has_values, source.nbytes) == (is_beside, True, 4)
 
 

@@ -5,7 +5,7 @@ Both types are closed. Nobody asks of which kind one is: what differs between th
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from aclgrad.v1 import tensor_pb2
 
@@ -44,9 +44,9 @@ class Source:
         """Its position in the program's table of tensors."""
         return None
 
-    def content(self, payloads: Sequence[memoryview], beside: Any = None) -> Any:
-        """Returns the bytes, of the message's payloads, or what has those that come beside them; None for no values."""
-        return beside
+    def content(self, payloads: Sequence[memoryview]) -> memoryview | None:
+        """Returns the bytes if they are in the message, of its payloads or its own."""
+        return None
 
     def write(self, tensor: tensor_pb2.Tensor) -> None:
         """Sets what tells of the source; bytes in the message are written behind the tensor instead.
@@ -78,7 +78,7 @@ class InMessage(Source):
     index: int = 0
     data: memoryview | None = None
 
-    def content(self, payloads: Sequence[memoryview], beside: Any = None) -> Any:
+    def content(self, payloads: Sequence[memoryview]) -> memoryview:
         return payloads[self.index] if self.data is None else self.data
 
 

@@ -124,7 +124,7 @@ class Settings(BaseModel):
     max_message_bytes: Annotated[Bytes, AfterValidator(_message_bytes)] = ByteSize(DEFAULT_MESSAGE_BYTES)
     """Largest message to receive or send, at most 16 MiB; larger calls go in chunks."""
     max_call_bytes: Bytes | None = None
-    """Memory that the tensors of one chunked call may take; half of the pool by default."""
+    """Memory that a program, or a call with shared memory, may take at once; half of the pool by default."""
     memory_limit_bytes: Bytes | None = None
     """Memory of the process above which calls are refused, at least 128 MiB for each worker; the control group's limit
     by default."""

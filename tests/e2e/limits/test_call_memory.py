@@ -48,7 +48,8 @@ def counted_bytes(typed: TypedCase) -> int | None:
         step = planned_step(call, plan_call(call, Product.ATLAS_A2, Limits(2**40, True)))
     except aclgrad.RequestError:
         return None  # the ABI takes more bins and larger scales
-    return step.plan.size_bytes + step.checked_bytes
+    checked = (source.nbytes for index, source in step.beside if step.plan.rules[index] is not None)
+    return step.plan.size_bytes + sum(checked)
 
 
 def peak_bytes(server: Server) -> int:

@@ -218,7 +218,7 @@ def unpooling(path: Path) -> OperatorCall:
 async def test_what_is_checked_is_charged_to_the_process_until_its_memory_is_free(path: Path, is_card: bool) -> None:
     call, device = unpooling(path), SlowFiles()
     step = step_of(call)
-    checked_bytes = step.checked_bytes
+    checked_bytes = sum(source.nbytes for index, source in step.beside if step.plan.rules[index] is not None)
     assert checked_bytes
     runner = shared_runner(device, running_limit=1, checked_limit=checked_bytes if is_card else None)
     for _ in range(2):

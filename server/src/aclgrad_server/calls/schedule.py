@@ -55,7 +55,7 @@ Content = FromHeld | FromMessage | Any
 
 @dataclass(slots=True)
 class GroupStep:
-    """A step of a group, with everything that the device is told of it but for bytes."""
+    """A step of a group, as the device is told of it, without bytes."""
 
     number: int
     planned: PlannedStep

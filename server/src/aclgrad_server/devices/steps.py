@@ -59,11 +59,6 @@ class PlannedStep:
         return any(each is not None and each.shared is not None for each in (*self.sources, *self.sinks))
 
     @cached_property
-    def waits_for_client(self) -> bool:
-        """Whether its client decides how long its tensors take to come or to go."""
-        return any(each is not None and each.in_chunks for each in (*self.sources, *self.sinks))
-
-    @cached_property
     def replied(self) -> list[PlannedOutput]:
         """The outputs in the reply."""
         return [each for each, sink in zip(self.plan.outputs, self.sinks, strict=True) if sink.in_reply]
@@ -92,11 +87,6 @@ class PlannedStep:
     def message_bytes(self) -> int:
         """The size of an ExecuteOperatorResponse."""
         return self.section_bytes + sum(map(len, self.described.values()))
-
-    @cached_property
-    def checked_bytes(self) -> int:
-        """What the process has of inputs that come beside the message and whose values are checked."""
-        return sum(source.nbytes for index, source in self.beside if self.plan.rules[index] is not None)
 
 
 def planned_step(

@@ -38,7 +38,7 @@ async def execute_chunked(runner: Runner, call: Call) -> None:
     name_program(call, program)
     program = refuse_beyond(runner, call, program)
     if not program.steps and program.failures:
-        # The client is told before it sends what nobody needs.
+        # Before the client sends chunks that nobody needs.
         raise program.failures[min(program.failures)]
     # Tells the client that the server is ready for chunks.
     await call.context.send_initial_metadata(())
@@ -47,6 +47,7 @@ async def execute_chunked(runner: Runner, call: Call) -> None:
     chunks = Chunks(runner.device, call, program)
     outcome = await runner.run_program(call, program, payloads, pause, chunks.of, chunks.messages_bytes)
     call.items = items_of(program, outcome.failures)
+    log_failures(call, outcome.failures)
 
 
 class Chunks:
@@ -209,11 +210,10 @@ class Chunks:
     def _results(
         self, numbers: range, held: dict[Key, StagedTensor], outcome: Outcome
     ) -> tuple[list[StepOutcome], list[StagedTensor]]:
-        """Returns the results of the steps, and the tensors whose elements follow."""
+        """Returns the results of these steps, and the tensors whose elements follow."""
         results: list[StepOutcome] = []
         tensors: list[StagedTensor] = []
         failures = {number: outcome.failures[number] for number in numbers if number in outcome.failures}
-        log_failures(self._call, failures)
         for number in numbers:
             if number in failures:
                 results.append(to_status(failures[number], self._call.request_id))
