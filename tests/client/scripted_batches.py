@@ -34,12 +34,21 @@ def result_of(outcome: Outcome) -> pb.StepResult:
     return pb.StepResult(outputs=[tensor_pb2.Tensor(name="out", data_type="DATA_TYPE_FLOAT32", shape=[1], data=data)])
 
 
+def calls_of(request: bytes) -> list[pb.ExecuteOperatorRequest]:
+    """Returns the calls of a batch, with what their inputs have of its table."""
+    program = pb.ExecuteProgramRequest.FromString(request)
+    for call in program.steps:
+        for each in call.inputs:
+            if each.HasField("table_index"):
+                each.data = program.tensors[each.table_index].data
+    return list(program.steps)
+
+
 def answer_each(service: ScriptedService, outcome: Callable[[pb.ExecuteOperatorRequest], Outcome]) -> None:
     """Has the service answer every call of every batch with what `outcome` says."""
 
     def answer(context: grpc.ServicerContext) -> bytes:
-        calls = pb.ExecuteProgramRequest.FromString(service.current.request).steps
-        results = [result_of(outcome(call)) for call in calls]
+        results = [result_of(outcome(call)) for call in calls_of(service.current.request)]
         return pb.ExecuteProgramResponse(results=results).SerializeToString()
 
     service.answer = answer
@@ -57,7 +66,7 @@ def answer_in_turn(service: ScriptedService, *attempts: Mapping[int, aclgrad.Acl
 
 def sent(service: ScriptedService) -> list[list[pb.ExecuteOperatorRequest]]:
     """Returns the calls of each batch that came."""
-    return [list(pb.ExecuteProgramRequest.FromString(request).steps) for _, request in service.requests]
+    return [calls_of(request) for _, request in service.requests]
 
 
 def numbers_sent(service: ScriptedService) -> list[list[int]]:

@@ -11,7 +11,7 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from tools.calling import maybe_await
 
 from .conftest import Connect
-from .scripted_batches import add, answer_each, plain, sent
+from .scripted_batches import add, answer_each, calls_of, plain, sent
 from .scripted_service import ONES, ScriptedService, failing
 
 REQUIRED = aclgrad.InputValuesRequiredError("send the array", field="inputs[self]")
@@ -78,7 +78,7 @@ async def test_a_server_that_refuses_the_whole_batch_gets_the_values(
     answer = service.answer
 
     def answer_whole(context: grpc.ServicerContext) -> bytes:
-        calls = pb.ExecuteProgramRequest.FromString(service.current.request).steps
+        calls = calls_of(service.current.request)
         complete = all(each.HasField("data") for call in calls for each in call.inputs)
         return answer(context) if complete else REFUSE_ALL(context)
 

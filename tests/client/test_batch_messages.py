@@ -36,8 +36,9 @@ def limited() -> Iterator[LimitedServer]:
 
 
 def add_large(batch: Any, numbers: range, array: np.ndarray = QUARTER) -> Any:
+    """Adds a call for each number, each with an array of its own."""
     for number in numbers:
-        batch.execute("any", {"a": array}, {"number": number})
+        batch.execute("any", {"a": array + np.float32(number)}, {"number": number})
     return batch
 
 

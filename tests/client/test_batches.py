@@ -67,7 +67,7 @@ async def test_a_batch_runs_again_and_grows(connect: Connect, service: ScriptedS
 
 async def test_replies_that_make_no_sense(connect: Connect, service: ScriptedService) -> None:
     kept = {count: pb.ExecuteProgramResponse(results=[pb.StepResult()] * count) for count in (0, 1, 3)}
-    answers = {f"answered {count} of 2 calls": reply.SerializeToString() for count, reply in kept.items()}
+    answers = {f"answered {count} of 2 steps": reply.SerializeToString() for count, reply in kept.items()}
     batch = add(connect(service.address).batch(), [0, 1])
     for told, reply in [*answers.items(), ("cannot be read", b"\xff"), ("cannot be read", b"\x0a\x05abc")]:
         service.answer = lambda context, reply=reply: reply

@@ -7,12 +7,12 @@ import pytest
 
 import aclgrad
 from aclgrad import reference
-from aclgrad._client.calls.chunked import ChunkedCall
+from aclgrad._client.calls.chunked import ChunkedProgram
 from aclgrad._client.calls.destination import NEW, ONE, Destination
 from aclgrad.tensors import TensorView, type_of_array, view_of_array
 from aclgrad.testing import TestServer
 from aclgrad.wire.chunks import chunk_prefix, encode_results
-from aclgrad.wire.messages import OperatorCall, decode_response, response_of
+from aclgrad.wire.messages import decode_response, response_of
 from tools.calling import maybe_await
 
 from .conftest import Connect
@@ -59,8 +59,8 @@ def chunk(index: int, offset: int, data: bytes) -> bytes:
     return chunk_prefix(index, offset, len(data)) + data
 
 
-def answered() -> ChunkedCall[Any]:
-    return ChunkedCall(OperatorCall("layer_norm_backward", (), {}), 1, Destination(None, NAMES), lambda arrays: arrays)
+def answered() -> ChunkedProgram[Any]:
+    return ChunkedProgram(bytes, [], 1, [Destination(None, NAMES)], lambda taken: taken[0])
 
 
 def results() -> bytes:

@@ -23,7 +23,7 @@ from aclgrad._client.calls.requirements import Requirements
 from aclgrad.sources import SharedRange
 from aclgrad.tensors import TensorView
 from aclgrad.wire import service
-from aclgrad.wire.messages import response_of
+from aclgrad.wire.messages import decode_request, response_of
 
 service.SHARED_PREFIX = sys.argv[1]
 client = aclgrad.Client("unix:/nowhere", shared_memory=True, retries=0)
@@ -33,7 +33,7 @@ lent = Call("adaptive_avg_pool2d_backward", inputs, None, Requirements(2**24, sh
 def call():
     with Loan(client._regions, lent) as shared:
         shared.lend()
-        (named,) = shared.sent.output_memory.values()
+        (named,) = decode_request(shared.request).output_memory.values()
         return shared.read(response_of(TensorView("out", lent.outputs[0].type, named)))
 
 result = call()

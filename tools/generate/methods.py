@@ -41,6 +41,7 @@ import numpy as np
 from aclgrad._client.calls.arrays import Array, TensorLike
 from aclgrad._client.calls.destination import Output, Outputs
 from aclgrad._client.calls.call import Input, Inputs
+from aclgrad._client.calls.handles import Handle
 from aclgrad._client.settings.checks import DEFAULT, Timeout
 {types}from aclgrad.operators.attributes import AttributeLike
 from aclgrad.tensors import DType
@@ -54,9 +55,9 @@ DataType = DType | str | np.dtype[Any] | type[Any]
 class OperatorMethods(ABC, Generic[Result]):
     """The operators as methods; `timeout_s` is the time limit of one call, None for no limit, by default the client's.
 
-    With `out`, the output is written to that array. A method returns the output, an awaitable of it, or its position in
-    a batch, depending on the subclass. An operator with several outputs returns a NamedTuple of arrays, with None for
-    those that are not among the wanted `outputs`; `out` is a tuple like that then.
+    With `out`, the output is written to that array. A method returns the output, an awaitable of it, its position in a
+    batch or its handle in a program, depending on the subclass. An operator with several outputs returns a NamedTuple,
+    with None for those that are not among the wanted `outputs`; `out` is a tuple like that then.
 
     Of an input that may be a tuple of sizes, only the shape is sent, unless the server needs the values. The tuple has
     the dtype of the first array.
@@ -138,13 +139,12 @@ def overloads(spec: OperatorSpec, parameters: str) -> str:
     """Returns the types of the method in each subclass: a type variable cannot stand for what holds a result."""
     several = outputs_name(spec)
     results = {
-        "Array": several,
-        "Coroutine[Any, Any, Array]": f"Coroutine[Any, Any, {several}]",
-        "int": "int",
+        "OperatorMethods[Array] | OperatorMethods[Handle]": several,
+        "OperatorMethods[Coroutine[Any, Any, Array]]": f"Coroutine[Any, Any, {several}]",
+        "OperatorMethods[int]": "int",
     }
     return "".join(
-        f"\n@overload\ndef {spec.name}(self: OperatorMethods[{one}], {parameters}) -> {result}: ...\n"
-        for one, result in results.items()
+        f"\n@overload\ndef {spec.name}(self: {one}, {parameters}) -> {result}: ...\n" for one, result in results.items()
     )
 
 

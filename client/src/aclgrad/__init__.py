@@ -5,7 +5,8 @@ import aclgrad
 with aclgrad.Client("127.0.0.1:50051") as client:
     gradient = client.adaptive_avg_pool2d_backward(grad_output, (8, 64, 56, 56))
 
-Calls: `Client`, `AsyncClient` and their batches (`Batch`, `AsyncBatch`). `request_id` names calls, a `CallReport`
+Calls: `Client`, `AsyncClient`, their batches (`Batch`, `AsyncBatch`) and their programs (`Program`, `AsyncProgram`, of
+`Handle`s). `request_id` names calls, a `CallReport`
 describes one that has ended, `channel_options` are for a channel of your own, `tune_allocator` makes large messages
 faster.
 
@@ -29,18 +30,19 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     __version__: str
     from aclgrad import errors, masks, reference
-    from aclgrad._client.aio.client import AsyncBatch, AsyncClient
+    from aclgrad._client.aio.client import AsyncBatch, AsyncClient, AsyncProgram
     from aclgrad._client.attempts.request_ids import request_id
     from aclgrad._client.calls.arrays import Array, TensorLike
     from aclgrad._client.calls.call import Input
     from aclgrad._client.calls.destination import Output
+    from aclgrad._client.calls.handles import Handle
     from aclgrad._client.calls.operator_methods import Ints
     from aclgrad._client.channel.options import ChannelOption, channel_options
     from aclgrad._client.reports import CallReport, OnCall
     from aclgrad._client.settings.checks import DEFAULT, Timeout
     from aclgrad._client.settings.credentials import Credentials
     from aclgrad._client.settings.metadata import Metadata
-    from aclgrad._client.sync.client import Batch, Client
+    from aclgrad._client.sync.client import Batch, Client, Program
     from aclgrad.allocator import tune_allocator
     from aclgrad.descriptions.operators import (
         AttributeDescription,
@@ -112,6 +114,7 @@ __all__ = [
     "Array",
     "AsyncBatch",
     "AsyncClient",
+    "AsyncProgram",
     "AttributeDescription",
     "AttributeKind",
     "AttributeLike",
@@ -130,6 +133,7 @@ __all__ = [
     "DeviceMemoryError",
     "DeviceStatus",
     "FailureStatus",
+    "Handle",
     "Input",
     "InputDescription",
     "InputFailedError",
@@ -159,6 +163,7 @@ __all__ = [
     "Problem",
     "ProcessStatus",
     "Product",
+    "Program",
     "QueueStatus",
     "RequestError",
     "RetryableError",
@@ -188,9 +193,10 @@ __all__ = [
 ]
 
 _NAMES: Final = {
-    "_client.aio.client": ("AsyncBatch", "AsyncClient"),
+    "_client.aio.client": ("AsyncBatch", "AsyncClient", "AsyncProgram"),
     "_client.calls.arrays": ("Array", "TensorLike"),
-    "_client.sync.client": ("Batch", "Client"),
+    "_client.sync.client": ("Batch", "Client", "Program"),
+    "_client.calls.handles": ("Handle",),
     "_client.settings.credentials": ("Credentials",),
     "descriptions.operators": (
         "AttributeDescription",

@@ -12,7 +12,6 @@ import grpc.aio
 from aclgrad._client.attempts import rpc_errors
 from aclgrad._client.attempts.request_ids import new_ids
 from aclgrad._client.attempts.retry import DEFAULT_CONNECT_TIMEOUT_S, DEFAULT_RETRIES, RetryPolicy
-from aclgrad._client.calls.batch import BaseBatch
 from aclgrad._client.calls.operator_methods import OperatorMethods, Result
 from aclgrad._client.calls.requirements import Requirements
 from aclgrad._client.channel.options import (
@@ -30,6 +29,8 @@ from aclgrad._client.channel.proxies import ENABLE_PROXY, proxy_rules
 from aclgrad._client.channel.servers import Endpoints, Servers, servers_of
 from aclgrad._client.channel.targets import DEFAULT_TARGET, Target, is_socket
 from aclgrad._client.core import Core
+from aclgrad._client.programs.batch import BaseBatch
+from aclgrad._client.programs.program import BaseProgram
 from aclgrad._client.reports import OnCall
 from aclgrad._client.settings.checks import (
     DEFAULT,
@@ -175,6 +176,14 @@ class BaseClient(Core, OperatorMethods[Result]):
     @abstractmethod
     def batch(self) -> BaseBatch[Any]:
         """Returns an empty batch: calls that share messages, which makes many small ones cheap."""
+
+    @abstractmethod
+    def program(self, product: str = "") -> BaseProgram[Any]:
+        """Returns an empty program: steps that may use each other's outputs, and go to the server together.
+
+        `product` names the only product for which it is right, if there is one, because of masks or statistics of that
+        product: servers of others raise OtherProductError.
+        """
 
     @abstractmethod
     def list_operators(self, *, timeout_s: Timeout = DEFAULT) -> Any:

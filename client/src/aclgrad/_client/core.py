@@ -15,13 +15,13 @@ import grpc.aio
 from aclgrad._client.attempts import rpc_errors
 from aclgrad._client.attempts.request_ids import given_id
 from aclgrad._client.attempts.retry import Attempts, RetryPolicy
-from aclgrad._client.calls.batch import BatchRun
-from aclgrad._client.calls.call import Call
 from aclgrad._client.calls.exchange import Exchange
+from aclgrad._client.calls.lender import Lender
 from aclgrad._client.calls.readiness import HEALTH, Readiness
 from aclgrad._client.calls.requirements import LARGE_BYTES, Requirements
 from aclgrad._client.channel.pool import ChannelPool
 from aclgrad._client.channel.probes import Channel
+from aclgrad._client.programs.run import ProgramRun
 from aclgrad._client.reports import OnCall, log
 from aclgrad._client.settings.checks import DEFAULT, TimeLimitError, Timeout, time_limit
 from aclgrad._client.settings.metadata import Pair, server_of
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 _Done = TypeVar("_Done")
+_Run = TypeVar("_Run", bound=ProgramRun)
 
 
 class Core:
@@ -58,8 +59,8 @@ class Core:
     async def _ask(self, query: Exchange[_Result], timeout_s: Timeout) -> _Result:
         return await self._run(query, self._start(query.method, timeout_s))
 
-    async def _run_batch(self, call: BatchRun, timeout_s: Timeout) -> list[Any]:
-        """Sends the messages of a batch one after the other, each with its own retries, within one time limit."""
+    async def _run_program(self, call: _Run, results: Callable[[_Run], list[Any]], timeout_s: Timeout) -> list[Any]:
+        """Sends the messages of a run one after the other, each with its own retries, within one time limit."""
         attempts = self._traced(self._start(call.method, timeout_s))
         try:
             while call.next_message():
@@ -68,12 +69,12 @@ class Core:
                 except AclgradError as error:
                     call.fail(error)
                 attempts = attempts.of_another_message()
-            results = call.results()
+            found = results(call)
         except BaseException as error:
             self._end(attempts, error)
             raise
         self._end(attempts)
-        return results
+        return found
 
     async def _wait_until_ready(self, timeout_s: Timeout) -> None:
         wait = Readiness(self.target, time_limit(timeout_s, self.timeout_s))
@@ -228,7 +229,7 @@ class Core:
 
     async def _attempt_on(self, channel: Channel, call: Exchange[_Result], attempts: Attempts) -> _Result:
         try:
-            if self._regions is None or not isinstance(call, Call):
+            if self._regions is None or not isinstance(call, Lender):
                 return await self._exchange(channel, call, attempts)
             with self._regions.lend(call) as loan:
                 await self._beside(loan.lend, attempts, is_much=call.size_bytes > LARGE_BYTES)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from aclgrad._client.calls.chunked import ChunkedCall
+from aclgrad._client.calls.chunked import ChunkedProgram
 from aclgrad._client.channel.probes import Channel
 from aclgrad._client.settings.metadata import Pair
 
@@ -48,7 +48,7 @@ class Transport(Protocol):
         """Sends a message; returns the reply and the trailers, None if nobody wants them."""
         ...
 
-    async def chunks(self, sending: Sending, call: ChunkedCall[Any]) -> Any:
+    async def chunks(self, sending: Sending, call: ChunkedProgram[Any]) -> Any:
         """Has a call send its chunks and take its answer; returns the trailers, None if nobody wants them."""
         ...
 

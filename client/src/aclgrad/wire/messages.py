@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -53,18 +54,34 @@ class OperatorCall:
 
 def encode_request(call: OperatorCall) -> bytes:
     """Returns the call as an ExecuteOperatorRequest; raises InvalidFieldError for what the wire cannot hold."""
-    outputs = [checked_name("outputs", each) for each in call.outputs]
-    message = operator_service_pb2.ExecuteOperatorRequest(
-        operator=checked_name("operator", call.operator), outputs=outputs
-    )
-    for name, value in call.attributes.items():
+    head = request_head(call.operator, call.attributes)
+    return b"".join(request_pieces(head, call.inputs, call.outputs, call.output_memory))
+
+
+def request_head(operator: str, attributes: Mapping[str, AttributeValue]) -> bytes:
+    """Returns what a request has beside tensors; raises InvalidFieldError for what the wire cannot hold."""
+    message = operator_service_pb2.ExecuteOperatorRequest(operator=checked_name("operator", operator))
+    for name, value in attributes.items():
         message.attributes[checked_name("attributes", name)].CopyFrom(attribute_message(name, value))
-    for name, range in call.output_memory.items():
-        message.output_memory[name].CopyFrom(range.message())
-    pieces: list[bytes | memoryview] = [message.SerializeToString()]
-    for tensor in call.inputs:
+    return message.SerializeToString()
+
+
+def request_pieces(
+    head: bytes,
+    inputs: Iterable[TensorView],
+    outputs: Iterable[str] = (),
+    output_memory: Mapping[str, SharedRange] = MappingProxyType({}),
+) -> list[bytes | memoryview]:
+    """Returns the pieces of a request with this head; raises InvalidFieldError for what the wire cannot hold."""
+    pieces: list[bytes | memoryview] = [head]
+    if outputs or output_memory:
+        names = [checked_name("outputs", each) for each in outputs]
+        memory = {name: range.message() for name, range in output_memory.items()}
+        rest = operator_service_pb2.ExecuteOperatorRequest(outputs=names, output_memory=memory)
+        pieces.append(rest.SerializeToString())
+    for tensor in inputs:
         pieces += tensor_field(INPUTS, tensor)
-    return b"".join(pieces)
+    return pieces
 
 
 def decode_request(data: bytes | memoryview) -> OperatorCall:

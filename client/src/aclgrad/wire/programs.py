@@ -59,15 +59,25 @@ def encode_program(
     product: str = "",
 ) -> bytes:
     """Returns serialized ExecuteOperatorRequests, and a table, as one ExecuteProgramRequest."""
+    return b"".join(program_pieces(((each,) for each in steps), tensors, returned, product))
+
+
+def program_pieces(
+    steps: Iterable[Sequence[bytes | memoryview]],
+    tensors: Iterable[TensorView] = (),
+    returned: Iterable[OutputOf] = (),
+    product: str = "",
+) -> list[bytes | memoryview]:
+    """Returns the pieces of an ExecuteProgramRequest, given those of its ExecuteOperatorRequests."""
     pieces: list[bytes | memoryview] = []
     for step in steps:
-        pieces += (length_key(_STEPS, len(step)), step)
+        pieces += (length_key(_STEPS, sum(map(len, step))), *step)
     for tensor in tensors:
         pieces += tensor_field(_TENSORS, tensor)
     rest = pb.ExecuteProgramRequest(
         returned=[each.message() for each in returned], product=checked_name("product", product)
     )
-    return b"".join([*pieces, rest.SerializeToString()])
+    return [*pieces, rest.SerializeToString()]
 
 
 def decode_program(data: bytes) -> SentProgram:

@@ -12,10 +12,11 @@ import grpc.aio
 from aclgrad._client.aio.transport import TaskTransport
 from aclgrad._client.base_client import BaseClient
 from aclgrad._client.calls.arrays import Array
-from aclgrad._client.calls.batch import BaseBatch
 from aclgrad._client.calls.call import Call, Inputs, copies_much
 from aclgrad._client.calls.destination import Outputs
 from aclgrad._client.calls.exchange import operators_query, status_query
+from aclgrad._client.programs.batch import BaseBatch, BatchRun
+from aclgrad._client.programs.program import BaseProgram, Wanted
 from aclgrad._client.settings.checks import DEFAULT, Timeout
 from aclgrad.errors import DeadlinePassedError
 from aclgrad.operators.attributes import AttributeLike
@@ -64,6 +65,9 @@ class AsyncClient(BaseClient[Coroutine[Any, Any, Array]]):
     def batch(self) -> AsyncBatch:
         return AsyncBatch(self._requirements, self)
 
+    def program(self, product: str = "") -> AsyncProgram:
+        return AsyncProgram(self._requirements, self, product)
+
     async def list_operators(self, *, timeout_s: Timeout = DEFAULT) -> list[OperatorDescription]:
         return await self._ask(operators_query(), timeout_s)
 
@@ -102,4 +106,19 @@ class AsyncBatch(BaseBatch[AsyncClient]):
     """
 
     async def run(self, *, return_errors: bool = False, timeout_s: Timeout = DEFAULT) -> list[Any]:
-        return await self._client._run_batch(self.to_send(return_errors), timeout_s)  # noqa: SLF001 - the two are one
+        calls = self.to_send(return_errors)
+        return await self._client._run_program(calls, BatchRun.outcomes, timeout_s)  # noqa: SLF001 - the two are one
+
+
+class AsyncProgram(BaseProgram[AsyncClient]):
+    """Steps that use each other's outputs; a method of an operator adds a step and returns the handle of its output.
+
+    program = client.program()
+    grad = program.gelu_backward(grad_output, x)
+    grads = program.layer_norm_backward(grad, y, mean, rstd, normalized_shape=(768,))
+    [grads] = await program.run(grads)
+    """
+
+    async def run(self, *wanted: Wanted, return_errors: bool = False, timeout_s: Timeout = DEFAULT) -> list[Any]:
+        steps = self.to_send(wanted, return_errors)
+        return await self._client._run_program(steps, partial(self.values, wanted), timeout_s)  # noqa: SLF001 - the two are one

@@ -11,7 +11,7 @@ import grpc.aio
 
 from aclgrad._client.aio.discovery import DiscoveryTask, TaskNetwork
 from aclgrad._client.attempts import rpc_errors
-from aclgrad._client.calls.chunked import READY_WAIT_S, ChunkedCall
+from aclgrad._client.calls.chunked import READY_WAIT_S, ChunkedProgram
 from aclgrad._client.calls.requirements import LARGE_BYTES
 from aclgrad._client.channel.pool import ChannelPool
 from aclgrad._client.channel.probes import Channel
@@ -69,7 +69,7 @@ class TaskTransport:
             reply = await _reply_of(call)
         return reply, await call.trailing_metadata() if wants_trailers else None
 
-    async def chunks(self, sending: Sending, call: ChunkedCall[Any]) -> Any:
+    async def chunks(self, sending: Sending, call: ChunkedProgram[Any]) -> Any:
         method: Any = sending.channel.grpc.stream_stream(path_of(sending.method))
         stream = method(timeout=sending.limit_s, metadata=sending.metadata)
         idle_timeout = IdleTimeout(sending.idle_s)

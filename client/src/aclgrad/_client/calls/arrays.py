@@ -46,6 +46,9 @@ def as_array(field: str, value: Any) -> Array:
         if hasattr(value, "__dlpack__") and not any(hasattr(value, name) for name in _OTHER_PROTOCOLS):
             return np.from_dlpack(value)
         array = np.asarray(value)
+    except InvalidFieldError as error:
+        # A handle of a program says so itself.
+        raise InvalidFieldError.at(field, error.violations[0].problem, error.violations[0].remedy) from None
     except Exception as error:  # whatever the object's own conversion raises
         problem, remedy = _explained(value) or (f"is no array: {str(error).rstrip('.')}", "give an array or a shape")
         raise InvalidFieldError.at(field, problem, remedy) from error

@@ -1,22 +1,25 @@
 """The call of an operator: from a caller's arguments to what is sent, without any input or output."""
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypeVar
+from functools import lru_cache, partial
+from operator import index
+from typing import Any, Final, cast
 
 import numpy as np
+from google.rpc import status_pb2
 
-from aclgrad._client.attempts.rpc_errors import unreadable_reply
+from aclgrad._client.attempts.rpc_errors import error_of_status, unreadable_reply
 from aclgrad._client.calls.arrays import Array, TensorLike, as_array
-from aclgrad._client.calls.chunked import ChunkedCall
-from aclgrad._client.calls.destination import NEW, ONE, Destination, Outputs
-from aclgrad._client.calls.exchange import Exchange
+from aclgrad._client.calls.chunked import Announced, ChunkedProgram, Taken
+from aclgrad._client.calls.destination import ONE, Destination, Outputs, new_arrays
+from aclgrad._client.calls.lender import Lender, TakeOver
 from aclgrad._client.calls.requirements import LARGE_BYTES, Requirements
 from aclgrad.errors import AclgradError, InputValuesRequiredError, InvalidFieldError
 from aclgrad.operators.attributes import AttributeLike, plain_attribute
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments
+from aclgrad.sources import SharedRange
 from aclgrad.tensors import (
     DTYPES,
     TensorType,
@@ -26,8 +29,9 @@ from aclgrad.tensors import (
     input_of_array,
     type_of_array,
 )
-from aclgrad.wire.messages import OperatorCall, decode_request, decode_response, encode_request
-from aclgrad.wire.scan import INDEX_BYTES
+from aclgrad.wire.chunks import encode_step_header
+from aclgrad.wire.limits import MAX_INPUTS
+from aclgrad.wire.messages import OperatorCall, decode_response, encode_request
 from aclgrad.wire.values import AttributeValue, checked_name
 
 Input = TensorLike | tuple[int, ...]
@@ -35,27 +39,28 @@ Input = TensorLike | tuple[int, ...]
 Inputs = Mapping[str, Input | None]
 """Inputs by wire name; None for one that is optional and left out."""
 
-_Result = TypeVar("_Result")
+_INLINE_BYTES: Final = 64 * 2**10
+"""An input of no more bytes goes with the header, unless chunks are so small that the header would be larger."""
 _ATTRIBUTES: Final = {spec.name: {each.name: each for each in spec.attributes} for spec in OPERATORS.values()}
 _OPTIONAL: Final = {spec.name: {each.name for each in spec.inputs if each.is_optional} for spec in OPERATORS.values()}
 _DEFAULTS: Final = {spec.name: spec.defaults for spec in OPERATORS.values()}
+OUTPUTS: Final = {spec.name: tuple(each.name for each in spec.outputs) for spec in OPERATORS.values()}
+"""The names of the outputs by operator."""
 _LATER: Final = TensorView("", TensorType(DTYPES["float32"], ()))
 """In place of a tensor whose dtype is not known yet."""
 
 
-class Call(Exchange[Array]):
-    """Executes one operator. It becomes bytes when it is sent, or before by `encode`."""
+class Call(Lender[Array]):
+    """Executes one operator."""
 
     method = "ExecuteOperator"
     __slots__ = (
         "_chunk_bytes",
-        "_encoded",
         "_requirements",
-        "_sent",
         "destination",
         "operator",
         "outputs",
-        "rest_bytes",
+        "sent",
         "withheld",
     )
 
@@ -76,51 +81,54 @@ class Call(Exchange[Array]):
         """
         if type(operator) is not str:
             checked_name("operator", operator)
-        views, self.withheld = _views(operator, inputs, requirements.withheld.get(operator, ()))
-        """`withheld` are the caller's arrays of which only the shape is sent."""
+        unsent = requirements.withheld.get(operator, ())
+        self.withheld: dict[str, Array] = {}
+        """The caller's arrays of which only the shape is sent."""
+
+        def tensor_of(name: str, value: TensorLike) -> TensorView:
+            array = array_of_input(name, value)
+            if name not in unsent:
+                return input_of_array(name, array)
+            self.withheld[name] = array
+            return TensorView(name, type_of_array(name, array))
+
+        views = input_tensors(operator, inputs, tensor_of)
         self.operator = operator
-        sent = OperatorCall(operator, views, _plain_attributes(operator, attributes), outputs=_wanted(outputs))
-        self._sent: OperatorCall | None = sent
-        self._encoded: bytes | None = None
-        """In place of `_sent`: what is needed of it is decoded then."""
-        self.rest_bytes = 0
-        """The bytes of `_encoded` beside the data of tensors, as a server counts them: four for each tensor."""
-        self.outputs = _outputs(sent)
+        self.sent = OperatorCall(operator, views, plain_attributes(operator, attributes), outputs=wanted_names(outputs))
+        self.outputs = output_tensors(operator, views, self.sent.attributes, self.sent.outputs)
         """Names and types of the wanted outputs; none where the call is not legal: the server will say why."""
-        self.size_bytes = size_bytes(sent, self.outputs)
+        self.size_bytes = size_bytes(views, self.outputs)
         self._requirements = requirements
         self._chunk_bytes: int | None = None
         """The size of chunks that a refusal led to."""
-        spec = OPERATORS.get(operator)
-        if out is None and (spec is None or len(spec.outputs) == 1):
-            self.destination = NEW if spec is None else ONE
-            return
-        names = () if spec is None else [each.name for each in spec.outputs]
-        self.destination = Destination(out, names, sent.outputs, operator)
-        if self.outputs:
-            self.destination.check(self.outputs)
-        self.destination.check_apart(views)
-
-    @property
-    def sent(self) -> OperatorCall:
-        """The call as it goes into a message."""
-        return decode_request(self.request) if self._sent is None else self._sent
+        self.destination = destination_of(operator, out, self.sent.outputs, self.outputs)
+        self.destination.check_apart((each.name, each.data) for each in views if each.data is not None)
 
     @property
     def request(self) -> bytes:
         """The message to send; raises InvalidFieldError for an attribute that has no form on the wire."""
-        return encode_request(self.sent) if self._encoded is None else self._encoded
+        return encode_request(self.sent)
 
-    def encode(self) -> None:
-        """Turns the call into bytes, as which it needs nothing of the caller's but `out`."""
-        self._keep_encoded(self.sent)
-        self._sent = None
-        self.withheld = {name: array.copy() for name, array in self.withheld.items()}
+    def lendable(self) -> tuple[Mapping[str, memoryview], Mapping[str, TensorType]]:
+        inputs = {each.name: each.data for each in self.sent.inputs if each.data is not None}
+        return inputs, {each.name: each.type for each in self.outputs}
 
-    def _keep_encoded(self, sent: OperatorCall) -> None:
-        sizes = [each.data.nbytes for each in sent.inputs if each.data is not None]
-        self._encoded = encode_request(sent)
-        self.rest_bytes = len(self._encoded) - sum(sizes) + INDEX_BYTES * len(sizes)
+    @property
+    def copies_outputs(self) -> bool:
+        return self.destination.is_given
+
+    def request_in(self, shared: Mapping[str, SharedRange], memory: Mapping[str, SharedRange]) -> bytes:
+        inputs = tuple(
+            replace(each, source=shared[each.name]) if each.name in shared else each for each in self.sent.inputs
+        )
+        return encode_request(replace(self.sent, inputs=inputs, output_memory=memory))
+
+    def read_from(self, reply: bytes, take_over: TakeOver | None) -> Array:
+        try:
+            outputs = decode_response(reply)
+        except ValueError as error:
+            raise unreadable_reply(error) from error
+        return self.destination.read(outputs, take_over and (lambda each: take_over(each.name, each)))
 
     def read(self, reply: bytes) -> Array:
         try:
@@ -132,18 +140,21 @@ class Call(Exchange[Array]):
             raise unreadable_reply(error) from error
         return self.destination.read(outputs)
 
-    def in_chunks(self) -> ChunkedCall[Array] | None:
+    def in_chunks(self) -> ChunkedProgram[Array] | None:
+        """Returns the call as a program of one step, whose large inputs are the tensors of its table."""
         return self.chunks_for(self.size_bytes)
 
-    def chunks_for(self, size_bytes: int) -> ChunkedCall[Array] | None:
+    def chunks_for(self, size_bytes: int) -> ChunkedProgram[Array] | None:
         """Returns the call in chunks, or None if so many bytes of tensors go in a message."""
         if self._chunk_bytes is None and size_bytes <= self._requirements.tensor_bytes:
             return None
-        return self.chunked(lambda outputs: outputs)
-
-    def chunked(self, settle: Callable[[Array], _Result]) -> ChunkedCall[_Result]:
-        """Returns the call in chunks, whose result is what `settle` makes of its outputs."""
-        return ChunkedCall(self.sent, self._requirements.chunk_bytes, self.destination, settle)
+        chunk_bytes = self._requirements.chunk_bytes
+        inline_bytes = min(_INLINE_BYTES, chunk_bytes // MAX_INPUTS)
+        data = {each.name: each.data for each in self.sent.inputs if each.data is not None}
+        data = {name: each for name, each in data.items() if each.nbytes > inline_bytes}
+        announced = [Announced(position, each) for position, each in enumerate(data.values())]
+        header = partial(encode_step_header, self.sent, tuple(data), chunk_bytes)
+        return ChunkedProgram(header, announced, chunk_bytes, [self.destination], _of_one)
 
     def amend(self, error: AclgradError) -> "Call | None":
         """Returns the call with all values if the server asks for them, and in chunks if a message was too large."""
@@ -160,18 +171,23 @@ class Call(Exchange[Array]):
 
     def add_values(self) -> None:
         """Has the values sent that were withheld; raises InvalidFieldError if `out` overlaps them."""
-        sent, withheld = self.sent, self.withheld
         inputs = tuple(
-            input_of_array(each.name, withheld[each.name]) if each.name in withheld else each for each in sent.inputs
+            input_of_array(each.name, self.withheld[each.name]) if each.name in self.withheld else each
+            for each in self.sent.inputs
         )
-        self.destination.check_apart(inputs)
-        sent = replace(sent, inputs=inputs)
-        if self._encoded is None:
-            self._sent = sent
-        else:
-            self._keep_encoded(sent)
-        # Last, because other threads may run the same batch: what is not withheld has to be there.
-        self.size_bytes, self.withheld = size_bytes(sent, self.outputs), {}
+        self.destination.check_apart((each.name, each.data) for each in inputs if each.data is not None)
+        self.sent, self.withheld = replace(self.sent, inputs=inputs), {}
+        self.size_bytes = size_bytes(inputs, self.outputs)
+
+
+def _of_one(taken: list[Taken]) -> Array:
+    """Returns the outputs of the only step; raises its error."""
+    (outcome,) = taken
+    if isinstance(outcome, status_pb2.Status):
+        raise error_of_status(outcome)
+    if isinstance(outcome, AclgradError):
+        raise outcome
+    return cast(Array, outcome)
 
 
 def copies_much(inputs: Inputs) -> bool:
@@ -185,27 +201,21 @@ def copies_much(inputs: Inputs) -> bool:
     )
 
 
-def size_bytes(call: OperatorCall, outputs: Sequence[TensorView]) -> int:
-    """Returns the larger of what goes each way over the connection: what is in shared memory does not."""
-    sent = received = 0
-    for tensor in call.inputs:
-        if tensor.data is not None:
-            sent += tensor.data.nbytes
-    for output in outputs:
-        if output.name not in call.output_memory:
-            received += output.type.size_bytes
-    return max(sent, received)
+def size_bytes(inputs: Iterable[TensorView], outputs: Iterable[TensorView]) -> int:
+    """Returns the larger of what goes each way over the connection."""
+    sent = sum(each.data.nbytes for each in inputs if each.data is not None)
+    return max(sent, sum(each.type.size_bytes for each in outputs))
 
 
-def _views(
-    operator: str, inputs: Inputs, unsent: frozenset[str] | tuple[()]
-) -> tuple[tuple[TensorView, ...], dict[str, Array]]:
-    """Returns the tensors of the inputs, and the arrays of those `unsent`."""
+def input_tensors(operator: str, inputs: Inputs, tensor_of: Callable[[str, Any], TensorView]) -> tuple[TensorView, ...]:
+    """Returns the tensors of the inputs: `tensor_of` makes those that are no tuples of sizes.
+
+    An input that is None is left out. One that came as a shape has the dtype of the first that did not.
+    """
     _check_mapping("inputs", inputs, "input names to arrays or shapes")
     optional = _OPTIONAL.get(operator, ())
     tensors: dict[str, TensorView] = {}
     shapes: dict[str, tuple[int, ...]] = {}
-    withheld: dict[str, Array] = {}
     for name, value in inputs.items():
         if value is None and name in optional:
             continue
@@ -213,12 +223,7 @@ def _views(
             # Keeps its place: its dtype may be that of an array that comes later.
             tensors[name], shapes[name] = _LATER, value
             continue
-        array = value if type(value) is np.ndarray else as_array(f"inputs[{name}]", value)
-        if name in unsent:
-            withheld[name] = array
-            tensors[name] = TensorView(name, type_of_array(name, array))
-        else:
-            tensors[name] = input_of_array(name, array)
+        tensors[name] = tensor_of(name, value)
     if shapes:
         dtype = next((each.type.dtype for each in tensors.values() if each is not _LATER), None)
         if dtype is None:
@@ -226,26 +231,57 @@ def _views(
             raise InvalidFieldError.at(f"inputs[{next(iter(shapes))}]", problem, "give at least one input as an array")
         for name, shape in shapes.items():
             tensors[name] = TensorView(name, TensorType(dtype, shape))
-    return tuple(tensors.values()), withheld
+    return tuple(tensors.values())
 
 
-def _outputs(call: OperatorCall) -> tuple[TensorView, ...]:
-    spec = OPERATORS.get(call.operator)
-    if spec is None:
-        return ()
-    types = {tensor.name: tensor.type for tensor in call.inputs}
+def array_of_input(name: str, value: TensorLike) -> Array:
+    """Returns the array of an input; raises InvalidFieldError for a value that is none."""
+    return value if type(value) is np.ndarray else as_array(f"inputs[{name}]", value)
+
+
+def output_tensors(
+    operator: str, inputs: Iterable[TensorView], attributes: Mapping[str, AttributeValue], wanted: tuple[str, ...]
+) -> tuple[TensorView, ...]:
+    """Returns names and types of the wanted outputs, none if the call is not legal or the operator not known."""
+    types = tuple((each.name, each.type.dtype.name, each.type.shape) for each in inputs)
+    values = tuple((name, type(value), value) for name, value in attributes.items())
     try:
-        arguments = Arguments(types, {**_DEFAULTS[spec.name], **call.attributes})
-        wanted = [each for each in spec.outputs if not call.outputs or each.name in call.outputs]
-        found = [(each.name, each.infer(arguments)) for each in wanted]
-        return tuple(
-            TensorView(name, TensorType(type.dtype, tuple(map(operator.index, type.shape)))) for name, type in found
-        )
+        return _inferred(operator, types, values, wanted)
     except (LookupError, TypeError, ValueError):
         return ()
 
 
-def _wanted(outputs: Sequence[str] | None) -> tuple[str, ...]:
+@lru_cache(4096)
+def _inferred(
+    operator: str,
+    types: tuple[tuple[str, str, tuple[int, ...]], ...],
+    attributes: tuple[tuple[str, type, AttributeValue], ...],
+    wanted: tuple[str, ...],
+) -> tuple[TensorView, ...]:
+    """Returns what `output_tensors` does. Calls repeat their forms."""
+    spec = OPERATORS[operator]
+    given = {name: value for name, _, value in attributes}
+    inputs = {name: TensorType(DTYPES[dtype], shape) for name, dtype, shape in types}
+    arguments = Arguments(inputs, {**_DEFAULTS[spec.name], **given})
+    found = [(each.name, each.infer(arguments)) for each in spec.outputs if not wanted or each.name in wanted]
+    return tuple(TensorView(name, TensorType(type.dtype, tuple(map(index, type.shape)))) for name, type in found)
+
+
+def destination_of(
+    operator: str, out: Outputs | None, wanted: tuple[str, ...], outputs: Sequence[TensorView]
+) -> Destination:
+    """Returns where the wanted outputs go; raises InvalidFieldError for an `out` that does not fit them."""
+    names = OUTPUTS.get(operator, ())
+    if out is None:
+        return new_arrays(operator, names, wanted)
+    destination = Destination(out, names, wanted, operator)
+    if outputs:
+        destination.check(outputs)
+    return destination
+
+
+def wanted_names(outputs: Sequence[str] | None) -> tuple[str, ...]:
+    """Returns the names of the wanted outputs, none for all of them; raises InvalidFieldError for what names none."""
     if outputs is None:
         return ()
     if isinstance(outputs, str) or not isinstance(outputs, Sequence) or not outputs:
@@ -254,7 +290,8 @@ def _wanted(outputs: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(outputs)
 
 
-def _plain_attributes(operator: str, attributes: Mapping[str, AttributeLike] | None) -> dict[str, AttributeValue]:
+def plain_attributes(operator: str, attributes: Mapping[str, AttributeLike] | None) -> dict[str, AttributeValue]:
+    """Returns the attributes as plain values; raises InvalidFieldError for one that has no form on the wire."""
     if attributes is None:
         return {}
     _check_mapping("attributes", attributes, "attribute names to values")

@@ -1,91 +1,116 @@
-"""A call in chunks: what is sent, and how the answer is read, without any input or output: both clients share it.
-
-It is a program of one step, whose large inputs are the tensors of its table.
-"""
+"""A program in chunks: what is sent, and how the answer is read, without any input or output: both clients share it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from google.rpc import status_pb2
 
-from aclgrad._client.attempts.rpc_errors import error_of_status, unreadable_reply
+from aclgrad._client.attempts.rpc_errors import unreadable_reply
 from aclgrad._client.calls.arrays import Array
 from aclgrad._client.calls.destination import Destination, OutputBuffer
 from aclgrad._client.calls.requirements import LARGE_BYTES
-from aclgrad.errors import MalformedRequestError, ServerFaultError
+from aclgrad.errors import InvalidFieldError, MalformedRequestError, ServerFaultError
 from aclgrad.tensors import TensorView
-from aclgrad.wire.chunks import Chunk, chunk_prefix, decode_answer, encode_step_header
-from aclgrad.wire.limits import MAX_INPUTS
-from aclgrad.wire.messages import OperatorCall
+from aclgrad.wire.chunks import Chunk, chunk_prefix, decode_answer
 from aclgrad.wire.programs import StepOutcome
 
 _Result = TypeVar("_Result")
 READY_WAIT_S: Final = 1.0
 """Without a word from the server, the chunks are sent after this time."""
-_INLINE_BYTES: Final = 64 * 2**10
-"""An input of no more bytes goes with the header, unless chunks are so small that the header would be larger."""
+
+Taken = Any
+"""What came of a step: what its destination made of the outputs, the status, or the error of an `out` that is wrong."""
 
 
-class ChunkedCall(Generic[_Result]):
-    """A call in chunks: its messages, and the messages of the answer, each byte of which goes to its place at once."""
+class Announced(NamedTuple):
+    """The elements of a tensor of the table that go in chunks, and its position there."""
+
+    position: int
+    data: memoryview
+
+
+class _Arriving(NamedTuple):
+    """A step whose outputs arrive."""
+
+    number: int
+    outputs: tuple[TensorView, ...]
+    buffers: tuple[OutputBuffer, ...]
+    arrays: list[Array]
+
+
+class ChunkedProgram(Generic[_Result]):
+    """A program in chunks: its messages, and those of the answer, each byte of which goes to its place at once."""
 
     method = "ExecuteProgramChunked"
 
     def __init__(
         self,
-        call: OperatorCall,
+        header: Callable[[], bytes],
+        announced: Sequence[Announced],
         chunk_bytes: int,
-        destination: Destination,
-        settle: Callable[[Array], _Result],
+        destinations: Sequence[Destination],
+        settle: Callable[[list[Taken]], _Result],
     ) -> None:
-        """`settle` gets the outputs, and returns the result of the call."""
-        self._call = call
+        """Takes where the outputs of each step go; `settle` gets what came of each, and returns the result."""
+        self._header = header
+        self._announced = announced
         self._chunk_bytes = chunk_bytes
-        self._destination = destination
+        self._destinations = destinations
         self._settle = settle
-        self._failure: status_pb2.Status | None = None
-        self._outputs: tuple[TensorView, ...] = ()
-        self._buffers: tuple[OutputBuffer, ...] = ()
+        self._taken: list[Taken] = []
+        """What came of the steps so far; None for one whose outputs arrive."""
+        self._steps: list[_Arriving] = []
         self._arrays: list[Array] = []
+        """Those of all outputs in the latest results."""
         self._index = 0
         """The output that continues at `_done`."""
         self._done = 0
 
     def messages(self) -> Iterator[bytes]:
         """Returns the messages, one after the other; raises InvalidFieldError for what the wire cannot hold."""
-        call, chunk_bytes = self._call, self._chunk_bytes
-        inline_bytes = min(_INLINE_BYTES, chunk_bytes // MAX_INPUTS)
-        chunked = [tensor for tensor in call.inputs if tensor.data is not None and tensor.data.nbytes > inline_bytes]
         # At once: gRPC does not report to the caller what fails while it asks for messages.
-        header = encode_step_header(call, [each.name for each in chunked], chunk_bytes)
-        return chain((header,), _chunks(chunked, chunk_bytes))
+        header = self._header()
+        return chain((header,), _chunks(self._announced, self._chunk_bytes))
 
     def take(self, message: bytes) -> None:
-        """Raises ServerFaultError for a message that does not belong here, InvalidFieldError if `out` does not fit."""
+        """Raises ServerFaultError for a message that does not belong here."""
         try:
             answer = decode_answer(message)
             if isinstance(answer, Chunk):
                 self._write(answer)
-                return
-            outcome = self._only_outcome(answer)
-            if not isinstance(outcome, tuple):
-                self._failure = outcome
-                return
-            buffers = self._destination.buffers(outcome)
-            arrays = [buffer.array_for(output.type) for buffer, output in zip(buffers, outcome, strict=True)]
+            else:
+                self._begin(answer)
         except (ValueError, MemoryError) as error:
             raise unreadable_reply(error) from error
-        self._destination.check(outcome)
-        self._outputs, self._buffers, self._arrays = outcome, buffers, arrays
 
-    def _only_outcome(self, outcomes: Sequence[StepOutcome]) -> StepOutcome:
-        if self._arrays or self._failure is not None:
-            raise MalformedRequestError("results came twice")
-        if len(outcomes) != 1:
-            raise MalformedRequestError(f"{len(outcomes)} results came for one step")
-        return outcomes[0]
+    def _begin(self, outcomes: Sequence[StepOutcome]) -> None:
+        """Makes room for the outputs of the steps that come next."""
+        self._check_complete()
+        count = len(self._taken) + len(outcomes)
+        if count > len(self._destinations):
+            raise MalformedRequestError(f"{count} results came for {len(self._destinations)} steps")
+        self._arrays, self._index, self._done = [], 0, 0
+        for outcome in outcomes:
+            number = len(self._taken)
+            self._taken.append(outcome if isinstance(outcome, status_pb2.Status) else None)
+            if isinstance(outcome, tuple):
+                self._add(number, outcome)
+
+    def _add(self, number: int, outputs: tuple[TensorView, ...]) -> None:
+        destination = self._destinations[number]
+        buffers = destination.buffers(outputs)
+        try:
+            destination.check(outputs)
+        except InvalidFieldError as error:
+            # An `out` that does not fit concerns no other step, and its chunks come all the same.
+            self._taken[number] = error
+            buffers = (OutputBuffer(),) * len(outputs)
+        arrays = [buffer.array_for(output.type) for buffer, output in zip(buffers, outputs, strict=True)]
+        self._arrays += arrays
+        if self._taken[number] is None:
+            self._steps.append(_Arriving(number, outputs, buffers, arrays))
 
     def _write(self, chunk: Chunk) -> None:
         if not self._arrays:
@@ -107,28 +132,34 @@ class ChunkedCall(Generic[_Result]):
         while self._index + 1 < len(self._arrays) and not self._bytes_left():
             self._index, self._done = self._index + 1, 0
 
+    def _check_complete(self) -> None:
+        """Raises ServerFaultError unless all bytes of the latest results have come."""
+        if self._arrays:
+            self._skip_complete()
+            if self._index + 1 < len(self._arrays) or self._bytes_left():
+                end = f"after {self._done} bytes of output {self._index}"
+                raise ServerFaultError(f"the reply of the server ended {end}")
+
     @property
     def reads_much(self) -> bool:
         """Whether `result` copies more than an event loop should."""
-        pairs = zip(self._buffers, self._arrays, strict=True)
+        pairs = (pair for each in self._steps for pair in zip(each.buffers, each.arrays, strict=True))
         return sum(array.nbytes for buffer, array in pairs if buffer.copies(array)) > LARGE_BYTES
 
     def result(self) -> _Result:
-        """Returns the result of the whole; raises its error, or ServerFaultError where the answer ended early."""
-        if self._failure is not None:
-            raise error_of_status(self._failure)
-        if self._arrays:
-            self._skip_complete()
-        if not self._arrays or self._index + 1 < len(self._arrays) or self._bytes_left():
-            raise ServerFaultError(f"the reply of the server ended after {self._done} bytes of output {self._index}")
-        taken = [buffer.take(array) for buffer, array in zip(self._buffers, self._arrays, strict=True)]
-        return self._settle(cast(Array, self._destination.result(self._outputs, taken)))
+        """Returns the result of the whole; raises ServerFaultError where the answer ended early."""
+        self._check_complete()
+        if len(self._taken) < len(self._destinations):
+            end = f"after the results of {len(self._taken)} of {len(self._destinations)} steps"
+            raise ServerFaultError(f"the reply of the server ended {end}")
+        for number, outputs, buffers, arrays in self._steps:
+            taken = [buffer.take(array) for buffer, array in zip(buffers, arrays, strict=True)]
+            self._taken[number] = self._destinations[number].result(outputs, taken)
+        return self._settle(self._taken)
 
 
-def _chunks(tensors: Sequence[TensorView], chunk_bytes: int) -> Iterator[bytes]:
-    for position, tensor in enumerate(tensors):
-        data = tensor.data
-        assert data is not None
+def _chunks(announced: Sequence[Announced], chunk_bytes: int) -> Iterator[bytes]:
+    for position, data in announced:
         for offset in range(0, data.nbytes, chunk_bytes):
             piece = data[offset : offset + chunk_bytes]
             yield b"".join((chunk_prefix(position, offset, len(piece)), piece))

@@ -36,12 +36,10 @@ class OutputBuffer:
             problem = f"is {array.dtype}[{', '.join(map(str, array.shape))}], and the output is {type}"
             raise InvalidFieldError.at(self.field, problem, "give an array of that dtype and shape")
 
-    def check_apart(self, inputs: Iterable[TensorView]) -> None:
+    def check_apart(self, name: str, input: Array | memoryview) -> None:
         """Raises InvalidFieldError if `out` overlaps an input, which another attempt would then send changed."""
-        for tensor in inputs if self.array is not None else ():
-            if tensor.data is not None and np.may_share_memory(self.array, np.asarray(tensor.data)):
-                problem = f"shares memory with inputs[{tensor.name}]"
-                raise InvalidFieldError.at(self.field, problem, "give another array")
+        if self.array is not None and np.may_share_memory(self.array, np.asarray(input)):
+            raise InvalidFieldError.at(self.field, f"shares memory with inputs[{name}]", "give another array")
 
     def check_apart_from(self, other: "OutputBuffer") -> None:
         """Raises InvalidFieldError if one of the outputs would be written over the other."""
@@ -146,10 +144,11 @@ class Destination:
         for buffer, output in zip(self.buffers(outputs), outputs, strict=True):
             buffer.check(output.type)
 
-    def check_apart(self, inputs: Sequence[TensorView]) -> None:
+    def check_apart(self, inputs: Iterable[tuple[str, Array | memoryview]]) -> None:
         """Raises InvalidFieldError if `out` overlaps an input, which another attempt would then send changed."""
-        for buffer in self._buffers:
-            buffer.check_apart(inputs)
+        for name, input in inputs if self.is_given else ():
+            for buffer in self._buffers:
+                buffer.check_apart(name, input)
 
     def result(self, outputs: Sequence[TensorView], arrays: Sequence[Array]) -> Any:
         """Returns the only array, or several by the names of their outputs, None for one that is not wanted."""
@@ -161,10 +160,28 @@ class Destination:
         return outputs_type(self._operator, self._names)(*map(found.get, self._names))
 
 
+class _Nothing(Destination):
+    def buffers(self, outputs: Sequence[TensorView]) -> tuple[OutputBuffer, ...]:
+        if outputs:
+            raise ValueError(f"it has {len(outputs)} outputs of a step that was to send none back")
+        return ()
+
+    def result(self, outputs: Sequence[TensorView], arrays: Sequence[Array]) -> Any:
+        return None
+
+
 NEW: Final = Destination()
 """A new array for each output of an operator that the client does not know, however many there are."""
 ONE: Final = Destination(names=("the only one",))
 """A new array for the output."""
+NOTHING: Final = _Nothing()
+"""For a step whose outputs only later steps use."""
+
+
+@lru_cache(4096)
+def new_arrays(operator: str, names: tuple[str, ...], wanted: tuple[str, ...] = ()) -> Destination:
+    """Returns a destination of new arrays for the wanted outputs of an operator with these outputs."""
+    return ONE if len(names) == 1 else Destination(None, names, wanted, operator) if names else NEW
 
 
 def _memory_of(field: str, out: Any) -> Array:

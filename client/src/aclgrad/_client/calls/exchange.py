@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from google.protobuf.message import Message
 
 from aclgrad._client.attempts.rpc_errors import unreadable_reply
-from aclgrad._client.calls.chunked import ChunkedCall
+from aclgrad._client.calls.chunked import ChunkedProgram
 from aclgrad.errors import AclgradError
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import parse_message
@@ -37,8 +37,8 @@ class Exchange(ABC, Generic[_Result]):
     def read(self, reply: bytes) -> _Result:
         """Returns what the reply says; raises ServerFaultError for other bytes."""
 
-    def in_chunks(self) -> ChunkedCall[_Result] | None:
-        """Returns the call that goes in chunks, or None for a message."""
+    def in_chunks(self) -> ChunkedProgram[_Result] | None:
+        """Returns the program that goes in chunks, or None for a message."""
         return None
 
     def amend(self, error: AclgradError) -> "Exchange[_Result] | None":

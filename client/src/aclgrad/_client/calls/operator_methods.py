@@ -11,6 +11,7 @@ import numpy as np
 from aclgrad._client.calls.arrays import Array, TensorLike
 from aclgrad._client.calls.call import Input, Inputs
 from aclgrad._client.calls.destination import Output, Outputs
+from aclgrad._client.calls.handles import Handle
 from aclgrad._client.settings.checks import DEFAULT, Timeout
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.outputs import (
@@ -32,9 +33,9 @@ DataType = DType | str | np.dtype[Any] | type[Any]
 class OperatorMethods(ABC, Generic[Result]):
     """The operators as methods; `timeout_s` is the time limit of one call, None for no limit, by default the client's.
 
-    With `out`, the output is written to that array. A method returns the output, an awaitable of it, or its position in
-    a batch, depending on the subclass. An operator with several outputs returns a NamedTuple of arrays, with None for
-    those that are not among the wanted `outputs`; `out` is a tuple like that then.
+    With `out`, the output is written to that array. A method returns the output, an awaitable of it, its position in a
+    batch or its handle in a program, depending on the subclass. An operator with several outputs returns a NamedTuple,
+    with None for those that are not among the wanted `outputs`; `out` is a tuple like that then.
 
     Of an input that may be a tuple of sizes, only the shape is sent, unless the server needs the values. The tuple has
     the dtype of the first array.
@@ -168,7 +169,7 @@ class OperatorMethods(ABC, Generic[Result]):
 
     @overload
     def batch_norm_backward(
-        self: OperatorMethods[Array],
+        self: OperatorMethods[Array] | OperatorMethods[Handle],
         grad_output: TensorLike,
         input: TensorLike,
         training: bool,
@@ -378,7 +379,7 @@ class OperatorMethods(ABC, Generic[Result]):
 
     @overload
     def grid_sampler2d_backward(
-        self: OperatorMethods[Array],
+        self: OperatorMethods[Array] | OperatorMethods[Handle],
         grad_output: TensorLike,
         input: TensorLike,
         grid: TensorLike,
@@ -471,7 +472,7 @@ class OperatorMethods(ABC, Generic[Result]):
 
     @overload
     def grid_sampler3d_backward(
-        self: OperatorMethods[Array],
+        self: OperatorMethods[Array] | OperatorMethods[Handle],
         grad_output: TensorLike,
         input: TensorLike,
         grid: TensorLike,
@@ -565,7 +566,7 @@ class OperatorMethods(ABC, Generic[Result]):
 
     @overload
     def group_norm_backward(
-        self: OperatorMethods[Array],
+        self: OperatorMethods[Array] | OperatorMethods[Handle],
         grad_output: TensorLike,
         input: TensorLike,
         mean: TensorLike,
@@ -695,7 +696,7 @@ class OperatorMethods(ABC, Generic[Result]):
 
     @overload
     def layer_norm_backward(
-        self: OperatorMethods[Array],
+        self: OperatorMethods[Array] | OperatorMethods[Handle],
         grad_output: TensorLike,
         input: TensorLike,
         mean: TensorLike,
@@ -1220,7 +1221,7 @@ class OperatorMethods(ABC, Generic[Result]):
 
     @overload
     def rms_norm_grad(
-        self: OperatorMethods[Array],
+        self: OperatorMethods[Array] | OperatorMethods[Handle],
         grad_output: TensorLike,
         input: TensorLike,
         rstd: TensorLike,

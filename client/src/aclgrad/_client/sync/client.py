@@ -3,6 +3,7 @@
 from __future__ import annotations  # `help` shows the names of unions, and not their members
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,10 +11,11 @@ import grpc
 
 from aclgrad._client.base_client import BaseClient
 from aclgrad._client.calls.arrays import Array
-from aclgrad._client.calls.batch import BaseBatch
 from aclgrad._client.calls.call import Call, Inputs
 from aclgrad._client.calls.destination import Outputs
 from aclgrad._client.calls.exchange import operators_query, status_query
+from aclgrad._client.programs.batch import BaseBatch, BatchRun
+from aclgrad._client.programs.program import BaseProgram, Wanted
 from aclgrad._client.settings.checks import DEFAULT, Timeout
 from aclgrad._client.sync.bridge_functions import BridgeFunctions
 from aclgrad._client.sync.transport import ThreadTransport, run
@@ -56,6 +58,9 @@ class Client(BaseClient[Array]):
     def batch(self) -> Batch:
         return Batch(self._requirements, self)
 
+    def program(self, product: str = "") -> Program:
+        return Program(self._requirements, self, product)
+
     def list_operators(self, *, timeout_s: Timeout = DEFAULT) -> list[OperatorDescription]:
         return run(self._ask, operators_query(), timeout_s)
 
@@ -96,4 +101,19 @@ class Batch(BaseBatch[Client]):
     """
 
     def run(self, *, return_errors: bool = False, timeout_s: Timeout = DEFAULT) -> list[Any]:
-        return run(self._client._run_batch, self.to_send(return_errors), timeout_s)  # noqa: SLF001 - the two are one
+        calls = self.to_send(return_errors)
+        return run(self._client._run_program, calls, BatchRun.outcomes, timeout_s)  # noqa: SLF001 - the two are one
+
+
+class Program(BaseProgram[Client]):
+    """Steps that use each other's outputs; a method of an operator adds a step and returns the handle of its output.
+
+    program = client.program()
+    grad = program.gelu_backward(grad_output, x)
+    grads = program.layer_norm_backward(grad, y, mean, rstd, normalized_shape=(768,))
+    [grads] = program.run(grads)
+    """
+
+    def run(self, *wanted: Wanted, return_errors: bool = False, timeout_s: Timeout = DEFAULT) -> list[Any]:
+        steps = self.to_send(wanted, return_errors)
+        return run(self._client._run_program, steps, partial(self.values, wanted), timeout_s)  # noqa: SLF001 - the two are one

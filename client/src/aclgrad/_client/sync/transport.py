@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar, cast
 
 import grpc
 
-from aclgrad._client.calls.chunked import ChunkedCall
+from aclgrad._client.calls.chunked import ChunkedProgram
 from aclgrad._client.calls.requirements import LARGE_BYTES
 from aclgrad._client.channel.pool import ChannelPool
 from aclgrad._client.channel.probes import Channel
@@ -64,7 +64,7 @@ class ThreadTransport:
         reply, ended = call.with_call(request, timeout=limit_s, metadata=metadata)
         return reply, ended.trailing_metadata()
 
-    async def chunks(self, sending: Sending, call: ChunkedCall[Any]) -> Any:
+    async def chunks(self, sending: Sending, call: ChunkedProgram[Any]) -> Any:
         idle_timeout = IdleTimeout(sending.idle_s)
         replies = _stream(sending, idle_timeout.through(call.messages()))
         try:

@@ -1,0 +1,141 @@
+"""Calls that are collected and sent together: a program whose steps do not refer to each other."""
+
+from __future__ import annotations  # `help` shows the names of unions, and not their members
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+from aclgrad._client.calls.call import Inputs
+from aclgrad._client.calls.chunked import ChunkedProgram
+from aclgrad._client.calls.destination import Outputs
+from aclgrad._client.calls.operator_methods import OperatorMethods
+from aclgrad._client.calls.requirements import Requirements
+from aclgrad._client.programs.portions import STATUS_BYTES, needs_of, output_bytes, rest_bytes
+from aclgrad._client.programs.run import ProgramRun
+from aclgrad._client.programs.steps import Step
+from aclgrad._client.programs.table import Table
+from aclgrad._client.settings.checks import DEFAULT, Timeout
+from aclgrad.errors import AclgradError, InputValuesRequiredError, InvalidSettingError, LimitExceededError
+from aclgrad.operators.attributes import AttributeLike
+from aclgrad.wire.limits import MAX_PROGRAM_REST_BYTES, MAX_STEPS
+
+_Client = TypeVar("_Client")
+_MARGIN_BYTES: Final = 64
+"""What a program has beside its steps and its table."""
+
+
+class BaseBatch(OperatorMethods[int], Generic[_Client]):
+    """Calls that are sent together; a method of an operator adds its call and returns its position."""
+
+    def __init__(self, requirements: Requirements, client: _Client) -> None:
+        self._requirements = requirements
+        self._client = client
+        self._table = Table()
+        self._steps: list[Step] = []
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def execute(
+        self,
+        name: str,
+        inputs: Inputs,
+        attributes: Mapping[str, AttributeLike] | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> int:
+        """Adds the call of any operator of the server, by its wire names, and returns its position.
+
+        The arrays are read now and may change afterwards. An array of which only the shape is sent is copied too, in
+        case the server asks for its values; a shape in its place saves that. With `out`, each `run` writes the output
+        to that array and returns it.
+
+        Raises InvalidFieldError where an array or an attribute has no form on the wire, and InvalidSettingError for
+        a `timeout_s`: a batch has one time limit, which `run` takes.
+        """
+        check_no_timeout("a call in a batch", timeout_s)
+        self._steps.append(Step(name, inputs, attributes, self._requirements, self._table, out, outputs))
+        return len(self._steps) - 1
+
+    @abstractmethod
+    def run(self, *, return_errors: bool = False, timeout_s: Timeout = DEFAULT) -> Any:
+        """Makes the calls and returns their outputs, in the order in which they were added.
+
+        Where a call fails, raises its error, the first if there are several; with `return_errors` it stands in the
+        list instead, and the others' outputs are not lost. Raises an AclgradError of its own where no call was made.
+
+        Calls that exceed a message together go in several, one after the other; a call that alone exceeds one goes in
+        chunks. `timeout_s` bounds all of them together.
+        """
+
+    def to_send(self, return_errors: bool) -> BatchRun:
+        """Returns the calls to send."""
+        return BatchRun(list(self._steps), self._requirements, return_errors=return_errors)
+
+
+def check_no_timeout(what: str, timeout_s: Timeout) -> None:
+    """Raises InvalidSettingError for a time limit of what is sent together with others."""
+    if timeout_s is not DEFAULT:
+        problem = f"{what} has no timeout_s of its own"
+        raise InvalidSettingError(problem, field="timeout_s", remedy="give it to run()")
+
+
+class BatchRun(ProgramRun):
+    """The calls of one `run()`, cut into messages.
+
+    A message has the calls that come next and fit together by their requests and by their expected replies. A call that
+    alone exceeds a message goes in chunks.
+    """
+
+    def __init__(self, steps: list[Step], requirements: Requirements, *, return_errors: bool) -> None:
+        returned = {position: step.returned for position, step in enumerate(steps)}
+        super().__init__(steps, returned, requirements, return_errors=return_errors)
+
+    def _fitting(self, positions: list[int]) -> list[int]:
+        """Returns the first of the positions whose calls fit in one message and their results in one reply."""
+        fitting: list[int] = []
+        seen: set[int] = set()
+        request_bytes = reply_bytes = rest = _MARGIN_BYTES
+        for position in positions[:MAX_STEPS]:
+            step = self._steps[position]
+            needs = needs_of(step, self._requirements.withheld)
+            entries = {id(each.entry): each.entry for each in needs if each.entry is not None}
+            rest += rest_bytes(step)
+            reply_bytes += max(output_bytes(step), STATUS_BYTES)
+            request_bytes += rest_bytes(step)
+            request_bytes += sum(each.data.nbytes for key, each in entries.items() if key not in seen)
+            seen.update(entries)
+            is_large = max(request_bytes, reply_bytes) > self._requirements.message_bytes
+            if fitting and (is_large or rest > MAX_PROGRAM_REST_BYTES):
+                break
+            fitting.append(position)
+        return fitting
+
+    def chunks_for(self, size_bytes: int) -> ChunkedProgram[None] | None:
+        if len(self._sent) > 1:
+            return None
+        if self._chunk_bytes is None and size_bytes + _MARGIN_BYTES <= self._requirements.message_bytes:
+            return None
+        return self._chunked()
+
+    def amend(self, error: AclgradError) -> BatchRun | None:
+        """Returns the calls with values that the server asks for, or fewer of them if a message was too large."""
+        if isinstance(error, InputValuesRequiredError):
+            return self if self._add_values() else None
+        takes_too_much = isinstance(error, LimitExceededError) and "peak_bytes" in error.metadata
+        if len(self._sent) == 1:
+            return self if self._requirements.learn(error) and self._shrinks_chunks() else None
+        if not self._requirements.learn(error) and not takes_too_much:
+            return None
+        fitting = self._fitting(self._sent)
+        # If that is no smaller message, its size or its reply's was misjudged, or it takes too much on the device.
+        self._send(fitting if len(fitting) < len(self._sent) else fitting[: len(fitting) // 2])
+        return self
+
+    def outcomes(self) -> list[Any]:
+        """Ends the run: returns the outcomes of all calls; raises as `results` does."""
+        found = self.results()
+        return [found[position] for position in sorted(found)]

@@ -1,0 +1,176 @@
+"""Programs as a user builds them: steps that use each other's outputs, without any input or output."""
+
+from __future__ import annotations  # `help` shows the names of unions, and not their members
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from aclgrad._client.calls.call import OUTPUTS, Inputs
+from aclgrad._client.calls.destination import Outputs, outputs_type
+from aclgrad._client.calls.handles import Handle
+from aclgrad._client.calls.operator_methods import OperatorMethods
+from aclgrad._client.calls.requirements import Requirements
+from aclgrad._client.programs.batch import check_no_timeout
+from aclgrad._client.programs.costs import Costs
+from aclgrad._client.programs.portions import Returned
+from aclgrad._client.programs.run import Outcome, ProgramRun
+from aclgrad._client.programs.steps import Step, place_of_caller
+from aclgrad._client.programs.table import Table
+from aclgrad._client.settings.checks import DEFAULT, Timeout
+from aclgrad.errors import AclgradError, InvalidFieldError, LimitExceededError, UnknownOperatorError
+from aclgrad.operators.attributes import AttributeLike
+from aclgrad.wire.values import checked_name
+
+_Client = TypeVar("_Client")
+Wanted = Handle | tuple[Any, ...]
+"""What `run` returns: an output or a view of one, or what an operator with several outputs returned."""
+
+
+class BaseProgram(OperatorMethods[Handle], Generic[_Client]):
+    """Steps that are sent together; a method of an operator adds a step and returns the handle of its output.
+
+    A handle has a shape and a dtype, and no values; later steps take it in place of an array. Arrays are copied when
+    their step is added, and may change afterwards. One that is given again with the same values, and every view of it,
+    is sent once. Nothing is sent before `run`.
+    """
+
+    def __init__(self, requirements: Requirements, client: _Client, product: str = "") -> None:
+        self._requirements = requirements
+        self._client = client
+        self._product = checked_name("product", product)
+        self._table = Table()
+        self._steps: list[Step] = []
+        self._returned: Returned | None = None
+        """What the latest run returned; None before."""
+        self._place: Callable[[], str] = place_of_caller
+        """Tells where a step is added."""
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def execute(
+        self,
+        name: str,
+        inputs: Inputs,
+        attributes: Mapping[str, AttributeLike] | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Handle:
+        """Adds a step of any operator that this client knows, by its wire names, and returns the handle of its output.
+
+        Of an operator with several outputs it returns a NamedTuple of handles. With `out`, each `run` that returns the
+        output writes it to that array and returns that.
+
+        Raises InvalidFieldError where an array or an attribute has no form on the wire, where what the operator returns
+        does not follow from its inputs, for a handle of another program, and after `run`; UnknownOperatorError for an
+        operator that this client does not know; InvalidSettingError for a `timeout_s`, which `run` takes.
+        """
+        check_no_timeout("a step of a program", timeout_s)
+        if self._returned is not None:
+            problem = f"gets a step ({name}), and has run"
+            raise InvalidFieldError.at("program", problem, "make a new program, and give it what run() returned")
+        if checked_name("operator", name) not in OUTPUTS:
+            remedy = "upgrade aclgrad, or make single calls of it"
+            raise UnknownOperatorError.at(
+                "operator", f"{name!r} is not known here, so nothing can use its output", remedy
+            )
+        step = Step(name, inputs, attributes, self._requirements, self._table, out, outputs, self._check)
+        number = len(self._steps)
+        if not step.outputs:
+            problem = f"({name}) has inputs and attributes from which no output follows"
+            raise InvalidFieldError.at(f"step {number}", problem, "see the operator's docstring for dtypes and shapes")
+        step.place = self._place()
+        self._steps.append(step)
+        handles = {each.name: Handle(self, number, each.name, each.type) for each in step.outputs}
+        names = OUTPUTS[name]
+        if len(names) == 1:
+            return handles[names[0]]
+        several: Any = outputs_type(name, names)(*map(handles.get, names))
+        return several  # type: ignore[no-any-return]
+
+    def _check(self, name: str, handle: Handle) -> None:
+        if not handle.is_of(self):
+            problem = f"is {handle!r} of another program"
+            raise InvalidFieldError.at(f"inputs[{name}]", problem, "give what its run() returned, or make it here")
+
+    @abstractmethod
+    def run(self, *wanted: Wanted, return_errors: bool = False, timeout_s: Timeout = DEFAULT) -> Any:
+        """Sends the program, and returns the values of the wanted handles in a list.
+
+        In place of a handle, what an operator with several outputs returned stands for all of these: a NamedTuple of
+        arrays comes back. Only what the wanted handles need is computed. Views of handles give arrays of their own; the
+        same handle twice gives the same array twice.
+
+        It goes in one message, or in chunks if it is large, and runs on one server as a whole. Where steps fail, raises
+        the error of the first one, which names the step and the line that added it; with `return_errors` it stands in
+        the list instead, for each wanted handle that lacks a value. A program that takes too much memory at once raises
+        LimitExceededError, which says where to cut it.
+
+        Afterwards the program takes no further steps, but it may run again, with the same wanted handles or others.
+        """
+
+    def to_send(self, wanted: Sequence[Wanted], return_errors: bool) -> ProgramRun:
+        """Returns the run of what is wanted; raises InvalidFieldError for what is no output of this program."""
+        if not wanted:
+            raise InvalidFieldError.at("wanted", "names no outputs", "give run() at least one handle")
+        returned: dict[int, set[str]] = {}
+        for handle in handles_in(wanted):
+            if not isinstance(handle, Handle) or not handle.is_of(self):
+                problem = f"has {handle!r}, which is no handle of this program"
+                raise InvalidFieldError.at("wanted", problem, "give what the methods of this program returned")
+            returned.setdefault(handle.step, set()).add(handle.output)
+        self._returned = {step: _in_order(self._steps[step], found) for step, found in returned.items()}
+        return ProgramRun(
+            self._steps, self._returned, self._requirements, return_errors=return_errors, product=self._product
+        )
+
+    def values(self, wanted: Sequence[Wanted], run: ProgramRun) -> list[Any]:
+        """Ends the run: returns what is wanted; raises as `ProgramRun.results` does."""
+        try:
+            outcomes = run.results()
+        except LimitExceededError as error:
+            self._explain(error)
+            raise
+        return [self._value(each, outcomes) for each in wanted]
+
+    def _value(self, wanted: Wanted, outcomes: Mapping[int, Outcome]) -> Any:
+        if not isinstance(wanted, Handle):
+            values = [None if each is None else self._value(each, outcomes) for each in wanted]
+            failed = next((each for each in values if isinstance(each, AclgradError)), None)
+            return failed or (type(wanted)._make(values) if hasattr(wanted, "_make") else type(wanted)(values))
+        outcome, step = outcomes[wanted.step], self._steps[wanted.step]
+        if isinstance(outcome, AclgradError):
+            return outcome
+        names = OUTPUTS[step.operator]
+        value = outcome if len(names) == 1 else outcome[names.index(wanted.output)]
+        return wanted.taken_from(value)
+
+    def _explain(self, error: LimitExceededError) -> None:
+        """Tells where to cut a program that takes too much memory at once."""
+        peak, limit = (error.metadata.get(each, "") for each in ("peak_bytes", "limit"))
+        if peak.isdecimal() and limit.isdecimal():
+            cut = Costs(self._steps, self._returned).cheapest_cut(int(limit), int(peak))
+            if cut:
+                error.message += f"; {cut}"
+                error.args = (error.message,)
+
+    def __str__(self) -> str:
+        return str(Costs(self._steps, self._returned))
+
+    def __repr__(self) -> str:
+        return f"<aclgrad.{type(self).__name__} of {len(self)} steps>"
+
+
+def handles_in(wanted: Sequence[Wanted]) -> list[Handle]:
+    """Returns the handles of what is wanted, and whatever else is there."""
+    found: list[Handle] = []
+    for each in wanted:
+        found += handles_in([part for part in each if part is not None]) if isinstance(each, tuple) else [each]
+    return found
+
+
+def _in_order(step: Step, names: set[str]) -> tuple[str, ...]:
+    return tuple(each.name for each in step.outputs if each.name in names)

@@ -1,0 +1,267 @@
+"""One `run()` of a program: its messages, one after the other, and what comes of each step."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from google.rpc import status_pb2
+
+from aclgrad._client.attempts.retry import is_worth_a_retry
+from aclgrad._client.attempts.rpc_errors import error_of_status, unreadable_reply
+from aclgrad._client.calls.arrays import Array
+from aclgrad._client.calls.chunked import ChunkedProgram, Taken
+from aclgrad._client.calls.destination import Destination
+from aclgrad._client.calls.lender import Key, Lender, TakeOver
+from aclgrad._client.calls.requirements import Requirements
+from aclgrad._client.programs.portions import Portion, Returned, closure
+from aclgrad._client.programs.steps import Step
+from aclgrad.errors import (
+    AclgradError,
+    DeadlinePassedError,
+    InputFailedError,
+    InputValuesRequiredError,
+    InvalidFieldError,
+    MessageTooLargeError,
+    ServerFaultError,
+)
+from aclgrad.sources import SharedRange
+from aclgrad.tensors import TensorType, TensorView
+from aclgrad.wire.programs import decode_results
+
+Outcome = Any
+"""What came of a step: its output, a NamedTuple of several, None if it sends nothing back, or its error."""
+
+
+class ProgramRun(Lender[None]):
+    """The steps of one `run()`, as the exchange of one message after the other.
+
+    A message has steps whose outcome is not final, with all that they need: those of which nothing is needed any more
+    are not sent again. Steps that failed for a moment are, with the steps that make what they use.
+    """
+
+    method = "ExecuteProgram"
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        returned: Returned,
+        requirements: Requirements,
+        *,
+        return_errors: bool,
+        product: str = "",
+    ) -> None:
+        """Takes the names of the outputs that are wanted, by step."""
+        self._steps = steps
+        self._returned = returned
+        self._requirements = requirements
+        self._return_errors = return_errors
+        self._product = product
+        self._outcomes: dict[int, Outcome] = {}
+        self._pending = closure(steps, returned, requirements.withheld)
+        """The positions of the steps without a final outcome, ascending."""
+        self._sent: list[int] = []
+        """Those of them that the message under way is for."""
+        self._portion: Portion
+        self._asked: Portion | None = None
+        """What the steps were sent in that are to be sent again."""
+        self.size_bytes = 0
+        self._chunk_bytes: int | None = None
+        """The size of chunks that a refusal led to."""
+        self._is_answered = False
+        self._failure: AclgradError | None = None
+        """The error of the first message that failed as a whole."""
+
+    def next_message(self) -> bool:
+        """Goes on to the next message; returns False after the last one, or if the error to raise is known."""
+        if not self._pending or (not self._return_errors and self._first_error(self._pending[0])):
+            return False
+        self._send(self._fitting(self._pending))
+        self._chunk_bytes = None
+        return True
+
+    def _fitting(self, positions: list[int]) -> list[int]:
+        """Returns the first of the positions, as many as go in one message."""
+        return positions
+
+    def _send(self, positions: list[int]) -> None:
+        """Makes the message for these steps."""
+        self._sent = positions
+        withheld = dict(self._requirements.withheld)
+        returned = {each: self._returned.get(each, ()) for each in positions}
+        found = closure(self._steps, positions, withheld)
+        self._portion = Portion(self._steps, found, returned, withheld, self._product)
+        self.size_bytes = max(self._portion.sent_bytes, self._portion.received_bytes)
+
+    @property
+    def request(self) -> bytes:
+        return self._portion.request()
+
+    def in_chunks(self) -> ChunkedProgram[None] | None:
+        return self.chunks_for(self.size_bytes)
+
+    def chunks_for(self, size_bytes: int) -> ChunkedProgram[None] | None:
+        if self._chunk_bytes is None and size_bytes <= self._requirements.tensor_bytes:
+            return None
+        return self._chunked()
+
+    def _chunked(self) -> ChunkedProgram[None]:
+        chunk_bytes = self._requirements.chunk_bytes
+        header, announced = self._portion.header(chunk_bytes)
+        return ChunkedProgram(header, announced, chunk_bytes, self._destinations(), self._settle)
+
+    def _destinations(self) -> list[Destination]:
+        steps, returned = self._steps, self._portion.returned
+        return [steps[each].destination(names) for each, names in zip(self._portion.positions, returned, strict=True)]
+
+    def lendable(self) -> tuple[Mapping[Key, memoryview], Mapping[Key, TensorType]]:
+        inputs: dict[Key, memoryview] = {index: each.data for index, each in enumerate(self._portion.entries)}
+        return inputs, {(number, each.name): each.type for number, each in self._portion.outputs}
+
+    @property
+    def copies_outputs(self) -> bool:
+        return any(each.out is not None for each in self._steps)
+
+    def request_in(self, shared: Mapping[Any, SharedRange], memory: Mapping[Any, SharedRange]) -> bytes:
+        return self._portion.request(shared, memory)
+
+    def read(self, reply: bytes) -> None:
+        self.read_from(reply, None)
+
+    def read_from(self, reply: bytes, take_over: TakeOver | None) -> None:
+        """Settles the steps of the message; raises an error if another attempt may help some of them."""
+        try:
+            results = decode_results(reply)
+        except ValueError as error:
+            raise unreadable_reply(error) from error
+        destinations = self._destinations()
+        if len(results) != len(destinations):
+            raise ServerFaultError(f"the server answered {len(results)} of {len(destinations)} steps")
+        taken = []
+        for number, (result, destination) in enumerate(zip(results, destinations, strict=True)):
+            if not isinstance(result, tuple):
+                taken.append(result)
+                continue
+            take = None if take_over is None else partial(_take, take_over, number)
+            try:
+                taken.append(destination.read(result, take))
+            except InvalidFieldError as error:
+                # An `out` that does not fit concerns no other step.
+                taken.append(error)
+        self._settle(taken)
+
+    def _settle(self, taken: list[Taken]) -> None:
+        """Takes what came of each step of the message; raises the error of one that may succeed yet."""
+        self._is_answered, self._asked = True, self._portion
+        passing: dict[int, AclgradError] = {}
+        targets = set(self._sent)
+        for position, came in zip(self._portion.positions, taken, strict=True):
+            outcome = came
+            if isinstance(came, status_pb2.Status):
+                outcome = self._error_of(position, came)
+                if self._is_passing(position, outcome, passing):
+                    passing[position] = outcome
+            if position in targets:
+                self._outcomes[position] = outcome
+        again = [each for each in self._sent if each in passing]
+        self._finish([each for each in self._sent if each not in passing])
+        if again:
+            self._send(again)
+            # What is at hand is sent at once; otherwise all wait for as long as the one that has to wait longest.
+            raise max(
+                (each for each in passing.values() if not isinstance(each, InputFailedError)),
+                key=lambda error: (isinstance(error, InputValuesRequiredError), error.retry_after_s or 0.0),
+            )
+
+    def _error_of(self, position: int, status: status_pb2.Status) -> AclgradError:
+        """Returns the error of a step, which names it by its position in the whole program."""
+        error, step = error_of_status(status), self._steps[position]
+        if isinstance(error, InputFailedError):
+            named = error.metadata.get("step", "")
+            positions = self._portion.positions
+            if not named.isdecimal() or int(named) >= len(positions):
+                return unreadable_reply(ValueError(f"step {position} names {named!r} as the step that failed"))
+            cause = positions[int(named)]
+            error.metadata = {**error.metadata, "step": str(cause)}
+            error.message = f"step {cause} ({self._steps[cause].told}) failed, whose output this one needs"
+        if step.place:
+            error.message = f"step {position} ({step.told}): {error.message}"
+        error.args = (error.message,)
+        return error
+
+    def _is_passing(self, position: int, error: AclgradError, passing: Mapping[int, AclgradError]) -> bool:
+        """Whether another attempt may help, given the earlier steps that it may help."""
+        if isinstance(error, InputFailedError):
+            return int(error.metadata["step"]) in passing
+        if isinstance(error, InputValuesRequiredError):
+            return self._portion.withholds(position)
+        # Another server may have the time that this one did not have.
+        return is_worth_a_retry(error) or isinstance(error, DeadlinePassedError)
+
+    def amend(self, error: AclgradError) -> "ProgramRun | None":
+        """Returns the run with values that the server asks for, or in other messages if one was too large."""
+        if isinstance(error, InputValuesRequiredError):
+            return self if self._add_values() else None
+        return self if self._requirements.learn(error) and self._shrinks_chunks() else None
+
+    def _shrinks_chunks(self) -> bool:
+        """Goes over to chunks, or to smaller ones; returns whether there are such."""
+        before, self._chunk_bytes = self._chunk_bytes, self._requirements.chunk_bytes
+        return before is None or self._chunk_bytes < before
+
+    def _add_values(self) -> bool:
+        """Has the values sent that the server asked for; returns whether any were withheld."""
+        asked, self._asked = self._asked or self._portion, None
+        lacking = [each for each in self._sent if asked.withholds(each)]
+        refused = [each for each in lacking if isinstance(self._outcomes.get(each), InputValuesRequiredError)]
+        for each in refused or lacking:
+            self._requirements.require_values(self._steps[each].operator)
+        self._send(self._fitting(self._sent))
+        return bool(lacking)
+
+    def fail(self, error: AclgradError) -> None:
+        """Settles the steps of a message that failed as a whole.
+
+        An error that is not the server's ends the run: no connection, no time left, a closed client.
+        """
+        is_answer = len(self._sent) == 1 and error.is_from_server
+        self._is_answered |= is_answer
+        self._failure = self._failure or error
+        is_end = not error.is_from_server and not isinstance(error, MessageTooLargeError)
+        failed = list(self._pending if is_end else self._sent)
+        for each in failed:
+            if is_answer or each not in self._outcomes:
+                self._outcomes[each] = error
+        self._finish(failed)
+
+    def _finish(self, positions: Iterable[int]) -> None:
+        finished = set(positions)
+        self._pending = [each for each in self._pending if each not in finished]
+
+    def _first_error(self, end: int | None = None) -> AclgradError | None:
+        """Returns the error of the first step that failed, of those before a position or of all."""
+        failed = [at for at, each in self._outcomes.items() if isinstance(each, AclgradError)]
+        first = min((at for at in failed if end is None or at < end), default=None)
+        return None if first is None else self._outcomes[first]
+
+    def results(self) -> dict[int, Outcome]:
+        """Ends the run: returns the outcomes by position.
+
+        Raises the first error unless errors are returned, and if no step was answered.
+        """
+        error = self._first_error()
+        if not self._is_answered:
+            error = self._failure
+        elif self._return_errors:
+            error = None
+        outcomes, self._outcomes, self._failure = self._outcomes, {}, None
+        if error is None:
+            return outcomes
+        try:
+            raise error
+        finally:
+            # Its traceback has this frame and the run, which are not to have it: they hold all arrays.
+            del error, outcomes
+
+
+def _take(take_over: TakeOver, number: int, output: TensorView) -> Array:
+    return take_over((number, output.name), output)

@@ -1,0 +1,136 @@
+"""The steps of a program: calls whose arrays are kept, and which may use outputs of earlier steps."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aclgrad._client.calls.arrays import Array
+from aclgrad._client.calls.call import (
+    OUTPUTS,
+    Inputs,
+    array_of_input,
+    destination_of,
+    input_tensors,
+    output_tensors,
+    plain_attributes,
+    wanted_names,
+)
+from aclgrad._client.calls.destination import NOTHING, Destination, Outputs, new_arrays
+from aclgrad._client.calls.handles import Handle
+from aclgrad._client.calls.requirements import Requirements
+from aclgrad._client.programs.table import Entry, Table
+from aclgrad.operators.attributes import AttributeLike
+from aclgrad.tensors import TensorType, TensorView, View, type_of_array
+from aclgrad.wire.messages import request_head
+from aclgrad.wire.values import AttributeValue, checked_name, tensor_field
+
+_PACKAGE: Final = __name__.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class StepInput:
+    """An input: an array of the program's table, an output of an earlier step, or a shape alone if it has neither."""
+
+    name: str
+    type: TensorType
+    view: View | None = None
+    entry: Entry | None = None
+    step: int | None = None
+    output: str = ""
+
+
+class Step:
+    """One step. Its arrays have been read: what they hold later does not matter."""
+
+    __slots__ = ("attributes", "head", "inputs", "operator", "out", "outputs", "place", "wanted")
+
+    def __init__(
+        self,
+        operator: str,
+        inputs: Inputs,
+        attributes: Mapping[str, AttributeLike] | None,
+        requirements: Requirements,
+        table: Table,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+        check_handle: Callable[[str, Handle], None] | None = None,
+    ) -> None:
+        """Takes the arguments of `execute`. `check_handle` raises an error for a handle of another program.
+
+        Raises InvalidFieldError as a call does: `out` may not overlap an input unless only the shape of that is sent.
+        """
+        if type(operator) is not str:
+            checked_name("operator", operator)
+        unsent = requirements.withheld.get(operator, ())
+        arrays: dict[str, Array] = {}
+        handles: dict[str, Handle] = {}
+
+        def tensor_of(name: str, value: Any) -> TensorView:
+            if check_handle is not None and isinstance(value, Handle):
+                check_handle(name, value)
+                handles[name] = value
+                return TensorView(name, value.type)
+            arrays[name] = array = array_of_input(name, value)
+            return TensorView(name, type_of_array(name, array))
+
+        tensors = input_tensors(operator, inputs, tensor_of)
+        self.attributes: dict[str, AttributeValue] = plain_attributes(operator, attributes)
+        self.head = request_head(operator, self.attributes)
+        """What the step has beside its tensors, on the wire."""
+        self.operator = operator
+        self.wanted = wanted_names(outputs)
+        """The names of the outputs that the caller wants; none for all."""
+        self.outputs = output_tensors(operator, tensors, self.attributes, self.wanted)
+        """Names and types of the wanted outputs; none where the call is not legal, or the operator not known."""
+        self.out = out
+        if out is not None:
+            destination = destination_of(operator, out, self.wanted, self.outputs)
+            destination.check_apart((name, each) for name, each in arrays.items() if name not in unsent)
+        # Last, because it copies them.
+        self.inputs = tuple(_input(each, handles.get(each.name), arrays.get(each.name), table) for each in tensors)
+        self.place = ""
+        """Where the caller added the step; empty if nobody is told."""
+
+    def destination(self, returned: tuple[str, ...]) -> Destination:
+        """Returns where those of its outputs go that are sent back; an `out` for another is not written."""
+        names = OUTPUTS.get(self.operator, ())
+        if names and not returned:
+            return NOTHING
+        if self.out is None:
+            return new_arrays(self.operator, names, returned)
+        out = self.out
+        if isinstance(out, tuple | list) and len(names) > 1:
+            out = tuple(each if name in returned else None for name, each in zip(names, out, strict=True))
+        return Destination(out, names, returned, self.operator)
+
+    @property
+    def returned(self) -> tuple[str, ...]:
+        """The names of all outputs that the caller may have; none where they are not known."""
+        return self.wanted or OUTPUTS.get(self.operator, ())
+
+    @property
+    def told(self) -> str:
+        """The operator, and where the step was added."""
+        return f"{self.operator}, {self.place}" if self.place else self.operator
+
+
+def _input(tensor: TensorView, handle: Handle | None, array: Array | None, table: Table) -> StepInput:
+    checked_name("inputs", tensor.name)
+    if handle is not None:
+        return StepInput(tensor.name, tensor.type, handle.view, None, handle.step, handle.output)
+    if array is None:
+        # A shape may be one that the wire cannot hold.
+        list(tensor_field(0, tensor))
+        return StepInput(tensor.name, tensor.type)
+    entry, view = table.keep(tensor.name, array)
+    return StepInput(tensor.name, tensor.type, view, entry)
+
+
+def place_of_caller() -> str:
+    """Returns file and line of the first frame outside of this package."""
+    frame = sys._getframe(1)  # noqa: SLF001 - `inspect` reads files for it
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+        frame = frame.f_back
+    name = frame.f_code.co_filename
+    return f"{name[name.replace(chr(92), '/').rfind('/') + 1 :]}:{frame.f_lineno}"

@@ -1,0 +1,110 @@
+"""The arrays of a program, as they were when they were given, each once."""
+
+from bisect import bisect_right, insort
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from aclgrad._client.calls.arrays import Array
+from aclgrad.tensors import DType, TensorType, View, dense_elements, type_of_array
+
+_NEIGHBOURS: Final = 4
+"""How many of the arrays that begin before another one may have it within them; a miss only costs bytes."""
+
+_PIECE_BYTES: Final = 2**20
+"""What is compared at a time."""
+
+
+class Entry:
+    """A copy of an array's elements, in the order of its memory; `type` is that of the tensor in a table."""
+
+    __slots__ = ("_bytes", "data", "type")
+
+    def __init__(self, elements: Array, type: TensorType) -> None:
+        self._bytes = bytearray(elements.nbytes)
+        self.data = memoryview(self._bytes).toreadonly()
+        # By numpy, whose copy lets go of the GIL.
+        np.frombuffer(self._bytes, np.uint8)[:] = elements
+        self.type = type
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+    def has(self, elements: Array, start: int) -> bool:
+        """Whether these are its bytes from there on."""
+        if elements.nbytes == len(self._bytes):
+            return self._bytes == elements.data
+        # A slice is a copy.
+        pieces = range(0, elements.nbytes, _PIECE_BYTES)
+        given = elements.data
+        return all(self._bytes[start + i : start + i + _PIECE_BYTES] == given[i : i + _PIECE_BYTES] for i in pieces)
+
+
+class Kept(NamedTuple):
+    """An array of a table: the entry, and how the array lies over it."""
+
+    entry: Entry
+    view: View | None
+
+
+class _Span(NamedTuple):
+    """Where in the caller's memory an entry was."""
+
+    start: int
+    end: int
+    number: int
+
+
+class Table:
+    """Keeps copies of arrays. An array that comes again with the same values has the same entry, and so have its views.
+
+    It is found by its memory. Its values are compared: it may have changed, or its memory may be another array's now.
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+        self._spans: list[_Span] = []
+        """Ascending by start."""
+        self._packed: dict[tuple[int, tuple[int, ...], tuple[int, ...], str], Entry] = {}
+        """Arrays with other elements between their own, which are copied into one piece."""
+
+    def keep(self, name: str, array: Array) -> Kept:
+        """Returns the array in the table; raises InvalidFieldError for a dtype that the wire does not have."""
+        type = type_of_array(name, array)
+        dense = dense_elements(array)
+        if dense is None:
+            return Kept(self._pack(array, type), None)
+        elements = dense.view(np.uint8)
+        start = elements.__array_interface__["data"][0]
+        is_row_major = array.flags.c_contiguous
+        found = self._find(start, elements, type.dtype)
+        if found is None:
+            whole = type if is_row_major else TensorType(type.dtype, dense.shape)
+            found = Entry(elements, whole), 0
+            insort(self._spans, _Span(start, start + elements.nbytes, len(self._entries)))
+            self._entries.append(found[0])
+        entry, offset = found
+        if entry.type.shape == type.shape and is_row_major:
+            return Kept(entry, None)
+        strides = () if is_row_major else tuple(stride // array.itemsize for stride in array.strides)
+        return Kept(entry, View(offset, strides))
+
+    def _find(self, start: int, elements: Array, dtype: DType) -> tuple[Entry, int] | None:
+        """Returns the entry with these elements, and where they begin in it."""
+        end = start + elements.nbytes
+        position = bisect_right(self._spans, start, key=lambda each: each.start)
+        for span in reversed(self._spans[max(0, position - _NEIGHBOURS) : position]):
+            entry = self._entries[span.number]
+            offset = start - span.start
+            if span.end >= end and entry.dtype is dtype and not offset % dtype.itemsize and entry.has(elements, offset):
+                return entry, offset // dtype.itemsize
+        return None
+
+    def _pack(self, array: Array, type: TensorType) -> Entry:
+        key = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str)
+        elements = np.ascontiguousarray(array, type.dtype.numpy).reshape(-1).view(np.uint8)
+        entry = self._packed.get(key)
+        if entry is None or not entry.has(elements, 0):
+            entry = self._packed[key] = Entry(elements, type)
+        return entry
