@@ -96,7 +96,7 @@ async def interrupt(
             await call(client)
     assert not any(each.calls for each in client._channels._open)
     budget = client._retry_policy.budget
-    assert (budget._under_way, budget._held) == (0, 0)
+    assert (budget._under_way, budget._bytes_under_way, budget._held, budget._held_bytes) == (0, 0, 0, 0)
     if client._regions is not None:
         assert client._regions._named == set(client._regions._free)
     await call(client)

@@ -158,12 +158,14 @@ class Core:
 
     async def _repeat(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         """Makes the call, within the time that is left, until it succeeds or its error is final."""
-        with self._retry_policy.budget:
+        with attempts.counted.of(call.size_bytes):
             while True:
                 try:
                     return await self._attempt(call, attempts)
                 except AclgradError as error:
                     amended = await self._amended(call, error, attempts)
+                    # Of a batch, only what failed.
+                    attempts.counted.resize((amended or call).size_bytes)
                     delay_s = attempts.delay_after_s(error) if amended is None else attempts.no_delay_after(error)
                     if delay_s is None:
                         attempts.explain(error)

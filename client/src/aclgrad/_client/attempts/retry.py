@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from aclgrad._client.attempts.retry_budget import BURST, SHARE, RetryBudget
+from aclgrad._client.attempts.retry_budget import RetryBudget
 from aclgrad._client.channel.servers import Balancing
 from aclgrad._client.reports import CallReport, line_of, log
 from aclgrad._client.settings.checks import checked_integer, checked_seconds
@@ -46,11 +46,6 @@ _SHARE: Final = 1 / 3
 """Of the time that is left, for an attempt that another server can take over."""
 _LAST_SHARE: Final = 1 / 2
 """Of the limit. With less than that, an attempt is the last: three attempts have 0.33, 0.22 and 0.44 of the limit."""
-
-TOO_MANY: Final = (
-    f"in the last minute this client has sent calls again as often as it may, for {100 * SHARE:g} % of its calls and "
-    f"{BURST} more"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +86,9 @@ class Attempts:
     """
 
     __slots__ = (
-        *("_balancing", "_begin", "_connects", "_cuts", "_end", "_failed", "_has_left", "_has_retry"),
-        *("_is_over_budget", "_policy", "_resends", "_since", "_timeout_s", "_whole_s"),
-        *("may_move", "method", "request_id", "retries", "server", "trace", "tried"),
+        *("_balancing", "_begin", "_connects", "_cuts", "_end", "_failed", "_has_left"),
+        *("_policy", "_refusal", "_resends", "_since", "_timeout_s", "_whole_s"),
+        *("counted", "may_move", "method", "request_id", "retries", "server", "trace", "tried"),
     )
 
     def __init__(self, policy: RetryPolicy, timeout_s: float | None, method: str, request_id: str) -> None:
@@ -111,7 +106,8 @@ class Attempts:
         self._cuts = 0
         self._connects = 0
         self._balancing = Balancing.ONE
-        self.may_move = self._has_retry = False
+        self.counted = policy.budget.call()
+        self.may_move = False
         """Whether another server may take over the present attempt, and the call has a retry of the budget for it."""
         self.tried: set[str] | None = None
         """The servers that a call which moved has been sent to since; which one was first, gRPC does not say."""
@@ -121,8 +117,8 @@ class Attempts:
         """The server that has answered, if it named itself."""
         self.trace: CallTrace | None = None
         """The spans of the call, if it is traced."""
-        self._is_over_budget = False
-        """Whether there is no further attempt because the client has made too many."""
+        self._refusal = ""
+        """Why there is no further attempt although one might help."""
         self._failed: tuple[str, str | None] | None = None
         """Message and remedy of the attempt before; its error's traceback would keep all arrays in a cycle."""
 
@@ -149,7 +145,7 @@ class Attempts:
         is_last = left_s is not None and self._whole_s is not None and left_s < _LAST_SHARE * self._whole_s
         self.release()
         # Taken before, because an attempt that cannot be repeated is not to be cut short.
-        self.may_move = self._has_retry = has_others and not is_last and self._policy.budget.take()
+        self.may_move = has_others and not is_last and not self.counted.take()
         return _SHARE * left_s if self.may_move and left_s is not None and left_s > 0 else left_s
 
     def moves(self, error: AclgradError) -> bool:
@@ -167,9 +163,7 @@ class Attempts:
         caller learns at once what is wrong, rather than later that it took too long.
         """
         if self.moves(error):
-            if self._has_retry:
-                self._has_retry = False
-                self._policy.budget.use()
+            self.counted.use()
             self.tried = self.tried or set()
             # If nobody is there, the call looks for a server from now on.
             self._connects, self._since = 0, self._policy.clock()
@@ -193,10 +187,10 @@ class Attempts:
         if self._end is not None and now + delay_s >= self._end:
             return None
         if not is_unreached and error.retry_after_s is None:
-            if not self._policy.budget.take():
-                self._is_over_budget = True
+            self._refusal = self.counted.take()
+            if self._refusal:
                 return None
-            self._policy.budget.use()
+            self.counted.use()
         if is_unreached:
             self._connects += 1
             told = f"looks again for a server, for up to {self._policy.connect_timeout_s:g} s"
@@ -211,9 +205,7 @@ class Attempts:
 
     def release(self) -> None:
         """Gives back the retry that an attempt did not need."""
-        if self._has_retry:
-            self._has_retry = False
-            self._policy.budget.give_back()
+        self.counted.give_back()
 
     def _elsewhere(self, error: AclgradError, where: str) -> float:
         self._failed = error.message, error.remedy
@@ -239,8 +231,8 @@ class Attempts:
         """Adds the id of the call; to a passed deadline also the limit, and why the attempt before it failed."""
         error.request_id = error.request_id or self.request_id
         message = error.message
-        if self._is_over_budget:
-            message += f"; it is not sent again: {TOO_MANY}"
+        if self._refusal:
+            message += f"; it is not sent again: {self._refusal}"
         if isinstance(error, DeadlinePassedError):
             if self._timeout_s is not None:
                 message += f" (timeout_s was {self._timeout_s:g} s)"
