@@ -172,6 +172,26 @@ def test_only_an_attempt_that_may_be_repeated_is_cut_short() -> None:
     assert made.budget.left == 10
 
 
+@pytest.mark.parametrize(("moved_s", "moves"), [(29.0, True), (31.0, False)])
+def test_what_moved_for_longer_than_is_left_goes_to_no_other_server(moved_s: float, moves: bool) -> None:
+    """The server may end it, by a limit of its own."""
+    clock = Clock()
+    attempts = policy(1, clock=clock).start(90.0)
+    progress = attempts.follow_chunks(attempts.limit_s(Balancing.LISTED, has_others=True))
+    clock.now += moved_s
+    progress.moved()
+    clock.now += 60.0 - moved_s
+    late = errors.DeadlinePassedError("late")
+    assert attempts.moves(late) is moves
+    assert attempts.delay_after_s(late) == (0.0 if moves else None)
+    attempts.explain(late)
+    told = "late; it is not sent again: its bytes took 31.0 s, and 30.0 s of its time limit would be left"
+    assert str(late).startswith("late (" if moves else told)
+    # Another attempt has moved nothing yet.
+    attempts.limit_s(Balancing.LISTED, has_others=True)
+    assert attempts.delay_after_s(LOST) == 0.5
+
+
 def test_an_attempt_that_no_other_server_can_take_over_is_the_last() -> None:
     clock = Clock()
     attempts = policy(0, clock=clock).start(9.0)

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,8 +13,6 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad._client.aio import transport as tasks
-from aclgrad._client.sync import transport as threads
 from tools.calling import maybe_await
 
 from .conftest import Connect, begin, each_end, end_as
@@ -113,32 +110,6 @@ async def test_a_server_that_stops_amid_a_call(connect: Connect, streams: Script
     with pytest.raises(aclgrad.ConnectionLostError):
         await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, SHAPE))
     stopper.join(60)
-
-
-IDLE_S = 0.5
-MESSAGES = [b"a", b"b", b"c", b"d"]
-
-
-async def test_what_moves_slowly_goes_on() -> None:
-    """In threads and in tasks, for longer than nothing may move."""
-    before, ended, idle_timeout = threading.active_count(), threading.Event(), threads.IdleTimeout(IDLE_S)
-    with idle_timeout.watched(ended.set):
-        for each in idle_timeout.through(MESSAGES[:3]):
-            time.sleep(IDLE_S / 2)
-            assert each
-    assert not idle_timeout.is_over
-    assert not ended.is_set()
-    for each in threading.enumerate():
-        if each.name == "aclgrad-idle-timeout":
-            each.join(30)
-    assert threading.active_count() == before
-    in_task = tasks.IdleTimeout(IDLE_S)
-    async with in_task.timeout:
-        for message in in_task.through(MESSAGES[:3]):
-            await asyncio.sleep(IDLE_S / 2)
-            assert message
-    # A writer may be behind.
-    assert list(in_task.through(MESSAGES)) == MESSAGES
 
 
 SERVING = (

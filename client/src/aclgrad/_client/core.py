@@ -258,8 +258,11 @@ class Core:
     async def _exchange(self, channel: Channel, call: Exchange[_Result], attempts: Attempts) -> _Result:
         chunked = call.in_chunks()
         if chunked is not None:
-            sending = self._prepare(channel, attempts, chunked.method, in_chunks=True)
-            attempts.server = server_of(await self._transport.chunks(sending, chunked))
+            sending = self._prepare(channel, attempts, chunked.method)
+            progress = attempts.follow_chunks(sending.limit_s)
+            # All of the time, whatever the attempt has, as long as they move.
+            sending = sending._replace(limit_s=attempts.time_left_s())
+            attempts.server = server_of(await self._transport.chunks(sending, chunked, progress))
             return await self._beside(chunked.result, attempts, is_much=chunked.reads_much)
         is_large = call.size_bytes > LARGE_BYTES
         # The message has no name here: its memory is free again before the reply is read.
@@ -271,16 +274,14 @@ class Core:
             attempts.server = server_of(trailers)
         return await self._beside(partial(call.read, reply), attempts) if is_large else call.read(reply)
 
-    def _prepare(self, channel: Channel, attempts: Attempts, method: str, *, in_chunks: bool = False) -> Sending:
-        """Begins an attempt. Chunks have all of the time, whatever their attempt has, as long as something moves."""
+    def _prepare(self, channel: Channel, attempts: Attempts, method: str) -> Sending:
+        """Begins an attempt."""
         has_others = self._channels.has_others(channel, attempts.tried)
         limit_s = attempts.limit_s(channel.endpoints.balancing, has_others=has_others)
-        idle_s = limit_s if attempts.may_move else None
         metadata = (*self._metadata, (REQUEST_ID, attempts.request_id))
         if attempts.trace is not None:
             metadata += attempts.trace.begin_attempt(method)
-        limit_s = attempts.time_left_s() if in_chunks else limit_s
-        return Sending(channel, method, limit_s, idle_s, metadata, self._wants_server)
+        return Sending(channel, method, limit_s, metadata, self._wants_server)
 
     async def _beside(self, work: Callable[[], _Done], attempts: Attempts, *, is_much: bool = True) -> _Done:
         """Does work beside the event loop, if it is much; the call's time limit covers the wait for a thread."""

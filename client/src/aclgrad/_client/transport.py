@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from aclgrad._client.attempts.progress import Progress
 from aclgrad._client.calls.chunked import ChunkedProgram
 from aclgrad._client.channel.probes import Channel
 from aclgrad._client.settings.metadata import Pair
@@ -11,12 +12,11 @@ _Done = TypeVar("_Done")
 
 
 class Sending(NamedTuple):
-    """How an attempt is sent. It is given up after `limit_s`, or if nothing moves for `idle_s`."""
+    """How an attempt is sent. It is given up after `limit_s`."""
 
     channel: Channel
     method: str
     limit_s: float | None
-    idle_s: float | None
     metadata: tuple[Pair, ...]
     wants_trailers: bool
 
@@ -48,8 +48,11 @@ class Transport(Protocol):
         """Sends a message; returns the reply and the trailers, None if nobody wants them."""
         ...
 
-    async def chunks(self, sending: Sending, call: ChunkedProgram[Any]) -> Any:
-        """Has a call send its chunks and take its answer; returns the trailers, None if nobody wants them."""
+    async def chunks(self, sending: Sending, call: ChunkedProgram[Any], progress: Progress) -> Any:
+        """Has a call send its chunks and take its answer, and gives it up if it is silent for too long.
+
+        Returns the trailers, None if nobody wants them.
+        """
         ...
 
     def means_closed(self, error: BaseException) -> bool:

@@ -1,7 +1,7 @@
 """The transport of a client for asyncio: grpc.aio, tasks, and threads for what would hold the event loop."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from functools import cache
@@ -11,6 +11,7 @@ import grpc.aio
 
 from aclgrad._client.aio.discovery import DiscoveryTask, TaskNetwork
 from aclgrad._client.attempts import rpc_errors
+from aclgrad._client.attempts.progress import Progress
 from aclgrad._client.calls.chunked import READY_WAIT_S, ChunkedProgram
 from aclgrad._client.calls.requirements import LARGE_BYTES
 from aclgrad._client.channel.pool import ChannelPool
@@ -58,7 +59,7 @@ class TaskTransport:
             raise rpc_errors.wrong_loop_error(self._target)
 
     async def message(self, request: bytes, sending: Sending) -> tuple[bytes, Any]:
-        channel, method, limit_s, _, metadata, wants_trailers = sending
+        channel, method, limit_s, metadata, wants_trailers = sending
         begin = channel.methods.get(method)
         if begin is None:
             begin = channel.methods[method] = channel.grpc.unary_unary(path_of(method))
@@ -69,17 +70,18 @@ class TaskTransport:
             reply = await _reply_of(call)
         return reply, await call.trailing_metadata() if wants_trailers else None
 
-    async def chunks(self, sending: Sending, call: ChunkedProgram[Any]) -> Any:
+    async def chunks(self, sending: Sending, call: ChunkedProgram[Any], progress: Progress) -> Any:
         method: Any = sending.channel.grpc.stream_stream(path_of(sending.method))
         stream = method(timeout=sending.limit_s, metadata=sending.metadata)
-        idle_timeout = IdleTimeout(sending.idle_s)
-        writer = asyncio.create_task(_write(stream, idle_timeout.through(call.messages())))
+        writer = asyncio.create_task(_write(stream, progress.outgoing(call.messages())))
         # In time: a write that fails after the status has come would put grpc.aio's own in its place.
         stream.add_done_callback(lambda _: writer.cancel())
+        timeout = asyncio.timeout(None)
+        watch = asyncio.create_task(_watch(progress, timeout))
         try:
-            async with idle_timeout.timeout:
+            async with timeout:
                 async for message in stream:
-                    idle_timeout.ends()
+                    progress.moved()
                     call.take(message)
             return await stream.trailing_metadata() if sending.wants_trailers else None
         except TimeoutError:
@@ -93,6 +95,7 @@ class TaskTransport:
         finally:
             # Does nothing to a call that has ended; any other is not to go on without its reader.
             stream.cancel()
+            watch.cancel()
             writer.cancel()
             if not writer.done() or writer.cancelled():
                 # Amid a message.
@@ -128,25 +131,15 @@ class TaskTransport:
             await self._discovery.end()
 
 
-class IdleTimeout:
-    """How long it is since a message went out or came in; `timeout` gives the attempt up."""
-
-    def __init__(self, limit_s: float | None) -> None:
-        self._limit_s = limit_s
-        self.timeout = asyncio.timeout(limit_s)
-
-    def through(self, messages: Iterable[bytes]) -> Iterator[bytes]:
-        """Returns the messages. One that is taken has moved, and so has the one before it."""
-        for each in messages:
-            self.ends()
-            yield each
-
-    def ends(self) -> None:
-        """Notes that something has moved."""
-        if self._limit_s is not None:
+async def _watch(progress: Progress, timeout: asyncio.Timeout) -> None:
+    """Ends the block of the timeout if the silence lasts too long."""
+    while (left_s := progress.silence_left_s) is not None:
+        if left_s <= 0:
             # The attempt may have ended.
             with suppress(RuntimeError):
-                self.timeout.reschedule(asyncio.get_running_loop().time() + self._limit_s)
+                timeout.reschedule(asyncio.get_running_loop().time())
+            return
+        await asyncio.sleep(left_s)
 
 
 async def _large_reply_of(call: Any, limit_s: float | None) -> bytes:

@@ -9,17 +9,20 @@ call goes to another server. As soon as less than half of its limit is left, or 
 that: the call may only be slow. A call also moves if it meets a stranger in a list, and once to the front door if it
 finds nobody among the workers of a host.
 
-Attempts that nobody asked for are bounded for all calls of a client together: a `RetryBudget`.
+A repeat in chunks moves all bytes again. It is not begun if less time is left than they took: its error would only be a
+later one. Attempts that nobody asked for are bounded for all calls of a client together: a `RetryBudget`.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from aclgrad._client.attempts.progress import Progress
 from aclgrad._client.attempts.retry_budget import RetryBudget
 from aclgrad._client.channel.servers import Balancing
 from aclgrad._client.reports import CallReport, line_of, log
@@ -87,7 +90,7 @@ class Attempts:
 
     __slots__ = (
         *("_balancing", "_begin", "_connects", "_cuts", "_end", "_failed", "_has_left"),
-        *("_policy", "_refusal", "_resends", "_since", "_timeout_s", "_whole_s"),
+        *("_policy", "_progress", "_refusal", "_resends", "_since", "_timeout_s", "_whole_s"),
         *("counted", "may_move", "method", "request_id", "retries", "server", "trace", "tried"),
     )
 
@@ -106,6 +109,8 @@ class Attempts:
         self._cuts = 0
         self._connects = 0
         self._balancing = Balancing.ONE
+        self._progress: Progress | None = None
+        """That of the present attempt, if it goes in chunks."""
         self.counted = policy.budget.call()
         self.may_move = False
         """Whether another server may take over the present attempt, and the call has a retry of the budget for it."""
@@ -140,7 +145,7 @@ class Attempts:
 
     def limit_s(self, balancing: Balancing, *, has_others: bool) -> float | None:
         """Begins an attempt on a channel, and returns how long it may take: a third if others can take it over."""
-        self._balancing, self.server = balancing, None
+        self._balancing, self.server, self._progress, self._refusal = balancing, None, None, ""
         left_s = self.time_left_s()
         is_last = left_s is not None and self._whole_s is not None and left_s < _LAST_SHARE * self._whole_s
         self.release()
@@ -148,13 +153,23 @@ class Attempts:
         self.may_move = has_others and not is_last and not self.counted.take()
         return _SHARE * left_s if self.may_move and left_s is not None and left_s > 0 else left_s
 
+    def follow_chunks(self, limit_s: float | None) -> Progress:
+        """Returns the progress of an attempt in chunks, which is given up if nothing moves for its limit."""
+        self._progress = Progress(limit_s if self.may_move else None, self._end, self._policy.clock)
+        return self._progress
+
     def moves(self, error: AclgradError) -> bool:
         """Whether an attempt that heard nothing, or met a stranger in a list, is to be made on another server."""
-        left_s = self.time_left_s()
         is_strange = self._balancing is Balancing.LISTED and isinstance(error, MethodNotServedError)
-        return (
-            self.may_move and (is_strange or isinstance(error, DeadlinePassedError)) and (left_s is None or left_s > 0)
-        )
+        return self.may_move and (is_strange or isinstance(error, DeadlinePassedError)) and self._is_in_time()
+
+    def _is_in_time(self, delay_s: float = 0.0) -> bool:
+        """Whether an attempt after a delay has the time to move again what this one has moved; notes if it has not."""
+        needed_s = 0.0 if self._progress is None else self._progress.needed_s
+        left_s = math.inf if self._end is None else self._end - self._policy.clock() - delay_s
+        if needed_s and 0 < left_s <= needed_s:
+            self._refusal = f"its bytes took {needed_s:.1f} s, and {left_s:.1f} s of its time limit would be left"
+        return left_s > needed_s
 
     def delay_after_s(self, error: AclgradError) -> float | None:
         """Returns how long to wait before the next attempt, or None where the error is the call's outcome.
@@ -184,7 +199,7 @@ class Attempts:
             if self._resends >= self._policy.retries or self._cuts >= _MAX_CUTS or not is_worth_a_retry(error):
                 return None
             delay_s = (error.retry_after_s or 0.0) + self._policy.backoff_s(self._resends, self._policy.longest_delay_s)
-        if self._end is not None and now + delay_s >= self._end:
+        if not self._is_in_time(delay_s):
             return None
         if not is_unreached and error.retry_after_s is None:
             self._refusal = self.counted.take()

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar, cast
 
 import grpc
 
+from aclgrad._client.attempts.progress import Progress
 from aclgrad._client.calls.chunked import ChunkedProgram
 from aclgrad._client.calls.requirements import LARGE_BYTES
 from aclgrad._client.channel.pool import ChannelPool
@@ -50,7 +51,7 @@ class ThreadTransport:
         """Any thread will do."""
 
     async def message(self, request: bytes, sending: Sending) -> tuple[bytes, Any]:
-        channel, method, limit_s, _, metadata, wants_trailers = sending
+        channel, method, limit_s, metadata, wants_trailers = sending
         if len(request) > LARGE_BYTES:
             # As a stream of one message. A unary call would wait for a full connection to take the rest of the message,
             # even after its deadline.
@@ -64,19 +65,19 @@ class ThreadTransport:
         reply, ended = call.with_call(request, timeout=limit_s, metadata=metadata)
         return reply, ended.trailing_metadata()
 
-    async def chunks(self, sending: Sending, call: ChunkedProgram[Any]) -> Any:
-        idle_timeout = IdleTimeout(sending.idle_s)
-        replies = _stream(sending, idle_timeout.through(call.messages()))
-        try:
-            with idle_timeout.watched(replies.cancel):
-                for message in idle_timeout.through(replies):
+    async def chunks(self, sending: Sending, call: ChunkedProgram[Any], progress: Progress) -> Any:
+        replies = _stream(sending, progress.outgoing(call.messages()))
+        with _watched(progress, replies.cancel) as is_given_up:
+            try:
+                for message in replies:
+                    progress.moved()
                     call.take(message)
-        except grpc.RpcError as failure:
-            if not idle_timeout.is_over:
-                raise
-            # It would keep this frame, and all arrays, in a cycle.
-            failure.__traceback__ = None
-            raise TimeLimitError from None
+            except grpc.RpcError as failure:
+                if not is_given_up():
+                    raise
+                # It would keep this frame, and all arrays, in a cycle.
+                failure.__traceback__ = None
+                raise TimeLimitError from None
         return replies.trailing_metadata() if sending.wants_trailers else None
 
     def means_closed(self, error: BaseException) -> bool:
@@ -108,42 +109,26 @@ class ThreadTransport:
         self._discovery.join(end - time.monotonic())
 
 
-class IdleTimeout:
-    """How long it is since a message of a call in chunks went out or came in; None is without a limit."""
+@contextmanager
+def _watched(progress: Progress, end: Callable[[], object]) -> Iterator[Callable[[], bool]]:
+    """Has a thread call `end` if the silence lasts too long, until the block ends; yields what says whether it did."""
+    given_up, done = threading.Event(), threading.Event()
 
-    def __init__(self, limit_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._limit_s = limit_s
-        self._clock = clock
-        self._since = clock()
-        self.is_over = False
-        """Whether the attempt was given up, whatever it took until then."""
+    def watch() -> None:
+        while (left_s := progress.silence_left_s) is not None:
+            if left_s <= 0:
+                given_up.set()
+                end()
+                return
+            if done.wait(left_s):
+                return
 
-    def through(self, messages: Iterable[bytes]) -> Iterator[bytes]:
-        """Returns the messages. One that is taken has moved, and so has the one before it."""
-        for each in messages:
-            self._since = self._clock()
-            yield each
-
-    @contextmanager
-    def watched(self, end: Callable[[], object]) -> Iterator[None]:
-        """Has a thread call `end` if the silence lasts too long, until the block ends."""
-        if self._limit_s is None:
-            yield
-            return
-        limit_s, done = self._limit_s, threading.Event()
-
-        def watch() -> None:
-            while (left_s := self._since + limit_s - self._clock()) > 0:
-                if done.wait(left_s):
-                    return
-            self.is_over = True
-            end()
-
-        threading.Thread(target=watch, name="aclgrad-idle-timeout", daemon=True).start()
-        try:
-            yield
-        finally:
-            done.set()
+    if progress.silence_left_s is not None:
+        threading.Thread(target=watch, name="aclgrad-silence", daemon=True).start()
+    try:
+        yield given_up.is_set
+    finally:
+        done.set()
 
 
 def _stream(sending: Sending, messages: Iterator[bytes]) -> Any:
