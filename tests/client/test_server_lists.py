@@ -5,6 +5,7 @@ import re
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import aclgrad
+from aclgrad._client.attempts.retry_budget import BURST
 from aclgrad._client.channel import pool, resolver
 from aclgrad._client.channel.discovery import MOST_NAMED, Discovery
 from aclgrad._client.channel.pool import ChannelPool
@@ -24,7 +26,7 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from tools.calling import maybe_await, wait_until
 
 from .conftest import Connect, begin, end_as
-from .scripted_service import INPUTS, serving
+from .scripted_service import INPUTS, ScriptedService, failing, listening, serving
 from .several_servers import HOST_ID, SERVICE, Worker, call, running
 
 TLS = aclgrad.Credentials()
@@ -109,6 +111,32 @@ async def test_every_form_of_a_list_uses_all_its_servers(connect: Connect, form:
         wait_until(lambda: all(each._watches for each in workers))  # noqa: SLF001
         await call(client, 20)
         assert abs(len(workers[0].calls) - len(workers[1].calls)) <= 4
+        assert not workers[0].looks + workers[1].looks
+
+
+OTHER_PRODUCT = failing(aclgrad.OtherProductError("made for 910A", field="product"))
+
+
+async def test_calls_for_another_product_find_its_server(connect: Connect) -> None:
+    """Nothing is wrong with the other: it is not checked, and the budget keeps its retries."""
+    other, its_own = ScriptedService(OTHER_PRODUCT), ScriptedService()
+    workers = [Worker({SERVICE}) for _ in range(2)]
+    reports: list[aclgrad.CallReport] = []
+    with ExitStack() as stack:
+        for service, worker in zip((other, its_own), workers, strict=True):
+            service.address, _ = stack.enter_context(listening(service, worker))
+        client = connect([other.address, its_own.address], retries=0, on_call=reports.append)
+        while len(other.requests) < 10:
+            await call(client)
+        await asyncio.sleep(0)
+        assert {each.error for each in reports} == {None}
+        assert min(each.retry_budget for each in reports) == BURST
+        its_own.answer = OTHER_PRODUCT
+        asked = len(other.requests) + len(its_own.requests)
+        with pytest.raises(aclgrad.OtherProductError, match=r"^made for 910A$"):
+            await call(client)
+        # Which one was first, gRPC does not say.
+        assert len(other.requests) + len(its_own.requests) == asked + 3
         assert not workers[0].looks + workers[1].looks
 
 

@@ -6,8 +6,8 @@ and its retries are for what comes then.
 
 Where several servers can answer, an attempt that hears nothing ends after a third of the time that is left, and the
 call goes to another server. As soon as less than half of its limit is left, or no other server, an attempt has all of
-that: the call may only be slow. A call also moves if it meets a stranger in a list, and once to the front door if it
-finds nobody among the workers of a host.
+that: the call may only be slow. A call also moves if it meets a stranger in a list, or a server with another product
+than its own, and once to the front door if it finds nobody among the workers of a host.
 
 A repeat in chunks moves all bytes again. It is not begun if less time is left than they took: its error would only be a
 later one. Attempts that nobody asked for are bounded for all calls of a client together: a `RetryBudget`.
@@ -33,6 +33,7 @@ from aclgrad.errors import (
     ConnectionLostError,
     DeadlinePassedError,
     MethodNotServedError,
+    OtherProductError,
     ServerUnreachableError,
 )
 
@@ -45,6 +46,8 @@ _MAX_CUTS: Final = 2
 """A call that was cut because it was slow is cut again, one that a stopping server cut is not: one retry shows it."""
 _NOBODY: Final = (ServerUnreachableError, MethodNotServedError)
 """What a call meets where the workers of a host were: nobody, or a stranger."""
+_MISPLACED: Final = (MethodNotServedError, OtherProductError)
+"""What a call meets in a list whose servers are not alike."""
 _SHARE: Final = 1 / 3
 """Of the time that is left, for an attempt that another server can take over."""
 _LAST_SHARE: Final = 1 / 2
@@ -159,9 +162,9 @@ class Attempts:
         return self._progress
 
     def moves(self, error: AclgradError) -> bool:
-        """Whether an attempt that heard nothing, or met a stranger in a list, is to be made on another server."""
-        is_strange = self._balancing is Balancing.LISTED and isinstance(error, MethodNotServedError)
-        return self.may_move and (is_strange or isinstance(error, DeadlinePassedError)) and self._is_in_time()
+        """Whether an attempt that heard nothing, or met the wrong server of a list, is to be made on another one."""
+        is_misplaced = self._balancing is Balancing.LISTED and isinstance(error, _MISPLACED)
+        return self.may_move and (is_misplaced or isinstance(error, DeadlinePassedError)) and self._is_in_time()
 
     def _is_in_time(self, delay_s: float = 0.0) -> bool:
         """Whether an attempt after a delay has the time to move again what this one has moved; notes if it has not."""
@@ -178,7 +181,11 @@ class Attempts:
         caller learns at once what is wrong, rather than later that it took too long.
         """
         if self.moves(error):
-            self.counted.use()
+            if isinstance(error, OtherProductError):
+                # Nothing is wrong there, and no server is asked often.
+                self.release()
+            else:
+                self.counted.use()
             self.tried = self.tried or set()
             # If nobody is there, the call looks for a server from now on.
             self._connects, self._since = 0, self._policy.clock()

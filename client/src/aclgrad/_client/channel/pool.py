@@ -26,6 +26,7 @@ from aclgrad.errors import (
     ConnectionLostError,
     DeadlinePassedError,
     MethodNotServedError,
+    OtherProductError,
     ServerUnreachableError,
 )
 
@@ -143,6 +144,9 @@ class ChannelPool:
 
     def failed(self, channel: Channel, error: AclgradError, *, moves: bool) -> None:
         """Notes the failure of a call, which may be a reason to check its server."""
+        if isinstance(error, OtherProductError) and _untried(self.present, set()):
+            # It is well, and there is nothing to check before the call goes to another.
+            return
         if moves:
             if self.servers.dns_name or _untried(self.present, set()) or self.has_unreached:
                 self._is_awaited = True
