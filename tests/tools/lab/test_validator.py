@@ -8,7 +8,7 @@ import pytest
 
 from tools.lab.history import Event, History, merged, read
 from tools.lab.rolling import problems_of
-from tools.lab.validator import FULL_SERVICE_S, RETRY_BURST, judge
+from tools.lab.validator import FULL_SERVICE_S, RETRY_BURST, TOO_LATE, judge
 
 HOST = ("A/0", "A/1", "B/0")
 
@@ -95,6 +95,8 @@ PLANTED: dict[str, tuple[Callable[[Made], object], str]] = {
     "untyped_error": (lambda made: made.failed("x", deadline_s=2.0, is_typed=False), "P2 x"),
     "failed_with_a_sibling": (lambda made: made.failed("x"), "P3 x"),
     "failed_without_a_fault": (lambda made: made.failed("x", begin=8.0), "P3 x"),
+    "failed_too_late_to_be_repeated": (lambda made: made.failed("x", seconds=5.1, text=f"gone; {TOO_LATE}"), ""),
+    "failed_early_whatever_it_says": (lambda made: made.failed("x", seconds=4.9, text=f"gone; {TOO_LATE}"), "P3 x"),
     "failed_in_turn": (Made.in_turn, "P3 x"),
     "slow_recovery": (lambda made: made.recovery(FULL_SERVICE_S + 0.1), "P4"),
     "no_recovery": (lambda made: made.fault(2, "kill", ["A/0"], begin=30.0, detected=31.0), "P4"),
