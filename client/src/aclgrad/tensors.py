@@ -66,7 +66,11 @@ def dtype_of_wire(number: int) -> DType | None:
 
 def dtype_of_numpy(dtype: np.dtype[Any]) -> DType | None:
     """Returns the dtype of a numpy array of any byte order, or None if the wire has no such type."""
-    return _BY_NUMPY.get(dtype.newbyteorder("=")) if dtype.kind in _NUMERIC_KINDS else None
+    # First the usual: another byte order takes longer to ask for.
+    known = _BY_NUMPY.get(dtype)
+    if known is not None or dtype.kind not in _NUMERIC_KINDS:
+        return known
+    return _BY_NUMPY.get(dtype.newbyteorder("="))
 
 
 @dataclass(frozen=True, slots=True)

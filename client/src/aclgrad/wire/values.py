@@ -7,7 +7,7 @@ so that the bytes are those that a generated stub would send.
 import operator
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from aclgrad.errors import InvalidFieldError, Violation
 from aclgrad.sources import SHAPE_ONLY, InMessage, OutputOf, SharedRange, Source, TableEntry
@@ -49,15 +49,15 @@ def tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None)
     name = checked_name("inputs", tensor.name)
     try:
         # A view has the data type: a server that knows no views is to refuse the tensor.
-        data_type = None if tensor.view else tensor.type.dtype.wire
-        head = tensor_pb2.Tensor(name=name, data_type=data_type, shape=tensor.type.shape)
-        if tensor.data is None:
-            tensor.source.write(head)
+        body = _tensor_head(name, None if tensor.view else tensor.type.dtype.wire, tensor.type.shape)
+        if tensor.data is None and tensor.source is not SHAPE_ONLY:
+            source = tensor_pb2.Tensor()
+            tensor.source.write(source)
+            body += source.SerializeToString()
     except (TypeError, ValueError) as error:
         problem = f"is {tensor.type.shape}, which is not a shape"
         remedy = "give a sequence of 64-bit integers"
         raise InvalidFieldError.at(f"inputs[{tensor.name}].shape", problem, remedy) from error
-    body = head.SerializeToString()
     data = tensor.data
     if data is not None:
         data_bytes = data.nbytes
@@ -70,6 +70,12 @@ def tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None)
         yield data
     if view:
         yield view
+
+
+@lru_cache(4096)
+def _tensor_head(name: str, data_type: Any, shape: tuple[int, ...]) -> bytes:
+    """Returns the bytes of a tensor without elements. Calls repeat their tensors."""
+    return tensor_pb2.Tensor(name=name, data_type=data_type, shape=shape).SerializeToString()
 
 
 def _view_field(view: View, dtype: DType) -> bytes:

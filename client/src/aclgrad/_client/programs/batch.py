@@ -11,7 +11,7 @@ from aclgrad._client.calls.chunked import ChunkedProgram
 from aclgrad._client.calls.destination import Outputs
 from aclgrad._client.calls.operator_methods import OperatorMethods
 from aclgrad._client.calls.requirements import Requirements
-from aclgrad._client.programs.portions import STATUS_BYTES, needs_of, output_bytes, rest_bytes
+from aclgrad._client.programs.portions import STATUS_BYTES, Portions, needs_of, output_bytes, rest_bytes
 from aclgrad._client.programs.run import ProgramRun
 from aclgrad._client.programs.steps import Step
 from aclgrad._client.programs.table import Table
@@ -33,6 +33,8 @@ class BaseBatch(OperatorMethods[int], Generic[_Client]):
         self._client = client
         self._table = Table()
         self._steps: list[Step] = []
+        self._portions: Portions = {}
+        """Those of the latest run: the next one sends the same if nothing has changed."""
 
     def __len__(self) -> int:
         return len(self._steps)
@@ -73,7 +75,9 @@ class BaseBatch(OperatorMethods[int], Generic[_Client]):
 
     def to_send(self, return_errors: bool) -> BatchRun:
         """Returns the calls to send."""
-        return BatchRun(list(self._steps), self._requirements, return_errors=return_errors)
+        run = BatchRun(list(self._steps), self._requirements, return_errors=return_errors, known=self._portions)
+        self._portions = run.portions
+        return run
 
 
 def check_no_timeout(what: str, timeout_s: Timeout) -> None:
@@ -90,9 +94,9 @@ class BatchRun(ProgramRun):
     alone exceeds a message goes in chunks.
     """
 
-    def __init__(self, steps: list[Step], requirements: Requirements, *, return_errors: bool) -> None:
+    def __init__(self, steps: list[Step], requirements: Requirements, *, return_errors: bool, known: Portions) -> None:
         returned = {position: step.returned for position, step in enumerate(steps)}
-        super().__init__(steps, returned, requirements, return_errors=return_errors)
+        super().__init__(steps, returned, requirements, return_errors=return_errors, known=known)
 
     def _fitting(self, positions: list[int]) -> list[int]:
         """Returns the first of the positions whose calls fit in one message and their results in one reply."""
@@ -103,10 +107,10 @@ class BatchRun(ProgramRun):
             step = self._steps[position]
             needs = needs_of(step, self._requirements.withheld)
             entries = {id(each.entry): each.entry for each in needs if each.entry is not None}
-            rest += rest_bytes(step)
+            own = rest_bytes(step)
+            rest += own
             reply_bytes += max(output_bytes(step), STATUS_BYTES)
-            request_bytes += rest_bytes(step)
-            request_bytes += sum(each.data.nbytes for key, each in entries.items() if key not in seen)
+            request_bytes += own + sum(each.data.nbytes for key, each in entries.items() if key not in seen)
             seen.update(entries)
             is_large = max(request_bytes, reply_bytes) > self._requirements.message_bytes
             if fitting and (is_large or rest > MAX_PROGRAM_REST_BYTES):

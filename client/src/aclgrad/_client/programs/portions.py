@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 from aclgrad._client.calls.call import OUTPUTS
@@ -81,6 +81,9 @@ class Portion:
         self.returned = [returned.get(each, ()) for each in positions]
         """The names of the outputs that are sent back, for each step."""
         self._product = product
+        self._withheld = withheld
+        self._encoded: list[bytes | memoryview] | None = None
+        self._header: tuple[int, bytes] | None = None
         self._numbers = {position: number for number, position in enumerate(positions)}
         self._needs = [needs_of(each, withheld) for each in self._steps]
         self._used: dict[int, set[str]] = {}
@@ -105,9 +108,10 @@ class Portion:
         ]
         """What is sent back, as far as it is known: the step's number here, with name and type."""
 
-    @property
-    def step_count(self) -> int:
-        return len(self._steps)
+    def is_of(self, positions: Sequence[int], returned: Returned, withheld: Withheld) -> bool:
+        """Whether it is what these arguments make of the same steps."""
+        is_same = positions == self.positions and withheld == self._withheld
+        return is_same and self.returned == [returned.get(each, ()) for each in positions]
 
     def withholds(self, position: int) -> bool:
         """Whether only the shape of an input of this step was sent, whose values are there."""
@@ -130,15 +134,24 @@ class Portion:
         memory: Mapping[tuple[int, str], SharedRange] | None = None,
     ) -> bytes:
         """Returns the message; `shared` has the ranges of entries by position, `memory` those for outputs."""
-        return b"".join(self._pieces(shared or {}, memory or {}))
+        if shared or memory:
+            return b"".join(self._pieces(shared or {}, memory or {}))
+        if self._encoded is None:
+            self._encoded = self._pieces({}, {})
+        return b"".join(self._encoded)
 
     def header(self, chunk_bytes: int) -> tuple[Callable[[], bytes], list[Announced]]:
         """Returns what makes the first message of the program in chunks, and the tensors that follow it."""
         large = self._large(chunk_bytes)
         table = [index for index, is_shared in enumerate(self._shared) if index in large or is_shared]
         announced = [Announced(i, self.entries[index].data) for i, index in enumerate(table) if index in large]
-        sources = dict.fromkeys(large, SHAPE_ONLY)
-        return lambda: encode_header(b"".join(self._pieces(sources, {})), chunk_bytes), announced
+        return partial(self._header_of, chunk_bytes, large), announced
+
+    def _header_of(self, chunk_bytes: int, large: Collection[int]) -> bytes:
+        if self._header is None or self._header[0] != chunk_bytes:
+            pieces = self._pieces(dict.fromkeys(large, SHAPE_ONLY), {})
+            self._header = chunk_bytes, encode_header(b"".join(pieces), chunk_bytes)
+        return self._header[1]
 
     def _large(self, chunk_bytes: int) -> set[int]:
         """Returns the positions of the entries that do not go with the header."""
@@ -199,3 +212,7 @@ class Portion:
         if all(self._used.get(number, set()) <= set(names) for number, names in enumerate(self.returned)):
             return []
         return [OutputOf(number, name, 0) for number, names in enumerate(self.returned) for name in names]
+
+
+Portions = dict[tuple[int, ...], Portion]
+"""By the steps that they are for."""

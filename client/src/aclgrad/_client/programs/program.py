@@ -13,7 +13,7 @@ from aclgrad._client.calls.operator_methods import OperatorMethods
 from aclgrad._client.calls.requirements import Requirements
 from aclgrad._client.programs.batch import check_no_timeout
 from aclgrad._client.programs.costs import Costs
-from aclgrad._client.programs.portions import Returned
+from aclgrad._client.programs.portions import Portions, Returned
 from aclgrad._client.programs.run import Outcome, ProgramRun
 from aclgrad._client.programs.steps import Step, place_of_caller
 from aclgrad._client.programs.table import Table
@@ -41,6 +41,8 @@ class BaseProgram(OperatorMethods[Handle], Generic[_Client]):
         self._product = checked_name("product", product)
         self._table = Table()
         self._steps: list[Step] = []
+        self._portions: Portions = {}
+        """Those of the latest run: the next one sends the same if nothing has changed."""
         self._returned: Returned | None = None
         """What the latest run returned; None before."""
         self._place: Callable[[], str] = place_of_caller
@@ -123,9 +125,16 @@ class BaseProgram(OperatorMethods[Handle], Generic[_Client]):
                 raise InvalidFieldError.at("wanted", problem, "give what the methods of this program returned")
             returned.setdefault(handle.step, set()).add(handle.output)
         self._returned = {step: _in_order(self._steps[step], found) for step, found in returned.items()}
-        return ProgramRun(
-            self._steps, self._returned, self._requirements, return_errors=return_errors, product=self._product
+        run = ProgramRun(
+            self._steps,
+            self._returned,
+            self._requirements,
+            return_errors=return_errors,
+            product=self._product,
+            known=self._portions,
         )
+        self._portions = run.portions
+        return run
 
     def values(self, wanted: Sequence[Wanted], run: ProgramRun) -> list[Any]:
         """Ends the run: returns what is wanted; raises as `ProgramRun.results` does."""

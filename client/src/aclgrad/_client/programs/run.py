@@ -13,7 +13,7 @@ from aclgrad._client.calls.chunked import ChunkedProgram, Taken
 from aclgrad._client.calls.destination import Destination
 from aclgrad._client.calls.lender import Key, Lender, TakeOver
 from aclgrad._client.calls.requirements import Requirements
-from aclgrad._client.programs.portions import Portion, Returned, closure
+from aclgrad._client.programs.portions import Portion, Portions, Returned, closure
 from aclgrad._client.programs.steps import Step
 from aclgrad.errors import (
     AclgradError,
@@ -49,8 +49,9 @@ class ProgramRun(Lender[None]):
         *,
         return_errors: bool,
         product: str = "",
+        known: Portions | None = None,
     ) -> None:
-        """Takes the names of the outputs that are wanted, by step."""
+        """Takes the names of the outputs that are wanted, by step, and the portions of the run before."""
         self._steps = steps
         self._returned = returned
         self._requirements = requirements
@@ -61,6 +62,9 @@ class ProgramRun(Lender[None]):
         """The positions of the steps without a final outcome, ascending."""
         self._sent: list[int] = []
         """Those of them that the message under way is for."""
+        self.portions: Portions = {}
+        """What was sent, by the steps that it was for."""
+        self._known = known or {}
         self._portion: Portion
         self._asked: Portion | None = None
         """What the steps were sent in that are to be sent again."""
@@ -89,7 +93,11 @@ class ProgramRun(Lender[None]):
         withheld = dict(self._requirements.withheld)
         returned = {each: self._returned.get(each, ()) for each in positions}
         found = closure(self._steps, positions, withheld)
-        self._portion = Portion(self._steps, found, returned, withheld, self._product)
+        key = tuple(positions)
+        portion = self._known.get(key)
+        if portion is None or not portion.is_of(found, returned, withheld):
+            portion = Portion(self._steps, found, returned, withheld, self._product)
+        self._portion = self.portions[key] = portion
         self.size_bytes = max(self._portion.sent_bytes, self._portion.received_bytes)
 
     @property

@@ -2,8 +2,9 @@
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from aclgrad._client.calls.arrays import Array
 from aclgrad._client.calls.call import (
@@ -28,8 +29,7 @@ from aclgrad.wire.values import AttributeValue, checked_name, tensor_field
 _PACKAGE: Final = __name__.partition(".")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class StepInput:
+class StepInput(NamedTuple):
     """An input: an array of the program's table, an output of an earlier step, or a shape alone if it has neither."""
 
     name: str
@@ -76,7 +76,7 @@ class Step:
 
         tensors = input_tensors(operator, inputs, tensor_of)
         self.attributes: dict[str, AttributeValue] = plain_attributes(operator, attributes)
-        self.head = request_head(operator, self.attributes)
+        self.head = _head(operator, tuple((name, type(each), each) for name, each in self.attributes.items()))
         """What the step has beside its tensors, on the wire."""
         self.operator = operator
         self.wanted = wanted_names(outputs)
@@ -115,6 +115,11 @@ class Step:
         return f"{self.operator}, {self.place}" if self.place else self.operator
 
 
+@lru_cache(4096)
+def _head(operator: str, attributes: tuple[tuple[str, type, AttributeValue], ...]) -> bytes:
+    return request_head(operator, {name: value for name, _, value in attributes})
+
+
 def _input(tensor: TensorView, handle: Handle | None, array: Array | None, table: Table) -> StepInput:
     checked_name("inputs", tensor.name)
     if handle is not None:
@@ -132,5 +137,9 @@ def place_of_caller() -> str:
     frame = sys._getframe(1)  # noqa: SLF001 - `inspect` reads files for it
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
         frame = frame.f_back
-    name = frame.f_code.co_filename
-    return f"{name[name.replace(chr(92), '/').rfind('/') + 1 :]}:{frame.f_lineno}"
+    return f"{_base_name(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+@lru_cache
+def _base_name(path: str) -> str:
+    return Path(path).name

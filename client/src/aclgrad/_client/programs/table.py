@@ -1,11 +1,13 @@
 """The arrays of a program, as they were when they were given, each once."""
 
+import math
 from bisect import bisect_right, insort
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from aclgrad._client.calls.arrays import Array
+from aclgrad._client.calls.requirements import LARGE_BYTES
 from aclgrad.tensors import DType, TensorType, View, dense_elements, type_of_array
 
 _NEIGHBOURS: Final = 4
@@ -21,10 +23,13 @@ class Entry:
     __slots__ = ("_bytes", "data", "type")
 
     def __init__(self, elements: Array, type: TensorType) -> None:
-        self._bytes = bytearray(elements.nbytes)
+        if elements.nbytes <= LARGE_BYTES:
+            self._bytes = bytearray(elements.data)
+        else:
+            self._bytes = bytearray(elements.nbytes)
+            # By numpy, whose copy lets go of the GIL.
+            np.frombuffer(self._bytes, np.uint8)[:] = elements
         self.data = memoryview(self._bytes).toreadonly()
-        # By numpy, whose copy lets go of the GIL.
-        np.frombuffer(self._bytes, np.uint8)[:] = elements
         self.type = type
 
     @property
@@ -72,12 +77,12 @@ class Table:
     def keep(self, name: str, array: Array) -> Kept:
         """Returns the array in the table; raises InvalidFieldError for a dtype that the wire does not have."""
         type = type_of_array(name, array)
-        dense = dense_elements(array)
+        is_row_major = array.flags.c_contiguous and array.size and array.dtype.isnative
+        dense = array.reshape(-1) if is_row_major else dense_elements(array)
         if dense is None:
             return Kept(self._pack(array, type), None)
         elements = dense.view(np.uint8)
         start = elements.__array_interface__["data"][0]
-        is_row_major = array.flags.c_contiguous
         found = self._find(start, elements, type.dtype)
         if found is None:
             whole = type if is_row_major else TensorType(type.dtype, dense.shape)
@@ -93,7 +98,7 @@ class Table:
     def _find(self, start: int, elements: Array, dtype: DType) -> tuple[Entry, int] | None:
         """Returns the entry with these elements, and where they begin in it."""
         end = start + elements.nbytes
-        position = bisect_right(self._spans, start, key=lambda each: each.start)
+        position = bisect_right(self._spans, (start, math.inf))
         for span in reversed(self._spans[max(0, position - _NEIGHBOURS) : position]):
             entry = self._entries[span.number]
             offset = start - span.start
