@@ -18,7 +18,7 @@ from aclgrad._client.shared_memory.regions import Region, RegionPool
 from aclgrad.sources import SharedRange
 from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire import service
-from aclgrad.wire.messages import response_of
+from aclgrad.wire.messages import decode_request, response_of
 
 FOLDER = Path("/dev/shm")
 GRAD = np.arange(256 * 256, dtype=np.float32).reshape(1, 256, 256)
@@ -46,7 +46,7 @@ def names() -> list[str]:
 
 def answer(loan: Loan, type: TensorType = OUTPUT) -> bytes:
     loan.lend()
-    (named,) = loan.sent.output_memory.values()
+    (named,) = decode_request(loan.request).output_memory.values()
     return response_of(TensorView("out", type, SharedRange(named.name, 0, type.size_bytes)))
 
 
@@ -58,7 +58,7 @@ def result_of(pool: RegionPool) -> Any:
 def test_what_is_lent_holds_the_input_and_room_for_the_output(pool: RegionPool) -> None:
     with Loan(pool, PLANNED) as shared:
         shared.lend()
-        call = shared.sent
+        call = decode_request(shared.request)
         given, bare = (each.source for each in call.inputs)
         assert isinstance(given, SharedRange)
         assert not bare.has_values

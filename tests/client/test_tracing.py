@@ -111,8 +111,8 @@ async def test_batches_and_chunks(connect: Connect, server: TestServer, traces: 
     large, small = np.ones((256, 256), np.float32), np.ones((75, 75), np.float32)
     await maybe_await(client.softmax_backward(large, large, 1))
     batch = client.batch()
-    for _ in range(3):
-        batch.softmax_backward(small, small, 1)
+    for number in range(3):
+        batch.softmax_backward(small + np.float32(number), small - np.float32(number), 1)
     await maybe_await(batch.run())
     one, several = traces.calls()
     assert (one.name, several.name) == ("softmax_backward", "ExecuteProgram")

@@ -43,7 +43,6 @@ _INLINE_BYTES: Final = 64 * 2**10
 """An input of no more bytes goes with the header, unless chunks are so small that the header would be larger."""
 _ATTRIBUTES: Final = {spec.name: {each.name: each for each in spec.attributes} for spec in OPERATORS.values()}
 _OPTIONAL: Final = {spec.name: {each.name for each in spec.inputs if each.is_optional} for spec in OPERATORS.values()}
-_DEFAULTS: Final = {spec.name: spec.defaults for spec in OPERATORS.values()}
 OUTPUTS: Final = {spec.name: tuple(each.name for each in spec.outputs) for spec in OPERATORS.values()}
 """The names of the outputs by operator."""
 _LATER: Final = TensorView("", TensorType(DTYPES["float32"], ()))
@@ -262,7 +261,7 @@ def _inferred(
     spec = OPERATORS[operator]
     given = {name: value for name, _, value in attributes}
     inputs = {name: TensorType(DTYPES[dtype], shape) for name, dtype, shape in types}
-    arguments = Arguments(inputs, {**_DEFAULTS[spec.name], **given})
+    arguments = Arguments(inputs, {each.name: each.default for each in spec.attributes} | given)
     found = [(each.name, each.infer(arguments)) for each in spec.outputs if not wanted or each.name in wanted]
     return tuple(TensorView(name, TensorType(type.dtype, tuple(map(index, type.shape)))) for name, type in found)
 

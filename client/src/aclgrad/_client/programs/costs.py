@@ -129,7 +129,8 @@ def _tensors(steps: Sequence[Step], positions: Sequence[int], returned: Returned
 def _operations(step: Step) -> float:
     spec = OPERATORS[step.operator]
     inputs = {each.name: each.type for each in step.inputs}
-    return spec.work(Arguments(inputs, {**spec.defaults, **step.attributes})).operations
+    attributes = {each.name: each.default for each in spec.attributes} | step.attributes
+    return spec.work(Arguments(inputs, attributes)).operations
 
 
 def _described(step: Step) -> str:
