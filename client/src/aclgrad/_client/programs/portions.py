@@ -176,11 +176,14 @@ class Portion:
                 table.append(TensorView("", entry.type, source))
             else:
                 given[id(entry)] = source
-        steps = [self._step(number, given, memory) for number in range(len(self._steps))]
+        places: dict[int, dict[str, SharedRange]] = {}
+        for (number, name), place in memory.items():
+            places.setdefault(number, {})[name] = place
+        steps = [self._step(number, given, places.get(number, {})) for number in range(len(self._steps))]
         return program_pieces(steps, table, self._wanted_back(), self._product)
 
     def _step(
-        self, number: int, given: Mapping[int, Source], memory: Mapping[tuple[int, str], SharedRange]
+        self, number: int, given: Mapping[int, Source], memory: Mapping[str, SharedRange]
     ) -> list[bytes | memoryview]:
         step, needs = self._steps[number], {each.name: each for each in self._needs[number]}
         inputs = [
@@ -189,8 +192,7 @@ class Portion:
             else TensorView(each.name, each.type)
             for each in step.inputs
         ]
-        own = {name: each for (at, name), each in memory.items() if at == number} if memory else {}
-        return request_pieces(step.head, inputs, self._computed(number), own)
+        return request_pieces(step.head, inputs, self._computed(number), memory)
 
     def _source(self, input: StepInput, given: Mapping[int, Source]) -> Source:
         if input.entry is not None:
