@@ -96,7 +96,8 @@ class Strided:
             if isinstance(item, slice):
                 chosen = _range(item, size)
                 shape.append(len(chosen))
-                strides.append(stride * chosen.step)
+                # A step past the end may be larger than the wire holds.
+                strides.append(stride * chosen.step if len(chosen) > 1 else 0)
                 offset += stride * chosen.start if chosen else 0
             else:
                 offset += stride * _position(item, size)
