@@ -2,6 +2,7 @@
 
 import math
 from bisect import bisect_right, insort
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -40,10 +41,21 @@ class Entry:
         """Whether these are its bytes from there on."""
         if elements.nbytes == len(self._bytes):
             return self._bytes == elements.data
-        # A slice is a copy.
-        pieces = range(0, elements.nbytes, _PIECE_BYTES)
-        given = elements.data
-        return all(self._bytes[start + i : start + i + _PIECE_BYTES] == given[i : i + _PIECE_BYTES] for i in pieces)
+        given, end = elements.data, start + elements.nbytes
+        for at in range(start, end, _PIECE_BYTES):
+            # A slice is a copy.
+            piece = self._bytes[at : min(at + _PIECE_BYTES, end)]
+            if piece != given[at - start : at - start + len(piece)]:
+                return False
+        return True
+
+    def shows(self, array: Array, view: View) -> bool:
+        """Whether a view of its elements is this array."""
+        elements = np.frombuffer(self._bytes, array.dtype)[view.offset :]
+        shown = np.lib.stride_tricks.as_strided(elements, array.shape, array.strides)
+        # What repeats is compared once.
+        once = tuple(slice(None) if stride else slice(1) for stride in array.strides)
+        return shown[once].tobytes() == array[once].tobytes()
 
 
 class Kept(NamedTuple):
@@ -80,15 +92,16 @@ class Table:
         is_row_major = array.flags.c_contiguous and array.size and array.dtype.isnative
         dense = array.reshape(-1) if is_row_major else dense_elements(array)
         if dense is None:
-            return Kept(self._pack(array, type), None)
+            return self._show(array, type.dtype) or Kept(self._pack(array, type), None)
         elements = dense.view(np.uint8)
         start = elements.__array_interface__["data"][0]
         found = self._find(start, elements, type.dtype)
         if found is None:
             whole = type if is_row_major else TensorType(type.dtype, dense.shape)
             found = Entry(elements, whole), 0
-            insort(self._spans, _Span(start, start + elements.nbytes, len(self._entries)))
+            # In this order: Ctrl-C between the two leaves no span without an entry.
             self._entries.append(found[0])
+            insort(self._spans, _Span(start, start + elements.nbytes, len(self._entries) - 1))
         entry, offset = found
         if entry.type.shape == type.shape and is_row_major:
             return Kept(entry, None)
@@ -97,14 +110,32 @@ class Table:
 
     def _find(self, start: int, elements: Array, dtype: DType) -> tuple[Entry, int] | None:
         """Returns the entry with these elements, and where they begin in it."""
-        end = start + elements.nbytes
-        position = bisect_right(self._spans, (start, math.inf))
-        for span in reversed(self._spans[max(0, position - _NEIGHBOURS) : position]):
-            entry = self._entries[span.number]
-            offset = start - span.start
-            if span.end >= end and entry.dtype is dtype and not offset % dtype.itemsize and entry.has(elements, offset):
+        for entry, offset in self._around(start, start + elements.nbytes, dtype):
+            if entry.has(elements, offset):
                 return entry, offset // dtype.itemsize
         return None
+
+    def _show(self, array: Array, dtype: DType) -> Kept | None:
+        """Returns an array that has other elements between its own, as a view of an entry that has them all."""
+        strides = [stride if size > 1 else 0 for size, stride in zip(array.shape, array.strides, strict=True)]
+        is_odd = any(each < 0 or each % dtype.itemsize for each in strides)
+        if not array.size or not array.dtype.isnative or is_odd:
+            return None
+        view = View(0, tuple(each // dtype.itemsize for each in strides))
+        start = array.__array_interface__["data"][0]
+        for entry, offset in self._around(start, start + view.end(array.shape) * dtype.itemsize, dtype):
+            shown = View(offset // dtype.itemsize, view.strides)
+            if entry.shows(array, shown):
+                return Kept(entry, shown)
+        return None
+
+    def _around(self, start: int, end: int, dtype: DType) -> Iterator[tuple[Entry, int]]:
+        """Yields entries that were in memory around this range, and where it begins in them."""
+        position = bisect_right(self._spans, (start, math.inf))
+        for span in reversed(self._spans[max(0, position - _NEIGHBOURS) : position]):
+            entry, offset = self._entries[span.number], start - span.start
+            if span.end >= end and entry.dtype is dtype and not offset % dtype.itemsize:
+                yield entry, offset
 
     def _pack(self, array: Array, type: TensorType) -> Entry:
         key = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str)
