@@ -94,7 +94,7 @@ class Call(Lender[Array]):
         views = input_tensors(operator, inputs, tensor_of)
         self.operator = operator
         self.sent = OperatorCall(operator, views, plain_attributes(operator, attributes), outputs=wanted_names(outputs))
-        self.outputs = output_tensors(operator, views, self.sent.attributes, self.sent.outputs)
+        self.outputs = output_tensors(operator, form_key(views, self.sent.attributes), self.sent.outputs)
         """Names and types of the wanted outputs; none where the call is not legal: the server will say why."""
         self.size_bytes = size_bytes(views, self.outputs)
         self._requirements = requirements
@@ -238,32 +238,31 @@ def array_of_input(name: str, value: TensorLike) -> Array:
     return value if type(value) is np.ndarray else as_array(f"inputs[{name}]", value)
 
 
-def output_tensors(
-    operator: str, inputs: Iterable[TensorView], attributes: Mapping[str, AttributeValue], wanted: tuple[str, ...]
-) -> tuple[TensorView, ...]:
-    """Returns names and types of the wanted outputs, none if the call is not legal or the operator not known."""
+FormKey = tuple[
+    tuple[tuple[str, str, tuple[int, ...]], ...],
+    tuple[tuple[str, type, AttributeValue], ...],
+]
+"""Names, dtypes and shapes of inputs, and names, types and values of attributes: calls repeat them."""
+
+
+def form_key(inputs: Iterable[TensorView], attributes: Mapping[str, AttributeValue]) -> FormKey:
     types = tuple((each.name, each.type.dtype.name, each.type.shape) for each in inputs)
-    values = tuple((name, type(value), value) for name, value in attributes.items())
-    try:
-        return _inferred(operator, types, values, wanted)
-    except (LookupError, TypeError, ValueError):
-        return ()
+    return types, tuple((name, type(value), value) for name, value in attributes.items())
 
 
 @lru_cache(4096)
-def _inferred(
-    operator: str,
-    types: tuple[tuple[str, str, tuple[int, ...]], ...],
-    attributes: tuple[tuple[str, type, AttributeValue], ...],
-    wanted: tuple[str, ...],
-) -> tuple[TensorView, ...]:
-    """Returns what `output_tensors` does. Calls repeat their forms."""
-    spec = OPERATORS[operator]
-    given = {name: value for name, _, value in attributes}
+def output_tensors(operator: str, key: FormKey, wanted: tuple[str, ...]) -> tuple[TensorView, ...]:
+    """Returns names and types of the wanted outputs, none if the call is not legal or the operator not known."""
+    types, attributes = key
     inputs = {name: TensorType(DTYPES[dtype], shape) for name, dtype, shape in types}
-    arguments = Arguments(inputs, {each.name: each.default for each in spec.attributes} | given)
-    found = [(each.name, each.infer(arguments)) for each in spec.outputs if not wanted or each.name in wanted]
-    return tuple(TensorView(name, TensorType(type.dtype, tuple(map(index, type.shape)))) for name, type in found)
+    try:
+        spec = OPERATORS[operator]
+        given = {each.name: each.default for each in spec.attributes} | {name: value for name, _, value in attributes}
+        arguments = Arguments(inputs, given)
+        found = [(each.name, each.infer(arguments)) for each in spec.outputs if not wanted or each.name in wanted]
+        return tuple(TensorView(name, TensorType(type.dtype, tuple(map(index, type.shape)))) for name, type in found)
+    except (LookupError, TypeError, ValueError):
+        return ()
 
 
 def destination_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations  # `help` shows the names of unions, and not their members
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from aclgrad._client.calls.call import Inputs
@@ -11,7 +11,7 @@ from aclgrad._client.calls.chunked import ChunkedProgram
 from aclgrad._client.calls.destination import Outputs
 from aclgrad._client.calls.operator_methods import OperatorMethods
 from aclgrad._client.calls.requirements import Requirements
-from aclgrad._client.programs.portions import STATUS_BYTES, Portions, needs_of, output_bytes, rest_bytes
+from aclgrad._client.programs.portions import STATUS_BYTES, Portions, needs_of
 from aclgrad._client.programs.run import ProgramRun
 from aclgrad._client.programs.steps import Step
 from aclgrad._client.programs.table import Table
@@ -98,6 +98,10 @@ class BatchRun(ProgramRun):
         returned = {position: step.returned for position, step in enumerate(steps)}
         super().__init__(steps, returned, requirements, return_errors=return_errors, known=known)
 
+    def _with_needs(self, positions: Collection[int]) -> list[int]:
+        """Returns the positions: no call needs another."""
+        return list(positions)
+
     def _fitting(self, positions: list[int]) -> list[int]:
         """Returns the first of the positions whose calls fit in one message and their results in one reply."""
         fitting: list[int] = []
@@ -107,9 +111,9 @@ class BatchRun(ProgramRun):
             step = self._steps[position]
             needs = needs_of(step, self._requirements.withheld)
             entries = {id(each.entry): each.entry for each in needs if each.entry is not None}
-            own = rest_bytes(step)
+            own = step.rest_bytes
             rest += own
-            reply_bytes += max(output_bytes(step), STATUS_BYTES)
+            reply_bytes += max(step.form.reply_bytes, STATUS_BYTES)
             request_bytes += own + sum(each.data.nbytes for key, each in entries.items() if key not in seen)
             seen.update(entries)
             is_large = max(request_bytes, reply_bytes) > self._requirements.message_bytes

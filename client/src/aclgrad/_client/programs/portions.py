@@ -21,20 +21,16 @@ Returned = Mapping[int, tuple[str, ...]]
 Withheld = Mapping[str, Collection[str]]
 """The names of the inputs whose shape is sent alone, by operator."""
 
-_OUTPUT_FIELDS_BYTES: Final = 256
-"""What stands before the data of an output in a reply, at most."""
 STATUS_BYTES: Final = 1024
 """A step that fails takes about so much of a reply."""
-_FIELD_BYTES: Final = 16
-"""The keys and lengths of a step or of an input, and a reference, at most."""
 _INLINE_BYTES: Final = 64 * 2**10
 """A tensor of no more bytes goes with the header of a program in chunks, as long as the header stays small."""
 
 
-def needs_of(step: Step, withheld: Withheld) -> list[StepInput]:
+def needs_of(step: Step, withheld: Withheld) -> Sequence[StepInput]:
     """Returns the inputs of a step whose values are sent, or made by an earlier step."""
-    unsent = withheld.get(step.operator, ())
-    return [each for each in step.inputs if each.name not in unsent]
+    unsent = withheld.get(step.operator)
+    return [each for each in step.inputs if each.name not in unsent] if unsent else step.inputs
 
 
 def closure(steps: Sequence[Step], wanted: Iterable[int], withheld: Withheld) -> list[int]:
@@ -47,22 +43,6 @@ def closure(steps: Sequence[Step], wanted: Iterable[int], withheld: Withheld) ->
                 found.add(each.step)
                 left.append(each.step)
     return sorted(found)
-
-
-def rest_bytes(step: Step) -> int:
-    """Returns at most how many bytes a step has in a request beside the data of its tensors."""
-    names = sum(_FIELD_BYTES + len(each) for each in step.wanted)
-    return len(step.head) + _FIELD_BYTES + names + sum(map(_tensor_bytes, step.inputs))
-
-
-def _tensor_bytes(input: StepInput) -> int:
-    numbers = input.type.shape if input.view is None else (*input.type.shape, input.view.offset, *input.view.strides)
-    return 2 * _FIELD_BYTES + len(input.name) + sum(int(each).bit_length() // 7 + 1 for each in numbers)
-
-
-def output_bytes(step: Step) -> int:
-    """Returns the bytes of a step's outputs in a reply, 0 if they are not known: the server will say why."""
-    return sum(each.type.size_bytes + _OUTPUT_FIELDS_BYTES for each in step.outputs)
 
 
 class Portion:
@@ -185,14 +165,15 @@ class Portion:
     def _step(
         self, number: int, given: Mapping[int, Source], memory: Mapping[str, SharedRange]
     ) -> list[bytes | memoryview]:
-        step, needs = self._steps[number], {each.name: each for each in self._needs[number]}
+        step = self._steps[number]
+        unsent = self._withheld.get(step.operator, ())
         inputs = [
-            TensorView(each.name, each.type, self._source(each, given), each.view)
-            if each.name in needs
-            else TensorView(each.name, each.type)
+            TensorView(each.name, each.type)
+            if each.name in unsent
+            else TensorView(each.name, each.type, self._source(each, given), each.view)
             for each in step.inputs
         ]
-        return request_pieces(step.head, inputs, self._computed(number), memory)
+        return request_pieces(step.form.head, inputs, self._computed(number), memory)
 
     def _source(self, input: StepInput, given: Mapping[int, Source]) -> Source:
         if input.entry is not None:

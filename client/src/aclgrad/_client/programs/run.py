@@ -1,6 +1,6 @@
 """One `run()` of a program: its messages, one after the other, and what comes of each step."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -58,7 +58,7 @@ class ProgramRun(Lender[None]):
         self._return_errors = return_errors
         self._product = product
         self._outcomes: dict[int, Outcome] = {}
-        self._pending = closure(steps, returned, requirements.withheld)
+        self._pending = self._with_needs(returned)
         """The positions of the steps without a final outcome, ascending."""
         self._sent: list[int] = []
         """Those of them that the message under way is for."""
@@ -83,6 +83,10 @@ class ProgramRun(Lender[None]):
         self._chunk_bytes = None
         return True
 
+    def _with_needs(self, positions: Collection[int]) -> list[int]:
+        """Returns the steps that these need, with these, in order."""
+        return closure(self._steps, positions, self._requirements.withheld)
+
     def _fitting(self, positions: list[int]) -> list[int]:
         """Returns the first of the positions, as many as go in one message."""
         return positions
@@ -92,7 +96,7 @@ class ProgramRun(Lender[None]):
         self._sent = positions
         withheld = dict(self._requirements.withheld)
         returned = {each: self._returned.get(each, ()) for each in positions}
-        found = closure(self._steps, positions, withheld)
+        found = self._with_needs(positions)
         key = tuple(positions)
         portion = self._known.get(key)
         if portion is None or not portion.is_of(found, returned, withheld):

@@ -9,9 +9,11 @@ from typing import Any, Final, NamedTuple
 from aclgrad._client.calls.arrays import Array
 from aclgrad._client.calls.call import (
     OUTPUTS,
+    FormKey,
     Inputs,
     array_of_input,
     destination_of,
+    form_key,
     input_tensors,
     output_tensors,
     plain_attributes,
@@ -26,7 +28,25 @@ from aclgrad.tensors import TensorType, TensorView, View, type_of_array
 from aclgrad.wire.messages import request_head
 from aclgrad.wire.values import AttributeValue, checked_name, tensor_field
 
+_FIELD_BYTES: Final = 16
+"""The keys and lengths of a step or of an input, and a reference, at most."""
+_NUMBER_BYTES: Final = 10
+"""A number, at most."""
+_OUTPUT_FIELDS_BYTES: Final = 256
+"""What stands before the data of an output in a reply, at most."""
 _PACKAGE: Final = __name__.partition(".")[0]
+
+
+class Form(NamedTuple):
+    """What steps have in common that differ in the values of their inputs."""
+
+    head: bytes
+    """What a step has beside its tensors, on the wire."""
+    outputs: tuple[TensorView, ...]
+    rest_bytes: int
+    """At most so much stands in a request beside the data of tensors and views of them."""
+    reply_bytes: int
+    """The bytes of the outputs in a reply, 0 if they are not known: the server will say why."""
 
 
 class StepInput(NamedTuple):
@@ -43,7 +63,7 @@ class StepInput(NamedTuple):
 class Step:
     """One step. Its arrays have been read: what they hold later does not matter."""
 
-    __slots__ = ("attributes", "head", "inputs", "operator", "out", "outputs", "place", "wanted")
+    __slots__ = ("attributes", "form", "inputs", "operator", "out", "place", "wanted")
 
     def __init__(
         self,
@@ -76,16 +96,13 @@ class Step:
 
         tensors = input_tensors(operator, inputs, tensor_of)
         self.attributes: dict[str, AttributeValue] = plain_attributes(operator, attributes)
-        self.head = _head(operator, tuple((name, type(each), each) for name, each in self.attributes.items()))
-        """What the step has beside its tensors, on the wire."""
         self.operator = operator
         self.wanted = wanted_names(outputs)
         """The names of the outputs that the caller wants; none for all."""
-        self.outputs = output_tensors(operator, tensors, self.attributes, self.wanted)
-        """Names and types of the wanted outputs; none where the call is not legal, or the operator not known."""
+        self.form = _form(operator, form_key(tensors, self.attributes), self.wanted)
         self.out = out
         if out is not None:
-            destination = destination_of(operator, out, self.wanted, self.outputs)
+            destination = destination_of(operator, out, self.wanted, self.form.outputs)
             destination.check_apart((name, each) for name, each in arrays.items() if name not in unsent)
         # Last, because it copies them.
         self.inputs = tuple(_input(each, handles.get(each.name), arrays.get(each.name), table) for each in tensors)
@@ -105,6 +122,17 @@ class Step:
         return Destination(out, names, returned, self.operator)
 
     @property
+    def rest_bytes(self) -> int:
+        """At most so much stands in a request beside the data of tensors."""
+        views = sum(_FIELD_BYTES + _NUMBER_BYTES * (1 + len(each.view.strides)) for each in self.inputs if each.view)
+        return self.form.rest_bytes + views
+
+    @property
+    def outputs(self) -> tuple[TensorView, ...]:
+        """Names and types of the wanted outputs; none where the call is not legal, or the operator not known."""
+        return self.form.outputs
+
+    @property
     def returned(self) -> tuple[str, ...]:
         """The names of all outputs that the caller may have; none where they are not known."""
         return self.wanted or OUTPUTS.get(self.operator, ())
@@ -116,8 +144,14 @@ class Step:
 
 
 @lru_cache(4096)
-def _head(operator: str, attributes: tuple[tuple[str, type, AttributeValue], ...]) -> bytes:
-    return request_head(operator, {name: value for name, _, value in attributes})
+def _form(operator: str, key: FormKey, wanted: tuple[str, ...]) -> Form:
+    types, attributes = key
+    head = request_head(operator, {name: value for name, _, value in attributes})
+    outputs = output_tensors(operator, key, wanted)
+    fields = sum(2 * _FIELD_BYTES + len(name) + _NUMBER_BYTES * len(shape) for name, _, shape in types)
+    names = sum(_FIELD_BYTES + len(each) for each in wanted)
+    reply_bytes = sum(each.type.size_bytes + _OUTPUT_FIELDS_BYTES for each in outputs)
+    return Form(head, outputs, len(head) + _FIELD_BYTES + fields + names, reply_bytes)
 
 
 def _input(tensor: TensorView, handle: Handle | None, array: Array | None, table: Table) -> StepInput:
