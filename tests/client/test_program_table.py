@@ -30,7 +30,7 @@ class Sent:
 
     def keep(self, *arrays: Array) -> None:
         for array in arrays:
-            entry, view = self.table.keep("a", array)
+            entry, view = self.table.keep(array, type_of_array("a", array))
             assert view is not None or entry.type == type_of_array("a", array)
             assert entry.data.readonly
             assert entry.data.nbytes == entry.type.size_bytes

@@ -46,35 +46,38 @@ def check_count(field: str, count: int, limit: int) -> None:
 
 def tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None) -> Iterator[bytes | memoryview]:
     """Yields the pieces of a Tensor field; `data_bytes` announces data that the caller writes behind them."""
-    name = checked_name("inputs", tensor.name)
+    type, source, view = tensor.type, tensor.source, tensor.view
+    data = source.data
     try:
         # A view has the data type: a server that knows no views is to refuse the tensor.
-        body = _tensor_head(name, None if tensor.view else tensor.type.dtype.wire, tensor.type.shape)
-        if tensor.data is None and tensor.source is not SHAPE_ONLY:
-            source = tensor_pb2.Tensor()
-            tensor.source.write(source)
-            body += source.SerializeToString()
+        body = _tensor_head(tensor.name, None if view else type.dtype.wire, type.shape)
+        if data is None and source is not SHAPE_ONLY:
+            head = tensor_pb2.Tensor()
+            source.write(head)
+            body += head.SerializeToString()
+    except InvalidFieldError:
+        raise
     except (TypeError, ValueError) as error:
         problem = f"is {tensor.type.shape}, which is not a shape"
         remedy = "give a sequence of 64-bit integers"
         raise InvalidFieldError.at(f"inputs[{tensor.name}].shape", problem, remedy) from error
-    data = tensor.data
     if data is not None:
         data_bytes = data.nbytes
     if data_bytes is not None:
         body += length_key(DATA, data_bytes)
-    view = b"" if tensor.view is None else _view_field(tensor.view, tensor.type.dtype)
-    yield length_key(number, len(body) + (data_bytes or 0) + len(view))
-    yield body
+    end = b"" if view is None else _view_field(view, type.dtype)
+    # One piece: joining many takes longer.
+    yield length_key(number, len(body) + (data_bytes or 0) + len(end)) + body
     if data is not None:
         yield data
-    if view:
-        yield view
+    if end:
+        yield end
 
 
 @lru_cache(4096)
 def _tensor_head(name: str, data_type: Any, shape: tuple[int, ...]) -> bytes:
     """Returns the bytes of a tensor without elements. Calls repeat their tensors."""
+    checked_name("inputs", name)
     return tensor_pb2.Tensor(name=name, data_type=data_type, shape=shape).SerializeToString()
 
 

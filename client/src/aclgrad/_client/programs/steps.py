@@ -162,7 +162,7 @@ def _input(tensor: TensorView, handle: Handle | None, array: Array | None, table
         # A shape may be one that the wire cannot hold.
         list(tensor_field(0, tensor))
         return StepInput(tensor.name, tensor.type)
-    entry, view = table.keep(tensor.name, array)
+    entry, view = table.keep(array, tensor.type)
     return StepInput(tensor.name, tensor.type, view, entry)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from aclgrad._client.calls.arrays import Array
 from aclgrad._client.calls.requirements import LARGE_BYTES
-from aclgrad.tensors import DType, TensorType, View, dense_elements, type_of_array
+from aclgrad.tensors import DType, TensorType, View, dense_elements
 
 _NEIGHBOURS: Final = 4
 """How many of the arrays that begin before another one may have it within them; a miss only costs bytes."""
@@ -86,9 +86,8 @@ class Table:
         self._packed: dict[tuple[int, tuple[int, ...], tuple[int, ...], str], Entry] = {}
         """Arrays with other elements between their own, which are copied into one piece."""
 
-    def keep(self, name: str, array: Array) -> Kept:
-        """Returns the array in the table; raises InvalidFieldError for a dtype that the wire does not have."""
-        type = type_of_array(name, array)
+    def keep(self, array: Array, type: TensorType) -> Kept:
+        """Returns an array of this type in the table."""
         is_row_major = array.flags.c_contiguous and array.size and array.dtype.isnative
         dense = array.reshape(-1) if is_row_major else dense_elements(array)
         if dense is None:
