@@ -95,6 +95,8 @@ class Step:
             return TensorView(name, type_of_array(name, array))
 
         tensors = input_tensors(operator, inputs, tensor_of)
+        for each in tensors:
+            checked_name("inputs", each.name)
         self.attributes: dict[str, AttributeValue] = plain_attributes(operator, attributes)
         self.operator = operator
         self.wanted = wanted_names(outputs)
@@ -155,7 +157,6 @@ def _form(operator: str, key: FormKey, wanted: tuple[str, ...]) -> Form:
 
 
 def _input(tensor: TensorView, handle: Handle | None, array: Array | None, table: Table) -> StepInput:
-    checked_name("inputs", tensor.name)
     if handle is not None:
         return StepInput(tensor.name, tensor.type, handle.view, None, handle.step, handle.output)
     if array is None:
