@@ -102,7 +102,8 @@ class Portion:
 
     @cached_property
     def sent_bytes(self) -> int:
-        return sum(each.data.nbytes for each in self.entries)
+        """At most so much is sent."""
+        return sum(each.data.nbytes for each in self.entries) + sum(each.rest_bytes for each in self._steps)
 
     @cached_property
     def received_bytes(self) -> int:
