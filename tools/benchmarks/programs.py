@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import grpc
 
+from aclgrad.judge.programs.program import Given, Program
 from aclgrad.wire.programs import encode_program
 from aclgrad.wire.service import SERVICE
 from tools.benchmarks import loads
 from tools.benchmarks.measure import SERVER, SERVER_FLAGS, Figures, Samples, ServerUnderTest, in_turns, running
 from tools.benchmarks.report import Report
 from tools.lab.chains import DEVIATIONS, ELEMENTWISE, GRADIENT, MEANS, OF_ROWS, chain
-from tools.random_programs.drawing import DrawnProgram, Given
 from tools.random_programs.sending import messages_of, program_bytes, step_bytes
 
 STEPS: Final = 20
@@ -41,12 +41,12 @@ def operators(count: int) -> list[str]:
     return [every[number % len(every)] for number in range(count)]
 
 
-def last_of(program: DrawnProgram) -> list[tuple[int, str]]:
+def last_of(program: Program) -> list[tuple[int, str]]:
     (output,) = program.steps[-1].types
     return [(len(program.steps) - 1, output)]
 
 
-def alone(program: DrawnProgram) -> list[bytes]:
+def alone(program: Program) -> list[bytes]:
     """Returns the steps as calls: what they refer to is in each of them, a gradient of equal size for an output."""
     found = []
     for step in program.steps:

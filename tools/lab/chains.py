@@ -7,11 +7,11 @@ from typing import Any, Final
 import numpy as np
 
 from aclgrad import reference
+from aclgrad.judge.programs.program import Given, Program, Step
 from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.tensors import DTYPES, TensorType
 from tools.lab.known import Array, KnownProgram
-from tools.random_programs.drawing import DrawnProgram, DrawnStep, Given
 from tools.random_programs.sending import messages_of, program_bytes
 
 COLUMNS: Final = 256
@@ -27,11 +27,11 @@ ELEMENTWISE: Final = ("tanh_backward", "sigmoid_backward", "hardswish_backward",
 OF_ROWS: Final = tuple(ATTRIBUTES)
 
 
-def chain(operators: Sequence[str], rows: int, *, shares: bool = True, columns: int = COLUMNS) -> DrawnProgram:
+def chain(operators: Sequence[str], rows: int, *, shares: bool = True, columns: int = COLUMNS) -> Program:
     """Returns a chain of these operators; unless they share it, each step has a second input of its own."""
     generator = np.random.default_rng(len(operators) + rows)
     shape = rows, columns
-    program = DrawnProgram(table=[generator.standard_normal(shape, np.float32)])
+    program = Program(table=[generator.standard_normal(shape, np.float32)])
     program.table.append(_second(generator, shape))
     if any(each == "layer_norm_backward" for each in operators):
         program.table += [np.zeros((rows, 1), np.float32), np.ones((rows, 1), np.float32)]
@@ -47,7 +47,7 @@ def _second(generator: np.random.Generator, shape: tuple[int, int]) -> Array:
     return generator.uniform(-0.9, 0.9, shape).astype(np.float32)
 
 
-def _step(program: DrawnProgram, operator: str, second: int) -> DrawnStep:
+def _step(program: Program, operator: str, second: int) -> Step:
     before = len(program.steps) - 1
     spec = OPERATORS[operator]
     float32, shape = DTYPES["float32"], program.table[GRADIENT].shape
@@ -62,10 +62,10 @@ def _step(program: DrawnProgram, operator: str, second: int) -> DrawnStep:
     output = spec.outputs[0].name
     wanted = (output,) if len(spec.outputs) > 1 else ()
     types = {output: TensorType(float32, shape)}
-    return DrawnStep(operator, [first, *others], ATTRIBUTES.get(operator, {}), wanted, types)
+    return Step(operator, [first, *others], ATTRIBUTES.get(operator, {}), wanted, types)
 
 
-def known_chain(program: DrawnProgram, returned: Sequence[int]) -> KnownProgram:
+def known_chain(program: Program, returned: Sequence[int]) -> KnownProgram:
     """Returns the chain with the outputs of these steps by the definitions, each rounded as the wire rounds it."""
     truths: dict[tuple[int, str], Array] = {}
     gradient = program.table[GRADIENT]

@@ -1,1 +1,1 @@
-"""Random programs, what a server should answer to them, and whether it did."""
+"""Random programs from a raw client, and whether a server answers them as it should."""

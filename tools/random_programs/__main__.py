@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from aclgrad.judge.programs.drawing import draw_program
 from aclgrad.products import Product
 from tools.random_programs.checking import check_program
-from tools.random_programs.drawing import draw_program
 from tools.random_programs.sending import SharedBuffer
 from tools.raw_calls import open_channel
 from tools.serving import Server, write_host_config
@@ -83,7 +83,7 @@ def _send(kind: str, folder: Path, count: int, seed: int, most_steps: int, share
             for number in range(count):
                 program = draw_program(integer, product, most_steps)
                 steps += len(program.steps)
-                for problem in check_program(channel, program, integer, shared):
+                for problem in check_program(channel, program, product, integer, shared):
                     found += 1
                     print(f"{kind}, seed {seed}, program {number}: {problem}", file=sys.stderr)
                 if found >= MOST_PROBLEMS:

@@ -1,16 +1,18 @@
 """Sends one program in several ways, and says what is wrong with the answers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import grpc
 
+from aclgrad.errors import AclgradError
+from aclgrad.judge.findings.comparison import against_truth
+from aclgrad.judge.programs.drawing import DrawnProgram
+from aclgrad.judge.programs.judging import expected_of, other_bits
+from aclgrad.judge.programs.program import Result, Returned, alone
 from aclgrad.operators.samples import Integer
-from tools.random_programs.drawing import DrawnProgram
-from tools.random_programs.judging import disconnected, problems, same_bits
+from aclgrad.products import Product
 from tools.random_programs.sending import (
-    Result,
-    Returned,
     SharedBuffer,
     execute,
     execute_chunked,
@@ -22,21 +24,25 @@ CHUNK_BYTES = (96, 1000, 2**16, 2**20)
 
 
 def check_program(
-    channel: grpc.Channel, program: DrawnProgram, integer: Integer, shared: SharedBuffer | None = None
+    channel: grpc.Channel,
+    program: DrawnProgram,
+    product: Product,
+    integer: Integer,
+    shared: SharedBuffer | None = None,
 ) -> Iterator[str]:
     """Yields what is wrong: with the values, or where another way of sending the program gives other bits.
 
     `shared` is memory of which ranges are free for this program.
     """
     results = execute(channel, program_bytes(program))
-    yield from problems(program, results)
+    yield from problems(program, results, product)
     # A program in chunks that has no step to run ends with a status of its own.
     in_chunks = len(program.failed()) < len(program.steps)
     way = integer(0, 4 if shared is not None else 3) if in_chunks else 0
     if way == 0:
-        alone = disconnected(program, results)
-        made: list[Result] = [each for each in results if isinstance(each, dict)]
-        yield from _named("its steps alone", same_bits(made, execute(channel, program_bytes(alone))))
+        made = [each for each in results if not isinstance(each, AclgradError)]
+        found = execute(channel, program_bytes(alone(program, results)))
+        yield from _named("its steps alone", same_bits(made, found))
     elif way == 1:
         returned = _draw_returned(program, integer)
         found = execute(channel, program_bytes(program, returned))
@@ -55,26 +61,74 @@ def check_program(
         yield from _named("in shared memory", _differences(program, results, found, ()))
 
 
+def problems(program: DrawnProgram, results: Sequence[Result], product: Product) -> Iterator[str]:
+    """Yields what is wrong with the results of all steps, of which everything was returned."""
+    failed = program.failed()
+    if len(results) != len(program.steps):
+        yield f"{len(results)} results of {len(program.steps)} steps"
+        return
+    for number, result in enumerate(results):
+        if isinstance(result, AclgradError):
+            yield from _problems_of_error(number, result, failed)
+        elif number in failed:
+            yield f"step {number} ({program.steps[number].operator}) should have failed"
+        else:
+            yield from _problems_of_values(number, program, results, product)
+
+
+def _problems_of_error(number: int, error: AclgradError, failed: dict[int, int]) -> Iterator[str]:
+    if number not in failed:
+        yield f"step {number} failed: {error}"
+    elif failed[number] == number:
+        if error.reason != "INVALID_FIELD":
+            yield f"step {number} failed with {error.reason}: {error}"
+    elif (error.reason, error.metadata.get("step")) != ("INPUT_FAILED", str(failed[number])):
+        yield f"step {number} failed with {error.reason} {error.metadata}, not because of step {failed[number]}"
+
+
+def _problems_of_values(
+    number: int, program: DrawnProgram, results: Sequence[Result], product: Product
+) -> Iterator[str]:
+    step, result = program.steps[number], results[number]
+    assert not isinstance(result, AclgradError)
+    if list(result) != list(step.types):
+        yield f"step {number} returned {list(result)}, not {list(step.types)}"
+        return
+    expected = expected_of(step, program.arrays_of(step, results), product)
+    for name, truth in expected.truths.items() if expected else ():
+        finding = against_truth(result[name], truth, expected.tolerance.of(name))
+        if finding.message:
+            yield f"step {number} ({step.operator}) output {name}: {finding.message}"
+
+
 def _named(way: str, found: Iterator[str]) -> Iterator[str]:
     for problem in found:
         yield f"{way}: {problem}"
 
 
-def _draw_returned(program: DrawnProgram, integer: Integer) -> Returned:
+def _draw_returned(program: DrawnProgram, integer: Integer) -> list[Returned]:
     every = [(number, name) for number, step in enumerate(program.steps) for name in step.types]
     chosen = [each for each in every if integer(0, 3) == 0]
     return chosen or every[:1]
 
 
 def _differences(
-    program: DrawnProgram, results: list[Result], found: list[Result], returned: Returned
+    program: DrawnProgram, results: Sequence[Result], found: Sequence[Result], returned: Sequence[Returned]
 ) -> Iterator[str]:
     if len(found) != len(results):
         yield f"{len(found)} results of {len(results)} steps"
         return
     for number, (step, result) in enumerate(zip(program.steps, found, strict=True)):
         names = [name for name in step.types if not returned or (number, name) in returned]
-        if isinstance(result, dict) and list(result) != names:
+        if not isinstance(result, AclgradError) and list(result) != names:
             yield f"step {number} returned {list(result)}, not {names}"
             return
     yield from same_bits(results, found)
+
+
+def same_bits(first: Sequence[Result], second: Sequence[Result]) -> Iterator[str]:
+    """Yields where two lists of results of the same steps differ; an error is the same as another of its code."""
+    for number, results in enumerate(zip(first, second, strict=True)):
+        if len({each.code if isinstance(each, AclgradError) else None for each in results}) > 1:
+            yield f"step {number} failed once"
+    yield from (f"step {number} output {name} has other bits" for number, name in other_bits(first, second))

@@ -7,18 +7,16 @@ import grpc
 import numpy as np
 from google.rpc import status_pb2
 
+from aclgrad.errors import AclgradError, from_status
+from aclgrad.judge.programs.program import Array, Given, Program, Result, Returned, Step
 from aclgrad.sources import SHAPE_ONLY, OutputOf, SharedRange, Source, TableEntry, in_message
 from aclgrad.tensors import DType, TensorType, TensorView, dtype_of_numpy
 from aclgrad.wire.chunks import Chunk, chunk_prefix, decode_answer, encode_header
 from aclgrad.wire.messages import OperatorCall, encode_request
 from aclgrad.wire.programs import StepOutcome, decode_results, encode_program
 from aclgrad.wire.service import SERVICE
-from tools.random_programs.drawing import Array, DrawnProgram, DrawnStep, Given
 
 TIMEOUT_S = 120
-Result = dict[str, Array] | status_pb2.Status
-"""The outputs of a step that came back, or why it failed."""
-Returned = Sequence[tuple[int, str]]
 
 
 @dataclass(slots=True)
@@ -50,7 +48,7 @@ def dtype_of(array: Array) -> DType:
     return dtype
 
 
-def step_bytes(step: DrawnStep, shared: SharedBuffer | None = None, to_shared: bool = False) -> bytes:
+def step_bytes(step: Step, shared: SharedBuffer | None = None, to_shared: bool = False) -> bytes:
     """Returns the step as an ExecuteOperatorRequest, its arrays, and outputs, in shared memory if there is one."""
     inputs = tuple(TensorView(each.name, each.type, _source(each, shared), each.view) for each in step.inputs)
     memory = {}
@@ -81,8 +79,8 @@ def table_entry(array: Array, shared: SharedBuffer | None = None, is_announced: 
 
 
 def program_bytes(
-    program: DrawnProgram,
-    returned: Returned = (),
+    program: Program,
+    returned: Sequence[Returned] = (),
     shared: SharedBuffer | None = None,
     to_shared: bool = False,
     announced: Sequence[int] = (),
@@ -101,7 +99,7 @@ def execute(channel: grpc.Channel, request: bytes, shared: SharedBuffer | None =
 
 
 def messages_of(
-    program: DrawnProgram, returned: Returned = (), inline: Sequence[int] = (), chunk_bytes: int = 2**20
+    program: Program, returned: Sequence[Returned] = (), inline: Sequence[int] = (), chunk_bytes: int = 2**20
 ) -> Iterator[bytes]:
     """Yields what a client sends if the tensors of the table go in chunks, but for those that are `inline`."""
     announced = [index for index, each in enumerate(program.table) if index not in inline and each.size]
@@ -138,8 +136,14 @@ def read_answers(answers: Iterable[Chunk | list[StepOutcome]]) -> list[Result]:
         if isinstance(outcome, tuple):
             results.append({each.name: _array(each.type, next(left)) for each in outcome})
         else:
-            results.append(outcome)
+            results.append(_error(outcome))
     return results
+
+
+def _error(status: status_pb2.Status) -> AclgradError:
+    error = from_status(status)
+    assert error is not None, status
+    return error
 
 
 def _array(type: TensorType, data: bytes | bytearray | memoryview) -> Array:
@@ -149,7 +153,7 @@ def _array(type: TensorType, data: bytes | bytearray | memoryview) -> Array:
 
 def _result(outcome: StepOutcome, shared: SharedBuffer | None) -> Result:
     if not isinstance(outcome, tuple):
-        return outcome
+        return _error(outcome)
     found = {}
     for each in outcome:
         if each.source.shared is None:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from aclgrad.judge.programs.drawing import draw_program
 from aclgrad.operators.samples import Integer
 from aclgrad.products import Product
 from tools.random_programs.checking import check_program
-from tools.random_programs.drawing import draw_program
 from tools.random_programs.sending import SharedBuffer
 from tools.raw_calls import open_channel, wait_until_idle
 from tools.serving import Server, write_host_config
@@ -56,7 +56,7 @@ def memory() -> Iterator[SharedBuffer]:
 def check(served: tuple[Product, grpc.Channel], memory: SharedBuffer, integer: Integer, most_steps: int) -> None:
     product, channel = served
     program = draw_program(integer, product, most_steps)
-    assert list(check_program(channel, program, integer, memory)) == []
+    assert list(check_program(channel, program, product, integer, memory)) == []
 
 
 @settings(max_examples=25, suppress_health_check=[*HealthCheck])

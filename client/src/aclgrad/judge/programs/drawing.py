@@ -2,22 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from aclgrad.judge.programs.program import Array, Given, Program, Step
+from aclgrad.operators.cases import TypedCase, served_dtypes
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.parts import samples_of
-from aclgrad.operators.samples import Case, Integer
-from aclgrad.operators.spec import Arguments, OperatorSpec
+from aclgrad.operators.samples import Integer
+from aclgrad.operators.spec import OperatorSpec
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType, View, row_major
-from aclgrad.wire.values import AttributeValue
 
-Array = np.ndarray[Any, Any]
-
-DTYPE: Final = "float32"
-"""Of most steps, so that they can use each other's outputs."""
 MOST_ELEMENTS: Final = 20_000
 """Of one tensor: larger cases are drawn again."""
 FAULTS: Final = ("attribute", "name", "values")
@@ -25,37 +22,11 @@ FAULTS: Final = ("attribute", "name", "values")
 
 
 @dataclass(slots=True)
-class Given:
-    """An input of a step: its type, and an array, an output of an earlier step, or a tensor of the table."""
+class DrawnProgram(Program):
+    """A program some of whose steps have to fail."""
 
-    name: str
-    type: TensorType
-    array: Array | None = None
-    step: int | None = None
-    output: str = ""
-    entry: int | None = None
-    view: View | None = None
-
-
-@dataclass(slots=True)
-class DrawnStep:
-    """One step; `outputs` are those that it wants, none for all."""
-
-    operator: str
-    inputs: list[Given]
-    attributes: dict[str, AttributeValue]
-    outputs: tuple[str, ...]
-    types: dict[str, TensorType]
-    """Of the outputs that are wanted."""
-    fault: str = ""
-
-
-@dataclass(slots=True)
-class DrawnProgram:
-    """Steps, and a table whose tensors all are used."""
-
-    steps: list[DrawnStep] = field(default_factory=list)
-    table: list[Array] = field(default_factory=list)
+    faults: dict[int, str] = field(default_factory=dict)
+    """How steps are wrong, by number."""
 
     def failed(self) -> dict[int, int]:
         """Returns the steps that have to fail, each with the first step whose failure is behind it.
@@ -66,45 +37,53 @@ class DrawnProgram:
         for faults in (FAULTS[:2], FAULTS[2:]):
             for number, step in enumerate(self.steps):
                 causes = [found[each.step] for each in step.inputs if each.step in found]
-                if number not in found and (causes or step.fault in faults):
+                if number not in found and (causes or self.faults.get(number) in faults):
                     found[number] = min(causes, default=number)
         return found
 
 
 def draw_program(
-    integer: Integer, product: Product, most_steps: int = 60, operators: Sequence[str] = (), faults: bool = True
+    integer: Integer,
+    product: Product,
+    most_steps: int = 60,
+    operators: Sequence[str] = (),
+    dtype: str = "float32",
+    *,
+    faults: bool = True,
 ) -> DrawnProgram:
-    """Draws a program of 1 to `most_steps` steps of these operators, or of all that the product has."""
-    names = [name for name in operators or OPERATORS if DTYPE in OPERATORS[name].dtypes_on(product)]
+    """Draws a program of 1 to `most_steps` steps of these operators, or of all that the product has.
+
+    All steps have the dtype, so that they can use each other's outputs.
+    """
+    names = [name for name in operators or OPERATORS if dtype in OPERATORS[name].dtypes_on(product)]
     program = DrawnProgram()
     generator = np.random.default_rng(integer(0, 2**32 - 1))
     for _ in range(integer(1, most_steps)):
         spec = OPERATORS[names[integer(0, len(names) - 1)]]
-        case = _draw_case(integer, spec, product)
-        if case is not None:
-            program.steps.append(_draw_step(integer, generator, program, spec, case))
+        typed = _draw_case(integer, spec, product, dtype)
+        if typed is not None:
+            program.steps.append(_draw_step(integer, generator, program, typed))
             if faults and integer(0, 15) == 0:
-                _spoil(integer, program.steps[-1])
+                program.faults[len(program.steps) - 1] = _spoil(integer, program.steps[-1])
     return program
 
 
-def _draw_case(integer: Integer, spec: OperatorSpec, product: Product) -> Case | None:
+def _draw_case(integer: Integer, spec: OperatorSpec, product: Product, dtype: str) -> TypedCase | None:
     samples = samples_of(spec.name)
     for _ in range(8):
         case = samples.draw(integer) if integer(0, 1) else samples.cases[integer(0, len(samples.cases) - 1)]
-        arguments = case.arguments(spec, DTYPE)
-        types = [*arguments.inputs.values(), *(each.infer(arguments) for each in spec.outputs)]
+        typed = TypedCase(spec, case, dtype)
+        arguments = typed.arguments
+        types = [*arguments.inputs.values(), *typed.outputs.values()]
         is_small = max(each.element_count for each in types) <= MOST_ELEMENTS
-        is_served = product in case.products and (not case.only or DTYPE in case.only)
+        is_served = dtype in served_dtypes(spec, case, product)
         if is_small and is_served and not any(spec.check(arguments, product)):
-            return case
+            return typed
     return None
 
 
-def _draw_step(
-    integer: Integer, generator: np.random.Generator, program: DrawnProgram, spec: OperatorSpec, case: Case
-) -> DrawnStep:
-    arguments = case.arguments(spec, DTYPE)
+def _draw_step(integer: Integer, generator: np.random.Generator, program: DrawnProgram, typed: TypedCase) -> Step:
+    spec, case, arguments = typed.spec, typed.case, typed.arguments
     drawn = {name: _array(generator, type) for name, type in arguments.inputs.items()}
     arrays = samples_of(spec.name).values(generator, case, dict(drawn))
     inputs = []
@@ -119,12 +98,12 @@ def _draw_step(
             given.array = arrays[each.name]
             _share(integer, program, given, has_rule)
         inputs.append(given)
-    types = {each.name: each.infer(arguments) for each in spec.outputs}
+    types = typed.outputs
     wanted: tuple[str, ...] = ()
     if len(types) > 1 and integer(0, 1):
         wanted = tuple(name for name in types if integer(0, 1)) or (next(iter(types)),)
         types = {name: types[name] for name in wanted}
-    return DrawnStep(spec.name, inputs, dict(case.attributes), wanted, types)
+    return Step(spec.name, inputs, dict(case.attributes), wanted, types)
 
 
 def _array(generator: np.random.Generator, type: TensorType) -> Array:
@@ -187,18 +166,15 @@ def _draw_view(integer: Integer, shape: tuple[int, ...], count: int) -> View:
     return View(integer(0, count - end), strides)
 
 
-def _spoil(integer: Integer, step: DrawnStep) -> None:
-    indices = [each for each in step.inputs if each.array is not None and each.array.dtype.kind == "i"]
-    step.fault = FAULTS[integer(0, 2 if indices and indices[0].array.size else 1)]
-    if step.fault == "attribute":
+def _spoil(integer: Integer, step: Step) -> str:
+    """Makes a step wrong, and returns how."""
+    indices = [(each, each.array) for each in step.inputs if each.array is not None and each.array.dtype.kind == "i"]
+    fault = FAULTS[integer(0, 2 if indices and indices[0][1].size else 1)]
+    if fault == "attribute":
         step.attributes["no_such_attribute"] = 1
-    elif step.fault == "name":
+    elif fault == "name":
         step.inputs[0].name = "no_such_input"
     else:
-        indices[0].array = np.full_like(indices[0].array, np.iinfo(indices[0].array.dtype).max)
-
-
-def arguments_of(step: DrawnStep) -> Arguments:
-    """Returns the types of the inputs, and all attributes."""
-    spec = OPERATORS[step.operator]
-    return Arguments({each.name: each.type for each in step.inputs}, {**spec.defaults, **step.attributes})
+        given, array = indices[0]
+        given.array = np.full_like(array, np.iinfo(array.dtype).max)
+    return fault
