@@ -10,7 +10,9 @@ import numpy as np
 
 import aclgrad
 from aclgrad import reference
-from aclgrad.judge.bundles import Bundle, BundledCall
+from aclgrad.judge.bundles import Bundle, JudgedProgram
+from aclgrad.judge.programs.judging import DEFINITION
+from aclgrad.judge.programs.program import one_step
 from aclgrad.operators.cases import TypedCase, arrays_of, typed_cases
 from aclgrad.products import Product
 
@@ -40,21 +42,18 @@ def bundle_of(
     result = client.execute(typed.spec.name, inputs, typed.case.attributes, outputs=outputs or None)
     names = [name for name in typed.outputs if not outputs or name in outputs]
     gradients = [change(each).astype(each.dtype) for each in arrays_of(result) if each is not None]
-    call = BundledCall(
-        typed.spec.name,
-        inputs,
-        typed.case.attributes,
-        dict(zip(names, gradients, strict=True)),
-        {name: truths[name] for name in names},
-        "the definition",
-        typed.tolerance(Product.ATLAS_A2),
-        outputs,
+    judged = JudgedProgram.of_call(
+        one_step(typed.spec.name, inputs, typed.case.attributes, outputs),
+        gradients=dict(zip(names, gradients, strict=True)),
+        expected={name: truths[name] for name in names},
+        computed_by=DEFINITION,
+        tolerance=typed.tolerance(Product.ATLAS_A2),
     )
-    return Bundle.of(call, "a finding", client.server_status())
+    return Bundle.of(judged, "a finding", client.server_status())
 
 
-def with_call(bundle: Bundle, **changes: Any) -> Bundle:
-    return replace(bundle, call=replace(bundle.call, **changes))
+def with_judged(bundle: Bundle, **changes: Any) -> Bundle:
+    return replace(bundle, judged=replace(bundle.judged, **changes))
 
 
 def members_of(path: Path) -> dict[str, bytes]:

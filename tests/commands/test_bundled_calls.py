@@ -15,11 +15,16 @@ import pytest
 from safetensors.numpy import load_file
 
 import aclgrad
-from aclgrad.judge.bundles import write
+from aclgrad.judge.bundles import Bundle, JudgedProgram, write
+from aclgrad.judge.findings.steps import judge_steps
+from aclgrad.judge.programs.form import program_of
+from aclgrad.judge.programs.judging import DEFINITION
+from aclgrad.judge.programs.sending import send
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Tolerance
+from aclgrad.products import Product
 from aclgrad.testing import TestServer
-from tests.bundled import EXPLODES, bundle_of, members_of, pack, typed_case, with_call
+from tests.bundled import EXPLODES, bundle_of, members_of, pack, typed_case, with_judged
 
 from .conftest import Run
 
@@ -47,8 +52,33 @@ def make(testing: TestServer, tmp_path: Path) -> Make:
     def make(case: tuple[str, str, str] = POOL, *, options: Any = {}, **changes: Any) -> Path:  # noqa: B006 - is read
         path = tmp_path / "call.zip"
         with aclgrad.Client(testing.target) as client:
-            write(path, with_call(bundle_of(client, typed_case(*case), **options), **changes), overwrite=True)
+            write(path, with_judged(bundle_of(client, typed_case(*case), **options), **changes), overwrite=True)
         return path
+
+    return make
+
+
+@pytest.fixture
+def of_program(testing: TestServer, tmp_path: Path) -> Make:
+    """Writes the bundle of a program of two steps, of which the second has a view of what the first one returns."""
+
+    def make(change: Callable[[np.ndarray], np.ndarray] = lambda gradient: gradient) -> Path:
+        grad, x = (np.random.default_rng(seed).standard_normal((4, 8), np.float32) for seed in (0, 1))
+        turned = {"step": 0, "view": {"shape": [8, 4], "strides": [1, 8]}}
+        steps = [
+            {"operator": "gelu_backward", "inputs": {"grad_output": "grad", "self": "x"}},
+            {"operator": "tanh_backward", "inputs": {"grad_output": turned, "output": turned}},
+        ]
+        returned = [{"step": 0}, {"step": 1}]
+        fields = {"steps": steps, "returned": returned}
+        program, every = program_of(fields, {"grad": grad, "x": x}.__getitem__)
+        with aclgrad.Client(testing.target) as client:
+            found = {name: change(each) for name, each in send(client, program, every).items()}
+            results = [{"grad_input": each} for each in found.values()]
+            judged = judge_steps(program, results, Product.ATLAS_A2)
+            held = JudgedProgram(program, every, found, judged.truths, DEFINITION, judged.tolerance)
+            write(tmp_path / "call.zip", Bundle.of(held, "a finding", client.server_status()), overwrite=True)
+        return tmp_path / "call.zip"
 
     return make
 
@@ -94,6 +124,21 @@ def test_a_gradient_outside_the_tolerance_is_exit_code_1(run: Run, make: Make, t
     assert told["bundle"]["server"]["product"] == "910B"
 
 
+def test_each_step_of_a_program_is_judged_by_what_it_had_now(run: Run, of_program: Make, tmp_path: Path) -> None:
+    """A server that gave other inputs to the second step is no reason to call another one wrong."""
+    result = run("call --bundle", of_program())
+    assert result.exit_code == 0, result.output
+    verdict, bits, _ = result.output.splitlines()
+    assert verdict.startswith("passed   program of 2 steps; error ")
+    assert verdict.endswith(" of the limit; 2 outputs by their definitions")
+    assert bits == "bits     those of the bundle"
+    output = tmp_path / "found.npz"
+    result = run("call --json --bundle", of_program(off_by_half), "-o", output)
+    told = json.loads(result.output)
+    assert (result.exit_code, told["steps"], told["verdict"], told["same_bits"]) == (0, 2, "passed", False)
+    assert list(told["gradients"]) == ["0.grad_input", "1.grad_input"]
+
+
 def test_several_gradients_are_written_by_name(run: Run, make: Make, tmp_path: Path) -> None:
     path = make(NORM)
     output = tmp_path / "gradients.safetensors"
@@ -126,23 +171,31 @@ def test_wrong_usage_is_told(run: Run, make: Make, arguments: tuple[str, ...], t
 @pytest.mark.parametrize(
     ("case", "changes", "told"),
     [
-        (POOL, {"operator": "made_up_backward"}, "operator made_up_backward is not known to this client"),
-        (POOL, {"expected": {"grad_input": np.ones((2, 3, 9, 11))}}, "returns: grad_input float32[2, 3, 9, 10]"),
-        (POOL, {"expected": {"grad_input": np.ones((2, 3, 9, 10), complex)}}, "returns: grad_input float32[2"),
-        # The server says why, unless the client cannot tell what such a call would return.
+        (POOL, {"operator": "made_up_backward"}, "operator 'made_up_backward' is not known to this client"),
         (POOL, {"attributes": PADDED}, "attributes[padding]"),
         (POOL, {"attributes": {}}, "attributes[kernel_size] is missing"),
-        (NORM, {"inputs": {"grad_output": np.ones(3, np.float32)}}, "returns: none, because it is not legal"),
+        (NORM, {"inputs": {"grad_output": "inputs.safetensors:grad_output"}}, "inputs[input] is missing"),
     ],
 )
 def test_a_bundle_that_cannot_be_called_is_refused(
     run: Run, testing: TestServer, make: Make, case: Any, changes: dict[str, Any], told: str
 ) -> None:
-    path = make(case, **changes)
+    path = make(case)
+    members = members_of(path)
+    fields = json.loads(members["program.json"])
+    fields["steps"][0] |= changes
+    pack(path, {**members, "program.json": json.dumps(fields).encode()})
     before = len(testing.calls)
     result = run("call --bundle", path)
     assert (result.exit_code, told in result.output) == (2, True), result.output
     assert len(testing.calls) == before
+
+
+@pytest.mark.parametrize("expected", [np.ones((2, 3, 9, 11)), np.ones((2, 3, 9, 10), complex)])
+def test_a_bundle_that_expects_other_gradients_is_refused(run: Run, make: Make, expected: np.ndarray) -> None:
+    result = run("call --bundle", make(expected={"grad_input": expected}))
+    assert result.exit_code == 2
+    assert "not those that its steps return: grad_input float32[2, 3, 9, 10]" in result.output
 
 
 def test_a_server_that_fails_is_exit_code_1(run: Run, testing: TestServer, make: Make) -> None:
@@ -186,6 +239,17 @@ def test_the_script_repeats_the_call(testing: TestServer, make: Make, case: Any,
     names = [each.name for each in OPERATORS[case[0]].outputs]
     told = r": 0 of \d+ elements are outside the tolerance; the same bits as in the bundle\n"
     assert re.fullmatch("".join(each + told for each in options.get("outputs", names)), done.stdout)
+
+
+def test_the_script_repeats_a_program(testing: TestServer, of_program: Make) -> None:
+    done = repeat(of_program(), testing.target)
+    told = r"%s.grad_input: 0 of 32 elements are outside the tolerance; the same bits as in the bundle\n"
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(told % 0 + told % 1, done.stdout)
+    # The second step is expected to use what the bundle has of the first one.
+    done = repeat(of_program(off_by_half), testing.target)
+    assert done.returncode == 1
+    assert "1.grad_input: 0 of" not in done.stdout
 
 
 def test_the_script_says_what_is_wrong(testing: TestServer, make: Make) -> None:

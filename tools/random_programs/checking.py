@@ -6,9 +6,9 @@ from dataclasses import replace
 import grpc
 
 from aclgrad.errors import AclgradError
-from aclgrad.judge.findings.comparison import against_truth
+from aclgrad.judge.findings.steps import judge_steps
 from aclgrad.judge.programs.drawing import DrawnProgram
-from aclgrad.judge.programs.judging import expected_of, other_bits
+from aclgrad.judge.programs.judging import other_bits
 from aclgrad.judge.programs.program import Result, Returned, alone
 from aclgrad.operators.samples import Integer
 from aclgrad.products import Product
@@ -67,13 +67,19 @@ def problems(program: DrawnProgram, results: Sequence[Result], product: Product)
     if len(results) != len(program.steps):
         yield f"{len(results)} results of {len(program.steps)} steps"
         return
-    for number, result in enumerate(results):
-        if isinstance(result, AclgradError):
-            yield from _problems_of_error(number, result, failed)
-        elif number in failed:
-            yield f"step {number} ({program.steps[number].operator}) should have failed"
-        else:
-            yield from _problems_of_values(number, program, results, product)
+    found = [each for number, result in enumerate(results) for each in _problems(program, number, result, failed)]
+    yield from found or (each.message for each in judge_steps(program, results, product).failed)
+
+
+def _problems(program: DrawnProgram, number: int, result: Result, failed: dict[int, int]) -> Iterator[str]:
+    """Yields what is wrong with a step beside its values."""
+    step = program.steps[number]
+    if isinstance(result, AclgradError):
+        yield from _problems_of_error(number, result, failed)
+    elif number in failed:
+        yield f"step {number} ({step.operator}) should have failed"
+    elif list(result) != list(step.types):
+        yield f"step {number} returned {list(result)}, not {list(step.types)}"
 
 
 def _problems_of_error(number: int, error: AclgradError, failed: dict[int, int]) -> Iterator[str]:
@@ -86,30 +92,14 @@ def _problems_of_error(number: int, error: AclgradError, failed: dict[int, int])
         yield f"step {number} failed with {error.reason} {error.metadata}, not because of step {failed[number]}"
 
 
-def _problems_of_values(
-    number: int, program: DrawnProgram, results: Sequence[Result], product: Product
-) -> Iterator[str]:
-    step, result = program.steps[number], results[number]
-    assert not isinstance(result, AclgradError)
-    if list(result) != list(step.types):
-        yield f"step {number} returned {list(result)}, not {list(step.types)}"
-        return
-    expected = expected_of(step, program.arrays_of(step, results), product)
-    for name, truth in expected.truths.items() if expected else ():
-        finding = against_truth(result[name], truth, expected.tolerance.of(name))
-        if finding.message:
-            yield f"step {number} ({step.operator}) output {name}: {finding.message}"
-
-
 def _named(way: str, found: Iterator[str]) -> Iterator[str]:
     for problem in found:
         yield f"{way}: {problem}"
 
 
 def _draw_returned(program: DrawnProgram, integer: Integer) -> list[Returned]:
-    every = [(number, name) for number, step in enumerate(program.steps) for name in step.types]
-    chosen = [each for each in every if integer(0, 3) == 0]
-    return chosen or every[:1]
+    chosen = [each for each in program.outputs if integer(0, 3) == 0]
+    return chosen or program.outputs[:1]
 
 
 def _differences(

@@ -54,23 +54,34 @@ def refusal(path: Path) -> str:
 
 
 def described(**changes: Any) -> Callable[[Members], None]:
-    """Returns the change of fields of call.json; None takes one away."""
+    """Returns the change of fields of program.json; None takes one away."""
 
     def change(members: Members) -> None:
-        fields = json.loads(members["call.json"]) | changes
+        fields = json.loads(members["program.json"]) | changes
         kept = {name: value for name, value in fields.items() if value is not None}
-        members["call.json"] = json.dumps(kept).encode()
+        members["program.json"] = json.dumps(kept).encode()
+
+    return change
+
+
+def step(**changes: Any) -> Callable[[Members], None]:
+    """Returns the change of fields of the only step; None takes one away."""
+
+    def change(members: Members) -> None:
+        fields = json.loads(members["program.json"])
+        fields["steps"][0] = {n: v for n, v in (fields["steps"][0] | changes).items() if v is not None}
+        members["program.json"] = json.dumps(fields).encode()
 
     return change
 
 
 def typed(part: str, name: str, **changes: Any) -> Callable[[Members], None]:
-    """Returns the change of the type that call.json has for a tensor."""
+    """Returns the change of the type that program.json has for a tensor."""
 
     def change(members: Members) -> None:
-        fields = json.loads(members["call.json"])
+        fields = json.loads(members["program.json"])
         fields[part][name] = fields[part].get(name, {}) | changes
-        members["call.json"] = json.dumps(fields).encode()
+        members["program.json"] = json.dumps(fields).encode()
 
     return change
 
@@ -104,48 +115,79 @@ class Exploding:
 
 NO_FILE = "inputs.safetensors is no safetensors file"
 HUGE = {"dtype": "F32", "shape": [10**12], "data_offsets": [0, 4 * 10**12]}
+GRAD = "inputs.safetensors:grad_output"
+VAST = {"file": GRAD, "view": {"shape": [2**14, 2**14, 5, 5], "strides": [0, 0, 5, 1]}}
+VAST_INPUTS = {"grad_output": VAST, "output": VAST}
+BEFORE = {"file": GRAD, "view": {"offset": -1, "shape": [1]}}
+BEYOND = {"file": GRAD, "view": {"shape": [2, 76]}}
 CONTENTS: list[tuple[str, Callable[[Members], None], str]] = [
     ("zip slip", holding("../../evil.py", EXPLODES), "it has '../../evil.py', which no bundle has"),
     ("absolute", holding("/etc/evil", b""), "it has '/etc/evil', which no bundle has"),
     ("control", holding("a\x1b[2Jb", b""), "it has 'a\\x1b[2Jb', which no bundle has"),
-    ("folder", holding("call/call.json", b"{}"), "it has 'call/call.json', which no bundle has"),
-    ("no call", without("call.json"), "it has no call.json"),
+    ("folder", holding("call/program.json", b"{}"), "it has 'call/program.json', which no bundle has"),
+    ("no call", without("program.json"), "it has no program.json"),
     ("no inputs", without(INPUTS), "it has no inputs.safetensors"),
-    ("large call", holding("call.json", b" " * (2**20 + 1)), "call.json has more than 1 MiB"),
-    ("deep", holding("call.json", b"[" * 500_000), "recursion"),
-    ("no JSON", holding("call.json", b"{"), "line 1 column 2"),
-    ("no object", holding("call.json", b"[1]"), "call.json names no format"),
-    ("NaN", holding("call.json", b'{"format": NaN}'), "call.json has NaN, which is no number"),
-    ("long", holding("call.json", b'{"format": ' + b"9" * 10_000 + b"}"), "4300"),
-    ("no format", described(format=None), "call.json names no format"),
-    ("newer", both(described(format=2), holding("new.bin", b"")), "it is of format 2, and aclgrad"),
-    ("operator", described(operator=3), "call.json has no operator"),
-    ("escapes", described(operator="\x1b]0;evil\x07"), "has the name '\\x1b]0;evil\\x07', and names are letters"),
-    ("no finding", described(finding=None), "call.json has no finding"),
+    ("large call", holding("program.json", b" " * (2**20 + 1)), "program.json has more than 1 MiB"),
+    ("deep", holding("program.json", b"[" * 500_000), "recursion"),
+    ("no JSON", holding("program.json", b"{"), "line 1 column 2"),
+    ("no object", holding("program.json", b"[1]"), "program.json names no format"),
+    ("NaN", holding("program.json", b'{"format": NaN}'), "program.json has NaN, which is no number"),
+    ("long", holding("program.json", b'{"format": ' + b"9" * 10_000 + b"}"), "4300"),
+    ("no format", described(format=None), "program.json names no format"),
+    ("newer", both(described(format=3), holding("new.bin", b"")), "it is of format 3, and aclgrad"),
+    ("no steps", described(steps=None), "program.json has no steps"),
+    ("steps", described(steps=[]), "has 0 steps; give 1 to 4096"),
+    ("many steps", described(steps=[{}] * 4097), "has 4097 steps"),
+    ("no step", described(steps=[3]), "step 0 has to be an object with operator, inputs"),
+    ("operator", step(operator=3), "step 0 has a wrong operator; give a text"),
+    ("no operator", step(operator="made_up"), "step 0 operator 'made_up' is not known"),
+    ("escapes", step(operator="\x1b]0;evil\x07"), "operator '\\x1b]0;evil\\x07' is not known"),
+    ("escaping name", described(inputs={"\x1b]0;evil\x07": 3}), "has the name '\\x1b]0;evil\\x07'"),
+    ("escaping field", step(**{"\x1b": 1}), "step 0 has the field '\\x1b'"),
+    ("escaping input", step(inputs={"\x1b": [3]}), "has the name '\\x1b'"),
+    ("escaping attribute", step(attributes={"\x1b": 3}), "has the name '\\x1b'"),
+    ("escaping output", step(outputs=["\x1b"]), "has the name '\\x1b'"),
+    ("output", step(outputs=[3]), "has the name 3"),
+    ("name", step(name="a b"), "has the name 'a b'"),
+    ("no finding", described(finding=None), "program.json has no finding"),
     ("versions", described(server={"soc": 3}), "server holds something else than str"),
     ("tolerance", described(tolerance={"grad_input": {"relative": -1, "absolute": 0}}), "no tolerance of two numbers"),
-    ("infinite", holding("call.json", b'{"format": 1, "tolerance": 1e999}'), "call.json has no inputs"),
+    ("infinite", holding("program.json", b'{"format": 2, "tolerance": 1e999}'), "program.json has no inputs"),
     ("huge number", described(tolerance={"grad_input": {"relative": 10**400, "absolute": 0}}), "too large"),
     ("texts", described(tolerance={"grad_input": {"relative": "0", "absolute": 0}}), "no tolerance of two numbers"),
-    ("attribute", described(attributes={"kernel_size": {"a": 1}}), "attributes[kernel_size] is no bool"),
-    ("list", described(attributes={"kernel_size": [1.5]}), "attributes[kernel_size] holds something else than int"),
-    ("long list", described(attributes={"kernel_size": [1] * 33}), "list of at most 32 integers"),
-    ("attributes", described(attributes={f"a{n}": 1 for n in range(33)}), "33 attributes, and the limit is 32"),
-    ("inputs", described(inputs={f"a{n}": {"shape": []} for n in range(17)}), "17 inputs, and the limit is 16"),
+    ("attribute", step(attributes={"kernel_size": {"a": 1}}), "attributes[kernel_size] is"),
+    ("list", step(attributes={"kernel_size": [1.5]}), "attributes[kernel_size] is"),
+    ("wide", step(attributes={"kernel_size": [2**63, 1]}), "attributes[kernel_size] is no value of 64 bits"),
+    ("long list", step(attributes={"kernel_size": [1] * 33}), "no list of at most 32"),
+    ("other file", step(inputs={"grad_output": "/etc/passwd", "self": [2, 3, 9, 10]}), "'/etc/passwd' is no tensor of"),
+    ("other tensor", step(inputs={"grad_output": "inputs.safetensors:b"}), "'inputs.safetensors:b' is no tensor of"),
+    ("later step", step(inputs={"grad_output": {"step": 0}}), "has step 0; give the name or the number of an earlier"),
+    ("bool step", step(inputs={"grad_output": {"step": False}}), "has step False"),
+    (
+        "views",
+        step(operator="tanh_backward", inputs={"grad_output": VAST, "output": VAST}, attributes={}),
+        "its views have more than 1 GiB",
+    ),
+    ("beyond a tensor", step(inputs={"grad_output": BEYOND}), "is not within the 150 elements of float32[2, 3, 5, 5]"),
+    ("negative view", step(inputs={"grad_output": BEFORE}), "is not within the 150"),
+    ("returned", described(returned=[{"step": 0, "output": "out"}]), "has output 'out', and step 0 has grad_input"),
+    ("returned twice", described(returned=[{"step": 0}] * 2), "names no output, or one twice"),
     ("no types", described(inputs={"grad_output": [2, 3]}), "inputs[grad_output] has no type"),
-    ("rank", typed("inputs", "self", shape=[1] * 9), "the shape of inputs[self] is none of a tensor"),
-    ("negative", typed("inputs", "self", shape=[-1]), "the shape of inputs[self] is none of a tensor"),
-    ("beyond", typed("inputs", "self", shape=[2**63]), "the shape of inputs[self] is none of a tensor"),
-    ("no size", typed("inputs", "self", shape=[True]), "the shape of inputs[self] holds something else than int"),
+    ("rank", typed("inputs", "grad_output", shape=[1] * 9), "the shape of inputs[grad_output] is none of a tensor"),
+    ("negative", typed("inputs", "grad_output", shape=[-1]), "the shape of inputs[grad_output] is none of a tensor"),
+    ("beyond", typed("inputs", "grad_output", shape=[2**63]), "the shape of inputs[grad_output] is none of a tensor"),
+    ("no size", typed("inputs", "grad_output", shape=[True]), "the shape of inputs[grad_output] holds something else"),
     ("dtype", typed("inputs", "grad_output", dtype="object"), "inputs[grad_output] is of no dtype that calls have"),
-    ("nested dtype", typed("inputs", "self", dtype=[["float32"]]), "inputs[self] is of no dtype that calls have"),
+    ("nested dtype", typed("inputs", "grad_output", dtype=[["float32"]]), "inputs[grad_output] is of no dtype"),
     ("other dtype", typed("inputs", "grad_output", dtype="int32"), "stored in another form than int32[2, 3, 5, 5] has"),
     ("other shape", typed("inputs", "grad_output", shape=[150]), "stored in another form than float32[150] has"),
     ("10^12", typed("inputs", "grad_output", shape=[10**12]), "stored in another form than float32[1000000000000]"),
-    ("not stored", typed("inputs", "self", dtype="float32"), "inputs.safetensors has other tensors than call.json"),
-    ("no gradient", described(gradients={}, expected={}), "other tensors than call.json"),
-    ("other gradients", both(described(gradients={}), holding(GRADIENTS, save({}))), "have different names"),
-    ("wanted", described(outputs=["grad_weight"]), "its gradients are not those that its call asks for"),
+    ("not stored", typed("inputs", "self", dtype="float32", shape=[3]), "inputs.safetensors has other tensors"),
+    ("no gradient", described(gradients={}, expected={}), "other tensors than program.json"),
+    ("other gradients", both(described(gradients={}), holding(GRADIENTS, save({}))), "not those that its steps return"),
+    ("wanted", step(outputs=["grad_weight"]), "outputs[grad_weight] is not known"),
+    ("no truth", both(described(expected={}), holding(EXPECTED, save({}))), "it expects no gradient"),
+    ("large", step(inputs={"grad_output": GRAD, "self": [2, 3, 9, 9]}), "float32[2, 3, 9, 9]"),
     ("pickle", holding(INPUTS, pickle.dumps(Exploding())), "inputs.safetensors has a header of more than 1 MiB"),
     ("npy", holding(EXPECTED, b"\x93NUMPY" + b"\0" * 100), "expected.safetensors has a header of more than 1 MiB"),
     ("empty", holding(INPUTS, b""), NO_FILE),
@@ -186,7 +228,7 @@ def test_content_that_is_not_that_of_a_bundle_is_refused(
 
 def test_a_newer_format_says_upgrade_whatever_else_it_has(members: Members, tmp_path: Path) -> None:
     both(described(format=7, inputs=None), holding("new.bin", b""), without(INPUTS))(members)
-    assert refusal(pack(tmp_path / "call.zip", members)).endswith("reads 1; upgrade aclgrad")
+    assert refusal(pack(tmp_path / "call.zip", members)).endswith("reads 2; upgrade aclgrad")
 
 
 def patched(path: Path, mark: bytes, member: str, offset: int, value: bytes) -> None:
@@ -212,7 +254,7 @@ def with_comment(path: Path, members: Members) -> None:
 def twice(path: Path, members: Members) -> None:
     with ZipFile(pack(path, members), "a") as archive, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        archive.writestr("call.json", members["call.json"])
+        archive.writestr("program.json", members["program.json"])
 
 
 def flipped(path: Path, members: Members) -> None:
@@ -239,14 +281,14 @@ ARCHIVES: dict[str, tuple[Callable[[Path, Members], None], str]] = {
     "text": (rewritten(lambda whole: b"no zip file"), "it is no zip file"),
     "short": (rewritten(lambda whole: whole[:-1]), "it is no zip file, or it is cut"),
     "half": (rewritten(lambda whole: whole[: len(whole) // 2]), "it is no zip file, or it is cut"),
-    "other half": (rewritten(lambda whole: whole[len(whole) // 2 :]), "call.json is damaged"),
+    "other half": (rewritten(lambda whole: whole[len(whole) // 2 :]), "program.json is damaged"),
     "comment": (with_comment, "has a comment"),
     "64 bits": (rewritten(lambda whole: whole[:-22] + b"PK\6\7" + b"\0" * 16 + whole[-22:]), "is of the 64-bit form"),
     "long list": (rewritten(lambda whole: whole[:-10] + MANY + whole[-6:]), "its list of members has more than 1 MiB"),
     "twice": (twice, "two of its members have the same name"),
     "password": (
-        repacked(CENTRAL, "call.json", 8, b"\1\0"),
-        "'call.json' is encrypted; have it sent without a password",
+        repacked(CENTRAL, "program.json", 8, b"\1\0"),
+        "'program.json' is encrypted; have it sent without a password",
     ),
     "bzip2": (compressed(ZIP_BZIP2), "is neither stored nor deflated"),
     "lzma": (compressed(ZIP_LZMA), "is neither stored nor deflated"),
@@ -271,7 +313,7 @@ def test_what_is_no_plain_zip_file_is_refused(
 def test_a_file_in_front_of_the_archive_changes_nothing(members: Members, tmp_path: Path) -> None:
     path = tmp_path / "call.zip"
     path.write_bytes(b"#!/bin/sh\necho\n" + archive_of(members, path))
-    assert read(path).call.operator == "avg_pool2d_backward"
+    assert read(path).judged.program.title == "avg_pool2d_backward"
 
 
 def test_what_is_only_stored_is_read(members: Members, tmp_path: Path) -> None:

@@ -214,10 +214,11 @@ def test_the_worst_call_is_bundled_and_repeated(address: str, tmp_path: Path, na
     told = f"{path} has the worst call, which `aclgrad call --bundle {path}` repeats: accuracy {nan} "
     assert told in checked.output
     bundle = read(path)
-    assert (bundle.call.operator, bundle.server["library"]) == (nan, failed[nan]["library"])
+    assert (bundle.judged.program.title, bundle.server["library"]) == (nan, failed[nan]["library"])
     assert failed[nan]["message"] in bundle.finding
-    truth = reference.define(nan, bundle.call.inputs, bundle.call.attributes)
-    for expected, each in zip(bundle.call.expected.values(), arrays_of(truth), strict=True):
+    (step,) = bundle.judged.program.steps
+    truth = reference.define(nan, bundle.judged.program.values_of(step, ()), step.attributes)
+    for expected, each in zip(bundle.judged.expected.values(), arrays_of(truth), strict=True):
         np.testing.assert_array_equal(expected, each)
 
     found = json.loads(again.output)
@@ -246,7 +247,7 @@ def test_a_gradient_of_another_dtype_is_bundled(address: str, tmp_path: Path) ->
         checked = check(tmp_path, wrong, "--bundle", str(path), only=("accuracy",))
         again = call_again(path, wrong)
     assert checked.exit_code == 1
-    assert read(path).call.gradients["grad_input"].dtype == dtype.numpy
+    assert read(path).judged.gradients["grad_input"].dtype == dtype.numpy
     assert again.exit_code == 1
     assert re.search(r"failed .*grad_input is \w+ \(.*\) instead of float32", again.output)
     assert "those of the bundle" in again.output
@@ -310,4 +311,4 @@ def test_a_run_that_ends_early_leaves_a_partial_report_and_the_bundle_of_what_fa
     assert summary == (end, exit_code, len(checked.rows))
     assert f"{end}, exit code {exit_code}" in page.read_text()
     assert "safe" not in {each["verdict"] for each in checked.summary["switches"].values()}
-    assert read(bundle).call.operator == NORM
+    assert read(bundle).judged.program.title == NORM

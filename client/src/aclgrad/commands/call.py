@@ -1,29 +1,25 @@
 """`aclgrad call`: one gradient, from files to a file."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import click
 import numpy as np
 
 from aclgrad._client.calls.call import Call, Input
 from aclgrad._client.calls.requirements import MAX_MESSAGE_BYTES, Requirements
 from aclgrad._client.sync.client import Client
-from aclgrad.commands.common import chosen, connection, exit_codes, print_json
-from aclgrad.commands.files import Array, checked_output, is_file, load, save
+from aclgrad.commands.common import chosen, connection, exit_codes
+from aclgrad.commands.files import Array, is_file, load
+from aclgrad.commands.outcome import ONLY, Outcome, check_output, check_room
 from aclgrad.descriptions.operators import OperatorDescription
 from aclgrad.errors import AclgradError, InvalidFieldError, RequestError
-from aclgrad.new_files import check_unwritten
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import AttributeKind, OperatorSpec
-from aclgrad.operators.validation import check_call, rules_of
+from aclgrad.operators.validation import check_on_any_product
 from aclgrad.tensors import DTYPES
 from aclgrad.wire.values import AttributeValue
 
-_ONLY: Final = "gradient"
-"""The name of the gradient of an operator that has no other."""
 _ASKED_S: Final = 1.0
 """For a server to say what it takes, if this client knows no such call."""
 _BOOLS: Final = {"true": True, "1": True, "false": False, "0": False}
@@ -41,78 +37,31 @@ def call(
 ) -> None:
     """Makes the call and writes the gradients to the output, if there is one."""
     with exit_codes("call"), Client.from_env(**connection(target), timeout_s=timeout_s) as client:
-        if output is not None:
-            check_unwritten(checked_output(output), overwrite=force)
+        check_output(output, overwrite=force)
         try:
             known = chosen(operator, OPERATORS, "known")
             inputs, attributes = _parse(known, arguments)
-            _check(known, inputs, attributes, wanted or None)
+            requirements = Requirements(MAX_MESSAGE_BYTES, shape_only=True)
+            made = Call(known.name, inputs, attributes, requirements, outputs=wanted or None)
+            check_on_any_product(made.sent, known)
             outputs = [each.name for each in known.outputs]
         except RequestError as refusal:
             description = _described_there(operator, target, refusal)
             inputs, attributes = _parse(description, arguments)
             outputs = [each.name for each in description.outputs]
-        check_room(output, wanted or outputs)
-        start = time.perf_counter()
-        result = client.execute(operator, inputs, attributes, outputs=wanted or None)
-        seconds = time.perf_counter() - start
-        gradients = named(result)
-        if output is not None:
-            save(output, gradients, overwrite=force)
-        if as_json:
-            print_json(told(operator, gradients, seconds, output))
-        else:
-            forms = {name: f"{each.dtype} {'x'.join(map(str, each.shape))}" for name, each in gradients.items()}
-            listed = [form if name == _ONLY else f"{name} {form}" for name, form in forms.items()]
-            where = f" to {output}" if output else ""
-            click.echo(f"{', '.join(listed)}{where} in {1e3 * seconds:.1f} ms")
+        check_room(output, wanted or outputs, ", or --want one of them")
+        outcome = Outcome.of(
+            lambda: _named(client.execute(operator, inputs, attributes, outputs=wanted or None)), operator=operator
+        )
+        outcome.save(output, overwrite=force)
+        outcome.show(output, as_json=as_json)
 
 
-def check_room(output: Path | None, names: Sequence[str]) -> None:
-    """Raises ValueError if the output is a file of one array, and there are several."""
-    if output is not None and output.suffix == ".npy" and len(names) > 1:
-        hint = "give FILE.npz or FILE.safetensors, or --want one of them"
-        raise ValueError(f"{output} holds one array, and there are {', '.join(names)}; {hint}")
-
-
-def named(result: Any) -> dict[str, Array]:
+def _named(result: Any) -> dict[str, Array]:
     """Returns the gradients by name."""
     if isinstance(result, np.ndarray):
-        return {_ONLY: result}
+        return {ONLY: result}
     return {name: each for name, each in result._asdict().items() if each is not None}
-
-
-def told(operator: str, gradients: Mapping[str, Array], seconds: float, output: Path | None) -> dict[str, Any]:
-    """Returns what `--json` prints of a call."""
-    return {
-        "operator": operator,
-        "gradients": {name: {"dtype": str(each.dtype), "shape": each.shape} for name, each in gradients.items()},
-        "seconds": seconds,
-        "output": None if output is None else str(output),
-    }
-
-
-def _check(
-    spec: OperatorSpec,
-    inputs: Mapping[str, Input],
-    attributes: Mapping[str, AttributeValue],
-    wanted: Sequence[str] | None,
-) -> None:
-    """Raises a RequestError for a call that every product refuses; the server's decides the others."""
-    call = Call(spec.name, inputs, attributes, Requirements(MAX_MESSAGE_BYTES, shape_only=True), outputs=wanted)
-    refusals: dict[str, list[str]] = {}
-    for product in sorted(spec.products):
-        try:
-            check_call(call.sent, spec, product)
-        except RequestError as refusal:
-            # Which product the server has is not known yet.
-            refusals.setdefault(refusal.message.replace(f" {rules_of(product)}", ""), []).append(product)
-        else:
-            return
-    if len(refusals) == 1:
-        raise RequestError(*refusals)
-    each = "; ".join(f"on {', '.join(products)}: {refusal}" for refusal, products in refusals.items())
-    raise RequestError(f"every product refuses this call: {each}")
 
 
 def _described_there(operator: str, target: str, refusal: RequestError) -> OperatorDescription:

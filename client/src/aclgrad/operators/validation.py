@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from aclgrad.errors import InvalidFieldError, OperatorNotSupportedError, UnknownOperatorError, Violation
+from aclgrad.errors import InvalidFieldError, OperatorNotSupportedError, RequestError, UnknownOperatorError, Violation
 from aclgrad.operators.attributes import plain_attribute
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec, counts
@@ -63,6 +63,23 @@ def check_call(call: OperatorCall, spec: OperatorSpec, product: Product) -> Argu
     arguments = Arguments({name: tensor.type for name, tensor in inputs.items()}, attributes)
     _raise_if_any(spec.check(arguments, product))
     return arguments
+
+
+def check_on_any_product(call: OperatorCall, spec: OperatorSpec) -> None:
+    """Raises a RequestError for a call that every product refuses; the server's decides the others."""
+    refusals: dict[str, list[str]] = {}
+    for product in sorted(spec.products):
+        try:
+            check_call(call, spec, product)
+        except RequestError as refusal:
+            # Which product the server has is not known yet.
+            refusals.setdefault(refusal.message.replace(f" {rules_of(product)}", ""), []).append(product)
+        else:
+            return
+    if len(refusals) == 1:
+        raise RequestError(*refusals)
+    each = "; ".join(f"on {', '.join(products)}: {refusal}" for refusal, products in refusals.items())
+    raise RequestError(f"every product refuses this call: {each}")
 
 
 def rules_of(product: Product) -> str:

@@ -16,23 +16,21 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import numpy as np
 
 from aclgrad.descriptions.status import ServerStatus
+from aclgrad.judge.programs.form import fields_of
+from aclgrad.judge.programs.program import Array, Program, Returned
 from aclgrad.new_files import check_unwritten, checked_folder, whole_file
-from aclgrad.operators.attributes import plain_attribute
 from aclgrad.operators.spec import Tolerance
 from aclgrad.tensors import DTYPES, DType, type_of_array
 from aclgrad.units import size
-from aclgrad.wire.values import AttributeValue
 
-Array = np.ndarray[Any, Any]
-
-FORMAT: Final = 1
+FORMAT: Final = 2
 """The version of the form; a reader refuses any other."""
 MAX_BUNDLE_BYTES: Final = 2**30
 """The members of a bundle, before compression."""
 MAX_TEXT_BYTES: Final = 2**20
-"""What is not arrays: `call.json`, and each of the headers of the safetensors files."""
+"""What is not arrays: `program.json`, and each of the headers of the safetensors files."""
 
-CALL: Final = "call.json"
+PROGRAM: Final = "program.json"
 REPEAT: Final = "repeat.py"
 README: Final = "README.txt"
 INPUTS: Final = "inputs"
@@ -40,44 +38,47 @@ GRADIENTS: Final = "gradients"
 EXPECTED: Final = "expected"
 _REPORTED: Final = ("aclgrad", "numpy", "torch", "jax")
 _README: Final = """\
-This bundle holds one call of {operator}, made on {date}: its inputs, the gradients that a server returned, and those
+This bundle holds one call ({title}), made on {date}: its inputs, the gradients that a server returned, and those
 that are expected, which {computed_by} gives in float64. `aclgrad call --bundle FILE --target HOST:PORT` makes the call
 again and runs nothing of the file; unpacked, `python repeat.py HOST:PORT` does it too, once you have read that script.
-Private are the inputs ({inputs}), the gradients, which follow from them, and the command line in call.json.
+Private are the inputs ({inputs}), the gradients, which follow from them, and the command line in program.json.
 """
 _WIDTH: Final = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BundledCall:
-    """One call of one operator, the gradients that a server returned, and those that are expected.
+class JudgedProgram:
+    """A program, the gradients that a server returned, and those that are expected. A call is a program of one step.
 
-    `inputs` are arrays by wire name, or the shape of an input whose values are not sent; one that was left out is not
-    there. `outputs` names the gradients that were asked for, none for all of them. `gradients` and `expected` have the
-    same names, in the operator's order. `expected` is float64 or complex128, and `computed_by` says what computed it:
-    "the definition" or "PyTorch".
+    `gradients` has the outputs that were `returned`, by their labels, and `expected` those of them that were judged, in
+    float64 or complex128; `computed_by` says what computed it: "the definition" or "PyTorch".
     """
 
-    operator: str
-    inputs: Mapping[str, Array | tuple[int, ...]]
-    attributes: Mapping[str, AttributeValue]
+    program: Program
+    returned: tuple[Returned, ...]
     gradients: Mapping[str, Array]
     expected: Mapping[str, Array]
     computed_by: str
     tolerance: Tolerance
-    outputs: tuple[str, ...] = ()
+
+    @classmethod
+    def of_call(
+        cls, program: Program, gradients: Mapping[str, Array], expected: Mapping[str, Array], **how: Any
+    ) -> Self:
+        """Returns a call that was judged: a program of one step, whose outputs all came back."""
+        return cls(program, tuple(program.outputs), gradients, expected, **how)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bundle:
-    """A call that was judged, and where it comes from.
+    """A program that was judged, and where it comes from.
 
     `finding` is what was found wrong. `server` has product, SoC, library and the versions of the server's side,
     `client` the versions of this side. `command` is the command line that wrote the bundle, and `date` is in UTC, as
     ISO 8601 has it.
     """
 
-    call: BundledCall
+    judged: JudgedProgram
     finding: str
     server: Mapping[str, str]
     client: Mapping[str, str]
@@ -85,11 +86,11 @@ class Bundle:
     date: str
 
     @classmethod
-    def of(cls, call: BundledCall, finding: str, status: ServerStatus) -> Self:
-        """Returns the bundle of a call that this process made just now, on the server with this status."""
+    def of(cls, judged: JudgedProgram, finding: str, status: ServerStatus) -> Self:
+        """Returns the bundle of a program that this process made just now, on the server with this status."""
         loaded = {name: sys.modules[name] for name in _REPORTED if name in sys.modules}
         return cls(
-            call,
+            judged,
             finding,
             server={
                 **status.versions,
@@ -128,27 +129,35 @@ def write(path: Path, bundle: Bundle, *, overwrite: bool = False) -> None:
 
     checked_folder(path)
     check_unwritten(path, overwrite=overwrite)
-    call = bundle.call
+    judged = bundle.judged
+    fields, inputs = fields_of(judged.program, judged.returned, file_of(INPUTS))
     arrays: Mapping[str, Mapping[str, Array]] = {
-        INPUTS: {name: each for name, each in call.inputs.items() if not isinstance(each, tuple)},
-        GRADIENTS: call.gradients,
-        EXPECTED: call.expected,
+        INPUTS: inputs,
+        GRADIENTS: judged.gradients,
+        # Some definitions, which only move values, keep the dtype.
+        EXPECTED: {name: each.astype(_wide(each), copy=False) for name, each in judged.expected.items()},
     }
     total = sum(array.nbytes for part in arrays.values() for array in part.values())
     if total > MAX_BUNDLE_BYTES - MAX_TEXT_BYTES:
         limit = f"a bundle holds at most {size(MAX_BUNDLE_BYTES)}"
         raise ValueError(f"{path} would hold {size(total)} of arrays, and {limit}; make the call with smaller sizes")
+    types = {part: _types(named) for part, named in arrays.items()}
     with whole_file(path) as file, ZipFile(file, "w", ZIP_DEFLATED) as archive:
-        archive.writestr(README, _readme(bundle, ", ".join(arrays[INPUTS])))
+        archive.writestr(README, _readme(bundle, ", ".join(inputs)))
         archive.writestr(REPEAT, files("aclgrad.judge.bundles").joinpath(REPEAT).read_bytes())
-        archive.writestr(CALL, _lines(_described(bundle)))
+        archive.writestr(PROGRAM, _lines({"format": FORMAT, **fields, **types, **_origin(bundle)}))
         for part, named in arrays.items():
-            archive.writestr(f"{part}.safetensors", save({name: _stored(name, each) for name, each in named.items()}))
+            archive.writestr(file_of(part), save({name: _stored(name, each) for name, each in named.items()}))
+
+
+def file_of(part: str) -> str:
+    """Returns the name of the file with the arrays of a part."""
+    return f"{part}.safetensors"
 
 
 def _readme(bundle: Bundle, inputs: str) -> str:
-    call = bundle.call
-    text = _README.format(operator=call.operator, date=bundle.date, computed_by=call.computed_by, inputs=inputs)
+    title, computed_by = bundle.judged.program.title, bundle.judged.computed_by
+    text = _README.format(title=title, date=bundle.date, computed_by=computed_by, inputs=inputs)
     return fill(text, _WIDTH) + "\n"
 
 
@@ -158,19 +167,12 @@ def _lines(fields: Mapping[str, Any]) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _described(bundle: Bundle) -> dict[str, Any]:
-    """Returns the content of `call.json`: all of the bundle but the elements of its arrays."""
-    call = bundle.call
+def _origin(bundle: Bundle) -> dict[str, Any]:
+    """Returns how the gradients were judged, and where they come from."""
+    judged = bundle.judged
     return {
-        "format": FORMAT,
-        "operator": call.operator,
-        INPUTS: _types(call.inputs),
-        "attributes": {name: plain_attribute(name, value, None) for name, value in call.attributes.items()},
-        "outputs": call.outputs,
-        GRADIENTS: _types(call.gradients),
-        EXPECTED: _types(call.expected),
-        "computed_by": call.computed_by,
-        "tolerance": {name: _limits(call.tolerance.of(name)) for name in call.expected},
+        "computed_by": judged.computed_by,
+        "tolerance": {name: _limits(judged.tolerance.of(name)) for name in judged.expected},
         "finding": bundle.finding,
         "server": dict(bundle.server),
         "client": dict(bundle.client),
@@ -183,14 +185,14 @@ def _limits(tolerance: Tolerance) -> dict[str, float]:
     return {"relative": tolerance.relative, "absolute": tolerance.absolute}
 
 
-def _types(tensors: Mapping[str, Array | tuple[int, ...]]) -> dict[str, dict[str, Any]]:
-    """Returns dtype and shape of each array, and the shape of what has no values."""
-    return {
-        name: {"shape": each}
-        if isinstance(each, tuple)
-        else {"dtype": type_of_array(name, each).dtype.name, "shape": each.shape}
-        for name, each in tensors.items()
-    }
+def _types(arrays: Mapping[str, Array]) -> dict[str, dict[str, Any]]:
+    """Returns dtype and shape of each array."""
+    types = {name: type_of_array(name, each) for name, each in arrays.items()}
+    return {name: {"dtype": each.dtype.name, "shape": each.shape} for name, each in types.items()}
+
+
+def _wide(array: Array) -> type[np.float64] | type[np.complex128]:
+    return np.complex128 if np.iscomplexobj(array) else np.float64
 
 
 def _stored(name: str, array: Array) -> Array:

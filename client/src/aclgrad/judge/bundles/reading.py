@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,32 +14,35 @@ import numpy as np
 
 import aclgrad
 from aclgrad.judge.bundles.bundle import (
-    CALL,
     EXPECTED,
     FORMAT,
     GRADIENTS,
     INPUTS,
     MAX_BUNDLE_BYTES,
     MAX_TEXT_BYTES,
+    PROGRAM,
     README,
     REPEAT,
-    Array,
     Bundle,
-    BundledCall,
+    JudgedProgram,
+    file_of,
     stored_dtype,
     stored_shape,
 )
+from aclgrad.judge.programs.form import program_of
+from aclgrad.judge.programs.program import Array, Program, Returned
 from aclgrad.operators.spec import Tolerance
 from aclgrad.tensors import DTYPES, DType, TensorType
 from aclgrad.units import size
-from aclgrad.wire.limits import MAX_ATTRIBUTES, MAX_INPUTS, MAX_LIST_LENGTH, MAX_NAME, MAX_RANK
-from aclgrad.wire.values import AttributeValue
+from aclgrad.wire.limits import MAX_NAME, MAX_RANK
 
 _END: Final = 22
 _LOCATOR: Final = 20
 """Bytes of a zip file's last record, and of the one before it in a file of the 64-bit form (APPNOTE.TXT 4.3)."""
-_PARTS: Final = {part: f"{part}.safetensors" for part in (INPUTS, GRADIENTS, EXPECTED)}
-_KNOWN: Final = {CALL, *_PARTS.values(), REPEAT, README}
+_PARTS: Final = {part: file_of(part) for part in (INPUTS, GRADIENTS, EXPECTED)}
+_OF_PROGRAM: Final = ("steps", "returned")
+_NAME: Final = re.compile(r"[\w.]+", re.ASCII)
+_KNOWN: Final = {PROGRAM, *_PARTS.values(), REPEAT, README}
 _WIDE: Final = (np.dtype(np.float64), np.dtype(np.complex128))
 _STORED_NAMES: Final = {
     **{f"float{bits}": f"F{bits}" for bits in (16, 32, 64)},
@@ -117,8 +121,8 @@ def _check_form(member: ZipInfo) -> None:
 
 
 _Kind = TypeVar("_Kind")
-_Types = Mapping[str, tuple[DType | None, tuple[int, ...]]]
-"""The dtype and the shape of each tensor of a part; no dtype for a shape without values."""
+_Types = Mapping[str, tuple[DType, tuple[int, ...]]]
+"""The dtype and the shape of each tensor of a part."""
 
 
 def read(path: Path) -> Bundle:
@@ -139,24 +143,23 @@ def read(path: Path) -> Bundle:
 def _bundle(file: BinaryIO) -> Bundle:
     with opened(file) as archive:
         # First, because another format may have other members.
-        fields = _described(archive.content(CALL, MAX_TEXT_BYTES))
+        fields = _described(archive.content(PROGRAM, MAX_TEXT_BYTES))
         if unknown := archive.names - _KNOWN:
             raise ValueError(f"it has {min(unknown)!r}, which no bundle has")
         types = {part: _types(part, fields) for part in _PARTS}
         arrays = {part: _arrays(part, archive.content(name), types[part]) for part, name in _PARTS.items()}
-    call = BundledCall(
-        operator=_identifier(_field(fields, "operator", str)),
-        inputs={name: arrays[INPUTS].get(name, shape) for name, (_, shape) in types[INPUTS].items()},
-        attributes=_attributes(fields),
+    program, returned = _program(fields, arrays[INPUTS])
+    judged = JudgedProgram(
+        program,
+        returned,
         gradients=arrays[GRADIENTS],
         expected=arrays[EXPECTED],
         computed_by=_field(fields, "computed_by", str),
         tolerance=_tolerance(fields, types[EXPECTED]),
-        outputs=tuple(_all(_field(fields, "outputs", list), str, "outputs")),
     )
-    _check_gradients(call)
+    _check_gradients(judged)
     return Bundle(
-        call,
+        judged,
         finding=_field(fields, "finding", str),
         server=_texts(fields, "server"),
         client=_texts(fields, "client"),
@@ -166,11 +169,11 @@ def _bundle(file: BinaryIO) -> Bundle:
 
 
 def _described(content: bytes) -> dict[str, Any]:
-    """Returns the fields of `call.json`."""
+    """Returns the fields of `program.json`."""
     fields: dict[str, Any] = json.loads(content, parse_constant=_no_number)
     version = fields.get("format") if isinstance(fields, dict) else None
     if type(version) is not int:
-        raise ValueError(f"{CALL} names no format")
+        raise ValueError(f"{PROGRAM} names no format")
     if version != FORMAT:
         reads = f"aclgrad {aclgrad.__version__} reads {FORMAT}"
         raise ValueError(f"it is of format {version}, and {reads}; upgrade aclgrad")
@@ -178,12 +181,12 @@ def _described(content: bytes) -> dict[str, Any]:
 
 
 def _no_number(text: str) -> None:
-    raise ValueError(f"{CALL} has {text}, which is no number")
+    raise ValueError(f"{PROGRAM} has {text}, which is no number")
 
 
 def _types(part: str, fields: Mapping[str, Any]) -> _Types:
     types = {}
-    for name, each in _named(fields, part, MAX_INPUTS).items():
+    for name, each in _named(fields, part).items():
         where = f"{part}[{name}]"
         if not isinstance(each, dict):
             raise ValueError(f"{where} has no type")
@@ -191,14 +194,14 @@ def _types(part: str, fields: Mapping[str, Any]) -> _Types:
         if len(shape) > MAX_RANK or any(not 0 <= length < 2**63 for length in shape):
             raise ValueError(f"the shape of {where} is none of a tensor")
         dtype = DTYPES.get(str(each.get("dtype")))
-        if dtype is None and (part != INPUTS or "dtype" in each):
+        if dtype is None:
             raise ValueError(f"{where} is of no dtype that calls have; those are {', '.join(DTYPES)}")
         types[name] = dtype, shape
     return types
 
 
 def _arrays(part: str, content: bytes, types: _Types) -> dict[str, Array]:
-    """Returns the arrays of a safetensors file, in the order and of the types that `call.json` has."""
+    """Returns the arrays of a safetensors file, in the order and of the types that `program.json` has."""
     import safetensors
 
     if int.from_bytes(content[:8], "little") > MAX_TEXT_BYTES:
@@ -207,11 +210,10 @@ def _arrays(part: str, content: bytes, types: _Types) -> dict[str, Array]:
         stored = dict(safetensors.deserialize(content))  # type: ignore[no-untyped-call]
     except safetensors.SafetensorError as error:
         raise ValueError(f"{_PARTS[part]} is no safetensors file: {error}") from error
-    wanted = {name: (dtype, shape) for name, (dtype, shape) in types.items() if dtype is not None}
-    if stored.keys() != wanted.keys():
-        raise ValueError(f"{_PARTS[part]} has other tensors than {CALL}")
+    if stored.keys() != types.keys():
+        raise ValueError(f"{_PARTS[part]} has other tensors than {PROGRAM}")
     arrays = {}
-    for name, (dtype, shape) in wanted.items():
+    for name, (dtype, shape) in types.items():
         found = stored[name]["dtype"], tuple(stored[name]["shape"])
         if found != (_STORED_NAMES[stored_dtype(dtype).name], stored_shape(dtype, shape)):
             raise ValueError(f"{part}[{name}] is stored in another form than {TensorType(dtype, shape)} has")
@@ -219,27 +221,38 @@ def _arrays(part: str, content: bytes, types: _Types) -> dict[str, Array]:
     return arrays
 
 
-def _check_gradients(call: BundledCall) -> None:
-    if not call.expected or call.expected.keys() != call.gradients.keys():
-        raise ValueError("its gradients and those that are expected have different names, or there are none")
-    if call.outputs and set(call.outputs) != call.expected.keys():
-        raise ValueError("its gradients are not those that its call asks for")
-    for name, each in call.expected.items():
+def _program(fields: Mapping[str, Any], inputs: Mapping[str, Array]) -> tuple[Program, tuple[Returned, ...]]:
+    def load(file: str) -> Array:
+        name = file.removeprefix(f"{_PARTS[INPUTS]}:")
+        if name == file or name not in inputs:
+            raise ValueError(f"{file[:MAX_NAME]!r} is no tensor of {_PARTS[INPUTS]}")
+        return inputs[name]
+
+    program, returned = program_of({name: _field(fields, name, list) for name in _OF_PROGRAM}, load)
+    views = [each for step in program.steps for each in step.inputs if each.array is not None and each.view]
+    if sum(each.type.size_bytes for each in views) > MAX_BUNDLE_BYTES:
+        raise ValueError(f"its views have more than {size(MAX_BUNDLE_BYTES)}")
+    return program, returned
+
+
+def _check_gradients(judged: JudgedProgram) -> None:
+    """Forms that fit bound what a server can send when the program runs again."""
+    types = {judged.program.label(each): judged.program.steps[each[0]].types[each[1]] for each in judged.returned}
+    forms = {**_forms(judged.gradients), **_forms(judged.expected)}
+    if judged.gradients.keys() != types.keys() or forms != {
+        name: (type.shape, type.dtype.numpy.kind == "c") for name, type in types.items()
+    }:
+        returned = ", ".join(f"{name} {type}" for name, type in types.items())
+        raise ValueError(f"its gradients are not those that its steps return: {returned}")
+    if not judged.expected:
+        raise ValueError("it expects no gradient")
+    for name, each in judged.expected.items():
         if each.dtype not in _WIDE:
             raise ValueError(f"expected[{name}] is {each.dtype} and has to be {' or '.join(map(str, _WIDE))}")
 
 
-def _attributes(fields: Mapping[str, Any]) -> dict[str, AttributeValue]:
-    given = _named(fields, "attributes", MAX_ATTRIBUTES)
-    return {name: _attribute(f"attributes[{name}]", value) for name, value in given.items()}
-
-
-def _attribute(where: str, value: Any) -> AttributeValue:
-    if isinstance(value, bool | int | float | str):
-        return value
-    if not isinstance(value, list) or len(value) > MAX_LIST_LENGTH:
-        raise ValueError(f"{where} is no bool, number, text or list of at most {MAX_LIST_LENGTH} integers")
-    return tuple(_all(value, int, where))
+def _forms(arrays: Mapping[str, Array]) -> dict[str, tuple[tuple[int, ...], bool]]:
+    return {name: (each.shape, np.iscomplexobj(each)) for name, each in arrays.items()}
 
 
 def _tolerance(fields: Mapping[str, Any], outputs: Iterable[str]) -> Tolerance:
@@ -251,25 +264,19 @@ def _limits(given: Mapping[str, Any]) -> Tolerance:
     pair = (given.get("relative"), given.get("absolute"))
     numbers = [float(each) for each in pair if isinstance(each, int | float) and 0 <= each < math.inf]
     if len(numbers) < len(pair):
-        raise ValueError(f"{CALL} has no tolerance of two numbers that are at least 0")
+        raise ValueError(f"{PROGRAM} has no tolerance of two numbers that are at least 0")
     relative, absolute = numbers
     return Tolerance(relative, absolute)
 
 
-def _named(fields: Mapping[str, Any], name: str, limit: int) -> dict[str, Any]:
-    """Returns a field that has so many members at most, with names that errors can repeat on a terminal."""
+def _named(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Returns a field whose members have names that errors can repeat on a terminal."""
     members = _field(fields, name, dict)
-    if len(members) > limit:
-        raise ValueError(f"{CALL} has {len(members)} {name}, and the limit is {limit}")
     for each in members:
-        _identifier(each)
+        if not _NAME.fullmatch(each):
+            problem = f"has the name {each[:MAX_NAME]!r}, and names are letters, digits, underscores and points"
+            raise ValueError(f"{PROGRAM} {problem}")
     return members
-
-
-def _identifier(name: str) -> str:
-    if not name.isidentifier():
-        raise ValueError(f"{CALL} has the name {name[:MAX_NAME]!r}, and names are letters, digits and underscores")
-    return name
 
 
 def _texts(fields: Mapping[str, Any], name: str) -> dict[str, str]:
@@ -281,7 +288,7 @@ def _field(fields: Mapping[str, Any], name: str, kind: type[_Kind]) -> _Kind:
     """Returns a field of this kind; raises ValueError if it is missing or of another one."""
     value = fields.get(name)
     if not isinstance(value, kind):
-        raise ValueError(f"{CALL} has no {name}, or of another kind than it has to be")
+        raise ValueError(f"{PROGRAM} has no {name}, or of another kind than it has to be")
     return value
 
 

@@ -1,6 +1,8 @@
 """Makes the call of a bundle again, beside whose unpacked files it lies: `python repeat.py HOST:PORT`.
 
-It needs aclgrad and safetensors, and writes nothing. It exits with 1 if a gradient is outside the tolerance.
+It needs aclgrad and safetensors, and writes nothing. It exits with 1 if a gradient is outside the tolerance. The steps
+of a program are expected to give what follows from the inputs that they had in the bundle; on a server that rounds
+otherwise, `aclgrad call --bundle` judges each by the inputs that it has there.
 """
 
 import json
@@ -12,6 +14,8 @@ import numpy as np
 from safetensors.numpy import load_file
 
 import aclgrad
+from aclgrad.judge.programs.form import program_of
+from aclgrad.judge.programs.sending import send
 from aclgrad.tensors import DTYPES
 
 FOLDER = Path(__file__).parent
@@ -19,20 +23,20 @@ FOLDER = Path(__file__).parent
 
 def repeat(target: str) -> bool:
     """Makes the call and says whether its gradients are within the tolerance."""
-    call = json.loads((FOLDER / "call.json").read_text("utf-8"))
-    inputs: dict[str, Any] = {name: tuple(type["shape"]) for name, type in call["inputs"].items()}
-    inputs |= arrays("inputs", call)
+    bundle = json.loads((FOLDER / "program.json").read_text("utf-8"))
+    inputs = {f"inputs.safetensors:{name}": array for name, array in arrays("inputs", bundle).items()}
+    program, returned = program_of({name: bundle[name] for name in ("steps", "returned")}, inputs.__getitem__)
     with aclgrad.Client.from_env(target) as client:
-        result = client.execute(call["operator"], inputs, call["attributes"], outputs=call["outputs"] or None)
-    found = [each for each in (result if isinstance(result, tuple) else (result,)) if each is not None]
+        found = send(client, program, returned)
 
-    before, is_right = arrays("gradients", call), True
-    for (name, expected), gradient in zip(arrays("expected", call).items(), found, strict=True):
+    before, is_right = arrays("gradients", bundle), True
+    for name, expected in arrays("expected", bundle).items():
+        gradient = found[name]
         if gradient.shape != expected.shape:
             print(f"{name} is {gradient.shape} instead of {expected.shape}")
             is_right = False
             continue
-        tolerance = call["tolerance"][name]
+        tolerance = bundle["tolerance"][name]
         with np.errstate(all="ignore"):
             error = np.abs(gradient.astype(expected.dtype) - expected)
             limit = tolerance["absolute"] + tolerance["relative"] * np.abs(expected)
@@ -44,11 +48,11 @@ def repeat(target: str) -> bool:
     return is_right
 
 
-def arrays(part: str, call: dict[str, Any]) -> dict[str, Any]:
+def arrays(part: str, bundle: dict[str, Any]) -> dict[str, Any]:
     """Returns the arrays of a file by name. Complex numbers are stored as pairs."""
     stored = load_file(FOLDER / f"{part}.safetensors")
-    types = {name: type for name, type in call[part].items() if "dtype" in type}
-    return {name: stored[name].view(DTYPES[type["dtype"]].numpy).reshape(type["shape"]) for name, type in types.items()}
+    types = bundle[part].items()
+    return {name: stored[name].view(DTYPES[type["dtype"]].numpy).reshape(type["shape"]) for name, type in types}
 
 
 if __name__ == "__main__":

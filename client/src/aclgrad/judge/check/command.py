@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from aclgrad._client.channel.targets import targets_of
-from aclgrad.judge.bundles import BundledCall
+from aclgrad.judge.bundles import JudgedProgram
 from aclgrad.judge.check.exports import Exports, check_unused
 from aclgrad.judge.check.gradients import accuracy, fills, layouts, statistics
 from aclgrad.judge.check.repetition import determinism, invariance, shape_only, views
@@ -153,10 +153,10 @@ def check(options: Options) -> Report:
         def conclude(report: Report) -> None:
             report.switches = judge_switches(report, servers)
 
-        def keep(row: Row, call: BundledCall | None) -> None:
-            worst.take(row, call)
+        def keep(row: Row, judged: JudgedProgram | None) -> None:
+            worst.take(row, judged)
             if exports:
-                exports.take(row, call)
+                exports.take(row, judged)
 
         display = Display(new_console(), verbose=options.verbose, is_by_operator=options.invariance)
         report = judge_all(tasks, display, options.json, conclude, keep)

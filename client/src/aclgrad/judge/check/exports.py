@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from aclgrad.judge.bundles import BundledCall
+from aclgrad.judge.bundles import JudgedProgram
 from aclgrad.judge.check.target import CheckError, Selection
 from aclgrad.judge.findings.rows import Row, Verdict
 from aclgrad.judge.msprobe import cells
@@ -145,10 +145,10 @@ class Exports:
             for each in selections
         }
 
-    def take(self, row: Row, call: BundledCall | None) -> None:
+    def take(self, row: Row, judged: JudgedProgram | None) -> None:
         """Writes a row about accuracy; there is no call if it failed. Raises OSError."""
         if row.check == "accuracy":
-            self._exports[row.origin].take(row, call)
+            self._exports[row.origin].take(row, judged)
 
     def told(self) -> Iterator[str]:
         """Yields the lines that say what was written, and how to make the same calls on a GPU."""
@@ -180,16 +180,16 @@ class _Export:
         calls, without_pytorch = write_dump(folder, cases.values())
         return cls(folder, product, Tables.start(folder), cases, calls, without_pytorch)
 
-    def take(self, row: Row, call: BundledCall | None) -> None:
+    def take(self, row: Row, judged: JudgedProgram | None) -> None:
         case = self.cases[row.operator, row.dtype, row.case]
         if case.refusal:
             rows = [cells.skipped(case.refusal)]
-        elif call is None:
+        elif judged is None:
             rows = [cells.skipped(row.message)]
         else:
-            rows = list(_compared(case.call(), call))
+            rows = list(_compared(case.call(), judged))
         about = f"{row.operator} {row.case} on {self.product}."
-        if call and row.verdict is not Verdict.PASSED:
+        if judged and row.verdict is not Verdict.PASSED:
             about += f" aclgrad check: {row.message}."
         self.tables.write(case.name, [replace(each, message=f"{about} {each.message}") for each in rows])
 
@@ -205,7 +205,7 @@ class _Export:
             yield f"msprobe refuses the path {self.folder.resolve()}: take one of letters, digits and _.- for the copy"
 
 
-def _compared(exported: ApiCall, judged: BundledCall) -> Iterator[cells.Row]:
+def _compared(exported: ApiCall, judged: JudgedProgram) -> Iterator[cells.Row]:
     """Yields a row for each argument. PyTorch's gradients have its dtype, which a device's may not have."""
     dtypes = {each.dtype for each in exported.tensors if each.values.dtype.kind not in "iu"}
     # acc_check computes the references of different dtypes in float32.

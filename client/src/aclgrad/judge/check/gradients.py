@@ -8,10 +8,12 @@ from typing import Any, Final
 import numpy as np
 
 from aclgrad import reference
-from aclgrad.judge.bundles import BundledCall
+from aclgrad.judge.bundles import JudgedProgram
 from aclgrad.judge.check.target import Selection, Target, free_inputs, patterned, task
 from aclgrad.judge.findings import comparison
 from aclgrad.judge.findings.rows import Finding, Task, Verdict
+from aclgrad.judge.programs.judging import DEFINITION
+from aclgrad.judge.programs.program import one_step
 from aclgrad.masks import mask_of_argmax
 from aclgrad.operators.cases import TypedCase, arrays_of
 from aclgrad.operators.samples import Arrays
@@ -62,16 +64,14 @@ def _accuracy(target: Target, typed: TypedCase) -> Finding:
     gradients = target.client.execute(typed.spec.name, inputs, typed.case.attributes)
     truth = reference.define(typed.spec.name, inputs, typed.case.attributes)
     finding = comparison.against_definition(gradients, truth, outputs, tolerance)
-    call = BundledCall(
-        typed.spec.name,
-        inputs,
-        typed.case.attributes,
+    judged = JudgedProgram.of_call(
+        one_step(typed.spec.name, inputs, typed.case.attributes),
         gradients=dict(zip(outputs, arrays_of(gradients), strict=True)),
         expected=dict(zip(outputs, arrays_of(truth), strict=True)),
-        computed_by="the definition",
+        computed_by=DEFINITION,
         tolerance=tolerance,
     )
-    return replace(finding, call=call)
+    return replace(finding, judged=judged)
 
 
 def _layout(target: Target, typed: TypedCase, name: str, rule: ArgmaxRule) -> Finding:

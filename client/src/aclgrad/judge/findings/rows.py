@@ -12,7 +12,7 @@ from aclgrad.errors import ConnectionLostError, DeviceLostError, NotAuthenticate
 
 if TYPE_CHECKING:
     from aclgrad.descriptions.status import ServerStatus
-    from aclgrad.judge.bundles import BundledCall
+    from aclgrad.judge.bundles import JudgedProgram
 
 AnyRow = TypeVar("AnyRow")
 Key = TypeVar("Key")
@@ -68,7 +68,7 @@ class Element:
 class Finding:
     """The outcome of one task. Figures have their unit in their names; one that is not finite is None.
 
-    `worst` has the elements that are furthest outside, the worst first. `call` is the call that was judged, for a
+    `worst` has the elements that are furthest outside, the worst first. `judged` is the call or program, for a
     bundle; rows do not keep it.
     """
 
@@ -76,7 +76,7 @@ class Finding:
     message: str = ""
     figures: Mapping[str, float | None] = field(default_factory=dict)
     worst: tuple[Element, ...] = ()
-    call: "BundledCall | None" = field(default=None, compare=False, repr=False)
+    judged: "JudgedProgram | None" = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

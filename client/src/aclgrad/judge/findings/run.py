@@ -15,7 +15,7 @@ import click
 from aclgrad.descriptions.status import ServerStatus
 from aclgrad.errors import AclgradError, LimitExceededError, PermissionDeniedError
 from aclgrad.judge import bundles
-from aclgrad.judge.bundles import Bundle, BundledCall
+from aclgrad.judge.bundles import Bundle, JudgedProgram
 from aclgrad.judge.findings.display import Display, line_of
 from aclgrad.judge.findings.rows import GONE, End, Finding, Origin, Report, Row, Task, Verdict, error_of, write_line
 from aclgrad.new_files import is_of_output
@@ -25,7 +25,7 @@ _UNUSABLE: Final = 2
 _INTERRUPTED: Final = 130
 
 
-def run(tasks: Sequence[Task], take: Callable[[Row, BundledCall | None], None], report: Report) -> None:
+def run(tasks: Sequence[Task], take: Callable[[Row, JudgedProgram | None], None], report: Report) -> None:
     """Judges the tasks, passes each row and what was judged to `take`, and fills in the report, also if interrupted."""
     report.planned = len(tasks)
     start = time.monotonic()
@@ -36,7 +36,7 @@ def run(tasks: Sequence[Task], take: Callable[[Row, BundledCall | None], None], 
             row = Row.of(task, finding, time.monotonic() - begin)
             with whole():
                 report.rows.append(row)
-                take(row, finding.call)
+                take(row, finding.judged)
     except KeyboardInterrupt:
         report.end, report.message = End.INTERRUPTED, f"interrupted after {len(report.rows)} of {len(tasks)} rows"
     except GONE as error:
@@ -87,21 +87,21 @@ class WorstCall:
 
     def __init__(self) -> None:
         self._row: Row | None = None
-        self._call: BundledCall | None = None
+        self._judged: JudgedProgram | None = None
 
-    def take(self, row: Row, call: BundledCall | None) -> None:
+    def take(self, row: Row, judged: JudgedProgram | None) -> None:
         """Keeps the call if its row is worse than all before; the first of equal ones stays."""
-        if call is None or row.verdict is not Verdict.FAILED:
+        if judged is None or row.verdict is not Verdict.FAILED:
             return
         if self._row is None or _share_of(row) > _share_of(self._row):
-            self._row, self._call = row, call
+            self._row, self._judged = row, judged
 
     def write(self, path: Path, servers: Mapping[Origin, ServerStatus], *, overwrite: bool) -> str:
         """Writes the bundle, if there is a call, and returns what to tell; errors are those of `bundles.write`."""
-        if self._row is None or self._call is None:
+        if self._row is None or self._judged is None:
             return f"{path} is not written: no gradient is wrong"
         line = line_of(self._row)
-        bundles.write(path, Bundle.of(self._call, line, servers[self._row.origin]), overwrite=overwrite)
+        bundles.write(path, Bundle.of(self._judged, line, servers[self._row.origin]), overwrite=overwrite)
         return f"{path} has the worst call, which `aclgrad call --bundle {path}` repeats: {line}"
 
 
@@ -114,20 +114,20 @@ def judge_all(
     display: Display,
     json: Path | None,
     conclude: Callable[[Report], None],
-    keep: Callable[[Row, BundledCall | None], None] = lambda *_: None,
+    keep: Callable[[Row, JudgedProgram | None], None] = lambda *_: None,
 ) -> Report:
     """Judges the tasks, and shows their rows and writes them to a file as they come.
 
-    `conclude` adds to the report what follows from its rows, and `keep` gets each row with the call that was judged.
+    `conclude` adds to the report what follows from its rows, and `keep` gets each row with what was judged.
     """
     report = Report()
     with ExitStack() as stack:
         file = stack.enter_context(json.open("w", encoding="utf-8")) if json else None
 
-        def take(row: Row, call: BundledCall | None) -> None:
+        def take(row: Row, judged: JudgedProgram | None) -> None:
             if file:
                 write_line(file, row.to_json())
-            keep(row, call)
+            keep(row, judged)
             display.take(row)
 
         with display.of(len(tasks)):

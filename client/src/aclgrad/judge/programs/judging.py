@@ -8,13 +8,15 @@ import numpy as np
 
 from aclgrad import reference
 from aclgrad.errors import AclgradError
-from aclgrad.judge.programs.program import Array, Result, Returned, Step
+from aclgrad.judge.programs.program import Array, Result, Returned, Step, Value
 from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Tolerance
 from aclgrad.products import Product
 from aclgrad.tolerances import tolerance_of
 
+DEFINITION: Final = "the definition"
+"""What computed expected values, as bundles have it."""
 LARGEST: Final = 30.0
 """Values of inputs up to which a definition judges: beyond, rounding of a chain says more than the operator."""
 _OF_SAMPLES: Final = 6.0
@@ -31,9 +33,9 @@ class Expected:
     tolerance: Tolerance
 
 
-def expected_of(step: Step, inputs: Mapping[str, Array], product: Product) -> Expected | None:
+def expected_of(step: Step, inputs: Mapping[str, Value], product: Product) -> Expected | None:
     """Returns what the definition gives for these inputs, or None for inputs that it cannot judge."""
-    numbers = [np.abs(each).max(initial=0) for each in inputs.values() if each.dtype.kind not in "iub"]
+    numbers = [np.abs(each).max(initial=0) for each in inputs.values() if _is_of_floats(each)]
     largest = float(max(numbers, default=0.0))
     if not largest <= LARGEST:  # NaN, too
         return None
@@ -52,6 +54,10 @@ def expected_of(step: Step, inputs: Mapping[str, Array], product: Product) -> Ex
         slack = {name: _with_slack(tolerance.of(name), largest, each) for name, each in truths.items()}
         tolerance = Tolerance(0.0, 0.0, outputs=slack)
     return Expected(truths, tolerance)
+
+
+def _is_of_floats(value: Value) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind not in "iub"
 
 
 def _with_slack(tolerance: Tolerance, largest: float, truth: Array) -> Tolerance:

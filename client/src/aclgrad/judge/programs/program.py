@@ -8,10 +8,15 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from aclgrad.errors import AclgradError
-from aclgrad.tensors import TensorType, View
+from aclgrad.operators.attributes import AttributeLike, plain_attribute
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.tensors import TensorType, View, type_of_array
+from aclgrad.tolerances import arguments_of
 from aclgrad.wire.values import AttributeValue
 
 Array = np.ndarray[Any, Any]
+Value = Array | tuple[int, ...]
+"""Of an input: an array, or a shape without values."""
 Result = Mapping[str, Array] | AclgradError
 """The outputs of a step that came back, or why it failed."""
 Returned = tuple[int, str]
@@ -20,7 +25,10 @@ Returned = tuple[int, str]
 
 @dataclass(slots=True)
 class Given:
-    """An input of a step: its type, and an array, an output of an earlier step, or a tensor of the table."""
+    """An input of a step: its type, and an array, an output of an earlier step, or a tensor of the table.
+
+    One with none of them is a shape without values. A view is of the elements of the others.
+    """
 
     name: str
     type: TensorType
@@ -41,6 +49,8 @@ class Step:
     outputs: tuple[str, ...]
     types: dict[str, TensorType]
     """Of the outputs that are wanted."""
+    name: str = ""
+    """For people, unless it is empty."""
 
 
 @dataclass(slots=True)
@@ -50,22 +60,63 @@ class Program:
     steps: list[Step] = field(default_factory=list)
     table: list[Array] = field(default_factory=list)
 
-    def array_of(self, given: Given, results: Sequence[Result]) -> Array:
-        """Returns the values of an input, given the results of the earlier steps."""
-        if given.array is not None:
-            whole = given.array
-        elif given.entry is not None:
-            whole = self.table[given.entry]
-        else:
-            assert given.step is not None
+    @property
+    def title(self) -> str:
+        """What a line about the program begins with."""
+        return self.steps[0].operator if len(self.steps) == 1 else f"program of {len(self.steps)} steps"
+
+    @property
+    def outputs(self) -> list[Returned]:
+        """All outputs of all steps."""
+        return [(number, name) for number, step in enumerate(self.steps) for name in step.types]
+
+    def label(self, returned: Returned) -> str:
+        """Returns the name of a step's output, or input: "g.grad_input", or "3.grad_input" if the step has no name.
+
+        That of a program's only step needs none.
+        """
+        number, output = returned
+        step = self.steps[number].name or ("" if len(self.steps) == 1 else str(number))
+        return f"{step}.{output}" if step else output
+
+    def whole_type(self, given: Given) -> TensorType:
+        """Returns the type of what an input with values is a view of."""
+        if given.step is not None:
+            return self.steps[given.step].types[given.output]
+        array = given.array if given.entry is None else self.table[given.entry]
+        assert array is not None
+        return type_of_array(given.name, array)
+
+    def value_of(self, given: Given, results: Sequence[Result]) -> Value:
+        """Returns the values of an input, given the results of the earlier steps, or its shape if it has none."""
+        whole = given.array if given.entry is None else self.table[given.entry]
+        if given.step is not None:
             result = results[given.step]
             assert not isinstance(result, AclgradError)
             whole = result[given.output]
+        if whole is None:
+            return given.type.shape
         return whole if given.view is None else lay_over(whole, given.view, given.type.shape)
 
-    def arrays_of(self, step: Step, results: Sequence[Result]) -> dict[str, Array]:
+    def values_of(self, step: Step, results: Sequence[Result]) -> dict[str, Value]:
         """Returns the values of a step's inputs by name, given the results of the earlier steps."""
-        return {each.name: self.array_of(each, results) for each in step.inputs}
+        return {each.name: self.value_of(each, results) for each in step.inputs}
+
+
+def one_step(
+    operator: str,
+    inputs: Mapping[str, Value],
+    attributes: Mapping[str, AttributeLike],
+    outputs: Sequence[str] = (),
+) -> Program:
+    """Returns the program of one call. An input that is a shape has no values."""
+    spec = OPERATORS[operator]
+    specs = {each.name: each for each in spec.attributes}
+    plain = {name: plain_attribute(name, value, specs.get(name)) for name, value in attributes.items()}
+    arguments = arguments_of(spec, inputs, plain)
+    given = [Given(name, arguments.inputs[name], _array(each)) for name, each in inputs.items()]
+    types = {each.name: each.infer(arguments) for each in spec.outputs if not outputs or each.name in outputs}
+    return Program([Step(operator, given, plain, tuple(outputs), types)])
 
 
 def lay_over(whole: Array, view: View, shape: tuple[int, ...]) -> Array:
@@ -84,6 +135,11 @@ def alone(program: Program, results: Sequence[Result]) -> Program:
     steps = []
     for step, result in zip(program.steps, results, strict=True):
         if not isinstance(result, AclgradError):
-            inputs = [Given(each.name, each.type, program.array_of(each, results)) for each in step.inputs]
+            values = program.values_of(step, results)
+            inputs = [Given(each.name, each.type, _array(values[each.name])) for each in step.inputs]
             steps.append(replace(step, inputs=inputs))
     return Program(steps)
+
+
+def _array(value: Value) -> Array | None:
+    return value if isinstance(value, np.ndarray) else None

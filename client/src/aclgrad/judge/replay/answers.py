@@ -17,13 +17,15 @@ import torch
 from aclgrad._client.sync.client import Client
 from aclgrad.bridges.served import served_by
 from aclgrad.errors import AccessDeniedError, AclgradError, DeadlinePassedError, RequestError
-from aclgrad.judge.bundles import BundledCall
+from aclgrad.judge.bundles import JudgedProgram
 from aclgrad.judge.dumps.judging import Judge
 from aclgrad.judge.dumps.limits import largest_error, side_of
 from aclgrad.judge.dumps.recorded import Given
 from aclgrad.judge.dumps.records import NOT_RECORDED, SERVER, CallRow, Side, TensorRow, line_of
 from aclgrad.judge.findings.rows import GONE, Finding, Origin, Row, Task, Verdict, worst_of
 from aclgrad.judge.msprobe import cells
+from aclgrad.judge.programs.judging import DEFINITION
+from aclgrad.judge.programs.program import one_step
 from aclgrad.judge.replay.calls import Expected, Job, PyTorchCall, ServerGradients, dtype_of
 from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.catalogue import OPERATORS
@@ -55,7 +57,7 @@ class Answer:
     failed: Sequence[Row] = ()
     actual: ServerGradients | None = None
 
-    def sent(self, row: Row) -> BundledCall | None:
+    def sent(self, row: Row) -> JudgedProgram | None:
         """Returns what the server was sent for a gradient that failed, or None if nothing was."""
         if self.actual is None:
             return None
@@ -63,15 +65,13 @@ class Answer:
         operator = OPERATORS[sent.operator]
         truths = zip(operator.outputs, arrays_of(define(sent.operator, sent.inputs, sent.attributes)), strict=True)
         relative, absolute = (row.figures[name] or 0.0 for name in ("relative_tolerance", "absolute_tolerance"))
-        return BundledCall(
-            sent.operator,
-            sent.inputs,
-            sent.attributes,
+        outputs = tuple(sent.gradients) if len(sent.gradients) < len(operator.outputs) else ()
+        return JudgedProgram.of_call(
+            one_step(sent.operator, sent.inputs, sent.attributes, outputs),
             gradients=sent.gradients,
             expected={each.name: truth for each, truth in truths if each.name in sent.gradients},
-            computed_by="the definition",
+            computed_by=DEFINITION,
             tolerance=Tolerance(relative, absolute),
-            outputs=tuple(sent.gradients) if len(sent.gradients) < len(operator.outputs) else (),
         )
 
 
