@@ -101,6 +101,7 @@ def program() -> None:
 @click.argument("operator", required=False, shell_complete=_completed)
 @click.argument("arguments", nargs=-1, metavar="NAME=VALUE...")
 @click.option("--want", "wanted", multiple=True, metavar="NAME", help="Return this gradient alone; may be repeated.")
+@click.option("--program", "program_file", type=_OLD_FILE, help="Run the program in this file instead.")
 @click.option("--bundle", type=_OLD_FILE, help="Make the call of this bundle again, and compare.")
 @click.option("-o", "--output", type=_FILE, help="Write the gradient to this file.")
 @click.option("--force", is_flag=True, help="Replace the output file if it exists.")
@@ -108,29 +109,46 @@ def program() -> None:
 @_json
 @_target
 def call_command(
-    operator: str | None, arguments: tuple[str, ...], wanted: tuple[str, ...], bundle: Path | None, **given: Any
+    operator: str | None,
+    arguments: tuple[str, ...],
+    wanted: tuple[str, ...],
+    program_file: Path | None,
+    bundle: Path | None,
+    **given: Any,
 ) -> None:
-    """Computes one gradient of OPERATOR, or that of a bundle again.
+    """Computes one gradient of OPERATOR, that of a bundle again, or a program of several operators.
 
     An input is a file (g.npy, all.npz:g, all.safetensors:g) or, if only its shape matters, sizes: input=8,64,56,56. An
     attribute is a number, true or false, a text, or numbers separated by commas. `aclgrad operators OPERATOR` lists the
     names.
 
-    A bundle (`aclgrad check --bundle FILE`) holds the operator and its arguments. Its gradients are compared with those
-    that it expects and, bit by bit, with those that it holds. Nothing in it is run.
+    A program is a JSON file, beside those of its arrays: `{"steps": [{"operator": ..., "inputs": {NAME: VALUE},
+    "attributes": {...}, "name": "g"}, ...]}`. A VALUE is a file, a list of sizes, or an output of an earlier step:
+    `{"step": "g", "output": "grad_input"}`. A list of such objects, `"returned"`, says what comes back: by default all
+    outputs that no step uses.
+
+    A bundle (`aclgrad check --bundle FILE`) holds a call or a program. Its gradients are compared with those that it
+    expects and, bit by bit, with those that it holds. Nothing in it is run.
 
     Exits with 0, with 2 if a file or the request is wrong, with 1 if the server failed or the gradient of a bundle is
     outside its tolerance, with 130 if interrupted.
     """
+    files = {"--bundle": bundle, "--program": program_file}
+    named = [name for name, file in files.items() if file is not None]
+    others = [each for each in (operator, "--want" if wanted else None, *named[1:]) if each]
+    if named and others:
+        what = "a bundle" if bundle else "a program"
+        raise click.UsageError(f"{what} holds the operator and its arguments; leave out {others[0]}, or {named[0]}")
     if bundle is not None:
-        if operator or wanted:
-            extra = operator or "--want"
-            raise click.UsageError(f"a bundle holds the operator and its arguments; leave out {extra}, or --bundle")
         with _importing():
             from aclgrad.commands.bundled import call_again
         call_again(bundle, **given)
+    elif program_file is not None:
+        with _importing():
+            from aclgrad.commands.programs import call_program
+        call_program(program_file, **given)
     elif operator is None:
-        raise click.UsageError("no operator is named; give OPERATOR NAME=VALUE..., or --bundle FILE")
+        raise click.UsageError("no operator is named; give OPERATOR NAME=VALUE..., --program FILE or --bundle FILE")
     else:
         with _importing():
             from aclgrad.commands.call import call

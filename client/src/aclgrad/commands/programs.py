@@ -1,0 +1,41 @@
+"""`aclgrad call --program`: several operators in one call, from files to a file."""
+
+import json
+from pathlib import Path
+
+from aclgrad._client.sync.client import Client
+from aclgrad.commands.common import connection, exit_codes
+from aclgrad.commands.files import load
+from aclgrad.commands.outcome import Outcome, about, check_output, check_room
+from aclgrad.judge.programs.form import program_of
+from aclgrad.judge.programs.program import Program, Returned
+from aclgrad.judge.programs.sending import send
+
+
+def call_program(path: Path, output: Path | None, force: bool, timeout_s: float, as_json: bool, target: str) -> None:
+    """Runs the program, and writes what it returns to the output, if there is one."""
+    with exit_codes("call"):
+        check_output(output, overwrite=force)
+        program, returned = read_program(path)
+        check_room(output, [program.label(each) for each in returned])
+        with Client.from_env(**connection(target), timeout_s=timeout_s) as client:
+            outcome = Outcome.of(lambda: send(client, program, returned), **about(program))
+        outcome.save(output, overwrite=force)
+        outcome.show(output, as_json=as_json)
+
+
+def read_program(path: Path) -> tuple[Program, tuple[Returned, ...]]:
+    """Returns the program in a file, with its arrays, and what it returns.
+
+    Raises ValueError, with the file's name, for a file of another form, and OSError if it cannot be read.
+    """
+    content = path.read_bytes()
+    try:
+        fields = json.loads(content, parse_constant=_no_number)
+        return program_of(fields, lambda file: load(str(path.parent / file)))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"it has {text}, which is no number")
