@@ -1,4 +1,4 @@
-"""`aclgrad call --program`: several operators in one call, from a file."""
+"""`aclgrad call --program` and `aclgrad bench --program`: several operators in one call, from a file."""
 
 import json
 from pathlib import Path
@@ -188,6 +188,9 @@ def test_what_is_no_json_has_one_line(run: Run, tmp_path: Path, content: str | b
             ("call", "--program", "{path}", "-o", "found.npy"),
             "found.npy holds one array, and there are norm.grad_input",
         ),
+        (("bench", "--program", "{path}", "--size", "16 KB"), "leave out --size, or --program"),
+        (("bench", "--program", "{path}", "--operator", "gelu_backward"), "leave out --operator, or --program"),
+        (("bench", "--program", "nowhere.json"), "'nowhere.json' does not exist"),
     ],
 )
 def test_wrong_usage_is_told(run: Run, folder: Path, words: tuple[str, ...], told: str) -> None:
@@ -201,3 +204,15 @@ def test_a_step_that_fails_is_named(run: Run, testing: TestServer, folder: Path)
     result = run("call --program", written(folder, {"steps": STEPS}))
     assert result.exit_code == 1
     assert "broken" in result.output
+
+
+def test_bench_counts_programs_and_their_steps(run: Run, folder: Path) -> None:
+    path = written(folder, {"steps": STEPS})
+    result = run("bench --seconds 0.3 --callers 2 --json --program", path)
+    told = json.loads(result.output)
+    assert (result.exit_code, told["program"], told["steps"], told["errors"]) == (0, str(path), 3, {})
+    assert told["answered"] > 0
+    assert told["steps_per_s"] == pytest.approx(3 * told["calls_per_s"])
+    assert "operator" not in told
+    shown = run("bench --seconds 0.3 --program", path, COLUMNS="120").output.splitlines()[0].split()
+    assert shown[:3] == ["calls", "calls/s", "steps/s"]

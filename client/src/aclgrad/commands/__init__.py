@@ -358,6 +358,7 @@ def replay_command(**given: Any) -> None:
 )
 @click.option("--dtype", help="The first dtype that the server takes by default.")
 @click.option("--size", type=click.Choice(SIZES), default=SIZES[0], show_default=True, help="Bytes of the gradient.")
+@click.option("--program", type=_OLD_FILE, help="A program in a file, as `aclgrad call --program` takes it, instead.")
 @click.option(
     "--callers", type=click.IntRange(1, 1024), default=4, show_default=True, help="Callers of the closed loop."
 )
@@ -373,10 +374,13 @@ def replay_command(**given: Any) -> None:
 @_json
 @_target
 def bench_command(**given: Any) -> None:
-    """Measures how many calls the server answers, and how fast.
+    """Measures how many calls the server answers, and how fast. A program is one call.
 
     Exits with 0, with 1 if a call failed, with 2 for wrong usage, and with 130 after Ctrl-C, with a partial report.
     """
+    for name in ("operator", "dtype", "size") if given["program"] else ():
+        if click.get_current_context().get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+            raise click.UsageError(f"the program says what is called; leave out --{name}, or --program")
     with _importing():
         from aclgrad.commands.bench import Options, bench
     bench(Options(**given))

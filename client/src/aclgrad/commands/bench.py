@@ -2,9 +2,10 @@
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,8 +17,11 @@ from rich.table import Table
 from aclgrad._client.aio.client import AsyncClient
 from aclgrad._client.sync.client import Client
 from aclgrad.commands.common import FAILED, INTERRUPTED, connection, exit_codes, fail, print_json
-from aclgrad.commands.load import Measured, closed_loop, open_loop
+from aclgrad.commands.load import Measured, Send, closed_loop, open_loop
+from aclgrad.commands.programs import read_program
 from aclgrad.judge.findings.charts import Axis, chart, curve
+from aclgrad.judge.programs.program import Program, Returned
+from aclgrad.judge.programs.sending import add_steps
 from aclgrad.new_files import check_unwritten, checked_folder
 from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.catalogue import OPERATORS
@@ -30,6 +34,8 @@ from aclgrad.units import counted
 _REDRAW_S: Final = 0.25
 _POINTS: Final = 100
 """Of a curve."""
+_ASKED: Final = ("target", "callers", "rate", "seconds", "timeout_s")
+"""The options that JSON repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,7 @@ class Options:
     operator: str
     dtype: str | None
     size: str
+    program: Path | None
     callers: int
     rate: float | None
     seconds: float
@@ -57,17 +64,37 @@ def bench(options: Options) -> None:
         if options.plot is not None:
             checked_folder(options.plot)
             check_unwritten(options.plot, overwrite=options.force)
-        with Client.from_env(**connection(options.target)) as client:
-            typed = _case(client, options)
+        called = _called(options)
         measured = Measured()
         is_complete = False
         # After Ctrl-C asyncio cancels the load, which ends its calls, and then raises.
         with suppress(KeyboardInterrupt):
-            asyncio.run(_run(typed, options, measured))
+            asyncio.run(_run(called, options, measured))
             is_complete = True
-        _report(options, typed, measured, is_complete)
+        _report(options, called, measured, is_complete)
     has_measured = measured.milliseconds and not measured.failed
     sys.exit(INTERRUPTED if not is_complete else 0 if has_measured else FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Called:
+    """What is called: its name and how many steps it has, what JSON says of it, and how a client makes it ready."""
+
+    name: str
+    steps: int
+    about: Mapping[str, Any]
+    sender: Callable[[AsyncClient], Send]
+
+
+def _called(options: Options) -> _Called:
+    if options.program is not None:
+        program, returned = read_program(options.program)
+        named = {"program": str(options.program), "steps": len(program.steps)}
+        return _Called(program.title, len(program.steps), named, partial(_program_sender, program, returned))
+    with Client.from_env(**connection(options.target)) as client:
+        typed = _case(client, options)
+    named = {"operator": options.operator, "dtype": typed.dtype, "size": options.size}
+    return _Called(str(typed), 1, named, partial(_case_sender, typed))
 
 
 def _case(client: Client, options: Options) -> TypedCase:
@@ -82,17 +109,22 @@ def _case(client: Client, options: Options) -> TypedCase:
     return TypedCase(spec, samples_of(spec.name).timed[options.size], options.dtype or dtypes[0])
 
 
-async def _run(typed: TypedCase, options: Options, measured: Measured) -> None:
-    arrays, attributes = typed.arrays(), typed.attributes
+def _case_sender(typed: TypedCase, client: AsyncClient) -> Send:
+    return partial(client.execute, typed.spec.name, typed.arrays(), typed.attributes)
+
+
+def _program_sender(program: Program, returned: Sequence[Returned], client: AsyncClient) -> Send:
+    built = client.program()
+    return partial(built.run, *add_steps(program, built, returned))
+
+
+async def _run(called: _Called, options: Options, measured: Measured) -> None:
     # Without retries, which would hide the server's refusals; but another server takes over from one that is silent.
     settings: dict[str, Any] = {"timeout_s": options.timeout_s, "on_call": measured.note, "retries": 0}
     async with AsyncClient.from_env(options.target, **settings) as client:
-
-        async def send() -> None:
-            await client.execute(typed.spec.name, arrays, attributes)
-
+        send = called.sender(client)
         await send()  # connects, and learns which values the server reads
-        view = asyncio.ensure_future(_show(measured)) if not options.as_json else None
+        view = asyncio.ensure_future(_show(measured, called.steps)) if not options.as_json else None
         try:
             if options.rate is None:
                 await closed_loop(send, options.callers, options.seconds, measured)
@@ -105,45 +137,52 @@ async def _run(typed: TypedCase, options: Options, measured: Measured) -> None:
                     await view
 
 
-async def _show(measured: Measured) -> None:
+async def _show(measured: Measured, steps: int) -> None:
     """Redraws the figures on a terminal; elsewhere nothing is shown before the end."""
     console = new_console(stderr=True)
     if not console.is_terminal:
         return
-    with Live(_table(measured), console=console, transient=True, auto_refresh=False) as live:
+    with Live(_table(measured, steps), console=console, transient=True, auto_refresh=False) as live:
         while True:
             await asyncio.sleep(_REDRAW_S)
-            live.update(_table(measured), refresh=True)
+            live.update(_table(measured, steps), refresh=True)
 
 
-def _table(measured: Measured) -> Table:
-    table = columns("", "calls", "calls/s", "failed", "retries", *(f"{name} ms" for name in measured.percentiles()))
-    figures = (f"{value:.2f}" for value in measured.percentiles().values())
-    table.add_row(str(measured.answered), f"{measured.rate:.0f}", str(measured.failed), str(measured.retries), *figures)
+def _table(measured: Measured, steps: int) -> Table:
+    figures = {
+        "calls": str(measured.answered),
+        "calls/s": f"{measured.rate:.0f}",
+        **({"steps/s": f"{measured.rate * steps:.0f}"} if steps > 1 else {}),
+        "failed": str(measured.failed),
+        "retries": str(measured.retries),
+        **{f"{name} ms": f"{value:.2f}" for name, value in measured.percentiles().items()},
+    }
+    table = columns("", *figures)
+    table.add_row(*figures.values())
     return table
 
 
-def _report(options: Options, typed: TypedCase, measured: Measured, is_complete: bool) -> None:
+def _report(options: Options, called: _Called, measured: Measured, is_complete: bool) -> None:
     if options.plot is not None and measured.milliseconds:
-        options.plot.write_text(_latency_plot(str(typed), measured.milliseconds), encoding="utf-8")
+        options.plot.write_text(_latency_plot(called.name, measured.milliseconds), encoding="utf-8")
     if options.as_json:
-        asked = {name: value for name, value in asdict(options).items() if name not in ("plot", "force", "as_json")}
         print_json(
             {
-                **asked,
-                "dtype": typed.dtype,
+                **{name: getattr(options, name) for name in _ASKED},
+                **called.about,
                 "complete": is_complete,
                 "seconds_measured": measured.seconds,
                 "answered": measured.answered,
                 "retries": measured.retries,
                 "retry_budget": measured.retry_budget,
                 "calls_per_s": measured.rate,
+                "steps_per_s": measured.rate * called.steps,
                 "milliseconds": measured.percentiles(),
                 "errors": dict(measured.errors),
             }
         )
     else:
-        new_console().print(_table(measured))
+        new_console().print(_table(measured, called.steps))
         for reason, count in measured.errors.most_common():
             click.echo(f"{counted(count, 'call')} failed: {reason}")
     if not is_complete:
