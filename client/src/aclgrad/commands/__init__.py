@@ -27,6 +27,7 @@ CHECKS: Final = (
     "shape_only",
     "views",
     "invariance",
+    "program",
     "latency",
     "memory",
 )
@@ -230,10 +231,11 @@ def serve_command(arguments: tuple[str, ...]) -> None:
 @click.option("--quick", is_flag=True, help="Fewer cases and no large ones: seconds.")
 @click.option("--only", type=click.Choice(CHECKS), multiple=True, help="A check to make; repeatable.")
 @click.option("--invariance", is_flag=True, help="Has a row of a batch the bits that it has alone? By operator.")
+@click.option("--program", is_flag=True, help="Are random programs of connected steps right? Each step is judged.")
 @click.option("--json", type=_FILE, help="Write a JSON line for each row, and a last one with the summary.")
 @click.option("--html", type=_FILE, help="Write a report with plots.")
 @click.option("--compare", type=_OLD_FILE, help="Show the rows of an earlier --json file beside this run's.")
-@click.option("--bundle", type=_FILE, help="Write the call of the worst accuracy row that failed, to repeat it.")
+@click.option("--bundle", type=_FILE, help="Write the worst call or program that failed, to repeat it.")
 @click.option("--force", is_flag=True, help="Replace the bundle if the file exists.")
 @click.option(
     "--msprobe",

@@ -12,6 +12,7 @@ from aclgrad._client.channel.targets import targets_of
 from aclgrad.judge.bundles import JudgedProgram
 from aclgrad.judge.check.exports import Exports, check_unused
 from aclgrad.judge.check.gradients import accuracy, fills, layouts, statistics
+from aclgrad.judge.check.programs import program
 from aclgrad.judge.check.repetition import determinism, invariance, shape_only, views
 from aclgrad.judge.check.service import latency, listing, memory
 from aclgrad.judge.check.target import Selection, Target, open_target
@@ -47,13 +48,14 @@ CHECKS: Final[dict[str, Check]] = {
         shape_only,
         views,
         invariance,
+        program,
         latency,
         memory,
     )
 }
 """In the order in which they run; memory is last, because it looks at what the others left behind."""
-_ON_REQUEST: Final = {invariance.__name__}
-"""No card promises it, and most programs do not need it."""
+_ON_REQUEST: Final = {invariance.__name__, program.__name__}
+"""No card promises the one, and most users do not need it; the other is about chains, and not about operators."""
 
 
 def tasks_of(target: Target, only: Collection[str] = (), *, is_quick: bool) -> list[Task]:
@@ -123,6 +125,7 @@ class Options:
     verbose: bool
     only: tuple[str, ...]
     invariance: bool
+    program: bool
     json: Path | None
     html: Path | None
     compare: Path | None
@@ -145,7 +148,8 @@ def check(options: Options) -> Report:
     worst = WorstCall()
     with ExitStack() as stack:
         servers = [stack.enter_context(open_target(each, options.timeout_s)) for each in targets_of(options.target)]
-        only = (*options.only, *(["invariance"] if options.invariance else []))
+        asked = {invariance.__name__: options.invariance, program.__name__: options.program}
+        only = (*options.only, *(name for name, is_asked in asked.items() if is_asked))
         tasks = [task for server in servers for task in tasks_of(server, only, is_quick=options.quick)]
         selections = [Selection(each, options.quick) for each in servers]
         exports = Exports(options.msprobe, selections) if options.msprobe else None

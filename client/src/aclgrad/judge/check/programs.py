@@ -1,0 +1,154 @@
+"""The check of programs: random steps that use each other's outputs, judged however the program is sent."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from aclgrad.errors import AclgradError, MethodNotServedError
+from aclgrad.judge.bundles import JudgedProgram
+from aclgrad.judge.check.target import Selection, Target
+from aclgrad.judge.findings import comparison
+from aclgrad.judge.findings.rows import Finding, Task, Verdict
+from aclgrad.judge.findings.steps import judge_steps
+from aclgrad.judge.programs.drawing import draw_program
+from aclgrad.judge.programs.judging import DEFINITION
+from aclgrad.judge.programs.program import Array, Program, Result, Returned, alone
+from aclgrad.judge.programs.sending import send
+from aclgrad.operators.cases import arrays_of
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.samples import Integer
+from aclgrad.operators.spec import Tolerance
+
+_PROGRAMS: Final = {True: 30, False: 300}
+"""By whether the check is quick."""
+_DTYPES: Final = ("float32", "float16", "float32", "bfloat16")
+"""In turn; all steps of a program have the same."""
+_MOST_STEPS: Final = 60
+_WHOLE: Final = "the same program with all outputs returned"
+_ALONE: Final = "its steps alone"
+
+
+def program(selection: Selection) -> Iterator[Task]:
+    """Steps of random programs are right by their definitions, with the same bits if less returns or each is alone."""
+    target = selection.target
+    served = {dtype: names for dtype in _DTYPES if (names := _served(target, dtype))}
+    dtypes = [dtype for dtype in _DTYPES if dtype in served]
+    if dtypes and not _runs_programs(target, served[dtypes[0]], dtypes[0]):
+        problem = f"aclgrad {target.status.version} of the server runs no programs; upgrade it"
+        yield Task(target.origin, "program", "", "", (), "", lambda: Finding(Verdict.FAILED, problem))
+        return
+    for seed in range(_PROGRAMS[selection.is_quick]) if dtypes else ():
+        dtype = dtypes[seed % len(dtypes)]
+        judge = partial(_program, target, served[dtype], dtype, seed)
+        yield Task(target.origin, "program", "", dtype, (), f"seed {seed}", judge)
+
+
+def _served(target: Target, dtype: str) -> list[str]:
+    """Returns the operators that the server has with a dtype."""
+    names = [name for name in target.expected_operators if name in target.described]
+    return [
+        name
+        for name in names
+        if dtype in OPERATORS[name].dtypes_on(target.product) and dtype not in target.missing_dtypes(name)
+    ]
+
+
+def _runs_programs(target: Target, operators: Sequence[str], dtype: str) -> bool:
+    drawn = _draw(target, operators, dtype, np.random.default_rng(0))
+    try:
+        send(target.client, drawn, drawn.outputs)
+    except MethodNotServedError:
+        return False
+    except AclgradError:
+        pass  # the rows will say it
+    return True
+
+
+def _draw(target: Target, operators: Sequence[str], dtype: str, generator: np.random.Generator) -> Program:
+    while True:
+        drawn = draw_program(_integers(generator), target.product, _MOST_STEPS, operators, dtype, faults=False)
+        if len(drawn.steps) > 1:
+            return drawn
+
+
+def _integers(generator: np.random.Generator) -> Integer:
+    return lambda first, last: int(generator.integers(first, last, endpoint=True))
+
+
+def _program(target: Target, operators: Sequence[str], dtype: str, seed: int) -> Finding:
+    generator = np.random.default_rng(seed)
+    drawn = _draw(target, operators, dtype, generator)
+    whole = send(target.client, drawn, drawn.outputs)
+    results = _by_step(drawn, whole)
+    judged = judge_steps(drawn, results, target.product)
+    finding = replace(judged.finding, figures={**judged.finding.figures, "steps": len(drawn.steps)})
+    if judged.failed:
+        every = tuple(drawn.outputs)
+        call = (
+            JudgedProgram(drawn, every, whole, judged.truths, DEFINITION, judged.tolerance) if judged.truths else None
+        )
+        return replace(finding, judged=call)
+    chosen = [each for each in drawn.outputs if generator.integers(4) == 0] or drawn.outputs[-1:]
+    part = send(target.client, drawn, chosen)
+    way = f"with {len(chosen)} of {len(drawn.outputs)} outputs returned"
+    if found := _differences(target, drawn, whole, part, way):
+        return replace(finding, judged=_expecting(drawn, chosen, part, whole, _WHOLE), **found)
+    if seed % 2:
+        single = _run_alone(target, drawn, results)
+        if found := _differences(target, drawn, whole, single, _ALONE):
+            return replace(finding, judged=_expecting(drawn, drawn.outputs, whole, single, _ALONE), **found)
+    return finding
+
+
+def _by_step(drawn: Program, whole: Mapping[str, Array]) -> list[Result]:
+    return [
+        {name: whole[drawn.label((number, name))] for name in step.types} for number, step in enumerate(drawn.steps)
+    ]
+
+
+def _run_alone(target: Target, drawn: Program, results: Sequence[Result]) -> dict[str, Array]:
+    batch = target.client.batch()
+    steps = alone(drawn, results)
+    for step in steps.steps:
+        batch.execute(step.operator, steps.values_of(step, ()), step.attributes, outputs=step.outputs or None)
+    made = [[each for each in arrays_of(found) if each is not None] for found in batch.run()]
+    return {
+        drawn.label((number, name)): array
+        for number, (step, arrays) in enumerate(zip(drawn.steps, made, strict=True))
+        for name, array in zip(step.types, arrays, strict=True)
+    }
+
+
+def _differences(
+    target: Target, drawn: Program, first: Mapping[str, Array], second: Mapping[str, Array], way: str
+) -> dict[str, Any]:
+    """Returns verdict and message if the second way gave other bits: a failure only with `--deterministic true`."""
+    found = []
+    for number, name in drawn.outputs:
+        label = drawn.label((number, name))
+        if label in second and not comparison.same_bits(first[label], second[label]):
+            how = comparison.difference(first[label], second[label])
+            found.append(f"{way}: step {number} ({drawn.steps[number].operator}, {name}): {how}")
+    if not found:
+        return {}
+    message = found[0] + (f"; {len(found) - 1} others differ too" if found[1:] else "")
+    if target.status.deterministic:
+        return {"verdict": Verdict.FAILED, "message": message}
+    return {"verdict": Verdict.NOTED, "message": f"{message}; the server runs without --deterministic true"}
+
+
+def _expecting(
+    drawn: Program, returned: Sequence[Returned], found: Mapping[str, Array], other: Mapping[str, Array], way: str
+) -> JudgedProgram | None:
+    """Returns the program with what another way gave in place of definitions, where bits differ."""
+    labels = [drawn.label(each) for each in returned]
+    expected = {
+        label: other[label].astype(np.float64)
+        for label in labels
+        if np.isfinite(other[label].astype(np.float64)).all() and not comparison.same_bits(found[label], other[label])
+    }
+    gradients = {label: found[label] for label in labels}
+    return JudgedProgram(drawn, tuple(returned), gradients, expected, way, Tolerance(0.0, 0.0)) if expected else None
