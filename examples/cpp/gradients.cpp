@@ -14,17 +14,22 @@
 namespace {
 
 using aclgrad::v1::ExecuteOperatorRequest;
+using aclgrad::v1::ExecuteProgramRequest;
+using aclgrad::v1::OutputOf;
 using aclgrad::v1::Tensor;
 
 constexpr int64_t kScale = 2;
 
+void Describe(Tensor& tensor, const std::vector<int64_t>& shape) {
+  tensor.set_data_type(aclgrad::v1::DATA_TYPE_FLOAT32);
+  tensor.mutable_shape()->Assign(shape.begin(), shape.end());
+}
+
 // Without data, a tensor is shape-only: enough for inputs of which the operator needs only the shape.
-Tensor& AddInput(ExecuteOperatorRequest& call, const std::string& name, const std::vector<int64_t>& shape,
-                 aclgrad::v1::DataType type = aclgrad::v1::DATA_TYPE_FLOAT32) {
+Tensor& AddInput(ExecuteOperatorRequest& call, const std::string& name, const std::vector<int64_t>& shape) {
   Tensor& tensor = *call.add_inputs();
   tensor.set_name(name);
-  tensor.set_data_type(type);
-  tensor.mutable_shape()->Assign(shape.begin(), shape.end());
+  Describe(tensor, shape);
   return tensor;
 }
 
@@ -71,15 +76,27 @@ bool IsSpread(const Tensor& output, const std::vector<float>& grad_output, int64
   return gradient.size() == grad_output.size() * kScale * kScale;
 }
 
-// Its result is, in every cell, the number of cells that were upsampled from it.
-ExecuteOperatorRequest Upsampling(int64_t scale) {
-  const int64_t size = 3 * scale;
-  ExecuteOperatorRequest call;
-  call.set_operator_("upsample_nearest2d_backward");
-  SetData(AddInput(call, "grad_output", {1, 2, size, size}), std::vector<float>(2 * size * size, 1.0F));
-  SetInts(call, "output_size", {size, size});
-  SetInts(call, "input_size", {1, 2, 3, 3});
-  return call;
+// Adds two steps: the backward pass of a net that enlarges its input by kScale and averages it again, from the gradient
+// in the table. The second step takes what the first one made.
+void AddSteps(ExecuteProgramRequest& program, int64_t planes) {
+  const int first = program.steps_size();
+  const int64_t size = 3 * kScale;
+  ExecuteOperatorRequest& pooling = *program.add_steps();
+  pooling.set_operator_("adaptive_avg_pool2d_backward");
+  AddInput(pooling, "grad_output", {1, 2, 3, 3}).set_table_index(0);
+  AddInput(pooling, "self", {1, planes, size, size});
+
+  ExecuteOperatorRequest& upsampling = *program.add_steps();
+  upsampling.set_operator_("upsample_nearest2d_backward");
+  OutputOf& pooled = *AddInput(upsampling, "grad_output", {1, planes, size, size}).mutable_output_of();
+  pooled.set_step(first);
+  pooled.set_output("out");
+  SetInts(upsampling, "output_size", {size, size});
+  SetInts(upsampling, "input_size", {1, planes, 3, 3});
+
+  OutputOf& returned = *program.add_returned();
+  returned.set_step(first + 1);
+  returned.set_output("grad_input");
 }
 
 bool Say(const std::string& what, bool is_right, const std::string& details) {
@@ -96,25 +113,24 @@ bool OneCall(Client& client) {
 }
 
 bool AProgram(Client& client) {
-  const std::vector<int64_t> scales = {1, 2, 5};
-  aclgrad::v1::ExecuteProgramRequest program;
-  for (const int64_t scale : scales) *program.add_steps() = Upsampling(scale);
-  *program.add_steps() = Upsampling(2);
-  // A type that the operator does not take, and as many bytes.
-  program.mutable_steps()->rbegin()->mutable_inputs(0)->set_data_type(aclgrad::v1::DATA_TYPE_INT32);
-  const auto reply = client.ExecuteProgram(program);
-  bool is_right = true;
-  for (std::size_t index = 0; index < scales.size(); ++index) {
-    const aclgrad::v1::StepResult& result = reply.results(static_cast<int>(index));
-    if (result.has_error()) throw CallError(result.error());
-    for (const float value : Values(result.outputs(0))) {
-      is_right = is_right && value == static_cast<float>(scales[index] * scales[index]);
-    }
-  }
-  const CallError refusal(reply.results().rbegin()->error());
-  const std::string why = refusal.bad_request().field_violations(0).description();
-  return Say("a program ", is_right && refusal.reason() == "INVALID_FIELD",
-             std::to_string(scales.size()) + " gradients, and " + refusal.reason() + ": " + why);
+  const std::vector<float> grad_output = Ramp(2 * 3 * 3);
+  ExecuteProgramRequest program;
+  Tensor& sent_once = *program.add_tensors();  // used by steps 0 and 2
+  Describe(sent_once, {1, 2, 3, 3});
+  SetData(sent_once, grad_output);
+  AddSteps(program, 2);
+  AddSteps(program, 3);  // the gradient has 2 planes, so step 2 is wrong, and step 3 lacks its input
+  const auto results = client.ExecuteProgram(program).results();
+  if (results[1].has_error()) throw CallError(results[1].error());
+  const Tensor& output = results[1].outputs(0);
+  const CallError refusal(results[2].error());
+  const CallError lack(results[3].error());
+  // The shares of the average are summed again: the gradient of this net is the one that came in. That of step 0 is not
+  // sent back.
+  const bool is_right = results[0].outputs().empty() && Values(output) == grad_output &&
+                        refusal.reason() == "INVALID_FIELD" && lack.metadata().at("step") == "2";
+  const std::string why = refusal.reason() + ", " + refusal.bad_request().field_violations(0).description();
+  return Say("a program ", is_right, output.name() + " of step 1; step 2: " + why + "; step 3: " + lack.reason());
 }
 
 bool InChunks(Client& client, int64_t message_bytes) {

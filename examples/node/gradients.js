@@ -3,7 +3,7 @@
 //     node gradients.js [HOST:PORT]
 import { Client, MESSAGE_BYTES } from './client.js';
 import { CallError } from './errors.js';
-import { arrayOf, ints, shapeOnly, tensor } from './values.js';
+import { arrayOf, ints, reference, shapeOnly, tensor } from './values.js';
 
 const SCALE = 2;
 
@@ -29,14 +29,23 @@ function isSpread(output, gradOutput, planes, size) {
   return gradient.length === planes * width * width;
 }
 
-/** Returns a call whose result is, in every cell, the number of cells that were upsampled from it. */
-function upsampling(scale) {
-  const size = 3 * scale;
-  return {
-    operator: 'upsample_nearest2d_backward',
-    inputs: [tensor('grad_output', [1, 2, size, size], new Float32Array(2 * size * size).fill(1))],
-    attributes: { output_size: ints(size, size), input_size: ints(1, 2, 3, 3) },
-  };
+/**
+ * Returns two steps, the first of them at position `first`: the backward pass of a net that enlarges its input by SCALE
+ * and averages it again, from the gradient in the table. The second step takes what the first one made.
+ */
+function steps(first, planes) {
+  const large = [1, planes, 3 * SCALE, 3 * SCALE];
+  return [
+    {
+      operator: 'adaptive_avg_pool2d_backward',
+      inputs: [reference('grad_output', [1, 2, 3, 3], { tableIndex: 0 }), shapeOnly('self', large)],
+    },
+    {
+      operator: 'upsample_nearest2d_backward',
+      inputs: [reference('grad_output', large, { outputOf: { step: first, output: 'out' } })],
+      attributes: { output_size: ints(3 * SCALE, 3 * SCALE), input_size: ints(1, planes, 3, 3) },
+    },
+  ];
 }
 
 const say = (what, isRight, details) => console.log(`${what.padEnd(10)} ${isRight ? 'right' : 'WRONG'}  ${details}`);
@@ -50,14 +59,22 @@ async function oneCall(client) {
 }
 
 async function aProgram(client) {
-  const scales = [1, 2, 5];
-  const wrong = upsampling(2);
-  wrong.inputs[0] = tensor('grad_output', [1, 2, 6, 6], new Int32Array(72)); // a type that the operator does not take
-  const results = await client.executeProgram({ steps: [...scales.map(upsampling), wrong] });
-  const refusal = results.pop();
-  const areRight = results.map(([output], index) => arrayOf(output).every((value) => value === scales[index] ** 2));
-  const isRight = areRight.every(Boolean) && refusal.reason === 'INVALID_FIELD';
-  say('a program', isRight, `${results.length} gradients, and ${refusal.reason}: ${refusal.violations[0]?.description}`);
+  const gradOutput = Float32Array.from({ length: 2 * 3 * 3 }, (_, index) => index);
+  const results = await client.executeProgram({
+    tensors: [tensor('', [1, 2, 3, 3], gradOutput)], // sent once, used by steps 0 and 2
+    steps: [...steps(0, 2), ...steps(2, 3)], // the gradient has 2 planes, so step 2 is wrong, and step 3 lacks its input
+    returned: [1, 3].map((step) => ({ step, output: 'grad_input' })),
+  });
+  if (results[1] instanceof CallError) throw results[1];
+  const [between, [output], refusal, lack] = results;
+  // The shares of the average are summed again: the gradient of this net is the one that came in.
+  const isRight =
+    between.length === 0 && // not sent back
+    arrayOf(output).every((value, index) => value === gradOutput[index]) &&
+    refusal.reason === 'INVALID_FIELD' &&
+    lack.metadata.step === '2';
+  const why = `step 2: ${refusal.reason}, ${refusal.violations[0]?.description}; step 3: ${lack.reason}`;
+  say('a program', isRight, `${output.name} of step 1; ${why}`);
   return isRight;
 }
 

@@ -22,6 +22,11 @@ export function shapeOnly(name, shape, dataType = 'DATA_TYPE_FLOAT32') {
   return { name, dataType, shape };
 }
 
+/** Returns a Tensor message that refers to the program's table (`tableIndex`) or to an earlier step (`outputOf`). */
+export function reference(name, shape, place, dataType = 'DATA_TYPE_FLOAT32') {
+  return { name, dataType, shape, ...place };
+}
+
 /** Returns the elements of a Tensor message as a typed array of their own: message data may start at any byte. */
 export function arrayOf({ dataType, data }) {
   const bytes = data.buffer.slice(data.byteOffset, data.byteOffset + data.byteLength);

@@ -28,7 +28,8 @@ def test_gradients_are_right(language: str, server: Server) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     verdicts = [line.split()[:3] for line in done.stdout.splitlines()[1:]]
     assert verdicts == [["one", "call", "right"], ["a", "program", "right"], ["in", "chunks", "right"]]
-    assert "INVALID_FIELD: is int32" in done.stdout  # of the wrong step of the program
+    assert "; step 2: INVALID_FIELD, starts with (1, 3)" in done.stdout
+    assert "; step 3: INPUT_FAILED\n" in done.stdout
 
 
 @pytest.mark.parametrize("language", PROGRAMS)
