@@ -45,8 +45,8 @@ class BaseProgram(OperatorMethods[Handle], Generic[_Client]):
         """Those of the latest run: the next one sends the same if nothing has changed."""
         self._returned: Returned | None = None
         """What the latest run returned; None before."""
-        self._place: Callable[[], str] = place_of_caller
-        """Tells where a step is added."""
+        self.place: Callable[[], str] = place_of_caller
+        """Tells where a step is added, for errors: by default the caller's file and line."""
 
     def __len__(self) -> int:
         return len(self._steps)
@@ -84,7 +84,7 @@ class BaseProgram(OperatorMethods[Handle], Generic[_Client]):
         if not step.outputs:
             problem = f"({name}) has inputs and attributes from which no output follows"
             raise InvalidFieldError.at(f"step {number}", problem, "see the operator's docstring for dtypes and shapes")
-        step.place = self._place()
+        step.place = self.place()
         self._steps.append(step)
         handles = {each.name: Handle(self, number, each.name, each.type) for each in step.outputs}
         names = OUTPUTS[name]

@@ -1,6 +1,7 @@
 """Programs as the steps of a client's program, and what comes back."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from aclgrad._client.calls.handles import Handle
@@ -25,9 +26,10 @@ def send(client: Client, program: Program, returned: Sequence[Returned]) -> dict
 
 
 def add_steps(program: Program, to: BaseProgram[Any], returned: Sequence[Returned]) -> list[Handle]:
-    """Adds all steps, and returns the handles of these outputs."""
+    """Adds all steps, of which errors tell the names, and returns the handles of these outputs."""
     handles: dict[Returned, Handle] = {}
     for number, step in enumerate(program.steps):
+        to.place = partial(str, step.name or "no name")
         inputs = {each.name: _input(program, each, handles, to) for each in step.inputs}
         made = to.execute(step.operator, inputs, step.attributes, outputs=step.outputs or None)
         handles |= {(number, name): each for name, each in _named(step.operator, made).items() if each is not None}
