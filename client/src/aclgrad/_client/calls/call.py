@@ -240,14 +240,17 @@ def array_of_input(name: str, value: TensorLike) -> Array:
 
 FormKey = tuple[
     tuple[tuple[str, str, tuple[int, ...]], ...],
-    tuple[tuple[str, type, AttributeValue], ...],
+    tuple[tuple[str, str, AttributeValue], ...],
 ]
-"""Names, dtypes and shapes of inputs, and names, types and values of attributes: calls repeat them."""
+"""Names, dtypes and shapes of inputs, and names, texts and values of attributes: calls repeat them.
+
+Texts differ where values are equal for Python: 1, True and 1.0, and 0.0 and -0.0.
+"""
 
 
 def form_key(inputs: Iterable[TensorView], attributes: Mapping[str, AttributeValue]) -> FormKey:
     types = tuple((each.name, each.type.dtype.name, each.type.shape) for each in inputs)
-    return types, tuple((name, type(value), value) for name, value in attributes.items())
+    return types, tuple((name, repr(value), value) for name, value in attributes.items())
 
 
 @lru_cache(4096)
