@@ -51,9 +51,10 @@ class ProgramRun(Lender[None]):
         product: str = "",
         known: Portions | None = None,
     ) -> None:
-        """Takes the names of the outputs that are wanted, by step, and the portions of the run before."""
+        """`known` has the portions of the run before."""
         self._steps = steps
-        self._returned = returned
+        self.returned = returned
+        """The names of the outputs that are wanted, by step."""
         self._requirements = requirements
         self._return_errors = return_errors
         self._product = product
@@ -71,6 +72,8 @@ class ProgramRun(Lender[None]):
         self.size_bytes = 0
         self._chunk_bytes: int | None = None
         """The size of chunks that a refusal led to."""
+        self._lacking: list[int] = []
+        """Those of them that lacked values."""
         self._is_answered = False
         self._failure: AclgradError | None = None
         """The error of the first message that failed as a whole."""
@@ -95,7 +98,7 @@ class ProgramRun(Lender[None]):
         """Makes the message for these steps."""
         self._sent = positions
         withheld = dict(self._requirements.withheld)
-        returned = {each: self._returned.get(each, ()) for each in positions}
+        returned = {each: self.returned.get(each, ()) for each in positions}
         found = self._with_needs(positions)
         key = tuple(positions)
         portion = self._known.get(key)
@@ -164,18 +167,23 @@ class ProgramRun(Lender[None]):
     def _settle(self, taken: list[Taken]) -> None:
         """Takes what came of each step of the message; raises the error of one that may succeed yet."""
         self._is_answered, self._asked = True, self._portion
+        errors: dict[int, AclgradError] = {}
         passing: dict[int, AclgradError] = {}
         targets = set(self._sent)
         for position, came in zip(self._portion.positions, taken, strict=True):
             outcome = came
             if isinstance(came, status_pb2.Status):
-                outcome = self._error_of(position, came)
+                errors[position] = outcome = self._error_of(position, came)
                 if self._is_passing(position, outcome, passing):
                     passing[position] = outcome
+                if isinstance(outcome, InputFailedError) and int(outcome.metadata["step"]) not in targets:
+                    # The step that failed has no outcome of its own any more.
+                    outcome = errors.get(int(outcome.metadata["step"]), outcome)
             if position in targets:
                 self._outcomes[position] = outcome
-        again = [each for each in self._sent if each in passing]
-        self._finish([each for each in self._sent if each not in passing])
+        self._lacking = [each for each, error in errors.items() if isinstance(error, InputValuesRequiredError)]
+        again = self._needed_again(passing)
+        self._finish(set(self._sent).difference(again))
         if again:
             self._send(again)
             # What is at hand is sent at once; otherwise all wait for as long as the one that has to wait longest.
@@ -183,6 +191,12 @@ class ProgramRun(Lender[None]):
                 (each for each in passing.values() if not isinstance(each, InputFailedError)),
                 key=lambda error: (isinstance(error, InputValuesRequiredError), error.retry_after_s or 0.0),
             )
+
+    def _needed_again(self, passing: Collection[int]) -> list[int]:
+        """Returns the steps of the message that may succeed yet, and of which something is needed."""
+        unsettled = {each for each in self._sent if each in passing}
+        wanted = [each for each in unsettled if each in self.returned]
+        return [each for each in self._with_needs(wanted) if each in unsettled]
 
     def _error_of(self, position: int, status: status_pb2.Status) -> AclgradError:
         """Returns the error of a step, which names it by its position in the whole program."""
@@ -223,8 +237,8 @@ class ProgramRun(Lender[None]):
     def _add_values(self) -> bool:
         """Has the values sent that the server asked for; returns whether any were withheld."""
         asked, self._asked = self._asked or self._portion, None
-        lacking = [each for each in self._sent if asked.withholds(each)]
-        refused = [each for each in lacking if isinstance(self._outcomes.get(each), InputValuesRequiredError)]
+        lacking = [each for each in asked.positions if asked.withholds(each)]
+        refused, self._lacking = [each for each in lacking if each in self._lacking], []
         for each in refused or lacking:
             self._requirements.require_values(self._steps[each].operator)
         self._send(self._fitting(self._sent))
