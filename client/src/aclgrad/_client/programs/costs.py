@@ -3,10 +3,13 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final
 
-from aclgrad._client.programs.portions import Returned, closure, needs_of
+import numpy as np
+from numpy.typing import NDArray
+
+from aclgrad._client.programs.portions import Returned, Withheld, closure, needs_of
 from aclgrad._client.programs.steps import Step, StepInput
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments
@@ -18,11 +21,10 @@ _MOST_LINES: Final = 60
 
 @dataclass(slots=True)
 class _Tensor:
-    """A tensor on the device: its bytes, the first and last step that have it, and what sending it takes."""
+    """A tensor on the device: its bytes, and the steps that make or use it, ascending."""
 
     size_bytes: int
-    first: int
-    last: int
+    steps: list[int]
     is_made: bool
     is_returned: bool = False
 
@@ -31,6 +33,10 @@ class _Tensor:
         """What more goes over the connection if the program is cut between its first and its last step."""
         return self.size_bytes * (2 if self.is_made and not self.is_returned else 1)
 
+    def gaps(self) -> Iterator[tuple[int, int]]:
+        """Yields first step and end of the steps between two that use it."""
+        yield from ((step + 1, end) for step, end in pairwise(self.steps) if step + 1 < end)
+
 
 class Costs:
     """The costs of the steps that the wanted outputs need; by default those that no step uses are wanted.
@@ -38,20 +44,39 @@ class Costs:
     Memory is that of tensors by their last use: what operators take beside it only the server knows.
     """
 
-    def __init__(self, steps: Sequence[Step], returned: Returned | None = None) -> None:
+    def __init__(
+        self, steps: Sequence[Step], returned: Returned | None = None, withheld: Withheld | None = None
+    ) -> None:
         self._steps = steps
         returned = unused_outputs(steps) if returned is None else returned
-        self._positions = closure(steps, returned, {})
-        self._tensors = list(_tensors(steps, self._positions, returned))
-        last = len(self._positions) - 1
-        changes = [0] * (last + 2)
+        self._withheld = withheld or {}
+        self._positions = closure(steps, returned, self._withheld)
+        self._tensors = list(self._found(returned))
+        self._live = np.zeros(len(self._positions), np.int64)
+        """The bytes on the device in each step."""
         for each in self._tensors:
-            changes[each.first] += each.size_bytes
-            changes[(last if each.is_returned else each.last) + 1] -= each.size_bytes
-        self._live = list(accumulate(changes))[: last + 1]
+            self._live[each.steps[0] : None if each.is_returned else each.steps[-1] + 1] += each.size_bytes
         self.sent_bytes = sum(each.size_bytes for each in self._tensors if not each.is_made)
         self.received_bytes = sum(each.size_bytes for each in self._tensors if each.is_returned)
-        self.peak_bytes = max(self._live, default=0)
+        self.peak_bytes = int(self._live.max(initial=0))
+
+    def _found(self, returned: Returned) -> Iterator[_Tensor]:
+        """Yields the tensors that the steps send and make; the numbers of steps count the positions."""
+        sent: dict[int, _Tensor] = {}
+        made: dict[tuple[int, str], _Tensor] = {}
+        for number, position in enumerate(self._positions):
+            step = self._steps[position]
+            for each in needs_of(step, self._withheld):
+                if each.step is not None:
+                    made[each.step, each.output].steps.append(number)
+                elif each.entry is not None:
+                    tensor = _Tensor(each.entry.data.nbytes, [], is_made=False)
+                    sent.setdefault(id(each.entry), tensor).steps.append(number)
+            for output in step.outputs:
+                is_returned = output.name in returned.get(position, ())
+                made[position, output.name] = _Tensor(output.type.size_bytes, [number], True, is_returned)
+        yield from sent.values()
+        yield from made.values()
 
     @property
     def operations(self) -> float:
@@ -68,13 +93,11 @@ class Costs:
         count = len(self._positions)
         if count < 2:
             return ""
-        before = list(accumulate(self._live, max))
-        after = list(accumulate(reversed(self._live), max))[::-1]
-        largest = {at: max(before[at - 1], after[at]) for at in range(1, count)}
+        largest = self._largest_parts()
         changes = [0] * (count + 1)
         for each in self._tensors:
-            changes[each.first + 1] += each.bytes_of_cut
-            changes[each.last + 1] -= each.bytes_of_cut
+            changes[each.steps[0] + 1] += each.bytes_of_cut
+            changes[each.steps[-1] + 1] -= each.bytes_of_cut
         across = list(accumulate(changes))
         fit = [at for at, most in largest.items() if most * peak_bytes <= limit_bytes * self.peak_bytes]
         at = min(fit or largest, key=lambda each: (0 if fit else largest[each], across[each]))
@@ -84,6 +107,30 @@ class Costs:
         )
         return where if fit else f"{where}, and cut the larger part again"
 
+    def _largest_parts(self) -> dict[int, int]:
+        """Returns the larger peak of the two parts, by the step before which the program is cut.
+
+        The first part has what is sent until its own last use of it, and the second has nothing before its first use.
+        """
+        first, second = self._live.copy(), self._live.copy()
+        changes: dict[int, list[tuple[NDArray[np.int64], int]]] = {}
+        for each in self._tensors:
+            size_bytes = each.size_bytes
+            for begin, end in each.gaps():
+                changes.setdefault(begin, []).append((second[begin:end], -size_bytes))
+                if not each.is_made:
+                    changes[begin].append((first[begin:end], -size_bytes))
+                    changes.setdefault(end + 1, []).append((first[begin:end], size_bytes))
+            if each.is_returned:
+                # Of the first part, which the second is sent at most.
+                changes.setdefault(each.steps[0] + 1, []).append((second[each.steps[-1] + 1 :], -size_bytes))
+        largest = {}
+        for at in range(1, len(self._positions)):
+            for part, size_bytes in changes.get(at, ()):
+                part += size_bytes
+            largest[at] = int(max(first[:at].max(), second[at:].max()))
+        return largest
+
     def __str__(self) -> str:
         steps, positions = self._steps, self._positions
         head = (
@@ -92,11 +139,20 @@ class Costs:
         )
         if len(positions) < len(steps):
             head += f"; {len(steps) - len(positions)} more steps are not needed"
-        lines = [f"{each:>5}  {_described(steps[each])}" for each in positions]
+        lines = [f"{each:>5}  {self._described(steps[each])}" for each in positions]
         if len(lines) > _MOST_LINES:
             left_out = len(lines) - _MOST_LINES
             lines[_MOST_LINES // 2 : -_MOST_LINES // 2] = [f"  ...  {left_out} steps"]
         return "\n".join([head, *lines])
+
+    def _described(self, step: Step) -> str:
+        unsent = self._withheld.get(step.operator, ())
+        sources = [" (shape)" if each.name in unsent else _source(each) for each in step.inputs]
+        inputs = ", ".join(
+            f"{each.name}{source} {each.type}" for each, source in zip(step.inputs, sources, strict=True)
+        )
+        outputs = ", ".join(f"{each.name} {each.type}" for each in step.outputs)
+        return f"{step.operator}({inputs}) -> {outputs}  {step.place}"
 
 
 def unused_outputs(steps: Sequence[Step]) -> dict[int, tuple[str, ...]]:
@@ -106,37 +162,11 @@ def unused_outputs(steps: Sequence[Step]) -> dict[int, tuple[str, ...]]:
     return {at: each for at, each in enumerate(names) if each}
 
 
-def _tensors(steps: Sequence[Step], positions: Sequence[int], returned: Returned) -> Iterator[_Tensor]:
-    """Yields the tensors that the steps send and make; the numbers of steps count the positions."""
-    sent: dict[int, _Tensor] = {}
-    made: dict[tuple[int, str], _Tensor] = {}
-    for number, position in enumerate(positions):
-        step = steps[position]
-        for each in needs_of(step, {}):
-            if each.step is not None:
-                made[each.step, each.output].last = number
-            elif each.entry is not None:
-                tensor = _Tensor(each.entry.data.nbytes, number, number, is_made=False)
-                sent.setdefault(id(each.entry), tensor).last = number
-        for output in step.outputs:
-            is_returned = output.name in returned.get(position, ())
-            tensor = _Tensor(output.type.size_bytes, number, number, is_made=True, is_returned=is_returned)
-            made[position, output.name] = tensor
-    yield from sent.values()
-    yield from made.values()
-
-
 def _operations(step: Step) -> float:
     spec = OPERATORS[step.operator]
     inputs = {each.name: each.type for each in step.inputs}
     attributes = {each.name: each.default for each in spec.attributes} | step.attributes
     return spec.work(Arguments(inputs, attributes)).operations
-
-
-def _described(step: Step) -> str:
-    inputs = ", ".join(f"{each.name}{_source(each)} {each.type}" for each in step.inputs)
-    outputs = ", ".join(f"{each.name} {each.type}" for each in step.outputs)
-    return f"{step.operator}({inputs}) -> {outputs}  {step.place}"
 
 
 def _source(input: StepInput) -> str:

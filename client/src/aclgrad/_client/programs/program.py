@@ -141,7 +141,7 @@ class BaseProgram(OperatorMethods[Handle], Generic[_Client]):
         try:
             outcomes = run.results()
         except LimitExceededError as error:
-            self._explain(error)
+            self._explain(error, run)
             raise
         return [self._value(each, outcomes) for each in wanted]
 
@@ -157,17 +157,17 @@ class BaseProgram(OperatorMethods[Handle], Generic[_Client]):
         value = outcome if len(names) == 1 else outcome[names.index(wanted.output)]
         return wanted.taken_from(value)
 
-    def _explain(self, error: LimitExceededError) -> None:
+    def _explain(self, error: LimitExceededError, run: ProgramRun) -> None:
         """Tells where to cut a program that takes too much memory at once."""
         peak, limit = (error.metadata.get(each, "") for each in ("peak_bytes", "limit"))
         if peak.isdecimal() and limit.isdecimal():
-            cut = Costs(self._steps, self._returned).cheapest_cut(int(limit), int(peak))
+            cut = Costs(self._steps, run.returned, self._requirements.withheld).cheapest_cut(int(limit), int(peak))
             if cut:
                 error.message += f"; {cut}"
                 error.args = (error.message,)
 
     def __str__(self) -> str:
-        return str(Costs(self._steps, self._returned))
+        return str(Costs(self._steps, self._returned, self._requirements.withheld))
 
     def __repr__(self) -> str:
         return f"<aclgrad.{type(self).__name__} of {len(self)} steps>"
