@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from aclgrad._client.calls.arrays import as_array
 from aclgrad._client.calls.strided import Strided
 from aclgrad.errors import InvalidFieldError, ServerFaultError
 from aclgrad.tensors import TensorType, View
@@ -101,12 +102,14 @@ class Handle:
 
         Raises ServerFaultError if they have another type than the operator's.
         """
-        if isinstance(output, np.ndarray) and (output.shape, output.dtype) != (self._whole.shape, self.dtype):
-            found = f"{output.dtype}{list(output.shape)}"
+        # The caller's `out` may be a tensor of another library.
+        array = as_array("out", output)
+        if (array.shape, array.dtype) != (self._whole.shape, self.dtype):
+            found = f"{array.dtype}{list(array.shape)}"
             raise ServerFaultError(f"the server sent {found} as {self.output} of step {self.step}: {self._whole}")
         if self._strided is None:
             return output
-        elements = np.ascontiguousarray(output).reshape(-1)[self._strided.offset :]
+        elements = np.ascontiguousarray(array).reshape(-1)[self._strided.offset :]
         strides = [each * elements.itemsize for each in self._strided.strides]
         return np.lib.stride_tricks.as_strided(elements, self.shape, strides).copy()
 

@@ -116,10 +116,11 @@ class BaseProgram(OperatorMethods[Handle], Generic[_Client]):
 
     def to_send(self, wanted: Sequence[Wanted], return_errors: bool) -> ProgramRun:
         """Returns the run of what is wanted; raises InvalidFieldError for what is no output of this program."""
-        if not wanted:
+        handles = handles_in(wanted)
+        if not handles:
             raise InvalidFieldError.at("wanted", "names no outputs", "give run() at least one handle")
         returned: dict[int, set[str]] = {}
-        for handle in handles_in(wanted):
+        for handle in handles:
             if not isinstance(handle, Handle) or not handle.is_of(self):
                 problem = f"has {handle!r}, which is no handle of this program"
                 raise InvalidFieldError.at("wanted", problem, "give what the methods of this program returned")
