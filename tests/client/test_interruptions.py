@@ -3,6 +3,7 @@
 # ruff: noqa: SLF001 - what is claimed shows nowhere else
 
 import asyncio
+import gc
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from .scripted_service import INPUTS, REPLY, ScriptedService, failing
 SMALL = np.ones((1, 1, 1), np.float32)
 LARGE = np.ones((300, 1000), np.float32)
 HUGE = np.ones((2200, 1000), np.float32)
+SQUARE = np.ones((520, 520), np.float32)
 
 
 async def large(client: Any) -> Any:
@@ -32,6 +34,20 @@ async def batch(client: Any) -> Any:
     calls = client.batch()
     calls.adaptive_avg_pool2d_backward(SMALL, (1, 2, 2))
     return await maybe_await(calls.run())
+
+
+async def program(client: Any, array: np.ndarray = SMALL) -> Any:
+    steps = client.program()
+    return await maybe_await(steps.run(steps.tanh_backward(steps.tanh_backward(array, array), array.T)))
+
+
+async def large_program(client: Any) -> Any:
+    return await program(client, SQUARE)
+
+
+async def chunked_program(client: Any) -> Any:
+    client._requirements.learn(aclgrad.MessageTooLargeError("too large", metadata={"limit": "2000"}))
+    return await program(client, LARGE[:20, :20])
 
 
 async def query(client: Any) -> Any:
@@ -49,6 +65,10 @@ POINTS: list[tuple[Callable[[Any], Any], str]] = [
     (chunked, "bind"),
     (chunked, "chunks"),
     (batch, "message"),
+    (program, "message"),
+    (large_program, "beside"),
+    (chunked_program, "chunks"),
+    (chunked_program, "bind"),
     (query, "message"),
     (ready, "bind"),
     (ready, "message"),
@@ -117,17 +137,31 @@ async def test_nothing_stays_claimed(
     await interrupt(monkeypatch, client, point, error or INTERRUPTS[type(client)], call, is_late=is_late)
 
 
+async def shared(client: Any) -> None:
+    # The array that has the output of the region goes at once.
+    await maybe_await(
+        client.adaptive_avg_pool2d_backward(LARGE[None], (1, *LARGE.shape), out=np.empty_like(LARGE[None]))
+    )
+
+
+async def shared_program(client: Any) -> None:
+    steps = client.program()
+    gradients = [steps.adaptive_avg_pool2d_backward(LARGE[None], (1, *LARGE.shape)) for _ in range(2)]
+    await maybe_await(steps.run(*gradients))
+    gc.collect()
+
+
 @pytest.mark.parametrize("error", [*RAISED, None], ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("point", ["beside", "message"])
+@pytest.mark.parametrize("shared", [shared, shared_program])
 async def test_no_region_stays_lent(
-    monkeypatch: pytest.MonkeyPatch, connect: Callable[..., Any], echo: str, point: str, error: BaseException | None
+    monkeypatch: pytest.MonkeyPatch,
+    connect: Callable[..., Any],
+    echo: str,
+    shared: Callable[[Any], Any],
+    point: str,
+    error: BaseException | None,
 ) -> None:
-    async def shared(client: Any) -> None:
-        # The array that has the output of the region goes at once.
-        await maybe_await(
-            client.adaptive_avg_pool2d_backward(LARGE[None], (1, *LARGE.shape), out=np.empty_like(LARGE[None]))
-        )
-
     client = connect(echo, shared_memory=True)
     await interrupt(monkeypatch, client, point, error or INTERRUPTS[type(client)], shared, is_late=True)
 

@@ -57,6 +57,18 @@ async def test_a_closed_client(connect: Connect, server: TestServer) -> None:
             await maybe_await(program.run(handle, return_errors=return_errors))
 
 
+async def test_a_forked_process(monkeypatch: pytest.MonkeyPatch, client: AnyClient) -> None:
+    program = client.program()
+    handle = program.tanh_backward(X, Y)
+    with monkeypatch.context() as patch:
+        patch.setattr(client, "_process_id", client._process_id + 1)  # noqa: SLF001 - it shows nowhere else
+        handle = program.tanh_backward(handle, Y)
+        with pytest.raises(aclgrad.WrongProcessError):
+            await maybe_await(program.run(handle))
+    [found] = await maybe_await(program.run(handle))
+    np.testing.assert_allclose(found, tanh(tanh(X, Y), Y), 1e-5)
+
+
 def test_another_event_loop(server: TestServer) -> None:
     client = aclgrad.AsyncClient(server.target)
     program = client.program()
