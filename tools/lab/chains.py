@@ -11,8 +11,7 @@ from aclgrad.judge.programs.program import Given, Program, Step
 from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.tensors import DTYPES, TensorType
-from tools.lab.known import Array, KnownProgram
-from tools.random_programs.sending import messages_of, program_bytes
+from tools.lab.known import Array, KnownProgram, KnownStep
 
 COLUMNS: Final = 256
 ROWS: Final = (16, 128, 1024)
@@ -25,6 +24,8 @@ ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
 }
 ELEMENTWISE: Final = ("tanh_backward", "sigmoid_backward", "hardswish_backward", "gelu_backward")
 OF_ROWS: Final = tuple(ATTRIBUTES)
+LEAST_LARGE: Final = 9
+"""Steps of 1 MB that a client sends in chunks: more than 8 MiB either way."""
 
 
 def chain(operators: Sequence[str], rows: int, *, shares: bool = True, columns: int = COLUMNS) -> Program:
@@ -67,19 +68,20 @@ def _step(program: Program, operator: str, second: int) -> Step:
 
 def known_chain(program: Program, returned: Sequence[int]) -> KnownProgram:
     """Returns the chain with the outputs of these steps by the definitions, each rounded as the wire rounds it."""
-    truths: dict[tuple[int, str], Array] = {}
+    steps = []
+    truths: dict[int, Array] = {}
     gradient = program.table[GRADIENT]
     for number, step in enumerate(program.steps):
+        (output,) = step.types
         tensors = {each.name: program.table[each.entry] for each in step.inputs if each.entry is not None}
-        tensors[step.inputs[0].name] = gradient
-        made = arrays_of(reference.define(step.operator, tensors, step.attributes))
+        first = step.inputs[0].name
+        made = arrays_of(reference.define(step.operator, tensors | {first: gradient}, step.attributes))
         gradient = made[0].astype(np.float32)
+        given = {first: number - 1} if number else {}
+        steps.append(KnownStep(step.operator, tensors | given, step.attributes, output))
         if number in returned:
-            (output,) = step.types
-            truths[number, output] = gradient
-    wanted = () if len(returned) == len(program.steps) else tuple(truths)
-    messages = tuple(messages_of(program, wanted))
-    return KnownProgram(program_bytes(program, wanted), messages, truths, len(program.steps))
+            truths[number] = gradient
+    return KnownProgram(steps, truths)
 
 
 def draw_chains(count: int, seed: int = 0) -> list[KnownProgram]:
@@ -94,4 +96,16 @@ def draw_chains(count: int, seed: int = 0) -> list[KnownProgram]:
         few = sorted({source.choice(every), every[-1]})
         returned = every if number % 2 and rows < ROWS[-1] else few
         found.append(known_chain(chain(operators, rows), returned))
+    return found
+
+
+def draw_large_chains(count: int, seed: int = 0) -> list[KnownProgram]:
+    """Draws chains that go in chunks: every other one for what it returns, the others for what is sent."""
+    source = random.Random(seed)
+    found = []
+    for number in range(count):
+        operators = source.choices((*ELEMENTWISE, *OF_ROWS), k=source.randint(LEAST_LARGE, LEAST_LARGE + 3))
+        every = range(len(operators))
+        returns_all = bool(number % 2)
+        found.append(known_chain(chain(operators, ROWS[-1], shares=returns_all), every if returns_all else every[-1:]))
     return found

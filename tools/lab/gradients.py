@@ -17,7 +17,7 @@ from aclgrad.tensors import TensorType, TensorView, view_of_array
 from aclgrad.tolerances import tolerance_of
 from aclgrad.wire.messages import OperatorCall
 from tools.benchmarks.sizes import OPERATOR, SIZES
-from tools.lab.chains import draw_chains
+from tools.lab.chains import draw_chains, draw_large_chains
 from tools.lab.known import Known, KnownProgram
 
 PRODUCT: Final = Product.ATLAS_A2
@@ -79,7 +79,8 @@ def write_questions(path: Path, kinds: Sequence[str], operators: set[str], seed:
         "operator": of_all_operators if "operator" in kinds else list,
         "torch": lambda: [_images(number) for number in range(CASES // 2)],
         **dict.fromkeys(("large", "chunked", "shared"), lambda: [of_size("1 MB")]),
-        **dict.fromkeys(("program", "program in chunks"), lambda: draw_chains(CASES // 2, seed)),
+        **dict.fromkeys(("program", "shared program"), lambda: draw_chains(CASES // 2, seed)),
+        "program in chunks": lambda: draw_large_chains(CASES // 4, seed),
         "huge": lambda: [known(OPERATOR, {"grad_output": _random((*HUGE[:2], 7, 5)), "self": HUGE}, {})],
         "bad": lambda: BAD_REQUESTS,
     }

@@ -5,7 +5,6 @@ import inspect
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -66,12 +65,12 @@ async def _batch(call: Call) -> str:
     return "right"
 
 
-async def _program(call: Call, *, in_chunks: bool = False) -> str:
-    """Connected steps, which no method of a client sends: the client has the attempts, a raw codec the messages."""
-    from tools.lab.programs import ask
-
+async def _program(call: Call) -> str:
+    """Connected steps."""
     [known] = call.asked
-    known.compare(await ask(call.client, known, call.deadline_s, in_chunks=in_chunks))
+    program = call.client.program()
+    wanted = known.add_to(program)
+    known.compare(await maybe_await(program.run(*wanted, timeout_s=call.deadline_s)))
     return "right"
 
 
@@ -136,10 +135,10 @@ KINDS: Final[Mapping[str, Kind]] = {
     **dict.fromkeys(("unary", "operator", "large", "huge"), Kind(_execute)),
     "any size": Kind(_of_any_size),
     "batch": Kind(_batch, count=BATCH),
-    "program": Kind(_program),
-    "program in chunks": Kind(partial(_program, in_chunks=True)),
+    **dict.fromkeys(("program", "program in chunks"), Kind(_program)),
     "chunked": Kind(_execute, client="chunks"),
     "shared": Kind(_execute, client="shared"),
+    "shared program": Kind(_program, client="shared"),
     "newcomer": Kind(_by_newcomer),
     "bad": Kind(_bad),
     "late": Kind(_late),

@@ -1,6 +1,6 @@
 """Calls whose gradients are known. Clients of every release read them, so this module needs numpy alone."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -44,25 +44,43 @@ class Known:
                 raise WrongGradientError(f"{self.operator}: off by {off:g} where {most:g} is allowed")
 
 
+@dataclass(frozen=True, slots=True)
+class KnownStep:
+    """One step of a program; in place of an array, an input may have the number of the step whose output it is."""
+
+    operator: str
+    inputs: Mapping[str, Array | int]
+    attributes: Mapping[str, Any]
+    output: str
+    """The only one that is computed."""
+
+
 @dataclass(frozen=True, eq=False)
 class KnownProgram:
-    """A program as a raw client sends it, in one message or in several, and every output that comes back."""
+    """A program, and every output that comes back."""
 
-    request: bytes
-    messages: tuple[bytes, ...]
-    truths: Mapping[tuple[int, str], Array]
-    """By step and name. A step that is not here returns nothing."""
-    step_count: int
+    steps: Sequence[KnownStep]
+    truths: Mapping[int, Array]
+    """By the number of the step. A step that is not here returns nothing."""
 
-    def compare(self, found: Mapping[tuple[int, str], Array]) -> None:
+    def add_to(self, program: Any) -> list[Any]:
+        """Adds the steps to a client's program, and returns the handles of what comes back."""
+        made: list[Any] = []
+        for step in self.steps:
+            inputs = {name: made[each] if isinstance(each, int) else each for name, each in step.inputs.items()}
+            added = program.execute(step.operator, inputs, step.attributes, outputs=(step.output,))
+            made.append(getattr(added, step.output) if isinstance(added, tuple) else added)
+        return [made[number] for number in self.truths]
+
+    def compare(self, found: Sequence[Array]) -> None:
         """Raises WrongGradientError unless the outputs are there, each of them near to the definitions."""
-        if found.keys() != self.truths.keys():
-            raise WrongGradientError(f"a program returned {sorted(found)} and not {sorted(self.truths)}")
-        for (step, name), array in found.items():
-            truth = self.truths[step, name]
+        if len(found) != len(self.truths):
+            raise WrongGradientError(f"a program returned {len(found)} outputs and not {len(self.truths)}")
+        for array, (number, truth) in zip(found, self.truths.items(), strict=True):
+            what = f"step {number}: {self.steps[number].output}"
             if array.shape != truth.shape:
-                raise WrongGradientError(f"step {step}: {name} has the shape {array.shape} and not {truth.shape}")
+                raise WrongGradientError(f"{what} has the shape {array.shape} and not {truth.shape}")
             error, allowed = np.abs(array.astype(np.float64) - truth).max(), CHAIN_SLACK * np.abs(truth).max()
             # Not "larger": a NaN is not near either.
             if not error <= allowed:
-                raise WrongGradientError(f"step {step}: {name} is off by {error:g} where {allowed:g} is allowed")
+                raise WrongGradientError(f"{what} is off by {error:g} where {allowed:g} is allowed")

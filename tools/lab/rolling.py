@@ -40,6 +40,8 @@ SLACK_S: Final = 30.0
 SLOW: Final = {"kind": "hang", "at": 1, "count": 10**9, "duration_ms": 10}
 DEVICE: Final = {"threads": 1, "memory_bytes": 2**30, "faults_after_launches": 0, "faults": [SLOW]}
 SHARES: Final = {"unary": 60, "batch": 20, "large": 16, "huge": 4}
+PROGRAMS: Final = {"program": 16, "program in chunks": 4}
+"""Of clients that have programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,13 @@ class Version:
     python: str
 
     def operators(self) -> set[str]:
-        words = [self.python, "-c", "from aclgrad.operators.catalogue import OPERATORS; print(*OPERATORS)"]
+        return self._names("from aclgrad.operators.catalogue import OPERATORS; print(*OPERATORS)")
+
+    def shares(self) -> dict[str, int]:
+        return SHARES | PROGRAMS if "program" in self._names("import aclgrad; print(*dir(aclgrad.Client))") else SHARES
+
+    def _names(self, code: str) -> set[str]:
+        words = [self.python, "-c", code]
         return set(subprocess.run(words, capture_output=True, text=True, check=True).stdout.split())
 
 
@@ -169,7 +177,7 @@ def run(name: str, update: Update) -> bool:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     answers = Answers(update.lag_s, update.cache_s)
-    questions = write_questions(folder / "questions", list(SHARES), before.operators() & after.operators())
+    questions = write_questions(folder / "questions", [*SHARES, *PROGRAMS], before.operators() & after.operators())
     with ExitStack() as stack:
         history = stack.enter_context(History(folder / "pods.jsonl"))
         names = stack.enter_context(NameServer(answers))
@@ -184,7 +192,7 @@ def run(name: str, update: Update) -> bool:
                 style,
                 names.target(pods.port),
                 ("any pod", "another"),
-                SHARES,
+                version.shares(),
                 questions,
                 str(folder / f"{version.name}-{style}.jsonl"),
                 (10.0,),

@@ -69,7 +69,7 @@ class Scene:
             ("front", "threads", self.a.address, HOST_A, SHARES | HUGE, DEADLINES_S),
             ("list", "tasks", both, servers, SHARES, DEADLINES_S),
             ("relays", "threads", relays, tuple(self.relays), SHARES, DEADLINES_S),
-            ("memory", "threads", self.socket, HOST_A[:1], {"unary": 62} | HUGE, DEADLINES_S),
+            ("memory", "threads", self.socket, HOST_A[:1], {"unary": 62, "program": 6} | HUGE, DEADLINES_S),
         ]
         if importlib.util.find_spec("torch"):
             rows.append(("torch", "threads", both, servers, {"torch": 1}, (TORCH_DEADLINE_S,)))

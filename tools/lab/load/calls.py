@@ -21,7 +21,6 @@ from tools.benchmarks.sizes import SIZES
 from tools.lab.chains import ELEMENTWISE, OF_ROWS, chain, known_chain
 from tools.lab.gradients import Sampler, of_all_operators, of_size
 from tools.lab.known import WrongGradientError
-from tools.lab.programs import ask_at_once
 from tools.raw_calls import error_of
 
 DEADLINE_S: Final = 30.0
@@ -107,18 +106,20 @@ def batch(targets: Targets, sampler: Sampler, size: str, count: int = 64) -> Cal
     return call
 
 
-def program(targets: Targets, sampler: Sampler, rows: int, steps: int = 20, chunked: bool = False) -> Caller:
-    """A chain of so many steps, elementwise and of rows, of which the last returns its output; bytes made once."""
+def program(targets: Targets, sampler: Sampler, rows: int, steps: int = 20, shares: bool = True) -> Caller:
+    """A chain of so many steps, elementwise and of rows, of which the last returns its output; it is built once."""
     operators = [(*ELEMENTWISE, *OF_ROWS)[number % 6] for number in range(steps)]
-    known = known_chain(chain(operators, rows), [steps - 1])
-    output_bytes = sum(each.nbytes for each in known.truths.values())
-    connection = aclgrad.Client(targets.server, timeout_s=DEADLINE_S, channel_options=_OWN, retries=0)
+    drawn = chain(operators, rows, shares=shares)
+    known = known_chain(drawn, [steps - 1])
+    both_bytes = sum(each.nbytes for each in (*drawn.table, *known.truths.values()))
+    built = aclgrad.Client(targets.server, timeout_s=DEADLINE_S, channel_options=_OWN, retries=0).program()
+    wanted = known.add_to(built)
 
     def call() -> int:
-        found = ask_at_once(connection, known, DEADLINE_S, in_chunks=chunked)
+        found = built.run(*wanted)
         if sampler.wants_next():
             sampler.compare(known, found)
-        return len(known.request) + output_bytes
+        return both_bytes
 
     return call
 

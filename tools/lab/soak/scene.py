@@ -35,6 +35,7 @@ SHARES: Final = {
     "program in chunks": 2,
     "chunked": 4,
     "shared": 6,
+    "shared program": 2,
     "bad": 6,
     "late": 4,
     "cancelled": 4,
