@@ -1,4 +1,4 @@
-"""A bare gRPC server, the ceiling of every row: two methods answer a message with a message, two a stream of chunks
+"""A bare gRPC server, the ceiling of every row: two methods answer a message with a message, three a stream of chunks
 with a stream of chunks; none computes anything.
 
 It has what the server under test has: the size of its thread pool, its channel options and its allocator.
@@ -17,6 +17,7 @@ UNARY: Final = f"/{SERVICE}/Unary"
 FRESH: Final = f"/{SERVICE}/Fresh"
 CHUNKS: Final = f"/{SERVICE}/Chunks"
 WHOLE: Final = f"/{SERVICE}/Whole"
+LAST: Final = f"/{SERVICE}/Last"
 THREADS: Final = 84
 LIMIT: Final = 2**31 - 1
 OPTIONS: Final = [*aclgrad.channel_options(LIMIT), ("grpc.so_reuseport", 0)]
@@ -51,6 +52,14 @@ def whole(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[
     yield from list(requests)
 
 
+def last(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+    """Takes all chunks, and returns the last one as often as the first message says."""
+    count = int.from_bytes(next(requests), "little")
+    *_, chunk = requests
+    for _ in range(count):
+        yield chunk
+
+
 def main() -> None:
     aclgrad.tune_allocator()
     server = grpc.server(ThreadPoolExecutor(THREADS), options=OPTIONS)
@@ -59,6 +68,7 @@ def main() -> None:
         "Fresh": grpc.unary_unary_rpc_method_handler(fresh),
         "Chunks": grpc.stream_stream_rpc_method_handler(chunks),
         "Whole": grpc.stream_stream_rpc_method_handler(whole),
+        "Last": grpc.stream_stream_rpc_method_handler(last),
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
     port = server.add_insecure_port("127.0.0.1:0")

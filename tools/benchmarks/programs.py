@@ -1,25 +1,29 @@
-"""Chains of steps as one program, beside the same steps as calls, one after the other, by a client that sends bytes.
+"""Chains of steps as one program, beside the same steps as calls, one after the other: by messages that were made once,
+and by a client, which builds its program each time.
 
 Steps are elementwise and of rows. A tensor has 1 MB; each step takes the gradient of the one before and a second
 tensor. Ratios are to the calls in the same round. `CPU us` is the server's time for a step: of tiny steps, next to all
-of it is beyond the kernel.
+of it is beyond the kernel. Memory is the client's growth, to the bytes of its arrays and outputs. A bare stream moves
+as many bytes in chunks that were made once; programs beside it have one elementwise operator.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 import grpc
 
+import aclgrad
 from aclgrad.judge.programs.program import Given, Program
 from aclgrad.wire.programs import encode_program
 from aclgrad.wire.service import SERVICE
-from tools.benchmarks import loads
+from tools.benchmarks import client_programs, loads, ten_steps
+from tools.benchmarks.client_programs import Send
 from tools.benchmarks.measure import SERVER, SERVER_FLAGS, Figures, Samples, ServerUnderTest, in_turns, running
 from tools.benchmarks.report import Report
-from tools.lab.chains import DEVIATIONS, ELEMENTWISE, GRADIENT, MEANS, OF_ROWS, chain
+from tools.lab.chains import DEVIATIONS, ELEMENTWISE, GRADIENT, MEANS, OF_ROWS, chain, known_chain
 from tools.random_programs.sending import messages_of, program_bytes, step_bytes
 
 STEPS: Final = 20
@@ -29,11 +33,14 @@ TINY_STEPS: Final = 512
 TINY_ELEMENTS: Final = 64
 BATCH_ROWS: Final = 16
 """Of tensors of 16 KB."""
-LEAST: Final = {"one program, shared second input": 4.0, "one program, own second inputs": 2.0}
+LEAST: Final = {
+    "one program, shared second input": 4.0,
+    "one program, own second inputs": 2.0,
+    "client's program, shared": 4.0,
+    "client's program, own": 2.0,
+}
 MOST_CPU_US: Final = 25
 """For a tiny step."""
-
-Send = Callable[[], object]
 
 
 def operators(count: int) -> list[str]:
@@ -93,6 +100,16 @@ def connected(channel: grpc.Channel) -> dict[str, Send]:
     return {"calls": one_by_one(channel, alone(shared)), **ways}
 
 
+def by_a_client(client: aclgrad.Client) -> dict[str, Send]:
+    last = [STEPS - 1]
+    shared, own = (known_chain(chain(operators(STEPS), ROWS, shares=shares), last) for shares in (True, False))
+    return {
+        "client's calls": client_programs.in_sequence(client, shared),
+        "client's program, shared": client_programs.in_a_program(client, shared),
+        "client's program, own": client_programs.in_a_program(client, own),
+    }
+
+
 def independent(channel: grpc.Channel) -> dict[str, Send]:
     requests = alone(chain(operators(loads.BATCH), BATCH_ROWS))
     return {
@@ -106,10 +123,17 @@ def main(quick: bool, arguments: list[str]) -> None:
     rounds, seconds = (2, 0.5) if quick else (7, 2.0)
     report = Report("programs", __doc__)
     report.table("Steps per second", "row", "steps", "steps/s", "CPU us", "peak MB", "to calls")
-    with running(SERVER, *SERVER_FLAGS) as server, loads.channel_to(server.address) as channel:
+    with (
+        running(SERVER, *SERVER_FLAGS) as server,
+        running("tools.benchmarks.ceilings") as echo,
+        loads.channel_to(server.address) as channel,
+        loads.channel_to(echo.address) as echo_channel,
+        aclgrad.Client(server.address, timeout_s=None) as client,
+    ):
         tiny = chain(["tanh_backward"] * TINY_STEPS, 1, columns=TINY_ELEMENTS)
         groups = [
             (connected(channel), STEPS),
+            (by_a_client(client), STEPS),
             (independent(channel), loads.BATCH),
             ({"tiny steps": in_a_message(channel, program_bytes(tiny, last_of(tiny)))}, TINY_STEPS),
         ]
@@ -118,6 +142,9 @@ def main(quick: bool, arguments: list[str]) -> None:
             found = in_turns(rows, rounds)
             for name, samples in found.items():
                 report.row(*_cells(name, steps, samples, next(iter(found.values()))))
+        ten_steps.tell_bytes(report, server.address)
+        client_programs.tell_time(report, client, rounds)
+        client_programs.tell_large(report, client, echo_channel, rounds)
     report.write()
 
 

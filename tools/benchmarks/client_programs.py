@@ -1,0 +1,127 @@
+"""Programs as clients build and run them: beside their single calls, in time, in memory, and beside a bare stream."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final
+
+import grpc
+
+import aclgrad
+from aclgrad.allocator import trim_allocator
+from tools.benchmarks import ceilings, loads
+from tools.benchmarks.measure import Figures, ServerUnderTest, in_turns
+from tools.benchmarks.report import Report
+from tools.lab.chains import chain, known_chain
+from tools.lab.known import KnownProgram
+
+TINY_STEPS, TINY_ELEMENTS = 512, 64
+MOST_BUILD_US, MOST_RUN_US = 30, 10
+"""For a tiny step."""
+LARGE_STEPS: Final = 10
+LARGE_MB: Final = (20, 100)
+"""Of each tensor."""
+MOST_MEMORY, MOST_TIME = 1.2, 1.2
+"""Bytes, to those that the program holds; time, to the bare stream's."""
+
+Send = Callable[[], object]
+
+
+def in_sequence(client: aclgrad.Client, known: KnownProgram) -> Send:
+    """Returns what makes the steps as calls, one after the other."""
+    return lambda: known.add_to(client)
+
+
+def in_a_program(client: aclgrad.Client, known: KnownProgram) -> Send:
+    """Returns what builds the program and runs it."""
+
+    def send() -> object:
+        program = client.program()
+        return program.run(*known.add_to(program))
+
+    return send
+
+
+def tell_time(report: Report, client: aclgrad.Client, rounds: int) -> None:
+    """Adds the table of what tiny steps take in the client: building them, and running what is built."""
+    known = known_chain(chain(["tanh_backward"] * TINY_STEPS, 1, columns=TINY_ELEMENTS), [TINY_STEPS - 1])
+    built = client.program()
+    wanted = known.add_to(built)
+    rows = {
+        "build": partial(_timed, lambda: known.add_to(client.program())),
+        "run again": partial(_timed, lambda: built.run(*wanted)),
+    }
+    report.table("Tiny steps in the client", "row", "steps", "us", "CPU us of the thread", "CPU us of the process")
+    for (name, samples), most in zip(in_turns(rows, 5 * rounds).items(), (MOST_BUILD_US, MOST_RUN_US), strict=True):
+        us, thread_us, process_us = (samples.median(each) for each in ("us", "thread_us", "process_us"))
+        report.row(name, str(TINY_STEPS), f"{us:.1f}", f"{thread_us:.1f} (most {most})", f"{process_us:.1f}")
+
+
+def _timed(work: Send) -> Figures:
+    """Returns the microseconds of a step, and those on the CPU: of this thread, and of all threads of the process."""
+    clocks = {"us": time.perf_counter, "thread_us": time.thread_time, "process_us": time.process_time}
+    work()
+    begin = {name: clock() for name, clock in clocks.items()}
+    work()
+    return {name: (clock() - begin[name]) / TINY_STEPS * 1e6 for name, clock in clocks.items()}
+
+
+def tell_large(report: Report, client: aclgrad.Client, echo: grpc.Channel, rounds: int) -> None:
+    """Adds the table of large programs in chunks: the client's memory, and the time beside a bare stream."""
+    report.table("Large programs in chunks", "MB held", "memory", "stream s", "run", "build and run")
+    for size in LARGE_MB:
+        # No truth is needed, only the steps.
+        known = known_chain(chain(["tanh_backward"] * LARGE_STEPS, size * 1000, shares=False), [LARGE_STEPS - 1])
+        arrays = {id(each): each for step in known.steps for each in step.inputs.values() if not isinstance(each, int)}
+        held = sum(each.nbytes for each in (*arrays.values(), *known.truths.values()))
+        growth = _growth(in_a_program(client, known)) / held
+        built = client.program()
+        wanted = known.add_to(built)
+        rows = {
+            "stream": partial(_seconds, bare_stream(echo, [each.nbytes for each in arrays.values()], known)),
+            "run": partial(_seconds, lambda built=built, wanted=wanted: built.run(*wanted)),
+            "build and run": partial(_seconds, in_a_program(client, known)),
+        }
+        found = in_turns(rows, rounds)
+        ratios = [found[each].ratio(found["stream"], "s") for each in ("run", "build and run")]
+        report.row(
+            f"{held / 1e6:.0f}",
+            f"{growth:.2f} (most {MOST_MEMORY})",
+            f"{found['stream'].median('s'):.2f}",
+            f"{ratios[0]:.2f} (most {MOST_TIME})",
+            f"{ratios[1]:.2f}",
+        )
+
+
+def bare_stream(channel: grpc.Channel, sent: list[int], known: KnownProgram) -> Send:
+    """Returns what moves as many bytes in chunks, the same ones again and again."""
+    send = channel.stream_stream(ceilings.LAST)
+    chunk = bytes(loads.CHUNK_BYTES)
+    count = sum(-(-each // len(chunk)) for each in sent)
+    back = sum(-(-each.nbytes // len(chunk)) for each in known.truths.values())
+
+    def messages() -> Iterator[bytes]:
+        yield back.to_bytes(8, "little")
+        for _ in range(count):
+            yield chunk
+
+    return lambda: sum(map(len, send(messages())))
+
+
+def _seconds(work: Send) -> Figures:
+    begin = time.perf_counter()
+    work()
+    return {"s": time.perf_counter() - begin}
+
+
+def _growth(work: Send) -> int:
+    """Returns by how many bytes the memory of this process grows at most."""
+    trim_allocator()
+    process = ServerUnderTest(os.getpid(), "this process")
+    process.forget_peak()
+    before = process.peak_bytes()
+    kept = work()
+    grown = process.peak_bytes() - before
+    del kept
+    return grown
