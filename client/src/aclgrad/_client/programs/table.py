@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from aclgrad._client.calls.arrays import Array
-from aclgrad._client.calls.requirements import LARGE_BYTES
 from aclgrad.tensors import DType, TensorType, View, dense_elements
 
 _NEIGHBOURS: Final = 4
@@ -21,16 +20,12 @@ _PIECE_BYTES: Final = 2**20
 class Entry:
     """A copy of an array's elements, in the order of its memory; `type` is that of the tensor in a table."""
 
-    __slots__ = ("_bytes", "data", "type")
+    __slots__ = ("_elements", "data", "type")
 
     def __init__(self, elements: Array, type: TensorType) -> None:
-        if elements.nbytes <= LARGE_BYTES:
-            self._bytes = bytearray(elements.data)
-        else:
-            self._bytes = bytearray(elements.nbytes)
-            # By numpy, whose copy lets go of the GIL.
-            np.frombuffer(self._bytes, np.uint8)[:] = elements
-        self.data = memoryview(self._bytes).toreadonly()
+        # Of numpy's, because nothing clears that memory before, and large copies let go of the GIL.
+        self._elements = elements.copy()
+        self.data = self._elements.data.toreadonly()
         self.type = type
 
     @property
@@ -39,19 +34,14 @@ class Entry:
 
     def has(self, elements: Array, start: int) -> bool:
         """Whether these are its bytes from there on."""
-        if elements.nbytes == len(self._bytes):
-            return self._bytes == elements.data
-        given, end = elements.data, start + elements.nbytes
-        for at in range(start, end, _PIECE_BYTES):
-            # A slice is a copy.
-            piece = self._bytes[at : min(at + _PIECE_BYTES, end)]
-            if piece != given[at - start : at - start + len(piece)]:
-                return False
-        return True
+        own, given = self.data[start : start + elements.nbytes], elements.data
+        pieces = range(0, elements.nbytes, _PIECE_BYTES)
+        # Two memoryviews are compared one element after the other.
+        return all(bytearray(own[at : at + _PIECE_BYTES]) == given[at : at + _PIECE_BYTES] for at in pieces)
 
     def shows(self, array: Array, view: View) -> bool:
         """Whether a view of its elements is this array."""
-        elements = np.frombuffer(self._bytes, array.dtype)[view.offset :]
+        elements = self._elements.view(array.dtype)[view.offset :]
         shown = np.lib.stride_tricks.as_strided(elements, array.shape, array.strides)
         # What repeats is compared once.
         once = tuple(slice(None) if stride else slice(1) for stride in array.strides)
