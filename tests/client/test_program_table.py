@@ -184,8 +184,9 @@ def test_nothing_of_a_freed_array_is_taken_for_another() -> None:
     for number in range(50):
         array = np.full((8, 8), number, np.float32)
         addresses.add(array.__array_interface__["data"][0])
-        kept.append((table.keep("a", array[:, :4]), table.keep("a", array), table.keep("a", array[2:])))
-        del array
+        views = array[:, :4], array, array[2:]
+        kept.append([table.keep(each, type_of_array("a", each)) for each in views])
+        del array, views
     assert len(addresses) < 50
     for number, (part, (entry, _), (again, _)) in enumerate(kept):
         assert bytes(part.entry.data) == np.full(32, number, np.float32).tobytes()
