@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -10,11 +10,13 @@ import grpc
 
 import aclgrad
 from aclgrad.allocator import trim_allocator
+from aclgrad.judge.programs.program import Program
 from tools.benchmarks import ceilings, loads
 from tools.benchmarks.measure import Figures, ServerUnderTest, in_turns
 from tools.benchmarks.report import Report
-from tools.lab.chains import chain, known_chain
+from tools.lab.chains import GRADIENT, chain, known_chain
 from tools.lab.known import KnownProgram
+from tools.random_programs.sending import messages_of
 
 TINY_STEPS, TINY_ELEMENTS = 512, 64
 MOST_BUILD_US, MOST_RUN_US = 30, 10
@@ -71,16 +73,15 @@ def tell_large(report: Report, client: aclgrad.Client, echo: grpc.Channel, round
     """Adds the table of large programs in chunks: the client's memory, and the time beside a bare stream."""
     report.table("Large programs in chunks", "MB held", "memory", "stream s", "run", "build and run")
     for size in LARGE_MB:
-        # No truth is needed, only the steps.
-        known = known_chain(chain(["tanh_backward"] * LARGE_STEPS, size * 1000, shares=False), [LARGE_STEPS - 1])
-        arrays = {id(each): each for step in known.steps for each in step.inputs.values() if not isinstance(each, int)}
-        held = sum(each.nbytes for each in (*arrays.values(), *known.truths.values()))
+        drawn = chain(["tanh_backward"] * LARGE_STEPS, size * 1000, shares=False)
+        known = known_chain(drawn, [LARGE_STEPS - 1])
+        held = sum(each.nbytes for each in (*drawn.table, *known.truths.values()))
         growth = _growth(in_a_program(client, known)) / held
         built = client.program()
         wanted = known.add_to(built)
         rows = {
-            "stream": partial(_seconds, bare_stream(echo, [each.nbytes for each in arrays.values()], known)),
-            "run": partial(_seconds, lambda built=built, wanted=wanted: built.run(*wanted)),
+            "stream": partial(_seconds, bare_stream(echo, drawn)),
+            "run": partial(_seconds, partial(built.run, *wanted)),
             "build and run": partial(_seconds, in_a_program(client, known)),
         }
         found = in_turns(rows, rounds)
@@ -94,19 +95,12 @@ def tell_large(report: Report, client: aclgrad.Client, echo: grpc.Channel, round
         )
 
 
-def bare_stream(channel: grpc.Channel, sent: list[int], known: KnownProgram) -> Send:
-    """Returns what moves as many bytes in chunks, the same ones again and again."""
+def bare_stream(channel: grpc.Channel, program: Program) -> Send:
+    """Returns what sends the program's chunks, made once, and gets as many back as its last output has."""
     send = channel.stream_stream(ceilings.LAST)
-    chunk = bytes(loads.CHUNK_BYTES)
-    count = sum(-(-each // len(chunk)) for each in sent)
-    back = sum(-(-each.nbytes // len(chunk)) for each in known.truths.values())
-
-    def messages() -> Iterator[bytes]:
-        yield back.to_bytes(8, "little")
-        for _ in range(count):
-            yield chunk
-
-    return lambda: sum(map(len, send(messages())))
+    sent = list(messages_of(program, chunk_bytes=loads.CHUNK_BYTES))
+    back = -(-program.table[GRADIENT].nbytes // loads.CHUNK_BYTES)
+    return lambda: sum(map(len, send(iter([back.to_bytes(8, "little"), *sent]))))
 
 
 def _seconds(work: Send) -> Figures:
