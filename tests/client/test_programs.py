@@ -197,7 +197,7 @@ async def test_attributes_are_sent_as_they_are(connect: Connect, programs: Scrip
             caller.execute("tanh_backward", {"grad_output": X, "output": X}, {"odd": value})
         kinds = []
         for step in caller._steps:  # noqa: SLF001 - a server would refuse them
-            odd = pb.ExecuteOperatorRequest.FromString(step.head).attributes["odd"]
+            odd = pb.ExecuteOperatorRequest.FromString(step.form.head).attributes["odd"]
             kind = odd.WhichOneof("value")
             kinds.append((kind, str(getattr(odd, kind)).split()[-1]))
         assert kinds == [

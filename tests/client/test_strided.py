@@ -117,7 +117,7 @@ def test_shapes_to_which_nothing_is_broadcast(sizes: tuple[int, ...]) -> None:
     handle = whole((2, 3))[1]
     with pytest.raises(aclgrad.InvalidFieldError, match="cannot be broadcast"):
         handle.broadcast_to(sizes)
-    with pytest.raises(ValueError, match="broadcast"):
+    with pytest.raises(ValueError, match="broadcast|more dimensions"):
         np.broadcast_to(whole((2, 3))[0], sizes)
 
 
