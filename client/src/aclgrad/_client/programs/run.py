@@ -183,6 +183,9 @@ class ProgramRun(Lender[None]):
                 self._outcomes[position] = outcome
         self._lacking = [each for each, error in errors.items() if isinstance(error, InputValuesRequiredError)]
         again = self._needed_again(passing)
+        for each in targets.intersection(passing).difference(again):
+            # Whoever needed it has another error, which the caller is to hear of.
+            del self._outcomes[each]
         self._finish(set(self._sent).difference(again))
         if again:
             self._send(again)
@@ -194,9 +197,10 @@ class ProgramRun(Lender[None]):
 
     def _needed_again(self, passing: Collection[int]) -> list[int]:
         """Returns the steps of the message that may succeed yet, and of which something is needed."""
-        unsettled = {each for each in self._sent if each in passing}
+        unsettled = [each for each in self._sent if each in passing]
         wanted = [each for each in unsettled if each in self.returned]
-        return [each for each in self._with_needs(wanted) if each in unsettled]
+        needed = set(self._with_needs(wanted))
+        return [each for each in unsettled if each in needed]
 
     def _error_of(self, position: int, status: status_pb2.Status) -> AclgradError:
         """Returns the error of a step, which names it by its position in the whole program."""
