@@ -83,12 +83,13 @@ def test_chains_of_views(data: st.DataObject, shape: tuple[int, ...]) -> None:
         if kind == "index":
             items = draw_items(data.draw, expected.ndim)
             try:
-                viewed = expected[items]
+                # With ... numpy makes a view of one element, too.
+                viewed = expected[items if Ellipsis in items else (*items, Ellipsis)]
             except IndexError:
                 with pytest.raises(IndexError):
                     handle[items]
                 continue
-            handle, expected = handle[items], np.asarray(viewed)
+            handle, expected = handle[items], viewed
         elif kind == "transpose":
             axes = data.draw(st.permutations(range(expected.ndim)))
             handle, expected = handle.transpose(*axes), expected.transpose(axes)
@@ -117,7 +118,7 @@ def test_shapes_to_which_nothing_is_broadcast(sizes: tuple[int, ...]) -> None:
     handle = whole((2, 3))[1]
     with pytest.raises(aclgrad.InvalidFieldError, match="cannot be broadcast"):
         handle.broadcast_to(sizes)
-    with pytest.raises(ValueError, match="broadcast|more dimensions"):
+    with pytest.raises(ValueError, match=r"broadcast|more dimensions"):
         np.broadcast_to(whole((2, 3))[0], sizes)
 
 
