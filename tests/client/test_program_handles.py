@@ -127,6 +127,14 @@ async def test_a_step_that_is_refused_is_not_added(client: AnyClient, add: Calla
     np.testing.assert_allclose(found, tanh(tanh(X, Y), X), 1e-5)
 
 
+@pytest.mark.parametrize("name", [["grad_bias"], {}, X, None, 3, b"grad_bias"], ids=lambda each: type(each).__name__)
+async def test_an_output_without_a_name(client: AnyClient, name: Any) -> None:
+    ones = np.ones((4, 1), np.float32)
+    for caller in (client, client.program(), client.batch()):
+        with pytest.raises(aclgrad.InvalidFieldError, match=r"^outputs has the name"):
+            await maybe_await(caller.layer_norm_backward(X, X, ones, ones, 6, outputs=[name]))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
 async def test_out_is_where_an_output_goes_when_it_is_returned(client: AnyClient, dtype: Any) -> None:
     """In each run anew; views of it are arrays of their own, and a run that wants others leaves it alone."""

@@ -288,7 +288,7 @@ def wanted_names(outputs: Sequence[str] | None) -> tuple[str, ...]:
     if isinstance(outputs, str) or not isinstance(outputs, Sequence) or not outputs:
         problem = f"is {outputs!r}, which names no outputs"
         raise InvalidFieldError.at("outputs", problem, "give a sequence of names, or leave it out for all outputs")
-    return tuple(outputs)
+    return tuple(checked_name("outputs", each) for each in outputs)
 
 
 def plain_attributes(operator: str, attributes: Mapping[str, AttributeLike] | None) -> dict[str, AttributeValue]:
