@@ -11,7 +11,7 @@ from aclgrad._client.calls.chunked import ChunkedProgram
 from aclgrad._client.calls.destination import Outputs
 from aclgrad._client.calls.operator_methods import OperatorMethods
 from aclgrad._client.calls.requirements import Requirements
-from aclgrad._client.programs.portions import STATUS_BYTES, Portions, needs_of
+from aclgrad._client.programs.portions import STATUS_BYTES, Portions, Withheld, needs_of
 from aclgrad._client.programs.run import ProgramRun
 from aclgrad._client.programs.steps import Step
 from aclgrad._client.programs.table import Table
@@ -98,7 +98,7 @@ class BatchRun(ProgramRun):
         returned = {position: step.returned for position, step in enumerate(steps)}
         super().__init__(steps, returned, requirements, return_errors=return_errors, known=known)
 
-    def _with_needs(self, positions: Collection[int]) -> list[int]:
+    def _with_needs(self, positions: Collection[int], withheld: Withheld) -> list[int]:
         """Returns the positions: no call needs another."""
         return list(positions)
 

@@ -129,10 +129,12 @@ class Portion:
         return partial(self._header_of, chunk_bytes, large), announced
 
     def _header_of(self, chunk_bytes: int, large: Collection[int]) -> bytes:
-        if self._header is None or self._header[0] != chunk_bytes:
+        header = self._header
+        if header is None or header[0] != chunk_bytes:
             pieces = self._pieces(dict.fromkeys(large, SHAPE_ONLY), {})
-            self._header = chunk_bytes, encode_header(b"".join(pieces), chunk_bytes)
-        return self._header[1]
+            # Another thread may need another one meanwhile.
+            header = self._header = chunk_bytes, encode_header(b"".join(pieces), chunk_bytes)
+        return header[1]
 
     def _large(self, chunk_bytes: int) -> set[int]:
         """Returns the positions of the entries that do not go with the header."""

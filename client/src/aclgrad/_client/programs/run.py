@@ -13,7 +13,7 @@ from aclgrad._client.calls.chunked import ChunkedProgram, Taken
 from aclgrad._client.calls.destination import Destination
 from aclgrad._client.calls.lender import Key, Lender, TakeOver
 from aclgrad._client.calls.requirements import Requirements
-from aclgrad._client.programs.portions import Portion, Portions, Returned, closure
+from aclgrad._client.programs.portions import Portion, Portions, Returned, Withheld, closure
 from aclgrad._client.programs.steps import Step
 from aclgrad.errors import (
     AclgradError,
@@ -59,7 +59,7 @@ class ProgramRun(Lender[None]):
         self._return_errors = return_errors
         self._product = product
         self._outcomes: dict[int, Outcome] = {}
-        self._pending = self._with_needs(returned)
+        self._pending = self._with_needs(returned, requirements.withheld)
         """The positions of the steps without a final outcome, ascending."""
         self._sent: list[int] = []
         """Those of them that the message under way is for."""
@@ -86,9 +86,9 @@ class ProgramRun(Lender[None]):
         self._chunk_bytes = None
         return True
 
-    def _with_needs(self, positions: Collection[int]) -> list[int]:
+    def _with_needs(self, positions: Collection[int], withheld: Withheld) -> list[int]:
         """Returns the steps that these need, with these, in order."""
-        return closure(self._steps, positions, self._requirements.withheld)
+        return closure(self._steps, positions, withheld)
 
     def _fitting(self, positions: list[int]) -> list[int]:
         """Returns the first of the positions, as many as go in one message."""
@@ -97,9 +97,10 @@ class ProgramRun(Lender[None]):
     def _send(self, positions: list[int]) -> None:
         """Makes the message for these steps."""
         self._sent = positions
+        # Another thread may learn meanwhile that values are wanted.
         withheld = dict(self._requirements.withheld)
         returned = {each: self.returned.get(each, ()) for each in positions}
-        found = self._with_needs(positions)
+        found = self._with_needs(positions, withheld)
         key = tuple(positions)
         portion = self._known.get(key)
         if portion is None or not portion.is_of(found, returned, withheld):
@@ -199,7 +200,7 @@ class ProgramRun(Lender[None]):
         """Returns the steps of the message that may succeed yet, and of which something is needed."""
         unsettled = [each for each in self._sent if each in passing]
         wanted = [each for each in unsettled if each in self.returned]
-        needed = set(self._with_needs(wanted))
+        needed = set(self._with_needs(wanted, self._requirements.withheld))
         return [each for each in unsettled if each in needed]
 
     def _error_of(self, position: int, status: status_pb2.Status) -> AclgradError:
