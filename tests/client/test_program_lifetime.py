@@ -11,14 +11,20 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+import grpc
 import numpy as np
 import pytest
 
 import aclgrad
+from aclgrad._client.attempts.retry import RetryPolicy
+from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.testing import TestServer, serve
+from aclgrad.wire.chunks import encode_results
 from tools.calling import AnyClient, maybe_await
 
-from .conftest import Connect
+from .conftest import Connect, each_end, end_as
+from .scripted_service import ScriptedService
+from .scripted_streams import ScriptedStreams, chunk
 
 X = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
 Y = X * 2 + 1
@@ -86,6 +92,55 @@ def test_another_event_loop(server: TestServer) -> None:
         return found
 
     np.testing.assert_allclose(asyncio.run(run_and_ask())[0], tanh(X, Y), 1e-5)
+
+
+@each_end
+async def test_a_run_that_is_cancelled_or_whose_client_is_closed(
+    connect: Connect, service: ScriptedService, end: str
+) -> None:
+    stands, goes_on = threading.Event(), threading.Event()
+
+    def stand(context: Any) -> bytes:
+        stands.set()
+        goes_on.wait(60)
+        return b""
+
+    service.answer = stand
+    client = connect(service.address, timeout_s=None)
+    program = client.program()
+    handle = program.tanh_backward(program.tanh_backward(X, Y), X)
+    if isinstance(client, aclgrad.AsyncClient):
+        task = asyncio.create_task(program.run(handle))
+    else:
+        task = asyncio.create_task(asyncio.to_thread(program.run, handle))
+    await asyncio.to_thread(stands.wait, 60)
+    await end_as(end, client, task)
+    goes_on.set()
+    assert not any(each.calls for each in client._channels._open)  # noqa: SLF001 - what is claimed shows nowhere else
+
+
+async def test_chunks_after_a_lost_connection(
+    monkeypatch: pytest.MonkeyPatch, connect: Connect, streams: ScriptedStreams
+) -> None:
+    """The whole program goes again, and so does each byte."""
+    monkeypatch.setattr(RetryPolicy, "backoff_s", lambda *_: 0.0)
+    data: list[bytes] = []
+
+    def script(messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        context.send_initial_metadata(())
+        data.append(b"".join(messages))
+        if len(data) == 1:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
+        yield encode_results([(), (TensorView("grad_input", TensorType(DTYPES["float32"], X.shape)),)])
+        yield chunk(0, X.tobytes())
+
+    streams.script = script
+    program = connect(streams.address, max_message_bytes=500).program()
+    handle = program.tanh_backward(program.tanh_backward(X.repeat(2, 1)[:, :6], Y), X)
+    [found] = await maybe_await(program.run(handle))
+    np.testing.assert_array_equal(found, X)
+    assert data[0] == data[1]
+    assert len(data) == 2
 
 
 async def test_one_program_runs_in_several_places_at_once(client: AnyClient) -> None:
