@@ -243,7 +243,7 @@ async def test_a_run_leaves_nothing_to_the_garbage_collector(connect: Connect, f
     out = np.empty(X.shape, np.float32)
     program = client.program()
     handle = program.tanh_backward(program.tanh_backward(X, Y), X, out=out)
-    refs = [weakref.ref(out), weakref.ref(program), weakref.ref(program._table._entries[0].data)]  # noqa: SLF001
+    refs = [weakref.ref(out), weakref.ref(program), weakref.ref(program._table._spans[0].entry.data)]  # noqa: SLF001
     if fails:
         fresh.fail(aclgrad.ServerFaultError("oops"), times=2)
     gc.collect()

@@ -3,6 +3,7 @@
 import math
 from bisect import bisect_right, insort
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -60,7 +61,11 @@ class _Span(NamedTuple):
 
     start: int
     end: int
-    number: int
+    entry: Entry
+
+
+_RANGE: Final = itemgetter(0, 1)
+"""What spans are ordered by."""
 
 
 class Table:
@@ -70,7 +75,6 @@ class Table:
     """
 
     def __init__(self) -> None:
-        self._entries: list[Entry] = []
         self._spans: list[_Span] = []
         """Ascending by start."""
         self._packed: dict[tuple[int, tuple[int, ...], tuple[int, ...], str], Entry] = {}
@@ -88,9 +92,7 @@ class Table:
         if found is None:
             whole = type if is_row_major else TensorType(type.dtype, dense.shape)
             found = Entry(elements, whole), 0
-            # In this order: Ctrl-C between the two leaves no span without an entry.
-            self._entries.append(found[0])
-            insort(self._spans, _Span(start, start + elements.nbytes, len(self._entries) - 1))
+            insort(self._spans, _Span(start, start + elements.nbytes, found[0]), key=_RANGE)
         entry, offset = found
         if entry.type.shape == type.shape and is_row_major:
             return Kept(entry, None)
@@ -122,7 +124,7 @@ class Table:
         """Yields entries that were in memory around this range, and where it begins in them."""
         position = bisect_right(self._spans, (start, math.inf))
         for span in reversed(self._spans[max(0, position - _NEIGHBOURS) : position]):
-            entry, offset = self._entries[span.number], start - span.start
+            entry, offset = span.entry, start - span.start
             if span.end >= end and entry.dtype is dtype and not offset % dtype.itemsize:
                 yield entry, offset
 
