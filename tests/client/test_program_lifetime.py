@@ -192,6 +192,36 @@ def test_steps_are_added_until_another_thread_runs_the_program(server: TestServe
             np.testing.assert_allclose(found, tanh(X, Y), 1e-5)
 
 
+@pytest.mark.parametrize("kind", ["program", "batch"])
+def test_threads_add_steps_of_their_own(server: TestServer, kind: str) -> None:
+    """Threads change places as often as they can."""
+    interval_s = sys.getswitchinterval()
+    added: list[tuple[Any, int]] = []
+    with aclgrad.Client(server.target) as client:
+        steps = getattr(client, kind)()
+
+        def build(first: int) -> None:
+            for number in range(first, first + 200):
+                x = np.full((1, 2), number, np.float32)
+                added.append((steps.tanh_backward(x, 0 * x), number))
+
+        builders = [threading.Thread(target=build, args=(first,)) for first in range(0, 1600, 200)]
+        sys.setswitchinterval(1e-6)
+        try:
+            for each in builders:
+                each.start()
+            for each in builders:
+                each.join()
+        finally:
+            sys.setswitchinterval(interval_s)
+        if kind == "program":
+            found = steps.run(*(handle for handle, _ in added))
+        else:
+            outcomes = steps.run()
+            found = [outcomes[position] for position, _ in added]
+        assert [each[0, 0] for each in found] == [number for _, number in added]
+
+
 class Interrupting:
     """Raises KeyboardInterrupt in the line of the client that is executed as this number."""
 

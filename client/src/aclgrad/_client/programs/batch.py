@@ -2,6 +2,7 @@
 
 from __future__ import annotations  # `help` shows the names of unions, and not their members
 
+import threading
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
@@ -33,6 +34,8 @@ class BaseBatch(OperatorMethods[int], Generic[_Client]):
         self._client = client
         self._table = Table()
         self._steps: list[Step] = []
+        self._adding = threading.Lock()
+        """Threads that add calls to one batch get positions of their own."""
         self._portions: Portions = {}
         """Those of the latest run: the next one sends the same if nothing has changed."""
 
@@ -59,8 +62,10 @@ class BaseBatch(OperatorMethods[int], Generic[_Client]):
         a `timeout_s`: a batch has one time limit, which `run` takes.
         """
         check_no_timeout("a call in a batch", timeout_s)
-        self._steps.append(Step(name, inputs, attributes, self._requirements, self._table, out, outputs))
-        return len(self._steps) - 1
+        step = Step(name, inputs, attributes, self._requirements, self._table, out, outputs)
+        with self._adding:
+            self._steps.append(step)
+            return len(self._steps) - 1
 
     @abstractmethod
     def run(self, *, return_errors: bool = False, timeout_s: Timeout = DEFAULT) -> Any:

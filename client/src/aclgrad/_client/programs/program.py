@@ -2,6 +2,7 @@
 
 from __future__ import annotations  # `help` shows the names of unions, and not their members
 
+import threading
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
@@ -41,6 +42,8 @@ class BaseProgram(OperatorMethods[Handle], Generic[_Client]):
         self._product = checked_name("product", product)
         self._table = Table()
         self._steps: list[Step] = []
+        self._adding = threading.Lock()
+        """Threads that add steps to one program get numbers of their own."""
         self._portions: Portions = {}
         """Those of the latest run: the next one sends the same if nothing has changed."""
         self._returned: Returned | None = None
@@ -80,12 +83,15 @@ class BaseProgram(OperatorMethods[Handle], Generic[_Client]):
                 "operator", f"{name!r} is not known here, so nothing can use its output", remedy
             )
         step = Step(name, inputs, attributes, self._requirements, self._table, out, outputs, self._check)
-        number = len(self._steps)
         if not step.outputs:
             problem = f"({name}) has inputs and attributes from which no output follows"
-            raise InvalidFieldError.at(f"step {number}", problem, "see the operator's docstring for dtypes and shapes")
+            raise InvalidFieldError.at(
+                f"step {len(self)}", problem, "see the operator's docstring for dtypes and shapes"
+            )
         step.place = self.place()
-        self._steps.append(step)
+        with self._adding:
+            number = len(self._steps)
+            self._steps.append(step)
         handles = {each.name: Handle(self, number, each.name, each.type) for each in step.outputs}
         names = OUTPUTS[name]
         if len(names) == 1:
