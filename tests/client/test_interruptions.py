@@ -203,3 +203,24 @@ async def test_discovery(
         await maybe_await(client.execute("pool", INPUTS))
     step = "discovered" if point == "discovered" else "discover"
     await interrupt(monkeypatch, client, step, error or INTERRUPTS[type(client)], due, is_late=False)
+
+
+def test_a_channel_that_a_call_left_is_not_used_again(
+    monkeypatch: pytest.MonkeyPatch, service: ScriptedService
+) -> None:
+    """Ctrl-C may have come between the steps of one of its locks, on which every later call would wait."""
+    service.answer = lambda context: REPLY
+    with aclgrad.Client(service.address) as client:
+        client.execute("pool", INPUTS)
+        channels, before = client._channels, client._channels.current
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                client._transport, "message", raising(KeyboardInterrupt(), client._transport.message, is_late=False)
+            )
+            with pytest.raises(KeyboardInterrupt):
+                client.execute("pool", INPUTS)
+        assert before not in {channels.current, channels.front, *channels._open}
+        # Of a discovery that began before.
+        channels.use(None, before)  # type: ignore[arg-type]
+        assert channels.current is not before
+        client.execute("pool", INPUTS)

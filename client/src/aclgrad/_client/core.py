@@ -201,6 +201,10 @@ class Core:
             if attempts.trace is not None:
                 attempts.trace.end_attempt(error, attempts.server)
             raise
+        except BaseException:
+            if self._transport.may_leave_locks and self._own_channel is None:
+                self._channels.abandon(channel)
+            raise
         finally:
             if self._channels.give_back(channel):
                 self._transport.close_channel(channel)

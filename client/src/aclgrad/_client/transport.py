@@ -1,7 +1,7 @@
 """What a client needs of threads or of an event loop: the one place where its two kinds differ."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from aclgrad._client.attempts.progress import Progress
 from aclgrad._client.calls.chunked import ChunkedProgram
@@ -35,6 +35,10 @@ class Transport(Protocol):
     `message` and `chunks` raise grpc.RpcError, TimeLimitError if an attempt was given up on this side, and what
     `means_closed` recognises.
     """
+
+    may_leave_locks: ClassVar[bool]
+    """Whether what interrupts a call, such as Ctrl-C, may come between the steps of a lock of gRPC's channel, which
+    then stays locked for every other call."""
 
     @property
     def closed(self) -> Flag:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from functools import cache
-from typing import Any, Final, TypeVar, cast
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 import grpc.aio
 
@@ -34,6 +34,8 @@ _CALL_ENDED: Final = (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.Invalid
 
 class TaskTransport:
     """Waits in the event loop of the first call; `open_first` opens the first channel there."""
+
+    may_leave_locks: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -162,6 +162,18 @@ class ChannelPool:
             if self.is_asked or self.servers.listed or self.left_out:
                 self.discover_in(max(0.0, self._discovered_at + PAUSE_S - self.clock()))
 
+    def abandon(self, channel: Channel) -> None:
+        """Has later calls use another channel to the same servers, because one was left amid its locks."""
+        with self._lock:
+            if channel.is_retired or self._is_closed:
+                return
+            fresh = self._open_to(channel.endpoints)
+            self._open.add(fresh)
+            channel.is_retired = True
+            self.current = fresh if self.current is channel else self.current
+            self.front = fresh if self.front is channel else self.front
+            self.suspect = None if self.suspect is channel else self.suspect
+
     def give_back(self, channel: Channel) -> bool:
         """Ends a call; returns whether its channel is to be closed now."""
         with self._lock:
@@ -242,6 +254,9 @@ class ChannelPool:
     def use(self, network: Network, channel: Channel) -> None:
         """Has calls use this channel from now on; the one before is closed when its last call has ended."""
         with self._lock:
+            if channel.is_retired:
+                # A call has left it meanwhile, and another one has its place.
+                return
             before, self.current, self._is_verified = self.current, channel, True
             self._used_at = self.clock()
         if before is not None and before is not channel and before is not self.front:

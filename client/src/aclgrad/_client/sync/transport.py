@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar, cast
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 import grpc
 
@@ -41,6 +41,8 @@ def run(course: Callable[..., Coroutine[Any, Any, _Done]], *arguments: Any) -> _
 
 class ThreadTransport:
     """Blocks the thread of the caller."""
+
+    may_leave_locks: ClassVar[bool] = True
 
     def __init__(self, channels: ChannelPool, channel_to: Callable[[Endpoints], Any], metadata: Sequence[Pair]) -> None:
         self.closed = threading.Event()
