@@ -220,3 +220,15 @@ def test_a_dtype_that_the_wire_does_not_have(sent: Sent) -> None:
         with pytest.raises(aclgrad.InvalidFieldError, match="which the wire does not have"):
             sent.keep(array)
     sent.check(0)
+
+
+def test_memory_that_two_outputs_would_share_is_refused() -> None:
+    table, out = Table(), np.zeros((4, 8), np.float32)
+    table.claim("out", out[1:3])
+    table.claim("out", out[:1])
+    table.claim("out", np.zeros(0, np.float32))
+    table.claim("out", out[3:, ::-1])
+    for again in (out, out[2], out[1:2, 3:4], out[::-1], out.T, out.view(np.uint8)[3:]):
+        with pytest.raises(aclgrad.InvalidFieldError, match="shares memory with the array of another step"):
+            table.claim("out", again)
+    table.claim("out", np.zeros((4, 8), np.float32))

@@ -1,7 +1,7 @@
 """Random programs: what `--program` says of servers that compute chains rightly and wrongly."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +102,25 @@ def test_other_bits_in_another_way_are_told(
         )
         again = CliRunner().invoke(command, ["call", "--bundle", str(path), "--target", address])
         assert again.exit_code == (0 if way == "part" else 1), again.output
+
+
+@pytest.mark.parametrize("far", [lambda array: -array, lambda array: array * np.float32(2.0**60)], ids=["sign", "size"])
+def test_values_that_are_far_off_in_another_way_fail_on_any_server(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, far: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    send = programs.send
+
+    def send_part(client: aclgrad.Client, program: Program, returned: Sequence[Returned]) -> dict[str, Any]:
+        found = send(client, program, returned)
+        is_part = len(returned) < len(program.outputs)
+        return {name: far(each) if is_part and each.dtype == np.float32 else each for name, each in found.items()}
+
+    monkeypatch.setattr(programs, "send", send_part)
+    with changed(address, of_status(deterministic=False)) as changing, np.errstate(over="ignore"):
+        checked = check(tmp_path, changing, "--program")
+    rows = failed(checked.rows)
+    assert rows
+    assert {row["verdict"] for row in rows} == {"failed"}
 
 
 def test_a_server_without_programs_has_one_row_that_says_so(

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from aclgrad._client.sync.client import Client
 from aclgrad.commands.common import connection, exit_codes
@@ -31,10 +32,18 @@ def read_program(path: Path) -> tuple[Program, tuple[Returned, ...]]:
     """
     content = path.read_bytes()
     try:
-        fields = json.loads(content, parse_constant=_no_number)
+        fields = json.loads(content, parse_constant=_no_number, object_pairs_hook=_unique)
         return program_of(fields, lambda file: load(str(path.parent / file)))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def _unique(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(fields)
+    if len(found) < len(fields):
+        names = [name for name, _ in fields]
+        raise ValueError(f"it has {next(each for each in names if names.count(each) > 1)!r} twice in one object")
+    return found
 
 
 def _no_number(text: str) -> None:

@@ -150,6 +150,10 @@ class Destination:
             for buffer in self._buffers:
                 buffer.check_apart(name, input)
 
+    def given(self) -> list[tuple[str, Array]]:
+        """Returns the caller's arrays, each with the field that names it."""
+        return [(each.field, each.array) for each in self._buffers if each.array is not None]
+
     def result(self, outputs: Sequence[TensorView], arrays: Sequence[Array]) -> Any:
         """Returns the only array, or several by the names of their outputs, None for one that is not wanted."""
         if len(arrays) == 1 and len(self._names) < 2:

@@ -106,6 +106,8 @@ class Step:
         if out is not None:
             destination = destination_of(operator, out, self.wanted, self.form.outputs)
             destination.check_apart((name, each) for name, each in arrays.items() if name not in unsent)
+            for field, array in destination.given():
+                table.claim(field, array)
         # Last, because it copies them.
         self.inputs = tuple(_input(each, handles.get(each.name), arrays.get(each.name), table) for each in tensors)
         self.place = ""
@@ -170,7 +172,7 @@ def _input(tensor: TensorView, handle: Handle | None, array: Array | None, table
 def place_of_caller() -> str:
     """Returns file and line of the first frame outside of this package."""
     frame = sys._getframe(1)  # noqa: SLF001 - `inspect` reads files for it
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+    while frame.f_back is not None and (frame.f_globals.get("__name__") or "").partition(".")[0] == _PACKAGE:
         frame = frame.f_back
     return f"{_base_name(frame.f_code.co_filename)}:{frame.f_lineno}"
 

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from aclgrad._client.calls.arrays import Array
+from aclgrad.errors import InvalidFieldError
 from aclgrad.tensors import DType, TensorType, View, dense_elements
 
 _NEIGHBOURS: Final = 4
@@ -77,6 +78,8 @@ class Table:
     def __init__(self) -> None:
         self._spans: list[_Span] = []
         """Ascending by start."""
+        self._outs: list[tuple[int, int]] = []
+        """Where arrays are that outputs go to: first byte and end, ascending."""
         self._packed: dict[tuple[int, tuple[int, ...], tuple[int, ...], str], Entry] = {}
         """Arrays with other elements between their own, which are copied into one piece."""
 
@@ -98,6 +101,18 @@ class Table:
             return Kept(entry, None)
         strides = () if is_row_major else tuple(stride // array.itemsize for stride in array.strides)
         return Kept(entry, View(offset, strides))
+
+    def claim(self, field: str, out: Array) -> None:
+        """Raises InvalidFieldError if an output of another step goes to this memory too: one would be lost."""
+        start = out.__array_interface__["data"][0]
+        steps = [(size - 1) * stride for size, stride in zip(out.shape, out.strides, strict=True)]
+        first, end = start + sum(min(each, 0) for each in steps), start + sum(max(each, 0) for each in steps)
+        span = first, end + out.itemsize
+        at = bisect_right(self._outs, span)
+        if out.size and any(one[0] < span[1] and span[0] < one[1] for one in self._outs[max(at - 1, 0) : at + 1]):
+            problem = "shares memory with the array of another step's output"
+            raise InvalidFieldError.at(field, problem, "give another array")
+        self._outs.insert(at, span)
 
     def _find(self, start: int, elements: Array, dtype: DType) -> tuple[Entry, int] | None:
         """Returns the entry with these elements, and where they begin in it."""
