@@ -15,6 +15,8 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments
 from aclgrad.units import size
 
+_AHEAD_BYTES: Final = 12 * 2**20
+"""What a server has of a program before it is used, and of results that leave, about: steps run in groups."""
 _MOST_LINES: Final = 60
 """Of a listing; the middle of a longer program is left out."""
 
@@ -84,38 +86,51 @@ class Costs:
         found = (_operations(self._steps[each]) for each in self._positions)
         return sum(each for each in found if math.isfinite(each))
 
-    def cheapest_cut(self, limit_bytes: int, peak_bytes: int) -> str:
+    def cheapest_cut(self, limit_bytes: int, peak_bytes: int, ahead_bytes: int = _AHEAD_BYTES) -> str:
         """Returns where to cut the program, whose peak was `peak_bytes`, so that its parts take at most the limit.
 
-        It is the place where the fewest bytes cross; if there is no such place, the one that helps most. Returns no
-        text for a program of one step.
+        It is the place where the fewest bytes cross. If there is no such place, it is one of the last before which a
+        first part fits, so that what follows needs few more cuts; else the one that helps most. Returns no text for a
+        program of one step. `ahead_bytes` are what a server has there before it is used, at most.
         """
         count = len(self._positions)
         if count < 2:
             return ""
-        largest = self._largest_parts()
         changes = [0] * (count + 1)
         for each in self._tensors:
             changes[each.steps[0] + 1] += each.bytes_of_cut
             changes[each.steps[-1] + 1] -= each.bytes_of_cut
         across = list(accumulate(changes))
-        fit = [at for at, most in largest.items() if most * peak_bytes <= limit_bytes * self.peak_bytes]
-        at = min(fit or largest, key=lambda each: (0 if fit else largest[each], across[each]))
+        parts = self._parts(ahead_bytes)
+        whole = min(self._total_bytes, self.peak_bytes + ahead_bytes)
+        fit = {at: [most * peak_bytes <= limit_bytes * whole for most in both] for at, both in parts.items()}
+        begins = [at for at, (is_first, _) in fit.items() if is_first]
+        chosen = [at for at, both in fit.items() if all(both)]
+        chosen = chosen or [at for at in begins if 2 * at > begins[-1]]
+        at = min(chosen or parts, key=lambda each: (0 if chosen else max(parts[each]), across[each], -each))
         position = self._positions[at]
         where = (
             f"cut it before step {position} ({self._steps[position].told}), where {size(across[at])} more would be sent"
         )
-        return where if fit else f"{where}, and cut the larger part again"
+        again = "what follows" if begins else "the larger part"
+        return where if all(fit[at]) else f"{where}, and cut {again} again"
 
-    def _largest_parts(self) -> dict[int, int]:
-        """Returns the larger peak of the two parts, by the step before which the program is cut.
+    @property
+    def _total_bytes(self) -> int:
+        return sum(each.size_bytes for each in self._tensors)
+
+    def _parts(self, ahead_bytes: int) -> dict[int, tuple[int, int]]:
+        """Returns what the two parts take at most, by the step before which the program is cut.
 
         The first part has what is sent until its own last use of it, and the second has nothing before its first use.
         """
         first, second = self._live.copy(), self._live.copy()
         changes: dict[int, list[tuple[NDArray[np.int64], int]]] = {}
+        begun, left = np.zeros((2, len(self._positions) + 1), np.int64)
         for each in self._tensors:
             size_bytes = each.size_bytes
+            begun[each.steps[0] + 1 :] += size_bytes
+            left[: each.steps[-1] + 1] += size_bytes
             for begin, end in each.gaps():
                 changes.setdefault(begin, []).append((second[begin:end], -size_bytes))
                 if not each.is_made:
@@ -124,18 +139,19 @@ class Costs:
             if each.is_returned:
                 # Of the first part, which the second is sent at most.
                 changes.setdefault(each.steps[0] + 1, []).append((second[each.steps[-1] + 1 :], -size_bytes))
-        largest = {}
+        parts = {}
         for at in range(1, len(self._positions)):
             for part, size_bytes in changes.get(at, ()):
                 part += size_bytes
-            largest[at] = int(max(first[:at].max(), second[at:].max()))
-        return largest
+            peaks = int(first[:at].max()) + ahead_bytes, int(second[at:].max()) + ahead_bytes
+            parts[at] = min(peaks[0], int(begun[at])), min(peaks[1], int(left[at]))
+        return parts
 
     def __str__(self) -> str:
         steps, positions = self._steps, self._positions
         head = (
             f"program of {len(positions)} steps: {size(self.sent_bytes)} to the server, {size(self.received_bytes)} "
-            f"back, about {size(self.peak_bytes)} on the device at once, {self.operations / 1e6:.3g} MFLOP"
+            f"back, at least {size(self.peak_bytes)} on the device at once, {self.operations / 1e6:.3g} MFLOP"
         )
         if len(positions) < len(steps):
             head += f"; {len(steps) - len(positions)} more steps are not needed"
