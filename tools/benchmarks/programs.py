@@ -127,7 +127,6 @@ def main(quick: bool, arguments: list[str]) -> None:
         running(SERVER, *SERVER_FLAGS) as server,
         running("tools.benchmarks.ceilings") as echo,
         loads.channel_to(server.address) as channel,
-        loads.channel_to(echo.address) as echo_channel,
         aclgrad.Client(server.address, timeout_s=None) as client,
     ):
         tiny = chain(["tanh_backward"] * TINY_STEPS, 1, columns=TINY_ELEMENTS)
@@ -144,7 +143,7 @@ def main(quick: bool, arguments: list[str]) -> None:
                 report.row(*_cells(name, steps, samples, next(iter(found.values()))))
         ten_steps.tell_bytes(report, server.address)
         client_programs.tell_time(report, client, rounds)
-        client_programs.tell_large(report, client, echo_channel, rounds)
+        client_programs.tell_large(report, client, server, echo, rounds)
     report.write()
 
 
