@@ -154,6 +154,22 @@ def test_attempts_have_a_third_of_what_is_left_and_the_last_has_all() -> None:
     assert attempts.report().retries == 2
 
 
+@pytest.mark.parametrize(
+    ("mib", "limits"), [(0, [3.0, 2.0, 4.0]), (2, [3.0, 2.0, 4.0]), (4, [4.0, 5.0]), (6, [9.0])], ids=str
+)
+def test_a_message_has_the_time_that_it_takes_over_a_slow_connection(mib: int, limits: list[float]) -> None:
+    """Nobody sees whether a message moves. One that leaves no time for another attempt has all of it."""
+    clock = Clock()
+    attempts = policy(clock=clock).start(9.0)
+    found = []
+    while attempts.time_left_s():
+        limit_s = attempts.limit_s(Balancing.LISTED, has_others=True, message_bytes=mib * 2**20)
+        assert limit_s is not None
+        found.append(round(limit_s, 9))
+        clock.now += limit_s
+    assert found == limits
+
+
 def test_only_an_attempt_that_may_be_repeated_is_cut_short() -> None:
     """The budget is that of all calls: one retry for each of the first hundred."""
     made = policy(0)

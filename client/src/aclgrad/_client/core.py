@@ -272,16 +272,17 @@ class Core:
         # The message has no name here: its memory is free again before the reply is read.
         reply, trailers = await self._transport.message(
             await self._beside(lambda: call.request, attempts) if is_large else call.request,
-            self._prepare(channel, attempts, call.method),
+            self._prepare(channel, attempts, call.method, call.size_bytes),
         )
         if trailers:
             attempts.server = server_of(trailers)
         return await self._beside(partial(call.read, reply), attempts) if is_large else call.read(reply)
 
-    def _prepare(self, channel: Channel, attempts: Attempts, method: str) -> Sending:
+    def _prepare(self, channel: Channel, attempts: Attempts, method: str, message_bytes: int = 0) -> Sending:
         """Begins an attempt."""
         has_others = self._channels.has_others(channel, attempts.tried)
-        limit_s = attempts.limit_s(channel.endpoints.balancing, has_others=has_others)
+        balancing = channel.endpoints.balancing
+        limit_s = attempts.limit_s(balancing, has_others=has_others, message_bytes=message_bytes)
         metadata = (*self._metadata, (REQUEST_ID, attempts.request_id))
         if attempts.trace is not None:
             metadata += attempts.trace.begin_attempt(method)

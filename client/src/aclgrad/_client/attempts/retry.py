@@ -50,6 +50,8 @@ _MISPLACED: Final = (MethodNotServedError, OtherProductError)
 """What a call meets in a list whose servers are not alike."""
 _SHARE: Final = 1 / 3
 """Of the time that is left, for an attempt that another server can take over."""
+_SLOW_BYTES_PER_S: Final = 2**20
+"""A connection is not slower, as far as a call that has others to go to can wait."""
 _LAST_SHARE: Final = 1 / 2
 """Of the limit. With less than that, an attempt is the last: three attempts have 0.33, 0.22 and 0.44 of the limit."""
 
@@ -146,15 +148,20 @@ class Attempts:
         """Returns what is left of the limit of the whole call; at most 0 where it has passed."""
         return None if self._end is None else self._end - self._policy.clock()
 
-    def limit_s(self, balancing: Balancing, *, has_others: bool) -> float | None:
-        """Begins an attempt on a channel, and returns how long it may take: a third if others can take it over."""
+    def limit_s(self, balancing: Balancing, *, has_others: bool, message_bytes: int = 0) -> float | None:
+        """Begins an attempt on a channel, and returns how long it may take: a third if others can take it over.
+
+        Nobody sees how a message moves, so an attempt has the time that it takes over a slow connection, too.
+        """
         self._balancing, self.server, self._progress, self._refusal = balancing, None, None, ""
         left_s = self.time_left_s()
+        share_s = None if left_s is None else max(_SHARE * left_s, message_bytes / _SLOW_BYTES_PER_S)
         is_last = left_s is not None and self._whole_s is not None and left_s < _LAST_SHARE * self._whole_s
+        is_last |= share_s is not None and left_s is not None and share_s > left_s / 2
         self.release()
         # Taken before, because an attempt that cannot be repeated is not to be cut short.
         self.may_move = has_others and not is_last and not self.counted.take()
-        return _SHARE * left_s if self.may_move and left_s is not None and left_s > 0 else left_s
+        return share_s if self.may_move and left_s is not None and left_s > 0 else left_s
 
     def follow_chunks(self, limit_s: float | None) -> Progress:
         """Returns the progress of an attempt in chunks, which is given up if nothing moves for its limit."""
