@@ -43,7 +43,7 @@ def bundle_of(
     names = [name for name in typed.outputs if not outputs or name in outputs]
     gradients = [change(each).astype(each.dtype) for each in arrays_of(result) if each is not None]
     judged = JudgedProgram.of_call(
-        one_step(typed.spec.name, inputs, typed.case.attributes, outputs),
+        one_step(typed.spec, inputs, typed.case.attributes, outputs),
         gradients=dict(zip(names, gradients, strict=True)),
         expected={name: truths[name] for name in names},
         computed_by=DEFINITION,

@@ -21,6 +21,7 @@ from aclgrad.judge.bundles import bundle as written
 from aclgrad.judge.programs.drawing import draw_program
 from aclgrad.judge.programs.judging import DEFINITION
 from aclgrad.judge.programs.program import Given, Step, one_step
+from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Tolerance
 from aclgrad.products import Product
 from aclgrad.testing import TestServer
@@ -119,7 +120,7 @@ def test_arrays_of_any_layout_are_written(
 ) -> None:
     typed = typed_case(operator, dtype, case)
     arrays = typed.arrays()
-    program = one_step(operator, {name: laid(each) for name, each in arrays.items()}, typed.attributes)
+    program = one_step(OPERATORS[operator], {name: laid(each) for name, each in arrays.items()}, typed.attributes)
     with aclgrad.Client(server.target) as client:
         write(tmp_path / "call.zip", with_judged(bundle_of(client, typed), program=program))
     assert_same(inputs_of(read(tmp_path / "call.zip")), arrays)
@@ -241,7 +242,7 @@ def test_attributes_of_numpy_are_written_as_plain_ones(bundle: Bundle, tmp_path:
         "padding": (np.int64(1), 1),
         "ceil_mode": np.bool_(False),
     }
-    program = one_step(CASES[0][0], inputs_of(bundle), given)
+    program = one_step(OPERATORS[CASES[0][0]], inputs_of(bundle), given)
     write(
         tmp_path / "call.zip",
         with_judged(bundle, program=program, computed_by="PyTorch", tolerance=Tolerance(0.0, 1e-9)),

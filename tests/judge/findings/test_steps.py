@@ -8,6 +8,7 @@ from aclgrad.errors import InputFailedError
 from aclgrad.judge.findings.rows import Verdict
 from aclgrad.judge.findings.steps import JudgedSteps, judge_steps
 from aclgrad.judge.programs.program import Given, Program, Result, Step, one_step
+from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType, View
 
@@ -88,7 +89,7 @@ def test_failed_steps_are_left_out() -> None:
 def test_what_its_dtype_cannot_hold_is_not_judged() -> None:
     """A sum of 20,000 values of 5 is beyond float16."""
     inputs = {"grad_output": np.full((20_000, 1), 5, np.float16), "indices": np.zeros(20_000, np.int64)}
-    program = one_step("embedding_dense_backward", inputs, {"num_weights": 2})
+    program = one_step(OPERATORS["embedding_dense_backward"], inputs, {"num_weights": 2})
     (step,) = program.steps
     found = {name: np.full(type.shape, np.inf, np.float16) for name, type in step.types.items()}
     assert judge(program, [found]).findings == {}

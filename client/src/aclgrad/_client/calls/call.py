@@ -1,6 +1,6 @@
 """The call of an operator: from a caller's arguments to what is sent, without any input or output."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from operator import index
@@ -240,17 +240,21 @@ def array_of_input(name: str, value: TensorLike) -> Array:
 
 FormKey = tuple[
     tuple[tuple[str, str, tuple[int, ...]], ...],
-    tuple[tuple[str, str, AttributeValue], ...],
+    tuple[tuple[str, Hashable, AttributeValue], ...],
 ]
-"""Names, dtypes and shapes of inputs, and names, texts and values of attributes: calls repeat them.
-
-Texts differ where values are equal for Python: 1, True and 1.0, and 0.0 and -0.0.
-"""
+"""Names, dtypes and shapes of inputs, and names, kinds and values of attributes: calls repeat them."""
 
 
 def form_key(inputs: Iterable[TensorView], attributes: Mapping[str, AttributeValue]) -> FormKey:
     types = tuple((each.name, each.type.dtype.name, each.type.shape) for each in inputs)
-    return types, tuple((name, repr(value), value) for name, value in attributes.items())
+    return types, tuple((name, _kind(value), value) for name, value in attributes.items())
+
+
+def _kind(value: AttributeValue) -> Any:
+    """Returns what differs between values that are equal for Python: 1, True and 1.0, and 0.0 and -0.0."""
+    if isinstance(value, float):
+        return value.hex()
+    return tuple(map(type, value)) if isinstance(value, tuple) else type(value)
 
 
 @lru_cache(4096)

@@ -65,7 +65,7 @@ def _accuracy(target: Target, typed: TypedCase) -> Finding:
     truth = reference.define(typed.spec.name, inputs, typed.case.attributes)
     finding = comparison.against_definition(gradients, truth, outputs, tolerance)
     judged = JudgedProgram.of_call(
-        one_step(typed.spec.name, inputs, typed.case.attributes),
+        one_step(typed.spec, inputs, typed.case.attributes),
         gradients=dict(zip(outputs, arrays_of(gradients), strict=True)),
         expected=dict(zip(outputs, arrays_of(truth), strict=True)),
         computed_by=DEFINITION,

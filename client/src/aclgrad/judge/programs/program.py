@@ -9,7 +9,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from aclgrad.errors import AclgradError
 from aclgrad.operators.attributes import AttributeLike, plain_attribute
-from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.spec import OperatorSpec
 from aclgrad.tensors import TensorType, View, type_of_array
 from aclgrad.tolerances import arguments_of
 from aclgrad.wire.values import AttributeValue
@@ -104,19 +104,18 @@ class Program:
 
 
 def one_step(
-    operator: str,
+    spec: OperatorSpec,
     inputs: Mapping[str, Value],
     attributes: Mapping[str, AttributeLike],
     outputs: Sequence[str] = (),
 ) -> Program:
     """Returns the program of one call. An input that is a shape has no values."""
-    spec = OPERATORS[operator]
     specs = {each.name: each for each in spec.attributes}
     plain = {name: plain_attribute(name, value, specs.get(name)) for name, value in attributes.items()}
     arguments = arguments_of(spec, inputs, plain)
     given = [Given(name, arguments.inputs[name], _array(each)) for name, each in inputs.items()]
     types = {each.name: each.infer(arguments) for each in spec.outputs if not outputs or each.name in outputs}
-    return Program([Step(operator, given, plain, tuple(outputs), types)])
+    return Program([Step(spec.name, given, plain, tuple(outputs), types)])
 
 
 def lay_over(whole: Array, view: View, shape: tuple[int, ...]) -> Array:

@@ -67,7 +67,7 @@ class Answer:
         relative, absolute = (row.figures[name] or 0.0 for name in ("relative_tolerance", "absolute_tolerance"))
         outputs = tuple(sent.gradients) if len(sent.gradients) < len(operator.outputs) else ()
         return JudgedProgram.of_call(
-            one_step(sent.operator, sent.inputs, sent.attributes, outputs),
+            one_step(operator, sent.inputs, sent.attributes, outputs),
             gradients=sent.gradients,
             expected={each.name: truth for each, truth in truths if each.name in sent.gradients},
             computed_by=DEFINITION,
