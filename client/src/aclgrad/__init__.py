@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from aclgrad import errors, masks, reference
     from aclgrad._client.aio.client import AsyncBatch, AsyncClient, AsyncProgram
     from aclgrad._client.attempts.request_ids import request_id
+    from aclgrad._client.calls.arguments import Input
     from aclgrad._client.calls.arrays import Array, TensorLike
-    from aclgrad._client.calls.call import Input
     from aclgrad._client.calls.destination import Output
     from aclgrad._client.calls.handles import Handle
     from aclgrad._client.calls.operator_methods import Ints
@@ -207,7 +207,7 @@ _NAMES: Final = {
     "_client.calls.destination": ("Output",),
     "_client.settings.metadata": ("Metadata",),
     "_client.calls.operator_methods": ("Ints",),
-    "_client.calls.call": ("Input",),
+    "_client.calls.arguments": ("Input",),
     "_client.reports": ("CallReport", "OnCall"),
     "_client.attempts.request_ids": ("request_id",),
     "descriptions.status": (

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from aclgrad._client.calls.call import Call, Input
+from aclgrad._client.calls.arguments import Input
+from aclgrad._client.calls.call import Call
 from aclgrad._client.calls.requirements import MAX_MESSAGE_BYTES, Requirements
 from aclgrad._client.sync.client import Client
 from aclgrad.commands.common import chosen, connection, exit_codes

@@ -11,8 +11,9 @@ import grpc.aio
 
 from aclgrad._client.aio.transport import TaskTransport
 from aclgrad._client.base_client import BaseClient
+from aclgrad._client.calls.arguments import Inputs
 from aclgrad._client.calls.arrays import Array
-from aclgrad._client.calls.call import Call, Inputs, copies_much
+from aclgrad._client.calls.call import Call, copies_much
 from aclgrad._client.calls.destination import Outputs
 from aclgrad._client.calls.exchange import operators_query, status_query
 from aclgrad._client.programs.batch import BaseBatch, BatchRun

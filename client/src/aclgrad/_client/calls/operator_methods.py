@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 
+from aclgrad._client.calls.arguments import Input, Inputs
 from aclgrad._client.calls.arrays import Array, TensorLike
-from aclgrad._client.calls.call import Input, Inputs
 from aclgrad._client.calls.destination import Output, Outputs
 from aclgrad._client.calls.handles import Handle
 from aclgrad._client.settings.checks import DEFAULT, Timeout

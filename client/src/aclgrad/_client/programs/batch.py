@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
-from aclgrad._client.calls.call import Inputs
+from aclgrad._client.calls.arguments import Inputs
 from aclgrad._client.calls.chunked import ChunkedProgram
 from aclgrad._client.calls.destination import Outputs
 from aclgrad._client.calls.operator_methods import OperatorMethods

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Final
 
-from aclgrad._client.calls.call import OUTPUTS
+from aclgrad._client.calls.arguments import OUTPUTS
 from aclgrad._client.calls.chunked import Announced
 from aclgrad._client.programs.steps import Step, StepInput
 from aclgrad._client.programs.table import Entry

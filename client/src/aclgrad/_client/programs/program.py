@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from aclgrad._client.calls.call import OUTPUTS, Inputs
+from aclgrad._client.calls.arguments import OUTPUTS, Inputs
 from aclgrad._client.calls.destination import Outputs, outputs_type
 from aclgrad._client.calls.handles import Handle
 from aclgrad._client.calls.operator_methods import OperatorMethods

@@ -6,8 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from aclgrad._client.calls.arrays import Array
-from aclgrad._client.calls.call import (
+from aclgrad._client.calls.arguments import (
     OUTPUTS,
     FormKey,
     Inputs,
@@ -19,6 +18,7 @@ from aclgrad._client.calls.call import (
     plain_attributes,
     wanted_names,
 )
+from aclgrad._client.calls.arrays import Array
 from aclgrad._client.calls.destination import NOTHING, Destination, Outputs, new_arrays
 from aclgrad._client.calls.handles import Handle
 from aclgrad._client.calls.requirements import Requirements

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 import grpc
 
 from aclgrad._client.base_client import BaseClient
+from aclgrad._client.calls.arguments import Inputs
 from aclgrad._client.calls.arrays import Array
-from aclgrad._client.calls.call import Call, Inputs
+from aclgrad._client.calls.call import Call
 from aclgrad._client.calls.destination import Outputs
 from aclgrad._client.calls.exchange import operators_query, status_query
 from aclgrad._client.programs.batch import BaseBatch, BatchRun
