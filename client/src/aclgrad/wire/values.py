@@ -5,7 +5,7 @@ so that the bytes are those that a generated stub would send.
 """
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -44,8 +44,8 @@ def check_count(field: str, count: int, limit: int) -> None:
         raise InvalidFieldError.at(field, f"has {count} entries", f"send at most {limit}")
 
 
-def tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None) -> Iterator[bytes | memoryview]:
-    """Yields the pieces of a Tensor field; `data_bytes` announces data that the caller writes behind them."""
+def tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None) -> list[bytes | memoryview]:
+    """Returns the pieces of a Tensor field; `data_bytes` announces data that the caller writes behind them."""
     type, source, view = tensor.type, tensor.source, tensor.view
     data = source.data
     try:
@@ -66,12 +66,13 @@ def tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None)
     if data_bytes is not None:
         body += length_key(DATA, data_bytes)
     end = b"" if view is None else _view_field(view, type.dtype)
-    # One piece: joining many takes longer.
-    yield length_key(number, len(body) + (data_bytes or 0) + len(end)) + body
+    # Few pieces: joining many takes longer.
+    pieces: list[bytes | memoryview] = [length_key(number, len(body) + (data_bytes or 0) + len(end)) + body]
     if data is not None:
-        yield data
+        pieces.append(data)
     if end:
-        yield end
+        pieces.append(end)
+    return pieces
 
 
 @lru_cache(4096)

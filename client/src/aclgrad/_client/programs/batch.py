@@ -114,13 +114,14 @@ class BatchRun(ProgramRun):
         request_bytes = reply_bytes = rest = _MARGIN_BYTES
         for position in positions[:MAX_STEPS]:
             step = self._steps[position]
-            needs = needs_of(step, self._requirements.withheld)
-            entries = {id(each.entry): each.entry for each in needs if each.entry is not None}
             own = step.rest_bytes
             rest += own
             reply_bytes += max(step.form.reply_bytes, STATUS_BYTES)
-            request_bytes += own + sum(each.data.nbytes for key, each in entries.items() if key not in seen)
-            seen.update(entries)
+            request_bytes += own
+            for each in needs_of(step, self._requirements.withheld):
+                if each.entry is not None and id(each.entry) not in seen:
+                    seen.add(id(each.entry))
+                    request_bytes += each.entry.data.nbytes
             is_large = max(request_bytes, reply_bytes) > self._requirements.message_bytes
             if fitting and (is_large or rest > MAX_PROGRAM_REST_BYTES):
                 break

@@ -128,8 +128,11 @@ class Step:
     @property
     def rest_bytes(self) -> int:
         """At most so much stands in a request beside the data of tensors."""
-        views = sum(_FIELD_BYTES + _NUMBER_BYTES * (1 + len(each.view.strides)) for each in self.inputs if each.view)
-        return self.form.rest_bytes + views
+        rest_bytes = self.form.rest_bytes
+        for each in self.inputs:
+            if each.view is not None:
+                rest_bytes += _FIELD_BYTES + _NUMBER_BYTES * (1 + len(each.view.strides))
+        return rest_bytes
 
     @property
     def outputs(self) -> tuple[TensorView, ...]:
@@ -163,7 +166,7 @@ def _input(tensor: TensorView, handle: Handle | None, array: Array | None, table
         return StepInput(tensor.name, tensor.type, handle.view, None, handle.step, handle.output)
     if array is None:
         # A shape may be one that the wire cannot hold.
-        list(tensor_field(0, tensor))
+        tensor_field(0, tensor)
         return StepInput(tensor.name, tensor.type)
     entry, view = table.keep(array, tensor.type)
     return StepInput(tensor.name, tensor.type, view, entry)

@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_right, insort
 from collections.abc import Iterator
-from operator import itemgetter
+from itertools import count
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -37,6 +37,8 @@ class Entry:
     def has(self, elements: Array, start: int) -> bool:
         """Whether these are its bytes from there on."""
         own, given = self.data[start : start + elements.nbytes], elements.data
+        if elements.nbytes <= _PIECE_BYTES:
+            return bytearray(own) == given
         pieces = range(0, elements.nbytes, _PIECE_BYTES)
         # Two memoryviews are compared one element after the other.
         return all(bytearray(own[at : at + _PIECE_BYTES]) == given[at : at + _PIECE_BYTES] for at in pieces)
@@ -62,11 +64,9 @@ class _Span(NamedTuple):
 
     start: int
     end: int
+    number: int
+    """Another for each: entries have no order."""
     entry: Entry
-
-
-_RANGE: Final = itemgetter(0, 1)
-"""What spans are ordered by."""
 
 
 class Table:
@@ -78,6 +78,7 @@ class Table:
     def __init__(self) -> None:
         self._spans: list[_Span] = []
         """Ascending by start."""
+        self._numbers = count()
         self._outs: list[tuple[int, int]] = []
         """Where arrays are that outputs go to: first byte and end, ascending."""
         self._packed: dict[tuple[int, tuple[int, ...], tuple[int, ...], str], Entry] = {}
@@ -95,7 +96,7 @@ class Table:
         if found is None:
             whole = type if is_row_major else TensorType(type.dtype, dense.shape)
             found = Entry(elements, whole), 0
-            insort(self._spans, _Span(start, start + elements.nbytes, found[0]), key=_RANGE)
+            insort(self._spans, _Span(start, start + elements.nbytes, next(self._numbers), found[0]))
         entry, offset = found
         if entry.type.shape == type.shape and is_row_major:
             return Kept(entry, None)
@@ -138,10 +139,9 @@ class Table:
     def _around(self, start: int, end: int, dtype: DType) -> Iterator[tuple[Entry, int]]:
         """Yields entries that were in memory around this range, and where it begins in them."""
         position = bisect_right(self._spans, (start, math.inf))
-        for span in reversed(self._spans[max(0, position - _NEIGHBOURS) : position]):
-            entry, offset = span.entry, start - span.start
-            if span.end >= end and entry.dtype is dtype and not offset % dtype.itemsize:
-                yield entry, offset
+        for first, last, _, entry in self._spans[max(0, position - _NEIGHBOURS) : position][::-1]:
+            if last >= end and entry.dtype is dtype and not (start - first) % dtype.itemsize:
+                yield entry, start - first
 
     def _pack(self, array: Array, type: TensorType) -> Entry:
         key = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str)
