@@ -15,7 +15,7 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments
 from aclgrad.units import size
 
-_AHEAD_BYTES: Final = 12 * 2**20
+_AHEAD_BYTES: Final = 9 * 2**20
 """What a server has of a program before it is used, and of results that leave, about: steps run in groups."""
 _MOST_LINES: Final = 60
 """Of a listing; the middle of a longer program is left out."""
@@ -102,7 +102,7 @@ class Costs:
             changes[each.steps[-1] + 1] -= each.bytes_of_cut
         across = list(accumulate(changes))
         parts = self._parts(ahead_bytes)
-        whole = min(self._total_bytes, self.peak_bytes + ahead_bytes)
+        whole = min(self.sent_bytes + self._made_peak + self.received_bytes, self.peak_bytes + ahead_bytes)
         fit = {at: [most * peak_bytes <= limit_bytes * whole for most in both] for at, both in parts.items()}
         begins = [at for at, (is_first, _) in fit.items() if is_first]
         chosen = [at for at, both in fit.items() if all(both)]
@@ -116,21 +116,37 @@ class Costs:
         return where if all(fit[at]) else f"{where}, and cut {again} again"
 
     @property
-    def _total_bytes(self) -> int:
-        return sum(each.size_bytes for each in self._tensors)
+    def _made_peak(self) -> int:
+        """The most bytes of what the steps make, at once."""
+        live = np.zeros(len(self._positions), np.int64)
+        for each in self._tensors:
+            if each.is_made:
+                live[each.steps[0] : None if each.is_returned else each.steps[-1] + 1] += each.size_bytes
+        return int(live.max(initial=0))
 
     def _parts(self, ahead_bytes: int) -> dict[int, tuple[int, int]]:
-        """Returns what the two parts take at most, by the step before which the program is cut.
+        """Returns about what the two parts take, by the step before which the program is cut.
 
-        The first part has what is sent until its own last use of it, and the second has nothing before its first use.
+        That is what comes and goes, and what is made at once; or, of a large part, what it has at once and what a
+        server has there ahead. The first part has what is sent until its own last use of it, and the second has nothing
+        before its first use.
         """
         first, second = self._live.copy(), self._live.copy()
         changes: dict[int, list[tuple[NDArray[np.int64], int]]] = {}
-        begun, left = np.zeros((2, len(self._positions) + 1), np.int64)
+        moved, made = np.zeros((2, 2, len(self._positions) + 1), np.int64)
         for each in self._tensors:
             size_bytes = each.size_bytes
-            begun[each.steps[0] + 1 :] += size_bytes
-            left[: each.steps[-1] + 1] += size_bytes
+            before, behind = slice(each.steps[0] + 1, None), slice(each.steps[0] + 1)
+            across = slice(each.steps[0] + 1, each.steps[-1] + 1)
+            if not each.is_made:
+                moved[0, before] += size_bytes
+                moved[1, : each.steps[-1] + 1] += size_bytes
+            else:
+                made[0, before] += size_bytes
+                made[1, behind] += size_bytes
+                moved[0, before if each.is_returned else across] += size_bytes
+                moved[1, across] += size_bytes
+                moved[1, behind] += size_bytes if each.is_returned else 0
             for begin, end in each.gaps():
                 changes.setdefault(begin, []).append((second[begin:end], -size_bytes))
                 if not each.is_made:
@@ -139,12 +155,13 @@ class Costs:
             if each.is_returned:
                 # Of the first part, which the second is sent at most.
                 changes.setdefault(each.steps[0] + 1, []).append((second[each.steps[-1] + 1 :], -size_bytes))
-        parts = {}
+        parts, made_peak = {}, self._made_peak
         for at in range(1, len(self._positions)):
             for part, size_bytes in changes.get(at, ()):
                 part += size_bytes
-            peaks = int(first[:at].max()) + ahead_bytes, int(second[at:].max()) + ahead_bytes
-            parts[at] = min(peaks[0], int(begun[at])), min(peaks[1], int(left[at]))
+            peaks = first[:at].max() + ahead_bytes, second[at:].max() + ahead_bytes
+            whole = moved[:, at] + np.minimum(made[:, at], made_peak)
+            parts[at] = min(int(peaks[0]), int(whole[0])), min(int(peaks[1]), int(whole[1]))
         return parts
 
     def __str__(self) -> str:
