@@ -230,8 +230,12 @@ def _array_of_strides(tensor: TensorView, view: View) -> np.ndarray[Any, Any]:
     if tensor.data is None or not view.fits(shape) or view.end(shape) * dtype.itemsize > tensor.data.nbytes:
         raise ValueError(f"{tensor.name}: the bytes end before {tensor.type} as {view} does")
     # Aligned, which the bytes of a message are not.
-    elements = np.frombuffer(tensor.data, np.uint8).copy().view(dtype)[view.offset :]
+    return laid_over(np.frombuffer(tensor.data, np.uint8).copy().view(dtype), view, shape).copy()
+
+
+def laid_over(elements: np.ndarray[Any, Any], view: View, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Returns a read-only array of this shape over elements of one dimension, which have all of the view."""
     # An axis of one element may have any stride, also one that no array can have.
     steps = zip(shape, view.strides_of(shape), strict=True)
-    strides = [stride * dtype.itemsize if size > 1 else 0 for size, stride in steps]
-    return np.lib.stride_tricks.as_strided(elements, shape, strides).copy()
+    strides = [stride * elements.itemsize if size > 1 else 0 for size, stride in steps]
+    return np.lib.stride_tricks.as_strided(elements[view.offset :], shape, strides, writeable=False)

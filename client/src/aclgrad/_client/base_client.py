@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 class BaseClient(Core, OperatorMethods[Result]):
     """Runs operators on the server at `target` (`host:port` or `unix:path`), or on several.
 
-    Calls, batches and errors are the same in both clients; `await` what an AsyncClient returns.
+    Calls, batches, programs and errors are the same in both clients; `await` what an AsyncClient returns.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The course of a client's calls, written once: attempts, discovery, readiness, batches, closing.
+"""The course of a client's calls, written once: attempts, discovery, readiness, programs, closing.
 
 Coroutines over a `Transport`. An AsyncClient awaits them; a Client runs them without an event loop, because its
 transport blocks where the other waits.
@@ -164,7 +164,7 @@ class Core:
                     return await self._attempt(call, attempts)
                 except AclgradError as error:
                     amended = await self._amended(call, error, attempts)
-                    # Of a batch, only what failed.
+                    # Of a program, only what failed.
                     attempts.counted.resize((amended or call).size_bytes)
                     delay_s = attempts.delay_after_s(error) if amended is None else attempts.no_delay_after(error)
                     if delay_s is None:

@@ -9,7 +9,7 @@ import numpy as np
 from aclgrad._client.calls.arrays import as_array
 from aclgrad._client.calls.strided import Strided
 from aclgrad.errors import InvalidFieldError, ServerFaultError
-from aclgrad.tensors import TensorType, View
+from aclgrad.tensors import TensorType, View, laid_over
 
 
 class Handle:
@@ -107,11 +107,7 @@ class Handle:
         if (array.shape, array.dtype) != (self._whole.shape, self.dtype):
             found = f"{array.dtype}{list(array.shape)}"
             raise ServerFaultError(f"the server sent {found} as {self.output} of step {self.step}: {self._whole}")
-        if self._strided is None:
-            return output
-        elements = np.ascontiguousarray(array).reshape(-1)[self._strided.offset :]
-        strides = [each * elements.itemsize for each in self._strided.strides]
-        return np.lib.stride_tricks.as_strided(elements, self.shape, strides).copy()
+        return output if self.view is None else laid_over(np.ravel(array), self.view, self.shape).copy()
 
     def _own(self) -> Strided:
         return Strided.whole(self.shape) if self._strided is None else self._strided

@@ -10,7 +10,7 @@ import numpy as np
 
 from aclgrad._client.calls.arrays import Array
 from aclgrad.errors import InvalidFieldError
-from aclgrad.tensors import DType, TensorType, View, dense_elements
+from aclgrad.tensors import DType, TensorType, View, dense_elements, laid_over
 
 _NEIGHBOURS: Final = 4
 """How many of the arrays that begin before another one may have it within them; a miss only costs bytes."""
@@ -37,16 +37,13 @@ class Entry:
     def has(self, elements: Array, start: int) -> bool:
         """Whether these are its bytes from there on."""
         own, given = self.data[start : start + elements.nbytes], elements.data
-        if elements.nbytes <= _PIECE_BYTES:
-            return bytearray(own) == given
         pieces = range(0, elements.nbytes, _PIECE_BYTES)
         # Two memoryviews are compared one element after the other.
         return all(bytearray(own[at : at + _PIECE_BYTES]) == given[at : at + _PIECE_BYTES] for at in pieces)
 
     def shows(self, array: Array, view: View) -> bool:
         """Whether a view of its elements is this array."""
-        elements = self._elements.view(array.dtype)[view.offset :]
-        shown = np.lib.stride_tricks.as_strided(elements, array.shape, array.strides)
+        shown = laid_over(self._elements.view(array.dtype), view, array.shape)
         # What repeats is compared once.
         once = tuple(slice(None) if stride else slice(1) for stride in array.strides)
         return shown[once].tobytes() == array[once].tobytes()

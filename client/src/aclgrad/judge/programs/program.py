@@ -5,12 +5,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from aclgrad.errors import AclgradError
 from aclgrad.operators.attributes import AttributeLike, plain_attribute
 from aclgrad.operators.spec import OperatorSpec
-from aclgrad.tensors import TensorType, View, type_of_array
+from aclgrad.tensors import TensorType, View, laid_over, type_of_array
 from aclgrad.tolerances import arguments_of
 from aclgrad.wire.values import AttributeValue
 
@@ -96,7 +95,7 @@ class Program:
             whole = result[given.output]
         if whole is None:
             return given.type.shape
-        return whole if given.view is None else lay_over(whole, given.view, given.type.shape)
+        return whole if given.view is None else laid_over(np.ravel(whole), given.view, given.type.shape)
 
     def values_of(self, step: Step, results: Sequence[Result]) -> dict[str, Value]:
         """Returns the values of a step's inputs by name, given the results of the earlier steps."""
@@ -116,17 +115,6 @@ def one_step(
     given = [Given(name, arguments.inputs[name], _array(each)) for name, each in inputs.items()]
     types = {each.name: each.infer(arguments) for each in spec.outputs if not outputs or each.name in outputs}
     return Program([Step(spec.name, given, plain, tuple(outputs), types)])
-
-
-def lay_over(whole: Array, view: View, shape: tuple[int, ...]) -> Array:
-    """Returns the view of an array's elements, in the array's memory if that is row-major."""
-    if 0 in shape:
-        return np.zeros(shape, whole.dtype)
-    flat = np.ascontiguousarray(whole).reshape(-1)
-    # An axis of one element may have any stride, also one that no array can have.
-    steps = zip(shape, view.strides_of(shape), strict=True)
-    strides = [stride * whole.itemsize if size > 1 else 0 for size, stride in steps]
-    return as_strided(flat[view.offset :], shape, strides, writeable=False)
 
 
 def alone(program: Program, results: Sequence[Result]) -> Program:
