@@ -41,10 +41,14 @@ STREAM_LIMITS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Floating-point operations, and bytes that are read and written: estimates within a factor of a few."""
+    """Floating-point operations, and bytes that are read and written: estimates within a factor of a few.
+
+    `matrix_operations` are those of matrix products, which matrix units compute.
+    """
 
     operations: float
     nbytes: float
+    matrix_operations: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +57,31 @@ class Pace:
 
     operations: float
     nbytes: float
+    matrix_operations: float
     call_s: float
 
     def seconds(self, work: Work) -> float:
         """Returns how long the work takes: bytes bound what operations do not."""
-        return self.call_s + max(work.operations / self.operations, work.nbytes / self.nbytes)
+        computing_s = work.operations / self.operations + work.matrix_operations / self.matrix_operations
+        return self.call_s + max(computing_s, work.nbytes / self.nbytes)
 
 
 PACES: Final = {
-    Product.ATLAS_TRAINING: Pace(256e12 / 50, 1.2e12 / 10, 50e-6),
-    Product.ATLAS_A2: Pace(320e12 / 50, 1.6e12 / 10, 50e-6),
-    Product.ATLAS_A3: Pace(400e12 / 50, 1.6e12 / 10, 50e-6),
-    Product.ATLAS_INFERENCE: Pace(70e12 / 50, 204.8e9 / 10, 50e-6),
-    Product.ATLAS_200I_A2: Pace(10e12 / 50, 51.2e9 / 10, 50e-6),
-    Product.ASCEND_950: Pace(500e12 / 50, 1.6e12 / 10, 50e-6),
+    product: Pace(peak / 50, nbytes / 10, peak / 4, 50e-6)
+    for product, peak, nbytes in (
+        (Product.ATLAS_TRAINING, 256e12, 1.2e12),
+        (Product.ATLAS_A2, 320e12, 1.6e12),
+        (Product.ATLAS_A3, 400e12, 1.6e12),
+        (Product.ATLAS_INFERENCE, 70e12, 204.8e9),
+        (Product.ATLAS_200I_A2, 10e12, 51.2e9),
+        (Product.ASCEND_950, 500e12, 1.6e12),
+    )
 }
 """Parts of the peaks that Huawei publishes for float16 products and for the memory, which nothing exceeds; and the
 launch of a kernel. Of 910_93, one of two dies.
 
-A fiftieth, because vector units reach that: in the minute that a kernel may take by default, a card does all that it
-could do in a second at its peak.
+A fiftieth, because vector units reach that, and a quarter for products, as large ones do: in the minute that a kernel
+may take by default, a card does all that it could do in a second at its peak.
 """
 
 

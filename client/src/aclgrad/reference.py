@@ -16,6 +16,7 @@ from aclgrad.operators.definitions import Array
 from aclgrad.operators.embedding_dense_backward.definition import backward as embedding_dense_backward
 from aclgrad.operators.families.elementwise.definition import DEFINITIONS as ELEMENTWISE
 from aclgrad.operators.families.grid_sampler.definition import DEFINITIONS as GRID_SAMPLER
+from aclgrad.operators.families.matrix_products.definition import DEFINITIONS as MATRIX_PRODUCTS
 from aclgrad.operators.families.pad.definition import DEFINITIONS as PAD
 from aclgrad.operators.families.softmax.definition import DEFINITIONS as SOFTMAX
 from aclgrad.operators.group_norm_backward.definition import backward as group_norm_backward
@@ -24,6 +25,7 @@ from aclgrad.operators.max_pool2d_with_indices_backward.definition import backwa
 from aclgrad.operators.max_pool2d_with_mask_backward.definition import backward as max_pool2d_with_mask_backward
 from aclgrad.operators.max_unpool2d_backward.definition import backward as max_unpool2d_backward
 from aclgrad.operators.max_unpool3d_backward.definition import backward as max_unpool3d_backward
+from aclgrad.operators.reduce_sum.definition import value as reduce_sum
 from aclgrad.operators.rms_norm_grad.definition import backward as rms_norm_grad
 from aclgrad.operators.roi_align_v2_backward.definition import backward as roi_align_v2_backward
 from aclgrad.operators.swi_glu_grad.definition import backward as swi_glu_grad
@@ -33,7 +35,9 @@ from aclgrad.wire.values import AttributeValue
 __all__ = [
     "adaptive_avg_pool2d_backward",
     "adaptive_avg_pool3d_backward",
+    "addmm",
     "avg_pool2d_backward",
+    "batch_mat_mul",
     "batch_norm_backward",
     "define",
     "embedding_dense_backward",
@@ -46,10 +50,13 @@ __all__ = [
     "layer_norm_backward",
     "leaky_relu_backward",
     "log_softmax_backward",
+    "matmul",
     "max_pool2d_with_indices_backward",
     "max_pool2d_with_mask_backward",
     "max_unpool2d_backward",
     "max_unpool3d_backward",
+    "mm",
+    "reduce_sum",
     "reflection_pad1d_backward",
     "reflection_pad2d_backward",
     "reflection_pad3d_backward",
@@ -77,6 +84,10 @@ tanh_backward = ELEMENTWISE["tanh_backward"].compute
 threshold_backward = ELEMENTWISE["threshold_backward"].compute
 grid_sampler2d_backward = GRID_SAMPLER["grid_sampler2d_backward"].compute
 grid_sampler3d_backward = GRID_SAMPLER["grid_sampler3d_backward"].compute
+addmm = MATRIX_PRODUCTS["addmm"].compute
+batch_mat_mul = MATRIX_PRODUCTS["batch_mat_mul"].compute
+matmul = MATRIX_PRODUCTS["matmul"].compute
+mm = MATRIX_PRODUCTS["mm"].compute
 reflection_pad1d_backward = PAD["reflection_pad1d_backward"].compute
 reflection_pad2d_backward = PAD["reflection_pad2d_backward"].compute
 reflection_pad3d_backward = PAD["reflection_pad3d_backward"].compute
@@ -89,7 +100,9 @@ softmax_backward = SOFTMAX["softmax_backward"].compute
 _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "adaptive_avg_pool2d_backward": adaptive_avg_pool2d_backward,
     "adaptive_avg_pool3d_backward": adaptive_avg_pool3d_backward,
+    "addmm": addmm,
     "avg_pool2d_backward": avg_pool2d_backward,
+    "batch_mat_mul": batch_mat_mul,
     "batch_norm_backward": batch_norm_backward,
     "embedding_dense_backward": embedding_dense_backward,
     "gelu_backward": gelu_backward,
@@ -101,10 +114,13 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "layer_norm_backward": layer_norm_backward,
     "leaky_relu_backward": leaky_relu_backward,
     "log_softmax_backward": log_softmax_backward,
+    "matmul": matmul,
     "max_pool2d_with_indices_backward": max_pool2d_with_indices_backward,
     "max_pool2d_with_mask_backward": max_pool2d_with_mask_backward,
     "max_unpool2d_backward": max_unpool2d_backward,
     "max_unpool3d_backward": max_unpool3d_backward,
+    "mm": mm,
+    "reduce_sum": reduce_sum,
     "reflection_pad1d_backward": reflection_pad1d_backward,
     "reflection_pad2d_backward": reflection_pad2d_backward,
     "reflection_pad3d_backward": reflection_pad3d_backward,

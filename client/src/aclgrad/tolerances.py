@@ -20,32 +20,35 @@ def tolerance_of(
     spec: OperatorSpec,
     product: Product,
     inputs: Mapping[str, Array | Sequence[int]],
-    attributes: Mapping[str, AttributeValue],
+    attributes: Mapping[str, AttributeValue | None],
 ) -> Tolerance:
     """Returns the tolerance of a call by its way through the product.
 
-    On a route of less precision an error is relative to the sum of |terms|. That is the gradient of |grad_output|, as
-    all weights of these operators, which have one output, have one sign. What it exceeds |gradient| by, because terms
-    cancel, gives each element a part of its own.
+    On a route an error is relative to the sum of |terms|, of operators with one output. That is the result for the
+    sizes of the inputs that terms are products of: by default of grad_output, as all weights have one sign. What it
+    exceeds |result| by, because terms cancel, gives each element a part of its own.
     """
     arguments = arguments_of(spec, inputs, attributes)
     tolerance = spec.tolerance(arguments, product, arguments.inputs[spec.leading].dtype.name)
-    if tolerance.route is None:
+    route = tolerance.route
+    if route is None:
         return tolerance
     # Not of `reference`: a server that starts, whose test needs this, would load all of them.
     define = definition_of(spec.name).compute
     given = {each.python_name: inputs[each.name] for each in spec.inputs if each.name in inputs}
-    leading = spec.leading_input.python_name
-    positive = {**given, leading: np.abs(given[leading])}
-    (truth,), (sums,) = (arrays_of(define(**each, **attributes)) for each in (given, positive))
-    with np.errstate(invalid="ignore"):
+    terms = [each.python_name for each in spec.inputs if each.name in (route.inputs or (spec.leading,))]
+    positive = {**given, **{name: np.abs(given[name]) for name in terms}}
+    factors = {name: abs(each) if isinstance(each, float) else each for name, each in attributes.items()}
+    with np.errstate(invalid="ignore", over="ignore"):
+        (truth,), (sums,) = arrays_of(define(**given, **attributes)), arrays_of(define(**positive, **factors))
         cancelled = sums - np.abs(truth)
-    of_elements = tolerance.route.relative * np.where(np.isfinite(cancelled), cancelled, 0.0).clip(0.0)
-    return replace(tolerance, of_elements=of_elements)
+    of_elements = route.relative * np.where(np.isfinite(cancelled), cancelled, 0.0).clip(0.0)
+    absolute = route.absolute if route.inputs else tolerance.absolute
+    return replace(tolerance, absolute=absolute, of_elements=of_elements)
 
 
 def arguments_of(
-    spec: OperatorSpec, inputs: Mapping[str, Array | Sequence[int]], attributes: Mapping[str, AttributeValue]
+    spec: OperatorSpec, inputs: Mapping[str, Array | Sequence[int]], attributes: Mapping[str, AttributeValue | None]
 ) -> Arguments:
     """Returns the types of a call's inputs, a shape's dtype being that of the leading input, and all attributes."""
     types = {name: type_of_array(name, each) for name, each in inputs.items() if isinstance(each, np.ndarray)}

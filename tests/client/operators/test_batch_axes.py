@@ -10,6 +10,8 @@ from aclgrad.operators.items import Items
 from aclgrad.products import Product
 
 COUNT = 3
+ALONE = ("addmm", "mm")
+"""Each call of two matrices is by itself."""
 MOST_ELEMENTS = 2**10
 """Of a batch's gradient, unless an operator has none as small. Axes depend on ranks and attributes alone."""
 
@@ -25,7 +27,7 @@ def small_items_of(name: str) -> list[Items]:
     sizes = [
         (items, max(each.element_count for each in items.batch(COUNT).outputs.values())) for items in items_of(name)
     ]
-    most = max(MOST_ELEMENTS, min(size for _, size in sizes))
+    most = max(MOST_ELEMENTS, min((size for _, size in sizes), default=0))
     return [items for items, size in sizes if size <= most]
 
 
@@ -33,7 +35,7 @@ def small_items_of(name: str) -> list[Items]:
 def test_each_keeps_the_gradient_of_its_definition(name: str) -> None:
     """Outputs that are not compared sum over the batch."""
     joined = small_items_of(name)
-    assert joined
+    assert joined or name in ALONE
     for items in joined:
         order, arrays = [2, 0, 1], items.draw(COUNT)
         batch = items.batch(COUNT)

@@ -195,8 +195,8 @@ async def test_the_work_of_a_program_has_the_bound_of_a_call() -> None:
     """Each of its steps is within it; in proportion to its tensors, work is never too much."""
     limits = Limits(NO_LIMIT, pace=ENDLESS)
     one = (await Planning(limits).read(program_of(wide_pooling()))).steps[0].plan
-    assert one.operations > one.least_allowed, "the windows overlap"
-    pace = type(ENDLESS)(one.operations, 1e300, 0.0)
+    assert one.work.operations > one.least_allowed, "the windows overlap"
+    pace = type(ENDLESS)(one.work.operations, 1e300, 1e300, 0.0)
     bounded = Limits(NO_LIMIT, pace=pace, seconds=2.5)
     assert (await Planning(bounded).read(program_of(*[wide_pooling()] * 2))).failures == {}
     with pytest.raises(LimitExceededError, match="operations of"):

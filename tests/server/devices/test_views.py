@@ -52,7 +52,7 @@ def test_device_memory(view: View | None, size_bytes: int, read: int, copied: in
 
 
 def test_time_is_that_of_the_shape() -> None:
-    limits = Limits(NO_LIMIT, pace=module.Pace(1e9, 1e9, 0.0))
+    limits = Limits(NO_LIMIT, pace=module.Pace(1e9, 1e9, 1e9, 0.0))
     plans = [plan_call(silu(*each), A2, limits) for each in ((None,), (View(0, (0, 0)), 4))]
     assert plans[0].seconds == plans[1].seconds
 

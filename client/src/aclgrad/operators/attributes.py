@@ -1,7 +1,7 @@
 """From what a caller gives as an attribute to the plain value that is sent: the same for every way to send a call."""
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -11,10 +11,25 @@ from aclgrad.operators.spec import AttributeKind, AttributeSpec
 from aclgrad.tensors import DTYPES, DType, dtype_of_numpy
 from aclgrad.wire.values import AttributeValue, unsendable_attribute
 
-AttributeLike = AttributeValue | np.ndarray[Any, Any]
-"""What a caller may give as an attribute; numpy's numbers count as numbers."""
+AttributeLike = AttributeValue | np.ndarray[Any, Any] | None
+"""What a caller may give as an attribute; numpy's numbers count as numbers, and None leaves an optional one out."""
 
 _PLAIN = frozenset({bool, int, float, DType})
+
+
+def plain_attributes(
+    specs: Mapping[str, AttributeSpec], attributes: Mapping[str, AttributeLike]
+) -> dict[str, AttributeValue]:
+    """Returns the plain values of those that are given; raises InvalidFieldError as `plain_attribute`."""
+
+    def is_left_out(name: str, value: object) -> bool:
+        return value is None and name in specs and specs[name].is_optional
+
+    return {
+        name: plain_attribute(name, value, specs.get(name))
+        for name, value in attributes.items()
+        if not is_left_out(name, value)
+    }
 
 
 def plain_attribute(name: str, value: object, spec: AttributeSpec | None) -> AttributeValue:

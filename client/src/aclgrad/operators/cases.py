@@ -31,7 +31,7 @@ class TypedCase:
         return f"{self.spec.name}-{self.case.name}-{self.dtype}"
 
     @property
-    def attributes(self) -> dict[str, AttributeValue]:
+    def attributes(self) -> dict[str, AttributeValue | None]:
         """The attributes of the case, and the defaults of all others."""
         return {**self.spec.defaults, **self.case.attributes}
 

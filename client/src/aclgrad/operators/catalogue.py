@@ -9,6 +9,7 @@ from aclgrad.operators.batch_norm_backward.spec import SPEC as BATCH_NORM_BACKWA
 from aclgrad.operators.embedding_dense_backward.spec import SPEC as EMBEDDING_DENSE_BACKWARD
 from aclgrad.operators.families.elementwise.spec import SPECS as ELEMENTWISE
 from aclgrad.operators.families.grid_sampler.spec import SPECS as GRID_SAMPLER
+from aclgrad.operators.families.matrix_products.spec import SPECS as MATRIX_PRODUCTS
 from aclgrad.operators.families.pad.spec import SPECS as PAD
 from aclgrad.operators.families.softmax.spec import SPECS as SOFTMAX
 from aclgrad.operators.group_norm_backward.spec import SPEC as GROUP_NORM_BACKWARD
@@ -17,13 +18,20 @@ from aclgrad.operators.max_pool2d_with_indices_backward.spec import SPEC as MAX_
 from aclgrad.operators.max_pool2d_with_mask_backward.spec import SPEC as MAX_POOL2D_WITH_MASK_BACKWARD
 from aclgrad.operators.max_unpool2d_backward.spec import SPEC as MAX_UNPOOL2D_BACKWARD
 from aclgrad.operators.max_unpool3d_backward.spec import SPEC as MAX_UNPOOL3D_BACKWARD
+from aclgrad.operators.reduce_sum.spec import SPEC as REDUCE_SUM
 from aclgrad.operators.rms_norm_grad.spec import SPEC as RMS_NORM_GRAD
 from aclgrad.operators.roi_align_v2_backward.spec import SPEC as ROI_ALIGN_V2_BACKWARD
 from aclgrad.operators.spec import operator_table
 from aclgrad.operators.swi_glu_grad.spec import SPEC as SWI_GLU_GRAD
 from aclgrad.operators.upsample_nearest2d_backward.spec import SPEC as UPSAMPLE_NEAREST2D_BACKWARD
 
-FAMILIES: Final = {"elementwise": ELEMENTWISE, "grid_sampler": GRID_SAMPLER, "pad": PAD, "softmax": SOFTMAX}
+FAMILIES: Final = {
+    "elementwise": ELEMENTWISE,
+    "grid_sampler": GRID_SAMPLER,
+    "matrix_products": MATRIX_PRODUCTS,
+    "pad": PAD,
+    "softmax": SOFTMAX,
+}
 """The specs that are rows of families; all others have folders."""
 OPERATORS: Final = operator_table(
     ADAPTIVE_AVG_POOL2D_BACKWARD,
@@ -37,12 +45,14 @@ OPERATORS: Final = operator_table(
     MAX_POOL2D_WITH_MASK_BACKWARD,
     MAX_UNPOOL2D_BACKWARD,
     MAX_UNPOOL3D_BACKWARD,
+    REDUCE_SUM,
     RMS_NORM_GRAD,
     ROI_ALIGN_V2_BACKWARD,
     SWI_GLU_GRAD,
     UPSAMPLE_NEAREST2D_BACKWARD,
     *ELEMENTWISE,
     *GRID_SAMPLER,
+    *MATRIX_PRODUCTS,
     *PAD,
     *SOFTMAX,
 )

@@ -1,8 +1,8 @@
 """Routes: how a device computes an operator in less precision than its dtype has, and how wrong that may be.
 
-A cube unit multiplies operands that were rounded to FLOAT16 or HFLOAT32, and adds up in FLOAT32, whose own rounding is
-2^13 times smaller. So an error follows from the roundings of one term, relative to the sum of |terms|. The operators'
-aclnn functions in CANN's sources (ops-nn, pooling) say which products round, and where.
+A cube unit multiplies operands that were rounded to FLOAT16 or HFLOAT32, and adds up in FLOAT32. So an error follows
+from the roundings of one term, and of long sums, relative to the sum of |terms|. The operators' aclnn functions in
+CANN's sources (ops-nn, pooling and matmul) say which products round, and where.
 """
 
 from dataclasses import dataclass
@@ -26,6 +26,7 @@ class Precision:
 
 
 FLOAT16: Final = Precision("FLOAT16", unit=2.0**-11, least=2.0**-25, largest=65504.0)
+FLOAT32: Final = Precision("FLOAT32", unit=2.0**-24, least=2.0**-150, largest=(2 - 2.0**-23) * 2.0**127)
 HFLOAT32: Final = Precision("HFLOAT32", unit=2.0**-12, least=2.0**-138, largest=(2 - 2.0**-11) * 2.0**127)
 """CANN's documents give it the range of FLOAT32 and 11 bits of mantissa, one more than FLOAT16 has (`--allow_hf32`)."""
 
@@ -34,25 +35,29 @@ HFLOAT32: Final = Precision("HFLOAT32", unit=2.0**-12, least=2.0**-138, largest=
 class Route:
     """Sums of up to `terms` products of a gradient and a weight; each term is rounded up to `roundings` times.
 
-    `weight` is the smallest one, of which FLOAT16 may have fewer bits.
+    `weight` is the smallest one, of which FLOAT16 may have fewer bits. Where terms are products of several `inputs`,
+    these are named. `of_sums` is the error of adding up, and `of_results` the further one of results near 0.
     """
 
     precision: Precision
     roundings: int
     terms: int
     weight: float
+    inputs: tuple[str, ...] = ()
+    of_sums: float = 0.0
+    of_results: float = 0.0
 
     @property
     def relative(self) -> float:
         """The largest error of an element, relative to the sum of |terms|."""
         unit = self.precision.unit
         of_weight = max(unit, self.precision.least / self.weight)
-        return (1 + unit) ** (self.roundings - 1) * (1 + of_weight) - 1
+        return (1 + unit) ** (self.roundings - 1) * (1 + of_weight) - 1 + self.of_sums
 
     @property
     def absolute(self) -> float:
         """The largest further error of an element whose terms are near 0."""
-        return self.roundings * self.terms * self.precision.least
+        return self.roundings * self.terms * self.precision.least + self.of_results
 
     def is_exceeded_by(self, values: np.ndarray[Any, Any]) -> bool:
         """Whether finite values are too large for the precision."""

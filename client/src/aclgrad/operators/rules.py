@@ -2,9 +2,15 @@
 
 import math
 from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
 
 from aclgrad.errors import Violation
 from aclgrad.operators.spec import Arguments
+
+ZERO: Final = float(np.finfo(np.float32).eps)
+"""What devices take for 0 where they compare a number with a threshold, or look whether a factor is 0."""
 
 
 def first_problem(*checks: Iterator[Violation]) -> Iterator[Violation]:

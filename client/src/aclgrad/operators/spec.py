@@ -143,6 +143,7 @@ class AttributeSpec:
 
     `lengths` has the possible lengths of a list, and `choices` the possible texts, or the names of possible dtypes. A
     bound applies to each value of a list; a tuple has one bound for each value. Infinity and NaN are never legal.
+    `when_absent` returns what the operator gets in the place of an optional one that was left out, if not null.
     """
 
     name: str
@@ -154,6 +155,12 @@ class AttributeSpec:
     maximum: Bound = None
     choices: tuple[str, ...] = ()
     is_optional: bool = False
+    when_absent: "Callable[[Arguments, Product], AttributeValue] | None" = None
+
+    def given(self, arguments: "Arguments", product: Product) -> AttributeValue | None:
+        """Returns what the operator gets on the product; None for null."""
+        value = arguments.attributes[self.name]
+        return self.when_absent(arguments, product) if value is None and self.when_absent else value
 
     @property
     def is_required(self) -> bool:
@@ -270,7 +277,9 @@ class OperatorSpec:
     not fit each other, and calls that a product cannot compute or would compute wrongly. `tolerance` returns how
     far the product's results may be from the definition in a legal call of the dtype, by the rules of
     `tolerance.py`. `operations` estimates the floating-point operations of a legal call, and is infinite if they
-    depend on values; by default there is one for each element of the inputs. The tensors of a spatial operator have
+    depend on values; by default there is one for each element of the inputs. `matrix_operations` are
+    those of matrix products, besides. An operator of which an input is empty
+    does not run, and its outputs are zeros, unless it `runs_on_nothing`. The tensors of a spatial operator have
     a batch, channels and spatial axes, which their format tells a device. Of an operator that is planned alone,
     phase 1 keeps something of the call for the whole process, so a process runs one at a time. `batch_axes` says
     along which axes calls of this form join into one, and returns None if they do not.
@@ -288,6 +297,8 @@ class OperatorSpec:
     kind: OperatorKind = OperatorKind.GRADIENT
     leading: str = ""
     operations: Callable[[Arguments], float] = _cells
+    matrix_operations: Callable[[Arguments], float] = lambda _: 0.0
+    runs_on_nothing: Callable[[Arguments], bool] = lambda _: False
     is_spatial: bool = True
     is_planned_alone: bool = False
     batch_axes: Callable[[Arguments], BatchAxes | None] = along_the_first
@@ -339,14 +350,15 @@ class OperatorSpec:
         return tuple(self.leading_input.dtypes.get(product, ()))
 
     @property
-    def defaults(self) -> dict[str, AttributeValue]:
-        """The attributes that a caller may leave out, with their default values."""
-        return {each.name: each.default for each in self.attributes if each.default is not None}
+    def defaults(self) -> dict[str, AttributeValue | None]:
+        """The attributes that a caller may leave out, with their default values: None for those that are optional."""
+        return {each.name: each.default for each in self.attributes if not each.is_required}
 
     def work(self, arguments: Arguments) -> Work:
         """Returns the work of a legal call, which reads all inputs and writes all outputs once."""
         moved = [*arguments.inputs.values(), *(each.infer(arguments) for each in self.outputs)]
-        return Work(self.operations(arguments), float(sum(each.size_bytes for each in moved)))
+        nbytes = float(sum(each.size_bytes for each in moved))
+        return Work(self.operations(arguments), nbytes, self.matrix_operations(arguments))
 
 
 def same_on(products: tuple[Product, ...], dtypes: tuple[str, ...]) -> dict[Product, tuple[str, ...]]:

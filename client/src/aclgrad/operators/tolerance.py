@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from aclgrad.operators.routes import Route
+from aclgrad.operators.routes import FLOAT32, Precision, Route
 from aclgrad.operators.spec import Arguments, Tolerance
 from aclgrad.products import Product
 
@@ -22,6 +22,12 @@ _ROUNDING: Final = 2.0**-23
 """The error of a sum as a share of its size, for each sqrt(n) of its terms."""
 _WIDE_ROUNDING: Final = 2.0**-52
 _WIDE: Final = ("float64", "complex128")
+_RESULTS: Final = {
+    "float32": Tolerance(relative=2.0**-22, absolute=2.0**-125),
+    "float16": Tolerance(relative=2.0**-10, absolute=2.0**-24),
+    "bfloat16": Tolerance(relative=2.0**-7, absolute=2.0**-125),
+}
+"""What the last rounding makes, twice; a device may take the smallest numbers of all for 0."""
 
 
 def by_dtype(table: Mapping[str, Tolerance], coarse: Mapping[tuple[Product, str], Tolerance] | None = None) -> Rule:
@@ -70,3 +76,26 @@ def routed(rule: Rule, route: Callable[[Arguments, Product], Route | None]) -> R
         return replace(plain, relative=relative, absolute=absolute, of_elements=taken.relative, route=taken)
 
     return by_route
+
+
+def of_products(
+    terms: Callable[[Arguments], int],
+    inputs: tuple[str, ...],
+    precision_of: Callable[[Arguments, Product, str], Precision],
+) -> Rule:
+    """Returns the rule of sums of so many products of these inputs, rounded to a precision before.
+
+    With the values of a call, an error is judged by its sum of |terms|: see `Route`. Without, by that of samples, of
+    which a sum of n has about n, and results of sqrt(n).
+    """
+
+    def by_terms(arguments: Arguments, product: Product, dtype: str) -> Tolerance:
+        plain, count = _RESULTS[dtype], max(terms(arguments), 1)
+        precision, of_sums = precision_of(arguments, product, dtype), _ROUNDING * math.sqrt(count)
+        roundings = 1 if precision is FLOAT32 else 2
+        route = Route(precision, roundings, count, 1.0, inputs, of_sums, plain.absolute)
+        relative, of_all = plain.relative + route.relative, route.relative * count
+        share = route.relative * math.sqrt(count)
+        return replace(plain, relative=relative, absolute=of_all + route.absolute, share=share, route=route)
+
+    return by_terms

@@ -8,18 +8,21 @@ from aclgrad.errors import InputValuesRequiredError, InvalidFieldError, LimitExc
 from aclgrad.masks import MaskLayout, Pooling
 from aclgrad.operators.spec import Arguments, InputSpec
 from aclgrad.operators.values import ArgmaxRule, BoolRule, BoxRule, IndexRule, ValueRule, VarianceRule, WindowRule
-from aclgrad.products import Product
+from aclgrad.products import Product, Work
 from aclgrad.tensors import TensorType, TensorView
 from aclgrad.wire.messages import OperatorCall
 
 ValueCheck = native.IndexCheck | native.ArgmaxCheck | native.BoxCheck | native.VarianceCheck | native.BoolCheck
 
 
-def check_work(work: float, limit: float) -> None:
-    if work > limit:
-        problem = f"takes {work:.3g} operations of {limit:.3g} at most: a device that takes so long counts as lost"
-        remedy = "make the windows smaller, or split the call"
-        raise LimitExceededError.at("call", problem, remedy, {"work": f"{work:.0f}", "limit": f"{limit:.0f}"})
+def check_work(work: Work, most: Work, least: float) -> None:
+    """Raises LimitExceededError for more operations of a kind than `most` has, unless they are at most `least`."""
+    for found, bound in ((work.operations, most.operations), (work.matrix_operations, most.matrix_operations)):
+        limit = max(bound, least)
+        if found > limit:
+            problem = f"takes {found:.3g} operations of {limit:.3g} at most: a device that takes so long counts as lost"
+            remedy = "make windows or sizes smaller, or split the call"
+            raise LimitExceededError.at("call", problem, remedy, {"work": f"{found:.0f}", "limit": f"{limit:.0f}"})
 
 
 def check_tensor_size(field: str, type: TensorType, limit: int) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from dataclasses import astuple
 from typing import Final
 
 import numpy as np
@@ -19,12 +20,14 @@ from aclgrad_server.devices.turned_off import TurnedOff
 
 log = logging.getLogger(__name__)
 
-SLOWEST: Final = Pace(150e6, 1e9, 10e-6)
+SLOWEST: Final = Pace(150e6, 1e9, 1e9, 10e-6)
 """Of a CPU that could not be measured."""
 _POOLING: Final = "adaptive_avg_pool2d_backward"
 _MOVING: Final = "tanh_backward"
+_MULTIPLYING: Final = "mm"
+_WIDTH: Final = 256  # of the matrices
 _ROUNDS: Final = 3
-LAUNCHES: Final = 2 * _ROUNDS
+LAUNCHES: Final = 3 * _ROUNDS
 """Of a measurement."""
 _SHARE: Final = 1 / 8  # of the pace that was measured: other operators have slower kernels, and other calls run
 _TIMEOUT_S: Final = 10.0
@@ -36,20 +39,29 @@ async def pace_of(device: Device, library: Library, off: TurnedOff) -> Pace:
     product = off.product
     if not library.computes_on_cpu:
         return PACES[product]
-    if any(off.has(name, "float32") for name in (_POOLING, _MOVING)):
+    if any(off.has(name, "float32") for name in (_POOLING, _MOVING, _MULTIPLYING)):
         return SLOWEST
     values = np.ones((1, 8, 192, 192), np.float32)
     grad, flat = view_of_array("grad_output", values[..., 1:, 1:]), values.reshape(-1)
     pooled = OperatorCall(_POOLING, (grad, TensorView("self", type_of_array("", values))), {})
     moved = OperatorCall(_MOVING, (view_of_array("grad_output", flat), view_of_array("output", flat)), {})
+    matrix = np.ones((_WIDTH, _WIDTH), np.float32)
+    operands = tuple(view_of_array(name, matrix) for name in ("self", "mat2"))
+    multiplied = OperatorCall(_MULTIPLYING, operands, {})
     try:
-        pooled_s, moved_s = await _seconds(device, product, pooled), await _seconds(device, product, moved)
+        pooled_s, moved_s, multiplied_s = [
+            await _seconds(device, product, each) for each in (pooled, moved, multiplied)
+        ]
     except AclgradError as error:
         log.warning("the pace of the CPU was not measured: %s", error)
         return SLOWEST
     operations, nbytes = _work(pooled, product).operations / pooled_s, _work(moved, product).nbytes / moved_s
-    log.info("the CPU does %.2g operations a second, and moves %.2g bytes", operations, nbytes)
-    return Pace(max(_SHARE * operations, SLOWEST.operations), max(_SHARE * nbytes, SLOWEST.nbytes), SLOWEST.call_s)
+    products = _work(multiplied, product).matrix_operations / multiplied_s
+    log.info(
+        "the CPU does %.2g operations a second, %.2g of products, and moves %.2g bytes", operations, products, nbytes
+    )
+    measured = Pace(_SHARE * operations, _SHARE * nbytes, _SHARE * products, 0.0)
+    return Pace(*map(max, astuple(measured), astuple(SLOWEST)))
 
 
 async def _seconds(device: Device, product: Product, call: OperatorCall) -> float:

@@ -13,7 +13,7 @@ from aclgrad.errors import (
 from aclgrad.operators.spec import AttributeKind, OperatorSpec, OutputSpec
 from aclgrad.operators.validation import check_call, find_operator, overflows
 from aclgrad.operators.values import BoxRule, ValueRule
-from aclgrad.products import Pace, Product
+from aclgrad.products import Pace, Product, Work
 from aclgrad.tensors import DType, TensorType, TensorView
 from aclgrad.wire.messages import OperatorCall, response_prefix
 from aclgrad.wire.values import AttributeValue
@@ -26,7 +26,7 @@ from aclgrad_server.devices.checks import (
 )
 from aclgrad_server.limits import GROUP_S, MAX_ROI_WORK
 
-ENDLESS: Final = Pace(1e300, 1e300, 0.0)
+ENDLESS: Final = Pace(1e300, 1e300, 1e300, 0.0)
 _WORK_OF_AN_ELEMENT: Final = 16  # operations for each element that any operator may need
 
 
@@ -49,8 +49,10 @@ class Limits:
     reads_views: Container[str] = ()
 
     @property
-    def operations(self) -> float:
-        return self.pace.operations * self.seconds
+    def work(self) -> Work:
+        """The most of each kind."""
+        pace = self.pace
+        return Work(pace.operations * self.seconds, pace.nbytes * self.seconds, pace.matrix_operations * self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class StepPlan:
     is_empty: bool  # whether an input has no elements: operators leave the outputs untouched then
     seconds: float  # about how long it takes
     encoded: tuple[int, ...]  # bytes of each input that the process has in the form that is checked or read, besides
-    operations: float  # infinite if they depend on values
+    work: Work  # with infinite operations if they depend on values
     guarantees: Mapping[str, ValueRule]  # of the outputs whose values follow a rule
     native: native.CallTemplate  # the plan in the form that the device takes
     workspace: Workspace = field(default_factory=Workspace, compare=False)
@@ -144,9 +146,10 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
     # The work of boxes depends on their values, which are checked before a device has them.
     if not any(isinstance(rule, BoxRule) for rule in rules):
         of_elements = _WORK_OF_AN_ELEMENT * sum(each.type.element_count for each in call.inputs)
-        check_work(work.operations, max(limits.operations, of_elements))
-    attributes = tuple(_native_attribute(arguments.attributes[each.name], each.kind) for each in spec.attributes)
-    is_empty = any(tensor.type.element_count == 0 for tensor in call.inputs)
+        check_work(work, limits.work, of_elements)
+    attributes = tuple(_native_attribute(each.given(arguments, product), each.kind) for each in spec.attributes)
+    is_nothing = any(tensor.type.element_count == 0 for tensor in call.inputs)
+    is_empty = is_nothing and not spec.runs_on_nothing(arguments)
     native_outputs = [
         (
             type.shape,
@@ -169,7 +172,7 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
         # What depends on values is neither small nor grouped with others, and says nothing of when to try again.
         limits.pace.seconds(work) if math.isfinite(work.operations) else GROUP_S,
         tuple(0 if each is None else each.process_bytes for each in planned),
-        work.operations,
+        work,
         {each.name: each.guarantees(arguments, product) for each in spec.outputs if each.guarantees is not None},
         native.CallTemplate(
             spec.symbol,
@@ -199,7 +202,7 @@ def _plan_input(tensor: TensorView, rule: ValueRule | None, limits: Limits, read
     check_tensor_size(f"{field} on the device", on_device, limits.tensor_bytes)
     # Of a tensor without elements nothing is read, whatever bytes a view lies over.
     checked = rule if type.element_count else None
-    check, is_prefix = check_of(checked, type, round(min(limits.operations, MAX_ROI_WORK)))
+    check, is_prefix = check_of(checked, type, round(min(limits.work.operations, MAX_ROI_WORK)))
     encoded = 0 if check is None else check.encoded_bytes(type.size_bytes)
     process_bytes = 0 if limits.host_pointers and encoded == on_device.size_bytes else encoded
     shape, dtype = on_device.shape, on_device.dtype.acl

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 
 from aclgrad.errors import AclgradError, InvalidFieldError, OtherProductError
+from aclgrad.products import Work
 from aclgrad.sources import CHUNKS, REPLY, InMessage, SharedRange
 from aclgrad.tensors import TensorView
 from aclgrad.wire.chunks import HEADER_PAYLOADS, parse_header
@@ -116,8 +117,9 @@ class ProgramPlanner:
     def _check_work(self, program: PlannedProgram) -> None:
         """The work of a program has the bound of a call; that of boxes is checked when their step runs."""
         plans = [step.plan for step in program.steps.values()]
-        operations = sum(each.operations for each in plans if math.isfinite(each.operations))
-        check_work(operations, max(self._planner.limits.operations, sum(each.least_allowed for each in plans)))
+        works = [each.work for each in plans if math.isfinite(each.work.operations)]
+        work = Work(sum(each.operations for each in works), 0.0, sum(each.matrix_operations for each in works))
+        check_work(work, self._planner.limits.work, sum(each.least_allowed for each in plans))
 
 
 def _returned(sent: SentProgram) -> dict[int, set[str]] | None:

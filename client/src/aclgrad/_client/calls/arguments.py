@@ -10,7 +10,8 @@ import numpy as np
 from aclgrad._client.calls.arrays import Array, TensorLike, as_array
 from aclgrad._client.calls.destination import Destination, Outputs, new_arrays
 from aclgrad.errors import InvalidFieldError
-from aclgrad.operators.attributes import AttributeLike, plain_attribute
+from aclgrad.operators.attributes import AttributeLike
+from aclgrad.operators.attributes import plain_attributes as plain_values
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments
 from aclgrad.tensors import DTYPES, TensorType, TensorView
@@ -123,8 +124,7 @@ def plain_attributes(operator: str, attributes: Mapping[str, AttributeLike] | No
     if attributes is None:
         return {}
     _check_mapping("attributes", attributes, "attribute names to values")
-    specs = _ATTRIBUTES.get(operator, {})
-    return {name: plain_attribute(name, value, specs.get(name)) for name, value in attributes.items()}
+    return plain_values(_ATTRIBUTES.get(operator, {}), attributes)
 
 
 def _check_mapping(field: str, value: object, of: str) -> None:

@@ -111,6 +111,48 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("adaptive_avg_pool3d_backward", inputs, {}, timeout_s=timeout_s, out=out)
 
+    def addmm(
+        self,
+        input: TensorLike,
+        mat1: TensorLike,
+        mat2: TensorLike,
+        beta: float = 1.0,
+        alpha: float = 1.0,
+        cube_math_type: int | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Multiplies two matrices and adds a third.
+
+        out = beta * self + alpha * (mat1 @ mat2) (PyTorch: aten::addmm). A factor of 0 drops its part, also if that is
+        not a number.
+
+        Args:
+            input: The addend: the product's shape, or one that broadcasts to it; its dtype. bfloat16, float16, float32
+                (fewer on some products).
+            mat1: A matrix, the left operand. bfloat16, float16, float32 (fewer on some products).
+            mat2: A matrix, the right operand, with the dtype of the left one. bfloat16, float16, float32 (fewer on some
+                products).
+            beta: The factor of self.
+            alpha: The factor of the product.
+            cube_math_type: How precisely matrix units multiply float32: 0 in full, 1 in what the product has less, 2 in
+                FLOAT16, 3 in HFLOAT32 (11 bits). Left out: 0, but 1 on 310P and 910A, which have FLOAT16 alone. A
+                server on a CPU always multiplies in full.
+
+        Returns: The sum, with the shape of the product.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "mat1": mat1, "mat2": mat2}
+        return self.execute(
+            "addmm",
+            inputs,
+            {"beta": beta, "alpha": alpha, "cube_math_type": cube_math_type},
+            timeout_s=timeout_s,
+            out=out,
+        )
+
     def avg_pool2d_backward(
         self,
         grad_output: TensorLike,
@@ -166,6 +208,35 @@ class OperatorMethods(ABC, Generic[Result]):
             timeout_s=timeout_s,
             out=out,
         )
+
+    def batch_mat_mul(
+        self,
+        input: TensorLike,
+        mat2: TensorLike,
+        cube_math_type: int | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Multiplies the matrices of two batches, one by one.
+
+        out[b] = self[b] @ mat2[b]; one batch may have a single matrix (PyTorch: aten::bmm).
+
+        Args:
+            input: A batch of matrices (B, rows, columns), the left operand. bfloat16, float16, float32 (fewer on some
+                products).
+            mat2: A batch of matrices (B, rows, columns), the right operand, with the dtype of the left one. bfloat16,
+                float16, float32 (fewer on some products).
+            cube_math_type: How precisely matrix units multiply float32: 0 in full, 1 in what the product has less, 2 in
+                FLOAT16, 3 in HFLOAT32 (11 bits). Left out: 0, but 1 on 310P and 910A, which have FLOAT16 alone. A
+                server on a CPU always multiplies in full.
+
+        Returns: The product, with the dtype of the operands.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "mat2": mat2}
+        return self.execute("batch_mat_mul", inputs, {"cube_math_type": cube_math_type}, timeout_s=timeout_s, out=out)
 
     @overload
     def batch_norm_backward(
@@ -865,6 +936,36 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Inputs = {"grad_output": grad_output, "output": output}
         return self.execute("log_softmax_backward", inputs, {"dim": dim}, timeout_s=timeout_s, out=out)
 
+    def matmul(
+        self,
+        input: TensorLike,
+        mat2: TensorLike,
+        cube_math_type: int | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Multiplies vectors, matrices, or batches of matrices.
+
+        out = self @ mat2: axes in front of the last two broadcast, and a vector is a row on the left and a column on
+        the right, whose axis out lacks (PyTorch: aten::matmul).
+
+        Args:
+            input: A vector, a matrix, or a batch of matrices, the left operand. bfloat16, float16, float32 (fewer on
+                some products).
+            mat2: A vector, a matrix, or a batch of matrices, the right operand, with the dtype of the left one.
+                bfloat16, float16, float32 (fewer on some products).
+            cube_math_type: How precisely matrix units multiply float32: 0 in full, 1 in what the product has less, 2 in
+                FLOAT16, 3 in HFLOAT32 (11 bits). Left out: 0, but 1 on 310P and 910A, which have FLOAT16 alone. A
+                server on a CPU always multiplies in full.
+
+        Returns: The product, with the dtype of the operands.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "mat2": mat2}
+        return self.execute("matmul", inputs, {"cube_math_type": cube_math_type}, timeout_s=timeout_s, out=out)
+
     def max_pool2d_with_indices_backward(
         self,
         grad_output: TensorLike,
@@ -1041,6 +1142,63 @@ class OperatorMethods(ABC, Generic[Result]):
             {"output_size": output_size, "stride": stride, "padding": padding},
             timeout_s=timeout_s,
             out=out,
+        )
+
+    def mm(
+        self,
+        input: TensorLike,
+        mat2: TensorLike,
+        cube_math_type: int | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Multiplies two matrices.
+
+        out[i, j] = sum over k of self[i, k] * mat2[k, j] (PyTorch: aten::mm).
+
+        Args:
+            input: A matrix, the left operand. bfloat16, float16, float32 (fewer on some products).
+            mat2: A matrix, the right operand, with the dtype of the left one. bfloat16, float16, float32 (fewer on some
+                products).
+            cube_math_type: How precisely matrix units multiply float32: 0 in full, 1 in what the product has less, 2 in
+                FLOAT16, 3 in HFLOAT32 (11 bits). Left out: 0, but 1 on 310P and 910A, which have FLOAT16 alone. A
+                server on a CPU always multiplies in full.
+
+        Returns: The product, with the dtype of the operands.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "mat2": mat2}
+        return self.execute("mm", inputs, {"cube_math_type": cube_math_type}, timeout_s=timeout_s, out=out)
+
+    def reduce_sum(
+        self,
+        input: TensorLike,
+        dims: int | Ints = (),
+        keep_dims: bool = False,
+        dtype: DataType | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Adds up a tensor along some of its axes.
+
+        out = the sum of self along dims (PyTorch: aten::sum.dim_IntList).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32 (fewer on some products).
+            dims: The axes, each once; a negative one counts from the last. None for all.
+            keep_dims: Keeps the axes, with a size of 1.
+            dtype: The data type of out; that of self if it is left out.
+
+        Returns: The sums: self without the axes, or with a size of 1 for each.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute(
+            "reduce_sum", inputs, {"dims": dims, "keep_dims": keep_dims, "dtype": dtype}, timeout_s=timeout_s, out=out
         )
 
     def reflection_pad1d_backward(

@@ -13,6 +13,7 @@ from aclgrad._client.programs.portions import Returned, Withheld, closure, needs
 from aclgrad._client.programs.steps import Step, StepInput
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments
+from aclgrad.products import Work
 from aclgrad.units import size
 
 _AHEAD_BYTES: Final = 9 * 2**20
@@ -83,8 +84,8 @@ class Costs:
     @property
     def operations(self) -> float:
         """The floating-point operations of all steps, but for those whose work depends on values."""
-        found = (_operations(self._steps[each]) for each in self._positions)
-        return sum(each for each in found if math.isfinite(each))
+        found = (_work(self._steps[each]) for each in self._positions)
+        return sum(each.operations + each.matrix_operations for each in found if math.isfinite(each.operations))
 
     def cheapest_cut(self, limit_bytes: int, peak_bytes: int, ahead_bytes: int = _AHEAD_BYTES) -> str:
         """Returns where to cut the program, whose peak was `peak_bytes`, so that its parts take at most the limit.
@@ -195,11 +196,11 @@ def unused_outputs(steps: Sequence[Step]) -> dict[int, tuple[str, ...]]:
     return {at: each for at, each in enumerate(names) if each}
 
 
-def _operations(step: Step) -> float:
+def _work(step: Step) -> Work:
     spec = OPERATORS[step.operator]
     inputs = {each.name: each.type for each in step.inputs}
     attributes = {each.name: each.default for each in spec.attributes} | step.attributes
-    return spec.work(Arguments(inputs, attributes)).operations
+    return spec.work(Arguments(inputs, attributes))
 
 
 def _source(input: StepInput) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from aclgrad.errors import AclgradError
-from aclgrad.operators.attributes import AttributeLike, plain_attribute
+from aclgrad.operators.attributes import AttributeLike, plain_attributes
 from aclgrad.operators.spec import OperatorSpec
 from aclgrad.tensors import TensorType, View, laid_over, type_of_array
 from aclgrad.tolerances import arguments_of
@@ -109,8 +109,7 @@ def one_step(
     outputs: Sequence[str] = (),
 ) -> Program:
     """Returns the program of one call. An input that is a shape has no values."""
-    specs = {each.name: each for each in spec.attributes}
-    plain = {name: plain_attribute(name, value, specs.get(name)) for name, value in attributes.items()}
+    plain = plain_attributes({each.name: each for each in spec.attributes}, attributes)
     arguments = arguments_of(spec, inputs, plain)
     given = [Given(name, arguments.inputs[name], _array(each)) for name, each in inputs.items()]
     types = {each.name: each.infer(arguments) for each in spec.outputs if not outputs or each.name in outputs}

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from aclgrad.errors import Violation
-from aclgrad.operators.rules import equal_sizes, same_dtype
+from aclgrad.operators.rules import ZERO, equal_sizes, same_dtype
 from aclgrad.operators.spec import (
     Arguments,
     AttributeKind,
@@ -31,8 +31,6 @@ _TOLERANCES: Final = {
 }
 
 _LARGEST: Final = float(np.finfo(np.float32).max)
-_ZERO: Final = np.finfo(np.float32).eps
-"""What devices take for 0 where they compare with a threshold."""
 
 Check = Callable[[Arguments, Product], Iterator[Violation]]
 
@@ -112,7 +110,7 @@ def _check_slope(arguments: Arguments, product: Product) -> Iterator[Violation]:
 
 def _check_threshold(arguments: Arguments, product: Product) -> Iterator[Violation]:
     threshold = arguments.double("threshold")
-    if threshold and abs(np.float32(threshold)) <= _ZERO:
+    if threshold and abs(np.float32(threshold)) <= ZERO:
         yield Violation("attributes[threshold]", f"is {threshold}, which devices take for 0", "send 0")
 
 

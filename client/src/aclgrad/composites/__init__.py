@@ -1,0 +1,34 @@
+"""Gradients that take several operators, as steps of a program: of linear layers, matrix products and einsum.
+
+    program = client.program()
+    found = aclgrad.composites.linear_backward(program, grad_output, input, weight)
+    grad_input, grad_weight, grad_bias = program.run(*found)
+
+Operands are arrays, or handles of the same program. They are sent once, transposed ones as views; what broadcast in the
+forward pass is summed to its size on the server. Each function returns a handle for each gradient, shaped as its
+operand; None for one that is not wanted. `DEFINITIONS` has the same gradients in float64, by other ways.
+"""
+
+from aclgrad.composites.definitions import DEFINITIONS
+from aclgrad.composites.einsum import einsum_backward
+from aclgrad.composites.products import (
+    AddmmGradients,
+    LinearGradients,
+    MatmulGradients,
+    addmm_backward,
+    bmm_backward,
+    linear_backward,
+    matmul_backward,
+)
+
+__all__ = [
+    "DEFINITIONS",
+    "AddmmGradients",
+    "LinearGradients",
+    "MatmulGradients",
+    "addmm_backward",
+    "bmm_backward",
+    "einsum_backward",
+    "linear_backward",
+    "matmul_backward",
+]

@@ -1,0 +1,60 @@
+"""The gradients of einsum: each is an einsum of the gradient with the other operands."""
+
+from collections.abc import Sequence
+
+from aclgrad._client.calls.handles import Handle
+from aclgrad.composites.operands import Operand, OperandLike, Program, copied, operand, reshaped, summed_to
+from aclgrad.composites.subscripts import Labels, Maths, Subscripts, einsum
+from aclgrad.errors import InvalidFieldError
+
+
+def einsum_backward(
+    program: Program,
+    equation: str,
+    grad_output: OperandLike,
+    *operands: OperandLike,
+    wanted: Sequence[bool] | None = None,
+) -> tuple[Handle | None, ...]:
+    """Adds the steps of the gradients of `einsum(equation, *operands)`, as PyTorch reads the equation.
+
+    `grad_output` is shaped as the result. Raises InvalidFieldError for an equation that does not fit the operands, and
+    for one with a letter twice in an operand: take its diagonal before.
+    """
+    grad = operand("grad_output", grad_output)
+    given = [operand(f"operands[{index}]", each) for index, each in enumerate(operands)]
+    subscripts = Subscripts.of(equation, [each.shape for each in given])
+    if subscripts.repeats:
+        problem = f"{equation!r} has a letter twice in an operand"
+        raise InvalidFieldError.at("equation", problem, "take the diagonal before, as a view")
+    terms = zip([subscripts.output, *subscripts.inputs], [grad, *given], strict=True)
+    named = [(labels, each) for labels, each in terms]
+    is_wanted = wanted or [True] * len(given)
+    return tuple(_of_operand(program, named, index) if wants else None for index, wants in enumerate(is_wanted, 1))
+
+
+def _of_operand(program: Program, terms: Sequence[tuple[Labels, Operand]], index: int) -> Handle:
+    labels, own = terms[index]
+    others = [term for number, term in enumerate(terms) if number != index]
+    known = {label for some, _ in others for label in some}
+    found_labels = tuple(label for label in labels if label in known)
+    subscripts = Subscripts(tuple(some for some, _ in others), found_labels)
+    found = einsum(subscripts, [each for _, each in others], _maths(program))
+    sizes = dict(zip(labels, own.shape, strict=True))
+    if len(found_labels) < len(labels):
+        # An axis that no other operand has repeats the gradient.
+        found = found[tuple(slice(None) if label in known else None for label in labels)]
+        spread = [size if label in known else sizes[label] for label, size in zip(labels, found.shape, strict=True)]
+        found = (found if isinstance(found, Handle) else copied(program, found)).broadcast_to(spread)
+    return summed_to(program, found, own.shape)
+
+
+def _maths(program: Program) -> Maths[Operand]:
+    def add(value: Operand, axes: Sequence[int]) -> Operand:
+        return program.reduce_sum(value, tuple(axes))
+
+    return Maths(
+        transpose=lambda value, axes: value.transpose(*axes),
+        reshape=lambda value, shape: reshaped(program, value, shape),
+        sum=add,
+        bmm=program.batch_mat_mul,
+    )

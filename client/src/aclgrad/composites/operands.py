@@ -1,0 +1,76 @@
+"""Operands of composites: arrays, and handles of the program that the steps are added to, alike."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from aclgrad._client.calls.arrays import TensorLike, as_array
+from aclgrad._client.calls.handles import Handle
+from aclgrad._client.programs.program import BaseProgram
+from aclgrad.errors import InvalidFieldError
+
+Array = np.ndarray[Any, Any]
+Operand = Array | Handle
+OperandLike = TensorLike | Handle
+Program = BaseProgram[Any]
+Shape = tuple[int, ...]
+
+
+def operand(name: str, value: OperandLike, *, least: int = 0) -> Operand:
+    """Returns the value as an array, or the handle; raises InvalidFieldError for fewer axes than `least`."""
+    found = value if isinstance(value, Handle) else as_array(name, value)
+    if found.ndim < least:
+        raise InvalidFieldError.at(name, f"has {found.ndim} axes", f"give at least {least}")
+    return found
+
+
+def transposed(value: Operand) -> Operand:
+    """Returns the view whose last two axes are exchanged."""
+    return value.transpose(*range(value.ndim - 2), value.ndim - 1, value.ndim - 2)
+
+
+def with_axis(value: Operand, axis: int) -> Operand:
+    """Returns the view with an axis of size 1 more, counted from the last of the result."""
+    return value[(..., None, *(slice(None) for _ in range(-1 - axis)))]
+
+
+def reshaped(program: Program, value: Operand, shape: Sequence[int]) -> Operand:
+    """Returns the operand in this shape: a view where there is one, else a copy that the server makes."""
+    sizes = tuple(shape)
+    if value.shape == sizes:
+        return value
+    if isinstance(value, Handle):
+        try:
+            return value.reshape(sizes)
+        except InvalidFieldError:
+            return copied(program, value).reshape(sizes)
+    found = value.reshape(sizes)
+    if not found.size or np.may_share_memory(found, value):
+        return found
+    return copied(program, value).reshape(sizes)
+
+
+def copied(program: Program, value: Operand) -> Handle:
+    """Adds the step that copies the operand into row-major order: a sum over an axis of one element."""
+    return program.reduce_sum(value[None], (0,))
+
+
+def summed_to(program: Program, value: Operand, shape: Shape) -> Handle:
+    """Adds the step that sums what a tensor of this shape was broadcast to, and returns the sum in the shape."""
+    added = value.ndim - len(shape)
+    axes = [axis for axis, size in enumerate(value.shape) if axis < added or (shape[axis - added] == 1 and size != 1)]
+    if not axes:
+        return value if isinstance(value, Handle) else copied(program, value)
+    return program.reduce_sum(value, axes).reshape(shape)
+
+
+def scaled(program: Program, value: Operand, factor: float) -> Handle:
+    """Adds the step that multiplies by a factor: the sum of the scaled addend and a product of nothing."""
+    if factor == 1:
+        return value if isinstance(value, Handle) else copied(program, value)
+    rows, columns = math.prod(value.shape[:-1]), value.shape[-1] if value.ndim else 1
+    nothing = np.zeros((rows, 0), value.dtype), np.zeros((0, columns), value.dtype)
+    addend = reshaped(program, value, (rows, columns))
+    return program.addmm(addend, *nothing, beta=factor).reshape(value.shape)

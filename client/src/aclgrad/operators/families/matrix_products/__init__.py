@@ -1,0 +1,1 @@
+"""Matrix products: an operator is a row of each module."""
