@@ -168,6 +168,11 @@ Plan PlanOf(std::initializer_list<Argument> inputs, std::initializer_list<Argume
   return plan;
 }
 
+void CheckCubeMathType(int8_t cube_math_type) {
+  if (0 <= cube_math_type && cube_math_type <= 3) return;
+  FailInvalid("cubeMathType: expected a value from 0 to 3, got " + std::to_string(cube_math_type));
+}
+
 void CheckLength(const IntArrayArgument& argument, std::initializer_list<size_t> allowed, aclnnStatus code) {
   if (std::find(allowed.begin(), allowed.end(), argument.values.size()) != allowed.end()) return;
   throw OperatorError(code, std::string(argument.name) + ": expected " +

@@ -89,6 +89,9 @@ void CheckAddressable(const Argument& argument);
 // A plan that has these tensors, which are addressable.
 [[nodiscard]] Plan PlanOf(std::initializer_list<Argument> inputs, std::initializer_list<Argument> outputs);
 
+// How precisely matrix units compute: from 0 to 3.
+void CheckCubeMathType(int8_t cube_math_type);
+
 // "kernelSize: expected 1 or 2 values, got [3, 3, 3]"
 void CheckLength(const IntArrayArgument& argument, std::initializer_list<size_t> allowed,
                  aclnnStatus code = ACLNN_ERR_PARAM_INVALID);

@@ -31,6 +31,12 @@ class Scratch {
   T* data_;
 };
 
+// The first place in workspace where such elements may begin.
+template <typename T>
+[[nodiscard]] inline T* AlignedTo(std::byte* memory, size_t alignment = alignof(T)) {
+  return reinterpret_cast<T*>(memory + (-reinterpret_cast<uintptr_t>(memory)) % alignment);
+}
+
 // Values along an axis, of which a stretch is in memory. Quick if most are looked up near the one before.
 template <typename Axis, typename Value>
 class Stretch {

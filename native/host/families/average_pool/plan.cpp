@@ -63,9 +63,7 @@ void CheckTensors(const Argument& grad_output, const Argument& self, const Argum
 
 // Products without BF16 compute a convolution in FLOAT16, and refuse FLOAT unless cubeMathType allows that.
 void CheckPrecision(const AvgPool2dBackwardArguments& arguments) {
-  if (arguments.cube_math_type < 0 || arguments.cube_math_type > 3) {
-    FailInvalid("cubeMathType: expected a value from 0 to 3, got " + std::to_string(arguments.cube_math_type));
-  }
+  CheckCubeMathType(arguments.cube_math_type);
   if (HasBf16(CurrentProduct())) return;
   if (arguments.divisor_override < -255 || arguments.divisor_override > 255) {
     FailInvalid("divisorOverride: expected a value from -255 to 255, got " +

@@ -1,0 +1,69 @@
+// Sums of integers, of 64 bits and more, and those that are of another kind than their terms.
+#include <complex>
+#include <type_traits>
+
+#include "operators/reduce_sum/computation.h"
+#include "tensors/elements.h"
+
+namespace acl_host {
+namespace {
+
+template <typename T>
+using Total = std::conditional_t<kIsComplex<T>, std::complex<double>,
+                                 std::conditional_t<std::is_integral_v<T>, uint64_t, double>>;
+
+// Integers wrap around.
+template <typename Sum, typename T>
+Sum Term(const std::byte* terms, int64_t offset) {
+  if constexpr (std::is_same_v<T, Bool>) {
+    return static_cast<Sum>(LoadElement<Bool>(terms, offset).value != 0 ? 1 : 0);
+  } else if constexpr (kIsComplex<T>) {
+    const T term = LoadElement<T>(terms, offset);
+    return Sum(term.real(), term.imag());
+  } else {
+    return static_cast<Sum>(LoadWide<T>(terms, offset));
+  }
+}
+
+template <typename T>
+constexpr bool kIsInteger = std::is_integral_v<T> || std::is_same_v<T, Bool>;
+
+template <typename From, typename To>
+void Sum(const Summation& summation, const KernelArguments& arguments) {
+  const auto sum_at = [&](int64_t first) {
+    Total<To> sum{};
+    for (int64_t term = 0; term < summation.terms; ++term) {
+      sum += Term<Total<To>, From>(arguments.inputs[0], first + OffsetIn(summation.added, term, &SummedAxis::stride));
+    }
+    return sum;
+  };
+  arguments.pool.ParallelFor(summation.sums, Grain(summation.terms), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Total<To> sum = sum_at(OffsetIn(summation.kept, i, &SummedAxis::stride));
+      const int64_t to = OffsetIn(summation.kept, i, &SummedAxis::sum_stride);
+      if constexpr (kIsComplex<To>) {
+        using Part = typename To::value_type;
+        StoreElement(arguments.outputs[0], to, To(static_cast<Part>(sum.real()), static_cast<Part>(sum.imag())));
+      } else {
+        StoreRounded<To>(arguments.outputs[0], to, static_cast<Wide<To>>(sum));
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void SumNumbers(const Summation& summation, const KernelArguments& arguments) {
+  VisitNumberType(summation.from, [&](auto from) {
+    VisitNumberType(summation.to, [&](auto to) {
+      using From = typename decltype(from)::Type;
+      using To = typename decltype(to)::Type;
+      constexpr bool kHolds = kIsComplex<To> || (!kIsComplex<From> && (!kIsInteger<To> || kIsInteger<From>));
+      if constexpr (kHolds && !std::is_same_v<To, Bool> && (!kIsComplex<To> || kIsComplex<From>)) {
+        Sum<From, To>(summation, arguments);
+      }
+    });
+  });
+}
+
+}  // namespace acl_host

@@ -1,0 +1,242 @@
+"""The matrix products: values of every shape, stride and type, the order of the checks, and the same bits for any
+number of threads."""
+
+import numpy as np
+import pytest
+
+from aclgrad.products import Product
+from tools.abi.acl import DataType, Format, Library, Scalar
+
+from .phase_one import INVALID, NULL, Arguments, Changes, Order, Refused, changed, shapes, wrong_answers
+from .phase_one import Tensor as Described
+from .products import FILL, TYPES, assert_product, numbers, product
+
+HALF, BF16, DOUBLE = DataType.FLOAT16, DataType.BF16, DataType.DOUBLE
+NZ = {"format_": Format.FRACTAL_NZ}
+
+
+def matrix(*shape: int) -> Described:
+    return Described(shape, format_=Format.ND)
+
+
+SAMPLES: dict[str, Arguments] = {
+    "aclnnMm": {"self": matrix(2, 3), "mat2": matrix(3, 4), "out": matrix(2, 4), "cubeMathType": 0},
+    "aclnnMatmul": {"self": matrix(5, 2, 3), "mat2": matrix(5, 3, 4), "out": matrix(5, 2, 4), "cubeMathType": 0},
+    "aclnnBatchMatMul": {"self": matrix(5, 2, 3), "mat2": matrix(5, 3, 4), "out": matrix(5, 2, 4), "cubeMathType": 0},
+    "aclnnAddmm": {
+        "self": matrix(4), "mat1": matrix(2, 3), "mat2": matrix(3, 4), "beta": Scalar(1.0), "alpha": Scalar(1.0),
+        "out": matrix(2, 4), "cubeMathType": 0,
+    },
+}  # fmt: skip
+
+
+def orders(symbol: str) -> Order:
+    """Returns what all products check, and their own checks, in their order."""
+    tensors = [name for name, value in SAMPLES[symbol].items() if isinstance(value, Described)]
+    first = tensors[-3]
+    every = {"halves": changed(*tensors, data_type=HALF), "FLOAT sums": changed(*tensors[:-1], data_type=HALF)}
+    refused = (
+        *(Refused({name: None}, f"{name} must not be null", NULL) for name in tensors),
+        *(Refused(changed(name, data_type=DOUBLE), f"{name}: expected data type") for name in tensors),
+        *(Refused({"cubeMathType": value}, "cubeMathType: expected a value from 0 to 3") for value in (-1, 4, 127)),
+        # The order: types, cubeMathType, ranks, sizes, and what devices do not check.
+        Refused({"cubeMathType": 4, **changed("out", data_type=DOUBLE)}, "out: expected data type"),
+        Refused({"cubeMathType": 4, **shapes(mat2=(3,) * 7)}, "cubeMathType"),
+        Refused(shapes(mat2=(3,) * 7, out=(9,)), "mat2: expected rank"),
+        Refused(shapes(**{first: (*SAMPLES[symbol][first].shape[:-1], 7)}, out=(9,)), "mat2: expected dim"),
+        Refused(shapes(out=(9,)) | changed("mat2", data_type=HALF), "out: expected"),
+        Refused(shapes(out=(8,)), "out: expected"),
+        Refused(changed("mat2", data_type=HALF), "mat2: expected the data type of"),
+        Refused(changed("out", data_type=HALF), "out: expected the data type of"),
+        *(Refused(changed(name, **NZ), f"{name}: expected a plain format") for name in tensors),
+    )
+    old = {
+        "BF16": Refused(changed(*tensors, data_type=BF16), f"{tensors[0]}: expected data type"),
+        **{f"FLOAT with {mode}": Refused({"cubeMathType": mode}, "cubeMathType: expected 1 or 2") for mode in (0, 3)},
+        **{f"FLOAT sums with {mode}": Refused({**every["FLOAT sums"], "cubeMathType": mode}, "", 0) for mode in (0, 3)},
+    }
+    of_old = {Product.ATLAS_TRAINING: old, Product.ATLAS_INFERENCE: old}
+    own = OWN[symbol]
+    modes: dict[str, Changes] = {f"mode {mode}": {"cubeMathType": mode} for mode in range(4)}
+    return Order({**every, **modes, **own.accepted}, (*refused, *own.refused), of_old)
+
+
+def as_shapes(names: tuple[str, ...], **cases: tuple[tuple[int, ...], ...]) -> dict[str, Changes]:
+    return {name: shapes(**dict(zip(names, given, strict=True))) for name, given in cases.items()}
+
+
+MATS = ("self", "mat2", "out")
+OWN: dict[str, Order] = {
+    "aclnnMm": Order(
+        as_shapes(MATS, no_rows=((0, 3), (3, 4), (0, 4)), no_depth=((2, 0), (0, 4), (2, 4))),
+        (Refused(shapes(self=(5, 2, 3)), "self: expected rank 2"), Refused(shapes(mat2=(3,)), "mat2: expected rank 2")),
+    ),
+    "aclnnMatmul": Order(
+        as_shapes(
+            MATS,
+            vectors=((3,), (3,), ()),
+            vector_first=((3,), (5, 3, 4), (5, 4)),
+            vector_last=((6, 5, 2, 3), (3,), (6, 5, 2)),
+            batches=((6, 1, 2, 3), (5, 3, 4), (6, 5, 2, 4)),
+            six=((1, 1, 2, 2, 2, 3), (3, 4), (1, 1, 2, 2, 2, 4)),
+            empty=((0, 2, 3), (3, 4), (0, 2, 4)),
+            no_depth=((5, 2, 0), (0, 4), (5, 2, 4)),
+        ),
+        (
+            Refused(shapes(self=(), out=(9,)), "self: expected rank"),
+            Refused(shapes(mat2=(2,)), "mat2: expected dim 0"),
+            Refused(shapes(mat2=(4, 3, 4)), "mat2: expected batch dims"),
+            # As many elements as the product.
+            *(Refused(shapes(out=shape), "out: expected the shape") for shape in ((5, 4, 2), (40,), (1, 5, 2, 4))),
+        ),
+    ),
+    "aclnnBatchMatMul": Order(
+        as_shapes(
+            MATS,
+            one_first=((1, 2, 3), (5, 3, 4), (5, 2, 4)),
+            one_last=((5, 2, 3), (1, 3, 4), (5, 2, 4)),
+            no_depth=((1, 2, 0), (5, 0, 4), (5, 2, 4)),
+            empty=((0, 2, 3), (0, 3, 4), (0, 2, 4)),
+        ),
+        (
+            Refused(shapes(self=(2, 3)), "self: expected rank 3"),
+            Refused(shapes(self=(4, 2, 3)), "mat2: expected batch dims"),
+        ),
+    ),
+    "aclnnAddmm": Order(
+        {
+            **as_shapes(("self",), one=((1,),), column=((2, 1),), whole=((2, 4),)),
+            **as_shapes(("mat1", "mat2", "out"), no_depth=((2, 0), (0, 4), (2, 4)), no_rows=((0, 3), (3, 4), (7, 0))),
+            "integers": {"beta": Scalar(2, "int64"), "alpha": Scalar(True, "bool")},
+        },
+        (
+            *(Refused({name: None}, f"{name} must not be null", NULL) for name in ("beta", "alpha")),
+            Refused({"alpha": Scalar(1j, "complex64")}, "alpha: expected a real number"),
+            *(Refused(shapes(self=shape), "self: expected rank 1 or 2") for shape in ((), (1, 2, 4))),
+            *(Refused(shapes(self=shape), "self: expected a shape") for shape in ((2,), (3, 4), (1, 0), (0,))),
+            Refused(changed("self", data_type=HALF), "self: expected the data type of mat1"),
+            Refused(changed("self", shape=(7,), **NZ), "self: expected a plain format"),
+        ),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("symbol", SAMPLES)
+def test_checks(acl: Library, symbol: str) -> None:
+    rows = orders(symbol).rows(SAMPLES[symbol], Product.ATLAS_A2)
+    assert wrong_answers(acl, symbol, rows) == {}
+    for name, row in rows.items():
+        assert row.code in (0, INVALID, NULL), name
+
+
+SIZES = (1, 2, 3, 5, 17, 64, 130)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_small_sizes(acl: Library, dtype: str) -> None:
+    for rows in SIZES:
+        for columns in SIZES:
+            for depth in SIZES:
+                left, right = numbers(1, (rows, depth), dtype), numbers(2, (depth, columns), dtype)
+                assert_product(product(acl, left, right, symbol="aclnnMm"), left, right)
+
+
+def laid_out(array: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns views that have the elements of an array, each of a storage of its own."""
+    rows, columns = array.shape[-2:]
+    wide = np.full((*array.shape[:-2], rows, columns + 5), FILL, array.dtype)
+    spread = np.full((*array.shape[:-2], 2 * rows, 3 * columns), FILL, array.dtype)
+    flipped = np.flip(array, (-1, -2)).copy()
+    views = {
+        "row-major": array,
+        "transposed": array.swapaxes(-1, -2).copy().swapaxes(-1, -2),
+        "columns of more": wide[..., 2:-3],
+        "spread": spread[..., ::2, 1::3],
+        "reversed": flipped[..., ::-1, ::-1],
+    }
+    for view in (views["columns of more"], views["spread"]):
+        view[...] = array
+    return views
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", [(1, 70, 90), (50, 1, 70), (47, 61, 1), (130, 140, 150), (3, 4, 5)], ids=str)
+def test_strides(acl: Library, dtype: str, shape: tuple[int, int, int]) -> None:
+    rows, columns, depth = shape
+    lefts, rights = laid_out(numbers(3, (rows, depth), dtype)), laid_out(numbers(4, (depth, columns), dtype))
+    for name, left in lefts.items():
+        for other, right in rights.items():
+            for out in laid_out(np.full((rows, columns), 7, left.dtype)).values():
+                assert_product(product(acl, left, right, out=out), left, right, name=f"{name} {other}")
+            if dtype != "float32":
+                assert_product(product(acl, left, right, out="float32"), left, right, name=f"{name} {other}")
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((7, 4, 5), (7, 5, 6)), ((1, 4, 5), (7, 5, 6)), ((7, 4, 5), (5, 6)), ((3, 1, 4, 5), (2, 5, 6)), ((5,), (5,)),
+        ((2, 3, 1, 4, 5), (3, 2, 5, 6)), ((5,), (7, 5, 6)), ((3, 7, 4, 5), (5,)), ((4, 5), (7, 5, 6)),
+        ((3, 1, 1, 5), (1, 2, 5, 1)), ((2, 70, 80), (2, 80, 90)), ((7, 1, 5), (1, 5, 6)),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_batches(acl: Library, left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    for dtype in TYPES:
+        first, second = numbers(5, left, dtype), numbers(6, right, dtype)
+        assert_product(product(acl, first, second), first, second)
+        if len(left) > 2:
+            swapped = numbers(7, (left[-1], *left[1:-1], left[0]), dtype).swapaxes(0, -1)
+            assert_product(product(acl, swapped, second), swapped, second)
+        if len(right) > 2:
+            repeated = np.broadcast_to(numbers(8, right[1:], dtype), right)
+            assert_product(product(acl, first, repeated), first, repeated)
+
+
+@pytest.mark.parametrize("added", [(70,), (1,), (50, 70), (50, 1), (1, 70)], ids=str)
+def test_addends(acl: Library, added: tuple[int, ...]) -> None:
+    for dtype in TYPES:
+        left, right = numbers(9, (50, 90), dtype), numbers(10, (90, 70), dtype)
+        for each in {"as it is": numbers(11, added, dtype), "view": numbers(12, added[::-1], dtype).T}.values():
+            for factors in ((1, 1), (0, 1), (1, 0), (-0.5, 3), (1e-7, 1), (1, -1e-7), (0, 0)):
+                effective = tuple(0 if abs(each) < 1.19e-7 else each for each in factors)
+                found = product(acl, left, right, each, factors)
+                assert_product(found, left, right, each, effective, f"{dtype} {factors}")
+
+
+def test_factors_that_are_not_finite(acl: Library) -> None:
+    left, right, added = numbers(13, (9, 5)), numbers(14, (5, 33)), numbers(15, (33,))
+    assert np.isnan(product(acl, left, right, added, (np.nan, 1))).all()
+    assert np.isnan(product(acl, left, right, added, (1, np.nan))).all()
+    # A factor of 0 leaves out what it stands before.
+    poisoned = np.full((33,), np.nan, np.float32)
+    assert_product(product(acl, left, right, poisoned, (0, 1)), left, right)
+    np.testing.assert_array_equal(
+        product(acl, np.full((9, 5), np.nan, np.float32), right, added, (1, 0)), np.broadcast_to(added, (9, 33))
+    )
+    # And no depth leaves the product out.
+    none = product(acl, left[:, :0].copy(), right[:0].copy(), added, (2, np.nan))
+    np.testing.assert_array_equal(none, np.broadcast_to(2 * added, (9, 33)))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("size", [3, 40, 130, 300])
+def test_what_is_not_finite(acl: Library, dtype: str, size: int) -> None:
+    """An infinity times 0 is NaN, a row or a column without one is as if there were none."""
+    left, right = numbers(16, (size, size), dtype), numbers(17, (size, size), dtype)
+    left[0, 1], left[1, 2], right[0, 1] = np.nan, np.inf, -np.inf
+    right[2, :2] = 0
+    with np.errstate(invalid="ignore"):
+        truth = left.astype(np.float64) @ right.astype(np.float64)
+    found = product(acl, left, right).astype(np.float64)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(truth))
+    np.testing.assert_array_equal(np.isinf(found), np.isinf(truth))
+    np.testing.assert_allclose(found[2:, 2:], truth[2:, 2:], rtol=0.02, atol=0.1)
+
+
+def test_no_depth_and_nothing_at_all(acl: Library) -> None:
+    for dtype in TYPES:
+        zeros = product(acl, numbers(18, (3, 4, 0), dtype), numbers(19, (0, 5), dtype))
+        np.testing.assert_array_equal(zeros.astype(np.float32), np.zeros((3, 4, 5)))
+        for left, right in (((0, 4), (4, 5)), ((3, 4), (4, 0)), ((0, 3, 4), (4, 5)), ((2, 0, 0), (0, 5))):
+            assert product(acl, numbers(20, left, dtype), numbers(21, right, dtype)).size == 0
