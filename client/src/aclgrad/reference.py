@@ -140,7 +140,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
 
 
 def define(
-    operator: str, inputs: Mapping[str, Array | Sequence[int] | None], attributes: Mapping[str, AttributeValue]
+    operator: str, inputs: Mapping[str, Array | Sequence[int] | None], attributes: Mapping[str, AttributeValue | None]
 ) -> Any:
     """Returns what the operator's definition gives: its result, or a tuple of all of them."""
     if operator not in _DEFINITIONS:

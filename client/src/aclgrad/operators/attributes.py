@@ -11,7 +11,7 @@ from aclgrad.operators.spec import AttributeKind, AttributeSpec
 from aclgrad.tensors import DTYPES, DType, dtype_of_numpy
 from aclgrad.wire.values import AttributeValue, unsendable_attribute
 
-AttributeLike = AttributeValue | np.ndarray[Any, Any] | None
+AttributeLike = AttributeValue | np.ndarray[Any, Any] | np.dtype[Any] | type[Any] | None
 """What a caller may give as an attribute; numpy's numbers count as numbers, and None leaves an optional one out."""
 
 _PLAIN = frozenset({bool, int, float, DType})
