@@ -91,7 +91,7 @@ def test_every_operator_is_a_documented_method() -> None:
     found = methods(aclgrad.Client)
     for name, spec in OPERATORS.items():
         needed = [each.python_name for each in spec.inputs if not each.is_optional]
-        needed += [each.name for each in spec.attributes if each.default is None]
+        needed += [each.name for each in spec.attributes if each.is_required]
         parameters = [each.python_name for each in spec.inputs] + [each.name for each in spec.attributes]
         parameters.sort(key=lambda each: each not in needed)
         options = ["timeout_s", "out", *["outputs"] * (len(spec.outputs) > 1)]

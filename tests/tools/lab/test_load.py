@@ -74,7 +74,7 @@ def test_only_the_gradient_of_the_definition_passes(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(gradients, "typed_cases", first_cases)
     for known in (of_size("16 KB"), *of_all_operators.__wrapped__()):
         sampler = Sampler(share=1.0, seed=0)
-        right = tuple(truth.astype(known.inputs["grad_output"].dtype) for truth in known.truths)
+        right = tuple(truth.astype(next(iter(known.inputs.values())).dtype) for truth in known.truths)
         sampler.compare(known, right)
         assert sampler.compared == 1
         for position, each in enumerate(right):

@@ -30,7 +30,7 @@ _TOLERANCES: Final = {
     "complex128": Tolerance(relative=1e-13, absolute=1e-13),
 }
 
-_LARGEST: Final = float(np.finfo(np.float32).max)
+LARGEST: Final = float(np.finfo(np.float32).max)
 
 Check = Callable[[Arguments, Product], Iterator[Violation]]
 
@@ -166,8 +166,8 @@ SPECS: Final = (
                 "What the function multiplies negative numbers by; rounded to float32.",
                 AttributeKind.DOUBLE,
                 default=0.01,
-                minimum=-_LARGEST,
-                maximum=_LARGEST,
+                minimum=-LARGEST,
+                maximum=LARGEST,
             ),
             AttributeSpec(
                 "self_is_result",
@@ -213,8 +213,8 @@ SPECS: Final = (
                 "threshold",
                 "The largest number whose gradient is 0; rounded to float32.",
                 AttributeKind.DOUBLE,
-                minimum=-_LARGEST,
-                maximum=_LARGEST,
+                minimum=-LARGEST,
+                maximum=LARGEST,
             ),
         ),
         check=_check_threshold,

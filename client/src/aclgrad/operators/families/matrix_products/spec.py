@@ -4,7 +4,6 @@ Devices do not compare the shape of `matmul`'s output, so the server makes it. A
 which they read as it is. Other modes than `cube_math_type` 0 to 3 are internal to CANN, or crash.
 """
 
-import math
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -13,7 +12,7 @@ import numpy as np
 from aclgrad.errors import Violation
 from aclgrad.operators.batch_axes import BatchAxes
 from aclgrad.operators.cube_math_type import CUBE_MATH_TYPE, check_mode, precision_of
-from aclgrad.operators.families.elementwise.spec import floats
+from aclgrad.operators.families.elementwise.spec import LARGEST, floats
 from aclgrad.operators.rules import ZERO, first_problem, same_dtype
 from aclgrad.operators.spec import (
     Arguments,
@@ -76,7 +75,7 @@ def _check_addend(arguments: Arguments) -> Iterator[Violation]:
     for name in ("alpha", "beta"):
         if 0 < abs(factor := arguments.double(name)) <= ZERO:
             yield Violation(f"attributes[{name}]", f"is {factor}, which devices take for 0", "send 0")
-        elif not math.isfinite(np.float32(factor)):
+        elif abs(factor) > LARGEST:
             yield Violation(f"attributes[{name}]", f"is {factor}, beyond float32", "send a smaller number")
 
 
