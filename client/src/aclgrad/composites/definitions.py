@@ -3,6 +3,7 @@
 Each is written as the sum that it is, by numpy's einsum and not by products of transposed matrices.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -17,10 +18,11 @@ _AXES: Final = "abcdefgh"
 def linear_backward(grad_output: Array, input: Array, weight: Array) -> tuple[Array, Array, Array]:
     """Returns the gradients of input, weight and bias."""
     grad, x, w = _wide(grad_output, input, weight)
-    out = "o" if w.ndim == 2 else ""
-    of_input = np.einsum(f"...{out},{out}i->...i", grad, w)
-    of_weight = np.einsum(f"...{out},...i->{out}i", grad, x)
-    return of_input, of_weight, np.einsum(f"...{out}->{out}", grad)
+    rows = math.prod(x.shape[:-1])
+    grads, features = grad.reshape(rows, *w.shape[:-1]), x.reshape(rows, x.shape[-1])
+    out = "o" * (w.ndim - 1)
+    of_input = np.einsum(f"r{out},{out}i->ri", grads, w).reshape(x.shape)
+    return of_input, np.einsum(f"r{out},ri->{out}i", grads, features), np.einsum(f"r{out}->{out}", grads)
 
 
 def matmul_backward(grad_output: Array, input: Array, other: Array) -> tuple[Array, Array]:

@@ -39,11 +39,10 @@ def _of_operand(program: Program, terms: Sequence[tuple[Labels, Operand]], index
     found_labels = tuple(label for label in labels if label in known)
     subscripts = Subscripts(tuple(some for some, _ in others), found_labels)
     found = einsum(subscripts, [each for _, each in others], _maths(program))
-    sizes = dict(zip(labels, own.shape, strict=True))
-    if len(found_labels) < len(labels):
-        # An axis that no other operand has repeats the gradient.
-        found = found[tuple(slice(None) if label in known else None for label in labels)]
-        spread = [size if label in known else sizes[label] for label, size in zip(labels, found.shape, strict=True)]
+    found = found[tuple(slice(None) if label in known else None for label in labels)]
+    # What the other operands have once, or not at all, repeats along the axis.
+    spread = [size if each == 1 else each for size, each in zip(own.shape, found.shape, strict=True)]
+    if found.shape != tuple(spread):
         found = (found if isinstance(found, Handle) else copied(program, found)).broadcast_to(spread)
     return summed_to(program, found, own.shape)
 

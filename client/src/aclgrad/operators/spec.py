@@ -354,6 +354,11 @@ class OperatorSpec:
         """The attributes that a caller may leave out, with their default values: None for those that are optional."""
         return {each.name: each.default for each in self.attributes if not each.is_required}
 
+    def is_skipped(self, arguments: Arguments) -> bool:
+        """Says whether the outputs are zeros, and nothing runs."""
+        is_nothing = any(each.element_count == 0 for each in arguments.inputs.values())
+        return is_nothing and not self.runs_on_nothing(arguments)
+
     def work(self, arguments: Arguments) -> Work:
         """Returns the work of a legal call, which reads all inputs and writes all outputs once."""
         moved = [*arguments.inputs.values(), *(each.infer(arguments) for each in self.outputs)]

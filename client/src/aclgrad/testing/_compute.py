@@ -1,6 +1,6 @@
 """Checks and computes one call in numpy, by the rules of a server."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -8,7 +8,6 @@ import numpy as np
 from aclgrad.errors import InputValuesRequiredError, InvalidFieldError, LimitExceededError
 from aclgrad.masks import MaskLayout, Pooling, argmax_of_mask
 from aclgrad.operators.cases import arrays_of
-from aclgrad.operators.spec import OperatorSpec
 from aclgrad.operators.validation import check_call, find_operator
 from aclgrad.operators.values import (
     ArgmaxRule,
@@ -55,7 +54,10 @@ def compute(call: OperatorCall, product: Product, shape_only: bool) -> tuple[Ten
             raise InputValuesRequiredError.at(field, "came without values", "send the array instead of its shape")
     # Numbers beyond the range of a dtype become infinite, and what is not finite spreads, as on a device.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        gradients = _gradients(spec, inputs, dict(arguments.attributes), outputs)
+        if spec.is_skipped(arguments):
+            gradients: Sequence[Array] = [np.zeros(each.shape) for each in outputs.values()]
+        else:
+            gradients = arrays_of(define(spec.name, inputs, arguments.attributes))
         return tuple(
             view_of_array(name, gradient.astype(type.dtype.numpy))
             for (name, type), gradient in zip(outputs.items(), gradients, strict=True)
@@ -68,14 +70,6 @@ def check_size(field: str, type: TensorType) -> None:
     if type.size_bytes > MAX_TENSOR_BYTES:
         problem = f"takes {type.size_bytes} bytes as {type} and the limit is {MAX_TENSOR_BYTES}"
         raise LimitExceededError.at(field, problem, "send a smaller tensor")
-
-
-def _gradients(
-    spec: OperatorSpec, inputs: dict[str, Any], attributes: dict[str, Any], outputs: Mapping[str, TensorType]
-) -> Sequence[Array]:
-    if any(isinstance(each, np.ndarray) and each.size == 0 for each in inputs.values()):
-        return [np.zeros(each.shape) for each in outputs.values()]
-    return arrays_of(define(spec.name, inputs, attributes))
 
 
 def _values(tensor: TensorView, rule: ValueRule | None) -> Array:

@@ -148,8 +148,7 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
         of_elements = _WORK_OF_AN_ELEMENT * sum(each.type.element_count for each in call.inputs)
         check_work(work, limits.work, of_elements)
     attributes = tuple(_native_attribute(each.given(arguments, product), each.kind) for each in spec.attributes)
-    is_nothing = any(tensor.type.element_count == 0 for tensor in call.inputs)
-    is_empty = is_nothing and not spec.runs_on_nothing(arguments)
+    is_empty = spec.is_skipped(arguments)
     native_outputs = [
         (
             type.shape,
