@@ -6,7 +6,8 @@
 
 #include "acl/acl_base.h"
 
-#define ACLNN_API ACL_FUNC_VISIBILITY
+// Not that of acl_base.h, which may be CANN's: there, the language stands around the declarations.
+#define ACLNN_API extern "C" __attribute__((visibility("default")))
 
 typedef struct aclTensor aclTensor;
 typedef struct aclScalar aclScalar;

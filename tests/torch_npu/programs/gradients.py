@@ -28,7 +28,7 @@ own = load(
 )
 LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "contiguous": lambda x: x.npu(),
-    "transposed": lambda x: x.transpose(-1, -2).contiguous().npu().transpose(-1, -2),
+    "transposed": lambda x: x.mT.contiguous().npu().mT if x.dim() > 1 else x.npu(),
     "offset": lambda x: torch.cat([torch.full((3,), 9.0, dtype=x.dtype), x.reshape(-1)]).npu()[3:].view(x.shape),
 }
 
@@ -88,6 +88,26 @@ def cases(n: int, c: int, h: int, w: int) -> Iterator[Case]:
     yield max_unpool(2, plane)
     yield max_unpool(3, volume)
     yield roi_align(plane)
+    # Of two axes: of more, torch_npu copies a transposed input by a compiler of operators, which no host has.
+    yield from of_function("linear", functional.linear, uniform(c, h), uniform(w, h), uniform(w))
+    yield from of_function("matmul", torch.matmul, uniform(n, 1, c, h), uniform(w, h, 4))
+    yield from of_function("bmm", torch.bmm, uniform(n, c, h), uniform(n, h, w))
+    yield from of_function("addmm", torch.addmm, uniform(w), uniform(c, h), uniform(h, w))
+    yield from of_function("mm", torch.mm, uniform(c, h), uniform(h, w))
+
+
+def of_function(name: str, function: Callable[..., torch.Tensor], *operands: torch.Tensor) -> Iterator[Case]:
+    """Yields the gradient of each operand, by the autograd of the device: forward and backward pass."""
+    for index, operand in enumerate(operands):
+
+        def forward(own: torch.Tensor, index: int = index) -> torch.Tensor:
+            return function(*(each.to(own.device) if at != index else own for at, each in enumerate(operands)))
+
+        def backward(gradient: torch.Tensor, own: torch.Tensor, forward: Callable[..., torch.Tensor] = forward) -> Any:
+            own = own.detach().requires_grad_()
+            return torch.autograd.grad(forward(own), own, gradient)[0]
+
+        yield Case(f"{name}.{index}", forward, operand, backward)
 
 
 def max_pool(plane: torch.Tensor) -> Case:
