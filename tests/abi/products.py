@@ -31,6 +31,7 @@ def product(
     factors: tuple[float, float] = (1, 1),
     out: np.ndarray | str | None = None,
     symbol: str = "aclnnMatmul",
+    stream: object = None,
 ) -> np.ndarray:
     """Returns the product of two views, or the sum of a third one and of it, in a view or in a new array of a type."""
     if not isinstance(out, np.ndarray):
@@ -45,7 +46,7 @@ def product(
         result = tensor(out)
         tensors = [tensor(each).handle for each in (added, left, right) if each is not None]
         scalars = [] if added is None else [stack.enter_context(acl.scalar(Scalar(each))) for each in factors]
-        acl.run(symbol, *tensors, *scalars, result.handle, 0)
+        acl.run(symbol, *tensors, *scalars, result.handle, 0, stream=stream)
         storage = result.read_storage()
     view = np.ndarray(out.shape, out.dtype, storage, out.ctypes.data - storage_of(out).ctypes.data, out.strides)
     found = view.copy()

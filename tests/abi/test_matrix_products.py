@@ -1,15 +1,22 @@
 """The matrix products: values of every shape, stride and type, the order of the checks, and the same bits for any
 number of threads."""
 
+import hashlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 from aclgrad.products import Product
+from tests.long_shapes import MAX_BESIDE_BYTES, MAX_OF_TENSORS
 from tools.abi.acl import DataType, Format, Library, Scalar
 
+from .kernel_memory import MEBIBYTE, forget_peak, peak_bytes
 from .phase_one import INVALID, NULL, Arguments, Changes, Order, Refused, changed, shapes, wrong_answers
 from .phase_one import Tensor as Described
 from .products import FILL, TYPES, assert_product, numbers, product
+from .programs_in_forks import call_of
 
 HALF, BF16, DOUBLE = DataType.FLOAT16, DataType.BF16, DataType.DOUBLE
 NZ = {"format_": Format.FRACTAL_NZ}
@@ -240,3 +247,92 @@ def test_no_depth_and_nothing_at_all(acl: Library) -> None:
         np.testing.assert_array_equal(zeros.astype(np.float32), np.zeros((3, 4, 5)))
         for left, right in (((0, 4), (4, 5)), ((3, 4), (4, 0)), ((0, 3, 4), (4, 5)), ((2, 0, 0), (0, 5))):
             assert product(acl, numbers(20, left, dtype), numbers(21, right, dtype)).size == 0
+
+
+# Around the sizes of tiles, panels, blocks and parts.
+EDGES = (
+    (12, 32, 256), (13, 33, 257), (11, 31, 255), (24, 96, 512), (97, 257, 300), (300, 290, 310), (385, 1030, 70),
+    (2049, 70, 65), (66, 2049, 65), (1500, 1500, 2), (70, 1, 5000), (1, 1030, 5000), (1, 1, 100_003), (33, 65, 10_007),
+    (3, 70_000, 9), (70_000, 3, 9), (600, 30, 2060), (30, 700, 2060), (257, 255, 2100),
+)  # fmt: skip
+
+
+def laid_out_edges() -> Iterator[tuple[np.ndarray, np.ndarray, str]]:
+    for number, (rows, columns, depth) in enumerate(EDGES):
+        for dtype in TYPES:
+            left, right = numbers(number, (rows, depth), dtype), numbers(number + 50, (depth, columns), dtype)
+            yield left, right, f"{dtype} {rows} {columns} {depth}"
+            # One of two transposed, both in turns.
+            if number % 2:
+                yield left.T.copy().T, right, f"{dtype} {rows} {columns} {depth} left"
+            else:
+                yield left, right.T.copy().T, f"{dtype} {rows} {columns} {depth} right"
+    for left, right in (((2000, 4, 5), (2000, 5, 3)), ((1, 30, 40), (70, 40, 50)), ((3, 200, 150), (3, 150, 180))):
+        yield numbers(98, left), numbers(99, right), f"{left} {right}"
+
+
+def print_products(acl: Library, is_compared: bool) -> None:
+    """Prints the bits of many products; they are also compared with numpy's if that is asked for."""
+    acl.call("aclInit", None)
+    acl.call("aclrtSetDevice", 0)
+    for left, right, name in laid_out_edges():
+        found = product(acl, left, right)
+        print(name, hashlib.sha256(found.tobytes()).hexdigest())
+        if is_compared:
+            assert_product(found, left, right, name=name)
+
+
+@pytest.mark.timeout(600)
+def test_every_vector_level_and_the_same_bits_with_any_number_of_threads(
+    run_program: Callable[..., list[str]], vector_levels: list[str]
+) -> None:
+    for level in vector_levels:
+        first = run_program(call_of(print_products, True), {"vector_level": level, "threads": 1})
+        assert len(first) == 6 * len(EDGES) + 3
+        for threads in (2, 3, 8):
+            assert run_program(call_of(print_products, False), {"vector_level": level, "threads": threads}) == first
+
+
+def test_the_same_bits_for_any_number_of_callers(acl: Library) -> None:
+    given = [(left, right) for left, right, _ in laid_out_edges() if left.size + right.size < 300_000]
+    alone = [product(acl, *each).tobytes() for each in given]
+
+    def again(_: int) -> list[bytes]:
+        acl.call("aclrtSetDevice", 0)
+        with acl.stream() as stream:
+            return [product(acl, *each, stream=stream).tobytes() for each in given]
+
+    with ThreadPoolExecutor(4) as callers:
+        assert list(callers.map(again, range(4))) == [alone] * 4
+
+
+def test_a_million_small_products(acl: Library) -> None:
+    left, right = numbers(30, (1_000_000, 2, 3)), numbers(31, (1_000_000, 3, 2))
+    found = product(acl, left, right, symbol="aclnnBatchMatMul")
+    np.testing.assert_allclose(found, left @ right, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.needs("host memory")
+def test_memory(run_program: Callable[..., list[str]]) -> None:
+    """A kernel takes what phase 1 says of workspace, and little else."""
+    assert run_program(call_of(print_memory), {"threads": 64}) == []
+
+
+def print_memory(acl: Library) -> None:
+    acl.call("aclInit", None)
+    acl.call("aclrtSetDevice", 0)
+    for shapes_ in (*(((m, k), (k, n)) for m, n, k in EDGES), ((5000, 8, 8), (5000, 8, 8)), ((900, 900), (900, 900))):
+        for dtype in TYPES:
+            left, right = (numbers(1, shape, dtype) for shape in shapes_)
+            out = np.zeros((*left.shape[:-1], right.shape[-1]), left.dtype)
+            tensor_bytes = left.nbytes + right.nbytes + out.nbytes
+            with acl.tensor(left) as first, acl.tensor(right) as second, acl.tensor(out) as result:
+                given = (first.handle, second.handle, result.handle, 0)
+                size, executor = acl.plan("aclnnMatmul", *given)
+                workspace = np.zeros(size, np.uint8)
+                before = forget_peak()
+                acl.call("aclnnMatmul", workspace.ctypes.data, size, executor, None)
+                acl.call("aclrtSynchronizeStream", None)
+                beside = peak_bytes() - before
+            if tensor_bytes + size > MAX_OF_TENSORS * tensor_bytes + MAX_BESIDE_BYTES or beside > 2 * MEBIBYTE:
+                print(shapes_, dtype, tensor_bytes, size, beside)

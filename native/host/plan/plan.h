@@ -57,10 +57,16 @@ class Plan {
 
   // Promises that the run time is proportional to the operands' bytes.
   void PromiseTimeOfBytes() { time_of_bytes_ = true; }
+  // Promises that it is proportional to these and to the numbers that are multiplied and added, in long rows.
+  void PromiseTimeOfProducts(double products) {
+    time_of_bytes_ = true;
+    products_ = products;
+  }
   // How long a launch takes at most.
   [[nodiscard]] HostStream::Time time() const {
-    if (!time_of_bytes_ || operand_bytes_ > kBriefBytes) return HostStream::Time::kAny;
-    return operand_bytes_ > kShortBytes ? HostStream::Time::kBrief : HostStream::Time::kShort;
+    if (!time_of_bytes_ || operand_bytes_ > kBriefBytes || products_ > kBriefProducts) return HostStream::Time::kAny;
+    const bool is_short = operand_bytes_ <= kShortBytes && products_ <= kShortProducts;
+    return is_short ? HostStream::Time::kShort : HostStream::Time::kBrief;
   }
 
   // The workspace size that phase 1 returns: the bytes that Run uses, and a red zone behind them.
@@ -94,6 +100,8 @@ class Plan {
 
   static constexpr uint64_t kShortBytes = 65536;
   static constexpr uint64_t kBriefBytes = uint64_t{64} << 20;
+  static constexpr double kShortProducts = 1 << 18;
+  static constexpr double kBriefProducts = 1 << 26;
 
   [[nodiscard]] Operand MakeOperand(const aclTensor& tensor) { return MakeOperand(tensor, !tensor.contiguous()); }
   [[nodiscard]] Operand MakeOperand(const aclTensor& tensor, bool staged);
@@ -108,6 +116,7 @@ class Plan {
   uint64_t idle_offset_ = 0;
   uint64_t idle_bytes_ = 0;
   bool time_of_bytes_ = false;
+  double products_ = 0;
   Compute compute_;
 };
 

@@ -41,7 +41,7 @@ constexpr bool HasAll(uint32_t bits, uint32_t wanted) { return (bits & wanted) =
 
 // Checks for exactly the instructions of the build's compiler options for each level.
 VectorLevel HighestVectorLevel() {
-  constexpr uint32_t kAvx = bit_OSXSAVE | bit_AVX | bit_F16C;
+  constexpr uint32_t kAvx = bit_OSXSAVE | bit_AVX | bit_F16C | bit_FMA;
   constexpr uint32_t kAvx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
   constexpr uint32_t kAvxRegisters = 0x06;
   constexpr uint32_t kAvx512Registers = 0xE6;

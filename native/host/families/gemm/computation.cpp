@@ -1,55 +1,183 @@
 #include "families/gemm/computation.h"
 
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "families/gemm/micro_kernel.h"
+#include "families/gemm/packing.h"
+#include "families/gemm/results.h"
+#include "families/gemm/vectors.h"
+#include "plan/scratch.h"
+#include "plan/scratch_slots.h"
+#include "tensors/axes.h"
 #include "tensors/elements.h"
 
 namespace acl_host {
 namespace {
 
-float ReadElement(const Matrices& matrices, const std::byte* from, int64_t offset) {
-  float value = 0;
-  VisitFloatType(matrices.type, [&](auto tag) { value = LoadWide<typename decltype(tag)::Type>(from, offset); });
-  return value;
-}
+// Panels of a tile, whose left ones remain in the cache.
+constexpr int64_t kTilePanels = 8;
 
-int64_t OffsetOf(const MatrixProduct& product, const Matrices& matrices, int64_t batch) {
-  int64_t offset = 0;
-  for (size_t axis = product.batches.size(); axis-- > 0;) {
-    offset += batch % product.batches[axis] * matrices.batch_strides[axis];
-    batch /= product.batches[axis];
-  }
-  return offset;
-}
+int64_t CeilOf(int64_t count, int64_t of) { return (count + of - 1) / of; }
 
-float MakeElement(const MatrixProduct& product, const KernelArguments& arguments, int64_t batch, int64_t row,
-                  int64_t column) {
-  const auto& [left, right] = std::pair(product.left, product.right);
-  const int64_t from_left = OffsetOf(product, left, batch) + row * left.row_stride;
-  const int64_t from_right = OffsetOf(product, right, batch) + column * right.column_stride;
-  double sum = 0;
-  for (int64_t k = 0; k < product.depth; ++k) {
-    sum += double{ReadElement(left, arguments.inputs[0], from_left + k * left.column_stride)} *
-           double{ReadElement(right, arguments.inputs[1], from_right + k * right.row_stride)};
+// Rows and columns of results, and a range of the depth.
+struct Block {
+  int64_t batch;
+  int64_t part;
+  int64_t row;
+  int64_t rows;
+  int64_t column;
+  int64_t columns;
+};
+
+// One after the other, or as the pool divides them.
+struct InOrder {
+  template <typename Body>
+  void operator()(int64_t count, const Body& body) const {
+    for (int64_t i = 0; i < count; ++i) body(i);
   }
-  float value = product.alpha * static_cast<float>(sum);
-  if (product.added) {
-    const int64_t at = OffsetOf(product, *product.added, batch) + row * product.added->row_stride +
-                       column * product.added->column_stride;
-    value += product.beta * ReadElement(*product.added, arguments.inputs[2], at);
+};
+struct InPool {
+  ThreadPool& pool;
+  template <typename Body>
+  void operator()(int64_t count, const Body& body) const {
+    pool.ParallelFor(count, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) body(i);
+    });
   }
-  return value;
-}
+};
+
+template <typename T>
+class Multiplication {
+ public:
+  Multiplication(const MatrixProduct& product, const ProductBlocks& blocks, const KernelArguments& arguments)
+      : product_(product), blocks_(blocks), arguments_(arguments), results_(product, arguments) {}
+
+  void Run() {
+    std::byte* const memory = reinterpret_cast<std::byte*>(AlignedTo<std::byte>(arguments_.scratch[0], kSlotAlignment));
+    const int64_t rows = CeilOf(product_.rows, blocks_.rows);
+    const int64_t columns = CeilOf(product_.columns, blocks_.columns);
+    const int64_t count = ElementCount(product_.batches) * blocks_.parts * rows * columns;
+    const auto block_at = [&](int64_t index) {
+      const int64_t column = index % columns * blocks_.columns;
+      const int64_t row = index / columns % rows * blocks_.rows;
+      const int64_t matrix = index / columns / rows;
+      return Block{matrix / blocks_.parts,
+                   matrix % blocks_.parts,
+                   row,
+                   std::min(blocks_.rows, product_.rows - row),
+                   column,
+                   std::min(blocks_.columns, product_.columns - column)};
+    };
+    if (blocks_.is_shared) {
+      for (int64_t index = 0; index < count; ++index) Make(block_at(index), memory, InPool{arguments_.pool});
+    } else {
+      ScratchSlots slots(memory, blocks_.slots, static_cast<size_t>(blocks_.slot_bytes()));
+      const int64_t work = blocks_.rows * blocks_.columns * std::min(blocks_.part_depth, kLongDepth);
+      arguments_.pool.ParallelFor(count, kGrainWork / work + 1, [&](int64_t begin, int64_t end) {
+        const ScratchSlots::Lease slot(slots);
+        for (int64_t index = begin; index < end; ++index) Make(block_at(index), slot.memory(), InOrder{});
+      });
+    }
+    if (blocks_.parts > 1) results_.AddParts(arguments_.scratch[1], blocks_.parts);
+  }
+
+ private:
+  // Products that are worth waking a thread for.
+  static constexpr int64_t kGrainWork = int64_t{1} << 18;
+  static constexpr int64_t kLongDepth = 4096;
+
+  template <typename Loop>
+  void Make(const Block& block, std::byte* memory, const Loop& loop) const {
+    const int64_t begin = block.part * blocks_.part_depth;
+    const int64_t end = std::min(product_.depth, begin + blocks_.part_depth);
+    const SumTile sums = SumsOf(block, memory + blocks_.panel_bytes);
+    const MatrixLines<T> left = LinesOf(product_.left, arguments_.inputs[0], block.batch, block.row, true);
+    const MatrixLines<T> right = LinesOf(product_.right, arguments_.inputs[1], block.batch, block.column, false);
+    const int64_t left_panels = CeilOf(block.rows, kTileRows);
+    const int64_t right_panels = CeilOf(block.columns, kTileColumns);
+    auto* const packed = reinterpret_cast<float*>(memory);
+    for (int64_t k = begin; k < end; k += ProductBlocks::kDepth) {
+      const int64_t depth = std::min(ProductBlocks::kDepth, end - k);
+      float* const packed_right = packed;
+      float* const packed_left = packed + VectorsOf(block.columns) * kFloatLanes * depth;
+      loop(left_panels + right_panels, [&](int64_t panel) {
+        if (panel < right_panels) {
+          const int64_t first = panel * kTileColumns;
+          const int64_t lines = std::min(kTileColumns, block.columns - first);
+          right.Pack(first, lines, k, k + depth, VectorsOf(lines) * kFloatLanes, packed_right + first * depth);
+        } else {
+          const int64_t first = (panel - right_panels) * kRows;
+          const int64_t lines = std::min(kRows, block.rows - first);
+          left.Pack(first, lines, k, k + depth, lines, packed_left + first * depth);
+        }
+      });
+      const int64_t tile_columns = CeilOf(right_panels, kTilePanels);
+      loop(CeilOf(left_panels, kTilePanels) * tile_columns, [&](int64_t tile) {
+        const Range rows = PanelsOf(tile / tile_columns, kRows, block.rows);
+        const Range columns = PanelsOf(tile % tile_columns, kTileColumns, block.columns);
+        for (int64_t column = columns.begin; column < columns.end; column += kTileColumns) {
+          const int64_t some = std::min(kTileColumns, columns.end - column);
+          for (int64_t row = rows.begin; row < rows.end; row += kRows) {
+            MultiplyTile(std::min(kRows, rows.end - row), VectorsOf(some), depth, packed_left + row * depth,
+                         packed_right + column * depth,
+                         {sums.first + row * sums.row_bytes + column * kFloatBytes, sums.row_bytes, some, k == begin});
+          }
+        }
+        if (k + depth == end && blocks_.parts == 1 && !product_.is_plain()) {
+          for (int64_t row = rows.begin; row < rows.end; ++row) {
+            results_.Finish(sums.first + row * sums.row_bytes + columns.begin * kFloatBytes, block.batch,
+                            block.row + row, block.column + columns.begin, columns.size());
+          }
+        }
+      });
+    }
+  }
+
+  // Where a block's sums are: in the results, in a slot, or among those of the parts.
+  [[nodiscard]] SumTile SumsOf(const Block& block, std::byte* slot) const {
+    if (blocks_.sum_bytes != 0) return {slot, block.columns * kFloatBytes, block.columns, true};
+    const bool is_part = blocks_.parts > 1;
+    std::byte* const all = is_part ? arguments_.scratch[1] : arguments_.outputs[0];
+    const int64_t matrix = is_part ? block.batch * blocks_.parts + block.part : block.batch;
+    const int64_t first = (matrix * product_.rows + block.row) * product_.columns + block.column;
+    return {all + first * kFloatBytes, product_.columns * kFloatBytes, block.columns, true};
+  }
+
+  [[nodiscard]] MatrixLines<T> LinesOf(const Matrices& matrices, const std::byte* from, int64_t batch, int64_t line,
+                                       bool are_rows) const {
+    const int64_t line_stride = are_rows ? matrices.row_stride : matrices.column_stride;
+    const int64_t depth_stride = are_rows ? matrices.column_stride : matrices.row_stride;
+    const int64_t first = BatchOffset(product_, matrices, batch) + line * line_stride;
+    return {from + first * int64_t{sizeof(T)}, line_stride, depth_stride};
+  }
+
+  [[nodiscard]] static int64_t VectorsOf(int64_t columns) { return CeilOf(columns, kFloatLanes); }
+
+  [[nodiscard]] static Range PanelsOf(int64_t tile, int64_t lines, int64_t all) {
+    const int64_t begin = tile * kTilePanels * lines;
+    return {begin, std::min(all, begin + kTilePanels * lines)};
+  }
+
+  static constexpr auto kRows = static_cast<int64_t>(kTileRows);
+
+  const MatrixProduct& product_;
+  const ProductBlocks& blocks_;
+  const KernelArguments& arguments_;
+  const Results results_;
+};
 
 }  // namespace
 
 template <>
-void Gemm<VECTOR_LEVEL>::Run(const MatrixProduct& product, const KernelArguments& arguments) {
-  const int64_t cells = product.rows * product.columns;
-  arguments.pool.ParallelFor(ElementCount(product.batches) * cells, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const float value = MakeElement(product, arguments, i / cells, i % cells / product.columns, i % product.columns);
-      VisitFloatType(product.out,
-                     [&](auto tag) { StoreRounded<typename decltype(tag)::Type>(arguments.outputs[0], i, value); });
-    }
+void Gemm<VECTOR_LEVEL>::Run(const MatrixProduct& product, const ProductBlocks& blocks,
+                             const KernelArguments& arguments) {
+  if (product.depth == 0) return Results(product, arguments).FinishZeros();
+  VisitFloatType(product.left.type, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    blocks.is_vector ? VectorProducts<T>(product, blocks, arguments).Run()
+                     : Multiplication<T>(product, blocks, arguments).Run();
   });
 }
 

@@ -1,6 +1,7 @@
 // Products of matrices: out = beta * added + alpha * left @ right.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -17,7 +18,8 @@ struct Matrices {
   Dims batch_strides;
 };
 
-// Inputs are left and right, and added if there is any. Outputs are row-major.
+// Inputs are left and right, and added if there is any. Outputs are row-major. A product of one column is given as one
+// of one row.
 struct MatrixProduct {
   Dims batches;
   int64_t rows;
@@ -29,11 +31,45 @@ struct MatrixProduct {
   aclDataType out;
   float alpha = 1;
   float beta = 0;
+
+  // Whether the sums of products are the results.
+  [[nodiscard]] bool is_plain() const { return out == ACL_FLOAT && alpha == 1 && !added; }
 };
+
+// How a product is divided among threads. The bits of the result depend on the depth of sums and on the parts alone.
+struct ProductBlocks {
+  // The most products that are added up in float32 one after the other; such sums are added in order.
+  static constexpr int64_t kDepth = 256;
+
+  // Columns of a vector's product that a thread makes at a time.
+  static constexpr int64_t kVectorColumns = 1024;
+
+  // The depth of each part; their sums are added up in float64.
+  int64_t part_depth;
+  int64_t parts;
+  // The product of a vector, by columns alone.
+  bool is_vector;
+  // A block is made by one thread, in a slot of scratch of its own; or by all, one block after the other.
+  bool is_shared;
+  int64_t rows;
+  int64_t columns;
+  int64_t slots;
+  // Of each slot: room for packed panels, and for the sums of results of 16 bits.
+  int64_t panel_bytes;
+  int64_t sum_bytes;
+
+  [[nodiscard]] int64_t slot_bytes() const { return panel_bytes + sum_bytes; }
+};
+
+// What it takes of the product with so many threads.
+[[nodiscard]] ProductBlocks BlocksOf(const MatrixProduct& product, int64_t threads);
+
+// Scratch is that of all slots, which begin where vectors do, and that of the sums of parts.
+inline constexpr int64_t kSlotAlignment = 64;
 
 template <VectorLevel>
 struct Gemm {
-  static void Run(const MatrixProduct& product, const KernelArguments& arguments);
+  static void Run(const MatrixProduct& product, const ProductBlocks& blocks, const KernelArguments& arguments);
 };
 
 }  // namespace acl_host

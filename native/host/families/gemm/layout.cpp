@@ -1,6 +1,7 @@
 #include "families/gemm/layout.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace acl_host {
 namespace {
@@ -86,6 +87,16 @@ aclTensor AsColumn(const aclTensor& tensor) {
 
 Matrices AddedTo(const MatrixProduct& product, const aclTensor& tensor) {
   return MatricesOf(Broadcast(tensor, {product.rows, product.columns}));
+}
+
+MatrixProduct Transposed(const MatrixProduct& product) {
+  MatrixProduct transposed = product;
+  std::swap(transposed.rows, transposed.columns);
+  std::swap(transposed.left, transposed.right);
+  std::swap(transposed.left.row_stride, transposed.left.column_stride);
+  std::swap(transposed.right.row_stride, transposed.right.column_stride);
+  if (transposed.added) std::swap(transposed.added->row_stride, transposed.added->column_stride);
+  return transposed;
 }
 
 }  // namespace acl_host

@@ -17,4 +17,7 @@ namespace acl_host {
 // A tensor that is added to a product of two matrices, broadcast to its shape.
 [[nodiscard]] Matrices AddedTo(const MatrixProduct& product, const aclTensor& tensor);
 
+// The product of the transposed matrices in the other order, which is the transposed product.
+[[nodiscard]] MatrixProduct Transposed(const MatrixProduct& product);
+
 }  // namespace acl_host

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "device/runtime.h"
 #include "families/gemm/computation.h"
 #include "families/gemm/layout.h"
 #include "operator_plans.h"
@@ -61,14 +62,25 @@ Plan MakePlan(MatrixProduct product, const Argument& left, const Argument& right
     plan.SetZeros();
     return plan;
   }
-  plan.AddStridedInput(left.tensor);
-  plan.AddStridedInput(right.tensor);
+  // One column is one row of the transposed product, and in memory the same.
+  const bool is_column = product.columns == 1 && product.rows != 1;
+  if (is_column) product = Transposed(product);
+  plan.AddStridedInput(is_column ? right.tensor : left.tensor);
+  plan.AddStridedInput(is_column ? left.tensor : right.tensor);
   if (added) {
     CheckAddressable(*added);
     plan.AddStridedInput(added->tensor);
   }
   plan.AddOutput(out.tensor);
-  plan.SetKernel<Gemm>(product);
+  const ProductBlocks blocks = BlocksOf(product, Runtime::Current()->config().threads);
+  plan.AddScratch(static_cast<uint64_t>(blocks.slots * blocks.slot_bytes() + kSlotAlignment));
+  if (blocks.parts > 1 && !blocks.is_vector) {
+    const int64_t sums = blocks.parts * ElementCount(out.tensor.view_dims);
+    plan.AddScratch(static_cast<uint64_t>(sums) * sizeof(float));
+  }
+  plan.PromiseTimeOfProducts(static_cast<double>(ElementCount(out.tensor.view_dims)) *
+                             static_cast<double>(product.depth));
+  plan.SetKernel<Gemm>(product, blocks);
   return plan;
 }
 

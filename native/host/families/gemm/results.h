@@ -1,0 +1,116 @@
+// From sums of products to results: factors, what is added, and one rounding.
+//
+// In an unnamed namespace, because each vector level has its own.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "families/gemm/computation.h"
+#include "families/gemm/micro_kernel.h"
+#include "families/rows/floats.h"
+#include "tensors/elements.h"
+#include "tensors/lanes.h"
+#include "tensors/rows.h"
+
+namespace acl_host {
+namespace {
+
+// The offset of one of a batch of matrices.
+inline int64_t BatchOffset(const MatrixProduct& product, const Matrices& matrices, int64_t batch) {
+  int64_t offset = 0;
+  for (size_t axis = product.batches.size(); axis-- > 0;) {
+    offset += batch % product.batches[axis] * matrices.batch_strides[axis];
+    batch /= product.batches[axis];
+  }
+  return offset;
+}
+
+class Results {
+ public:
+  Results(const MatrixProduct& product, const KernelArguments& arguments) : product_(product), arguments_(arguments) {}
+
+  // Makes results of the float32 sums of a part of a row.
+  void Finish(const std::byte* sums, int64_t batch, int64_t row, int64_t column, int64_t count) const {
+    const int64_t first = (batch * product_.rows + row) * product_.columns + column;
+    VisitFloatType(product_.out, [&](auto out) {
+      using Out = typename decltype(out)::Type;
+      std::byte* const to = arguments_.outputs[0] + first * int64_t{sizeof(Out)};
+      const FloatLanes alpha = Repeated(product_.alpha);
+      if (!product_.added) {
+        ForLanes(count, [&](int64_t i, auto lanes) {
+          StoreLanes<Out>(alpha * LoadLanes<float>(sums, i, lanes), to, i, lanes);
+        });
+        return;
+      }
+      VisitFloatType(product_.added->type, [&](auto added) {
+        const FloatLanes beta = Repeated(product_.beta);
+        const int64_t stride = product_.added->column_stride;
+        using Added = typename decltype(added)::Type;
+        const std::byte* const from =
+            arguments_.inputs[2] + (row * product_.added->row_stride + column * stride) * int64_t{sizeof(Added)};
+        ForLanes(count, [&](int64_t i, auto lanes) {
+          const FloatLanes more =
+              stride == 1 ? LoadLanes<Added>(from, i, lanes) : Gather<Added>(from, i, stride, lanes);
+          StoreLanes<Out>(beta * more + alpha * LoadLanes<float>(sums, i, lanes), to, i, lanes);
+        });
+      });
+    });
+  }
+
+  // The results of products without depth.
+  void FinishZeros() const {
+    ForRows([&](int64_t batch, int64_t row, int64_t column, int64_t count) {
+      const std::array<float, kStretch> zeros{};
+      Finish(reinterpret_cast<const std::byte*>(zeros.data()), batch, row, column, count);
+    });
+  }
+
+  // The results of the sums of all parts.
+  void AddParts(const std::byte* parts, int64_t count_of_parts) const {
+    ForRows([&](int64_t batch, int64_t row, int64_t column, int64_t count) {
+      std::array<float, kStretch> sums;
+      for (int64_t i = 0; i < count; ++i) {
+        double sum = 0;
+        for (int64_t part = 0; part < count_of_parts; ++part) {
+          const int64_t first = (batch * count_of_parts + part) * product_.rows + row;
+          sum += double{FloatAt(parts, first * product_.columns + column + i)};
+        }
+        sums[static_cast<size_t>(i)] = static_cast<float>(sum);
+      }
+      Finish(reinterpret_cast<const std::byte*>(sums.data()), batch, row, column, count);
+    });
+  }
+
+ private:
+  static constexpr int64_t kStretch = 512;
+
+  template <typename T, typename Count>
+  static FloatLanes Gather(const std::byte* from, int64_t first, int64_t stride, Count lanes) {
+    FloatLanes gathered{};
+    for (int64_t i = 0; i < int64_t{lanes}; ++i) gathered[i] = WidenElement<T>(from, (first + i) * stride);
+    return gathered;
+  }
+
+  // Visits parts of all rows.
+  template <typename Visit>
+  void ForRows(const Visit& visit) const {
+    arguments_.pool.ParallelFor(ElementCount(product_.batches) * product_.rows, Grain(product_.columns),
+                                [&](int64_t begin, int64_t end) {
+                                  for (int64_t index = begin; index < end; ++index) {
+                                    for (int64_t column = 0; column < product_.columns; column += kStretch) {
+                                      visit(index / product_.rows, index % product_.rows, column,
+                                            std::min(kStretch, product_.columns - column));
+                                    }
+                                  }
+                                });
+  }
+
+  const MatrixProduct& product_;
+  const KernelArguments& arguments_;
+};
+
+}  // namespace
+}  // namespace acl_host
