@@ -15,17 +15,11 @@ from aclgrad.bridges.folding import Mapped
 from aclgrad.bridges.rows import ROWS, Row
 from aclgrad.bridges.served import served_by, served_operator
 from aclgrad.errors import AclgradError, InvalidFieldError, InvalidSettingError
+from aclgrad.jax._callbacks import Array, RemoteCall, Wanted, raise_named
 from aclgrad.jax._checks import Shapes, check_call, checked_arrays, checked_attributes, sent_dtype
 from aclgrad.operators.cases import arrays_of
 
-try:
-    from jax.experimental.buffer_callback import buffer_callback
-except ImportError:  # before JAX 0.6
-    buffer_callback = None
-
 Forward = Callable[..., Any]
-Wanted = tuple[bool, ...]
-"""Which of the operator's outputs are wanted."""
 
 
 def differentiable(
@@ -68,7 +62,7 @@ def differentiable(
     return function(*varying_alike(list(given.values())))
 
 
-class _RemoteCall:
+class _OperatorCall(RemoteCall):
     """Calls a row's operator with the gradient of the output and the inputs that are `sent`.
 
     `types` are those of the function's arguments, its input first, without what vmap maps.
@@ -82,55 +76,33 @@ class _RemoteCall:
         types: Mapping[str, jax.ShapeDtypeStruct],
         sent: tuple[str, ...],
     ) -> None:
+        self._shape = next(iter(types.values())).shape
+        # The output has as many dimensions as the input.
+        super().__init__([types.get(each) for each in row.targets], len(self._shape))
         self.row = row
         self.sent = sent
         self._client = client
         self._attributes = attributes
-        self._shape = next(iter(types.values())).shape
-        self._types = [types.get(each) for each in row.targets]
-        # JAX compiles a callback once for each that is not the same.
-        self._callbacks: dict[Wanted, tuple[Callable[..., Any], Callable[..., Any]]] = {}
 
-    def __call__(self, *arrays: jax.Array, wanted: Wanted) -> list[jax.Array]:
-        """Returns the gradients that are wanted, computed when JAX gets there."""
-        types = list(compress(self._types, wanted))
-        made = partial(self._gradients, wanted), partial(self._write, wanted)
-        gradients, write = self._callbacks.setdefault(wanted, made)
-        if buffer_callback is None or jax.default_backend() != "cpu":
-            return list(jax.pure_callback(gradients, types, *arrays, vmap_method="expand_dims"))
-        # On the CPU, pure_callback waits for copies by the threads that run callbacks: a few at once wait for ever.
-        return list(buffer_callback(write, types, vmap_method="expand_dims")(*arrays))
+    def _is_empty(self, mapped: tuple[int, ...], own: Sequence[tuple[int, ...]]) -> bool:
+        return 0 in (*mapped, *self._shape, *own[0])
 
-    def _write(self, wanted: Wanted, _: Any, outputs: Any, *arrays: Any) -> None:
-        for output, gradient in zip(outputs, self._gradients(wanted, *arrays), strict=True):
-            np.asarray(output)[...] = gradient
-
-    def _gradients(self, wanted: Wanted, *arrays: Any) -> list[np.ndarray[Any, Any]]:
-        """Makes the call. All arrays have the axes that vmap added in front, of size 1 if they are not mapped."""
-        values = dict(zip(("grad_output", *self.sent), map(np.asarray, arrays), strict=True))
-        types: list[Any] = list(compress(self._types, wanted))
-        # The output has as many dimensions as the input.
-        added = values["grad_output"].ndim - len(self._shape)
-        own = {name: each.shape[added:] for name, each in values.items()}
-        mapped = np.broadcast_shapes(*(each.shape[:added] for each in values.values()))
-        if 0 in (*mapped, *self._shape, *own["grad_output"]):
-            return [np.zeros((*mapped, *type.shape), type.dtype) for type in types]
+    def _compute(self, wanted: Wanted, arrays: Sequence[Array], mapped: tuple[int, ...]) -> Sequence[Array]:
+        values = dict(zip(("grad_output", *self.sent), arrays, strict=True))
         more = {**self._attributes, "wanted": wanted}
-        if mapped:
-            size, most = math.prod(mapped), max(self.row.spec.leading_input.ranks)
-            are_common = {name for name, each in values.items() if math.prod(each.shape[:added]) == 1}
-            common = {name: values[name].reshape(own[name]) for name in are_common}
-            whole = {
-                name: np.broadcast_to(each, (*mapped, *own[name])).reshape(size, *own[name])
-                for name, each in values.items()
-            }
-            found = self.row.fold(Mapped(self._execute, size, {**whole, **more}, common, most, np))
-        else:
-            found = self._execute(*values.values(), *more.values())
-        return [
-            each.reshape((*mapped, *type.shape)).astype(type.dtype, copy=False)
-            for each, type in zip(compress(arrays_of(found), wanted), types, strict=True)
-        ]
+        if not mapped:
+            return list(compress(arrays_of(self._execute(*values.values(), *more.values())), wanted))
+        added = len(mapped)
+        own = {name: each.shape[added:] for name, each in values.items()}
+        size, most = math.prod(mapped), max(self.row.spec.leading_input.ranks)
+        are_common = {name for name, each in values.items() if math.prod(each.shape[:added]) == 1}
+        common = {name: values[name].reshape(own[name]) for name in are_common}
+        whole = {
+            name: np.broadcast_to(each, (*mapped, *own[name])).reshape(size, *own[name])
+            for name, each in values.items()
+        }
+        found = self.row.fold(Mapped(self._execute, size, {**whole, **more}, common, most, np))
+        return list(compress(arrays_of(found), wanted))
 
     def _execute(self, *values: Any) -> Any:
         """Returns the gradient, or those of several outputs, as empty arrays if they are not wanted."""
@@ -147,11 +119,7 @@ class _RemoteCall:
             name = served_operator(name, self._client)
             found = arrays_of(self._client.execute(name, inputs, attributes, outputs=outputs))
         except AclgradError as error:
-            # JAX keeps the text alone, with every frame of the traceback.
-            if error.operator is None:
-                error.operator = name
-                error.message = f"{name}: {error.message}"
-            raise error.with_traceback(None) from None
+            raise_named(error, name)
         return found[0] if outputs is None else tuple(np.empty(0) if each is None else each for each in found)
 
 
@@ -166,7 +134,7 @@ def _first(output: Any) -> Any:
 
 def _checked_call(
     client: Client, row: Row, forward: Forward, known_of: Forward, types: Mapping[str, jax.ShapeDtypeStruct]
-) -> _RemoteCall:
+) -> _OperatorCall:
     """Returns the call of the operator; raises a RequestError for what the server does not differentiate."""
     # An empty batch is not sent, so it is legal.
     sizes = {name: tuple(size or row.is_linear for size in each.shape) for name, each in types.items()}
@@ -179,11 +147,11 @@ def _checked_call(
     inputs = {first.name: _first(output), **{name: known[argument] for argument, name in sent.items()}}
     if row.is_linear or all(each.size for each in inputs.values()):
         check_call(client, row, inputs, attributes)
-    return _RemoteCall(client, row, attributes, types, tuple(sent))
+    return _OperatorCall(client, row, attributes, types, tuple(sent))
 
 
 def _function(
-    call: _RemoteCall, forward: Forward, known_of: Forward, names: tuple[str, ...], again: Forward | None
+    call: _OperatorCall, forward: Forward, known_of: Forward, names: tuple[str, ...], again: Forward | None
 ) -> Any:
     """Returns the function of the arrays of these names."""
     row, sent = call.row, call.sent
