@@ -27,6 +27,20 @@ def unused_client(server: Server) -> Iterator[aclgrad.Client]:
 
 
 @pytest.fixture
+def programs(client: aclgrad.Client, monkeypatch: pytest.MonkeyPatch) -> list[aclgrad.Program]:
+    """The programs that the client makes, each of which is a message."""
+    made: list[aclgrad.Program] = []
+    program = client.program
+
+    def note() -> aclgrad.Program:
+        made.append(program())
+        return made[-1]
+
+    monkeypatch.setattr(client, "program", note)
+    return made
+
+
+@pytest.fixture
 def calls(client: aclgrad.Client, monkeypatch: pytest.MonkeyPatch) -> Calls:
     """The operators that the client executes, with the outputs that it wants of them, as it begins to."""
     begun: Calls = []

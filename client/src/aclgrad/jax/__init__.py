@@ -5,8 +5,9 @@ import aclgrad, aclgrad.jax, jax
 with aclgrad.Client("127.0.0.1:50051") as client:
     gradient = jax.grad(lambda images: aclgrad.jax.max_pool2d(images, 2, client=client).sum())(images)
 
-The functions have the names, arguments and layout (N, C, H, W) of `torch.nn.functional`. `input` is an array of JAX or
-numpy; the output has its dtype. A size is an integer or one for each axis, known when the function is traced.
+The functions have the names, arguments and layout (N, C, H, W) of `torch.nn.functional`, products those of JAX.
+`input` is an array of JAX or numpy; the output has its dtype. A size is an integer or one for each axis, known when the
+function is traced.
 
 What the server does not compute raises `aclgrad.InvalidFieldError` in the forward pass, with the argument's name: calls
 of a client ask for its server's operators, every 5 s at most. An error of a later call reaches the user as JAX's, with
@@ -34,12 +35,16 @@ from aclgrad.jax._activations import gelu, hardswish, leaky_relu, relu, sigmoid,
 from aclgrad.jax._checks import checked_arrays, checked_sizes
 from aclgrad.jax._gradients import differentiable
 from aclgrad.jax._layers import batch_norm, embedding, group_norm, layer_norm, log_softmax, rms_norm, softmax
+from aclgrad.jax._products import dot, dot_general, einsum, matmul, tensordot
 
 __all__ = [
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
     "avg_pool2d",
     "batch_norm",
+    "dot",
+    "dot_general",
+    "einsum",
     "embedding",
     "gelu",
     "grid_sample",
@@ -49,6 +54,7 @@ __all__ = [
     "layer_norm",
     "leaky_relu",
     "log_softmax",
+    "matmul",
     "max_pool2d",
     "max_unpool2d",
     "max_unpool3d",
@@ -61,6 +67,7 @@ __all__ = [
     "softmax",
     "swiglu",
     "tanh",
+    "tensordot",
     "threshold",
 ]
 Size = int | Sequence[int]

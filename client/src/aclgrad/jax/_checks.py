@@ -2,7 +2,7 @@
 
 import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import jax
@@ -12,8 +12,9 @@ from jax import numpy as jnp
 from aclgrad._client.sync.client import Client
 from aclgrad.bridges.rows import Row
 from aclgrad.bridges.served import served_by
-from aclgrad.errors import InvalidFieldError, Violation
+from aclgrad.errors import InvalidFieldError, InvalidSettingError, Violation
 from aclgrad.operators.attributes import plain_attribute
+from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import InputSpec
 from aclgrad.tensors import DTYPES, TensorType
 
@@ -47,22 +48,37 @@ def checked_arrays(row: Row, arguments: Mapping[str, Any], shapes: Shapes) -> di
     return given
 
 
+def check_client(client: Any) -> None:
+    """Raises InvalidSettingError unless it is one."""
+    if not isinstance(client, Client):
+        problem, remedy = f"client is a {type(client).__name__}", "give an aclgrad.Client"
+        raise InvalidSettingError(problem, field="client", remedy=remedy)
+
+
 def check_array(name: str, value: Any) -> None:
     """Raises InvalidFieldError unless the value is an array of JAX or numpy."""
     if not isinstance(value, jax.Array | np.ndarray):
         raise InvalidFieldError.at(name, f"is a {type(value).__name__}", "give a jax.Array")
 
 
-def _checked_array(name: str, value: Any, spec: InputSpec, *, is_first: bool) -> jax.Array:
+def checked_dtype(
+    name: str, value: Any, dtypes: Sequence[str], sent: Callable[[str], str] = lambda dtype: dtype
+) -> jax.Array:
+    """Returns the value as an array of JAX; raises InvalidFieldError unless it is one that is sent as one of these."""
     check_array(name, value)
     try:
         array = jnp.asarray(value)
     except TypeError:
         array = value
+    if sent(str(array.dtype)) not in dtypes:
+        raise InvalidFieldError.at(name, f"is {array.dtype}", f"give {' or '.join(dtypes)}")
+    return array
+
+
+def _checked_array(name: str, value: Any, spec: InputSpec, *, is_first: bool) -> jax.Array:
     # Integers have no gradient, although some operators copy them.
     dtypes = [each for each in _dtypes(spec) if not is_first or DTYPES[each].numpy.kind not in "iu"]
-    if sent_dtype(spec, str(array.dtype)) not in dtypes:
-        raise InvalidFieldError.at(name, f"is {array.dtype}", f"give {' or '.join(dtypes)}")
+    array = checked_dtype(name, value, dtypes, lambda dtype: sent_dtype(spec, dtype))
     if array.ndim not in spec.ranks:
         ranks = " or ".join(map(str, spec.ranks))
         raise InvalidFieldError.at(f"{name}.shape", f"is {array.shape}", f"give {ranks} dimensions")
@@ -102,7 +118,7 @@ def checked_attributes(row: Row, values: Mapping[str, Any]) -> dict[str, Any]:
                 field, problem = f"attributes[{each.name}]", f"is {values[each.name]!r}"
                 violations = (Violation(field, problem, f"send {each.kind.value}"),)
             if violations:
-                raise _renamed(row, violations)
+                raise _renamed(row.parameters, violations)
     return plain
 
 
@@ -115,12 +131,23 @@ def check_call(client: Client, row: Row, types: Mapping[str, Any], attributes: M
     try:
         served.check(served.operator(row.operator), inputs, attributes)
     except InvalidFieldError as error:
-        raise _renamed(row, error.violations) from None
+        raise _renamed(row.parameters, error.violations) from None
 
 
-def _renamed(row: Row, violations: Sequence[Violation]) -> InvalidFieldError:
+def check_products(client: Client, operators: Sequence[str], name: str, dtype: str) -> None:
+    """Raises a RequestError if the server lacks one of the operators, or the dtype of the argument of this name."""
+    type, served = TensorType(DTYPES[dtype], (1, 1, 1)), served_by(client)
+    for each in operators:
+        inputs = {input.name: type for input in OPERATORS[each].inputs}
+        try:
+            served.check(each, inputs, {})
+        except InvalidFieldError as error:
+            raise _renamed(dict.fromkeys(inputs, name), error.violations) from None
+
+
+def _renamed(parameters: Mapping[str, str], violations: Sequence[Violation]) -> InvalidFieldError:
     """Returns an error that names the function's parameters."""
-    names = {**_NAMES, **row.parameters}
+    names = {**_NAMES, **parameters}
 
     def told(text: str) -> str:
         return _FIELD.sub(lambda match: names.get(match[1], match[1]), text)

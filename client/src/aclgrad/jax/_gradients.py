@@ -14,9 +14,9 @@ from aclgrad._client.sync.client import Client
 from aclgrad.bridges.folding import Mapped
 from aclgrad.bridges.rows import ROWS, Row
 from aclgrad.bridges.served import served_by, served_operator
-from aclgrad.errors import AclgradError, InvalidFieldError, InvalidSettingError
+from aclgrad.errors import AclgradError, InvalidFieldError
 from aclgrad.jax._callbacks import Array, RemoteCall, Wanted, raise_named
-from aclgrad.jax._checks import Shapes, check_call, checked_arrays, checked_attributes, sent_dtype
+from aclgrad.jax._checks import Shapes, check_call, check_client, checked_arrays, checked_attributes, sent_dtype
 from aclgrad.operators.cases import arrays_of
 
 Forward = Callable[..., Any]
@@ -42,9 +42,7 @@ def differentiable(
     JAX keeps what it compiles for a function as long as the function, so one that is called again with arguments like
     these is the same one. It ends with the client.
     """
-    if not isinstance(client, Client):
-        problem, remedy = f"client is a {type(client).__name__}", "give an aclgrad.Client"
-        raise InvalidSettingError(problem, field="client", remedy=remedy)
+    check_client(client)
     row = ROWS[name]
     given = checked_arrays(row, arguments, shapes)
     static = checked_attributes(row, static)
