@@ -16,6 +16,7 @@ import pytest
 
 import aclgrad
 from aclgrad.commands.load import TOO_LATE, Measured, closed_loop, open_loop
+from aclgrad.operators.parts import samples_of
 from aclgrad.testing import TestServer
 
 from .conftest import Run
@@ -139,6 +140,18 @@ def test_a_run_reports_and_draws(run: Run, tmp_path: Path, flags: str) -> None:
     assert report["milliseconds"]["p50"] <= report["milliseconds"]["max"]
     assert ElementTree.parse(plot).getroot().tag.endswith("svg")
     assert run("bench --seconds 0.1 --json --force --plot", plot).exit_code == 0
+
+
+def test_products_have_their_operations_per_second(run: Run) -> None:
+    """2 M N K of each call; other operators have none."""
+    command = "bench --seconds 0.3 --size", "16 KB"
+    told = json.loads(run(*command, "--json", "--operator", "mm").output)
+    inputs = samples_of("mm").timed["16 KB"].shapes
+    (rows, length), (_, columns) = inputs["self"], inputs["mat2"]
+    assert told["flop_per_s"] == pytest.approx(2 * rows * length * columns * told["calls_per_s"])
+    assert json.loads(run(*command, "--json", "--operator", "silu_backward").output)["flop_per_s"] is None
+    assert "GFLOP/s" in run(*command, "--operator", "mm", COLUMNS="120").output
+    assert "GFLOP/s" not in run(*command, "--operator", "silu_backward", COLUMNS="120").output
 
 
 def test_failures_are_exit_code_1(run: Run) -> None:

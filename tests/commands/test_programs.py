@@ -216,3 +216,4 @@ def test_bench_counts_programs_and_their_steps(run: Run, folder: Path) -> None:
     assert "operator" not in told
     shown = run("bench --seconds 0.3 --program", path, COLUMNS="120").output.splitlines()[0].split()
     assert shown[:3] == ["calls", "calls/s", "steps/s"]
+    assert told["flop_per_s"] is None  # there is no product

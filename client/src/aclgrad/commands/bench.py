@@ -20,7 +20,7 @@ from aclgrad.commands.common import FAILED, INTERRUPTED, connection, exit_codes,
 from aclgrad.commands.load import Measured, Send, closed_loop, open_loop
 from aclgrad.commands.programs import read_program
 from aclgrad.judge.findings.charts import Axis, chart, curve
-from aclgrad.judge.programs.program import Program, Returned
+from aclgrad.judge.programs.program import Program, Returned, work_of
 from aclgrad.judge.programs.sending import add_steps
 from aclgrad.new_files import check_unwritten, checked_folder
 from aclgrad.operators.cases import TypedCase
@@ -78,10 +78,14 @@ def bench(options: Options) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Called:
-    """What is called: its name and how many steps it has, what JSON says of it, and how a client makes it ready."""
+    """What is called: its name and how many steps it has, what JSON says of it, and how a client makes it ready.
+
+    `operations` are the floating-point ones of matrix products, 0 if it has none.
+    """
 
     name: str
     steps: int
+    operations: float
     about: Mapping[str, Any]
     sender: Callable[[AsyncClient], Send]
 
@@ -90,11 +94,14 @@ def _called(options: Options) -> _Called:
     if options.program is not None:
         program, returned = read_program(options.program)
         named = {"program": str(options.program), "steps": len(program.steps)}
-        return _Called(program.title, len(program.steps), named, partial(_program_sender, program, returned))
+        sender = partial(_program_sender, program, returned)
+        operations = sum(work_of(each).matrix_operations for each in program.steps)
+        return _Called(program.title, len(program.steps), operations, named, sender)
     with Client.from_env(**connection(options.target)) as client:
         typed = _case(client, options)
     named = {"operator": options.operator, "dtype": typed.dtype, "size": options.size}
-    return _Called(str(typed), 1, named, partial(_case_sender, typed))
+    operations = typed.spec.matrix_operations(typed.arguments)
+    return _Called(str(typed), 1, operations, named, partial(_case_sender, typed))
 
 
 def _case(client: Client, options: Options) -> TypedCase:
@@ -124,7 +131,7 @@ async def _run(called: _Called, options: Options, measured: Measured) -> None:
     async with AsyncClient.from_env(options.target, **settings) as client:
         send = called.sender(client)
         await send()  # connects, and learns which values the server reads
-        view = asyncio.ensure_future(_show(measured, called.steps)) if not options.as_json else None
+        view = asyncio.ensure_future(_show(measured, called)) if not options.as_json else None
         try:
             if options.rate is None:
                 await closed_loop(send, options.callers, options.seconds, measured)
@@ -137,22 +144,23 @@ async def _run(called: _Called, options: Options, measured: Measured) -> None:
                     await view
 
 
-async def _show(measured: Measured, steps: int) -> None:
+async def _show(measured: Measured, called: _Called) -> None:
     """Redraws the figures on a terminal; elsewhere nothing is shown before the end."""
     console = new_console(stderr=True)
     if not console.is_terminal:
         return
-    with Live(_table(measured, steps), console=console, transient=True, auto_refresh=False) as live:
+    with Live(_table(measured, called), console=console, transient=True, auto_refresh=False) as live:
         while True:
             await asyncio.sleep(_REDRAW_S)
-            live.update(_table(measured, steps), refresh=True)
+            live.update(_table(measured, called), refresh=True)
 
 
-def _table(measured: Measured, steps: int) -> Table:
+def _table(measured: Measured, called: _Called) -> Table:
     figures = {
         "calls": str(measured.answered),
         "calls/s": f"{measured.rate:.0f}",
-        **({"steps/s": f"{measured.rate * steps:.0f}"} if steps > 1 else {}),
+        **({"steps/s": f"{measured.rate * called.steps:.0f}"} if called.steps > 1 else {}),
+        **({"GFLOP/s": f"{measured.rate * called.operations / 1e9:.3g}"} if called.operations else {}),
         "failed": str(measured.failed),
         "retries": str(measured.retries),
         **{f"{name} ms": f"{value:.2f}" for name, value in measured.percentiles().items()},
@@ -177,12 +185,13 @@ def _report(options: Options, called: _Called, measured: Measured, is_complete: 
                 "retry_budget": measured.retry_budget,
                 "calls_per_s": measured.rate,
                 "steps_per_s": measured.rate * called.steps,
+                "flop_per_s": measured.rate * called.operations if called.operations else None,
                 "milliseconds": measured.percentiles(),
                 "errors": dict(measured.errors),
             }
         )
     else:
-        new_console().print(_table(measured, called.steps))
+        new_console().print(_table(measured, called))
         for reason, count in measured.errors.most_common():
             click.echo(f"{counted(count, 'call')} failed: {reason}")
     if not is_complete:

@@ -8,7 +8,9 @@ import numpy as np
 
 from aclgrad.errors import AclgradError
 from aclgrad.operators.attributes import AttributeLike, plain_attributes
-from aclgrad.operators.spec import OperatorSpec
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.spec import Arguments, OperatorSpec
+from aclgrad.products import Work
 from aclgrad.tensors import TensorType, View, laid_over, type_of_array
 from aclgrad.tolerances import arguments_of
 from aclgrad.wire.values import AttributeValue
@@ -114,6 +116,13 @@ def one_step(
     given = [Given(name, arguments.inputs[name], _array(each)) for name, each in inputs.items()]
     types = {each.name: each.infer(arguments) for each in spec.outputs if not outputs or each.name in outputs}
     return Program([Step(spec.name, given, plain, tuple(outputs), types)])
+
+
+def work_of(step: Step) -> Work:
+    """Returns the work of a step."""
+    spec = OPERATORS[step.operator]
+    types = {each.name: each.type for each in step.inputs}
+    return spec.work(Arguments(types, {**spec.defaults, **step.attributes}))
 
 
 def alone(program: Program, results: Sequence[Result]) -> Program:
