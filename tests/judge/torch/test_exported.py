@@ -13,6 +13,7 @@ from aclgrad.judge.check.exports import Exported, exported, write_dump
 from aclgrad.operators.cases import TypedCase, arrays_of, typed_cases
 from aclgrad.operators.parts import samples_of
 from aclgrad.products import Product
+from tests.judge.torch.recording import function_of
 
 # The 910A alone computes average pooling as a convolution, the 950 alone has dilation.
 PRODUCTS = (Product.ATLAS_A2, Product.ATLAS_TRAINING, Product.ASCEND_950)
@@ -36,7 +37,7 @@ def gradients(dump: dict[str, Any], name: str, data: Path) -> list[np.ndarray | 
     call = dump[f"{name}.forward"]
     arguments = [argument(each, data) for each in call["input_args"]]
     keywords = {key: argument(each, data) for key, each in call["input_kwargs"].items()}
-    output = getattr(torch.nn.functional, name.split(".")[1])(*arguments, **keywords)
+    output = function_of(name.rpartition(".")[0])(*arguments, **keywords)
     (grad_output,) = dump[f"{name}.backward"]["input"]
     assert (call["output"][0]["shape"], call["output"][0]["dtype"]) == (grad_output["shape"], grad_output["dtype"])
     output.backward(argument(grad_output, data))

@@ -14,6 +14,7 @@ from aclgrad.operators.samples import Arrays
 Array = np.ndarray[Any, Any]
 
 _MOMENTUM: Final = 0.1
+_NO_GRADIENT: Final = "acc_check checks gradients, and no function of PyTorch has this one."
 _OF_TORCH_NPU: Final = "acc_check knows the function as one of torch_npu, which only a machine with a card has."
 
 
@@ -67,18 +68,23 @@ class _Given:
         return None if values is None else self.with_gradient(name, values)
 
     def with_gradient(self, name: str, values: Array) -> Tensor:
-        """Returns the tensor of this name with the output that is its gradient."""
+        """Returns the tensor of this name with the output that is its gradient, or stands for one."""
         return Tensor(values, next((each.name for each in self.typed.spec.outputs if each.of == name), None))
 
 
 @dataclass(frozen=True, slots=True)
 class _Api:
-    """A function of PyTorch with its arguments for a case, or with the reason why acc_check cannot check it."""
+    """A function of PyTorch with its arguments for a case, and the gradient of its result.
+
+    Or with the reason why acc_check cannot check it, which some cases may have by themselves.
+    """
 
     name: str
     arguments: Callable[[_Given], Arguments] = lambda _: ()
     keywords: Callable[[_Given], Mapping[str, Argument]] = lambda _: {}
     refusal: str = ""
+    grad_output: Callable[[_Given], Array] = lambda given: given.arrays["grad_output"]
+    refuses: Callable[[TypedCase], str] = lambda _: ""
 
 
 def _adaptive_avg_pool(axes: int) -> _Api:
@@ -195,10 +201,38 @@ def _batch_norm(given: _Given) -> Arguments:
     return given.tensor("input"), *running, weight, bias, given["training"], _MOMENTUM, given["eps"]
 
 
+def _product(name: str, weight: Callable[[Array], Array]) -> _Api:
+    """A function of any input, and of `weight(mat2)`: the input's gradient is self @ mat2 if self is the result's."""
+
+    def grad_output(given: _Given) -> Array:
+        left, right = given.arrays["self"], given.arrays["mat2"]
+        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+        return np.array(np.broadcast_to(left, (*batch, *left.shape[-2:])))
+
+    def arguments(given: _Given) -> Arguments:
+        left, right = grad_output(given), given.arrays["mat2"]
+        shape = *left.shape[:-1], right.shape[-1]
+        input = np.random.default_rng(0).standard_normal(shape).astype(left.dtype)
+        whole = np.broadcast_to(right, (*left.shape[:-2], *right.shape[-2:]))
+        return given.with_gradient("self", input), Tensor(np.array(weight(whole), order="C"))
+
+    return _Api(name, arguments, grad_output=grad_output, refuses=_refuses_product)
+
+
+def _refuses_product(typed: TypedCase) -> str:
+    if any(len(shape) < 2 for shape in typed.case.shapes.values()):
+        return "PyTorch's gradients of products of vectors have other shapes."
+    if typed.attributes.get("cube_math_type"):
+        return "acc_check multiplies float32 in full."
+    return ""
+
+
 _APIS: Final[Mapping[str, _Api]] = {
     "adaptive_avg_pool2d_backward": _adaptive_avg_pool(2),
     "adaptive_avg_pool3d_backward": _adaptive_avg_pool(3),
+    "addmm": _Api("Torch.addmm", refusal=_NO_GRADIENT),
     "avg_pool2d_backward": _Api("Functional.avg_pool2d", _avg_pool2d),
+    "batch_mat_mul": _product("Torch.bmm", lambda mat2: mat2.swapaxes(-1, -2)),
     "batch_norm_backward": _Api("Functional.batch_norm", _batch_norm),
     "embedding_dense_backward": _Api("Functional.embedding", _embedding),
     "gelu_backward": _gelu(lambda _: "tanh"),
@@ -210,10 +244,13 @@ _APIS: Final[Mapping[str, _Api]] = {
     # Of the result, too: it has the signs of the input.
     "leaky_relu_backward": _elementwise("leaky_relu", "negative_slope"),
     "log_softmax_backward": _of_output("log_softmax", lambda output: output, "dim"),
+    "matmul": _product("Torch.matmul", lambda mat2: mat2.swapaxes(-1, -2)),
     "max_pool2d_with_indices_backward": _Api("Functional.max_pool2d", _max_pool2d),
     "max_pool2d_with_mask_backward": _Api("Functional.max_pool2d", _max_pool2d),
     "max_unpool2d_backward": _max_unpool(2),
     "max_unpool3d_backward": _max_unpool(3),
+    "mm": _product("Functional.linear", lambda mat2: mat2),
+    "reduce_sum": _Api("Torch.sum", refusal=_NO_GRADIENT),
     **{f"reflection_pad{axes}d_backward": _pad("reflect") for axes in (1, 2, 3)},
     **{f"replication_pad{axes}d_backward": _pad("replicate") for axes in (1, 2, 3)},
     "rms_norm_grad": _Api("NPU.npu_rms_norm", refusal=_OF_TORCH_NPU),
@@ -233,7 +270,7 @@ _APIS: Final[Mapping[str, _Api]] = {
 
 
 def api_of(operator: str) -> str:
-    """Returns the name that msprobe has for the function whose gradient the operator is."""
+    """Returns the name that msprobe has for the function whose gradient the operator is, or whose value."""
     return _APIS[operator].name
 
 
@@ -247,11 +284,12 @@ def refusal(typed: TypedCase) -> str:
         return "PyTorch has no gradients of integers."
     if typed.case.shapes.keys() == {"grad_output", "output"} and typed.dtype in ("float16", "bfloat16"):
         return "acc_check would compute the saved output again, from an input that 16 bits do not hold."
-    return _APIS[typed.spec.name].refusal
+    api = _APIS[typed.spec.name]
+    return api.refusal or api.refuses(typed)
 
 
 def api_call(typed: TypedCase, arrays: Arrays) -> ApiCall:
     """Returns the call whose backward pass has the gradient of the case with these inputs, if nothing refuses it."""
     api = _APIS[typed.spec.name]
     given = _Given(typed, arrays)
-    return ApiCall(api.name, api.arguments(given), api.keywords(given), arrays["grad_output"])
+    return ApiCall(api.name, api.arguments(given), api.keywords(given), api.grad_output(given))
