@@ -46,7 +46,9 @@ def test_two_runs_make_the_same_cases_of_every_operator_with_every_dtype(is_quic
         (spec.name, dtype) for spec in OPERATORS.values() for dtype in spec.inputs[0].dtypes[Product.ATLAS_A2]
     }
     for each in ("accuracy", *further):
-        assert {operator for made, operator, *_ in runs[0] if made == each} == set(OPERATORS)
+        # Rows of a product of matrices are no items: a product of one of them may add up in another order.
+        alone = {"addmm", "mm"} if each == "invariance" else set()
+        assert {operator for made, operator, *_ in runs[0] if made == each} == set(OPERATORS) - alone
 
 
 @pytest.mark.slow
@@ -63,7 +65,9 @@ def test_both_layouts_of_masks_pass(product: Product, tmp_path: Path) -> None:
     assert switch["verdict"] == "safe"
     assert len(set(switch["why"].split(" ")[0].split(",")) & served) > len(served) / 2
     assert (checked.exit_code, invariant.exit_code) == (0, 0), checked.output + invariant.output
-    assert {row["verdict"] for row in (*checked.rows, *invariant.rows)} == {"passed"}
+    told = {(row["verdict"], row["operator"]) for row in (*checked.rows, *invariant.rows) if row["verdict"] != "passed"}
+    # Sums of transposed tensors are in the order of the memory.
+    assert told == {("noted", "reduce_sum")}
     assert {(row["library"], bool(row["runtime_version"])) for row in checked.rows} == {("libacl_host.so", True)}
     served = {spec.name for spec in OPERATORS.values() if product in spec.products}
     assert {row["operator"] for row in checked.rows} - {""} == served
