@@ -15,7 +15,8 @@ from aclgrad.operators.parts import samples_of
 from aclgrad.operators.spec import OperatorSpec
 from aclgrad.operators.values import ArgmaxRule
 from aclgrad.products import Product
-from tools.abi.acl import DATA_TYPES, Format, Library, Scalar
+from aclgrad.tensors import DType
+from tools.abi.acl import DATA_TYPES, DataType, Format, Library, Scalar
 from tools.abi.prototypes import read_prototypes
 
 Array = np.ndarray[Any, Any]
@@ -91,7 +92,8 @@ class Contest:
             if kind == "aclBoolArray":
                 yield acl.value((True,) * len(self.outs))
             elif kind != "aclTensor":
-                value = self.typed.attributes[next(attributes).name]
+                given = next(attributes).given(self.typed.arguments, PRODUCT)
+                value = DataType(given.acl) if isinstance(given, DType) else given
                 yield acl.value(Scalar(value) if kind == "aclScalar" else value)
             elif (input := next(inputs, None)) is not None:
                 yield self._describe(acl, input.name) if input.name in self._rules else nullcontext()
