@@ -21,7 +21,7 @@ def mistakes(typed: TypedCase) -> Iterator[tuple[str, Violation]]:
         for what, wrong in _wrong_types(typed.spec, name, type, product):
             yield from _said(what, typed.spec, {**types, name: wrong}, attributes, product)
     for each in typed.spec.attributes:
-        if each.default is None:
+        if each.is_required:
             left = {name: value for name, value in attributes.items() if name != each.name}
             yield from _said(f"no `{each.name}`", typed.spec, types, left, product)
         for value in _wrong_values(each, typed.attributes[each.name]):
@@ -58,7 +58,7 @@ def _wrong_types(spec: OperatorSpec, name: str, type: TensorType, product: Produ
     yield f"`{input.python_name}` of shape {larger}", replace(type, shape=larger)
 
 
-def _wrong_values(spec: AttributeSpec, right: AttributeValue) -> Iterator[AttributeValue]:
+def _wrong_values(spec: AttributeSpec, right: AttributeValue | None) -> Iterator[AttributeValue]:
     """Yields a list with a value too many, and the values just beyond the bounds that a person might reach."""
     values = right if isinstance(right, tuple) else (right,)
     if spec.kind is AttributeKind.INTS and len(values) + 1 not in spec.lengths:
