@@ -35,11 +35,11 @@ def long_arrays(typed: TypedCase, product: Product) -> Arrays:
     """Returns legal inputs that are made quickly: ones, the first cell of each window, and large boxes."""
     arguments = typed.arguments
     rules = {each.name: each.values(arguments, product) for each in typed.spec.inputs if each.name in arguments.inputs}
-    images = next(iter(typed.outputs.values())).shape[0]
-    return {name: _values(rule, arguments.inputs[name], images) for name, rule in rules.items()}
+    output = next(iter(typed.outputs.values()))
+    return {name: _values(rule, arguments.inputs[name], output) for name, rule in rules.items()}
 
 
-def _values(rule: ValueRule | None, type: TensorType, images: int) -> np.ndarray:
+def _values(rule: ValueRule | None, type: TensorType, output: TensorType) -> np.ndarray:
     match rule:
         case None | VarianceRule():
             return np.ones(type.shape, type.dtype.numpy)
@@ -48,7 +48,7 @@ def _values(rule: ValueRule | None, type: TensorType, images: int) -> np.ndarray
         case ArgmaxRule() | WindowRule():
             return np.resize(_first_cells(rule.pooling), type.shape).astype(type.dtype.numpy)
         case BoxRule():
-            return _boxes(rule, type.shape[0], images)
+            return _boxes(rule, type.shape[0], output.shape[0])
         case _:
             assert_never(rule)
 

@@ -26,7 +26,15 @@ BROADCASTING = ("gelu_*", "leaky_relu_*", "sigmoid_*", "tanh_*", "threshold_*")
 MIXING = ("gelu_*", "leaky_relu_*", "sigmoid_*")
 """Operators that take tensors of different types."""
 
+PRODUCTS = ("*mm", "*matmul", "batch_mat_mul")
+
 CANN_ANSWERS: Answers = (
+    # The host library follows no private format, where CANN may.
+    ((*PRODUCTS, "reduce_sum"), "FRACTAL_NZ", INVALID),
+    # The addend is broadcast.
+    ("addmm", "self with a dim less", 0),
+    # Sums may be of another type, and of more terms.
+    ("reduce_sum", ("self of FLOAT16", "self with dim 0 one larger"), 0),
     # The documents exclude it on some products, the checks on none.
     (("grid_sampler3d_*", "layer_norm_*"), "BF16", 0),
     # These lengths and masks are checked together with the null pointers.

@@ -7,7 +7,7 @@ from aclgrad.operators.cases import TypedCase, served_dtypes
 from aclgrad.operators.parts import samples_of
 from aclgrad.operators.spec import AttributeKind, InputSpec, OperatorSpec
 from aclgrad.products import Product
-from aclgrad.tensors import DTYPES, TensorType
+from aclgrad.tensors import DTYPES, DType, TensorType
 from tools.abi.acl import NO_BOOLS, DataType, Format, Scalar
 from tools.abi.prototypes import read_prototypes
 
@@ -59,7 +59,9 @@ def arguments_of(typed: TypedCase, product: Product) -> Arguments:
             tensors[each.name] = type if rule is None else rule.device_type(type)
     names = abi_names(spec)
     listed: Arguments = {names[name]: _tensor(spec, type) for name, type in tensors.items()}
-    listed |= {names[each.name]: given.attributes[each.name] for each in spec.attributes}
+    for each in spec.attributes:
+        value = each.given(given, product)
+        listed[names[each.name]] = DataType(value.acl) if isinstance(value, DType) else value
     listed[MASK] = (True,) * len(spec.outputs)
     parameters = _parameters(spec)
     scalars = {name: Scalar(listed[name]) for name, kind in parameters.items() if kind == "aclScalar"}

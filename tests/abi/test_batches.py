@@ -17,6 +17,13 @@ from .table_gradients import LARGE, call, gradient_of
 ITEMS = 3
 SIZES = (2, 17, 257)
 LARGE_SIZES = (2, 5)
+LONE = {"addmm", "mm"}
+"""Operators whose calls do not join."""
+LARGE_CALLS = {
+    "matmul": call("matmul", self=(2, 300, 200), mat2=(2, 200, 100)),
+    "reduce_sum": call("reduce_sum", self=(2, 300, 700), dims=(1,)),
+}
+"""In place of the operator's own, which do not join."""
 MOST_ELEMENTS = 2**16
 MOST_OF_LARGE = 2**23
 
@@ -53,14 +60,30 @@ def test_every_sample(acl: Library, name: str) -> None:
             is_wanted = dtype not in joined or place == number % len(dtypes)
             if is_wanted and assert_invariant(acl, TypedCase(OPERATORS[name], case, dtype), MOST_ELEMENTS):
                 joined.add(dtype)
-    assert joined == set(OPERATORS[name].inputs[0].dtypes[PRODUCT])
+    assert joined == (set() if name in LONE else set(OPERATORS[name].inputs[0].dtypes[PRODUCT]))
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", sorted(OPERATORS.keys() - LONE))
 def test_large_calls(acl: Library, name: str) -> None:
     spec = OPERATORS[name]
-    typed = TypedCase(spec, samples_of(name).timed[LARGE], spec.inputs[0].dtypes[PRODUCT][0])
+    own = TypedCase(spec, samples_of(name).timed[LARGE], spec.inputs[0].dtypes[PRODUCT][0])
+    typed = LARGE_CALLS.get(name, own)
     assert assert_invariant(acl, typed, MOST_OF_LARGE, LARGE_SIZES)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((2, 1, 300), (2, 300, 70)), ((2, 40, 5000), (2, 5000, 30)), ((2, 1, 5000), (1, 5000, 40)),
+        ((2, 3, 4100), (1, 4100, 5)), ((2, 70, 300), (2, 300, 1)), ((1, 30, 40), (2, 40, 50)),
+        ((2, 1, 9000), (2, 9000, 1)),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_products_of_every_kind(acl: Library, left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    """Of vectors, in parts, and with matrices that all share."""
+    for dtype in ("float32", "bfloat16"):
+        assert assert_invariant(acl, call("matmul", dtype, self=left, mat2=right), MOST_OF_LARGE, (2, 40))
 
 
 @pytest.mark.parametrize("length", [1, 31, 33, 65, 257, 1025, 8193, 20_000])

@@ -1,5 +1,4 @@
-"""The matrix products: values of every shape, stride and type, the order of the checks, and the same bits for any
-number of threads."""
+"""The matrix products: values of every shape, stride and type, and the same bits for any number of threads."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -8,133 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from aclgrad.products import Product
 from tests.long_shapes import MAX_BESIDE_BYTES, MAX_OF_TENSORS
-from tools.abi.acl import DataType, Format, Library, Scalar
+from tools.abi.acl import Library
 
 from .kernel_memory import MEBIBYTE, forget_peak, peak_bytes
-from .phase_one import INVALID, NULL, Arguments, Changes, Order, Refused, changed, shapes, wrong_answers
-from .phase_one import Tensor as Described
 from .products import FILL, TYPES, assert_product, numbers, product
 from .programs_in_forks import call_of
-
-HALF, BF16, DOUBLE = DataType.FLOAT16, DataType.BF16, DataType.DOUBLE
-NZ = {"format_": Format.FRACTAL_NZ}
-
-
-def matrix(*shape: int) -> Described:
-    return Described(shape, format_=Format.ND)
-
-
-SAMPLES: dict[str, Arguments] = {
-    "aclnnMm": {"self": matrix(2, 3), "mat2": matrix(3, 4), "out": matrix(2, 4), "cubeMathType": 0},
-    "aclnnMatmul": {"self": matrix(5, 2, 3), "mat2": matrix(5, 3, 4), "out": matrix(5, 2, 4), "cubeMathType": 0},
-    "aclnnBatchMatMul": {"self": matrix(5, 2, 3), "mat2": matrix(5, 3, 4), "out": matrix(5, 2, 4), "cubeMathType": 0},
-    "aclnnAddmm": {
-        "self": matrix(4), "mat1": matrix(2, 3), "mat2": matrix(3, 4), "beta": Scalar(1.0), "alpha": Scalar(1.0),
-        "out": matrix(2, 4), "cubeMathType": 0,
-    },
-}  # fmt: skip
-
-
-def orders(symbol: str) -> Order:
-    """Returns what all products check, and their own checks, in their order."""
-    tensors = [name for name, value in SAMPLES[symbol].items() if isinstance(value, Described)]
-    first = tensors[-3]
-    every = {"halves": changed(*tensors, data_type=HALF), "FLOAT sums": changed(*tensors[:-1], data_type=HALF)}
-    refused = (
-        *(Refused({name: None}, f"{name} must not be null", NULL) for name in tensors),
-        *(Refused(changed(name, data_type=DOUBLE), f"{name}: expected data type") for name in tensors),
-        *(Refused({"cubeMathType": value}, "cubeMathType: expected a value from 0 to 3") for value in (-1, 4, 127)),
-        # The order: types, cubeMathType, ranks, sizes, and what devices do not check.
-        Refused({"cubeMathType": 4, **changed("out", data_type=DOUBLE)}, "out: expected data type"),
-        Refused({"cubeMathType": 4, **shapes(mat2=(3,) * 7)}, "cubeMathType"),
-        Refused(shapes(mat2=(3,) * 7, out=(9,)), "mat2: expected rank"),
-        Refused(shapes(**{first: (*SAMPLES[symbol][first].shape[:-1], 7)}, out=(9,)), "mat2: expected dim"),
-        Refused(shapes(out=(9,)) | changed("mat2", data_type=HALF), "out: expected"),
-        Refused(shapes(out=(8,)), "out: expected"),
-        Refused(changed("mat2", data_type=HALF), "mat2: expected the data type of"),
-        Refused(changed("out", data_type=HALF), "out: expected the data type of"),
-        *(Refused(changed(name, **NZ), f"{name}: expected a plain format") for name in tensors),
-    )
-    old = {
-        "BF16": Refused(changed(*tensors, data_type=BF16), f"{tensors[0]}: expected data type"),
-        **{f"FLOAT with {mode}": Refused({"cubeMathType": mode}, "cubeMathType: expected 1 or 2") for mode in (0, 3)},
-        **{f"FLOAT sums with {mode}": Refused({**every["FLOAT sums"], "cubeMathType": mode}, "", 0) for mode in (0, 3)},
-    }
-    of_old = {Product.ATLAS_TRAINING: old, Product.ATLAS_INFERENCE: old}
-    own = OWN[symbol]
-    modes: dict[str, Changes] = {f"mode {mode}": {"cubeMathType": mode} for mode in range(4)}
-    return Order({**every, **modes, **own.accepted}, (*refused, *own.refused), of_old)
-
-
-def as_shapes(names: tuple[str, ...], **cases: tuple[tuple[int, ...], ...]) -> dict[str, Changes]:
-    return {name: shapes(**dict(zip(names, given, strict=True))) for name, given in cases.items()}
-
-
-MATS = ("self", "mat2", "out")
-OWN: dict[str, Order] = {
-    "aclnnMm": Order(
-        as_shapes(MATS, no_rows=((0, 3), (3, 4), (0, 4)), no_depth=((2, 0), (0, 4), (2, 4))),
-        (Refused(shapes(self=(5, 2, 3)), "self: expected rank 2"), Refused(shapes(mat2=(3,)), "mat2: expected rank 2")),
-    ),
-    "aclnnMatmul": Order(
-        as_shapes(
-            MATS,
-            vectors=((3,), (3,), ()),
-            vector_first=((3,), (5, 3, 4), (5, 4)),
-            vector_last=((6, 5, 2, 3), (3,), (6, 5, 2)),
-            batches=((6, 1, 2, 3), (5, 3, 4), (6, 5, 2, 4)),
-            six=((1, 1, 2, 2, 2, 3), (3, 4), (1, 1, 2, 2, 2, 4)),
-            empty=((0, 2, 3), (3, 4), (0, 2, 4)),
-            no_depth=((5, 2, 0), (0, 4), (5, 2, 4)),
-        ),
-        (
-            Refused(shapes(self=(), out=(9,)), "self: expected rank"),
-            Refused(shapes(mat2=(2,)), "mat2: expected dim 0"),
-            Refused(shapes(mat2=(4, 3, 4)), "mat2: expected batch dims"),
-            # As many elements as the product.
-            *(Refused(shapes(out=shape), "out: expected the shape") for shape in ((5, 4, 2), (40,), (1, 5, 2, 4))),
-        ),
-    ),
-    "aclnnBatchMatMul": Order(
-        as_shapes(
-            MATS,
-            one_first=((1, 2, 3), (5, 3, 4), (5, 2, 4)),
-            one_last=((5, 2, 3), (1, 3, 4), (5, 2, 4)),
-            no_depth=((1, 2, 0), (5, 0, 4), (5, 2, 4)),
-            empty=((0, 2, 3), (0, 3, 4), (0, 2, 4)),
-        ),
-        (
-            Refused(shapes(self=(2, 3)), "self: expected rank 3"),
-            Refused(shapes(self=(4, 2, 3)), "mat2: expected batch dims"),
-        ),
-    ),
-    "aclnnAddmm": Order(
-        {
-            **as_shapes(("self",), one=((1,),), column=((2, 1),), whole=((2, 4),)),
-            **as_shapes(("mat1", "mat2", "out"), no_depth=((2, 0), (0, 4), (2, 4)), no_rows=((0, 3), (3, 4), (7, 0))),
-            "integers": {"beta": Scalar(2, "int64"), "alpha": Scalar(True, "bool")},
-        },
-        (
-            *(Refused({name: None}, f"{name} must not be null", NULL) for name in ("beta", "alpha")),
-            Refused({"alpha": Scalar(1j, "complex64")}, "alpha: expected a real number"),
-            *(Refused(shapes(self=shape), "self: expected rank 1 or 2") for shape in ((), (1, 2, 4))),
-            *(Refused(shapes(self=shape), "self: expected a shape") for shape in ((2,), (3, 4), (1, 0), (0,))),
-            Refused(changed("self", data_type=HALF), "self: expected the data type of mat1"),
-            Refused(changed("self", shape=(7,), **NZ), "self: expected a plain format"),
-        ),
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("symbol", SAMPLES)
-def test_checks(acl: Library, symbol: str) -> None:
-    rows = orders(symbol).rows(SAMPLES[symbol], Product.ATLAS_A2)
-    assert wrong_answers(acl, symbol, rows) == {}
-    for name, row in rows.items():
-        assert row.code in (0, INVALID, NULL), name
-
 
 SIZES = (1, 2, 3, 5, 17, 64, 130)
 
@@ -253,7 +131,7 @@ def test_no_depth_and_nothing_at_all(acl: Library) -> None:
 EDGES = (
     (12, 32, 256), (13, 33, 257), (11, 31, 255), (24, 96, 512), (97, 257, 300), (300, 290, 310), (385, 1030, 70),
     (2049, 70, 65), (66, 2049, 65), (1500, 1500, 2), (70, 1, 5000), (1, 1030, 5000), (1, 1, 100_003), (33, 65, 10_007),
-    (3, 70_000, 9), (70_000, 3, 9), (600, 30, 2060), (30, 700, 2060), (257, 255, 2100),
+    (40, 30, 140_000), (3, 70_000, 9), (70_000, 3, 9), (600, 30, 2060), (30, 700, 2060), (257, 255, 2100),
 )  # fmt: skip
 
 

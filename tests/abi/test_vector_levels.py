@@ -1,5 +1,5 @@
 """Gradients are those of the definition, and the same bits at every vector level, with any number of threads and at any
-address."""
+address. Products of matrices have the bits of their level."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from aclgrad.products import Product
 from tests.call_file import PRODUCT
 
 from .programs_in_forks import call_of
-from .table_gradients import print_gradients
+from .table_gradients import PRODUCTS, print_gradients
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -18,15 +18,21 @@ pytestmark = pytest.mark.timeout(600)
 def test_gradients_are_those_of_the_definition_and_the_same_bits_everywhere(
     run_program: Callable[..., list[str]], vector_levels: list[str], is_short: bool
 ) -> None:
+    products: dict[str, set[str]] = {}
+
     def gradients(level: str, threads: int, offset: int, is_defined: bool = False) -> set[str]:
         program = call_of(print_gradients, str(PRODUCT), offset, is_short, is_defined)
-        return set(run_program(program, {"vector_level": level, "threads": threads}))
+        printed = set(run_program(program, {"vector_level": level, "threads": threads}))
+        found = {line for line in printed if line.startswith(PRODUCTS)}
+        assert products.setdefault(level, found) ^ found == set(), (level, threads, offset)
+        return printed - found
 
     lowest, *others = vector_levels
     assert lowest == "baseline"
     first = gradients(lowest, 1, 0)
     assert len(first) > 1000
     assert gradients(vector_levels[-1], 3, 33, is_defined=True) ^ first == set()
+    assert gradients(vector_levels[-1], 2, 0) ^ first == set()
     if not is_short:
         for level, threads, offset in (*((level, 1, 0) for level in others), (others[-1], 4, 1), (lowest, 3, 3)):
             assert gradients(level, threads, offset) ^ first == set(), (level, threads, offset)

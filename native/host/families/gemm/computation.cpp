@@ -21,7 +21,7 @@ constexpr int64_t kTilePanels = 8;
 
 int64_t CeilOf(int64_t count, int64_t of) { return (count + of - 1) / of; }
 
-// Rows and columns of results, and a range of the depth.
+// Rows and columns of results, of a part of the depth.
 struct Block {
   int64_t batch;
   int64_t part;
@@ -29,6 +29,7 @@ struct Block {
   int64_t rows;
   int64_t column;
   int64_t columns;
+  std::byte* sums;  // null: in the slot
 };
 
 // One after the other, or as the pool divides them.
@@ -54,33 +55,17 @@ class Multiplication {
   Multiplication(const MatrixProduct& product, const ProductBlocks& blocks, const KernelArguments& arguments)
       : product_(product), blocks_(blocks), arguments_(arguments), results_(product, arguments) {}
 
-  void Run() {
-    std::byte* const memory = reinterpret_cast<std::byte*>(AlignedTo<std::byte>(arguments_.scratch[0], kSlotAlignment));
-    const int64_t rows = CeilOf(product_.rows, blocks_.rows);
-    const int64_t columns = CeilOf(product_.columns, blocks_.columns);
-    const int64_t count = ElementCount(product_.batches) * blocks_.parts * rows * columns;
-    const auto block_at = [&](int64_t index) {
-      const int64_t column = index % columns * blocks_.columns;
-      const int64_t row = index / columns % rows * blocks_.rows;
-      const int64_t matrix = index / columns / rows;
-      return Block{matrix / blocks_.parts,
-                   matrix % blocks_.parts,
-                   row,
-                   std::min(blocks_.rows, product_.rows - row),
-                   column,
-                   std::min(blocks_.columns, product_.columns - column)};
-    };
-    if (blocks_.is_shared) {
-      for (int64_t index = 0; index < count; ++index) Make(block_at(index), memory, InPool{arguments_.pool});
-    } else {
-      ScratchSlots slots(memory, blocks_.slots, static_cast<size_t>(blocks_.slot_bytes()));
-      const int64_t work = blocks_.rows * blocks_.columns * std::min(blocks_.part_depth, kLongDepth);
-      arguments_.pool.ParallelFor(count, kGrainWork / work + 1, [&](int64_t begin, int64_t end) {
-        const ScratchSlots::Lease slot(slots);
-        for (int64_t index = begin; index < end; ++index) Make(block_at(index), slot.memory(), InOrder{});
-      });
+  // Some matrices, and rows of them, at a time, if there are parts of each; otherwise all.
+  void Run() const {
+    const int64_t batches = ElementCount(product_.batches);
+    for (int64_t batch = 0; batch < batches; batch += blocks_.part_matrices) {
+      for (int64_t row = 0; row < product_.rows; row += blocks_.part_rows) {
+        const Range some{batch, std::min(batches, batch + blocks_.part_matrices)};
+        const Range rows{row, std::min(product_.rows, row + blocks_.part_rows)};
+        MakeSome(some, rows);
+        if (product_.parts() > 1) results_.AddParts(arguments_.scratch[1], some, rows);
+      }
     }
-    if (blocks_.parts > 1) results_.AddParts(arguments_.scratch[1], blocks_.parts);
   }
 
  private:
@@ -88,18 +73,58 @@ class Multiplication {
   static constexpr int64_t kGrainWork = int64_t{1} << 18;
   static constexpr int64_t kLongDepth = 4096;
 
+  void MakeSome(Range matrices, Range rows) const {
+    std::byte* const memory = AlignedTo<std::byte>(arguments_.scratch[0], kSlotAlignment);
+    const int64_t parts = product_.parts();
+    const int64_t per_column = CeilOf(rows.size(), blocks_.rows);
+    const int64_t per_row = CeilOf(product_.columns, blocks_.columns);
+    const int64_t count = matrices.size() * parts * per_column * per_row;
+    const auto block_at = [&](int64_t index) {
+      const int64_t column = index % per_row * blocks_.columns;
+      const int64_t row = rows.begin + index / per_row % per_column * blocks_.rows;
+      const int64_t matrix = index / per_row / per_column;
+      Block block{matrices.begin + matrix / parts,
+                  matrix % parts,
+                  row,
+                  std::min(blocks_.rows, rows.end - row),
+                  column,
+                  std::min(blocks_.columns, product_.columns - column),
+                  {}};
+      if (parts > 1) {
+        const int64_t first = (matrix * rows.size() + row - rows.begin) * product_.columns + column;
+        block.sums = arguments_.scratch[1] + first * kFloatBytes;
+      } else if (blocks_.sum_bytes == 0) {
+        const int64_t first = (block.batch * product_.rows + row) * product_.columns + column;
+        block.sums = arguments_.outputs[0] + first * kFloatBytes;
+      }
+      return block;
+    };
+    if (blocks_.is_shared) {
+      for (int64_t index = 0; index < count; ++index) Make(block_at(index), memory, InPool{arguments_.pool});
+      return;
+    }
+    ScratchSlots slots(memory, blocks_.slots, static_cast<size_t>(blocks_.slot_bytes()));
+    const int64_t work = blocks_.rows * blocks_.columns * std::min(product_.part_depth, kLongDepth);
+    arguments_.pool.ParallelFor(count, kGrainWork / work + 1, [&](int64_t begin, int64_t end) {
+      const ScratchSlots::Lease slot(slots);
+      for (int64_t index = begin; index < end; ++index) Make(block_at(index), slot.memory(), InOrder{});
+    });
+  }
+
   template <typename Loop>
   void Make(const Block& block, std::byte* memory, const Loop& loop) const {
-    const int64_t begin = block.part * blocks_.part_depth;
-    const int64_t end = std::min(product_.depth, begin + blocks_.part_depth);
-    const SumTile sums = SumsOf(block, memory + blocks_.panel_bytes);
+    const int64_t begin = block.part * product_.part_depth;
+    const int64_t end = std::min(product_.depth, begin + product_.part_depth);
+    const bool has_sums = block.sums == nullptr;
+    std::byte* const sums = has_sums ? memory + blocks_.panel_bytes : block.sums;
+    const int64_t row_bytes = (has_sums ? block.columns : product_.columns) * kFloatBytes;
     const MatrixLines<T> left = LinesOf(product_.left, arguments_.inputs[0], block.batch, block.row, true);
     const MatrixLines<T> right = LinesOf(product_.right, arguments_.inputs[1], block.batch, block.column, false);
     const int64_t left_panels = CeilOf(block.rows, kTileRows);
     const int64_t right_panels = CeilOf(block.columns, kTileColumns);
     auto* const packed = reinterpret_cast<float*>(memory);
-    for (int64_t k = begin; k < end; k += ProductBlocks::kDepth) {
-      const int64_t depth = std::min(ProductBlocks::kDepth, end - k);
+    for (int64_t k = begin; k < end; k += kDepthOfSum) {
+      const int64_t depth = std::min(kDepthOfSum, end - k);
       float* const packed_right = packed;
       float* const packed_left = packed + VectorsOf(block.columns) * kFloatLanes * depth;
       loop(left_panels + right_panels, [&](int64_t panel) {
@@ -122,27 +147,17 @@ class Multiplication {
           for (int64_t row = rows.begin; row < rows.end; row += kRows) {
             MultiplyTile(std::min(kRows, rows.end - row), VectorsOf(some), depth, packed_left + row * depth,
                          packed_right + column * depth,
-                         {sums.first + row * sums.row_bytes + column * kFloatBytes, sums.row_bytes, some, k == begin});
+                         {sums + row * row_bytes + column * kFloatBytes, row_bytes, some, k == begin});
           }
         }
-        if (k + depth == end && blocks_.parts == 1 && !product_.is_plain()) {
+        if (k + depth == end && product_.parts() == 1 && !product_.is_plain()) {
           for (int64_t row = rows.begin; row < rows.end; ++row) {
-            results_.Finish(sums.first + row * sums.row_bytes + columns.begin * kFloatBytes, block.batch,
-                            block.row + row, block.column + columns.begin, columns.size());
+            results_.Finish(sums + row * row_bytes + columns.begin * kFloatBytes, block.batch, block.row + row,
+                            block.column + columns.begin, columns.size());
           }
         }
       });
     }
-  }
-
-  // Where a block's sums are: in the results, in a slot, or among those of the parts.
-  [[nodiscard]] SumTile SumsOf(const Block& block, std::byte* slot) const {
-    if (blocks_.sum_bytes != 0) return {slot, block.columns * kFloatBytes, block.columns, true};
-    const bool is_part = blocks_.parts > 1;
-    std::byte* const all = is_part ? arguments_.scratch[1] : arguments_.outputs[0];
-    const int64_t matrix = is_part ? block.batch * blocks_.parts + block.part : block.batch;
-    const int64_t first = (matrix * product_.rows + block.row) * product_.columns + block.column;
-    return {all + first * kFloatBytes, product_.columns * kFloatBytes, block.columns, true};
   }
 
   [[nodiscard]] MatrixLines<T> LinesOf(const Matrices& matrices, const std::byte* from, int64_t batch, int64_t line,

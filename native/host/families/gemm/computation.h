@@ -29,24 +29,28 @@ struct MatrixProduct {
   Matrices right;
   std::optional<Matrices> added;
   aclDataType out;
+  // Few results of much depth are cut into parts of this depth, whose sums are added up in float64. It depends on each
+  // matrix alone, so that its product has the same bits in every batch.
+  int64_t part_depth;
   float alpha = 1;
   float beta = 0;
 
   // Whether the sums of products are the results.
   [[nodiscard]] bool is_plain() const { return out == ACL_FLOAT && alpha == 1 && !added; }
+  [[nodiscard]] int64_t parts() const { return depth == 0 ? 1 : (depth - 1) / part_depth + 1; }
 };
 
-// How a product is divided among threads. The bits of the result depend on the depth of sums and on the parts alone.
-struct ProductBlocks {
-  // The most products that are added up in float32 one after the other; such sums are added in order.
-  static constexpr int64_t kDepth = 256;
+// The most products that are added up in float32 one after the other. Such sums are added in order.
+inline constexpr int64_t kDepthOfSum = 256;
 
+// The depth of the parts of products of such matrices.
+[[nodiscard]] int64_t PartDepthOf(int64_t rows, int64_t columns, int64_t depth);
+
+// How a product is divided among threads, which its bits do not depend on.
+struct ProductBlocks {
   // Columns of a vector's product that a thread makes at a time.
   static constexpr int64_t kVectorColumns = 1024;
 
-  // The depth of each part; their sums are added up in float64.
-  int64_t part_depth;
-  int64_t parts;
   // The product of a vector, by columns alone.
   bool is_vector;
   // A block is made by one thread, in a slot of scratch of its own; or by all, one block after the other.
@@ -57,6 +61,9 @@ struct ProductBlocks {
   // Of each slot: room for packed panels, and for the sums of results of 16 bits.
   int64_t panel_bytes;
   int64_t sum_bytes;
+  // Matrices, and rows of each, whose parts are made at a time.
+  int64_t part_matrices;
+  int64_t part_rows;
 
   [[nodiscard]] int64_t slot_bytes() const { return panel_bytes + sum_bytes; }
 };

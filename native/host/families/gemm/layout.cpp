@@ -53,7 +53,8 @@ MatrixProduct ProductOf(const aclTensor& left, const aclTensor& right, const acl
                         MatricesOf(left),
                         MatricesOf(right),
                         {},
-                        out.data_type};
+                        out.data_type,
+                        PartDepthOf(left_dims[left_dims.size() - 2], right.view_dims.back(), left_dims.back())};
   const Dims left_batches(left_dims.begin(), left_dims.end() - 2);
   const Dims right_batches(right.view_dims.begin(), right.view_dims.end() - 2);
   std::vector<BatchAxis> axes = BatchAxesOf(left, right, BroadcastDims(left_batches, right_batches).value());

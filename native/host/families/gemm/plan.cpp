@@ -74,8 +74,8 @@ Plan MakePlan(MatrixProduct product, const Argument& left, const Argument& right
   plan.AddOutput(out.tensor);
   const ProductBlocks blocks = BlocksOf(product, Runtime::Current()->config().threads);
   plan.AddScratch(static_cast<uint64_t>(blocks.slots * blocks.slot_bytes() + kSlotAlignment));
-  if (blocks.parts > 1 && !blocks.is_vector) {
-    const int64_t sums = blocks.parts * ElementCount(out.tensor.view_dims);
+  if (product.parts() > 1) {
+    const int64_t sums = product.parts() * blocks.part_matrices * blocks.part_rows * product.columns;
     plan.AddScratch(static_cast<uint64_t>(sums) * sizeof(float));
   }
   plan.PromiseTimeOfProducts(static_cast<double>(ElementCount(out.tensor.view_dims)) *

@@ -11,6 +11,7 @@
 #include "families/gemm/computation.h"
 #include "families/gemm/micro_kernel.h"
 #include "families/rows/floats.h"
+#include "tensors/axes.h"
 #include "tensors/elements.h"
 #include "tensors/lanes.h"
 #include "tensors/rows.h"
@@ -62,25 +63,26 @@ class Results {
 
   // The results of products without depth.
   void FinishZeros() const {
-    ForRows([&](int64_t batch, int64_t row, int64_t column, int64_t count) {
+    ForRows({0, ElementCount(product_.batches)}, {0, product_.rows}, [&](int64_t batch, int64_t row, Range columns) {
       const std::array<float, kStretch> zeros{};
-      Finish(reinterpret_cast<const std::byte*>(zeros.data()), batch, row, column, count);
+      Finish(reinterpret_cast<const std::byte*>(zeros.data()), batch, row, columns.begin, columns.size());
     });
   }
 
-  // The results of the sums of all parts.
-  void AddParts(const std::byte* parts, int64_t count_of_parts) const {
-    ForRows([&](int64_t batch, int64_t row, int64_t column, int64_t count) {
+  // The results of the sums of all parts of some matrices and rows, which are row-major.
+  void AddParts(const std::byte* parts, Range batches, Range rows) const {
+    ForRows(batches, rows, [&](int64_t batch, int64_t row, Range columns) {
       std::array<float, kStretch> sums;
-      for (int64_t i = 0; i < count; ++i) {
+      for (int64_t i = 0; i < columns.size(); ++i) {
         double sum = 0;
-        for (int64_t part = 0; part < count_of_parts; ++part) {
-          const int64_t first = (batch * count_of_parts + part) * product_.rows + row;
-          sum += double{FloatAt(parts, first * product_.columns + column + i)};
+        for (int64_t part = 0; part < product_.parts(); ++part) {
+          const int64_t matrix = (batch - batches.begin) * product_.parts() + part;
+          const int64_t first = (matrix * rows.size() + row - rows.begin) * product_.columns + columns.begin;
+          sum += double{FloatAt(parts, first + i)};
         }
         sums[static_cast<size_t>(i)] = static_cast<float>(sum);
       }
-      Finish(reinterpret_cast<const std::byte*>(sums.data()), batch, row, column, count);
+      Finish(reinterpret_cast<const std::byte*>(sums.data()), batch, row, columns.begin, columns.size());
     });
   }
 
@@ -96,16 +98,16 @@ class Results {
 
   // Visits parts of all rows.
   template <typename Visit>
-  void ForRows(const Visit& visit) const {
-    arguments_.pool.ParallelFor(ElementCount(product_.batches) * product_.rows, Grain(product_.columns),
-                                [&](int64_t begin, int64_t end) {
-                                  for (int64_t index = begin; index < end; ++index) {
-                                    for (int64_t column = 0; column < product_.columns; column += kStretch) {
-                                      visit(index / product_.rows, index % product_.rows, column,
-                                            std::min(kStretch, product_.columns - column));
-                                    }
-                                  }
-                                });
+  void ForRows(Range batches, Range rows, const Visit& visit) const {
+    const int64_t count = batches.size() * rows.size();
+    arguments_.pool.ParallelFor(count, Grain(product_.columns * product_.parts()), [&](int64_t begin, int64_t end) {
+      for (int64_t index = begin; index < end; ++index) {
+        for (int64_t column = 0; column < product_.columns; column += kStretch) {
+          visit(batches.begin + index / rows.size(), rows.begin + index % rows.size(),
+                Range{column, std::min(product_.columns, column + kStretch)});
+        }
+      }
+    });
   }
 
   const MatrixProduct& product_;

@@ -1,4 +1,5 @@
-// Products of a vector and a matrix. They read the matrix once, in place.
+// Products of a vector and a matrix. They read the matrix once, in place. If the elements of a row of it are side by
+// side, the sums have the order, and so the bits, of those of packed panels.
 //
 // In an unnamed namespace, because each vector level has its own.
 #pragma once
@@ -7,11 +8,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "families/gemm/computation.h"
 #include "families/gemm/micro_kernel.h"
 #include "families/gemm/results.h"
-#include "plan/scratch.h"
 #include "tensors/axes.h"
 #include "tensors/elements.h"
 #include "tensors/lanes.h"
@@ -27,68 +28,58 @@ class VectorProducts {
       : product_(product), blocks_(blocks), arguments_(arguments), results_(product, arguments) {}
 
   void Run() const {
-    const int64_t per_row = (product_.columns - 1) / blocks_.columns + 1;
-    const int64_t blocks = ElementCount(product_.batches) * per_row;
-    const auto columns_of = [&](int64_t block) {
-      const int64_t first = block % per_row * blocks_.columns;
-      return Range{first, std::min(product_.columns, first + blocks_.columns)};
-    };
-    const auto finish = [&](int64_t block, const double* totals) {
-      const Range columns = columns_of(block);
-      std::array<float, ProductBlocks::kVectorColumns> sums;
-      for (int64_t i = 0; i < columns.size(); ++i) sums[static_cast<size_t>(i)] = static_cast<float>(totals[i]);
-      results_.Finish(reinterpret_cast<const std::byte*>(sums.data()), block / per_row, 0, columns.begin,
-                      columns.size());
-    };
-    if (blocks_.parts == 1) {
-      arguments_.pool.ParallelFor(blocks, Grain(blocks_.columns * std::min(product_.depth, kLongDepth)),
-                                  [&](int64_t begin, int64_t end) {
-                                    Totals totals;
-                                    for (int64_t block = begin; block < end; ++block) {
-                                      Sum(block / per_row, columns_of(block), {0, product_.depth}, totals.data());
-                                      finish(block, totals.data());
-                                    }
-                                  });
-      return;
-    }
-    auto* const totals = AlignedTo<double>(arguments_.scratch[0], kSlotAlignment);
-    arguments_.pool.ParallelFor(blocks * blocks_.parts, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t first = i % blocks_.parts * blocks_.part_depth;
-        Sum(i / blocks_.parts / per_row, columns_of(i / blocks_.parts),
-            {first, std::min(product_.depth, first + blocks_.part_depth)}, totals + i * blocks_.columns);
-      }
-    });
-    for (int64_t block = 0; block < blocks; ++block) {
-      double* const first = totals + block * blocks_.parts * blocks_.columns;
-      for (int64_t part = 1; part < blocks_.parts; ++part) {
-        for (int64_t i = 0; i < columns_of(block).size(); ++i) first[i] += first[part * blocks_.columns + i];
-      }
-      finish(block, first);
+    const int64_t batches = ElementCount(product_.batches);
+    for (int64_t batch = 0; batch < batches; batch += blocks_.part_matrices) {
+      const Range some{batch, std::min(batches, batch + blocks_.part_matrices)};
+      MakeSome(some);
+      if (product_.parts() > 1) results_.AddParts(arguments_.scratch[1], some, {0, 1});
     }
   }
 
  private:
-  using Totals = std::array<double, ProductBlocks::kVectorColumns>;
+  using Totals = std::array<float, ProductBlocks::kVectorColumns>;
 
   static constexpr int64_t kBytes = sizeof(T);
   static constexpr int64_t kLongDepth = 1 << 20;
   // Elements of the vector at a time. A lane adds up at most kDepth products.
   static constexpr int64_t kStretch = 2048;
   static constexpr int64_t kVectorsAlong = 2;
-  static_assert(kStretch / kVectorsAlong / kFloatLanes <= ProductBlocks::kDepth);
+  static_assert(kStretch / kVectorsAlong / kFloatLanes <= kDepthOfSum);
   static constexpr size_t kColumnsAlong = 4;
   static constexpr int64_t kRowsAcross = 4;
 
-  void Sum(int64_t batch, Range columns, Range depth, double* totals) const {
+  void MakeSome(Range batches) const {
+    const int64_t parts = product_.parts();
+    const int64_t per_row = (product_.columns - 1) / blocks_.columns + 1;
+    const int64_t grain = Grain(blocks_.columns * std::min(product_.part_depth, kLongDepth));
+    arguments_.pool.ParallelFor(batches.size() * parts * per_row, grain, [&](int64_t begin, int64_t end) {
+      Totals totals;
+      for (int64_t index = begin; index < end; ++index) {
+        const int64_t part = index / per_row;
+        const int64_t batch = batches.begin + part / parts;
+        const int64_t column = index % per_row * blocks_.columns;
+        const Range columns{column, std::min(product_.columns, column + blocks_.columns)};
+        const int64_t first = part % parts * product_.part_depth;
+        Sum(batch, columns, {first, std::min(product_.depth, first + product_.part_depth)}, totals.data());
+        if (parts > 1) {
+          std::memcpy(arguments_.scratch[1] + (part * product_.columns + column) * int64_t{sizeof(float)},
+                      totals.data(), static_cast<size_t>(columns.size()) * sizeof(float));
+        } else {
+          results_.Finish(reinterpret_cast<const std::byte*>(totals.data()), batch, 0, column, columns.size());
+        }
+      }
+    });
+  }
+
+  void Sum(int64_t batch, Range columns, Range depth, float* totals) const {
     const std::byte* const vector = arguments_.inputs[0] + BatchOffset(product_, product_.left, batch) * kBytes;
     const std::byte* const matrix =
         arguments_.inputs[1] +
         (BatchOffset(product_, product_.right, batch) + columns.begin * product_.right.column_stride) * kBytes;
-    std::fill_n(totals, columns.size(), 0.0);
+    std::fill_n(totals, columns.size(), 0.0F);
     std::array<float, kStretch> elements;
     const bool is_along = product_.right.row_stride == 1;
-    const int64_t step = is_along ? kStretch : ProductBlocks::kDepth;
+    const int64_t step = is_along ? kStretch : kDepthOfSum;
     for (int64_t k = depth.begin; k < depth.end; k += step) {
       const int64_t count = std::min(step, depth.end - k);
       Widen(vector + k * product_.left.column_stride * kBytes, count, elements.data());
@@ -105,7 +96,7 @@ class VectorProducts {
   }
 
   // The elements of a column of the matrix are side by side.
-  void AddAlong(const std::byte* matrix, const float* vector, int64_t depth, int64_t columns, double* totals) const {
+  void AddAlong(const std::byte* matrix, const float* vector, int64_t depth, int64_t columns, float* totals) const {
     const int64_t column_bytes = product_.right.column_stride * kBytes;
     int64_t column = 0;
     for (; column + static_cast<int64_t>(kColumnsAlong) <= columns; column += kColumnsAlong) {
@@ -115,7 +106,7 @@ class VectorProducts {
   }
 
   template <size_t kColumns>
-  void AddColumns(const std::byte* matrix, const float* vector, int64_t depth, double* totals) const {
+  void AddColumns(const std::byte* matrix, const float* vector, int64_t depth, float* totals) const {
     const int64_t column_bytes = product_.right.column_stride * kBytes;
     const auto* const elements = reinterpret_cast<const std::byte*>(vector);
     std::array<FloatLanes, kColumns> even{}, odd{};
@@ -137,11 +128,11 @@ class VectorProducts {
       k += kFloatLanes;
     }
     if (k < depth) add(odd, k, depth - k);
-    for (size_t i = 0; i < kColumns; ++i) totals[i] += double{SumOfLanes(even[i] + odd[i])};
+    for (size_t i = 0; i < kColumns; ++i) totals[i] += SumOfLanes(even[i] + odd[i]);
   }
 
   // The elements of a row of the matrix are side by side.
-  void AddAcross(const std::byte* matrix, const float* vector, int64_t depth, int64_t columns, double* totals) const {
+  void AddAcross(const std::byte* matrix, const float* vector, int64_t depth, int64_t columns, float* totals) const {
     const int64_t row_bytes = product_.right.row_stride * kBytes;
     alignas(64) std::array<float, ProductBlocks::kVectorColumns> sums;
     auto* const sum_bytes = reinterpret_cast<std::byte*>(sums.data());
@@ -159,7 +150,7 @@ class VectorProducts {
     int64_t k = 0;
     for (; k + kRowsAcross <= depth; k += kRowsAcross) add(std::integral_constant<int64_t, kRowsAcross>{}, k);
     for (; k < depth; ++k) add(std::integral_constant<int64_t, 1>{}, k);
-    for (int64_t i = 0; i < columns; ++i) totals[i] += double{sums[static_cast<size_t>(i)]};
+    for (int64_t i = 0; i < columns; ++i) totals[i] += sums[static_cast<size_t>(i)];
   }
 
   const MatrixProduct& product_;

@@ -186,7 +186,7 @@ class AcrossRows {
   int64_t joined_ = 1;
 };
 
-// Sums of side-by-side elements, or one sum, for each kept place. Few of them are cut into parts.
+// Sums of side-by-side elements, or one sum, for each kept place. If there are few, threads share their parts.
 template <typename T>
 void Reduce(const Summation& summation, const Walk& walk, const KernelArguments& arguments) {
   const std::byte* const terms = arguments.inputs[0];
@@ -196,7 +196,7 @@ void Reduce(const Summation& summation, const Walk& walk, const KernelArguments&
   const int64_t blocks = walk.adds_row ? 1 : (walk.row.size - 1) / width + 1;
   const int64_t tasks = CountOf(walk.kept) * blocks;
   const int64_t pieces = walk.adds_row ? along.pieces() : across.pieces();
-  const int64_t parts = std::min(summation.PartsOf(tasks, summation.terms * width), pieces);
+  const int64_t parts = std::min(summation.parts(), pieces);
   auto* const totals = AlignedTo<double>(arguments.scratch[0]);
 
   const auto columns_of = [&](int64_t task) {
@@ -223,11 +223,19 @@ void Reduce(const Summation& summation, const Walk& walk, const KernelArguments&
       }
     });
   };
-  if (parts == 1) {
+  const auto add = [&](double* sums, const double* more, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) sums[i] += more[i];
+  };
+  if (parts == 1 || tasks * parts > Summation::kMostParts) {
     arguments.pool.ParallelFor(tasks, Grain(summation.terms * width), [&](int64_t begin, int64_t end) {
       std::array<double, kSideBySide> made;
+      std::array<double, kSideBySide> more;
       for (int64_t task = begin; task < end; ++task) {
         make(task, 0, made.data());
+        for (int64_t part = 1; part < parts; ++part) {
+          make(task, part, more.data());
+          add(made.data(), more.data(), columns_of(task));
+        }
         store(task, made.data());
       }
     });
@@ -238,10 +246,7 @@ void Reduce(const Summation& summation, const Walk& walk, const KernelArguments&
   });
   for (int64_t task = 0; task < tasks; ++task) {
     double* const first = totals + task * parts * width;
-    const int64_t columns = columns_of(task);
-    for (int64_t part = 1; part < parts; ++part) {
-      for (int64_t i = 0; i < columns; ++i) first[i] += first[part * width + i];
-    }
+    for (int64_t part = 1; part < parts; ++part) add(first, first + part * width, columns_of(task));
     store(task, first);
   }
 }

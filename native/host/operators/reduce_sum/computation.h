@@ -26,13 +26,11 @@ struct Summation {
   int64_t sums;   // of all kept axes
   int64_t terms;  // of each sum
 
-  // Into how many parts a sum is cut, so that few sums are work for many threads. It does not depend on the threads,
-  // because the result does on it.
-  [[nodiscard]] int64_t PartsOf(int64_t tasks, int64_t terms_of_task) const {
-    constexpr int64_t kTasks = 64;
-    constexpr int64_t kLeastTerms = 16384;
-    return std::clamp<int64_t>(std::min(kTasks / std::max<int64_t>(tasks, 1), terms_of_task / kLeastTerms), 1, kTasks);
-  }
+  // Into how many parts a sum is cut, whose totals are added in order. It depends on the terms of one sum alone, and so
+  // do the bits of the result.
+  [[nodiscard]] int64_t parts() const { return std::clamp<int64_t>(terms / kPartTerms, 1, kMostParts); }
+  static constexpr int64_t kMostParts = 64;
+  static constexpr int64_t kPartTerms = 4096;
 };
 
 // The element at a place that is counted through the axes, the first of which is the fastest.
@@ -47,7 +45,7 @@ struct Summation {
 }
 
 // Of FLOAT, FLOAT16 and BF16. It has scratch of kPartBytes.
-inline constexpr uint64_t kPartBytes = (uint64_t{64} * 512 + 1) * sizeof(double);
+inline constexpr uint64_t kPartBytes = (uint64_t{Summation::kMostParts} * 512 + 1) * sizeof(double);
 template <VectorLevel>
 struct ReduceSum {
   static void Run(const Summation& summation, const KernelArguments& arguments);
