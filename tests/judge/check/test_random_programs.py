@@ -1,6 +1,7 @@
 """Random programs: what `--program` says of servers that compute chains rightly and wrongly."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import aclgrad
 from aclgrad.commands import program as command
 from aclgrad.judge.bundles import read
 from aclgrad.judge.check import programs
+from aclgrad.judge.check.composites import CASES
 from aclgrad.judge.programs.program import Program, Returned
 from tests.judge.checking import check
 from tests.wrong_servers import changed, last_bit, of_gradients, of_status
@@ -35,11 +37,23 @@ def test_the_host_library_passes_in_every_dtype(server: Server, tmp_path: Path) 
     assert checked.exit_code == 0, checked.output
     assert checked.verdicts("program") == {"passed"}
     rows = [row for row in checked.rows if row["check"] == "program"]
-    assert [row["case"] for row in rows] == [f"seed {seed}" for seed in range(COUNT)]
+    products = [row for row in rows if "seed" not in row["case"]]
+    assert [row["case"] for row in rows if row not in products] == [f"seed {seed}" for seed in range(COUNT)]
+    assert Counter(row["dtype"] for row in products) == dict.fromkeys(("float32", "float16", "bfloat16"), len(CASES))
     assert {row["dtype"] for row in rows} == {"float32", "float16", "bfloat16"}
     assert {row["check"] for row in checked.rows} == {"listing", "program"}
     assert all(row["message"].endswith(" outputs by their definitions") for row in rows)
     assert max(row["figures"]["steps"] for row in rows) > 30
+
+
+def test_a_wrong_product_fails_the_gradients_that_are_made_of_it(address: str, tmp_path: Path) -> None:
+    path = tmp_path / "worst.zip"
+    with changed(address, of_gradients("mm", lambda gradient: gradient * np.float32(1.01))) as wrong:
+        checked = check(tmp_path, wrong, "--program", "--bundle", str(path))
+    rows = {row["case"]: row["message"] for row in failed(checked.rows) if row["dtype"] == "float32"}
+    assert {"projections of BERT", "feed forward of BERT, up", "projections of GPT"} <= rows.keys()
+    assert not rows.keys() & {"scores of GPT", "values of GPT", "scores by einsum"}
+    assert all("(mm, out): " in each for each in rows.values())
 
 
 def test_a_wrong_step_is_named_and_bundled(address: str, tmp_path: Path) -> None:

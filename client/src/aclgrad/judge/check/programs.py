@@ -1,6 +1,6 @@
 """The check of programs: random steps that use each other's outputs, judged however the program is sent."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -9,6 +9,8 @@ import numpy as np
 
 from aclgrad.errors import AclgradError, MethodNotServedError
 from aclgrad.judge.bundles import JudgedProgram
+from aclgrad.judge.check.composites import OPERATORS as COMPOSED
+from aclgrad.judge.check.composites import composite_programs
 from aclgrad.judge.check.target import Selection, Target
 from aclgrad.judge.findings import comparison
 from aclgrad.judge.findings.rows import Finding, Task, Verdict
@@ -36,7 +38,7 @@ _ALONE: Final = "its steps alone"
 
 
 def program(selection: Selection) -> Iterator[Task]:
-    """Steps of random programs are right by their definitions, with the same bits if less returns or each is alone."""
+    """Steps of random programs, and of products of GPT and BERT, are right, with the same bits if less returns."""
     target = selection.target
     served = {dtype: names for dtype in _DTYPES if (names := _served(target, dtype))}
     dtypes = [dtype for dtype in _DTYPES if dtype in served]
@@ -46,8 +48,11 @@ def program(selection: Selection) -> Iterator[Task]:
         return
     for seed in range(_PROGRAMS[selection.is_quick]) if dtypes else ():
         dtype = dtypes[seed % len(dtypes)]
-        judge = partial(_program, target, served[dtype], dtype, seed)
+        judge = partial(_random, target, served[dtype], dtype, seed)
         yield Task(target.origin, "program", "", dtype, (), f"seed {seed}", judge)
+    for each, operators in served.items():
+        for name, make in composite_programs(each, is_quick=selection.is_quick) if set(operators) >= COMPOSED else ():
+            yield Task(target.origin, "program", "", each, (), name, partial(_composite, target, make))
 
 
 def _served(target: Target, dtype: str) -> list[str]:
@@ -82,9 +87,18 @@ def _integers(generator: np.random.Generator) -> Integer:
     return lambda first, last: int(generator.integers(first, last, endpoint=True))
 
 
-def _program(target: Target, operators: Sequence[str], dtype: str, seed: int) -> Finding:
+def _random(target: Target, operators: Sequence[str], dtype: str, seed: int) -> Finding:
     generator = np.random.default_rng(seed)
     drawn = _draw(target, operators, dtype, generator)
+    return _judged(target, drawn, generator, is_alone=bool(seed % 2))
+
+
+def _composite(target: Target, make: Callable[[], Program]) -> Finding:
+    return _judged(target, make(), np.random.default_rng(0), is_alone=False)
+
+
+def _judged(target: Target, drawn: Program, generator: np.random.Generator, *, is_alone: bool) -> Finding:
+    """Judges each step, and whether it has the same bits if some outputs are left out, and if `is_alone`."""
     whole = send(target.client, drawn, drawn.outputs)
     results = _by_step(drawn, whole)
     judged = judge_steps(drawn, results, target.product)
@@ -100,7 +114,7 @@ def _program(target: Target, operators: Sequence[str], dtype: str, seed: int) ->
     way = f"with {len(chosen)} of {len(drawn.outputs)} outputs returned"
     if found := _differences(target, drawn, whole, part, way):
         return replace(finding, judged=_expecting(drawn, chosen, part, whole, _WHOLE), **found)
-    if seed % 2:
+    if is_alone:
         single = _run_alone(target, drawn, results)
         if found := _differences(target, drawn, whole, single, _ALONE):
             return replace(finding, judged=_expecting(drawn, drawn.outputs, whole, single, _ALONE), **found)

@@ -1,0 +1,53 @@
+"""Composites as programs to judge: the steps that they add, with their arrays."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from aclgrad import composites
+from aclgrad._client.calls.arguments import Inputs
+from aclgrad._client.calls.arrays import as_array
+from aclgrad._client.calls.handles import Handle
+from aclgrad._client.calls.requirements import MAX_MESSAGE_BYTES, Requirements
+from aclgrad._client.programs.program import BaseProgram
+from aclgrad.judge.programs.program import Given, Program, Returned, Step
+from aclgrad.operators.attributes import AttributeLike
+
+
+class _Recorder(BaseProgram[None]):
+    """Notes the steps that are added; it has no server."""
+
+    def __init__(self) -> None:
+        super().__init__(Requirements(MAX_MESSAGE_BYTES, shape_only=False), None)
+        self.program = Program()
+
+    def execute(
+        self, name: str, inputs: Inputs, attributes: Mapping[str, AttributeLike] | None = None, **options: Any
+    ) -> Handle:
+        handle = super().execute(name, inputs, attributes, **options)
+        step = self._steps[-1]
+        given = [
+            Given(each.name, each.type, step=each.step, output=each.output, view=each.view)
+            if each.step is not None
+            else Given(each.name, each.type, as_array(each.name, inputs[each.name]))
+            for each in step.inputs
+        ]
+        types = {each.name: each.type for each in step.outputs}
+        self.program.steps.append(Step(name, given, step.attributes, step.wanted, types))
+        return handle
+
+    def run(self, *_: Any, **__: Any) -> NoReturn:
+        raise NotImplementedError("only a client's program runs")
+
+
+def recorded(composite: str, *arguments: Any, **options: Any) -> tuple[Program, dict[str, Returned]]:
+    """Returns the program of a function of `aclgrad.composites`, and the outputs that are its gradients, by name.
+
+    The step that makes a gradient has the name of it. An output lies as the operator makes it, and not as the operand.
+    """
+    recorder = _Recorder()
+    made = getattr(composites, composite)(recorder, *arguments, **options)
+    names: Sequence[str] = getattr(made, "_fields", [f"grad_{number}" for number in range(len(made))])
+    handles = {name: each for name, each in zip(names, made, strict=True) if each is not None}
+    for name, each in handles.items():
+        recorder.program.steps[each.step].name = name
+    return recorder.program, {name: (each.step, each.output) for name, each in handles.items()}
