@@ -11,10 +11,15 @@ import numpy as np
 import pytest
 
 import aclgrad
+from aclgrad import reference
+from aclgrad.judge.findings.comparison import against_definition
+from aclgrad.judge.findings.rows import Verdict
 from aclgrad.operators.cases import arrays_of, first_cases, typed_cases
+from aclgrad.operators.spec import OperatorKind
 from aclgrad.products import Product
 from aclgrad.sources import in_message
 from aclgrad.tensors import DTYPES, TensorType, TensorView, View, view_of_array
+from aclgrad.tolerances import tolerance_of
 from aclgrad.wire import service
 from aclgrad.wire.messages import OperatorCall
 from tests.bounds import bits_of
@@ -69,7 +74,13 @@ def test_transposed_inputs_have_the_bits_of_row_major_ones(
                 (found, *_) = batch.run()
             else:
                 found = other.execute(typed.spec.name, transposed, typed.case.attributes)
-            assert bits_of(arrays_of(found)) == bits_of(arrays_of(expected)), typed
+            if typed.spec.kind is OperatorKind.GRADIENT:
+                assert bits_of(arrays_of(found)) == bits_of(arrays_of(expected)), typed
+                continue
+            # Sums may be in the order of the memory.
+            tolerance = tolerance_of(typed.spec, product, arrays, typed.case.attributes)
+            truth = reference.define(typed.spec.name, arrays, typed.case.attributes)
+            assert against_definition(found, truth, typed.outputs, tolerance).verdict is Verdict.PASSED, typed
 
 
 def test_slices_and_broadcasts(server: Server) -> None:
