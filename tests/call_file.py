@@ -11,7 +11,7 @@ from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.spec import InputSpec
 from aclgrad.operators.values import ArgmaxRule, VarianceRule
 from aclgrad.products import Product
-from aclgrad.tensors import TensorType, type_of_array
+from aclgrad.tensors import DType, TensorType, type_of_array
 from aclgrad.wire.values import AttributeValue
 
 _ABSENT = -1
@@ -57,7 +57,7 @@ def split_outputs(path: Path, calls: Iterable[TypedCase]) -> list[tuple[np.ndarr
 def _call(typed: TypedCase) -> bytes:
     arrays = typed.arrays()
     inputs = [_input(typed, each, arrays.get(each.name)) for each in typed.spec.inputs]
-    attributes = [_attribute(typed.attributes[each.name]) for each in typed.spec.attributes]
+    attributes = [_attribute(each.given(typed.arguments, PRODUCT)) for each in typed.spec.attributes]
     outputs = [_tensor(each, b"") for each in typed.outputs.values()]
     symbol, is_spatial = _text(typed.spec.symbol.encode()), _words(typed.spec.is_spatial)
     return b"".join((symbol, is_spatial, *map(_list, (inputs, attributes, outputs))))
@@ -82,7 +82,10 @@ def _tensor(type: TensorType, data: bytes) -> bytes:
     return _words(type.dtype.acl, type.rank, *type.shape, type.size_bytes) + _text(data)
 
 
-def _attribute(value: AttributeValue) -> bytes:
+def _attribute(value: AttributeValue | None) -> bytes:
+    assert value is not None, "no operator of today takes null"
+    if isinstance(value, DType):
+        return _words(1, value.acl)
     if isinstance(value, bool):
         return _words(0, value)
     if isinstance(value, int):
