@@ -35,7 +35,8 @@ class Subscripts:
         if len(terms) != len(shapes):
             raise _wrong(equation, f"has {len(terms)} operands, and there are {len(shapes)}")
         rest = [len(shape) - _count(equation, term) for term, shape in zip(terms, shapes, strict=True)]
-        hidden = max((count for count, term in zip(rest, terms, strict=True) if _ELLIPSIS in term), default=0)
+        # A list, because torch.compile traces it.
+        hidden = max([count for count, term in zip(rest, terms, strict=True) if _ELLIPSIS in term], default=0)
         for number, (term, count) in enumerate(zip(terms, rest, strict=True)):
             if count < 0 or (count and _ELLIPSIS not in term):
                 raise _wrong(equation, f"has {term!r} for operand {number}, of shape {tuple(shapes[number])}")
