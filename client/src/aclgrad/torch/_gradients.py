@@ -38,7 +38,10 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class SentCall:
-    """One call as a client sent it, by wire names, and its gradients by the names of the outputs."""
+    """One call as a client sent it, by wire names, and its gradients by the names of the outputs.
+
+    That of a composite has the names of the function of `aclgrad.composites`.
+    """
 
     operator: str
     inputs: Mapping[str, Array]
@@ -58,6 +61,14 @@ def record_sent_calls() -> Iterator[list[SentCall]]:
         yield sent
     finally:
         _SENT.reset(token)
+
+
+def note_sent(
+    operator: str, inputs: Mapping[str, Array], attributes: Mapping[str, Any], found: Mapping[str, Array]
+) -> None:
+    """Adds a call, or the gradients that several operators have computed, to the list of the innermost block."""
+    if (sent := _SENT.get()) is not None:
+        sent.append(SentCall(operator, inputs, attributes, found))
 
 
 def _registered(spec: OperatorSpec) -> Any:
@@ -98,8 +109,7 @@ def _registered(spec: OperatorSpec) -> Any:
             raise
         outputs = zip(spec.outputs, arrays_of(gradients), strict=True)
         found = {each.name: array for each, array in outputs if array is not None}
-        if (sent := _SENT.get()) is not None:
-            sent.append(SentCall(name, arrays, attributes, found))
+        note_sent(name, arrays, attributes, found)
         device = values[0].device
         return returned_of(values, {name: tensor_of(array).to(device) for name, array in found.items()})
 

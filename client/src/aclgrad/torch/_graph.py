@@ -13,13 +13,12 @@ from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
-from torch.autograd.function import FunctionCtx
 from torch.autograd.graph import Node
 from torch.nn import functional
 
 from aclgrad.torch._account import Account, CallSite, layer_of
 from aclgrad.torch._flops import flops_of
-from aclgrad.torch._nodes import Kind, base_of, kernel_of, kind_of
+from aclgrad.torch._nodes import Kind, base_of, kernel_of, kind_of, own_call_site
 
 BACKWARD: Final = (Tensor.backward, torch.autograd.backward, torch.autograd.grad)
 UNSEEN: Final = "TorchScript, or code outside of the block, has called it"
@@ -41,12 +40,6 @@ def nodes_made() -> int:
 def missing(function: str) -> str:
     """Returns the reason of a function that has no row."""
     return f"there is no operator for {function}"
-
-
-def own_call_site(node: Node) -> CallSite | None:
-    """Returns where the function was called if the node is one of aclgrad's."""
-    site = getattr(node, "call_site", None) if isinstance(node, FunctionCtx) else None
-    return site if isinstance(site, CallSite) else None
 
 
 class Graph:

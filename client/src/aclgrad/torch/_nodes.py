@@ -8,6 +8,8 @@ from typing import Final
 from torch.autograd.function import FunctionCtx
 from torch.autograd.graph import Node
 
+from aclgrad.torch._account import CallSite
+
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -152,3 +154,9 @@ def may_be_kernel(function: str) -> bool:
     """
     name = function[2:-2] if function[:2] == "__" else function[:-1] if function[-1:] == "_" else function
     return name not in _NO_KERNELS and name[1:] not in _NO_KERNELS  # as iadd and radd
+
+
+def own_call_site(node: Node) -> CallSite | None:
+    """Returns where the function was called if the node is one of aclgrad's."""
+    site = getattr(node, "call_site", None) if isinstance(node, FunctionCtx) else None
+    return site if isinstance(site, CallSite) else None

@@ -50,7 +50,7 @@ def counted_by_node() -> Iterator[None]:
         OPEN.has_node = False
 
 
-def _note_compiled(function: str, number: int) -> None:
+def note_compiled(function: str, number: int) -> None:
     """Counts an operation in a compiled graph, which has no node of its own, for the client's innermost block."""
     for block in () if OPEN.has_node else reversed(OPEN.blocks):
         if block.number == number:
@@ -58,7 +58,7 @@ def _note_compiled(function: str, number: int) -> None:
             return
 
 
-def _without_autocast(device: str) -> AbstractContextManager[Any]:
+def without_autocast(device: str) -> AbstractContextManager[Any]:
     """Keeps the output in the input's dtype: autocast would make some float32, and the operators want equal dtypes."""
     is_on = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
     return torch.autocast(device, enabled=False) if is_on else nullcontext()
@@ -79,23 +79,28 @@ def _check(operation: Operation, values: Sequence[Any], output: Any) -> None:
         name = served.operator(name)
         served.check(name, {each: type_of(tensor) for each, tensor in inputs.items()}, attributes)
     except AclgradError as error:
-        error.operator = name
-        if not isinstance(error, REFUSALS):
-            site = CallSite(row.function, layer_of(sys._getframe(1)), None)  # noqa: SLF001
-            error.message = f"{site}: {error.message}"
+        tell_of(error, name, row.function)
         raise
+
+
+def tell_of(error: AclgradError, operator: str, function: str) -> None:
+    """Names the operator of a forward pass whose gradient the server does not serve, or that it was not asked for."""
+    error.operator = operator
+    if not isinstance(error, REFUSALS):
+        site = CallSite(function, layer_of(sys._getframe(2)), None)  # noqa: SLF001
+        error.message = f"{site}: {error.message}"
 
 
 def _registered(operation: Operation) -> Any:
     def forward(*values: Any) -> Any:
-        with _without_autocast(values[0].device.type):
+        with without_autocast(values[0].device.type):
             output = operation.forward(*values[:-1])
         _check(operation, values, output)
-        _note_compiled(operation.row.function, values[-1])
+        note_compiled(operation.row.function, values[-1])
         return output
 
     def infer(*values: Any) -> Any:
-        with _without_autocast(values[0].device.type):
+        with without_autocast(values[0].device.type):
             return (operation.fake or operation.forward)(*values[:-1])
 
     schema = f"({operation.parameters}, SymInt client) -> {operation.returns}"

@@ -75,10 +75,15 @@ def run(name: str, client: Client | None, input: Tensor, *rest: Any) -> Any:
     input, *others = of_autocast(OPERATIONS[name].cast_by, input, *rest)
     if not any(dtype_name(input) in dtypes for dtypes in grad_output.dtypes.values()):
         raise LocalError(f"no product takes {dtype_name(input)}")
+    return applied(FUNCTIONS[name], client, input, *others)
+
+
+def applied(function: type[torch.autograd.Function], client: Client | None, *values: Any) -> Any:
+    """Returns the result of a function that takes the number of a client last; raises LocalError as `run`."""
     if client is None:
         raise LocalError("a thread that begins in the block has to enter it itself")
     if torch.compiler.is_compiling():
-        return FUNCTIONS[name].apply(input, *others, number_of(client))
+        return function.apply(*values, number_of(client))
     if torch.jit.is_tracing():
         raise LocalError("torch.jit.trace records PyTorch's own functions alone")
     # By the thread: PyTorch has no other way to know.
@@ -86,7 +91,7 @@ def run(name: str, client: Client | None, input: Tensor, *rest: Any) -> Any:
         raise LocalError("forward-mode derivatives are not the operators'; use reverse mode (grad, vjp, jacrev)")
     number = number_of(client)
     try:
-        return FUNCTIONS[name].apply(input, *others, number)
+        return function.apply(*values, number)
     except REFUSALS as refused:
         raise LocalError(str(refused)) from None
 
@@ -100,10 +105,11 @@ def per_axis(value: Size | None, count: int) -> list[int]:
     return sizes * count if len(sizes) == 1 else sizes
 
 
-def of_autocast(function: Callable[..., Any], *values: Any) -> Sequence[Any]:
+def of_autocast(function: Callable[..., Any], *values: Any, are_alike: bool = False) -> Sequence[Any]:
     """Returns the values as autocast would hand them to a function of PyTorch, whose result for them has its dtype.
 
-    So it is PyTorch's lists that decide, whatever the device and the version.
+    So it is PyTorch's lists that decide, whatever the device and the version. All values of a function have its dtype
+    if they `are_alike`.
     """
     device = values[0].device.type
     if not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
@@ -116,6 +122,6 @@ def of_autocast(function: Callable[..., Any], *values: Any) -> Sequence[Any]:
         # Autocast leaves float64 alone, and functions that it leaves alone take wider parameters.
         if not isinstance(each, Tensor) or not each.is_floating_point() or torch.float64 in (each.dtype, dtype):
             return each
-        return each.to(dtype) if is_cast or torch.promote_types(each.dtype, dtype) == dtype else each
+        return each.to(dtype) if are_alike or is_cast or torch.promote_types(each.dtype, dtype) == dtype else each
 
     return [cast(each) for each in values]
