@@ -8,12 +8,16 @@ import pytest
 import torch
 
 import aclgrad
+from aclgrad import Program
 from tests.judge.torch.running import GENERATOR
 from tools.serving import Server
 
 
 class RecordingClient(aclgrad.Client):
-    """A client with lists of the operators that it has called and of the outputs that it wanted."""
+    """A client with lists of the operators that it has called and of the outputs that it wanted.
+
+    A program that it runs is one call, by the name that its steps tell.
+    """
 
     def __init__(self, target: str, **options: Any) -> None:
         super().__init__(target, **options)
@@ -24,6 +28,15 @@ class RecordingClient(aclgrad.Client):
         self.called.append(name)
         self.wanted.append(options.get("outputs"))
         return super().execute(name, *args, **options)
+
+    def program(self, product: str = "") -> Program:
+        return _RecordingProgram(self._requirements, self, product)
+
+
+class _RecordingProgram(Program):
+    def run(self, *wanted: Any, **options: Any) -> list[Any]:
+        self._client.called.append(self.place().partition(" ")[0])
+        return super().run(*wanted, **options)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -41,7 +41,7 @@ def rotated(input: Tensor) -> Tensor:
 
 
 class Llama(nn.Module):
-    """A layer of a Llama, in its own words: no function of the server but silu."""
+    """A layer of a Llama, in its own words: of the server's functions it has linear and silu."""
 
     def __init__(self, width: int = 16, heads: int = 2) -> None:
         super().__init__()
@@ -108,6 +108,8 @@ class Network:
     loss: Callable[[Tensor], Tensor]
     local: set[str]
     """The functions that no operator differentiates."""
+    joined: int = 0
+    """The nodes of PyTorch that are parts of the server's: additions of a bias."""
 
     def step(self) -> Tensor:
         return self.loss(self.model(self.inputs()))
@@ -122,11 +124,11 @@ def classified(model: nn.Module, *shape: int, local: set[str]) -> Network:
     )
 
 
-def regressed(model: nn.Module, *shape: int, local: set[str]) -> Network:
+def regressed(model: nn.Module, *shape: int, local: set[str], joined: int = 0) -> Network:
     def loss(output: Tensor) -> Tensor:
         return functional.smooth_l1_loss(output, torch.zeros(output.shape))
 
-    return Network(model, lambda: torch.randn(shape), loss, {"smooth_l1_loss", *local})
+    return Network(model, lambda: torch.randn(shape), loss, {"smooth_l1_loss", *local}, joined)
 
 
 def sequences(layer: nn.Module, local: str) -> Network:
@@ -162,16 +164,17 @@ def encoder() -> nn.Module:
 NETWORKS: Final[dict[str, Callable[[], Network]]] = {
     "images": lambda: classified(
         images(), 3, 8, 8,
-        local={"conv2d", "hardsigmoid", "pad", "hardtanh", "adaptive_max_pool2d", "dropout", "linear"},
+        local={"conv2d", "hardsigmoid", "pad", "hardtanh", "adaptive_max_pool2d", "dropout"},
     ),
     "u_net": lambda: regressed(UNet(), 2, 3, 8, 8, local={"conv2d", "interpolate"}),
     "speech": speech,
-    "graph": lambda: classified(Graph(), 4, local={"linear", "elu", "index_add"}),
+    "graph": lambda: classified(Graph(), 4, local={"elu", "index_add"}),
     "encoder": lambda: regressed(
-        nn.Sequential(encoder(), nn.LayerNorm(8)), 2, 5, 8, local={"multi_head_attention_forward", "dropout", "linear"}
+        nn.Sequential(encoder(), nn.LayerNorm(8)), 2, 5, 8,
+        local={"scaled_dot_product_attention", "dropout"}, joined=1,
     ),
     "llama": lambda: regressed(
-        nn.Sequential(Llama(), Llama()), 2, 5, 16, local={"linear", "scaled_dot_product_attention"}
+        nn.Sequential(Llama(), Llama()), 2, 5, 16, local={"scaled_dot_product_attention"}
     ),
     "lstm": lambda: sequences(nn.LSTM(8, 8), "lstm"),
     "gru": lambda: sequences(nn.GRU(8, 8), "gru"),

@@ -21,6 +21,7 @@ from aclgrad.torch._rows import OPERATIONS
 from aclgrad.torch._tensors import number_of
 
 from .conftest import RecordingClient
+from .products import ALL as PRODUCTS
 from .table import (
     CALLS,
     FIRST,
@@ -200,7 +201,8 @@ def test_pooling_can_return_its_indices(client: RecordingClient) -> None:
 def test_every_row_of_the_bridges_is_a_function() -> None:
     assert OPERATIONS.keys() == ROWS.keys()
     blocks = {"compare_backward", "remote_backward"}
-    assert {each.function for each in ROWS.values()} | blocks == set(aclgrad.torch.__all__)
+    products = {each.function for each in PRODUCTS}
+    assert {each.function for each in ROWS.values()} | products | blocks == set(aclgrad.torch.__all__)
 
 
 @pytest.mark.parametrize("name", [name for name in aclgrad.torch.__all__ if not name.endswith("_backward")])

@@ -9,11 +9,12 @@ from weakref import WeakKeyDictionary
 
 from aclgrad._client.settings.checks import DEFAULT, Timeout
 from aclgrad._client.sync.client import Client
+from aclgrad.bridges.products import COMPOSITES
 from aclgrad.errors import AclgradError, InvalidFieldError, OperatorNotSupportedError
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.validation import check_call
 from aclgrad.products import Product
-from aclgrad.tensors import TensorType, TensorView
+from aclgrad.tensors import DType, TensorType, TensorView
 from aclgrad.wire.messages import OperatorCall
 from aclgrad.wire.values import AttributeValue
 
@@ -57,6 +58,13 @@ class Served:
                 return
         if error is not None:
             raise error
+
+    def check_composite(self, name: str, dtype: DType) -> None:
+        """Raises one of REFUSALS if the server would refuse a step of the composite for operands of this dtype."""
+        for operator in COMPOSITES[name].operators:
+            spec = OPERATORS[operator]
+            inputs = {each.name: TensorType(dtype, (1,) * min(each.ranks)) for each in spec.inputs}
+            self.check(operator, inputs, {each.name: () for each in spec.attributes if each.is_required})
 
 
 FRESH_S: Final = 5.0

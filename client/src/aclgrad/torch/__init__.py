@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from aclgrad.extras import of_extra
 
 try:
-    from aclgrad.torch import _activations, _pooling, _sampling, _several
+    from aclgrad.torch import _activations, _einsum, _pooling, _products, _sampling, _several
 except ModuleNotFoundError as error:
     raise of_extra(error, "torch") from None
 
@@ -29,9 +29,16 @@ if TYPE_CHECKING:
 __all__ = [
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
+    "addbmm",
+    "addmm",
     "avg_pool2d",
+    "baddbmm",
     "batch_norm",
+    "bilinear",
+    "bmm",
     "compare_backward",
+    "dot",
+    "einsum",
     "embedding",
     "gelu",
     "grid_sample",
@@ -40,10 +47,15 @@ __all__ = [
     "interpolate",
     "layer_norm",
     "leaky_relu",
+    "linear",
     "log_softmax",
+    "matmul",
     "max_pool2d",
     "max_unpool2d",
     "max_unpool3d",
+    "mm",
+    "mv",
+    "outer",
     "pad",
     "relu",
     "remote_backward",
@@ -60,8 +72,15 @@ __all__ = [
 
 adaptive_avg_pool2d = public(_pooling.adaptive_avg_pool2d)
 adaptive_avg_pool3d = public(_pooling.adaptive_avg_pool3d)
+addbmm = public(_products.addbmm)
+addmm = public(_products.addmm)
 avg_pool2d = public(_pooling.avg_pool2d)
+baddbmm = public(_products.baddbmm)
 batch_norm = public(_several.batch_norm)
+bilinear = public(_products.bilinear)
+bmm = public(_products.bmm)
+dot = public(_products.dot)
+einsum = public(_einsum.einsum)
 embedding = public(_sampling.embedding)
 gelu = public(_activations.gelu)
 grid_sample = public(_several.grid_sample)
@@ -70,10 +89,15 @@ hardswish = public(_activations.hardswish)
 interpolate = public(_sampling.interpolate)
 layer_norm = public(_several.layer_norm)
 leaky_relu = public(_activations.leaky_relu)
+linear = public(_products.linear)
 log_softmax = public(_activations.log_softmax)
+matmul = public(_products.matmul)
 max_pool2d = public(_pooling.max_pool2d)
 max_unpool2d = public(_pooling.max_unpool2d)
 max_unpool3d = public(_pooling.max_unpool3d)
+mm = public(_products.mm)
+mv = public(_products.mv)
+outer = public(_products.outer)
 pad = public(_sampling.pad)
 relu = public(_activations.relu)
 rms_norm = public(_several.rms_norm)

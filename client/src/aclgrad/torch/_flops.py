@@ -13,13 +13,16 @@ from torch import Tensor
 from torch.autograd.graph import Node
 from torch.utils.flop_counter import conv_backward_flop, sdpa_backward_flop
 
-from aclgrad.torch._nodes import base_of, kernel_of
+from aclgrad.torch._nodes import base_of, kernel_of, own_call_site
 
 Shape = tuple[int, ...]
 
 
 def flops_of(node: Node) -> int:
     """Returns the operations of the gradients that the graph wants of this node; 0 if PyTorch has no formula."""
+    own: int | None = getattr(node, "flops", None) if own_call_site(node) else None
+    if own is not None:
+        return own
     base = base_of(node)
     if base in _PRODUCTS:
         return _PRODUCTS[base](node)

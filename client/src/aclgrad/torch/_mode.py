@@ -12,13 +12,13 @@ from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidSettingError
-from aclgrad.torch import _activations, _pooling, _sampling, _several
+from aclgrad.torch import _activations, _einsum, _pooling, _products, _sampling, _several
 from aclgrad.torch._account import UNRECORDED, Account, CallSite, LocalError, layer_of, refusal
 from aclgrad.torch._graph import BACKWARD, Graph, missing, nodes_made
 from aclgrad.torch._nodes import may_be_kernel
 from aclgrad.torch._operations import OPEN
 from aclgrad.torch._tensors import number_of
-from aclgrad.torch._unseen import Unseen, is_checkpointed
+from aclgrad.torch._unseen import Unseen, is_checkpointed, is_opened, opened
 
 _COMPILED: Final = "functional.pad stays local in what torch.compile has compiled, unseen; call aclgrad.torch.pad"
 _COMPILED_CHECKPOINT: Final = "torch.compile shows the block nothing of a checkpoint; checkpoint the compiled module"
@@ -27,7 +27,14 @@ _COMPILED_LOCAL: Final = "_compiled_local_"
 
 def rerouted() -> dict[Any, Callable[..., Any]]:
     """Returns the functions by those of PyTorch that they stand for, as far as they are loaded."""
-    tables = (_pooling.REROUTED, _sampling.rerouted(), _several.REROUTED, _activations.REROUTED)
+    tables = (
+        _pooling.REROUTED,
+        _sampling.rerouted(),
+        _several.REROUTED,
+        _activations.REROUTED,
+        _products.REROUTED,
+        _einsum.REROUTED,
+    )
     return {function: remote for table in tables for function, remote in table.items()}
 
 
@@ -99,6 +106,8 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
         options = kwargs or {}
         if torch.compiler.is_compiling():
             return self._trace(function, args, options)
+        if is_opened(function):
+            return opened(self, function, args, options)
         return self.call(function, args, options, is_here=True)
 
     def _trace(self, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
@@ -186,6 +195,8 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
 
 def _wants_gradient(input: Any) -> bool:
     """Says whether a gradient of an argument is recorded; within torch.func, at any level."""
+    if isinstance(input, list | tuple):
+        return any(map(_wants_gradient, input))
     while isinstance(input, torch.Tensor) and not input.requires_grad:
         if not torch._C._functorch.is_functorch_wrapped_tensor(input):  # noqa: SLF001 - torch.func has no other way
             return False

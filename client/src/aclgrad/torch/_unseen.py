@@ -1,4 +1,4 @@
-"""Calls that the function mode of a block misses or misjudges: those in threads and in reentrant checkpoints.
+"""Calls that the function mode of a block misses or misjudges: in threads, reentrant checkpoints and other functions.
 
 A function mode belongs to one thread, so calls in a thread that begins in the block are noted as local. A reentrant
 checkpoint records no gradient until backward() computes it again, which may be after the block has ended, so it is
@@ -9,11 +9,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any, Final, Protocol
 
 import torch
-from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
 from torch.utils.checkpoint import CheckpointFunction
 
 from aclgrad.torch._account import LocalError
@@ -136,3 +137,30 @@ def is_checkpointed(block: _Block) -> bool:
                 function.blocks.append(block)
         frame = frame.f_back
     return found
+
+
+def opened(mode: TorchFunctionMode, function: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+    """Returns the result of a function that `is_opened`, whose parts the mode sees as calls."""
+    _push_mode(mode)
+    try:
+        return _OPENED[function](*args, **options)
+    finally:
+        _pop_mode()
+
+
+def is_opened(function: Any) -> bool:
+    """Says whether a function is one call for PyTorch's modes, and consists of others."""
+    return function in _OPENED
+
+
+def _copied(function: Any) -> FunctionType:
+    """Returns the function without its question for modes, which would get it again and again."""
+    names = {**function.__globals__, "has_torch_function": lambda _: False}
+    copied = FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
+    copied.__kwdefaults__ = function.__kwdefaults__
+    return copied
+
+
+_OPENED: Final[Mapping[Any, FunctionType]] = {
+    each: _copied(each) for each in (functional.multi_head_attention_forward,)
+}

@@ -25,6 +25,7 @@ from aclgrad.torch._roi_align import roi_align as pooled_regions
 from aclgrad.torch._sampling import interpolate, roi_align
 from aclgrad.torch._several import rms_norm
 from aclgrad.torch._tensors import Array, array_of, dtype_name, number_of, tensor_of
+from aclgrad.torch._unseen import is_opened, opened
 
 __all__ = [
     "ARITHMETIC",
@@ -76,6 +77,8 @@ class SeenCalls(TorchFunctionMode, ContextDecorator):
         options = dict(kwargs or {})
         if torch.compiler.is_compiling():
             return function(*args, **options)
+        if is_opened(function):
+            return opened(self, function, args, options)
         if function in BACKWARD:
             self._graph.walk(args[0] if args else next(iter(options.values())))
         since, is_row = nodes_made(), function in self.functions
