@@ -30,15 +30,31 @@ def einsum(equation: str, *operands: Tensor, client: Client) -> Tensor:
         raise LocalError(f"PyTorch alone may take it: {error.message}") from None
     if subscripts.repeats:
         raise LocalError("an operand has a letter twice; take its diagonal before")
-    if has_hooks() and (len(operands) > 2 or not _is_product(subscripts, operands)):
+    is_product = len(operands) == 2 and _is_product(subscripts, operands)
+    if has_hooks() and not is_product:
         raise LocalError(HOOKED)
 
     def bmm(one: Tensor, two: Tensor) -> Tensor:
         return gemm("bmm", client, one, two, function="einsum")
 
-    if len(operands) == 2 and _is_turned(subscripts):
-        subscripts, operands = Subscripts(subscripts.inputs[::-1], subscripts.output), operands[::-1]
-    return _summed(subscripts, operands, bmm)
+    subscripts, ordered = _in_order(subscripts, operands)
+    if len(ordered) == 2 and _is_turned(subscripts):
+        subscripts, ordered = Subscripts(subscripts.inputs[::-1], subscripts.output), ordered[::-1]
+    result = _summed(subscripts, ordered, bmm)
+    # So that it can be viewed as PyTorch's own.
+    return result if is_product else result.contiguous()
+
+
+def _in_order(subscripts: Subscripts, operands: Sequence[Tensor]) -> tuple[Subscripts, list[Tensor]]:
+    """Puts the axes of operands in the order of the result's, and then of the alphabet, as PyTorch does at first."""
+    rest = {label for labels in subscripts.inputs for label in labels}.difference(subscripts.output)
+    order = [*subscripts.output, *sorted(rest)]
+    inputs = [tuple(label for label in order if label in labels) for labels in subscripts.inputs]
+    ordered = [
+        each.permute([labels.index(label) for label in sorted_labels])
+        for each, labels, sorted_labels in zip(operands, subscripts.inputs, inputs, strict=True)
+    ]
+    return Subscripts(tuple(inputs), subscripts.output), ordered
 
 
 def _is_turned(subscripts: Subscripts) -> bool:
