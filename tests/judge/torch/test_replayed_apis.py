@@ -8,15 +8,21 @@ import torch
 from torch.nn import functional
 
 import aclgrad.torch
+from aclgrad.bridges.products import COMPOSITES
 from aclgrad.judge.replay import command
 from aclgrad.judge.replay.calls import PyTorchCall, ServerGradients, served_apis
 from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.spec import OperatorKind
 from tests.judge.torch.recording import Recording
 from tests.judge.torch.running import drawn, replay
 from tests.torch.conftest import RecordingClient
 from tools.serving import Server
 
 Call = tuple[list[Any], torch.Tensor, dict[str, Any]]
+
+
+def is_in_place(name: str) -> bool:
+    return name.endswith("_") and not name.endswith("__")
 
 
 def call(output: tuple[int, ...], *args: Any, **options: Any) -> Call:
@@ -51,10 +57,50 @@ OF_EACH_ELEMENT: Final = {
     for underscore in ("", "_")
     if (prefix, underscore) != ("Functional", "_") or name == "relu"
 }
+
+
+def matrices(*shapes: tuple[int, ...]) -> list[torch.Tensor]:
+    return [drawn(*each, grad=True) for each in shapes]
+
+
+ADDED: Final = {
+    f"{name}{underscore}": call((*batch, 3, 5), *matrices((*batch, 3, 5), *operands), beta=0.5, alpha=2.0)
+    for name, batch, operands in (
+        ("addmm", (), ((3, 4), (4, 5))),
+        ("baddbmm", (2,), ((2, 3, 4), (2, 4, 5))),
+        ("addbmm", (), ((2, 3, 4), (2, 4, 5))),
+    )
+    for underscore in ("", "_")
+}
+PRODUCTS: Final = {
+    "matmul": call((2, 3, 5), *matrices((2, 3, 4), (4, 5))),
+    "mm": call((3, 5), *matrices((3, 4), (4, 5))),
+    "bmm": call((2, 3, 5), *matrices((2, 3, 4), (2, 4, 5))),
+    "mv": call((3,), *matrices((3, 4), (4,))),
+    "dot": call((), *matrices((4,), (4,))),
+    "vdot": call((), *matrices((4,), (4,))),
+    "inner": call((3, 2), *matrices((3, 4), (2, 4))),
+    "outer": call((3, 4), *matrices((3,), (4,))),
+    "ger": call((3, 4), *matrices((3,), (4,))),
+}
+OF_PRODUCTS: Final = {
+    **{f"{prefix}.{name}": each for name, each in PRODUCTS.items() for prefix in ("Torch", "Tensor")},
+    **{f"Tensor.{name}": each for name, each in ADDED.items()},
+    **{f"Torch.{name}": each for name, each in ADDED.items() if not name.endswith("_")},
+    **dict.fromkeys(("Torch.spmm", "Torch.dsmm"), PRODUCTS["mm"]),
+    **dict.fromkeys(("Tensor.__matmul__", "Tensor.__rmatmul__"), call((4, 4), *matrices((4, 4), (4, 4)))),
+    **dict.fromkeys(("Functional.linear", "NPU.npu_linear"), call((2, 3, 5), *matrices((2, 3, 4), (5, 4), (5,)))),
+    **dict.fromkeys(
+        ("Functional.bilinear", "Torch.bilinear"), call((2, 5), *matrices((2, 3), (2, 4), (5, 3, 4), (5,)))
+    ),
+    "Torch.einsum": call((2, 5), "bi,bj,kij->bk", *matrices((2, 3), (2, 4), (5, 3, 4))),
+    "Torch.tensordot": call((2, 5), *matrices((2, 3, 4), (3, 4, 5)), dims=2),
+}
 GRID: Final = torch.rand(2, 5, 3, 2, generator=torch.Generator().manual_seed(2)) * 2 - 1
 INDICES: Final = torch.tensor([[1, 0, 4], [2, 2, 3]])
 PLACES: Final = torch.tensor([[[[0, 3], [8, 11]]]])
 CALLS: Final[dict[str, Call]] = {
+    **OF_PRODUCTS,
     **SOFTMAX,
     **OF_EACH_ELEMENT,
     "Functional.gelu": elementwise(approximate="tanh"),
@@ -112,6 +158,8 @@ VOLUMES: Final = {
         (1, 2, 2, 3, 2), drawn(1, 2, 3, 4, 5, grad=True), POINTS.clone().requires_grad_(), "bilinear", "zeros", False
     ),
 }
+OF_TWO: Final = {"Functional.bilinear", "Torch.bilinear", "Torch.einsum"}
+"""Functions that are two products."""
 ELSEWHERE: Final = {"gelu_backward", "max_pool2d_with_indices_backward"}
 """The gradients of functions for which the bridge takes another operator of this product."""
 
@@ -120,8 +168,9 @@ def test_every_operator_and_every_spelling_is_replayed(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A function that a block reroutes and an operator that no call has fail here."""
-    # PyTorch's own name of what is functional.threshold.
-    assert CALLS.keys() | {"Functional.pad"} == served_apis().keys() - {"Functional._threshold"}
+    # PyTorch's own name of what is functional.threshold, and a function that stays local by name.
+    others = {"Functional._threshold", "Torch.chain_matmul"}
+    assert CALLS.keys() | {"Functional.pad"} == served_apis().keys() - others
     dump = Recording(tmp_path / "dump")
     named = {**{f"{api}.0": each for api, each in CALLS.items()}, **PADS, **VOLUMES}
     for name, (args, grad_output, options) in named.items():
@@ -131,9 +180,9 @@ def test_every_operator_and_every_spelling_is_replayed(
     called: list[str] = []
 
     class Noting(RecordingClient):
-        def execute(self, name: str, *args: Any, **options: Any) -> Any:
-            called.append(name)
-            return super().execute(name, *args, **options)
+        def __init__(self, target: str, **options: Any) -> None:
+            super().__init__(target, **options)
+            self.called = called
 
     monkeypatch.setattr(command, "Client", Noting)
     found = replay(dump.write(), server, tmp_path / "out")
@@ -144,18 +193,20 @@ def test_every_operator_and_every_spelling_is_replayed(
     assert told.keys() == {f"{name}.{each}" for name in named for each in ("forward", "backward")}
     assert found.summary["served"] == len(named)
     assert found.summary["on_the_server_alone"] == 0
-    assert set(called) == OPERATORS.keys() - ELSEWHERE
+    gradients = {name for name, spec in OPERATORS.items() if spec.kind is OperatorKind.GRADIENT}
+    assert set(called) == gradients - ELSEWHERE | COMPOSITES.keys()
 
 
-@pytest.mark.parametrize("name", [name for name in CALLS if name.endswith("_")])
+@pytest.mark.parametrize("name", [name for name in CALLS if is_in_place(name)])
 def test_a_function_in_place_has_the_gradient_of_what_its_argument_was(client: RecordingClient, name: str) -> None:
     """It is what msprobe's files have. acc_check itself takes that of the result."""
     api = served_apis()[name]
-    (input, *args), grad_output, _ = CALLS[name]
+    (input, *args), grad_output, options = CALLS[name]
     before = input.detach().clone()
-    recorded = PyTorchCall(api.function, api.remote, (input, *args), {}, grad_output)
-    out_of_place = getattr(functional, name.removesuffix("_").split(".")[1])
-    (expected,) = torch.autograd.grad(out_of_place(input, *args), input, grad_output)
+    recorded = PyTorchCall(api.function, api.remote, (input, *args), options, grad_output)
+    own = name.removesuffix("_").split(".")[1]
+    out_of_place = getattr(functional, own, None) or getattr(torch, own)
+    (expected,) = torch.autograd.grad(out_of_place(input, *args, **options), input, grad_output)
     torch.testing.assert_close(recorded.gradients()["0"], expected, rtol=0, atol=0)
     torch.testing.assert_close(
         ServerGradients.of(recorded, client).gradients["0"], expected.numpy(), rtol=1e-5, atol=1e-6
@@ -167,17 +218,17 @@ def test_a_function_in_place_has_the_gradient_of_what_its_argument_was(client: R
 def test_every_spelling_is_rerouted_in_a_block(client: RecordingClient, name: str) -> None:
     args, grad_output, options = CALLS[name]
     leaves = [each for each in args if isinstance(each, torch.Tensor) and each.requires_grad]
-    is_in_place = name.endswith("_") or options.get("inplace")
+    is_changed = is_in_place(name) or options.get("inplace")
 
     def gradients() -> tuple[torch.Tensor, ...]:
         # A call in place takes no leaf.
         own = [each.clone() if isinstance(each, torch.Tensor) else each for each in args]
         result = served_apis()[name].function(*own, **options)
-        assert not is_in_place or result is own[0]
+        assert not is_changed or result is own[0]
         first = result[0] if isinstance(result, tuple) else result
         return (first.detach(), *torch.autograd.grad(first, leaves, grad_output))
 
     with aclgrad.torch.remote_backward(client, strict=True, allow=["nll_loss"]):
         found = gradients()
     torch.testing.assert_close(found, gradients(), rtol=1e-4, atol=1e-5)
-    assert len(client.called) == 1
+    assert len(client.called) == (2 if name in OF_TWO else 1)

@@ -100,6 +100,7 @@ def _npu_rms_norm(input: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> tuple[
 
 
 OTHERS: Final[Mapping[str, Callable[..., Any]]] = {
+    "NPU.npu_linear": functional.linear,
     "NPU.npu_rms_norm": _npu_rms_norm,
     "NPU.npu_swiglu": _npu_swiglu,
     "torchvision.ops.roi_align": _roi_align,

@@ -264,6 +264,7 @@ def fields_of(program: Program, returned: Sequence[Returned], file: str) -> tupl
             "inputs": {each.name: value(number, each) for each in step.inputs},
             "attributes": {name: _plain(name, each) for name, each in step.attributes.items()},
             "outputs": step.outputs,
+            **({"name": step.name} if step.name else {}),
         }
         for number, step in enumerate(program.steps)
     ]

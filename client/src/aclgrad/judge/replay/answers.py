@@ -24,13 +24,9 @@ from aclgrad.judge.dumps.recorded import Given
 from aclgrad.judge.dumps.records import NOT_RECORDED, SERVER, CallRow, Side, TensorRow, line_of
 from aclgrad.judge.findings.rows import GONE, Finding, Origin, Row, Task, Verdict, worst_of
 from aclgrad.judge.msprobe import cells
-from aclgrad.judge.programs.judging import DEFINITION
-from aclgrad.judge.programs.program import one_step
 from aclgrad.judge.replay.calls import Expected, Job, PyTorchCall, ServerGradients, dtype_of
-from aclgrad.operators.cases import arrays_of
-from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.judge.replay.sent import judged_program
 from aclgrad.operators.spec import Tolerance
-from aclgrad.reference import define
 from aclgrad.torch.calls import Array, LocalError, tensor_of
 
 _UNWANTED: Final = cells.skipped("The tensor needs no gradient.")
@@ -61,18 +57,8 @@ class Answer:
         """Returns what the server was sent for a gradient that failed, or None if nothing was."""
         if self.actual is None:
             return None
-        sent = self.actual.sent[0]
-        operator = OPERATORS[sent.operator]
-        truths = zip(operator.outputs, arrays_of(define(sent.operator, sent.inputs, sent.attributes)), strict=True)
         relative, absolute = (row.figures[name] or 0.0 for name in ("relative_tolerance", "absolute_tolerance"))
-        outputs = tuple(sent.gradients) if len(sent.gradients) < len(operator.outputs) else ()
-        return JudgedProgram.of_call(
-            one_step(operator, sent.inputs, sent.attributes, outputs),
-            gradients=sent.gradients,
-            expected={each.name: truth for each, truth in truths if each.name in sent.gradients},
-            computed_by=DEFINITION,
-            tolerance=Tolerance(relative, absolute),
-        )
+        return judged_program(self.actual.sent, Tolerance(relative, absolute))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import Parameter
 from typing import Any, Final, Self
 
 import torch
@@ -22,8 +23,7 @@ from aclgrad.judge.findings import comparison
 from aclgrad.judge.findings.rows import Finding, Verdict
 from aclgrad.judge.msprobe.dump import Dump, Entry, EntryError
 from aclgrad.judge.msprobe.values import Values, read_values
-from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.tolerances import arguments_of
+from aclgrad.judge.replay.sent import limit_of
 from aclgrad.torch.calls import (
     Array,
     LocalError,
@@ -65,11 +65,16 @@ class PyTorchCall:
 
     def names(self) -> dict[str, str]:
         """Returns the names of the function's parameters by the positions of the tensors."""
-        parameters = list(inspect.signature(self.remote).parameters) if self.remote else []
+        parameters = list(inspect.signature(self.remote).parameters.values()) if self.remote else []
+        named = [each.name for each in parameters if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
+        rest = next((each.name for each in parameters if each.kind is Parameter.VAR_POSITIONAL), "")
         names, position = {}, 0
         for number, argument in enumerate(self.args):
-            within = tensors_of(argument)
-            own = parameters[number] if number < len(parameters) else str(number)
+            within, own = tensors_of(argument), str(number)
+            if number < len(named):
+                own = named[number]
+            elif rest:
+                own = f"{rest}[{number - len(named)}]"
             for index in range(len(within)):
                 names[str(position)] = own if len(within) == 1 else f"{own}[{index}]"
                 position += 1
@@ -173,30 +178,17 @@ class ServerGradients:
         return cls(_arrays(gradients), tuple(sent))
 
     def judge(self, name: str, expected: Expected, client: Client) -> Finding:
-        """Compares one gradient with what it should be, by the operator's tolerance on the server's product.
+        """Compares one gradient with what it should be, by the tolerance of what computes it on the server's product.
 
         Wrong gradients of values that the product's route cannot hold are noted: they are infinite there.
         """
-        sent = self.sent[0]
-        operator = OPERATORS[sent.operator]
-        product = served_by(client).product or min(operator.products)
-        arguments = arguments_of(operator, sent.inputs, sent.attributes)
-        leading = operator.leading
-        tolerance = operator.tolerance(arguments, product, arguments.inputs[leading].dtype.name)
-        output = next((each.name for each in operator.outputs if each.of == name), "")
+        gradient = self.gradients[name]
+        limit = limit_of(self.sent, name, gradient, served_by(client).product)
         finding = comparison.against_benchmark(
-            self.gradients[name],
-            expected.truths[name],
-            expected.benchmarks[name],
-            tolerance.of(output),
-            expected.rounding[name],
+            gradient, expected.truths[name], expected.benchmarks[name], limit.tolerance, expected.rounding[name]
         )
-        route, is_wrong = tolerance.route, finding.verdict is Verdict.FAILED
-        if is_wrong and route and route.is_exceeded_by(sent.inputs[leading]):
-            precision = route.precision
-            values = f"{leading} has values above {precision.largest:g}"
-            message = f"{values}, and product {product} computes in {precision.name}"
-            return replace(finding, verdict=Verdict.NOTED, message=message)
+        if finding.verdict is Verdict.FAILED and (excess := limit.excess):
+            return replace(finding, verdict=Verdict.NOTED, message=excess)
         return finding
 
 
@@ -250,7 +242,7 @@ def served_apis() -> dict[str, Api]:
         for name, function in inspect.getmembers_static(module, callable)
         if function in remotes
     }
-    return {**found, **_OTHERS}
+    return {**found, **_OTHERS, "NPU.npu_linear": found["Functional.linear"]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,121 @@
+"""What a server was sent for the gradients of a call: an operator, or composites of products of matrices.
+
+How near the gradients have to be follows from that, and so does what a bundle repeats.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from aclgrad.bridges.products import COMPOSITES
+from aclgrad.composites import DEFINITIONS
+from aclgrad.judge.bundles import JudgedProgram
+from aclgrad.judge.programs.judging import DEFINITION
+from aclgrad.judge.programs.program import one_step
+from aclgrad.judge.programs.recording import recorded
+from aclgrad.operators.cases import arrays_of
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.spec import Arguments, Tolerance
+from aclgrad.products import Product
+from aclgrad.reference import define
+from aclgrad.tensors import DTYPES, TensorType
+from aclgrad.tolerances import arguments_of
+from aclgrad.torch.calls import Array, SentCall
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How near a gradient has to be on a product, and the inputs that a route of less precision rounds."""
+
+    tolerance: Tolerance
+    rounded: Mapping[str, Array]
+    product: Product
+
+    @property
+    def excess(self) -> str:
+        """Why gradients are infinite on the product; empty if its route holds the inputs."""
+        route = self.tolerance.route
+        large = [name for name, each in self.rounded.items() if route and route.is_exceeded_by(each)]
+        if route is None or not large:
+            return ""
+        values, precision = f"{large[0]} has values above {route.precision.largest:g}", route.precision.name
+        return f"{values}, and product {self.product} computes in {precision}"
+
+
+def limit_of(sent: Sequence[SentCall], name: str, gradient: Array, product: Product | None) -> Limit:
+    """Returns the limit of the gradient of an argument; without a product, that of the first."""
+    first = sent[0]
+    if first.operator in COMPOSITES:
+        return _limit_of_product(sent, gradient, product or min(OPERATORS["mm"].products))
+    operator = OPERATORS[first.operator]
+    own = product or min(operator.products)
+    arguments, leading = arguments_of(operator, first.inputs, first.attributes), operator.leading
+    tolerance = operator.tolerance(arguments, own, arguments.inputs[leading].dtype.name)
+    output = next((each.name for each in operator.outputs if each.of == name), "")
+    found, route = tolerance.of(output), tolerance.route
+    return Limit(found, {leading: first.inputs[leading]} if route else {}, own)
+
+
+def _limit_of_product(sent: Sequence[SentCall], gradient: Array, product: Product) -> Limit:
+    """Takes the most terms of what has as many elements: a gradient may arrive by several products, and as a view."""
+    terms = [pair for each in sent for pair in _terms(each)]
+    count = max([count for size, count in terms if size == gradient.size] or [count for _, count in terms])
+    dtype = DTYPES[sent[0].inputs["grad_output"].dtype.name]
+    types = {"self": TensorType(dtype, (1, count)), "mat2": TensorType(dtype, (count, 1))}
+    spec = OPERATORS["mm"]
+    tolerance = spec.tolerance(Arguments(types, spec.defaults), product, dtype.name)
+    return Limit(tolerance, {name: each for call in sent for name, each in call.inputs.items()}, product)
+
+
+def _terms(call: SentCall) -> Iterator[tuple[int, int]]:
+    """Yields the size of each gradient, and how many terms its sums have."""
+    composite = COMPOSITES[call.operator]
+    size, (one, _) = call.inputs["grad_output"].size, composite.mats
+    for name, gradient in call.gradients.items():
+        is_of_addend = name == composite.gradients[-1] and len(composite.gradients) > len(composite.mats)
+        products = size if is_of_addend else size * call.inputs[one].shape[-1]
+        yield gradient.size, max(products // max(gradient.size, 1), 1)
+
+
+def judged_program(sent: Sequence[SentCall], tolerance: Tolerance) -> JudgedProgram:
+    """Returns what was sent with what its definition gives; of several composites the one that is furthest off."""
+    first = sent[0]
+    if first.operator in COMPOSITES:
+        return max((_judged_composite(each, tolerance) for each in sent), key=_error)
+    operator = OPERATORS[first.operator]
+    truths = zip(operator.outputs, arrays_of(define(first.operator, first.inputs, first.attributes)), strict=True)
+    outputs = tuple(first.gradients) if len(first.gradients) < len(operator.outputs) else ()
+    return JudgedProgram.of_call(
+        one_step(operator, first.inputs, first.attributes, outputs),
+        gradients=first.gradients,
+        expected={each.name: truth for each, truth in truths if each.name in first.gradients},
+        computed_by=DEFINITION,
+        tolerance=tolerance,
+    )
+
+
+def _judged_composite(call: SentCall, tolerance: Tolerance) -> JudgedProgram:
+    outputs = COMPOSITES[call.operator].outputs
+    wanted = [name in call.gradients for name in outputs]
+    program, returned = recorded(call.operator, **call.inputs, **call.attributes, wanted=wanted)
+    truths = dict(zip(outputs, DEFINITIONS[call.operator](**call.inputs, **call.attributes), strict=True))
+
+    def by_label(arrays: Mapping[str, Array]) -> dict[str, Array]:
+        shapes = {name: program.steps[step].types[output].shape for name, (step, output) in returned.items()}
+        return {program.label(each): arrays[name].reshape(shapes[name]) for name, each in returned.items()}
+
+    gradients, expected = by_label(call.gradients), by_label(truths)
+    return JudgedProgram(program, tuple(returned.values()), gradients, expected, DEFINITION, tolerance)
+
+
+def _error(judged: JudgedProgram) -> float:
+    """Returns the largest error as a share of the largest value; what is not a number is further off than any."""
+    shares = [0.0]
+    for label, truth in judged.expected.items():
+        with np.errstate(invalid="ignore", over="ignore"):
+            error = np.abs(judged.gradients[label].astype(np.float64) - truth)
+        share = float(error.max(initial=0.0)) / max(float(np.abs(truth).max(initial=0.0)), 1e-30)
+        shares.append(math.inf if math.isnan(share) else share)
+    return max(shares)
