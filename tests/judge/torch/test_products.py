@@ -140,6 +140,23 @@ def test_values_beyond_the_products_route_are_noted(tmp_path: Path) -> None:
     assert "values above 65504, and product 310P computes in FLOAT16" in (found.folder / "rows.jsonl").read_text()
 
 
+def test_gradients_are_told_by_the_names_of_operands(server: Server, tmp_path: Path) -> None:
+    dump, pair = Recording(tmp_path / "dump"), [drawn(4, 4, grad=True), drawn(4, 4, grad=True)]
+    for api in ("Tensor.__matmul__", "Torch.mm", "Tensor.addmm_"):
+        addend = [drawn(4, 4, grad=True)] if "addmm" in api else []
+        dump.differentiate(drawn(4, 4), api, *addend, *pair)
+    dump.differentiate(drawn(4, 4), "Torch.einsum", "ij,jk", *pair)
+    names = [
+        each.partition(" gradient of ")[::2] for each in replay(dump.write(), server, tmp_path / "out").sides("server")
+    ]
+    assert names == [
+        ("__matmul__.0", "input"), ("__matmul__.0", "other"),
+        ("mm.0", "input"), ("mm.0", "mat2"),
+        ("addmm_.0", "input"), ("addmm_.0", "mat1"), ("addmm_.0", "mat2"),
+        ("einsum.0", "operands[0]"), ("einsum.0", "operands[1]"),
+    ]  # fmt: skip
+
+
 def test_every_product_of_a_step_is_compared(client: RecordingClient, server: Server) -> None:
     layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, dropout=0.0)
     rows = drawn(3, 5, 16, grad=True)

@@ -4,6 +4,7 @@ They are taken apart into the products that PyTorch itself makes of them, so tha
 """
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any, Final
 
 import torch
@@ -172,6 +173,8 @@ def _folded(input: Tensor, other: Tensor, client: Client, function: str) -> Tens
 def _method(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Returns the function that leaves to PyTorch what it alone takes: outputs, dtypes and an older order."""
 
+    # By whose parameters those who tell of a call name its arguments.
+    @wraps(function)
     def call(*args: Any, client: Client, out: Any = None, out_dtype: Any = None, **options: Any) -> Tensor:
         if out is not None or out_dtype is not None or not all(isinstance(each, Tensor | None) for each in args):
             raise LocalError("the operators take tensors alone, and return new ones")
@@ -181,6 +184,7 @@ def _method(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def _inplace(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    @wraps(function)
     def call(input: Tensor, *args: Any, **options: Any) -> Tensor:
         return input.copy_(function(input, *args, **options))
 
