@@ -3,6 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
@@ -46,6 +47,23 @@ def test_a_planted_error_is_found_named_and_located(server: Server, tmp_path: Pa
     assert row["worst"][0]["index"] == [1, 2, 3, 4]
     assert "B is wrong in Functional.avg_pool2d float32" in found.output
     assert "Functional.avg_pool2d.0" in page.read_text()
+
+
+def test_products_of_several_operators_are_compared_and_repeated(server: Server, tmp_path: Path) -> None:
+    dump = Recording(tmp_path / "dump")
+    shapes = ((2, 8, 24), (12, 24), (12,))
+    dump.differentiate(drawn(2, 8, 12), "Functional.linear", *(drawn(*each, grad=True) for each in shapes))
+    dump.differentiate(
+        drawn(4, 6), "Torch.einsum", "ij,jk,kl", *(drawn(*e, grad=True) for e in ((4, 3), (3, 5), (5, 6)))
+    )
+    path = dump.write()
+    found = compare(tmp_path, server.address, server.address, path)
+    assert found.exit_code == 0, found.output
+    assert {row["verdict"] for row in found.rows} == {"passed"}
+    assert {row["figures"]["runs"] for row in found.rows} == {5}
+    with changed(server.address, of_gradients("mm", lambda each: each * np.float32(1.01))) as b:
+        wrong = compare(tmp_path, server.address, b, path)
+    assert {row["case"]: row["verdict"] for row in wrong.rows}["Functional.linear.0"] == "failed"
 
 
 def test_what_one_server_does_not_take_is_skipped(server: Server, tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 """The calls of an msprobe dump, in the form in which two servers are compared on calls."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, compress
 from pathlib import Path
 from typing import Final, Self
 
+from aclgrad.bridges.products import COMPOSITES
 from aclgrad.errors import RequestError
 from aclgrad.judge.check.repetition import repeated
 from aclgrad.judge.check.target import Target
@@ -16,7 +18,7 @@ from aclgrad.judge.findings.rows import Finding
 from aclgrad.judge.msprobe.dump import DumpError, Entry, EntryError, Found, find_dumps, tensors
 from aclgrad.judge.replay.calls import Expected, Job, PyTorchCall, ServerGradients, read_jobs, served_entries
 from aclgrad.operators.cases import arrays_of
-from aclgrad.torch.calls import LocalError
+from aclgrad.torch.calls import Array, LocalError, SentCall
 
 _HELD_BYTES: Final = 2**28
 """The tensors of all repetitions of a call; a larger call is repeated once."""
@@ -46,17 +48,29 @@ class DumpQuestion:
             actual = ServerGradients.of(self.call, target.client)
         except (LocalError, RequestError) as reason:
             raise NotComparedError(str(reason)) from reason
-        sent, times = actual.sent[0], max(1, min(AT_ONCE, _HELD_BYTES // max(self.call.size_bytes, 1)))
-        call = (sent.operator, sent.inputs, sent.attributes)
-        others = repeated(target, 0, times, *call, outputs=tuple(sent.gradients))
-        wanted = [tuple(each for each in arrays_of(run) if each is not None) for run in others]
+        times = max(1, min(AT_ONCE, _HELD_BYTES // max(self.call.size_bytes, 1)))
+        first = tuple(array for each in actual.sent for array in each.gradients.values())
+        again = zip(*(_again(target, each, times) for each in actual.sent), strict=True)
         gradients = {self.names[key]: each for key, each in actual.gradients.items()}
-        return Answer(gradients, [tuple(sent.gradients.values()), *wanted], actual)
+        return Answer(gradients, [first, *(tuple(chain.from_iterable(run)) for run in again)], actual)
 
     def judge(self, target: Target, answer: Answer) -> Finding:
         actual = answer.source
         found = {self.names[each]: actual.judge(each, self.expected, target.client) for each in actual.gradients}
         return comparison.worst_output(found)
+
+
+def _again(target: Target, sent: SentCall, times: int) -> Sequence[tuple[Array, ...]]:
+    """Returns the gradients of so many more calls like this one, in one message."""
+    if sent.operator not in COMPOSITES:
+        call = (sent.operator, sent.inputs, sent.attributes)
+        runs = repeated(target, 0, times, *call, outputs=tuple(sent.gradients))
+        return [tuple(each for each in arrays_of(run) if each is not None) for run in runs]
+    composite, program = COMPOSITES[sent.operator], target.client.program()
+    wanted = [name in sent.gradients for name in composite.outputs]
+    handles = [composite.add_steps(program, **sent.inputs, **sent.attributes, wanted=wanted) for _ in range(times)]
+    found: list[tuple[Array, ...]] = program.run(*(tuple(compress(each, wanted)) for each in handles))
+    return found
 
 
 def dump_calls(dump: Path, only: Collection[str]) -> Iterator[Call]:
