@@ -2,7 +2,7 @@
 
 Outputs and copies go to memory that was written before; PyTorch allocates its own. Times are those of the fastest
 round. Above 1 in "x PyTorch", ours is faster. "x memory" is our time over that of moving the bytes that must be read
-and written.
+and written; "x float32" is that over the float32 product's of the same form.
 """
 
 import argparse
@@ -28,6 +28,7 @@ from aclgrad_native.backends import host_library
 from tools.abi.acl import Library
 from tools.benchmarks import torchvision_kernel
 from tools.benchmarks.kernel_cases import DTYPES, Contest, timed_cases
+from tools.benchmarks.kernel_products import products
 from tools.benchmarks.measure import Figures, in_turns
 from tools.benchmarks.report import Report
 
@@ -105,8 +106,8 @@ def compare(case: Contest, theirs: tuple[torch.Tensor, ...]) -> None:
             raise AssertionError(f"{case.typed}: the results differ by {worst:.3g}")
 
 
-def measure(flags: argparse.Namespace, threads: int) -> list[tuple[str, ...]]:
-    """Returns the cells of each case; runs in its own process, because the library reads its threads once."""
+def open_library(flags: argparse.Namespace, threads: int) -> Library:
+    """Returns the library with so many threads, which it reads once in a process."""
     torch.set_num_threads(threads)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -120,6 +121,12 @@ def measure(flags: argparse.Namespace, threads: int) -> list[tuple[str, ...]]:
         acl = Library(str(host_library()))
         acl.call("aclInit", str(config).encode())
     acl.call("aclrtSetDevice", 0)
+    return acl
+
+
+def measure(flags: argparse.Namespace, threads: int) -> list[tuple[str, ...]]:
+    """Returns the cells of each case; runs in a process of its own."""
+    acl = open_library(flags, threads)
     found = []
     for operator, size in product(flags.operators, flags.sizes):
         for typed in (each for each in timed_cases(operator, size) if each.dtype in flags.dtypes):
@@ -133,16 +140,49 @@ def measure(flags: argparse.Namespace, threads: int) -> list[tuple[str, ...]]:
     return found
 
 
+def measure_products(flags: argparse.Namespace, threads: int, quick: bool) -> list[tuple[str, ...]]:
+    """The same of the products of matrices."""
+    acl = open_library(flags, threads)
+    found, of_float32 = [], {}
+    for each in products(tuple(flags.dtypes), quick=quick):
+        with ExitStack() as stack:
+            ms = fastest_ms(each.calls(acl, stack), flags.rounds)
+        ours, pytorch = ms["ours"], ms.get("pytorch", float("nan"))
+        widest = of_float32.setdefault((each.shape, each.layout), ours)
+        rate = each.operations / ours / 1e6
+        times = (f"{number:.4g}" for number in (ours, pytorch, rate))
+        cells = (
+            str(each),
+            each.layout,
+            each.dtype,
+            str(threads),
+            *times,
+            f"{pytorch / ours:.2f}",
+            f"{ours / widest:.2f}",
+        )
+        print(*cells, flush=True)
+        found.append(cells)
+    return found
+
+
 def main(quick: bool, arguments: list[str]) -> None:
     flags = _flags(quick, arguments)
     report = Report("kernels", f"PyTorch {torch.__version__}. {__doc__}")
     found: list[tuple[str, ...]] = []
+    of_products: list[tuple[str, ...]] = []
     for threads in flags.threads:
-        with multiprocessing.get_context("spawn").Pool(1) as process:
-            found += process.apply(measure, (flags, threads))
+        with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as process:
+            if flags.sizes:
+                found += process.apply(measure, (flags, threads))
+            if flags.products:
+                of_products += process.apply(measure_products, (flags, threads, quick))
     times = ("ours, ms", "PyTorch, ms", "memory, ms")
     report.table("Kernels", "operator", "size", "dtype", "threads", *times, "x PyTorch", "x memory")
     for cells in found:
+        report.row(*cells)
+    times = ("ours, ms", "PyTorch, ms", "GFLOP/s")
+    report.table("Products", "shape", "layout", "dtype", "threads", *times, "x PyTorch", "x float32")
+    for cells in of_products:
         report.row(*cells)
     report.write()
 
@@ -150,9 +190,10 @@ def main(quick: bool, arguments: list[str]) -> None:
 def _flags(quick: bool, arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench WHAT=kernels", description=__doc__)
     sizes, dtypes = (("16 KB", "6 MB"), DTYPES[:2]) if quick else (tuple(PLANES), DTYPES)
-    parser.add_argument("--sizes", nargs="+", choices=tuple(PLANES), default=sizes)
+    parser.add_argument("--sizes", nargs="*", choices=tuple(PLANES), default=sizes)
     parser.add_argument("--operators", nargs="+", choices=tuple(OPERATORS), default=tuple(OPERATORS))
     parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=dtypes)
+    parser.add_argument("--no-products", dest="products", action="store_false", help="leave out products of matrices")
     parser.add_argument("--threads", nargs="+", type=int, default=THREADS)
     parser.add_argument("--rounds", type=int, default=3 if quick else 7)
     parser.add_argument("--vector-level", help="one below the highest that the processor has: baseline, avx2")
