@@ -199,7 +199,7 @@ def test_shapes_that_do_not_fit_are_refused(
         ("ijx,jk->ik", "has 'ijx' for operand 0, of shape (2, 3)"),
         ("i,jk->ik", "has 'i' for operand 0, of shape (2, 3)"),
         ("ij,kj->ik", "has 'j' for sizes of 3 and 4"),
-        ("ii,jk->ik", "has 'i' for sizes of 2 and 3"),
+        ("ii,jk->ik", "has 'i' twice in an operand, for sizes of 2 and 3"),
     ],
 )
 def test_equations_that_do_not_fit_are_refused(client: aclgrad.Client, equation: str, problem: str) -> None:

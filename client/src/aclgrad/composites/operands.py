@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -10,12 +10,15 @@ from aclgrad._client.calls.arrays import TensorLike, as_array
 from aclgrad._client.calls.handles import Handle
 from aclgrad._client.programs.program import BaseProgram
 from aclgrad.errors import InvalidFieldError
+from aclgrad.operators.catalogue import OPERATORS
 
 Array = np.ndarray[Any, Any]
 Operand = Array | Handle
 OperandLike = TensorLike | Handle
 Program = BaseProgram[Any]
 Shape = tuple[int, ...]
+
+_MOST_AXES: Final = max(OPERATORS["reduce_sum"].leading_input.ranks) - 1
 
 
 def operand(name: str, value: OperandLike, *, least: int = 0) -> Operand:
@@ -53,7 +56,13 @@ def reshaped(program: Program, value: Operand, shape: Sequence[int]) -> Operand:
 
 
 def copied(program: Program, value: Operand) -> Handle:
-    """Adds the step that copies the operand into row-major order: a sum over an axis of one element."""
+    """Adds the step that copies the operand into row-major order: a sum over an axis of one element.
+
+    Raises InvalidFieldError for more axes than a sum takes besides.
+    """
+    if value.ndim > _MOST_AXES:
+        problem = f"has {value.ndim} axes in an order that the server would have to change"
+        raise InvalidFieldError.at("operand", problem, f"give at most {_MOST_AXES}, or reshape before")
     return program.reduce_sum(value[None], (0,))
 
 

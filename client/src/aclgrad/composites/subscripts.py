@@ -58,6 +58,8 @@ class Subscripts:
         sizes: dict[str, int] = {}
         for labels, shape in zip(self.inputs, shapes, strict=True):
             for label, size in zip(labels, shape, strict=True):
+                if (twice := shape[labels.index(label)]) != size:
+                    raise _wrong(equation, f"has {label!r} twice in an operand, for sizes of {twice} and {size}")
                 if sizes.get(label, 1) != 1 and size not in (1, sizes[label]):
                     raise _wrong(equation, f"has {label!r} for sizes of {sizes[label]} and {size}")
                 if sizes.get(label, 1) == 1:

@@ -19,12 +19,14 @@ def _values(generator: np.random.Generator, example: Case, arrays: Arrays) -> Ar
     """Points in and around the image, or far away if the case's name says so."""
     grid = arrays["grid"]
     reach = 5.0 if "far" in example.name else 1.3
+    sizes = np.array(example.shapes["input"][:1:-1])
     if "timed" in example.name:
-        points = generator.uniform(-1, 1, grid.size).reshape(grid.shape).astype(grid.dtype)
+        drawn = generator.uniform(-1, 1, grid.size).reshape(grid.shape)
+        # Not drawn anew, which would take long: by twice the margin.
+        points = (drawn + np.where(_near_jumps(drawn, sizes, example), 4 * _MARGIN / sizes, 0)).astype(grid.dtype)
         # The gradient of a point adds up all channels, times half the image's size: so does the rounding of its place,
         # for which the tolerance has a figure of small images.
         return {**arrays, "grid": points, "grad_output": arrays["grad_output"] / _TIMED_SCALE}
-    sizes = np.array(example.shapes["input"][:1:-1])
     points = np.zeros(grid.shape, grid.dtype)
     bad = np.ones(grid.shape, bool)
     for _ in range(_TRIES):
