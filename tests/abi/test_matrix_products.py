@@ -8,13 +8,18 @@ import numpy as np
 import pytest
 
 from tests.long_shapes import MAX_BESIDE_BYTES, MAX_OF_TENSORS
-from tools.abi.acl import Library
+from tools.abi.acl import Format, Library, Scalar
 
 from .kernel_memory import MEBIBYTE, forget_peak, peak_bytes
 from .products import FILL, TYPES, assert_product, numbers, product
 from .programs_in_forks import call_of
 
 SIZES = (1, 2, 3, 5, 17, 64, 130)
+WITHIN = {
+    "float32": {"rtol": 1e-5, "atol": 1e-4},
+    "float16": {"rtol": 1e-3, "atol": 1e-2},
+    "bfloat16": {"rtol": 1e-2, "atol": 1e-2},
+}
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -214,3 +219,23 @@ def print_memory(acl: Library) -> None:
                 beside = peak_bytes() - before
             if tensor_bytes + size > MAX_OF_TENSORS * tensor_bytes + MAX_BESIDE_BYTES or beside > 2 * MEBIBYTE:
                 print(shapes_, dtype, tensor_bytes, size, beside)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", [(40, 50, 70), (1, 50, 70), (4, 4, 5000), (300, 310, 320)], ids=str)
+def test_the_sum_may_overwrite_what_is_added(acl: Library, dtype: str, shape: tuple[int, int, int]) -> None:
+    """As CANN's aclnnInplaceAddmm does."""
+    rows, columns, depth = shape
+    left, right, addend = (
+        numbers(seed, each, dtype) for seed, each in enumerate(((rows, depth), (depth, columns), (rows, columns)))
+    )
+    with (
+        acl.tensor(left, format_=Format.ND) as mat1,
+        acl.tensor(right, format_=Format.ND) as mat2,
+        acl.tensor(addend, format_=Format.ND) as out,
+        acl.scalar(Scalar(0.5)) as half,
+    ):
+        acl.run("aclnnAddmm", out.handle, mat1.handle, mat2.handle, half, half, out.handle, 0)
+        found = out.read_storage().reshape(rows, columns).astype(np.float64)
+    wide = [each.astype(np.float64) for each in (left, right, addend)]
+    np.testing.assert_allclose(found, (wide[2] + wide[0] @ wide[1]) / 2, **WITHIN[dtype])

@@ -48,6 +48,8 @@ PRODUCTS = [
     ((1, 2, 3), (5, 3, 4)),
     ((5, 2, 3), (1, 1, 3, 4)),
     ((2, 2, 3), (2, 3, 4)),
+    ((2, 1, 1, 2, 1, 2, 3), (2, 1, 1, 1, 1, 3, 4)),
+    ((3,), (2, 1, 1, 1, 1, 2, 3, 4)),
 ]
 
 
@@ -187,6 +189,29 @@ def test_shapes_that_do_not_fit_are_refused(
     with pytest.raises(aclgrad.InvalidFieldError) as caught:
         function(client.program(), *(drawn(*shape) for shape in arguments))
     assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (2, 1), (1, 1), (2,), (2, 4, 1)])
+def test_a_gradient_of_another_shape_than_the_result_is_refused(client: aclgrad.Client, shape: tuple[int, ...]) -> None:
+    for made in (
+        lambda program: composites.einsum_backward(program, "ij,jk->ik", drawn(*shape), drawn(2, 3), drawn(3, 4)),
+        lambda program: composites.addmm_backward(program, drawn(*shape), (4,), drawn(2, 3), drawn(3, 4)),
+    ):
+        with pytest.raises(aclgrad.InvalidFieldError, match=r"grad_output is .*; give \(2, 4\)"):
+            made(client.program())
+
+
+@pytest.mark.parametrize("wanted", [(), (True,), (True,) * 4])
+def test_what_is_wanted_is_said_of_each_gradient(client: aclgrad.Client, wanted: tuple[bool, ...]) -> None:
+    one, two, grad = drawn(2, 3), drawn(3, 4), drawn(2, 4)
+    for function, arguments in (
+        (composites.matmul_backward, (grad, one, two)),
+        (composites.linear_backward, (grad, one, two.T)),
+        (composites.addmm_backward, (grad, (4,), one, two)),
+        (composites.einsum_backward, ("ij,jk->ik", grad, one, two)),
+    ):
+        with pytest.raises(aclgrad.InvalidFieldError, match=r"wanted has . values; give ., one for each gradient"):
+            function(client.program(), *arguments, wanted=wanted)  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,8 @@ REFUSALS_PER_S: Final = 400
 """Unknown callers of one address that are refused at once. Beyond: the refusal waits."""
 LONGEST_REFUSAL_S: Final = 5.0
 """The longest wait of such a refusal."""
+LONG_S: Final = 1.0
+"""Work that takes longer never gets the last slot, also while nobody else calls."""
 LEAST_ALLOWED_S: Final = 1.0
 """Work of a step at the device's pace: as long as `--hang-timeout-s`, and this long at least; always 16 operations for
 each element of its inputs. Beyond: LIMIT_EXCEEDED."""

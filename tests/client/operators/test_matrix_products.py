@@ -38,7 +38,7 @@ def multiplied(one: Array, other: Array) -> Array:
 
 def expected(name: str, arrays: dict[str, Array], attributes: dict[str, Any]) -> Array:
     if name == "reduce_sum":
-        axes = [axis % arrays["self"].ndim for axis in attributes["dims"]] or range(arrays["self"].ndim)
+        axes = [axis % max(arrays["self"].ndim, 1) for axis in attributes["dims"]] or range(arrays["self"].ndim)
         found = np.zeros([1 if axis in axes else size for axis, size in enumerate(arrays["self"].shape)])
         for cell in np.ndindex(*arrays["self"].shape):
             found[tuple(0 if axis in axes else at for axis, at in enumerate(cell))] += float(arrays["self"][cell])

@@ -42,7 +42,7 @@ class Play:
         if kind == "runs":
             return self.admission.room(small).slot(CALLERS[caller])
         if kind == "replies":
-            return self.admission.replies.take(CALLERS[caller], int(rest[0]), waits_for_client=True)
+            return self.admission.replies.take(CALLERS[caller], int(rest[0]), may_last=True)
         return claim_memory(self.admission, CALLERS[caller], int(rest[0]), slow, small)
 
     def do(self, action: str) -> None:
@@ -236,6 +236,22 @@ async def test_who_is_refused_is_told_to_come_back_when_so_much_work_is_done(
     first.close()
     (await second).close()
     assert admission.large.expected_s == pytest.approx(0)
+
+
+@pytest.mark.parametrize(("longest_s", "others_wait"), [(0.5, True), (2.0, False)])
+async def test_long_work_leaves_a_slot_to_whoever_comes(longest_s: float, others_wait: bool) -> None:
+    """Also while nobody else calls: kernels are not interrupted, and go on when their callers have left."""
+    admission = Admission(3, 8, 1000)
+    call: Any = SimpleNamespace(caller=A, enter=lambda stage: None, at_end=lambda function: None)
+    claims = [
+        await admission.claim(call, Demand((10,), (0,), (0, 0), 0, 0, 0.0, longest_s=longest_s)) for _ in range(3)
+    ]
+    turns = [await begun(each.turn(most=3)) for each in claims]
+    other: Any = SimpleNamespace(caller=B, enter=lambda stage: None, at_end=lambda function: None)
+    theirs = await begun((await admission.claim(other, Demand((10,), (0,), (0, 0), 0, 0, 0.0))).turn())
+    assert theirs.done() != others_wait
+    for each in (*turns, theirs):
+        (await each).end()
 
 
 @pytest.mark.parametrize(

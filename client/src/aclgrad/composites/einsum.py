@@ -3,7 +3,17 @@
 from collections.abc import Sequence
 
 from aclgrad._client.calls.handles import Handle
-from aclgrad.composites.operands import Operand, OperandLike, Program, copied, operand, reshaped, summed_to
+from aclgrad.composites.operands import (
+    Operand,
+    OperandLike,
+    Program,
+    check_shape,
+    check_wanted,
+    copied,
+    operand,
+    reshaped,
+    summed_to,
+)
 from aclgrad.composites.subscripts import Labels, Maths, Subscripts, einsum
 from aclgrad.errors import InvalidFieldError
 
@@ -26,6 +36,8 @@ def einsum_backward(
     if subscripts.repeats:
         problem = f"{equation!r} has a letter twice in an operand"
         raise InvalidFieldError.at("equation", problem, "take the diagonal before, as a view")
+    check_shape("grad_output", grad.shape, subscripts.output_shape([each.shape for each in given]))
+    check_wanted(wanted, len(given))
     terms = zip([subscripts.output, *subscripts.inputs], [grad, *given], strict=True)
     named = [(labels, each) for labels, each in terms]
     is_wanted = wanted or [True] * len(given)

@@ -29,6 +29,18 @@ def operand(name: str, value: OperandLike, *, least: int = 0) -> Operand:
     return found
 
 
+def check_shape(name: str, have: Shape, want: Shape) -> None:
+    """Raises InvalidFieldError for a gradient that is not shaped as the result."""
+    if have != want:
+        raise InvalidFieldError.at(name, f"is {have}", f"give {want}, the shape of the result")
+
+
+def check_wanted(wanted: Sequence[bool] | None, count: int) -> None:
+    """Raises InvalidFieldError unless it says of each gradient whether it is wanted; None is for all."""
+    if wanted is not None and len(wanted) != count:
+        raise InvalidFieldError.at("wanted", f"has {len(wanted)} values", f"give {count}, one for each gradient")
+
+
 def transposed(value: Operand) -> Operand:
     """Returns the view whose last two axes are exchanged."""
     return value.transpose(*range(value.ndim - 2), value.ndim - 1, value.ndim - 2)
@@ -60,10 +72,16 @@ def copied(program: Program, value: Operand) -> Handle:
 
     Raises InvalidFieldError for more axes than a sum takes besides.
     """
-    if value.ndim > _MOST_AXES:
-        problem = f"has {value.ndim} axes in an order that the server would have to change"
+    own = value[tuple(0 if size == 1 else slice(None) for size in value.shape)]
+    if own.ndim > _MOST_AXES:
+        problem = f"has {own.ndim} axes of several elements in an order that the server would have to change"
         raise InvalidFieldError.at("operand", problem, f"give at most {_MOST_AXES}, or reshape before")
-    return program.reduce_sum(value[None], (0,))
+    return program.reduce_sum(own[None], (0,)).reshape(value.shape)
+
+
+def broadcast(value: Operand, shape: Sequence[int]) -> Operand:
+    """Returns the view in which axes of one element repeat it."""
+    return value.broadcast_to(*shape) if isinstance(value, Handle) else np.broadcast_to(value, tuple(shape))
 
 
 def summed_to(program: Program, value: Operand, shape: Shape) -> Handle:

@@ -5,7 +5,7 @@ Formulas are those of PyTorch's derivatives.yaml, for `mm`, `bmm`, `addmm`, `bad
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from aclgrad.composites.operands import (
     OperandLike,
     Program,
     Shape,
+    broadcast,
+    check_shape,
+    check_wanted,
     operand,
     reshaped,
     scaled,
@@ -23,6 +26,9 @@ from aclgrad.composites.operands import (
     with_axis,
 )
 from aclgrad.errors import InvalidFieldError
+from aclgrad.operators.catalogue import OPERATORS
+
+_MOST_AXES: Final = max(OPERATORS["matmul"].leading_input.ranks)
 
 
 class LinearGradients(NamedTuple):
@@ -60,9 +66,10 @@ def matmul_backward(
 
     `grad_output` is shaped as the product. Raises InvalidFieldError for shapes that do not fit.
     """
+    check_wanted(wanted, 2)
     grad = operand("grad_output", grad_output)
     one, two = operand("input", input, least=1), operand("other", other, least=1)
-    _check_shape("grad_output", grad.shape, _product_shape(one.shape, two.shape))
+    check_shape("grad_output", grad.shape, _product_shape(one.shape, two.shape))
     rows, columns = one, two
     if two.ndim == 1:
         columns, grad = with_axis(two, -1), with_axis(grad, -1)
@@ -113,13 +120,14 @@ def linear_backward(
     `input` has the shape (..., in), `weight` (out, in) or (in,), and `grad_output` (..., out) or (...). Raises
     InvalidFieldError for shapes that do not fit.
     """
+    check_wanted(wanted, 3)
     grad = operand("grad_output", grad_output)
     features, matrix = operand("input", input, least=1), operand("weight", weight, least=1)
     shapes, outputs = (features.shape, matrix.shape), matrix.shape[:-1]
     if len(outputs) > 1 or matrix.shape[-1] != features.shape[-1]:
         remedy = f"give (out, {features.shape[-1]}), or ({features.shape[-1]},)"
         raise InvalidFieldError.at("weight", f"is {matrix.shape}", remedy)
-    _check_shape("grad_output", grad.shape, (*features.shape[:-1], *outputs))
+    check_shape("grad_output", grad.shape, (*features.shape[:-1], *outputs))
     count, width = math.prod(features.shape[:-1]), math.prod(outputs)
     grad = reshaped(program, grad, (count, width))
     of_input = of_weight = of_bias = None
@@ -149,10 +157,11 @@ def addmm_backward(
     `shape` is that of the addend `input`, which broadcasts to the product. Raises InvalidFieldError for shapes that do
     not fit.
     """
+    check_wanted(wanted, 3)
     grad = operand("grad_output", grad_output)
     one, two = operand("mat1", mat1, least=2), operand("mat2", mat2, least=2)
     product = _product_shape(one.shape, two.shape)
-    _check_shape("grad_output", grad.shape, product)
+    check_shape("grad_output", grad.shape, product)
     if not _broadcasts(tuple(shape), product):
         raise InvalidFieldError.at("shape", f"is {tuple(shape)}", f"give one that broadcasts to {product}")
     of_addend = scaled(program, summed_to(program, grad, tuple(shape)), beta) if wanted[0] else None
@@ -165,7 +174,15 @@ def _product(program: Program, one: Operand, two: Operand, shape: Shape) -> Hand
     """Adds the product, and the sum to the shape of what was broadcast."""
     if one.ndim == two.ndim == 2:
         return program.mm(one, two)
-    return summed_to(program, program.matmul(one, two), shape)
+    if max(one.ndim, two.ndim) <= _MOST_AXES:
+        return summed_to(program, program.matmul(one, two), shape)
+    batch = np.broadcast_shapes(one.shape[:-2], two.shape[:-2])
+    left, right = (
+        reshaped(program, broadcast(each, (*batch, *each.shape[-2:])), (math.prod(batch), *each.shape[-2:]))
+        for each in (one, two)
+    )
+    made = program.batch_mat_mul(left, right)
+    return summed_to(program, made.reshape((*batch, *made.shape[-2:])), shape)
 
 
 def _product_shape(one: Shape, two: Shape) -> Shape:
@@ -180,11 +197,6 @@ def _product_shape(one: Shape, two: Shape) -> Shape:
             "other", f"is {two}, which does not multiply {one}", "give shapes that numpy.matmul takes"
         ) from None
     return (*batch, *one[-2:-1], *(two[-1:] if len(two) > 1 else ()))
-
-
-def _check_shape(name: str, have: Shape, want: Shape) -> None:
-    if have != want:
-        raise InvalidFieldError.at(name, f"is {have}", f"give {want}, the shape of the result")
 
 
 def _broadcasts(shape: Shape, to: Shape) -> bool:

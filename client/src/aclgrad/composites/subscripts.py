@@ -65,6 +65,14 @@ class Subscripts:
                 if sizes.get(label, 1) == 1:
                     sizes[label] = size
 
+    def output_shape(self, shapes: Sequence[Shape]) -> Shape:
+        """Returns the shape of the result of operands of these shapes."""
+        sizes: dict[str, int] = {}
+        for labels, shape in zip(self.inputs, shapes, strict=True):
+            for label, size in zip(labels, shape, strict=True):
+                sizes[label] = size if sizes.get(label, 1) == 1 else sizes[label]
+        return tuple(sizes[label] for label in self.output)
+
     @property
     def repeats(self) -> bool:
         """Whether an operand has a label twice, of which the diagonal counts."""

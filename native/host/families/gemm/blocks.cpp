@@ -15,10 +15,10 @@ constexpr int64_t kColumnStep = 96;
 // Columns of a panel that are zeros, at most.
 constexpr int64_t kMorePanelColumns = 16;
 
-// Blocks of all threads together: their panels take 4 MiB, or with the sums of results of 16 bits no more than that.
+// Blocks of all threads together: their panels take 4 MiB, or with sums that are not in the results no more than that.
 constexpr int64_t kSharedLines = 2048;
-constexpr int64_t kSharedColumnsOfHalves = 1024;
-constexpr int64_t kSharedCellsOfHalves = int64_t{1} << 19;
+constexpr int64_t kSharedColumnsOfSums = 1024;
+constexpr int64_t kSharedCellsOfSums = int64_t{1} << 19;
 // A thread's own block. Panels of few lines are packed by each thread, which is little beside the products.
 constexpr double kOwnWork = 1 << 22;
 constexpr int64_t kThinElements = int64_t{1} << 14;
@@ -106,7 +106,8 @@ ProductBlocks BlocksOf(const MatrixProduct& product, int64_t threads) {
     blocks.columns = std::min(product.columns, ProductBlocks::kVectorColumns);
     return blocks;
   }
-  const bool has_sums = parts == 1 && product.out != ACL_FLOAT;
+  // What is added may be what the results overwrite.
+  const bool has_sums = parts == 1 && (product.out != ACL_FLOAT || product.added);
   const double work = static_cast<double>(blocks.part_rows) * static_cast<double>(product.columns) *
                       static_cast<double>(product.part_depth);
   blocks.rows = blocks.part_rows;
@@ -117,8 +118,8 @@ ProductBlocks BlocksOf(const MatrixProduct& product, int64_t threads) {
     blocks.is_shared = blocks.slot_bytes() > kFreeBytes;
   }
   if (blocks.is_shared) {
-    blocks.columns = std::min(product.columns, has_sums ? kSharedColumnsOfHalves : kSharedLines);
-    const int64_t most = has_sums ? std::min(kSharedLines, kSharedCellsOfHalves / blocks.columns) : kSharedLines;
+    blocks.columns = std::min(product.columns, has_sums ? kSharedColumnsOfSums : kSharedLines);
+    const int64_t most = has_sums ? std::min(kSharedLines, kSharedCellsOfSums / blocks.columns) : kSharedLines;
     blocks.rows = std::min(blocks.part_rows, most);
     MeasureSlot(product, has_sums, blocks);
     return blocks;

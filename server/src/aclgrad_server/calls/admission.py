@@ -14,7 +14,7 @@ from aclgrad_server.calls.gate import Bounds, Callers, Claim, Gate, Room
 from aclgrad_server.calls.open_calls import Throttle
 from aclgrad_server.devices.device import OnEnd
 from aclgrad_server.devices.planning import check_size
-from aclgrad_server.limits import LONGEST_PAUSE_S, MAX_WAITING_SMALL_CALLS, RECEIVE_BYTES_PER_S, SMALL_BYTES
+from aclgrad_server.limits import LONG_S, LONGEST_PAUSE_S, MAX_WAITING_SMALL_CALLS, RECEIVE_BYTES_PER_S, SMALL_BYTES
 from aclgrad_server.statistics import WAIT
 
 _NO_BOUNDS: Final = Bounds()
@@ -41,6 +41,7 @@ class Demand:
     seconds: float  # about how long it takes
     is_small: bool = False  # whether small programs may wait for it; its workspaces do not count
     waits_for_client: bool = False  # whether its client decides how long it takes
+    longest_s: float = 0.0  # about how long the longest group takes
 
     @property
     def takes_little(self) -> bool:
@@ -141,7 +142,7 @@ class Admission:
 
     async def claim_reply(self, call: Call, size_bytes: int) -> None:
         """Claims memory of the process for a reply until the call ends; raises ServerBusyError if too many wait."""
-        call.at_end((await self.replies.take(call.caller, size_bytes, waits_for_client=True)).give_back)
+        call.at_end((await self.replies.take(call.caller, size_bytes, may_last=True)).give_back)
 
     def sweep(self) -> None:
         """Serves calls that waited because others asked, if these have stopped. To be called some times a second."""
@@ -225,7 +226,7 @@ class Claims:
 
     async def turn(self, most: int = 1, group: int = 0) -> "Turn":
         """Returns the slot to run of the group of this number, and up to `most` that nobody waits for."""
-        slot = await self._room.slot(self._call.caller, most)
+        slot = await self._room.slot(self._call.caller, most, self._demand.longest_s > LONG_S)
         on_end = self._begin(self.needs[group], self._demand.process[group])
         self._begun = group + 1
         return Turn(self._room, slot, on_end)

@@ -125,13 +125,13 @@ class Room:
         problem = f"{who} has as many calls in flight and waiting as it may have, {limit}"
         return busy(problem, retry_after_s, limit=limit)
 
-    async def slot(self, caller: str, most: int = 1) -> "Claim":
+    async def slot(self, caller: str, most: int = 1, may_last: bool = False) -> "Claim":
         """Returns a claim on a slot to run, and on up to `most` that nobody waits for.
 
         Raises ServerBusyError if too many calls wait already.
         """
         self.callers.ask(caller)
-        claim = await self.slots.take(caller, 1)
+        claim = await self.slots.take(caller, 1, may_last)
         self.slots.widen(claim, most)
         claim.since = self._clock()
         return claim
@@ -150,8 +150,8 @@ class Claim:
     gate: "Gate"
     caller: str
     units: int
-    waits_for_client: bool = False
-    """Whether its client decides how long it is held: then it counts against the share also while nobody else asks."""
+    may_last: bool = False
+    """Whether its client decides how long it is held, or the device takes long: it never exceeds the share then."""
     is_granted: bool = False
     since: float = 0.0  # when what it is for began
     waiter: Any = None  # the future of a claim that has to wait
@@ -168,8 +168,8 @@ class Gate:
     """Gives out up to `limit` units, which are bytes or slots.
 
     The callers that wait come in rounds, each in its order of arrival, and nobody overtakes a claim that waits.
-    While several callers ask, one that already holds something gets no more than `share` units. A claim whose client
-    can prolong it never exceeds the share: otherwise one slow client could hold everything.
+    While several callers ask, one that already holds something gets no more than `share` units. A claim that may last
+    never exceeds the share: otherwise one slow client, or long kernels, could hold everything.
     """
 
     def __init__(self, limit: int, share: int, room: Room, counts_bytes: bool = True) -> None:
@@ -189,11 +189,11 @@ class Gate:
         """How many claims of each caller that waits were granted in this round."""
         self._loss: Callable[[], AclgradError] | None = None
 
-    async def take(self, caller: str, units: int, waits_for_client: bool = False) -> Claim:
+    async def take(self, caller: str, units: int, may_last: bool = False) -> Claim:
         """Returns the claim when it is served; raises ServerBusyError if too many calls wait already."""
         if self._loss is not None:
             raise self._loss()
-        claim = Claim(self, caller, units, waits_for_client)
+        claim = Claim(self, caller, units, may_last)
         if self._fits(claim):
             self._grant(claim)
             return claim
@@ -224,7 +224,7 @@ class Gate:
 
     def widen(self, claim: Claim, most: int) -> None:
         """Adds units that nobody waits for to a granted claim, until it has `most`."""
-        while claim.units < most and self._fits(Claim(self, claim.caller, 1)):
+        while claim.units < most and self._fits(Claim(self, claim.caller, 1, claim.may_last)):
             claim.units += 1
             self.used += 1
             self.held[claim.caller] += 1
@@ -264,7 +264,7 @@ class Gate:
             return True
         if not held or held + claim.units <= self._share:
             return False
-        return claim.waits_for_client or self._callers.others_ask(caller)
+        return claim.may_last or self._callers.others_ask(caller)
 
     def _count_in_round(self, caller: str) -> None:
         """Lets the next caller come when this one has had all of its claims of the round."""

@@ -89,6 +89,7 @@ class Runner:
             plan.output_bytes,
             plan.seconds,
             is_light,
+            longest_s=plan.seconds,
         )
         contents = [None if each is None else each.content(payloads) for each in step.sources]
         claims = await self.admission.claim(call, demand)

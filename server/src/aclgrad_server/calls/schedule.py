@@ -108,6 +108,8 @@ class Schedule:
     replied: list[int]
     """The bytes of the reply before the first group, after it, and so on."""
     seconds: float
+    longest_s: float
+    """About how long the longest step takes, and so the longest group."""
     in_chunks: bool
 
     def workspaces(self) -> list[list[int]]:
@@ -134,6 +136,7 @@ class Schedule:
             self.seconds,
             is_small and not any(group.begins for group in self.groups),
             self.in_chunks,
+            self.longest_s,
         )
 
 

@@ -276,7 +276,8 @@ class _Maker:
         replied = [0, *accumulate(self._reply)]
         device = [each + before for each, before in zip(accumulate(self._device), replied, strict=False)][:-1]
         process = list(accumulate(self._process))[:-1]
-        return Schedule(groups, device, process, replied, program.seconds, program.chunk_bytes > 0)
+        longest_s = max(step.plan.seconds for step in program.steps.values())
+        return Schedule(groups, device, process, replied, program.seconds, longest_s, program.chunk_bytes > 0)
 
 
 def _key_of(program: PlannedProgram, number: int, position: int) -> Key:

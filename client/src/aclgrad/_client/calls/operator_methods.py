@@ -1188,7 +1188,7 @@ class OperatorMethods(ABC, Generic[Result]):
 
         Args:
             input: The tensor. Any shape. bfloat16, float16, float32 (fewer on some products).
-            dims: The axes, each once; a negative one counts from the last. None for all.
+            dims: The axes, each once; a negative one counts from the last. An empty list for all.
             keep_dims: Keeps the axes, with a size of 1.
             dtype: The data type of out; that of self if it is left out.
 

@@ -55,6 +55,7 @@ SAMPLES = Samples(
         sum_case("kept", (2, 3, 4, 5), -1, 0, keep_dims=True),
         sum_case("everything", (3, 4, 5)),
         sum_case("scalar", ()),
+        sum_case("axis_of_a_scalar", (), -1, keep_dims=True),
         sum_case("long", (4100,), 0),
         sum_case("many_rows", (2049, 3), 0),
         sum_case("eight_dimensions", (2, 1, 2, 3, 1, 2, 1, 2), 0, 3, 7),

@@ -37,7 +37,7 @@ def _dtype(arguments: Arguments) -> DType:
 
 def _axes(arguments: Arguments) -> frozenset[int]:
     rank = arguments.inputs["self"].rank
-    return frozenset(axis % rank for axis in arguments.ints("dims")) or frozenset(range(rank))
+    return frozenset(axis % max(rank, 1) for axis in arguments.ints("dims")) or frozenset(range(rank))
 
 
 def _out(arguments: Arguments) -> TensorType:
@@ -49,17 +49,17 @@ def _out(arguments: Arguments) -> TensorType:
 
 def _terms(arguments: Arguments) -> int:
     shape = arguments.inputs["self"].shape
-    return math.prod(shape[axis] for axis in _axes(arguments))
+    return math.prod(shape[axis] for axis in _axes(arguments)) if shape else 1
 
 
 def _check(arguments: Arguments, product: Product) -> Iterator[Violation]:
     shape, dims = arguments.inputs["self"].shape, arguments.ints("dims")
-    rank = len(shape)
+    rank = max(len(shape), 1)  # a scalar has one axis here, as in PyTorch
     for position, axis in enumerate(dims):
         field = f"attributes[dims][{position}]"
         if not -rank <= axis < rank:
-            remedy = f"send {-rank} to {rank - 1}" if rank else "send no axes"
-            yield Violation(field, f"is {axis}, and inputs[self] has the shape {shape}", remedy)
+            problem = f"is {axis}, and inputs[self] has the shape {shape}"
+            yield Violation(field, problem, f"send {-rank} to {rank - 1}")
         elif axis % rank in [each % rank for each in dims[:position] if -rank <= each < rank]:
             yield Violation(field, f"is {axis}, an axis that is there already", "send each axis once")
     if (dtype := _dtype(arguments).name) not in _DTYPES[product]:
@@ -82,7 +82,7 @@ SPEC = OperatorSpec(
     attributes=(
         AttributeSpec(
             "dims",
-            "The axes, each once; a negative one counts from the last. None for all.",
+            "The axes, each once; a negative one counts from the last. An empty list for all.",
             AttributeKind.INTS,
             lengths=tuple(range(_MOST + 1)),
             default=(),
