@@ -1,6 +1,7 @@
 """Whose gradient it was: counts by function and layer, a log line, strict blocks, and blocks as decorators."""
 
 import logging
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -61,6 +62,25 @@ def test_calls_are_counted_by_function_layer_and_reason(client: RecordingClient)
     assert lines[-2] == "6 of 14 backward calls are the server's; no gradient is recorded for 1 more"
     assert lines[-1].startswith("0.0% of ")
     assert len(client.called) == 6
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lambda each: torch.addmv(each[0], each, each[0]), "addmv"),
+        (lambda each: torch.matrix_power(each, 3), "matrix_power"),
+        (torch.cov, "cov"),
+    ],
+)
+def test_what_is_made_of_products_unseen_is_told_by_its_own_name(
+    client: RecordingClient, function: Callable[[torch.Tensor], torch.Tensor], name: str
+) -> None:
+    with aclgrad.torch.remote_backward(client) as remote:
+        function(INPUT[0, 0].clone().requires_grad_()).sum().backward()
+    assert {(site.function, site.because) for site in remote.account.calls} == {
+        (name, f"there is no operator for {name}")
+    }
+    assert remote.account.flops.total()
 
 
 def test_what_stays_local_is_logged_once(client: RecordingClient, caplog: pytest.LogCaptureFixture) -> None:

@@ -81,13 +81,13 @@ def _product(first: int) -> Callable[[Node], int]:
 
     def flops(node: Node) -> int:
         left, right = _input(node, first, ""), _input(node, first + 1, "")
-        inner = left[-1] if left is not None else right[-2] if right is not None else 0
+        inner = left[-1] if left is not None else right[-2:][0] if right is not None else 0
         return 2 * math.prod(_output(node)) * inner * (_wants(node, first) + _wants(node, first + 1))
 
     return flops
 
 
 _PRODUCTS: Final = {
-    **dict.fromkeys(("Mm", "Bmm"), _product(0)),
-    **dict.fromkeys(("Addmm", "Baddbmm"), _product(1)),
+    **dict.fromkeys(("Mm", "Mv", "Bmm"), _product(0)),
+    **dict.fromkeys(("Addmm", "Addmv", "Baddbmm"), _product(1)),
 }

@@ -22,6 +22,7 @@ from aclgrad.torch._nodes import Kind, base_of, kernel_of, kind_of, own_call_sit
 
 BACKWARD: Final = (Tensor.backward, torch.autograd.backward, torch.autograd.grad)
 UNSEEN: Final = "TorchScript, or code outside of the block, has called it"
+_DERIVED: Final = {each.__name__ for each in BACKWARD}
 _RECURRENT: Final = {f"{rule}{cell}" for rule in ("lstm", "gru", "rnn_tanh", "rnn_relu") for cell in ("", "_cell")}
 _NAMED: Final = {name for name, each in vars(functional).items() if callable(each)} | _RECURRENT
 """Functions whose names say more than those of the kernels that they are made of."""
@@ -81,7 +82,7 @@ class Graph:
             if is_one:
                 site = own_call_site(node) or CallSite(function, layer, because or missing(function))
             else:
-                site = self._call_site(node, layer)
+                site = self._call_site(node, layer, function)
             node.metadata[_LABEL] = (self.account, site)
             sites.append(site)
         return sites
@@ -106,10 +107,12 @@ class Graph:
     def _is_call(self, node: Node, kind: Kind) -> bool:
         return kind is Kind.KERNEL or (kind is Kind.CONTAINER and base_of(node) in self._opaque)
 
-    def _call_site(self, node: Node, layer: str = "") -> CallSite:
+    def _call_site(self, node: Node, layer: str = "", function: str = "") -> CallSite:
         if kind_of(node) is Kind.CONTAINER:
             return CallSite(base_of(node), layer, self._opaque[base_of(node)])
         name = kernel_of(node)
+        if name in self._rows and function and function not in self._rows | _DERIVED:
+            name = function  # which is made of it
         return own_call_site(node) or CallSite(name, layer, UNSEEN if name in self._rows else missing(name))
 
 
