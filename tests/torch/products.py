@@ -98,14 +98,14 @@ PRODUCTS = (
     einsum("ec,dca->ade", (2, 4), (3, 4, 5)),
     einsum("eb,cbd->de", (3, 2), (3, 2, 4)),
     einsum("ij,ij->", (5, 3), (5, 3)),
+    einsum("bd,d->b", (1, 4), (4,)),
+    einsum("bi,bi,bij->bj", (2, 3), (2, 3), (2, 3, 4)),
+    einsum("ij,jk,kl->il", (3, 4), (4, 5), (5, 3), calls=2),
 )
 APART = (
     of("matmul", "matmul_backward", (2, 1, 5, 3), (3, 3, 4)),
     Product("bilinear", ((5, 3), (5, 2), (4, 3, 2), (4,)), ("linear_backward", "matmul_backward")),
     Product("bilinear", ((2, 5, 3), (2, 5, 2), (4, 3, 2)), ("linear_backward", "matmul_backward")),
-    einsum("i,j->ij", (5,), (4,)),
-    einsum("bi,jc->bc", (2, 3), (5, 4)),
-    einsum("bi,oij,bj->bo", (2, 3), (4, 3, 5), (2, 5), calls=2),
 )
 """Those that save other tensors than PyTorch's own."""
 EMPTY = (

@@ -120,6 +120,39 @@ def test_autocast_is_pytorchs(client: RecordingClient, product: Product, half: t
     assert client.called
 
 
+WHOLE: dict[str, Callable[..., Tensor]] = {
+    "elements": lambda one, two: torch.einsum("ij,kj->ijk", one, two),
+    "a pair of elements": lambda one, two: torch.einsum("ij,ij,kj->k", one, one, two),
+    "three operands": lambda one, two: torch.einsum("ij,kj,kl->il", one, two, two),
+    "one row": lambda one, two: torch.einsum("ij,j->i", one[:1], two[0]),
+    "inner": torch.inner,
+    "inner of one row": lambda one, two: torch.inner(one[:1], two[0]),
+    "tensordot": lambda one, two: torch.tensordot(one, two, ([1], [1])),
+    "tensordot of one row": lambda one, two: torch.tensordot(one[:1], two[:1].mT, 1),
+}
+
+
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", WHOLE)
+def test_autocast_of_what_is_made_of_products_is_pytorchs(
+    client: RecordingClient, name: str, half: torch.dtype
+) -> None:
+    for dtypes in combinations((torch.float32, half), repeat=2):
+        leaves = [each.to(dtype) * 300 for each, dtype in zip((ROWS, COLUMNS.mT), dtypes, strict=True)]
+        found: list[Any] = []
+        for block in (nullcontext(), aclgrad.torch.remote_backward(client)):
+            with torch.autocast("cpu", half), block:
+                try:
+                    found.append(WHOLE[name](leaves[0].requires_grad_(), leaves[1]).detach())
+                except RuntimeError as error:
+                    found.append(str(error))
+        expected, mine = found
+        if isinstance(expected, str):
+            assert mine == expected
+        else:
+            torch.testing.assert_close(mine, expected, rtol=0, atol=0, equal_nan=True)
+
+
 def outcome(product: Product, leaves: list[Tensor]) -> Any:
     """Returns output and gradients, or the text of the error."""
     try:

@@ -1,21 +1,22 @@
 """Sums of products over axes that operands have in common: einsum, and functions of two operands like it."""
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.backends import opt_einsum
 
 from aclgrad._client.sync.client import Client
-from aclgrad.composites.subscripts import Maths, Subscripts
-from aclgrad.composites.subscripts import einsum as in_pairs
+from aclgrad.composites.subscripts import Subscripts
 from aclgrad.errors import InvalidFieldError
 from aclgrad.torch._account import LocalError
-from aclgrad.torch._gemm import HOOKED, gemm, has_hooks
+from aclgrad.torch._gemm import gemm
 
 
 def einsum(equation: str, *operands: Tensor, client: Client) -> Tensor:
-    """Sums products of the operands over axes with the same letter, as `torch.einsum`, from left to right.
+    """Sums products of the operands over axes with the same letter, as `torch.einsum`, in its order.
 
     A call has the gradients of two operands, and they have derivatives of any order. Raises InvalidFieldError for what
     the product of the client's server does not compute.
@@ -30,48 +31,103 @@ def einsum(equation: str, *operands: Tensor, client: Client) -> Tensor:
         raise LocalError(f"PyTorch alone may take it: {error.message}") from None
     if subscripts.repeats:
         raise LocalError("an operand has a letter twice; take its diagonal before")
-    is_product = len(operands) == 2 and _is_product(subscripts, operands)
-    if has_hooks() and not is_product:
-        raise LocalError(HOOKED)
-
-    def bmm(one: Tensor, two: Tensor) -> Tensor:
-        return gemm("bmm", client, one, two, function="einsum")
-
-    subscripts, ordered = _in_order(subscripts, operands)
-    if len(ordered) == 2 and _is_turned(subscripts):
-        subscripts, ordered = Subscripts(subscripts.inputs[::-1], subscripts.output), ordered[::-1]
-    result = _summed(subscripts, ordered, bmm)
-    # So that it can be viewed as PyTorch's own.
-    return result if is_product else result.contiguous()
+    order, pairs = _pairs(equation, subscripts, operands)
+    if not any(pair.terms for pair in pairs):
+        raise LocalError(_ELEMENTS)
+    waiting = [_aligned(*each, order) for each in zip(operands, subscripts.inputs, strict=True)]
+    for pair in pairs:
+        two, one = waiting.pop(pair.two), waiting.pop(pair.one)
+        one, two = (each.sum(axes, True) if axes else each for each, axes in ((one, pair.of_one), (two, pair.of_two)))
+        product = _product(one, two, pair.terms, client) if pair.terms else one * two
+        waiting.insert(pair.place, product)
+    (result,) = waiting
+    return result.view(result.shape[: len(subscripts.output)]) if len(order) > len(subscripts.output) else result
 
 
-def _in_order(subscripts: Subscripts, operands: Sequence[Tensor]) -> tuple[Subscripts, list[Tensor]]:
-    """Puts the axes of operands in the order of the result's, and then of the alphabet, as PyTorch does at first."""
+class _Pair(NamedTuple):
+    """Two of the operands that wait, whose product waits at a place then.
+
+    All have the same axes. Those `of_one` and `of_two` are summed before, and the terms by the product.
+    """
+
+    one: int
+    two: int
+    place: int
+    of_one: list[int]
+    of_two: list[int]
+    terms: list[int]
+
+
+def _pairs(equation: str, subscripts: Subscripts, operands: Sequence[Tensor]) -> tuple[list[str], list[_Pair]]:
+    """Returns the labels in the order of PyTorch's axes, and the pairs that it multiplies, one after another."""
+    kept = len(subscripts.output)
     rest = {label for labels in subscripts.inputs for label in labels}.difference(subscripts.output)
     order = [*subscripts.output, *sorted(rest)]
-    inputs = [tuple(label for label in order if label in labels) for labels in subscripts.inputs]
-    ordered = [
-        each.permute([labels.index(label) for label in sorted_labels])
-        for each, labels, sorted_labels in zip(operands, subscripts.inputs, inputs, strict=True)
+    # Whether an operand has an axis: one of one element only broadcasts.
+    waiting = [
+        [label in labels and each.shape[labels.index(label)] != 1 for label in order]
+        for each, labels in zip(operands, subscripts.inputs, strict=True)
     ]
-    return Subscripts(tuple(inputs), subscripts.output), ordered
+    path, pairs = _path(equation, operands), []
+    for first, second in path or [(0, 1)] * (len(operands) - 1):
+        one, two = min(first, second), max(first, second)
+        second_has, first_has = waiting.pop(two), waiting.pop(one)
+        is_last = [not any(each[axis] for each in waiting) for axis in range(len(order))]
+        done = [axis for axis in range(kept, len(order)) if is_last[axis]]
+        terms = [axis for axis in done if first_has[axis] and second_has[axis]]
+        of_one = [axis for axis in done if first_has[axis] and not second_has[axis]]
+        of_two = [axis for axis in done if second_has[axis] and not first_has[axis]]
+        place = len(waiting) if path else 0
+        both = zip(first_has, second_has, strict=True)
+        waiting.insert(place, [any(each) and axis not in done for axis, each in enumerate(both)])
+        pairs.append(_Pair(one, two, place, of_one, of_two, terms))
+    return order, pairs
 
 
-def _is_turned(subscripts: Subscripts) -> bool:
-    """Says whether PyTorch computes the product of the second operand and the first."""
-    one, two = (
-        [label for label in own if label not in other] for own, other in (subscripts.inputs, subscripts.inputs[::-1])
-    )
-    if not one or not two or not {*one, *two}.issubset(subscripts.output):
-        return False
-    return min(map(subscripts.output.index, one)) > max(map(subscripts.output.index, two))
+def _path(equation: str, operands: Sequence[Tensor]) -> Sequence[tuple[int, int]]:
+    """Returns the order in which opt_einsum has PyTorch take operands; none if that is from left to right."""
+    if len(operands) == 2 or torch.compiler.is_compiling() or not opt_einsum.enabled:
+        return ()
+    if (module := opt_einsum.get_opt_einsum()) is None:
+        return ()
+    path: Sequence[tuple[int, int]] = module.contract_path(equation, *operands, optimize=opt_einsum.strategy)[0]
+    return path
 
 
-def _is_product(subscripts: Subscripts, operands: Sequence[Tensor]) -> bool:
-    """Says whether PyTorch computes an einsum of two operands by one product of matrices, and not of elements."""
-    one, two = subscripts.inputs
-    is_summed = any(label in two and label not in subscripts.output for label in one)
-    return is_summed and not any(1 in each.shape for each in operands)
+def _aligned(operand: Tensor, labels: Sequence[str], order: Sequence[str]) -> Tensor:
+    """Returns the operand with an axis for each label, of one element for those that it does not have."""
+    more = [label for label in order if label not in labels]
+    for _ in more:
+        operand = operand.unsqueeze(-1)
+    known = [*labels, *more]
+    return operand.permute([known.index(label) for label in order])
+
+
+def _product(left: Tensor, right: Tensor, terms: list[int], client: Client) -> Tensor:
+    """Returns the sum of products over the axes of the terms, as PyTorch's `sumproduct_pair`: by one bmm."""
+    batch: list[int] = []
+    rows: list[int] = []
+    columns: list[int] = []
+    for axis in range(left.dim()):
+        if axis not in terms:
+            is_of_both = left.shape[axis] != 1 and right.shape[axis] != 1
+            (batch if is_of_both else rows if left.shape[axis] != 1 else columns).append(axis)
+    if rows and columns and columns[-1] < rows[0]:
+        left, right, rows, columns = right, left, columns, rows
+    order = [*batch, *rows, *terms, *columns]
+
+    def matrices(tensor: Tensor, one: list[int], two: list[int], rest: list[int]) -> Tensor:
+        sizes = [math.prod([tensor.shape[axis] for axis in axes]) for axes in (batch, one, two)]
+        return tensor.permute([*batch, *one, *two, *rest]).reshape(sizes)
+
+    one, two = matrices(left, rows, terms, columns), matrices(right, terms, columns, rows)
+    result = gemm("bmm", client, one, two, function="einsum")
+    sizes = [
+        *[left.shape[axis] for axis in (*batch, *rows)],
+        *[1 for _ in terms],
+        *[right.shape[axis] for axis in columns],
+    ]
+    return result.view(sizes).permute([order.index(axis) for axis in range(len(order))])
 
 
 def _tensordot(
@@ -84,19 +140,23 @@ def _tensordot(
         if not 0 <= dims <= min(ranks):
             raise LocalError(f"PyTorch refuses {dims} axes")
         dims = range(ranks[0] - dims, ranks[0]), range(dims)
+    is_known = all(-rank <= axis < rank for each, rank in zip(dims, ranks, strict=True) for axis in each)
+    if a.dtype != b.dtype or not is_known or len(dims[0]) != len(dims[1]):
+        raise LocalError("PyTorch refuses operands of two dtypes, and axes that are no pairs")
     axes = [[axis % rank for axis in each] for each, rank in zip(dims, ranks, strict=True)]
-    labels = [[f"{side}{axis}" for axis in range(rank)] for side, rank in zip("ab", ranks, strict=True)]
-    for one, two in zip(*axes, strict=True):
-        if a.shape[one] != b.shape[two]:
-            raise LocalError("PyTorch alone sums over axes of one element")
-        labels[1][two] = labels[0][one]
-    summed = {labels[0][axis] for axis in axes[0]}
-    kept = tuple(each for some in labels for each in some if each not in summed)
-
-    def bmm(one: Tensor, two: Tensor) -> Tensor:
-        return gemm("mm", client, one[0], two[0], function=function)
-
-    return _summed(Subscripts((tuple(labels[0]), tuple(labels[1])), kept), (a, b), bmm)
+    if any(1 in (a.shape[one], b.shape[two]) or a.shape[one] != b.shape[two] for one, two in zip(*axes, strict=True)):
+        raise LocalError("PyTorch alone sums over axes of one element")
+    kept = [[axis for axis in range(rank) if axis not in own] for rank, own in zip(ranks, axes, strict=True)]
+    sizes = [[each.shape[axis] for axis in own] for each, own in zip((a, b), kept, strict=True)]
+    rows, terms, columns = map(math.prod, (sizes[0], [a.shape[axis] for axis in axes[0]], sizes[1]))
+    one, two = a.permute([*kept[0], *axes[0]]), b.permute([*axes[1], *kept[1]])
+    if rows == columns == 1:
+        if not (one.is_contiguous() and two.is_contiguous()):
+            raise LocalError(_ELEMENTS)
+        result = gemm("dot", client, one.reshape(terms), two.reshape(terms), function=function)
+    else:
+        result = gemm("mm", client, one.reshape(rows, terms), two.reshape(terms, columns), function=function)
+    return result.reshape([*sizes[0], *sizes[1]])
 
 
 def _inner(input: Tensor, other: Tensor, *, out: Any = None, client: Client) -> Tensor:
@@ -105,16 +165,7 @@ def _inner(input: Tensor, other: Tensor, *, out: Any = None, client: Client) -> 
     return _tensordot(input, other, ([-1], [-1]), client=client, function="inner")
 
 
-def _summed(subscripts: Subscripts, operands: Sequence[Tensor], bmm: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    maths: Maths[Tensor] = Maths(
-        transpose=lambda value, axes: value.permute(tuple(axes)),
-        reshape=lambda value, shape: value.reshape(tuple(shape)),
-        sum=lambda value, axes: value.sum(tuple(axes)),
-        bmm=bmm,
-    )
-    return in_pairs(subscripts, operands, maths)
-
-
+_ELEMENTS: Final = "PyTorch multiplies elements, and not matrices"
 REROUTED: Final[dict[Any, Callable[..., Tensor]]] = {
     torch.einsum: einsum,
     torch.tensordot: _tensordot,
