@@ -6,6 +6,7 @@ views of its operands.
 
 import sys
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -221,15 +222,27 @@ def gemm(
         raise LocalError("the operators take operands of one dtype")
     if operands[0].dtype not in _DTYPES:
         raise LocalError(f"no product takes {str(operands[0].dtype).removeprefix('torch.')}")
+    beta, alpha = _number(beta), _number(alpha)
     if any(0 < abs(each) <= ZERO or each - each for each in (beta, alpha)):
         raise LocalError(f"devices do not take beta or alpha of {beta} and {alpha}")
+    if not alpha:
+        raise LocalError("devices leave out what is multiplied by 0, which PyTorch makes NaN if it is infinite")
     mat1, mat2, *rest = operands
     if torch.compiler.is_compiling() and not any(each.requires_grad for each in operands):
         return FORMS[form].product(mat1, mat2, *(rest or [None]), beta, alpha)
-    result: Tensor = applied(
-        GemmForward, client, form, mat1, mat2, *(rest or [None]), float(beta), float(alpha), function
-    )
+    result: Tensor = applied(GemmForward, client, form, mat1, mat2, *(rest or [None]), beta, alpha, function)
     return result
+
+
+def _number(factor: Any) -> float:
+    """Returns beta or alpha as a number; raises LocalError for what PyTorch refuses."""
+    is_number = isinstance(factor, float | int | Real | Tensor)
+    if not is_number or (isinstance(factor, int) and not -(2**63) <= factor < 2**63):
+        raise LocalError(f"PyTorch refuses a beta or alpha of {factor}")
+    try:
+        return float(factor)
+    except (RuntimeError, ValueError):
+        raise LocalError("PyTorch refuses a beta or alpha that is no single number") from None
 
 
 def cast(function: Callable[..., Tensor], *tensors: Any) -> Any:
