@@ -118,6 +118,10 @@ EMPTY = (
     of("linear", "linear_backward", (5, 3), (0, 3), (0,)),
     of("matmul", "matmul_backward", (2, 0, 3), (3, 4)),
     of("matmul", "matmul_backward", (2, 1, 5, 0), (3, 0, 4)),
+    of("matmul", "matmul_backward", (2, 4, 0), (2, 0, 3)),
+    of("matmul", "matmul_backward", (1, 2, 0, 5), (1, 2, 5, 0)),
+    of("linear", "linear_backward", (2, 3, 0), (4, 0), (4,)),
+    of("linear", "linear_backward", (3, 2, 0), (4, 0), (4,), changed=lambda each: each.transpose(0, 1)),
     of("addmm", "addmm_backward", (5, 4), (5, 0), (0, 4), options=FACTORS),
     of("dot", "matmul_backward", (0,), (0,)),
 )

@@ -129,6 +129,9 @@ WHOLE: dict[str, Callable[..., Tensor]] = {
     "inner of one row": lambda one, two: torch.inner(one[:1], two[0]),
     "tensordot": lambda one, two: torch.tensordot(one, two, ([1], [1])),
     "tensordot of one row": lambda one, two: torch.tensordot(one[:1], two[:1].mT, 1),
+    "addmm_": lambda one, two: (one[:, :1] * two[:1, :1].mT).expand(5, 4).clone().addmm_(one, two.mT),
+    "baddbmm_": lambda one, two: one.new_ones(1, 5, 4).baddbmm_(one[None], two.mT[None]),
+    "addbmm_": lambda one, two: one.new_ones(5, 4).addbmm_(one[None], two.mT[None], alpha=2),
 }
 
 
@@ -151,6 +154,17 @@ def test_autocast_of_what_is_made_of_products_is_pytorchs(
             assert mine == expected
         else:
             torch.testing.assert_close(mine, expected, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+def test_autocast_gives_bilinear_the_dtype_of_the_whole(client: RecordingClient, half: torch.dtype) -> None:
+    product = APART[1]
+    leaves = [(each * 100).detach().requires_grad_() for each in product.leaves()]
+    with torch.autocast("cpu", half), aclgrad.torch.remote_backward(client, strict=True):
+        output, found = gradients(product.bound(), leaves)
+        assert output.dtype == product.bound()(*leaves).dtype
+    close([each / 1e4 for each in found[:2]], [each / 1e4 for each in exact(product, leaves)[:2]])
+    assert client.called
 
 
 def outcome(product: Product, leaves: list[Tensor]) -> Any:

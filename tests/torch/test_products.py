@@ -184,6 +184,13 @@ LOCAL: dict[str, tuple[Callable[[], Tensor], str, str]] = {
         "addmm",
         "leave out what is multiplied by 0",
     ),
+    "large": (
+        lambda: functional.bilinear(
+            random(2048, 128).requires_grad_(), random(2048, 128, seed=1), random(1, 128, 128, seed=2)
+        ),
+        "bilinear",
+        "more than 64 MiB",
+    ),
     "tiny": (lambda: torch.addmm(ROWS[:, :1].requires_grad_(), ROWS, COLUMNS, alpha=1e-9), "addmm", "do not take beta"),
     "scalars": (lambda: torch.inner(ROWS[0, 0].requires_grad_(), ROWS), "inner", "product of elements"),
     "axes": (lambda: ROWS.expand(1, 1, 1, 1, 1, 5, 3).requires_grad_() @ COLUMNS, "matmul", "6 axes at most"),
@@ -218,6 +225,8 @@ def test_pytorchs_own_errors_are_told_in_its_words(client: RecordingClient) -> N
         lambda: torch.outer(leaf, ROWS),
         lambda: torch.einsum("ij,kl->z", leaf, COLUMNS),
         lambda: leaf.addmm_(ROWS, torch.ones(3, 3)),
+        lambda: torch.ones(4).addmm_(leaf, COLUMNS),
+        lambda: torch.ones(5, 4).addbmm_(leaf[None], COLUMNS.half()[None]),
         lambda: torch.addmm(leaf, leaf, torch.ones(3, 3), alpha=2j),
         lambda: torch.addmm(leaf, leaf, torch.ones(3, 3), beta=10**30),
         lambda: torch.addmm(leaf, leaf, torch.ones(3, 3), alpha="2"),
@@ -225,6 +234,7 @@ def test_pytorchs_own_errors_are_told_in_its_words(client: RecordingClient) -> N
         lambda: torch.tensordot(leaf, COLUMNS.half(), 1),
         lambda: torch.tensordot(leaf, COLUMNS, ([3], [0])),
         lambda: torch.inner(leaf, COLUMNS),
+        lambda: functional.bilinear(leaf[:, :0], leaf, torch.ones(2, 0, 3)),
     ):
         with pytest.raises((RuntimeError, ValueError, TypeError, IndexError, OverflowError)) as expected:
             function()

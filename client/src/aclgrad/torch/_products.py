@@ -3,6 +3,7 @@
 They are taken apart into the products that PyTorch itself makes of them, so that results and saved tensors are its own.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, Final
@@ -14,6 +15,7 @@ from torch.nn import functional
 from aclgrad._client.sync.client import Client
 from aclgrad.torch._account import LocalError
 from aclgrad.torch._gemm import HOOKED, cast, gemm, has_hooks
+from aclgrad.torch._operations import without_autocast
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, client: Client) -> Tensor:
@@ -33,7 +35,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, client:
         return gemm("addmm", client, input, weight.t(), bias, function="linear")
     is_fused = input.is_contiguous()
     if is_fused or _is_folded(input, weight.t()):
-        form, operands = "addmm" if is_fused else "mm_add", (input.reshape(-1, input.shape[-1]), weight.t())
+        form, operands = "addmm" if is_fused else "mm_add", (_rows(input), weight.t())
     else:
         form, operands = "bmm_add", _batches(input, weight.t(), input.shape[:-2])
     result = gemm(form, client, *operands, bias, function="linear")
@@ -105,10 +107,14 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         raise LocalError("PyTorch refuses inputs that do not have the sizes of the weight")
     if has_hooks():
         raise LocalError(HOOKED)
+    if input1.numel() * input2.shape[-1] * input1.element_size() > _MOST_BYTES:
+        raise LocalError(f"the products of all elements would take more than {_MOST_BYTES >> 20} MiB")
     one, other = (each.reshape(-1, each.shape[-1]) for each in (input1, input2))
-    pairs = gemm("bmm", client, one.unsqueeze(2), other.unsqueeze(1), function="bilinear").flatten(1)
-    matrix = weight.flatten(1).t()
-    result = gemm("mm" if bias is None else "addmm", client, pairs, matrix, bias, function="bilinear")
+    # The dtype is that of the whole.
+    with without_autocast(input1.device.type):
+        pairs = gemm("bmm", client, one.unsqueeze(2), other.unsqueeze(1), function="bilinear").flatten(1)
+        matrix = weight.flatten(1).t()
+        result = gemm("mm" if bias is None else "addmm", client, pairs, matrix, bias, function="bilinear")
     return result.view(*input1.shape[:-1], weight.shape[0])
 
 
@@ -144,8 +150,14 @@ def _matmul(input: Tensor, other: Tensor, *, client: Client, function: str = "ma
 
 def _batches(one: Tensor, two: Tensor, batch: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Returns the matrices of both in one batch each, as PyTorch, which saves them so."""
-    batches = (each.expand(*batch, *each.shape[-2:]).reshape(-1, *each.shape[-2:]) for each in (one, two))
+    count = math.prod(batch)
+    batches = (each.expand(*batch, *each.shape[-2:]).reshape(count, *each.shape[-2:]) for each in (one, two))
     return next(batches), next(batches)
+
+
+def _rows(tensor: Tensor) -> Tensor:
+    # Not -1, which says nothing of a matrix without columns.
+    return tensor.reshape(math.prod(tensor.shape[:-1]), tensor.shape[-1])
 
 
 def _is_folded(input: Tensor, other: Tensor) -> bool:
@@ -164,8 +176,7 @@ def _is_folded(input: Tensor, other: Tensor) -> bool:
 def _folded(input: Tensor, other: Tensor, client: Client, function: str) -> Tensor:
     is_first = input.dim() >= other.dim()
     large, small = (input, other) if is_first else (other.mT, input.t())
-    rows = large.reshape(-1, large.shape[-1])
-    result = gemm("mm" if small.dim() == 2 else "mv", client, rows, small, function=function)
+    result = gemm("mm" if small.dim() == 2 else "mv", client, _rows(large), small, function=function)
     result = result.view(*large.shape[:-1], *small.shape[1:])
     return result if is_first or small.dim() == 1 else result.mT.contiguous()
 
@@ -186,7 +197,12 @@ def _method(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def _inplace(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     @wraps(function)
     def call(input: Tensor, *args: Any, **options: Any) -> Tensor:
-        return input.copy_(function(input, *args, **options))
+        # Autocast leaves forms in place alone.
+        with without_autocast(input.device.type):
+            result = function(input, *args, **options)
+        if result.shape != input.shape:
+            raise LocalError("PyTorch refuses a result of another shape than that of its tensor")
+        return input.copy_(result)
 
     return call
 
@@ -204,6 +220,7 @@ def _local(*args: Any, client: Client, **options: Any) -> Tensor:
 
 
 _MOST_AXES: Final = 6
+_MOST_BYTES: Final = 64 << 20
 _FUNCTIONS: Final[Sequence[tuple[Callable[..., Tensor], tuple[Any, ...]]]] = (
     (mm, (torch.mm, Tensor.mm)),
     (bmm, (torch.bmm, Tensor.bmm)),
