@@ -179,6 +179,11 @@ LOCAL: dict[str, tuple[Callable[[], Tensor], str, str]] = {
     "one operand": (lambda: torch.einsum("ij->i", ROWS.clone().requires_grad_()), "einsum", "no product of tensors"),
     "axes of one": (lambda: torch.tensordot(ROWS[:, :1].requires_grad_(), COLUMNS, 1), "tensordot", "one element"),
     "elements": (lambda: torch.einsum("i,j->ji", ROWS[0].requires_grad_(), ROWS[1]), "einsum", "multiplies elements"),
+    "sums": (
+        lambda: torch.einsum("bi,jc->bc", ROWS.clone().requires_grad_(), COLUMNS),
+        "einsum",
+        "multiplies elements",
+    ),
     "alpha of 0": (
         lambda: torch.addmm(ROWS[:, :1].requires_grad_(), ROWS / 0, COLUMNS, alpha=0),
         "addmm",
