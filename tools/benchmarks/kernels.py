@@ -176,14 +176,16 @@ def main(quick: bool, arguments: list[str]) -> None:
                 found += process.apply(measure, (flags, threads))
             if flags.products:
                 of_products += process.apply(measure_products, (flags, threads, quick))
-    times = ("ours, ms", "PyTorch, ms", "memory, ms")
-    report.table("Kernels", "operator", "size", "dtype", "threads", *times, "x PyTorch", "x memory")
-    for cells in found:
-        report.row(*cells)
-    times = ("ours, ms", "PyTorch, ms", "GFLOP/s")
-    report.table("Products", "shape", "layout", "dtype", "threads", *times, "x PyTorch", "x float32")
-    for cells in of_products:
-        report.row(*cells)
+    about = "dtype", "threads", "ours, ms", "PyTorch, ms"
+    tables = {
+        "Kernels": (("operator", "size", *about, "memory, ms", "x PyTorch", "x memory"), found),
+        "Products": (("shape", "layout", *about, "GFLOP/s", "x PyTorch", "x float32"), of_products),
+    }
+    for title, (heads, rows) in tables.items():
+        if rows:
+            report.table(title, *heads)
+        for cells in rows:
+            report.row(*cells)
     report.write()
 
 
