@@ -166,7 +166,7 @@ def test_shard_map_sums_the_gradients_of_weights(client: aclgrad.Client, program
         return jax.lax.psum(cubes(call.ours(client))(*arrays), "card")
 
     sharded = jax.shard_map(total, mesh=mesh, in_specs=(Spec("card"), Spec()), out_specs=Spec())
-    found = jax.jit(jax.grad(sharded, (0, 1)))(*arrays)
+    found = jax.block_until_ready(jax.jit(jax.grad(sharded, (0, 1)))(*arrays))
     assert len(programs) == 4
     assert_close(found, in_float64(jax.grad(cubes(call.theirs), (0, 1)), *arrays))
 

@@ -158,7 +158,7 @@ VOLUMES: Final = {
         (1, 2, 2, 3, 2), drawn(1, 2, 3, 4, 5, grad=True), POINTS.clone().requires_grad_(), "bilinear", "zeros", False
     ),
 }
-OF_TWO: Final = {"Functional.bilinear", "Torch.bilinear", "Torch.einsum"}
+OF_TWO: Final = {"Functional.bilinear", "Torch.bilinear"}
 """Functions that are two products."""
 ELSEWHERE: Final = {"gelu_backward", "max_pool2d_with_indices_backward"}
 """The gradients of functions for which the bridge takes another operator of this product."""
