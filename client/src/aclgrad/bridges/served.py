@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -23,6 +24,10 @@ MAX_POOL2D: Final = ("max_pool2d_with_mask_backward", "max_pool2d_with_indices_b
 
 REFUSALS: Final = (InvalidFieldError, OperatorNotSupportedError)
 """What `Served.check` raises."""
+
+
+_KEPT: Final = 64
+"""Composites, dtypes and servers that were found to be served."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,7 @@ class Served:
         if error is not None:
             raise error
 
+    @lru_cache(_KEPT)  # noqa: B019 - of few servers; an error is not kept
     def check_composite(self, name: str, dtype: DType) -> None:
         """Raises one of REFUSALS if the server would refuse a step of the composite for operands of this dtype."""
         for operator in COMPOSITES[name].operators:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from aclgrad._client.calls.handles import Handle
+from aclgrad.composites.contraction import einsum
 from aclgrad.composites.operands import (
     Operand,
     OperandLike,
@@ -11,10 +12,9 @@ from aclgrad.composites.operands import (
     check_wanted,
     copied,
     operand,
-    reshaped,
     summed_to,
 )
-from aclgrad.composites.subscripts import Labels, Maths, Subscripts, einsum
+from aclgrad.composites.subscripts import Labels, Subscripts
 from aclgrad.errors import InvalidFieldError
 
 
@@ -38,10 +38,9 @@ def einsum_backward(
         raise InvalidFieldError.at("equation", problem, "take the diagonal before, as a view")
     check_shape("grad_output", grad.shape, subscripts.output_shape([each.shape for each in given]))
     check_wanted(wanted, len(given))
-    terms = zip([subscripts.output, *subscripts.inputs], [grad, *given], strict=True)
-    named = [(labels, each) for labels, each in terms]
+    terms = list(zip([subscripts.output, *subscripts.inputs], [grad, *given], strict=True))
     is_wanted = wanted or [True] * len(given)
-    return tuple(_of_operand(program, named, index) if wants else None for index, wants in enumerate(is_wanted, 1))
+    return tuple(_of_operand(program, terms, index) if wants else None for index, wants in enumerate(is_wanted, 1))
 
 
 def _of_operand(program: Program, terms: Sequence[tuple[Labels, Operand]], index: int) -> Handle:
@@ -50,22 +49,10 @@ def _of_operand(program: Program, terms: Sequence[tuple[Labels, Operand]], index
     known = {label for some, _ in others for label in some}
     found_labels = tuple(label for label in labels if label in known)
     subscripts = Subscripts(tuple(some for some, _ in others), found_labels)
-    found = einsum(subscripts, [each for _, each in others], _maths(program))
+    found = einsum(program, subscripts, [each for _, each in others])
     found = found[tuple(slice(None) if label in known else None for label in labels)]
     # What the other operands have once, or not at all, repeats along the axis.
     spread = [size if each == 1 else each for size, each in zip(own.shape, found.shape, strict=True)]
     if found.shape != tuple(spread):
         found = (found if isinstance(found, Handle) else copied(program, found)).broadcast_to(spread)
     return summed_to(program, found, own.shape)
-
-
-def _maths(program: Program) -> Maths[Operand]:
-    def add(value: Operand, axes: Sequence[int]) -> Operand:
-        return program.reduce_sum(value, tuple(axes))
-
-    return Maths(
-        transpose=lambda value, axes: value.transpose(*axes),
-        reshape=lambda value, shape: reshaped(program, value, shape),
-        sum=add,
-        bmm=program.batch_mat_mul,
-    )

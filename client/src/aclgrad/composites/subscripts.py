@@ -1,18 +1,11 @@
-"""Einstein's notation as PyTorch's `einsum` reads it, and its way to compute: products of batches, pair by pair.
+"""Einstein's notation as PyTorch's `einsum` reads it: a letter for each axis of each operand."""
 
-`contracted` is `sumproduct_pair` of PyTorch's sources (aten/src/ATen/native/Linear.cpp) in words: of two operands, axes
-that both have and that are kept are a batch; those that both have and nobody needs later are summed by the product.
-"""
-
-import math
 import string
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
 
 from aclgrad.errors import InvalidFieldError
 
-T = TypeVar("T")
 Labels = tuple[str, ...]
 Shape = tuple[int, ...]
 
@@ -77,84 +70,6 @@ class Subscripts:
     def repeats(self) -> bool:
         """Whether an operand has a label twice, of which the diagonal counts."""
         return any(len(set(labels)) < len(labels) for labels in self.inputs)
-
-
-@dataclass(frozen=True, slots=True)
-class Maths(Generic[T]):
-    """What a library has for arrays, which know their `shape`: axes are not negative, and sums drop them."""
-
-    transpose: Callable[[T, Sequence[int]], T]
-    reshape: Callable[[T, Sequence[int]], T]
-    sum: Callable[[T, Sequence[int]], T]
-    bmm: Callable[[T, T], T]
-
-
-@dataclass(frozen=True, slots=True)
-class Labelled(Generic[T]):
-    """An array, and a label for each of its axes."""
-
-    array: T
-    labels: Labels
-
-    def size(self, label: str) -> int:
-        array: Any = self.array
-        return int(array.shape[self.labels.index(label)])
-
-    def sizes(self, labels: Sequence[str]) -> list[int]:
-        return [self.size(each) for each in labels]
-
-
-def einsum(subscripts: Subscripts, operands: Sequence[T], maths: Maths[T]) -> T:
-    """Returns the result, from left to right; no operand may have a label twice."""
-    terms = [Labelled(array, labels) for array, labels in zip(operands, subscripts.inputs, strict=True)]
-    found = terms[0]
-    for number, each in enumerate(terms[1:], 1):
-        later = {label for other in terms[number + 1 :] for label in other.labels}
-        found = contracted(found, each, later.union(subscripts.output), maths)
-    return _in_order(_needed(found, subscripts.output, maths), subscripts.output, maths)
-
-
-def contracted(one: Labelled[T], two: Labelled[T], kept: Collection[str], maths: Maths[T]) -> Labelled[T]:
-    """Returns the product of two operands with the labels that are kept."""
-    one, two = _unrepeated(one, two, maths), _unrepeated(two, one, maths)
-    one, two = _needed(one, {*kept, *two.labels}, maths), _needed(two, {*kept, *one.labels}, maths)
-    both = [label for label in one.labels if label in two.labels]
-    batch = [label for label in both if label in kept]
-    terms = [label for label in both if label not in kept]
-    rows = [label for label in one.labels if label not in both]
-    columns = [label for label in two.labels if label not in both]
-    left = _grouped(one, (batch, rows, terms), maths)
-    right = _grouped(two, (batch, terms, columns), maths)
-    labels = (*batch, *rows, *columns)
-    sizes = [*one.sizes(batch), *one.sizes(rows), *two.sizes(columns)]
-    return Labelled(maths.reshape(maths.bmm(left, right), sizes), labels)
-
-
-def _unrepeated(own: Labelled[T], other: Labelled[T], maths: Maths[T]) -> Labelled[T]:
-    """Drops axes of one element that are broadcast."""
-    labels = tuple(
-        label for label in own.labels if own.size(label) != 1 or label not in other.labels or other.size(label) == 1
-    )
-    return own if labels == own.labels else Labelled(maths.reshape(own.array, own.sizes(labels)), labels)
-
-
-def _needed(term: Labelled[T], labels: Collection[str], maths: Maths[T]) -> Labelled[T]:
-    """Sums over what nobody needs."""
-    axes = [axis for axis, label in enumerate(term.labels) if label not in labels]
-    if not axes:
-        return term
-    return Labelled(maths.sum(term.array, axes), tuple(each for each in term.labels if each in labels))
-
-
-def _in_order(term: Labelled[T], labels: Labels, maths: Maths[T]) -> T:
-    axes = [term.labels.index(label) for label in labels]
-    return term.array if axes == sorted(axes) else maths.transpose(term.array, axes)
-
-
-def _grouped(term: Labelled[T], groups: Sequence[Sequence[str]], maths: Maths[T]) -> T:
-    """Returns the array with an axis for each group of labels."""
-    ordered = _in_order(term, tuple(label for group in groups for label in group), maths)
-    return maths.reshape(ordered, [math.prod(term.sizes(group)) for group in groups])
 
 
 def _count(equation: str, term: str) -> int:

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from aclgrad._client.sync.client import Client
+from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.torch._account import LocalError
 from aclgrad.torch._gemm import HOOKED, cast, gemm, has_hooks
 from aclgrad.torch._operations import without_autocast
@@ -219,7 +220,7 @@ def _local(*args: Any, client: Client, **options: Any) -> Tensor:
     raise LocalError("it chooses an order of products; write them as `a @ b @ c`, or call einsum")
 
 
-_MOST_AXES: Final = 6
+_MOST_AXES: Final = max(OPERATORS["matmul"].leading_input.ranks)
 _MOST_BYTES: Final = 64 << 20
 _FUNCTIONS: Final[Sequence[tuple[Callable[..., Tensor], tuple[Any, ...]]]] = (
     (mm, (torch.mm, Tensor.mm)),

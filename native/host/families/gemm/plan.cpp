@@ -84,7 +84,7 @@ Plan MakePlan(MatrixProduct product, const Argument& left, const Argument& right
   return plan;
 }
 
-// A factor so small is none, as on a device.
+// A device takes so small a factor for 0.
 float FactorOf(const aclScalar* scalar, const char* name) {
   constexpr float kNothing = 1.19e-7F;
   const auto factor = static_cast<float>(NumberOf(scalar, name));
