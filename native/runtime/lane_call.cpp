@@ -92,12 +92,16 @@ void* LaneCall::PrepareInput(const AclLibrary& library, LaneMemory& memory, Lane
                              const InputBytes& input) {
   if (std::holds_alternative<Absent>(input)) return nullptr;
   const std::size_t size = StorageBytes(library, form);
+  const auto expect = [size](std::size_t given_bytes) {
+    // A view of nothing may lie over any bytes.
+    if (size != 0) ExpectSize("input", given_bytes, size);
+  };
   if (const auto* const device = std::get_if<DeviceBytes>(&input)) {
-    ExpectSize("input", device->size_bytes, size);
+    expect(device->size_bytes);
     return device->address;
   }
   if (const auto* const place = std::get_if<Place>(&input)) {
-    ExpectSize("input", place->size_bytes, size);
+    expect(place->size_bytes);
     return memory.At(*place);
   }
   if (const auto* const shape_only = std::get_if<ShapeOnly>(&input)) {
@@ -105,9 +109,10 @@ void* LaneCall::PrepareInput(const AclLibrary& library, LaneMemory& memory, Lane
     ExpectSize("input that has the memory of an output", call_->outputs.at(*shape_only->output).size_bytes, size);
     return outputs_[*shape_only->output];
   }
-  const auto& host = std::get<HostBytes>(input);
+  HostBytes host = std::get<HostBytes>(input);
+  if (size == 0) host.size_bytes = 0;
   const bool is_short = form.is_prefix && host.size_bytes < size;
-  if (!is_short) ExpectSize("input", host.size_bytes, size);
+  if (!is_short) expect(host.size_bytes);
   // A device that takes host addresses may read to the tensor's end. Operators only read their inputs; aclCreateTensor
   // has one kind of address for all tensors.
   if (!is_short && library.host_pointers()) return const_cast<void*>(host.data);

@@ -10,7 +10,7 @@ import pytest
 import aclgrad
 import aclgrad.composites
 from aclgrad.sources import in_message
-from aclgrad.tensors import DTYPES, TensorType, TensorView, View
+from aclgrad.tensors import DTYPES, TensorType, TensorView, View, view_of_array
 from aclgrad.wire.messages import OperatorCall
 from tests.e2e.fault_plans import write_config
 from tools.raw_calls import error_of, execute, open_channel
@@ -74,6 +74,20 @@ def test_of_a_product_of_nothing_the_addend_is_left(shared_server: Server) -> No
         np.testing.assert_array_equal(client.addmm(np.full(4, NAN), *nothing, beta=0.0), np.zeros((3, 4)))
         assert client.addmm(drawn(1), np.zeros((0, 3), np.float32), drawn(3, 4)).shape == (0, 4)
         assert client.reduce_sum(np.zeros((3, 0), np.float32), (1,)).tolist() == [0, 0, 0]
+
+
+def test_nothing_may_be_a_view_of_something(shared_server: Server) -> None:
+    values = drawn(3, 4)
+    with aclgrad.Client(shared_server.address) as client:
+        program = client.program()
+        made = program.tanh_backward(values, np.zeros_like(values))
+        (found,) = program.run(program.addmm(values, made[:, :0], made[:0], beta=2.0))
+        np.testing.assert_array_equal(found, 2 * values)
+        np.testing.assert_array_equal(client.addmm(values, values[:, :0], values[:0], beta=2.0), 2 * values)
+    nothing = view_of("mat1", (3, 0), (4, 1), 12), view_of("mat2", (0, 4), (4, 1), 12)
+    with open_channel(shared_server) as channel:
+        found = execute(channel, OperatorCall("addmm", (view_of_array("self", values), *nothing), {"beta": 2.0}))
+    assert found == (2 * values).tobytes()
 
 
 def test_a_million_tiny_products(shared_server: Server) -> None:

@@ -88,13 +88,17 @@ class Program:
         assert array is not None
         return type_of_array(given.name, array)
 
+    def whole_of(self, given: Given, results: Sequence[Result]) -> Array | None:
+        """Returns what an input is a view of, given the results of the earlier steps; None if it has no values."""
+        if given.step is None:
+            return given.array if given.entry is None else self.table[given.entry]
+        result = results[given.step]
+        assert not isinstance(result, AclgradError)
+        return result[given.output]
+
     def value_of(self, given: Given, results: Sequence[Result]) -> Value:
         """Returns the values of an input, given the results of the earlier steps, or its shape if it has none."""
-        whole = given.array if given.entry is None else self.table[given.entry]
-        if given.step is not None:
-            result = results[given.step]
-            assert not isinstance(result, AclgradError)
-            whole = result[given.output]
+        whole = self.whole_of(given, results)
         if whole is None:
             return given.type.shape
         return whole if given.view is None else laid_over(np.ravel(whole), given.view, given.type.shape)
@@ -126,12 +130,16 @@ def work_of(step: Step) -> Work:
 
 
 def alone(program: Program, results: Sequence[Result]) -> Program:
-    """Returns the steps that succeeded with the values of all inputs, so that nothing connects them."""
+    """Returns the steps that succeeded with the values of all inputs, so that nothing connects them.
+
+    Views remain, because sums may be in the order of the memory.
+    """
     steps = []
     for step, result in zip(program.steps, results, strict=True):
         if not isinstance(result, AclgradError):
-            values = program.values_of(step, results)
-            inputs = [Given(each.name, each.type, _array(values[each.name])) for each in step.inputs]
+            inputs = [
+                Given(each.name, each.type, program.whole_of(each, results), view=each.view) for each in step.inputs
+            ]
             steps.append(replace(step, inputs=inputs))
     return Program(steps)
 
