@@ -149,7 +149,7 @@ def overloads(spec: OperatorSpec, parameters: str) -> str:
 
 
 def input_parameter(spec: InputSpec) -> str:
-    kind = "TensorLike" if spec.unread_on is None else "Input"
+    kind = "Input" if spec.may_be_shape else "TensorLike"
     return f"{spec.python_name}: {kind}{' | None = None' if spec.is_optional else ''}"
 
 
@@ -195,6 +195,6 @@ def returned(spec: OperatorSpec) -> list[str]:
 def input_summary(spec: InputSpec) -> str:
     dtypes = sorted({dtype for each in spec.dtypes.values() for dtype in each})
     summary = f"{spec.summary} {', '.join(dtypes)} (fewer on some products)."
-    if spec.unread_on is None:
-        return summary
-    return f"{summary} A tuple of sizes will do."
+    if spec.of_outputs:
+        return f"{summary} Without {' and '.join(spec.of_outputs)}, a tuple of sizes will do."
+    return f"{summary} A tuple of sizes will do." if spec.may_be_shape else summary

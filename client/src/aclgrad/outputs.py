@@ -20,6 +20,17 @@ class BatchNormBackwardOutputs(NamedTuple):
     """The gradient of the bias, shape (C,), float32."""
 
 
+class ConvolutionBackwardOutputs(NamedTuple):
+    """The outputs of `convolution_backward`; one that is not wanted is None."""
+
+    grad_input: Array | Any
+    """Shape of `input`."""
+    grad_weight: Array | Any
+    """Shape of `weight`."""
+    grad_bias: Array | Any
+    """Shape (channels of `grad_output`,)."""
+
+
 class GridSampler2DBackwardOutputs(NamedTuple):
     """The outputs of `grid_sampler2d_backward`; one that is not wanted is None."""
 
@@ -71,6 +82,7 @@ class RmsNormGradOutputs(NamedTuple):
 
 OUTPUTS: Final[Mapping[str, type[tuple[Array | Any, ...]]]] = {
     "batch_norm_backward": BatchNormBackwardOutputs,
+    "convolution_backward": ConvolutionBackwardOutputs,
     "grid_sampler2d_backward": GridSampler2DBackwardOutputs,
     "grid_sampler3d_backward": GridSampler3DBackwardOutputs,
     "group_norm_backward": GroupNormBackwardOutputs,

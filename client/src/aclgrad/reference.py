@@ -12,6 +12,7 @@ from aclgrad.operators.adaptive_avg_pool2d_backward.definition import backward a
 from aclgrad.operators.adaptive_avg_pool3d_backward.definition import backward as adaptive_avg_pool3d_backward
 from aclgrad.operators.avg_pool2d_backward.definition import backward as avg_pool2d_backward
 from aclgrad.operators.batch_norm_backward.definition import backward as batch_norm_backward
+from aclgrad.operators.convolution_backward.definition import backward as convolution_backward
 from aclgrad.operators.definitions import Array
 from aclgrad.operators.embedding_dense_backward.definition import backward as embedding_dense_backward
 from aclgrad.operators.families.elementwise.definition import DEFINITIONS as ELEMENTWISE
@@ -39,6 +40,7 @@ __all__ = [
     "avg_pool2d_backward",
     "batch_mat_mul",
     "batch_norm_backward",
+    "convolution_backward",
     "define",
     "embedding_dense_backward",
     "gelu_backward",
@@ -104,6 +106,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "avg_pool2d_backward": avg_pool2d_backward,
     "batch_mat_mul": batch_mat_mul,
     "batch_norm_backward": batch_norm_backward,
+    "convolution_backward": convolution_backward,
     "embedding_dense_backward": embedding_dense_backward,
     "gelu_backward": gelu_backward,
     "gelu_backward_v2": gelu_backward_v2,

@@ -24,24 +24,36 @@ def tolerance_of(
 ) -> Tolerance:
     """Returns the tolerance of a call by its way through the product.
 
-    On a route an error is relative to the sum of |terms|, of operators with one output. That is the result for the
-    sizes of the inputs that terms are products of: by default of grad_output, as all weights have one sign. What it
-    exceeds |result| by, because terms cancel, gives each element a part of its own.
+    On a route an error is relative to the sum of |terms|. That is the result for the sizes of the inputs that terms are
+    products of: by default of grad_output, as all weights have one sign. What it exceeds |result| by, because terms
+    cancel, gives each element a part of its own.
     """
     arguments = arguments_of(spec, inputs, attributes)
-    tolerance = spec.tolerance(arguments, product, arguments.inputs[spec.leading].dtype.name)
-    route = tolerance.route
-    if route is None:
-        return tolerance
+    whole = spec.tolerance(arguments, product, arguments.inputs[spec.leading].dtype.name)
+    routes = [route for each in spec.outputs if (route := whole.of(each.name).route) is not None]
+    if not routes:
+        return whole
     # Not of `reference`: a server that starts, whose test needs this, would load all of them.
     define = definition_of(spec.name).compute
     given = {each.python_name: inputs[each.name] for each in spec.inputs if each.name in inputs}
-    terms = [each.python_name for each in spec.inputs if each.name in (route.inputs or (spec.leading,))]
-    positive = {**given, **{name: np.abs(given[name]) for name in terms}}
-    factors = {name: abs(each) if isinstance(each, float) else each for name, each in attributes.items()}
+    factors = {name for route in routes for name in route.inputs or (spec.leading,)}
+    terms = [each.python_name for each in spec.inputs if each.name in factors]
+    positive = {**given, **{name: np.abs(given[name]) for name in terms if isinstance(given[name], np.ndarray)}}
+    numbers = {name: abs(each) if isinstance(each, float) else each for name, each in attributes.items()}
     with np.errstate(invalid="ignore", over="ignore"):
-        (truth,), (sums,) = arrays_of(define(**given, **attributes)), arrays_of(define(**positive, **factors))
-        cancelled = sums - np.abs(truth)
+        pairs = zip(arrays_of(define(**given, **attributes)), arrays_of(define(**positive, **numbers)), strict=True)
+        cancelled = [sums - np.abs(truth) for truth, sums in pairs]
+    outputs = {
+        each.name: _with_elements(whole.of(each.name), beyond)
+        for each, beyond in zip(spec.outputs, cancelled, strict=True)
+    }
+    return replace(whole, outputs=outputs) if len(outputs) > 1 else outputs[spec.outputs[0].name]
+
+
+def _with_elements(tolerance: Tolerance, cancelled: Array) -> Tolerance:
+    route = tolerance.route
+    if route is None:
+        return tolerance
     of_elements = route.relative * np.where(np.isfinite(cancelled), cancelled, 0.0).clip(0.0)
     absolute = route.absolute if route.inputs else tolerance.absolute
     return replace(tolerance, absolute=absolute, of_elements=of_elements)

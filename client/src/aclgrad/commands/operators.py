@@ -121,7 +121,10 @@ def _by_product(texts: Mapping[str, str]) -> str:
 
 
 def _taken(input: InputDescription) -> str:
-    return ", ".join(_dtypes(input)) + (", or its shape" if input.shape_only else "")
+    taken = ", ".join(_dtypes(input))
+    if input.needed_for:
+        return f"{taken}, or its shape without {' and '.join(input.needed_for)}"
+    return f"{taken}, or its shape" if input.shape_only else taken
 
 
 def _dtypes(input: InputDescription) -> Iterator[str]:

@@ -18,8 +18,8 @@ class InputDescription:
     """One input of an operator.
 
     `dtypes` are those that the server's product takes, `ranks` the numbers of dimensions. With `shape_only` a shape may
-    stand for the array, and one that is `optional` may be left out. `unknown_dtypes` are the numbers of dtypes that
-    this client does not know.
+    stand for the array, also in calls that want no output of `needed_for`, if there are such; one that is `optional`
+    may be left out. `unknown_dtypes` are the numbers of dtypes that this client does not know.
     """
 
     name: str
@@ -29,6 +29,7 @@ class InputDescription:
     summary: str
     unknown_dtypes: tuple[int, ...] = ()
     optional: bool = False
+    needed_for: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,7 @@ def _input(message: pb.InputDescription) -> InputDescription:
         message.summary,
         tuple(number for number, dtype in dtypes if dtype is None),
         message.may_be_absent,
+        tuple(message.needed_for),
     )
 
 

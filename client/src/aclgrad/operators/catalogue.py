@@ -6,6 +6,7 @@ from aclgrad.operators.adaptive_avg_pool2d_backward.spec import SPEC as ADAPTIVE
 from aclgrad.operators.adaptive_avg_pool3d_backward.spec import SPEC as ADAPTIVE_AVG_POOL3D_BACKWARD
 from aclgrad.operators.avg_pool2d_backward.spec import SPEC as AVG_POOL2D_BACKWARD
 from aclgrad.operators.batch_norm_backward.spec import SPEC as BATCH_NORM_BACKWARD
+from aclgrad.operators.convolution_backward.spec import SPEC as CONVOLUTION_BACKWARD
 from aclgrad.operators.embedding_dense_backward.spec import SPEC as EMBEDDING_DENSE_BACKWARD
 from aclgrad.operators.families.elementwise.spec import SPECS as ELEMENTWISE
 from aclgrad.operators.families.grid_sampler.spec import SPECS as GRID_SAMPLER
@@ -38,6 +39,7 @@ OPERATORS: Final = operator_table(
     ADAPTIVE_AVG_POOL3D_BACKWARD,
     AVG_POOL2D_BACKWARD,
     BATCH_NORM_BACKWARD,
+    CONVOLUTION_BACKWARD,
     EMBEDDING_DENSE_BACKWARD,
     GROUP_NORM_BACKWARD,
     LAYER_NORM_BACKWARD,

@@ -24,9 +24,11 @@ _OF_FLOAT32: Final = {
 """What float32 is rounded to, by whether the product multiplies in FLOAT16 alone."""
 
 
-def _own(arguments: Arguments, product: Product) -> int:
-    """Returns the most precise one that the product has."""
-    return ALLOW_FP32_DOWN_PRECISION if product in HALVING else KEEP_DTYPE
+def mode_of(arguments: Arguments, product: Product) -> int:
+    """Returns the mode of a call; by default the most precise one that the product has."""
+    if arguments.attributes[_NAME] is None:
+        return ALLOW_FP32_DOWN_PRECISION if product in HALVING else KEEP_DTYPE
+    return arguments.int(_NAME)
 
 
 CUBE_MATH_TYPE: Final = AttributeSpec(
@@ -38,13 +40,8 @@ CUBE_MATH_TYPE: Final = AttributeSpec(
     minimum=KEEP_DTYPE,
     maximum=USE_HF32,
     is_optional=True,
-    when_absent=_own,
+    read_as=mode_of,
 )
-
-
-def mode_of(arguments: Arguments, product: Product) -> int:
-    """Returns the mode of a call, or the product's own."""
-    return _own(arguments, product) if arguments.attributes[_NAME] is None else arguments.int(_NAME)
 
 
 def check_mode(arguments: Arguments, product: Product, leading: str) -> Iterator[Violation]:

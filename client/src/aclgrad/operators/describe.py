@@ -43,6 +43,7 @@ def _describe_input(spec: InputSpec, product: Product, shape_only: bool | None) 
         data_types=[DTYPES[name].wire for name in spec.dtypes[product]],
         ranks=spec.ranks,
         shape_only=spec.takes_shape(product, shape_only),
+        needed_for=() if shape_only is False else spec.of_outputs,
         summary=spec.summary,
         may_be_absent=spec.is_optional,
     )

@@ -9,6 +9,7 @@ NAMES: Final = (
     "avg_pool2d_backward",
     "batch_mat_mul",
     "batch_norm_backward",
+    "convolution_backward",
     "embedding_dense_backward",
     "gelu_backward",
     "gelu_backward_v2",

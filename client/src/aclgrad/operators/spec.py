@@ -65,11 +65,17 @@ _TYPES: Final[dict[AttributeKind, type[AttributeValue]]] = {
 class Arguments:
     """The inputs and attributes of one call, of the right dtypes, ranks and kinds, by name.
 
-    All attributes are there, None for those that are optional and were left out, and all inputs but such.
+    All attributes are there, None for those that are optional and were left out, and all inputs but such. `outputs` has
+    the names of those that are wanted, none if all are.
     """
 
     inputs: Mapping[str, TensorType]
     attributes: Mapping[str, AttributeValue | None]
+    outputs: tuple[str, ...] = ()
+
+    def wants(self, output: str) -> bool:
+        """Returns whether the output is wanted."""
+        return not self.outputs or output in self.outputs
 
     def ints(self, name: str) -> tuple[int, ...]:
         """Returns an attribute that is a list of integers; raises TypeError for another kind."""
@@ -98,7 +104,8 @@ class InputSpec:
     """One input: the dtypes that each product takes (a product without a row takes none) and the ranks.
 
     `unread_on` has the products whose devices are known not to read the values, so that a client may send only the
-    shape; None means that the values always matter. `read_for` returns true for calls that are an exception. `values`
+    shape; None means that the values always matter. `read_for` returns true for calls that are an exception. Values on
+    which only `of_outputs` depend do not matter, on any product, to a call that wants none of these. `values`
     returns the rule that the values must follow, or None if any values are legal. An optional input may be left out:
     the operator then gets null.
     """
@@ -111,6 +118,7 @@ class InputSpec:
     read_for: Callable[[Arguments], bool] = lambda _: False
     values: Callable[[Arguments, Product], ValueRule | None] = lambda *_: None
     is_optional: bool = False
+    of_outputs: tuple[str, ...] = ()
 
     @property
     def python_name(self) -> str:
@@ -123,8 +131,17 @@ class InputSpec:
         is_bool = own is None and arguments.inputs[self.name].dtype.name == "bool"
         return BoolRule() if is_bool else own
 
+    @property
+    def may_be_shape(self) -> bool:
+        """Whether there are calls for which the shape does."""
+        return self.unread_on is not None or bool(self.of_outputs)
+
+    def matters(self, arguments: Arguments) -> bool:
+        """Says whether a wanted output depends on the input."""
+        return not self.of_outputs or any(map(arguments.wants, self.of_outputs))
+
     def takes_shape(self, product: Product, shape_only: bool | None) -> bool:
-        """Says whether a server accepts the shape without the values.
+        """Says whether a server accepts the shape without the values, of an input that matters.
 
         `shape_only` says so for all inputs that an operator does not read; None leaves it to the product.
         """
@@ -134,6 +151,8 @@ class InputSpec:
 
     def is_unread(self, arguments: Arguments, product: Product) -> bool:
         """Says whether the product's devices are known not to read the values in this call."""
+        if not self.matters(arguments):
+            return True
         return self.unread_on is not None and product in self.unread_on and not self.read_for(arguments)
 
 
@@ -143,7 +162,7 @@ class AttributeSpec:
 
     `lengths` has the possible lengths of a list, and `choices` the possible texts, or the names of possible dtypes. A
     bound applies to each value of a list; a tuple has one bound for each value. Infinity and NaN are never legal.
-    `when_absent` returns what the operator gets in the place of an optional one that was left out, if not null.
+    `read_as` returns what the operator gets in place of the value, which is None for an optional one that was left out.
     """
 
     name: str
@@ -155,12 +174,11 @@ class AttributeSpec:
     maximum: Bound = None
     choices: tuple[str, ...] = ()
     is_optional: bool = False
-    when_absent: "Callable[[Arguments, Product], AttributeValue] | None" = None
+    read_as: "Callable[[Arguments, Product], AttributeValue | None] | None" = None
 
     def given(self, arguments: "Arguments", product: Product) -> AttributeValue | None:
         """Returns what the operator gets on the product; None for null."""
-        value = arguments.attributes[self.name]
-        return self.when_absent(arguments, product) if value is None and self.when_absent else value
+        return self.read_as(arguments, product) if self.read_as else arguments.attributes[self.name]
 
     @property
     def is_required(self) -> bool:

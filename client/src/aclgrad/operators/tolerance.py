@@ -86,8 +86,9 @@ def of_products(
     terms: Callable[[Arguments], int],
     inputs: tuple[str, ...],
     precision_of: Callable[[Arguments, Product, str], Precision],
+    is_rounded_again: Callable[[Arguments, Product, str], bool] = lambda *_: False,
 ) -> Rule:
-    """Returns the rule of sums of so many products of these inputs, rounded to a precision before.
+    """Returns the rule of sums of so many products of these inputs, rounded to a precision before, or also afterwards.
 
     With the values of a call, an error is judged by its sum of |terms|: see `Route`. Without, by that of samples, of
     which a sum of n has about n, and results of sqrt(n).
@@ -97,7 +98,7 @@ def of_products(
         plain, count = _RESULTS[dtype], max(terms(arguments), 1)
         precision, in_a_row = precision_of(arguments, product, dtype), min(count, _MOST_IN_A_ROW)
         of_sums = _ROUNDING * math.sqrt(count) + in_a_row / 4 * FLOAT32.unit
-        roundings = 1 if precision is FLOAT32 else 2
+        roundings = 1 if precision is FLOAT32 else 2 + is_rounded_again(arguments, product, dtype)
         route = Route(precision, roundings, count, 1.0, inputs, of_sums, plain.absolute)
         relative, of_all = plain.relative + route.relative, route.relative * count
         share = route.relative * math.sqrt(count)

@@ -60,7 +60,7 @@ def check_call(call: OperatorCall, spec: OperatorSpec, product: Product) -> Argu
     given = [each for each in spec.inputs if each.name in inputs]
     _raise_if_any(violation for each in given for violation in _check_input(each, inputs[each.name], product))
     _raise_if_any(violation for each in spec.attributes for violation in each.check(attributes[each.name]))
-    arguments = Arguments({name: tensor.type for name, tensor in inputs.items()}, attributes)
+    arguments = Arguments({name: tensor.type for name, tensor in inputs.items()}, attributes, call.outputs)
     _raise_if_any(spec.check(arguments, product))
     return arguments
 
@@ -131,7 +131,7 @@ def _check_input(spec: InputSpec, tensor: TensorView, product: Product) -> Itera
     field = f"inputs[{spec.name}]"
     shape, dtypes = tensor.type.shape, spec.dtypes[product]
     if tensor.type.dtype.name not in dtypes:
-        hint = ", and a shape as a tuple" if spec.unread_on is not None and len(shape) == 1 else ""
+        hint = ", and a shape as a tuple" if spec.may_be_shape and len(shape) == 1 else ""
         remedy = f"send {' or '.join(dtypes)}{hint} {rules_of(product)}"
         yield Violation(f"{field}.data_type", f"is {tensor.type.dtype}", remedy)
     if len(shape) not in spec.ranks:

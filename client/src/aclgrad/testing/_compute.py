@@ -47,7 +47,7 @@ def compute(call: OperatorCall, product: Product, shape_only: bool) -> tuple[Ten
             inputs[each.name] = None
         elif tensor.data is not None or tensor.type.element_count == 0:
             inputs[each.name] = _values(tensor, each.rule(arguments, product))
-        elif each.takes_shape(product, shape_only):
+        elif each.takes_shape(product, shape_only) or (shape_only and not each.matters(arguments)):
             inputs[each.name] = tensor.type.shape
         else:
             field = f"inputs[{each.name}]"

@@ -48,10 +48,16 @@ def check_presence(
     if tensor.source.has_values or tensor.type.element_count == 0:
         return
     field = f"inputs[{spec.name}]"
-    if spec.unread_on is None:
-        raise InvalidFieldError.at(f"{field}.data", "is missing", "send the values: the operator reads them")
+    is_mistrusted = shape_only is False
+    if not spec.matters(arguments) and not is_mistrusted:
+        return
+    if spec.unread_on is None and not (spec.of_outputs and is_mistrusted):
+        remedy = "send the values: the operator reads them"
+        if spec.of_outputs:
+            remedy = f"send the values, or ask for other outputs than {' and '.join(spec.of_outputs)}"
+        raise InvalidFieldError.at(f"{field}.data", "is missing", remedy)
     if not spec.takes_shape(product, shape_only) or (shape_only is None and spec.read_for(arguments)):
-        why = "the server was started with --shape-only off" if shape_only is False else f"{product} may read them here"
+        why = "the server was started with --shape-only off" if is_mistrusted else f"{product} may read them here"
         raise InputValuesRequiredError(
             f"{field} came without values, and {why}",
             field=field,

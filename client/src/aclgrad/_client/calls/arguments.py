@@ -89,7 +89,7 @@ def output_tensors(operator: str, key: FormKey, wanted: tuple[str, ...]) -> tupl
     try:
         spec = OPERATORS[operator]
         given = {each.name: each.default for each in spec.attributes} | {name: value for name, _, value in attributes}
-        arguments = Arguments(inputs, given)
+        arguments = Arguments(inputs, given, wanted)
         found = [(each.name, each.infer(arguments)) for each in spec.outputs if not wanted or each.name in wanted]
         return tuple(TensorView(name, TensorType(type.dtype, tuple(map(index, type.shape)))) for name, type in found)
     except (LookupError, TypeError, ValueError):

@@ -23,7 +23,7 @@ from aclgrad._client.calls.arrays import Array, TensorLike
 from aclgrad._client.calls.chunked import Announced, ChunkedProgram, Taken
 from aclgrad._client.calls.destination import ONE, Outputs
 from aclgrad._client.calls.lender import Lender, TakeOver
-from aclgrad._client.calls.requirements import LARGE_BYTES, Requirements
+from aclgrad._client.calls.requirements import LARGE_BYTES, Requirements, unsent
 from aclgrad.errors import AclgradError, InputValuesRequiredError
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.sources import SharedRange
@@ -75,20 +75,21 @@ class Call(Lender[Array]):
         """
         if type(operator) is not str:
             checked_name("operator", operator)
-        unsent = requirements.withheld.get(operator, ())
+        wanted = wanted_names(outputs)
+        shapes = unsent(requirements.withheld, operator, wanted)
         self.withheld: dict[str, Array] = {}
         """The caller's arrays of which only the shape is sent."""
 
         def tensor_of(name: str, value: TensorLike) -> TensorView:
             array = array_of_input(name, value)
-            if name not in unsent:
+            if name not in shapes:
                 return input_of_array(name, array)
             self.withheld[name] = array
             return TensorView(name, type_of_array(name, array))
 
         views = input_tensors(operator, inputs, tensor_of)
         self.operator = operator
-        self.sent = OperatorCall(operator, views, plain_attributes(operator, attributes), outputs=wanted_names(outputs))
+        self.sent = OperatorCall(operator, views, plain_attributes(operator, attributes), outputs=wanted)
         self.outputs = output_tensors(operator, form_key(views, self.sent.attributes), self.sent.outputs)
         """Names and types of the wanted outputs; none where the call is not legal: the server will say why."""
         self.size_bytes = size_bytes(views, self.outputs)

@@ -16,6 +16,7 @@ from aclgrad._client.settings.checks import DEFAULT, Timeout
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.outputs import (
     BatchNormBackwardOutputs,
+    ConvolutionBackwardOutputs,
     GridSampler2DBackwardOutputs,
     GridSampler3DBackwardOutputs,
     GroupNormBackwardOutputs,
@@ -356,6 +357,137 @@ class OperatorMethods(ABC, Generic[Result]):
             "batch_norm_backward",
             inputs,
             {"training": training, "eps": eps},
+            timeout_s=timeout_s,
+            out=out,
+            outputs=outputs,
+        )
+
+    @overload
+    def convolution_backward(
+        self: OperatorMethods[Array] | OperatorMethods[Handle],
+        grad_output: TensorLike,
+        input: Input,
+        weight: Input,
+        bias_sizes: int | Ints | None = None,
+        stride: int | Ints = (1,),
+        padding: int | Ints = (0,),
+        dilation: int | Ints = (1,),
+        transposed: bool = False,
+        output_padding: int | Ints = (0,),
+        groups: int = 1,
+        cube_math_type: int | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> ConvolutionBackwardOutputs: ...
+
+    @overload
+    def convolution_backward(
+        self: OperatorMethods[Coroutine[Any, Any, Array]],
+        grad_output: TensorLike,
+        input: Input,
+        weight: Input,
+        bias_sizes: int | Ints | None = None,
+        stride: int | Ints = (1,),
+        padding: int | Ints = (0,),
+        dilation: int | Ints = (1,),
+        transposed: bool = False,
+        output_padding: int | Ints = (0,),
+        groups: int = 1,
+        cube_math_type: int | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, ConvolutionBackwardOutputs]: ...
+
+    @overload
+    def convolution_backward(
+        self: OperatorMethods[int],
+        grad_output: TensorLike,
+        input: Input,
+        weight: Input,
+        bias_sizes: int | Ints | None = None,
+        stride: int | Ints = (1,),
+        padding: int | Ints = (0,),
+        dilation: int | Ints = (1,),
+        transposed: bool = False,
+        output_padding: int | Ints = (0,),
+        groups: int = 1,
+        cube_math_type: int | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> int: ...
+
+    def convolution_backward(
+        self,
+        grad_output: TensorLike,
+        input: Input,
+        weight: Input,
+        bias_sizes: int | Ints | None = None,
+        stride: int | Ints = (1,),
+        padding: int | Ints = (0,),
+        dilation: int | Ints = (1,),
+        transposed: bool = False,
+        output_padding: int | Ints = (0,),
+        groups: int = 1,
+        cube_math_type: int | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Any:
+        """Computes the gradients of a convolution, also of a transposed one: of its input, its weight and its bias.
+
+        A convolution is result[n, o, q] = bias[o] + sum over c, k of input[n, c, q * stride - padding + k * dilation] *
+        weight[o, c, k], along one, two or three axes, o and c within each of the groups; with `transposed`, input and
+        result change places. grad_input and grad_weight are the sums that follow, grad_bias[o] is the sum of
+        grad_output[:, o] (PyTorch: aten::convolution_backward). On 310P and 910A operands of float32 are rounded to
+        FLOAT16, see `cube_math_type`, and there are no three axes.
+
+        Args:
+            grad_output: The gradient of the result, shape (N, channels, sizes...). bfloat16, float16, float32 (fewer on
+                some products).
+            input: The input, shape (N, channels, sizes...), dtype of `grad_output`. bfloat16, float16, float32 (fewer
+                on some products). Without grad_weight, a tuple of sizes will do.
+            weight: The weight, shape (output channels, input channels / groups, kernel...), of a transposed convolution
+                (input channels, output channels / groups, kernel...), dtype of `grad_output`. bfloat16, float16,
+                float32 (fewer on some products). Without grad_input, a tuple of sizes will do.
+            bias_sizes: The shape of the bias, (channels of `grad_output`,); may be left out.
+            stride: Steps between windows. One value for each spatial axis, or one for all.
+            padding: Zeros on both sides. One value for each spatial axis, or one for all.
+            dilation: Steps between the cells of a window. One value for each spatial axis, or one for all.
+            transposed: The convolution is a transposed one.
+            output_padding: Further cells of a transposed one's result. One value for each spatial axis, or one for all.
+            groups: Groups of channels that are convolved apart.
+            cube_math_type: How precisely matrix units multiply float32: 0 in full, 1 in what the product has less, 2 in
+                FLOAT16, 3 in HFLOAT32 (11 bits). Left out: 0, but 1 on 310P and 910A, which have FLOAT16 alone. A
+                server on a CPU always multiplies in full.
+
+        Returns:
+            grad_input: Shape of `input`.
+            grad_weight: Shape of `weight`.
+            grad_bias: Shape (channels of `grad_output`,).
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "input": input, "weight": weight}
+        return self.execute(
+            "convolution_backward",
+            inputs,
+            {
+                "bias_sizes": bias_sizes,
+                "stride": stride,
+                "padding": padding,
+                "dilation": dilation,
+                "transposed": transposed,
+                "output_padding": output_padding,
+                "groups": groups,
+                "cube_math_type": cube_math_type,
+            },
             timeout_s=timeout_s,
             out=out,
             outputs=outputs,

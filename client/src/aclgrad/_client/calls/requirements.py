@@ -1,5 +1,6 @@
 """What servers have asked of the messages of one client, without any input or output: both clients share it."""
 
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from aclgrad._client.settings.checks import checked_integer
@@ -16,12 +17,23 @@ MAX_MESSAGE_BYTES: Final = 2**31 - 1
 """What protobuf can hold at most."""
 _CHUNK_FIELDS_BYTES: Final = 64
 """Bytes of a chunk's message beside its data, at most."""
-_UNREAD: Final = {
+Withheld = Mapping[str, Mapping[str, Collection[str]]]
+"""By operator, the inputs of which a server may need only the shape, and the outputs that depend on their values; none
+if the operator never reads them.
+"""
+_UNREAD: Final[Withheld] = {
     spec.name: names
     for spec in OPERATORS.values()
-    if (names := frozenset(each.name for each in spec.inputs if each.unread_on is not None))
+    if (names := {each.name: each.of_outputs for each in spec.inputs if each.may_be_shape})
 }
-"""The inputs of each operator of which a server may need only the shape."""
+
+
+def unsent(withheld: Withheld, operator: str, wanted: Collection[str]) -> Collection[str]:
+    """Returns the inputs whose shape is sent alone in a call that wants these outputs, or all if there are none."""
+    names = withheld.get(operator)
+    if not names:
+        return ()
+    return [name for name, outputs in names.items() if not outputs or (wanted and not {*outputs} & {*wanted})]
 
 
 class Requirements:
@@ -35,7 +47,7 @@ class Requirements:
     def __init__(self, max_message_bytes: int, *, shape_only: bool) -> None:
         """Raises InvalidSettingError unless the size is 1 to 2**31 - 1."""
         self.withheld = dict(_UNREAD) if shape_only else {}
-        """By operator, the names of the inputs whose shape is sent alone, even where there is an array."""
+        """What is sent as a shape, even where there is an array."""
         self._set_bytes(checked_integer("max_message_bytes", max_message_bytes, 1, MAX_MESSAGE_BYTES))
 
     def _set_bytes(self, message_bytes: int) -> None:

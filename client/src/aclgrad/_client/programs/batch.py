@@ -11,8 +11,8 @@ from aclgrad._client.calls.arguments import Inputs
 from aclgrad._client.calls.chunked import ChunkedProgram
 from aclgrad._client.calls.destination import Outputs
 from aclgrad._client.calls.operator_methods import OperatorMethods
-from aclgrad._client.calls.requirements import Requirements
-from aclgrad._client.programs.portions import STATUS_BYTES, Portions, Withheld, needs_of
+from aclgrad._client.calls.requirements import Requirements, Withheld
+from aclgrad._client.programs.portions import STATUS_BYTES, Portions, needs_of
 from aclgrad._client.programs.run import ProgramRun
 from aclgrad._client.programs.steps import Step
 from aclgrad._client.programs.table import Table

@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from aclgrad._client.programs.portions import Returned, Withheld, closure, needs_of
+from aclgrad._client.calls.requirements import Withheld, unsent
+from aclgrad._client.programs.portions import Returned, closure, needs_of
 from aclgrad._client.programs.steps import Step, StepInput
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments
@@ -180,8 +181,8 @@ class Costs:
         return "\n".join([head, *lines])
 
     def _described(self, step: Step) -> str:
-        unsent = self._withheld.get(step.operator, ())
-        sources = [" (shape)" if each.name in unsent else _source(each) for each in step.inputs]
+        shapes = unsent(self._withheld, step.operator, step.wanted)
+        sources = [" (shape)" if each.name in shapes else _source(each) for each in step.inputs]
         inputs = ", ".join(
             f"{each.name}{source} {each.type}" for each, source in zip(step.inputs, sources, strict=True)
         )
@@ -200,7 +201,7 @@ def _work(step: Step) -> Work:
     spec = OPERATORS[step.operator]
     inputs = {each.name: each.type for each in step.inputs}
     attributes = {each.name: each.default for each in spec.attributes} | step.attributes
-    return spec.work(Arguments(inputs, attributes))
+    return spec.work(Arguments(inputs, attributes, step.wanted))
 
 
 def _source(input: StepInput) -> str:

@@ -7,6 +7,7 @@ from typing import Final
 
 from aclgrad._client.calls.arguments import OUTPUTS
 from aclgrad._client.calls.chunked import Announced
+from aclgrad._client.calls.requirements import Withheld, unsent
 from aclgrad._client.programs.steps import Step, StepInput
 from aclgrad._client.programs.table import Entry
 from aclgrad.sources import SHAPE_ONLY, OutputOf, SharedRange, Source, TableEntry, in_message
@@ -18,8 +19,6 @@ from aclgrad.wire.programs import program_pieces
 
 Returned = Mapping[int, tuple[str, ...]]
 """The names of the outputs that are sent back, by step."""
-Withheld = Mapping[str, Collection[str]]
-"""The names of the inputs whose shape is sent alone, by operator."""
 
 STATUS_BYTES: Final = 1024
 """A step that fails takes about so much of a reply."""
@@ -29,8 +28,8 @@ _INLINE_BYTES: Final = 64 * 2**10
 
 def needs_of(step: Step, withheld: Withheld) -> Sequence[StepInput]:
     """Returns the inputs of a step whose values are sent, or made by an earlier step."""
-    unsent = withheld.get(step.operator)
-    return [each for each in step.inputs if each.name not in unsent] if unsent else step.inputs
+    shapes = unsent(withheld, step.operator, step.wanted)
+    return [each for each in step.inputs if each.name not in shapes] if shapes else step.inputs
 
 
 def closure(steps: Sequence[Step], wanted: Iterable[int], withheld: Withheld) -> list[int]:
@@ -169,10 +168,10 @@ class Portion:
         self, number: int, given: Mapping[int, Source], memory: Mapping[str, SharedRange]
     ) -> list[bytes | memoryview]:
         step = self._steps[number]
-        unsent = self._withheld.get(step.operator, ())
+        shapes = unsent(self._withheld, step.operator, step.wanted)
         inputs = [
             TensorView(each.name, each.type)
-            if each.name in unsent
+            if each.name in shapes
             else TensorView(each.name, each.type, self._source(each, given), each.view)
             for each in step.inputs
         ]

@@ -12,8 +12,8 @@ from aclgrad._client.calls.arrays import Array
 from aclgrad._client.calls.chunked import ChunkedProgram, Taken
 from aclgrad._client.calls.destination import Destination
 from aclgrad._client.calls.lender import Key, Lender, TakeOver
-from aclgrad._client.calls.requirements import Requirements
-from aclgrad._client.programs.portions import Portion, Portions, Returned, Withheld, closure
+from aclgrad._client.calls.requirements import Requirements, Withheld
+from aclgrad._client.programs.portions import Portion, Portions, Returned, closure
 from aclgrad._client.programs.steps import Step
 from aclgrad.errors import (
     AclgradError,

@@ -21,7 +21,7 @@ from aclgrad._client.calls.arguments import (
 from aclgrad._client.calls.arrays import Array
 from aclgrad._client.calls.destination import NOTHING, Destination, Outputs, new_arrays
 from aclgrad._client.calls.handles import Handle
-from aclgrad._client.calls.requirements import Requirements
+from aclgrad._client.calls.requirements import Requirements, unsent
 from aclgrad._client.programs.table import Entry, Table
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.tensors import TensorType, TensorView, View, type_of_array
@@ -82,7 +82,9 @@ class Step:
         """
         if type(operator) is not str:
             checked_name("operator", operator)
-        unsent = requirements.withheld.get(operator, ())
+        self.wanted = wanted_names(outputs)
+        """The names of the outputs that the caller wants; none for all."""
+        shapes = unsent(requirements.withheld, operator, self.wanted)
         arrays: dict[str, Array] = {}
         handles: dict[str, Handle] = {}
 
@@ -99,13 +101,11 @@ class Step:
             checked_name("inputs", each.name)
         self.attributes: dict[str, AttributeValue] = plain_attributes(operator, attributes)
         self.operator = operator
-        self.wanted = wanted_names(outputs)
-        """The names of the outputs that the caller wants; none for all."""
         self.form = _form(operator, form_key(tensors, self.attributes), self.wanted)
         self.out = out
         if out is not None:
             destination = destination_of(operator, out, self.wanted, self.form.outputs)
-            destination.check_apart((name, each) for name, each in arrays.items() if name not in unsent)
+            destination.check_apart((name, each) for name, each in arrays.items() if name not in shapes)
             for field, array in destination.given():
                 table.claim(field, array)
         # Last, because it copies them.

@@ -96,7 +96,7 @@ SPEC = OperatorSpec(
             AttributeKind.DATA_TYPE,
             choices=tuple(tolerances_of(_DTYPES)),
             is_optional=True,
-            when_absent=lambda arguments, _: _dtype(arguments),
+            read_as=lambda arguments, _: _dtype(arguments),
         ),
     ),
     outputs=(OutputSpec("out", "The sums: self without the axes, or with a size of 1 for each.", _out),),
