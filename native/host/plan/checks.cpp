@@ -173,6 +173,12 @@ void CheckCubeMathType(int8_t cube_math_type) {
   FailInvalid("cubeMathType: expected a value from 0 to 3, got " + std::to_string(cube_math_type));
 }
 
+void CheckCubeMathType(int8_t cube_math_type, bool multiplies_float) {
+  CheckCubeMathType(cube_math_type);
+  if (HasBf16(CurrentProduct()) || !multiplies_float || cube_math_type == 1 || cube_math_type == 2) return;
+  FailInvalid("cubeMathType: expected 1 or 2 for FLOAT, got " + std::to_string(cube_math_type));
+}
+
 void CheckLength(const IntArrayArgument& argument, std::initializer_list<size_t> allowed, aclnnStatus code) {
   if (std::find(allowed.begin(), allowed.end(), argument.values.size()) != allowed.end()) return;
   throw OperatorError(code, std::string(argument.name) + ": expected " +

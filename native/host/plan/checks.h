@@ -91,6 +91,9 @@ void CheckAddressable(const Argument& argument);
 
 // How precisely matrix units compute: from 0 to 3.
 void CheckCubeMathType(int8_t cube_math_type);
+// Devices without BF16 multiply in FLOAT16, and refuse FLOAT unless cubeMathType allows that. Some use a number out of
+// range to index a table.
+void CheckCubeMathType(int8_t cube_math_type, bool multiplies_float);
 
 // "kernelSize: expected 1 or 2 values, got [3, 3, 3]"
 void CheckLength(const IntArrayArgument& argument, std::initializer_list<size_t> allowed,

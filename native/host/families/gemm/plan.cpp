@@ -12,13 +12,9 @@
 namespace acl_host {
 namespace {
 
-// Devices without BF16 multiply in FLOAT16, and refuse FLOAT unless cubeMathType allows that. Some use a number out of
-// range to index a table.
 void CheckPrecision(const Argument& left, const Argument& right, int8_t cube_math_type) {
-  CheckCubeMathType(cube_math_type);
   const bool is_single = left.tensor.data_type == ACL_FLOAT || right.tensor.data_type == ACL_FLOAT;
-  if (HasBf16(CurrentProduct()) || !is_single || cube_math_type == 1 || cube_math_type == 2) return;
-  FailInvalid("cubeMathType: expected 1 or 2 for FLOAT, got " + std::to_string(cube_math_type));
+  CheckCubeMathType(cube_math_type, is_single);
 }
 
 void CheckDepth(const Argument& right, size_t axis, int64_t depth) {

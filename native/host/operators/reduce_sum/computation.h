@@ -33,6 +33,9 @@ struct Summation {
   static constexpr int64_t kPartTerms = 4096;
 };
 
+// Of a view along some of its axes.
+[[nodiscard]] Summation SummationOf(const aclTensor& self, const std::vector<bool>& is_added, aclDataType to);
+
 // The element at a place that is counted through the axes, the first of which is the fastest.
 [[nodiscard]] inline int64_t OffsetIn(const std::vector<SummedAxis>& axes, int64_t place,
                                       int64_t SummedAxis::* stride) {
