@@ -13,6 +13,7 @@ _DECLARATION = re.compile(r"^(?:ACL_FUNC_VISIBILITY|ACLNN_API)\s+([^;]+?)(\w+)\(
 _ENUM = re.compile(r"typedef enum[^;{]*\{[^}]*\}\s*(\w+);")
 
 _TYPES = {
+    "int": ctypes.c_int,
     "int8_t": ctypes.c_int8,
     "double": ctypes.c_double,
     "int32_t": ctypes.c_int32,

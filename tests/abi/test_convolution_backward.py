@@ -1,0 +1,42 @@
+"""The gradients of convolutions: values along any number of axes, of any view and type, and the same bits always."""
+
+import pytest
+
+from tools.abi.acl import Library
+
+from .convolutions import assert_gradients, convolution, gradients, tensors_of
+from .products import TYPES
+
+CASES = (
+    # One axis.
+    convolution((3, 4, 9), (5, 4, 3)),
+    convolution((2, 4, 20), (6, 2, 4), 2, 3, 2, 2),
+    convolution((2, 4, 17), (4, 3, 3), 3, 1, 1, 2, output_padding=2),
+    # Two axes.
+    convolution((2, 3, 9, 8), (4, 3, 3, 3), 1, 1),
+    convolution((2, 3, 9, 8), (4, 3, 3, 2), (2, 3), (1, 0), (1, 2)),
+    convolution((2, 6, 11, 10), (9, 2, 1, 1), 1, 0, 1, 3),
+    convolution((2, 6, 11, 10), (9, 2, 1, 1), 2, 0, 1, 3),
+    convolution((2, 3, 7, 6), (4, 3, 3, 3), (2, 1), (1, 2, 0, 3)),
+    convolution((2, 3, 5, 6), (3, 4, 3, 4), 2, 1, 1, 1, output_padding=(1, 0)),
+    convolution((2, 6, 5, 6), (6, 2, 2, 3), (3, 1), (0, 1), (2, 3), 3, output_padding=(2, 2)),
+    # Three axes.
+    convolution((2, 3, 5, 6, 4), (4, 3, 3, 2, 3), (1, 2, 1), (1, 0, 1)),
+    convolution((2, 4, 5, 6, 4), (6, 2, 2, 3, 1), (2, 1, 1), (0, 1, 2), (1, 2, 1), 2),
+    convolution((2, 4, 3, 4, 2), (4, 3, 2, 3, 2), 2, (0, 1, 0), 1, 2, output_padding=1),
+    # Positions that no tap touches, a kernel that is larger than the input, taps that never touch it.
+    convolution((2, 3, 11, 12), (4, 3, 2, 1), 5, 0, 1),
+    convolution((2, 3, 2, 3), (4, 3, 7, 5), 2, 3, 1),
+    convolution((2, 3, 2, 2), (4, 3, 3, 3), 1, 9, 9),
+    convolution((1, 1, 1, 1), (1, 1, 1, 1)),
+    # Many channels.
+    convolution((2, 70, 9, 7), (40, 70, 3, 3), 1, 1),
+    convolution((2, 66, 9, 7), (44, 33, 3, 3), 2, 1, 1, 2),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_values(acl: Library, case: object, dtype: str) -> None:
+    tensors = tensors_of(case, dtype)
+    assert_gradients(gradients(acl, case, tensors), case, tensors)
