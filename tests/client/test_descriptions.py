@@ -27,6 +27,7 @@ async def test_operators_are_plain_values(connect: Connect, service: ScriptedSer
     grad = pb.InputDescription(
         name="grad", data_types=["DATA_TYPE_FLOAT16"], ranks=[3, 4], shape_only=True, summary="g"
     )
+    grad.needed_for.append("out")
     output = pb.OutputDescription(name="out", summary="o")
     told = pb.OperatorDescription(name="pool", symbol="aclnnPool", summary="s", inputs=[grad], outputs=[output])
     told.kind, told.leading_input = "OPERATOR_KIND_VALUE", "grad"
@@ -38,7 +39,7 @@ async def test_operators_are_plain_values(connect: Connect, service: ScriptedSer
         "pool",
         "aclnnPool",
         "s",
-        (aclgrad.InputDescription("grad", (DTYPES["float16"],), (3, 4), True, "g"),),
+        (aclgrad.InputDescription("grad", (DTYPES["float16"],), (3, 4), True, "g", needed_for=("out",)),),
         (
             aclgrad.AttributeDescription("padding", ints, (1, 2), False, (0, 0), 0.0, None, "p"),
             aclgrad.AttributeDescription("ceil", bool, (), True, None, None, None, "c"),

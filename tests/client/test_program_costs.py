@@ -209,6 +209,17 @@ def test_a_program_shows_what_it_costs(closed: aclgrad.Client) -> None:
     assert "43 steps" in str(program)
 
 
+@pytest.mark.parametrize(
+    ("outputs", "sent"), [(["grad_input"], 13), (["grad_weight"], 20), (["grad_bias"], 10), (None, 23)]
+)
+def test_values_that_no_wanted_output_depends_on_are_not_sent(outputs: list[str] | None, sent: int) -> None:
+    with aclgrad.Client("127.0.0.1:1") as client:
+        program = client.program()
+        row, weight = np.ones((1, 1, 10), np.float32), np.ones((1, 1, 3), np.float32)
+        program.convolution_backward(row, -row, weight, padding=1, outputs=outputs)
+        assert f"{size(4 * sent)} to the server" in str(program)
+
+
 @pytest.mark.parametrize("shape_only", [True, False])
 def test_what_is_not_sent_costs_nothing(shape_only: bool) -> None:
     """Not the array of which only the shape goes, and not the step that would make it."""

@@ -19,6 +19,7 @@ from .scripted_service import ScriptedService, failing, relay_to
 GRAD = np.ones((1, 1, 1), np.float32)
 INPUT = np.arange(4, dtype=np.float32).reshape(1, 2, 2)
 PADDED = np.ones((1, 4, 4), np.float32)
+ROW = np.ones((1, 1, 3), np.float32)
 REQUIRED = aclgrad.InputValuesRequiredError("send the array", field="inputs[self]")
 
 
@@ -56,6 +57,25 @@ async def test_of_an_unread_input_the_shape_alone_is_sent(
     (inputs,) = sent(service)
     assert inputs["self"] == tensor_pb2.Tensor(name="self", data_type="DATA_TYPE_FLOAT16", shape=[1, 2, 6])
     assert inputs["grad_output"].data == GRAD.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("outputs", "values"),
+    [
+        (("grad_input",), {"weight"}),
+        (("grad_weight", "grad_bias"), {"input"}),
+        (("grad_bias",), set()),
+        (None, {"input", "weight"}),
+    ],
+)
+async def test_values_go_with_the_outputs_that_depend_on_them(
+    connect: Connect, service: ScriptedService, outputs: tuple[str, ...] | None, values: set[str]
+) -> None:
+    with serve() as server, grpc.insecure_channel(server.target) as channel:
+        service.answer = relay_to(service, channel)
+        await maybe_await(connect(service.address).convolution_backward(ROW, ROW, ROW[..., :1], outputs=outputs))
+    (inputs,) = sent(service)
+    assert {name for name, each in inputs.items() if each.HasField("data")} == values | {"grad_output"}
 
 
 async def test_every_array_is_sent_where_that_is_asked_for(connect: Connect, service: ScriptedService) -> None:

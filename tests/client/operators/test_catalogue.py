@@ -90,12 +90,13 @@ def test_descriptions_say_what_the_specs_say() -> None:
     for spec, product in PRODUCTS:
         described = describe_operator(spec, product)
         asked = describe_operator(spec, product, shape_only=False)
-        assert not any(each.shape_only for each in asked.inputs)
+        assert not any(each.shape_only or each.needed_for for each in asked.inputs)
         assert (described.name, described.symbol, described.summary) == (spec.name, spec.symbol, spec.summary)
         for told, each in zip(described.inputs, spec.inputs, strict=True):
             assert (told.name, tuple(told.ranks), told.summary) == (each.name, each.ranks, each.summary)
             assert [DTYPES[name].wire for name in each.dtypes[product]] == list(told.data_types)
             assert told.shape_only == (each.unread_on is not None and product in each.unread_on)
+            assert tuple(told.needed_for) == each.of_outputs
         for told, each in zip(described.attributes, spec.attributes, strict=True):
             assert (told.name, told.summary, tuple(told.lengths)) == (each.name, each.summary, each.lengths)
             assert told.HasField("default_value") == (each.default is not None)

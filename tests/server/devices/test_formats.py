@@ -146,8 +146,7 @@ def test_the_samples_have_every_format(name: str) -> None:
     for case in samples_of(name).cases:
         dtypes = {dtype for product in spec.products for dtype in served_dtypes(spec, case, product)}
         for typed in [TypedCase(spec, case, dtype) for dtype in sorted(dtypes)[:1]]:
-            tensors = (*typed.arguments.inputs.values(), *typed.outputs.values())
-            formats |= {format_of(spec, each.rank) for each in tensors}
+            formats |= {format_of(spec, each.rank) for each in typed.arguments.inputs.values()}
     assert formats == {format_of(spec, rank) for each in spec.inputs for rank in each.ranks}
 
 

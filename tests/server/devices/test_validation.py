@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -181,6 +182,24 @@ def test_reply_that_is_no_message_is_refused_before_it_is_computed() -> None:
     with pytest.raises(errors.LimitExceededError, match=f"reply of {size} bytes .*--max-message-bytes") as caught:
         check_reply_size("outputs[out]", size, size - 1)
     assert caught.value.field == "outputs[out]"
+
+
+@pytest.mark.parametrize(("name", "needed_for"), [("input", "grad_weight"), ("weight", "grad_input")])
+def test_values_may_be_left_out_with_the_outputs_that_depend_on_them(name: str, needed_for: str) -> None:
+    typed = next(typed_cases(Product.ATLAS_TRAINING, "convolution_backward"))
+    views = [view_of_array(each, array) for each, array in typed.arrays().items()]
+    unsent = tuple(TensorView(each.name, each.type) if each.name == name else each for each in views)
+    others = tuple(each.name for each in typed.spec.outputs if each.name != needed_for)
+    for setting in (True, None):
+        call = OperatorCall(typed.spec.name, unsent, typed.case.attributes, outputs=others)
+        plan = plan_call(call, Product.ATLAS_TRAINING, Limits(NO_LIMIT, setting))
+        assert [each.name for each in plan.outputs] == list(others)
+        told = f"inputs.{name}.*is missing; send the values, or ask for other outputs than {needed_for}"
+        for outputs in ((), (needed_for,)):
+            with pytest.raises(errors.InvalidFieldError, match=told):
+                plan_call(replace(call, outputs=outputs), Product.ATLAS_TRAINING, Limits(NO_LIMIT, setting))
+    with pytest.raises(errors.InputValuesRequiredError, match="--shape-only off"):
+        plan_call(call, Product.ATLAS_TRAINING, Limits(NO_LIMIT, shape_only=False))
 
 
 @pytest.mark.parametrize(
