@@ -1,23 +1,25 @@
-"""Random programs of both clients: by the definitions, and bit by bit as single calls, whichever way they go."""
+"""Random programs of both clients: by the definitions, and bit by bit as single steps, whichever way they go."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
+import grpc
 import numpy as np
 import pytest
 
 import aclgrad
 from aclgrad.judge.findings.steps import judge_steps
 from aclgrad.judge.programs.drawing import draw_program
-from aclgrad.judge.programs.program import Program, Result
+from aclgrad.judge.programs.program import Given, Program, Result
 from aclgrad.judge.programs.sending import add_steps
-from aclgrad.operators.cases import arrays_of
-from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
 from aclgrad.wire import service
 from tests.bounds import bits_of
 from tests.e2e.shared_objects import Objects
 from tools.calling import AnyClient, maybe_await, wait_until
+from tools.random_programs.sending import execute, program_bytes
+from tools.raw_calls import open_channel
 from tools.serving import Server
 
 # Options of the client, the listen address, and the method that the log tells.
@@ -36,24 +38,24 @@ def draw(seed: int) -> Program:
     )
 
 
-def run_alone(client: aclgrad.Client, program: Program) -> list[Result]:
-    """Returns the results of single calls, each with the values of those before it."""
+def run_alone(channel: grpc.Channel, program: Program) -> list[Result]:
+    """Returns the results of steps sent one by one, each with the values of those before it.
+
+    Views remain, which a client would copy, because sums may be in the order of the memory.
+    """
     results: list[Result] = []
     for step in program.steps:
-        inputs = program.values_of(step, results)
-        made = client.execute(step.operator, inputs, step.attributes, outputs=step.outputs or None)
-        names = [each.name for each in OPERATORS[step.operator].outputs]
-        found = dict(zip(names, arrays_of(made), strict=True))
-        results.append({name: found[name] for name in step.types})
+        inputs = [Given(each.name, each.type, program.whole_of(each, results), view=each.view) for each in step.inputs]
+        results += execute(channel, program_bytes(Program([replace(step, inputs=inputs)])))
     return results
 
 
 @pytest.fixture(scope="module")
 def alone(shared_server: Server) -> list[tuple[Program, list[Result]]]:
     """Programs, and the results of their steps, which are right."""
-    with aclgrad.Client(shared_server.address) as client:
+    with open_channel(shared_server) as channel:
         programs = [draw(seed) for seed in SEEDS]
-        expected = [(program, run_alone(client, program)) for program in programs]
+        expected = [(program, run_alone(channel, program)) for program in programs]
     assert sum(len(program.steps) for program in programs) > 40
     assert sum(each.step is not None for program in programs for step in program.steps for each in step.inputs) > 20
     for program, results in expected:
