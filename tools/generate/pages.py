@@ -14,6 +14,7 @@ from aclgrad.products import Product
 ROOT: Final = Path(__file__).parents[2]
 SERVER: Final = "aclgrad_server"
 FAMILIES: Final = {
+    "convolution": ("convolution",),
     "matrix products, sums": ("mat_mul", "matmul", "mm", "reduce_sum"),
     "average pooling": ("avg_pool",),
     "max pooling": ("max_pool",),
