@@ -34,7 +34,7 @@ SEVERAL = (
 
 
 CONVOLUTION = """
-aclnnStatus aclnnConvolutionBackwardGetWorkspaceSize(
+aclnnStatus aclnnMadeUpConvolutionBackwardGetWorkspaceSize(
   const aclTensor     *gradOutput,  // (N, C, H, W)
   const aclTensor     *input,
   const aclTensor     *weight,
@@ -53,7 +53,7 @@ aclnnStatus aclnnConvolutionBackwardGetWorkspaceSize(
   uint64_t            *workspaceSize,
   aclOpExecutor      **executor)
 """
-"""As CANN's documents have it: without ACLNN_API, semicolon and second phase."""
+"""As CANN's documents have one: without ACLNN_API, semicolon and second phase."""
 
 
 def lint(tree: "Tree") -> str:

@@ -16,11 +16,11 @@ from .stub_trees import CONVOLUTION, WITH_SELF, Tree, load
 @pytest.mark.parametrize("prefix", ["", "ACLNN_API ", "extern "])
 @pytest.mark.parametrize("suffix", ["", ";"])
 def test_a_declaration_as_cann_has_it_is_completed(tree: Tree, prefix: str, suffix: str) -> None:
-    tree.paste("convolution", f"{prefix}{CONVOLUTION.strip()}{suffix}")
-    done = tree.make("aclnnConvolutionBackward")
-    assert done.stdout.startswith("completed native/include/aclnnop/aclnn_convolution.h\n"), done.stderr
+    tree.paste("made_up_convolution", f"{prefix}{CONVOLUTION.strip()}{suffix}")
+    done = tree.make("aclnnMadeUpConvolutionBackward")
+    assert done.stdout.startswith("completed native/include/aclnnop/aclnn_made_up_convolution.h\n"), done.stderr
     assert list(find_wrong_declarations(tree.native)) == []
-    spec: OperatorSpec = load("convolution_backward", "spec").SPEC
+    spec: OperatorSpec = load("made_up_convolution_backward", "spec").SPEC
     assert [each.name for each in spec.inputs] == ["grad_output", "input", "weight"]
     kinds = {each.name: each.kind.name for each in spec.attributes}
     lists = dict.fromkeys(["bias_sizes", "stride", "padding", "dilation", "output_padding"], "INTS")
@@ -119,8 +119,8 @@ def test_a_refused_command_writes_nothing(tree: Tree) -> None:
 
 def test_a_declaration_that_cannot_be_completed_says_what_is_missing(tree: Tree) -> None:
     parameters = CONVOLUTION.partition("uint64_t")[0].rstrip(" ,\n")
-    tree.paste("convolution", f"{parameters})")
+    tree.paste("made_up_convolution", f"{parameters})")
     told = "has to end with uint64_t* workspaceSize, aclOpExecutor** executor; add them as CANN declares them"
-    assert told in tree.refusal("aclnnConvolutionBackward")
-    tree.paste("convolution", parameters)
-    assert tree.refusal("aclnnConvolutionBackward").endswith("do not end; add the ) behind them")
+    assert told in tree.refusal("aclnnMadeUpConvolutionBackward")
+    tree.paste("made_up_convolution", parameters)
+    assert tree.refusal("aclnnMadeUpConvolutionBackward").endswith("do not end; add the ) behind them")
