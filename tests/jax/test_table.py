@@ -53,7 +53,7 @@ def test_output_and_gradients_are_those_of_pytorch_in_one_call(
 
 
 def test_the_table_has_every_function_but_products() -> None:
-    rows = {each.function for each in BRIDGED.values()}
+    rows = {each.function for each in BRIDGED.values() if each.operator != "convolution_backward"}
     assert FIRST.keys() == rows == set(aclgrad.jax.__all__) - {each.name for each in PRODUCTS}
 
 

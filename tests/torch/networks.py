@@ -145,7 +145,7 @@ def speech() -> Network:
         words, lengths = torch.tensor([[1, 2], [3, 4]]), (torch.tensor([8, 8]), torch.tensor([2, 2]))
         return functional.ctc_loss(output.permute(2, 0, 1), words, *lengths)
 
-    return Network(model, lambda: torch.randn(2, 4, 12), loss, {"conv1d", "ctc_loss"})
+    return Network(model, lambda: torch.randn(2, 4, 12), loss, {"ctc_loss"})
 
 
 def images() -> nn.Module:
@@ -164,9 +164,9 @@ def encoder() -> nn.Module:
 NETWORKS: Final[dict[str, Callable[[], Network]]] = {
     "images": lambda: classified(
         images(), 3, 8, 8,
-        local={"conv2d", "hardsigmoid", "pad", "hardtanh", "adaptive_max_pool2d", "dropout"},
+        local={"hardsigmoid", "pad", "hardtanh", "adaptive_max_pool2d", "dropout"},
     ),
-    "u_net": lambda: regressed(UNet(), 2, 3, 8, 8, local={"conv2d", "interpolate"}),
+    "u_net": lambda: regressed(UNet(), 2, 3, 8, 8, local={"interpolate"}),
     "speech": speech,
     "graph": lambda: classified(Graph(), 4, local={"elu", "index_add"}),
     "encoder": lambda: regressed(

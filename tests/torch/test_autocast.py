@@ -18,6 +18,7 @@ from aclgrad.torch._account import LocalError
 from aclgrad.torch._mode import rerouted
 
 from .conftest import RecordingClient
+from .convolutions import ONE_OF_EACH
 from .table import CALLS, HALVES, LOCAL, Call, call, random
 
 CLASSES = torch.tensor([2, 0, 1, 1])
@@ -25,6 +26,7 @@ OTHERS = (
     call("softmax", "softmax_backward", (4, 5), 1, dtype=torch.float16),
     call("cross_entropy", "log_softmax_backward", (4, 5), CLASSES),
     call("cross_entropy", "log_softmax_backward", (4, 5), CLASSES, random(5).abs(), reduction="sum", ignore_index=1),
+    *ONE_OF_EACH,
 )
 KINDS = {
     (each.operator, *each.options, *(value is None for value in each.values)): each

@@ -98,7 +98,7 @@ def test_gradients_are_those_of_pytorch_and_the_account_counts_what_ran(client: 
 
 
 def test_a_checkpoint_is_not_computed_again_for_the_account(client: RecordingClient) -> None:
-    calls, layer = [], nn.Conv2d(3, 4, 3)
+    calls, layer = [], nn.Conv2d(3, 4, 3).double()
     layer.requires_grad_(requires_grad=False)
 
     def run(input: Tensor) -> Tensor:
@@ -106,7 +106,7 @@ def test_a_checkpoint_is_not_computed_again_for_the_account(client: RecordingCli
         return layer(input).square()
 
     with aclgrad.torch.remote_backward(client) as remote:
-        loss = checkpoint(run, torch.randn(2, 3, 8, 8, requires_grad=True), use_reentrant=False).sum()
+        loss = checkpoint(run, torch.randn(2, 3, 8, 8).double().requires_grad_(), use_reentrant=False).sum()
     assert "0 of 3 backward calls" in str(remote)
     assert len(calls) == 1
     loss.backward()
@@ -133,6 +133,7 @@ def test_the_sample_program(
     assert train_cnn.main() == 0
     assert Counter(client.called) == {
         "adaptive_avg_pool2d_backward": 50,
+        "convolution_backward": 100,
         "linear_backward": 50,
         "log_softmax_backward": 50,
         "max_pool2d_with_mask_backward": 50,

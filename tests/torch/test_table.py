@@ -20,20 +20,14 @@ from aclgrad.bridges.rows import ROWS
 from aclgrad.torch._rows import OPERATIONS
 from aclgrad.torch._tensors import number_of
 
+from . import table
 from .conftest import RecordingClient
+from .convolutions import CONVOLUTIONS, OPERATOR
 from .products import ALL as PRODUCTS
-from .table import (
-    CALLS,
-    FIRST,
-    HALVES,
-    LOCAL,
-    SEVERAL,
-    STAY_LOCAL,
-    Call,
-    grad_output_of,
-    grid_sample,
-)
+from .table import HALVES, LOCAL, STAY_LOCAL, Call, grad_output_of, grid_sample
 
+CALLS, SEVERAL = (*table.CALLS, *CONVOLUTIONS), (*table.SEVERAL, *CONVOLUTIONS)
+FIRST = tuple({each.function: each for each in reversed(CALLS)}.values())
 INLINED = {"hardswish", "pad", "sigmoid", "tanh"}
 """What torch.compile inlines, so that it stays local; test_graphs.py has what a block says of padding."""
 IN_PYTORCH = tuple(each for each in CALLS if each.function not in LOCAL)
@@ -69,7 +63,7 @@ def in_dtypes() -> Iterator[Any]:
         for dtype in HALVES:
             narrow = call.in_dtype(dtype)
             yield pytest.param(narrow, dtype, id=f"{call}-{dtype}")
-            if call.outputs:
+            if call.outputs and call.operator != OPERATOR:
                 wide = replace(call, values=(narrow.input, *call.values[1:]))
                 yield pytest.param(wide, dtype, id=f"{call}-{dtype}-wide")
 
@@ -138,6 +132,7 @@ def test_calls_in_a_compiled_function(client: RecordingClient) -> None:
 def test_the_fake_kernels_have_the_types_of_the_kernels(
     client: RecordingClient, call: Call, dtype: torch.dtype
 ) -> None:
+    call = call.in_dtype(dtype) if call.operator == OPERATOR else call
     given = {**dict(zip(call.tensors, call.values, strict=True)), **call.options, "eps": 1e-5}
     given["gamma"] = given.get("weight")
     if call.function == "rms_norm" and given["weight"] is None:

@@ -198,5 +198,6 @@ def test_a_penalty_on_a_gradient_in_a_block_has_the_gradients_of_pytorch(client:
         found = gradients()
     torch.testing.assert_close(found, gradients(), rtol=1e-4, atol=1e-4)
     assert {site.function for site in block.account.calls if site.because is None} == {
-        "pad", "avg_pool2d", "interpolate", "max_pool2d", "adaptive_avg_pool2d", "tanh", "linear", "linear_backward"
+        "pad", "avg_pool2d", "interpolate", "max_pool2d", "adaptive_avg_pool2d", "tanh", "conv2d", "conv2d_backward",
+        "linear", "linear_backward",
     }  # fmt: skip

@@ -84,8 +84,7 @@ def fold_into_rows(mapped: Mapped) -> Any:
     Gradients of parameters are sums over all rows of a call, and vmap wants them for each element.
     """
     values = mapped.values
-    own = {name for name in _PARAMETERS & values.keys() if name not in mapped.common and values[name] is not None}
-    if own or any(values.get("wanted", ())[1:]) or mapped.first.ndim > mapped.most:
+    if _own_parameters(mapped) or any(values.get("wanted", ())[1:]) or mapped.first.ndim > mapped.most:
         return call_each(mapped)
     rows = (mapped.common.get(name, value) if name in _PARAMETERS else value for name, value in values.items())
     return mapped.each_of(mapped.function(*rows))
@@ -117,6 +116,46 @@ def fold_into_channels(mapped: Mapped) -> Any:
     return mapped.each_of(mapped.call(folded), unfolded)
 
 
+def fold_convolution(mapped: Mapped) -> Any:
+    """Makes one call: elements with a common weight are parts of its batch, those with weights of their own are groups.
+
+    Gradients of weights are sums over the batch of a call, and vmap wants them for each element.
+    """
+    size, values, images = mapped.size, mapped.values, mapped.first.shape[1]
+    if not size:
+        return call_each(mapped)
+    if not _own_parameters(mapped) and not any(values.get("wanted", ())[1:]):
+        common = {name: mapped.common[name] for name in _PARAMETERS & mapped.common.keys()}
+        joined = (
+            common[name] if name in common else _joined(value) if _is_array(value) else value
+            for name, value in values.items()
+        )
+        result = mapped.function(*joined)
+        return mapped.each_of(result, lambda each: each.reshape(size, images, *each.shape[1:]))
+
+    def grouped() -> Iterator[Any]:
+        for name, value in values.items():
+            if name in _PARAMETERS:
+                yield value if value is None else _joined(value)
+            elif _is_array(value):
+                yield value.swapaxes(0, 1).reshape(images, size * value.shape[2], *value.shape[3:])
+            elif name == "groups":
+                yield size * value
+            else:
+                yield [size * value[0]] if name == "bias_sizes" and value else value
+
+    def unfolded(each: Any, position: int) -> Any:
+        if position:  # the gradient of a weight or a bias
+            return each.reshape(size, each.shape[0] // size, *each.shape[1:])
+        return each.reshape(images, size, each.shape[1] // size, *each.shape[2:]).swapaxes(0, 1)
+
+    found = mapped.function(*grouped())
+    if not isinstance(found, tuple):
+        return unfolded(found, 0)
+    marked = zip(found, values["wanted"], strict=True)
+    return tuple(unfolded(each, at) if is_wanted else each for at, (each, is_wanted) in enumerate(marked))
+
+
 def call_each(mapped: Mapped) -> Any:
     """Makes one call for each element."""
     values, size, stack = list(mapped.values.values()), mapped.size, mapped.library.stack
@@ -129,6 +168,12 @@ def call_each(mapped: Mapped) -> Any:
     if isinstance(found[0], tuple):
         return tuple(stack(each)[:size] for each in zip(*found, strict=True))
     return stack(found)[:size]
+
+
+def _own_parameters(mapped: Mapped) -> set[str]:
+    """Returns the names of the parameters that each element has its own of."""
+    given = {name for name in _PARAMETERS & mapped.values.keys() if mapped.values[name] is not None}
+    return given - mapped.common.keys()
 
 
 def _is_array(value: Any) -> bool:

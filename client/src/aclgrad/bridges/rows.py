@@ -94,12 +94,22 @@ def _of_groups(arguments: Known, output: Any) -> Known:
     return {**_of_statistics(arguments, output), **sizes}
 
 
+def _convolution(name: str, *, transposed: bool) -> Row:
+    def derived(arguments: Known, _: Any) -> Known:
+        bias = arguments["bias"]
+        return {"bias_sizes": None if bias is None else tuple(bias.shape), "transposed": transposed}
+
+    return Row(name, "convolution_backward", derived, is_linear=False, fold=folding.fold_convolution)
+
+
 _RUNNING: Final = ("running_mean", "running_var")
 _OF_THE_BATCH: Final = ("save_mean", "save_invstd")
 _POOLED: Final = dict.fromkeys(("pooled_height", "pooled_width"), "output_size")
 _ROWS: Final = (
     *(_linear(f"adaptive_avg_pool{axes}d") for axes in (2, 3)),
     _linear("avg_pool2d"),
+    *(_convolution(f"conv{axes}d", transposed=False) for axes in (1, 2, 3)),
+    *(_convolution(f"conv_transpose{axes}d", transposed=True) for axes in (1, 2, 3)),
     Row("max_pool2d", "max_pool2d_with_mask_backward", lambda _, output: {"indices": output[1]}),
     *(_linear(f"max_unpool{axes}d") for axes in (2, 3)),
     *(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from aclgrad.extras import of_extra
 
 try:
-    from aclgrad.torch import _activations, _einsum, _pooling, _products, _sampling, _several
+    from aclgrad.torch import _activations, _convolutions, _einsum, _pooling, _products, _sampling, _several
 except ModuleNotFoundError as error:
     raise of_extra(error, "torch") from None
 
@@ -37,6 +37,12 @@ __all__ = [
     "bilinear",
     "bmm",
     "compare_backward",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "dot",
     "einsum",
     "embedding",
@@ -79,6 +85,12 @@ baddbmm = public(_products.baddbmm)
 batch_norm = public(_several.batch_norm)
 bilinear = public(_products.bilinear)
 bmm = public(_products.bmm)
+conv1d = public(_convolutions.conv1d)
+conv2d = public(_convolutions.conv2d)
+conv3d = public(_convolutions.conv3d)
+conv_transpose1d = public(_convolutions.conv_transpose1d)
+conv_transpose2d = public(_convolutions.conv_transpose2d)
+conv_transpose3d = public(_convolutions.conv_transpose3d)
 dot = public(_products.dot)
 einsum = public(_einsum.einsum)
 embedding = public(_sampling.embedding)

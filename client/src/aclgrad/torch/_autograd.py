@@ -33,6 +33,7 @@ def _differentiable(operation: Operation) -> type[torch.autograd.Function]:
     # Apart from the row, which torch.compile cannot trace.
     known_of, saved_of, sent_of = row.known, operation.saved, row.sent
     function, targets, is_several = row.function, operation.targets, len(row.targets) > 1
+    flops_of = operation.flops
 
     class Forward(torch.autograd.Function):
         @staticmethod
@@ -55,6 +56,8 @@ def _differentiable(operation: Operation) -> type[torch.autograd.Function]:
                 ctx.mark_non_differentiable(*output[1:])
             if not torch.compiler.is_compiling():
                 ctx.call_site = CallSite(function, layer_of(sys._getframe(1)), None)  # noqa: SLF001
+                if flops_of is not None:
+                    ctx.flops = flops_of(known, output, [ctx.needs_input_grad[index] for index in targets])
 
         @staticmethod
         def backward(ctx: Any, grad_output: Tensor, *_: Any) -> Any:
@@ -92,14 +95,15 @@ def _differentiable(operation: Operation) -> type[torch.autograd.Function]:
 
 def _gradient(operation: Operation, taken: tuple[str, ...], forward: Any) -> Any:
     """Returns the function that calls the operator; `taken` is what it takes after the gradient of the output."""
-    row, again, local = operation.row, operation.again or forward, operation.local
+    row, again, local, derivative = operation.row, operation.again or forward, operation.local, operation.derivative
     gradient_op, function, is_linear = GRADIENTS[row.operator], row.function, row.is_linear
     more = ("wanted", "client") if len(row.targets) > 1 else ("client",)
     names = ("grad_output", *taken, *more)
     # What the function that is `again` takes after the gradient of the input.
     taken_again = operation.names[1:] if operation.again is None else ("indices",)
     reason = "the forward pass, which runs here" if is_linear else "only in part a call"
-    site = CallSite(f"{function}_backward", "", f"its own gradient is {reason}")
+    because = None if derivative is not None else f"its own gradient is {reason}"
+    site = CallSite(f"{function}_backward", "", because)
 
     class Gradient(torch.autograd.Function):
         @staticmethod
@@ -112,6 +116,14 @@ def _gradient(operation: Operation, taken: tuple[str, ...], forward: Any) -> Any
             if local is not None:
                 ctx.save_for_backward(*inputs[:2])
                 ctx.rest = inputs[2:]
+            if derivative is not None:
+                tensors = operation.row.spec.inputs
+                ctx.save_for_backward(*inputs[: len(tensors)])
+                ctx.rest = inputs[len(tensors) :]
+                ctx.set_materialize_grads(False)
+                pairs = zip(output, inputs[-2], strict=True)
+                ctx.mark_non_differentiable(*[each for each, is_wanted in pairs if not is_wanted])
+                ctx.flops = derivative.flops(dict(zip(names, inputs, strict=True)), ctx.needs_input_grad)
             if not is_linear:
                 return
             known = {**operation.sizes(inputs[0].shape), **dict(zip(names, inputs, strict=True))}
@@ -121,7 +133,15 @@ def _gradient(operation: Operation, taken: tuple[str, ...], forward: Any) -> Any
             ctx.client = inputs[-1]
 
         @staticmethod
-        def backward(ctx: Any, grad_input: Tensor, *_: Any) -> Any:
+        def backward(ctx: Any, grad_input: Tensor, *more: Any) -> Any:
+            if derivative is not None:
+                known = dict(zip(names, (*ctx.saved_tensors, *ctx.rest), strict=True))
+
+                def gradients_of(**other: Any) -> Any:
+                    return Gradient.apply(*{**known, **other}.values())
+
+                found = derivative.gradients(gradients_of, known, (grad_input, *more), ctx.needs_input_grad)
+                return *found, *[None] * len(ctx.rest)
             if local is not None:
                 grad_output, saved = ctx.saved_tensors
                 # By grad_output it is linear; by the saved tensor no operator is its derivative.

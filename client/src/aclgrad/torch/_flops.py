@@ -55,14 +55,15 @@ def _input(node: Node, index: int, name: str) -> Shape | None:
 
 def _convolution(node: Node) -> int:
     inputs = _input(node, 0, "input"), _input(node, 1, "weight")
-    return _convolved(
+    return convolution_flops(
         _output(node), inputs, getattr(node, "_saved_transposed", False), _wants(node, 0), _wants(node, 1)
     )
 
 
 # PyTorch's formulas are slow, and most steps of a training have the same shapes.
 @lru_cache(4096)
-def _convolved(output: Shape, inputs: tuple[Shape | None, ...], is_transposed: bool, *wanted: bool) -> int:
+def convolution_flops(output: Shape, inputs: tuple[Shape | None, ...], is_transposed: bool, *wanted: bool) -> int:
+    """Returns the operations of the wanted gradients of input and weight, whose shapes are `inputs`."""
     if None in inputs:
         return 0
     rest = None, None, None, None, is_transposed, None, None, [*wanted, False]

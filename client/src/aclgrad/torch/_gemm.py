@@ -19,7 +19,7 @@ from aclgrad.operators.rules import ZERO
 from aclgrad.torch._account import CallSite, LocalError, layer_of
 from aclgrad.torch._gemm_backward import Gemm, Shape, composite_of, flops_of, gemm_backward, in_front, is_transposed
 from aclgrad.torch._operations import counted_by_node, note_compiled, tell_of, without_autocast
-from aclgrad.torch._run import applied, of_autocast
+from aclgrad.torch._run import applied, cast_alike
 from aclgrad.torch._tensors import client_of, type_of
 
 aten: Final = torch.ops.aten
@@ -214,12 +214,7 @@ def gemm(
 ) -> Tensor:
     """Returns a product with gradients from the client's server; raises LocalError if it would have none."""
     operands = (mat1, mat2) if addend is None else (mat1, mat2, addend)
-    for each in operands:
-        if each.layout is not torch.strided or each.is_nested:
-            raise LocalError(f"the operators take dense tensors, not {each.layout}")
-    operands = cast(lambda *each: FORMS[form].product(*each, *[None] * (3 - len(each)), 1.0, 1.0), *operands)
-    if len({each.dtype for each in operands}) > 1:
-        raise LocalError("the operators take operands of one dtype")
+    operands = cast_alike(lambda *each: FORMS[form].product(*each, *[None] * (3 - len(each)), 1.0, 1.0), *operands)
     if operands[0].dtype not in _DTYPES:
         raise LocalError(f"no product takes {str(operands[0].dtype).removeprefix('torch.')}")
     beta, alpha = _number(beta), _number(alpha)
@@ -243,21 +238,6 @@ def _number(factor: Any) -> float:
         return float(factor)
     except (RuntimeError, ValueError):
         raise LocalError("PyTorch refuses a beta or alpha that is no single number") from None
-
-
-def cast(function: Callable[..., Tensor], *tensors: Any) -> Any:
-    """Returns the tensors in the dtype that autocast would give them for the function.
-
-    Raises LocalError for those that PyTorch refuses.
-    """
-
-    def of_ones(*each: Any) -> Tensor:
-        return function(*[one if one is None else one.new_empty((1,) * one.dim()) for one in each])
-
-    try:
-        return of_autocast(of_ones, *tensors, are_alike=True)
-    except RuntimeError as error:
-        raise LocalError(f"PyTorch refuses them: {error}") from None
 
 
 def has_hooks() -> bool:

@@ -5,7 +5,7 @@ one that is not wanted is returned empty. It is opaque to torch.compile, which t
 gets the output's type from the table.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 from torch import Tensor
+from torch._prims_common import suggest_memory_format
 
 from aclgrad.bridges.served import served_operator
 from aclgrad.errors import AclgradError
@@ -71,6 +72,13 @@ def note_sent(
         sent.append(SentCall(operator, inputs, attributes, found))
 
 
+def _as_they_are_stored(gradient: Tensor, tensors: Sequence[Tensor]) -> Tensor:
+    """Returns the gradient with its channels last if one of the tensors of as many dims has them so, as PyTorch."""
+    formats = {suggest_memory_format(each) for each in tensors if each.dim() == gradient.dim()}
+    last = next(iter(formats - {torch.contiguous_format}), torch.contiguous_format)
+    return gradient.contiguous(memory_format=last)
+
+
 def _registered(spec: OperatorSpec) -> Any:
     is_several = len(spec.outputs) > 1
     parameters = [f"Tensor{'?' if each.is_optional else ''} {each.python_name}" for each in spec.inputs]
@@ -94,12 +102,21 @@ def _registered(spec: OperatorSpec) -> Any:
     def returned_of(values: tuple[Any, ...], found: Mapping[str, Tensor]) -> Any:
         empty = values[0].new_empty
         all_ = tuple(found[each.name] if each.name in found else empty(0) for each in spec.outputs)
+        if spec.is_spatial:
+            tensors = [each for each in values[1 : len(names)] if each is not None]
+            all_ = tuple(_as_they_are_stored(each, tensors) for each in all_)
         return all_ if is_several else all_[0]
 
     def execute(*values: Any) -> Any:
         inputs, attributes = split(values)
-        arrays = {name: array_of(tensor) for name, tensor in inputs.items()}
         name, wanted = spec.name, wanted_of(values)
+        arguments = Arguments({}, attributes, tuple(wanted))
+        # The others are not fetched from their device.
+        matter = {each.name for each in spec.inputs if each.matters(arguments)}
+        arrays = {
+            name: array_of(tensor if name in matter else tensor.new_zeros((), device="cpu").expand(tensor.shape))
+            for name, tensor in inputs.items()
+        }
         try:
             client = client_of(values[-1])
             name = served_operator(name, client)

@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidSettingError
-from aclgrad.torch import _activations, _einsum, _pooling, _products, _sampling, _several
+from aclgrad.torch import _activations, _convolutions, _einsum, _pooling, _products, _sampling, _several
 from aclgrad.torch._account import UNRECORDED, Account, CallSite, LocalError, layer_of, refusal
 from aclgrad.torch._graph import BACKWARD, Graph, missing, nodes_made
 from aclgrad.torch._nodes import may_be_kernel
@@ -28,6 +28,7 @@ _COMPILED_LOCAL: Final = "_compiled_local_"
 def rerouted() -> dict[Any, Callable[..., Any]]:
     """Returns the functions by those of PyTorch that they stand for, as far as they are loaded."""
     tables = (
+        _convolutions.REROUTED,
         _pooling.REROUTED,
         _sampling.rerouted(),
         _several.REROUTED,
@@ -60,7 +61,7 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
     def __init__(self, client: Client, *, strict: bool = False, allow: Collection[str] = ()) -> None:
         super().__init__()
         if isinstance(allow, str) or not all(isinstance(each, str) for each in allow):
-            remedy = 'give the names that print(remote) shows, such as allow=["conv2d"]'
+            remedy = 'give the names that print(remote) shows, such as allow=["dropout"]'
             raise InvalidSettingError("allow is no list of names", field="allow", remedy=remedy)
         self.number = number_of(client)
         self._client = client
@@ -145,7 +146,10 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
         since, reroute, because = nodes_made(), self._rerouted.get(function), None
         if reroute is not None:
             try:
-                found = self._remote(function, reroute, args, options, frame, is_here=is_here)
+                if self._is_recorded(function, args, options, frame):
+                    found = reroute(*args, **options, client=self._client if is_here else None)
+                else:
+                    reroute = None
             except LocalError as reason:
                 because = str(reason)
                 site = CallSite(function.__name__.strip("_"), layer_of(frame), because)
@@ -159,28 +163,20 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
             self.graph.label(result, since, getattr(function, "__name__", ""), frame, because, is_row=is_row)
         return result
 
-    def _remote(
-        self,
-        function: Callable[..., Any],
-        reroute: Callable[..., Any],
-        args: tuple[Any, ...],
-        options: Mapping[str, Any],
-        frame: FrameType,
-        *,
-        is_here: bool,
-    ) -> Any:
-        """Returns the function's result with a gradient from the server; raises LocalError if it has none."""
+    def _is_recorded(
+        self, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any], frame: FrameType
+    ) -> bool:
+        """Says whether the call records a gradient now; notes one that never does. Raises LocalError if none can be."""
+        is_later = False
         if not torch.is_grad_enabled():
-            is_recorded = is_checkpointed(self)
+            is_later = is_checkpointed(self)
         elif any(map(_wants_gradient, (*args, *options.values()))):
             if os.getpid() != self._process:
                 raise LocalError("this process was forked off the one that has the client")
-            return reroute(*args, **options, client=self._client if is_here else None)
-        else:
-            is_recorded = False
-        if not is_recorded:
+            return True
+        if not is_later:
             self.graph.account.note(CallSite(function.__name__.strip("_"), layer_of(frame), UNRECORDED))
-        return function(*args, **options)
+        return False
 
     def _look_through(self, tensors: Any = None) -> None:
         """Notes the backward calls of these tensors, by default of the results that are still alive."""

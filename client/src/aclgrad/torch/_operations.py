@@ -72,8 +72,8 @@ def _check(operation: Operation, values: Sequence[Any], output: Any) -> None:
     others = {each.name: known[each.python_name] for each in spec.inputs if each.name != spec.leading}
     leading = output[0] if isinstance(output, tuple) else output
     inputs = {spec.leading: leading, **{name: each for name, each in others.items() if each is not None}}
-    attributes = {each.name: known[each.name] for each in spec.attributes}
-    attributes = {name: tuple(value) if isinstance(value, list) else value for name, value in attributes.items()}
+    given = ((each.name, known[each.name]) for each in spec.attributes if known[each.name] is not None)
+    attributes = {name: tuple(value) if isinstance(value, list) else value for name, value in given}
     try:
         served = served_by(client_of(values[-1]))
         name = served.operator(name)

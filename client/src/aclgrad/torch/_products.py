@@ -15,8 +15,9 @@ from torch.nn import functional
 from aclgrad._client.sync.client import Client
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.torch._account import LocalError
-from aclgrad.torch._gemm import HOOKED, cast, gemm, has_hooks
+from aclgrad.torch._gemm import HOOKED, gemm, has_hooks
 from aclgrad.torch._operations import without_autocast
+from aclgrad.torch._run import cast_alike
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, client: Client) -> Tensor:
@@ -25,7 +26,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, client:
     One call has the gradients of all three, and they have derivatives of any order. Raises InvalidFieldError for what
     the product of the client's server does not compute.
     """
-    input, weight, bias = cast(functional.linear, input, weight, bias)
+    input, weight, bias = cast_alike(functional.linear, input, weight, bias)
     if weight.dim() != 2 or not input.dim():
         if bias is not None:
             raise LocalError("PyTorch takes no bias with a weight that is a vector")
@@ -48,7 +49,7 @@ def matmul(input: Tensor, other: Tensor, *, client: Client) -> Tensor:
 
     As `linear`.
     """
-    return _matmul(*cast(torch.matmul, input, other), client=client)
+    return _matmul(*cast_alike(torch.matmul, input, other), client=client)
 
 
 def mm(input: Tensor, mat2: Tensor, *, client: Client) -> Tensor:
@@ -102,7 +103,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 
     Two calls have the gradients. As `linear`, but that sums are in another order than PyTorch's.
     """
-    input1, input2, weight, bias = cast(functional.bilinear, input1, input2, weight, bias)
+    input1, input2, weight, bias = cast_alike(functional.bilinear, input1, input2, weight, bias)
     sizes = input1.shape[-1:] + input2.shape[-1:]
     if weight.dim() != 3 or input1.shape[:-1] != input2.shape[:-1] or weight.shape[1:] != sizes:
         raise LocalError("PyTorch refuses inputs that do not have the sizes of the weight")

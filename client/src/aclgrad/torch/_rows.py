@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
 
 from aclgrad.bridges.rows import ROWS, Known, Row
+from aclgrad.torch import _convolution_backward as convolutions
 from aclgrad.torch import _normalisation as norms
 from aclgrad.torch._roi_align import roi_align, roi_align_shape
 
@@ -33,6 +34,13 @@ def without_batch(function: Callable[..., Any], most: int) -> Callable[..., Any]
 def _unset(*_: Any) -> None: ...
 
 
+class Derivative(NamedTuple):
+    """How an operator's gradients have gradients, by calls of the operator: see `gradients_again` of convolutions."""
+
+    gradients: Callable[..., Sequence[Tensor | None]]
+    flops: Callable[[Known, Sequence[bool]], int]
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """How PyTorch computes the row of this name: a forward pass of the `parameters`, and its kernel for fake tensors.
@@ -43,7 +51,8 @@ class Operation:
     The backward pass of a linear function's backward pass is the function: `sizes` returns what its arguments lack
     among the operator's, given the shape of the gradient of the output. If it is not, `again` is that pass, of the
     gradient of the input, the indices and the client. A function that is not linear has a second derivative if `local`
-    is PyTorch's own gradient of it, which is differentiated for that.
+    is PyTorch's own gradient of it, which is differentiated for that, or if there is a `derivative` that calls the
+    operator again. `flops` counts the operations of the gradients of the arguments that need them.
     """
 
     name: str
@@ -54,6 +63,8 @@ class Operation:
     sizes: Callable[[Sequence[int]], dict[str, Any]] = lambda _: {}
     again: Callable[..., Tensor] | None = None
     local: Callable[..., Tensor] | None = None
+    derivative: Derivative | None = None
+    flops: Callable[[Known, Tensor, Sequence[bool]], int] | None = None
     returns: str = "Tensor"
     cast_by: Callable[..., Any] = _unset
     row: Row = field(init=False)
@@ -119,6 +130,28 @@ def _swiglu_backward(grad_output: Tensor, x: Tensor, dim: int) -> Tensor:
     return torch.cat([_silu_backward(grad_output * b, a), grad_output * aten.silu(a)], dim)
 
 
+def _convolution(name: str) -> Operation:
+    axes, transposed = int(name[-2]), "transpose" in name
+
+    def forward(input: Tensor, weight: Tensor, bias: Tensor | None, *lists: Any) -> Tensor:
+        *window, groups = lists
+        more = window.pop() if transposed else [0] * axes
+        result: Tensor = aten.convolution(input, weight, bias, *window, transposed, more, groups)
+        return result
+
+    return Operation(
+        name,
+        "Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
+        f"{'SymInt[] output_padding, ' if transposed else ''}SymInt groups",
+        forward,
+        saved=lambda _: ("input", "weight"),
+        derivative=Derivative(convolutions.gradients_again, convolutions.flops_again),
+        flops=convolutions.flops,
+        # The functions themselves cast, as PyTorch's list has some of them alone.
+        cast_by=lambda input, *_: input,
+    )
+
+
 def _elementwise(name: str, parameters: str = "", **options: Any) -> Operation:
     options = {"forward": getattr(aten, name), "local": getattr(aten, ROWS[name].operator, None), **options}
     return Operation(name, f"Tensor input{parameters}", **options)
@@ -153,6 +186,7 @@ _OPERATIONS: Final = (
         f"{_WINDOW}, bool ceil_mode, bool count_include_pad, SymInt divisor_override",
         lambda *arguments: aten.avg_pool2d(*arguments[:-1], arguments[-1] or None),
     ),
+    *(_convolution(name) for name, row in ROWS.items() if row.operator == "convolution_backward"),
     Operation(
         "max_pool2d",
         f"{_WINDOW}, SymInt[] dilation, bool ceil_mode",

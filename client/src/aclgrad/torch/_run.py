@@ -125,3 +125,24 @@ def of_autocast(function: Callable[..., Any], *values: Any, are_alike: bool = Fa
         return each.to(dtype) if are_alike or is_cast or torch.promote_types(each.dtype, dtype) == dtype else each
 
     return [cast(each) for each in values]
+
+
+def cast_alike(function: Callable[..., Tensor], *tensors: Any) -> Any:
+    """Returns the tensors in the dtype that autocast would give them for the function; None stays as it is.
+
+    Raises LocalError for those that PyTorch refuses, and for those that are not dense or not of one dtype.
+    """
+
+    def of_ones(*each: Any) -> Tensor:
+        return function(*[one if one is None else one.new_empty((1,) * one.dim()) for one in each])
+
+    for each in tensors:
+        if each is not None and (each.layout is not torch.strided or each.is_nested):
+            raise LocalError(f"the operators take dense tensors, not {each.layout}")
+    try:
+        alike = of_autocast(of_ones, *tensors, are_alike=True)
+    except RuntimeError as error:
+        raise LocalError(f"PyTorch refuses them: {error}") from None
+    if len({each.dtype for each in alike if each is not None}) > 1:
+        raise LocalError("the operators take operands of one dtype")
+    return alike
