@@ -1,9 +1,8 @@
 """Contractions: an equation of `einsum`, computed here, whose gradients are contractions by a server."""
 
 import math
-from collections.abc import Callable, Sequence
-from functools import cache, partial
-from itertools import compress, count
+from collections.abc import Sequence
+from functools import partial
 from string import ascii_letters
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from aclgrad.errors import AclgradError
 from aclgrad.jax._callbacks import Array, RemoteCall, Wanted, raise_named
 from aclgrad.jax._checks import check_products
 from aclgrad.jax._gradients import varying_alike
+from aclgrad.jax._multilinear import multilinear
 
 Terms = tuple[str, ...]
 """A letter for each axis of the output, and of each operand; no letter twice in one of them."""
@@ -41,7 +41,7 @@ def contraction(client: Client, name: str, terms: Terms, operands: Sequence[jax.
     if function is None:
         check_products(client, _OPERATORS, name, str(operands[0].dtype))
         forward = jax.jit(partial(_forward, terms, precision))
-        function = client.bridge_functions.keep(key, _function(_ContractionCall(client, terms, types), forward))
+        function = client.bridge_functions.keep(key, multilinear(_ContractionCall(client, terms, types), forward))
     found: jax.Array = function(*varying_alike(operands))
     return found
 
@@ -101,48 +101,3 @@ class _ContractionCall(RemoteCall):
 
 def _only(place: int, count: int) -> Wanted:
     return tuple(each == place for each in range(count))
-
-
-def _function(call: _ContractionCall, forward: Callable[..., jax.Array]) -> Any:
-    """Returns the function of the operands, and its gradients of any order."""
-
-    def remember(*primals: Any) -> Any:
-        operands = [each.value for each in primals]
-        # In the structure and not as values, which JAX would trace.
-        marks = tuple(() if each.perturbed else None for each in primals)
-        # Not what the function is made of, so that second derivatives are remote as well.
-        return function(*operands), (operands, marks)
-
-    def pull(residuals: Any, cotangent: Any) -> tuple[Any, ...]:
-        operands, marks = residuals
-        wanted = tuple(each is not None for each in marks)
-        if not any(wanted) or isinstance(cotangent, jax.custom_derivatives.SymbolicZero):
-            return (None,) * len(operands)
-        found = iter(remote(wanted)(cotangent, *operands))
-        return tuple(next(found) if each else None for each in wanted)
-
-    @cache
-    def remote(wanted: Wanted) -> Any:
-        def differentiate(gradient: Any, *operands: Any) -> Any:
-            gradients = call(gradient, *operands, wanted=wanted)
-            return tuple(varying_alike([*gradients, gradient, *operands])[: len(gradients)])
-
-        def pull_again(given: Any, cotangents: Any) -> Any:
-            """Each gradient is a contraction of the others with that of the output, and linear in each of them."""
-            gradient, *operands = given
-            found: list[list[Any]] = [[] for _ in given]
-            for at, cotangent in zip(compress(count(), wanted), cotangents, strict=True):
-                moved = [*operands[:at], cotangent, *operands[at + 1 :]]
-                others = tuple(place != at for place in range(len(operands)))
-                found[0].append(function(*moved))
-                for place, each in zip(compress(count(1), others), remote(others)(gradient, *moved), strict=True):
-                    found[place].append(each)
-            return tuple(sum(each[1:], each[0]) if each else None for each in found)
-
-        gradients = jax.custom_vjp(differentiate)
-        gradients.defvjp(lambda *given: (gradients(*given), given), pull_again)
-        return gradients
-
-    function = jax.custom_vjp(forward)
-    function.defvjp(remember, pull, symbolic_zeros=True)
-    return function
