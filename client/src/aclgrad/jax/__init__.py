@@ -5,9 +5,9 @@ import aclgrad, aclgrad.jax, jax
 with aclgrad.Client("127.0.0.1:50051") as client:
     gradient = jax.grad(lambda images: aclgrad.jax.max_pool2d(images, 2, client=client).sum())(images)
 
-The functions have the names, arguments and layout (N, C, H, W) of `torch.nn.functional`, products those of JAX.
-`input` is an array of JAX or numpy; the output has its dtype. A size is an integer or one for each axis, known when the
-function is traced.
+The functions have the names, arguments and layout (N, C, H, W) of `torch.nn.functional`; products and convolutions have
+JAX's. `input` is an array of JAX or numpy; the output has its dtype. A size is an integer or one for each axis, known
+when the function is traced.
 
 What the server does not compute raises `aclgrad.InvalidFieldError` in the forward pass, with the argument's name: calls
 of a client ask for its server's operators, every 5 s at most. An error of a later call reaches the user as JAX's, with
@@ -33,6 +33,7 @@ from aclgrad.errors import InvalidFieldError
 from aclgrad.jax import _forward
 from aclgrad.jax._activations import gelu, hardswish, leaky_relu, relu, sigmoid, silu, swiglu, tanh, threshold
 from aclgrad.jax._checks import checked_arrays, checked_sizes
+from aclgrad.jax._convolutions import conv, conv_general_dilated, conv_transpose, conv_with_general_padding
 from aclgrad.jax._gradients import differentiable
 from aclgrad.jax._layers import batch_norm, embedding, group_norm, layer_norm, log_softmax, rms_norm, softmax
 from aclgrad.jax._products import dot, dot_general, einsum, matmul, tensordot
@@ -42,6 +43,10 @@ __all__ = [
     "adaptive_avg_pool3d",
     "avg_pool2d",
     "batch_norm",
+    "conv",
+    "conv_general_dilated",
+    "conv_transpose",
+    "conv_with_general_padding",
     "dot",
     "dot_general",
     "einsum",

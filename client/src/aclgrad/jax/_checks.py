@@ -1,8 +1,8 @@
 """What the functions refuse before they compute anything, by the operator table and with the argument's name."""
 
-import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
+from operator import index
 from typing import Any, Final
 
 import jax
@@ -75,6 +75,13 @@ def checked_dtype(
     return array
 
 
+def check_preferred(preferred_element_type: Any, dtype: np.dtype[Any]) -> None:
+    """Raises InvalidFieldError for another dtype of the result than that of the operands."""
+    if preferred_element_type is not None and preferred_element_type != dtype:
+        problem = f"is {np.dtype(preferred_element_type)} for operands of {dtype}"
+        raise InvalidFieldError.at("preferred_element_type", problem, "leave it out, and cast the result")
+
+
 def _checked_array(name: str, value: Any, spec: InputSpec, *, is_first: bool) -> jax.Array:
     # Integers have no gradient, although some operators copy them.
     dtypes = [each for each in _dtypes(spec) if not is_first or DTYPES[each].numpy.kind not in "iu"]
@@ -98,7 +105,7 @@ def checked_sizes(name: str, value: Any, count: int) -> tuple[Any, ...]:
     """Returns a value for each axis, from one for all of them or one for each; they are integers or None."""
     each_of = value if isinstance(value, tuple | list | np.ndarray) else [value] * count
     try:
-        sizes = tuple(None if each is None else operator.index(each) for each in each_of)
+        sizes = tuple(None if each is None else index(each) for each in each_of)
     except TypeError:
         sizes = ()
     if len(sizes) != count or any(each is not None and each < 0 for each in sizes):
@@ -122,16 +129,25 @@ def checked_attributes(row: Row, values: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def check_call(client: Client, row: Row, types: Mapping[str, Any], attributes: Mapping[str, Any]) -> None:
-    """Raises a RequestError for a call that the server would refuse; `types` are those of the inputs by name."""
-    specs = (each for each in row.spec.inputs if each.name in types)
+def check_call(
+    client: Client,
+    operator: str,
+    types: Mapping[str, Any],
+    attributes: Mapping[str, Any],
+    parameters: Mapping[str, str],
+) -> None:
+    """Raises a RequestError for a call that the server would refuse; `types` are those of the inputs by name.
+
+    It has the function's names of the operator's inputs and attributes.
+    """
+    specs = (each for each in OPERATORS[operator].inputs if each.name in types)
     names = {each.name: DTYPES[sent_dtype(each, str(types[each.name].dtype))] for each in specs}
     inputs = {name: TensorType(dtype, types[name].shape) for name, dtype in names.items()}
     served = served_by(client)
     try:
-        served.check(served.operator(row.operator), inputs, attributes)
+        served.check(served.operator(operator), inputs, attributes)
     except InvalidFieldError as error:
-        raise _renamed(row.parameters, error.violations) from None
+        raise _renamed(parameters, error.violations) from None
 
 
 def check_products(client: Client, operators: Sequence[str], name: str, dtype: str) -> None:

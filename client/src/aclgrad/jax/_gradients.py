@@ -144,7 +144,7 @@ def _checked_call(
     sent = {each.python_name: each.name for each in others if known.get(each.python_name) is not None}
     inputs = {first.name: _first(output), **{name: known[argument] for argument, name in sent.items()}}
     if row.is_linear or all(each.size for each in inputs.values()):
-        check_call(client, row, inputs, attributes)
+        check_call(client, row.operator, inputs, attributes, row.parameters)
     return _OperatorCall(client, row, attributes, types, tuple(sent))
 
 

@@ -11,7 +11,7 @@ from jax import numpy as jnp
 from aclgrad._client.sync.client import Client
 from aclgrad.composites.subscripts import Subscripts
 from aclgrad.errors import InvalidFieldError
-from aclgrad.jax._checks import check_array, check_client, checked_dtype
+from aclgrad.jax._checks import check_array, check_client, check_preferred, checked_dtype
 from aclgrad.jax._contraction import contraction
 from aclgrad.operators.catalogue import OPERATORS
 
@@ -126,9 +126,7 @@ def _contracted(
     for name, each in zip(operands, arrays, strict=True):
         if each.dtype != dtype:
             raise InvalidFieldError.at(name, f"is {each.dtype}, and another operand {dtype}", "give all in one dtype")
-    if preferred_element_type is not None and preferred_element_type != dtype:
-        problem = f"is {np.dtype(preferred_element_type)} for operands of {dtype}"
-        raise InvalidFieldError.at("preferred_element_type", problem, "leave it out, and cast the product")
+    check_preferred(preferred_element_type, dtype)
     subscripts = Subscripts.of(equation, [each.shape for each in arrays])
     labels = dict.fromkeys(label for term in subscripts.inputs for label in term)
     free = iter(sorted(set(ascii_letters) - labels.keys()))
