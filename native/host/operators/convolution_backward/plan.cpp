@@ -6,6 +6,7 @@
 #include "device/runtime.h"
 #include "operator_plans.h"
 #include "operators/convolution_backward/computation.h"
+#include "operators/convolution_backward/depthwise.h"
 #include "operators/convolution_backward/geometry.h"
 #include "operators/reduce_sum/computation.h"
 #include "plan/checks.h"
@@ -192,6 +193,11 @@ Plan MakeEmptyPlan(const ConvolutionArguments& given, const Outputs& outputs, co
   return plan;
 }
 
+struct Computation {
+  uint64_t scratch_bytes;
+  Plan::Compute run;
+};
+
 // The computations of a plan one after the other, each with some of its inputs, one output and all scratch.
 class Steps {
  public:
@@ -203,21 +209,20 @@ class Steps {
     return inputs_++;
   }
 
-  void Add(std::vector<size_t> inputs, const Argument& output, uint64_t scratch_bytes, Plan::Compute compute) {
+  void Add(std::vector<size_t> inputs, const Argument& output, Computation computation) {
     CheckAddressable(output);
     plan_.AddOutput(output.tensor);
-    scratch_bytes_ = std::max(scratch_bytes_, scratch_bytes);
-    steps_.push_back({std::move(inputs), std::move(compute)});
+    scratch_bytes_ = std::max(scratch_bytes_, computation.scratch_bytes);
+    steps_.push_back({std::move(inputs), std::move(computation.run)});
   }
 
   void Finish() {
-    if (steps_.empty()) return;
     plan_.AddScratch(scratch_bytes_);
     plan_.SetCompute([steps = steps_](const KernelArguments& launch) {
       for (size_t i = 0; i < steps.size(); ++i) {
         KernelArguments arguments{launch.pool, {}, {launch.outputs[i]}, launch.scratch};
         for (const size_t input : steps[i].inputs) arguments.inputs.push_back(launch.inputs[input]);
-        steps[i].compute(arguments);
+        steps[i].run(arguments);
       }
     });
   }
@@ -225,7 +230,7 @@ class Steps {
  private:
   struct Step {
     std::vector<size_t> inputs;
-    Plan::Compute compute;
+    Plan::Compute run;
   };
 
   Plan& plan_;
@@ -234,9 +239,43 @@ class Steps {
   uint64_t scratch_bytes_ = 0;
 };
 
+template <template <VectorLevel> class Kernel, typename... Given>
+Plan::Compute ComputeOf(const Given&... given) {
+  return [run = AtVectorLevel<Kernel>(), given...](const KernelArguments& launch) { run(given..., launch); };
+}
+
 template <template <VectorLevel> class Kernel>
-Plan::Compute ComputeOf(const Convolution& convolution) {
-  return [run = AtVectorLevel<Kernel>(), convolution](const KernelArguments& launch) { run(convolution, launch); };
+Computation DepthwiseWith(const Convolution& convolution, const Depthwise& depthwise) {
+  return {depthwise.scratch_bytes(convolution.groups * convolution.small_channels),
+          ComputeOf<Kernel>(convolution, depthwise)};
+}
+
+Computation BigOf(const Convolution& convolution, int64_t threads) {
+  if (const auto depthwise = DepthwiseOfBig(convolution, threads); depthwise) {
+    return DepthwiseWith<DepthwiseGradientOfBig>(convolution, *depthwise);
+  }
+  return {ScratchBytesOf(convolution, threads), ComputeOf<GradientOfBig>(convolution)};
+}
+
+Computation SmallOf(const Convolution& convolution, int64_t threads) {
+  if (const auto depthwise = DepthwiseOfSmall(convolution, threads); depthwise) {
+    return DepthwiseWith<DepthwiseGradientOfSmall>(convolution, *depthwise);
+  }
+  return {ScratchBytesOf(convolution, threads), ComputeOf<GradientOfSmall>(convolution)};
+}
+
+Computation WeightOf(const Convolution& convolution, int64_t threads) {
+  if (const auto depthwise = DepthwiseOfWeight(convolution, threads); depthwise) {
+    return DepthwiseWith<DepthwiseGradientOfWeight>(convolution, *depthwise);
+  }
+  return {ScratchBytesOf(convolution, threads), ComputeOf<GradientOfWeight>(convolution)};
+}
+
+// The one sum of a tensor, over all axes but the channels.
+Computation BiasOf(const aclTensor& grad_output) {
+  std::vector<bool> is_added(grad_output.view_dims.size(), true);
+  is_added[1] = false;
+  return {kPartBytes, ComputeOf<ReduceSum>(SummationOf(grad_output, is_added, grad_output.data_type))};
 }
 
 // Products of one gradient.
@@ -261,8 +300,8 @@ Plan MakePlan(const ConvolutionArguments& given, const Outputs& outputs) {
   if (const Argument* const output = outputs.input(); output != nullptr) {
     Convolution one = convolution;
     (given.transposed ? one.small : one.big) = RowMajorStridesOf(output->tensor);
-    steps.Add({gradient, steps.AddInput(given.weight)}, *output, ScratchBytesOf(one, threads),
-              given.transposed ? ComputeOf<GradientOfSmall>(one) : ComputeOf<GradientOfBig>(one));
+    const std::vector inputs = {gradient, steps.AddInput(given.weight)};
+    steps.Add(inputs, *output, given.transposed ? SmallOf(one, threads) : BigOf(one, threads));
     products += ProductsOf(one);
   }
   if (const Argument* const output = outputs.weight(); output != nullptr) {
@@ -270,15 +309,11 @@ Plan MakePlan(const ConvolutionArguments& given, const Outputs& outputs) {
     one.weight = RowMajorStridesOf(output->tensor);
     const size_t input = steps.AddInput(given.input);
     steps.Add(given.transposed ? std::vector{input, gradient} : std::vector{gradient, input}, *output,
-              ScratchBytesOf(one, threads), ComputeOf<GradientOfWeight>(one));
+              WeightOf(one, threads));
     products += ProductsOf(one);
   }
   if (const Argument* const output = outputs.bias(); output != nullptr) {
-    std::vector<bool> is_added(given.spatial_axes() + 2, true);
-    is_added[1] = false;
-    const Summation sum = SummationOf(given.grad_output.tensor, is_added, output->tensor.data_type);
-    steps.Add({gradient}, *output, kPartBytes,
-              [run = AtVectorLevel<ReduceSum>(), sum](const KernelArguments& launch) { run(sum, launch); });
+    steps.Add({gradient}, *output, BiasOf(given.grad_output.tensor));
   }
   steps.Finish();
   plan.PromiseTimeOfProducts(products);

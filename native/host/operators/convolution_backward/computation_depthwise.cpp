@@ -1,0 +1,375 @@
+#include <algorithm>
+#include <cmath>
+
+#include "families/gemm/micro_kernel.h"
+#include "operators/convolution_backward/depthwise.h"
+#include "operators/convolution_backward/depthwise_sums.h"
+#include "plan/scratch.h"
+#include "plan/scratch_slots.h"
+#include "tensors/axes.h"
+#include "tensors/rows.h"
+#include "tensors/sums.h"
+
+namespace acl_host {
+namespace {
+
+constexpr int64_t kBehind = 16;
+
+// Some results of a plane, of each phase.
+struct Box {
+  std::array<int64_t, kConvolvedAxes> first;
+  std::array<int64_t, kConvolvedAxes> count;  // of the phase that has most
+};
+
+Box BoxAt(const Depthwise& depthwise, int64_t index) {
+  Box box{};
+  for (size_t i = kConvolvedAxes; i-- > 0;) {
+    const DepthwiseAxis& axis = depthwise.axes[i];
+    box.first[i] = index % axis.boxes * axis.box;
+    box.count[i] = std::min(axis.box, (axis.results + axis.step - 1) / axis.step - box.first[i]);
+    index /= axis.boxes;
+  }
+  return box;
+}
+
+// The pieces of a slot of scratch.
+struct Slot {
+  Slot(const Depthwise& depthwise, std::byte* memory) : sources(reinterpret_cast<float*>(memory)) {
+    results = sources + (depthwise.source_floats * depthwise.sources + 2 * kBehind - 1) / kBehind * kBehind;
+    numbers = results + depthwise.result_floats;
+    row = numbers + depthwise.number_floats;
+  }
+
+  float* sources;
+  float* results;
+  float* numbers;
+  float* row;
+};
+
+template <typename T>
+class DepthwiseGradient {
+ public:
+  DepthwiseGradient(const Convolution& convolution, const Depthwise& depthwise, const KernelArguments& arguments)
+      : convolution_(convolution), depthwise_(depthwise), arguments_(arguments) {}
+
+  // The gradient of one of both tensors: a plane of results for each image and channel.
+  void GatherAll(const ConvolvedStrides& source, int64_t channels, int64_t multiplier) const {
+    const int64_t boxes = depthwise_.boxes();
+    int64_t plane = 1;
+    for (const DepthwiseAxis& axis : depthwise_.axes) plane *= axis.results;
+    const int64_t work = std::min(plane, kLongPlane) / boxes * depthwise_.taps * depthwise_.sources;
+    ForSlots(arguments_.scratch[0], convolution_.images * channels * boxes, work, [&](int64_t index, const Slot& slot) {
+      const Box box = BoxAt(depthwise_, index % boxes);
+      const int64_t image = index / boxes / channels;
+      const int64_t channel = index / boxes % channels;
+      for (int64_t i = 0; i < depthwise_.sources; ++i) {
+        const int64_t from = multiplier == 1 ? channel * depthwise_.sources + i : channel / multiplier;
+        Pack(arguments_.inputs[0] + (image * source.outer + from * source.channel) * kBytes, source, box, slot,
+             slot.sources + i * depthwise_.source_floats);
+      }
+      const std::byte* const weight =
+          arguments_.inputs[1] + channel * depthwise_.sources * convolution_.weight.outer * kBytes;
+      Gather(box, weight, slot, arguments_.outputs[0] + index / boxes * plane * kBytes);
+    });
+  }
+
+  void SumAll() const {
+    const int64_t channels = convolution_.groups * convolution_.small_channels;
+    const int64_t taps = depthwise_.taps;
+    const int64_t parts = depthwise_.parts;
+    const int64_t units = convolution_.images * depthwise_.boxes();
+    auto* const sums = AlignedTo<double>(arguments_.scratch[0]);
+    std::byte* const memory = reinterpret_cast<std::byte*>(sums + (parts > 1 ? parts * channels * taps : 0));
+    const int64_t work = std::min(units, kLongPlane) / parts * depthwise_.plane_floats * taps;
+    ForSlots(memory, parts * channels, work, [&](int64_t index, const Slot& slot) {
+      const int64_t channel = index / parts;
+      const int64_t part = index % parts;
+      auto* const lanes = slot.numbers;
+      auto* const totals = parts > 1 ? sums + index * taps : reinterpret_cast<double*>(lanes + taps * kFloatLanes);
+      SumUnits(channel, {part * units / parts, (part + 1) * units / parts}, slot, totals);
+      if (parts == 1) Finish(channel, totals);
+    });
+    if (parts == 1) return;
+    arguments_.pool.ParallelFor(channels, Grain(parts * taps), [&](int64_t begin, int64_t end) {
+      for (int64_t channel = begin; channel < end; ++channel) Finish(channel, sums + channel * parts * taps);
+    });
+  }
+
+ private:
+  static constexpr int64_t kBytes = sizeof(T);
+  static constexpr int64_t kLongPlane = 1 << 20;
+
+  template <typename Make>
+  void ForSlots(std::byte* memory, int64_t count, int64_t work, const Make& make) const {
+    ScratchSlots slots(AlignedTo<std::byte>(memory, kDepthwiseAlignment), depthwise_.slots,
+                       static_cast<size_t>(depthwise_.slot_floats()) * sizeof(float));
+    arguments_.pool.ParallelFor(count, Grain(work), [&](int64_t begin, int64_t end) {
+      const ScratchSlots::Lease lease(slots);
+      const Slot slot(depthwise_, lease.memory());
+      for (int64_t index = begin; index < end; ++index) make(index, slot);
+    });
+  }
+
+  // Packs what a box reads of a plane. Behind each plane there is a vector of zeros.
+  void Pack(const std::byte* from, const ConvolvedStrides& strides, const Box& box, const Slot& slot, float* to) const {
+    const auto& axes = depthwise_.axes;
+    for (const int64_t z_residue : axes[0].residues) {
+      for (const int64_t y_residue : axes[1].residues) {
+        for (int64_t z = 0; z < box.count[0] + axes[0].more; ++z) {
+          const int64_t z_place = PlaceOf(axes[0], box.first[0] + z, z_residue);
+          float* const plane = to + z * depthwise_.plane_floats;
+          for (int64_t y = 0; y < box.count[1] + axes[1].more; ++y) {
+            const int64_t y_place = PlaceOf(axes[1], box.first[1] + y, y_residue);
+            const bool is_inside = z_place >= 0 && z_place < axes[0].source && y_place >= 0 && y_place < axes[1].source;
+            const std::byte* const row =
+                is_inside ? from + (z_place * strides.axes[0] + y_place * strides.axes[1]) * kBytes : nullptr;
+            PackRow(row, strides.axes[2], box, slot.row, plane + y * depthwise_.row_floats());
+          }
+          // What follows is packed later, but for the next residue of these rows.
+          const int64_t end = (box.count[1] + axes[1].more) * depthwise_.row_floats();
+          const int64_t left = depthwise_.residue_floats - z * depthwise_.plane_floats - end;
+          for (size_t i = 0; i < axes[2].residues.size(); ++i) {
+            const bool is_last = i + 1 == axes[2].residues.size();
+            std::fill_n(plane + Residue(i) + end, is_last ? kFloatLanes : std::min(left, kFloatLanes), 0.0F);
+          }
+        }
+        to += depthwise_.residue_floats * static_cast<int64_t>(axes[2].residues.size());
+      }
+    }
+  }
+
+  // Each residue of a row; zeros if there is none.
+  void PackRow(const std::byte* from, int64_t stride, const Box& box, float* widened, float* to) const {
+    const DepthwiseAxis& axis = depthwise_.axes[2];
+    const int64_t step = axis.source_step;
+    const int64_t count = box.count[2] + axis.more;
+    // The first position that is read, and those of the row that are.
+    const int64_t place = PlaceOf(axis, box.first[2], 0);
+    const Range inside{std::max<int64_t>(place, 0), std::min(axis.source, place + count * step)};
+    if (from == nullptr || inside.size() == 0) {
+      for (size_t i = 0; i < axis.residues.size(); ++i) std::fill_n(to + Residue(i), axis.packed(), 0.0F);
+      return;
+    }
+    if (step > 1) Widen(from, stride, inside, widened);
+    for (size_t i = 0; i < axis.residues.size(); ++i) {
+      float* const row = to + Residue(i);
+      const int64_t first = place + axis.residues[i];
+      const int64_t begin = std::min(count, first < 0 ? (step - 1 - first) / step : 0);
+      const int64_t end = std::clamp((axis.source - first + step - 1) / step, begin, count);
+      std::fill_n(row, begin, 0.0F);
+      std::fill_n(row + end, axis.packed() - end, 0.0F);
+      if (step == 1) {
+        Widen(from, stride, {first + begin, first + end}, row + begin);
+      } else {
+        Pick(widened + (first + begin * step - inside.begin), step, end - begin, row + begin);
+      }
+    }
+  }
+
+  static void Widen(const std::byte* from, int64_t stride, const Range& places, float* to) {
+    if (stride == 1) return WidenRow<T>(from + places.begin * kBytes, to, places.size());
+    for (int64_t i = 0; i < places.size(); ++i) to[i] = WidenElement<T>(from, (places.begin + i) * stride);
+  }
+
+  static void Pick(const float* from, int64_t step, int64_t count, float* to) {
+    if (step == 2) {
+      for (int64_t i = 0; i < count; ++i) to[i] = from[2 * i];
+    } else {
+      for (int64_t i = 0; i < count; ++i) to[i] = from[step * i];
+    }
+  }
+
+  [[nodiscard]] int64_t Residue(size_t index) const { return static_cast<int64_t>(index) * depthwise_.residue_floats; }
+
+  // What a result reads with the first tap of a residue.
+  [[nodiscard]] static int64_t PlaceOf(const DepthwiseAxis& axis, int64_t result, int64_t residue) {
+    return result * axis.source_step + residue + axis.source_first;
+  }
+
+  // Along some rows of results, the elements from the first to the last one.
+  [[nodiscard]] int64_t LengthOf(const Box& box) const {
+    return (box.count[1] - 1) * depthwise_.row_floats() + box.count[2];
+  }
+
+  // The results of a box.
+  void Gather(const Box& box, const std::byte* weight, const Slot& slot, std::byte* to) const {
+    const auto& axes = depthwise_.axes;
+    const auto x_phases = std::min(axes[2].step, axes[2].results);
+    const int64_t result_floats = depthwise_.result_floats / x_phases;
+    const int64_t length = LengthOf(box);
+    for (size_t first = 0; first < depthwise_.phases.size(); first += static_cast<size_t>(x_phases)) {
+      const DepthwisePhase& phase = depthwise_.phases[first];
+      float* numbers = slot.numbers;
+      for (int64_t x = 0; x < x_phases; ++x) {
+        for (const DepthwiseTap& tap : depthwise_.phases[first + static_cast<size_t>(x)].taps) {
+          *numbers++ = WidenElement<T>(weight, tap.weight);
+        }
+      }
+      for (int64_t z = 0; z < box.count[0]; ++z) {
+        const int64_t z_place = (box.first[0] + z) * axes[0].step + phase.first[0];
+        if (z_place >= axes[0].results) break;
+        numbers = slot.numbers;
+        for (int64_t x = 0; x < x_phases; ++x) {
+          const std::vector<DepthwiseTap>& taps = depthwise_.phases[first + static_cast<size_t>(x)].taps;
+          SumTaps(slot.sources + z * depthwise_.plane_floats, numbers, taps, length, slot.results + x * result_floats);
+          numbers += taps.size();
+        }
+        for (int64_t y = 0; y < box.count[1]; ++y) {
+          const int64_t y_place = (box.first[1] + y) * axes[1].step + phase.first[1];
+          if (y_place >= axes[1].results) break;
+          const int64_t x_place = box.first[2] * axes[2].step;
+          const int64_t count = std::min(box.count[2] * axes[2].step, axes[2].results - x_place);
+          const float* row = slot.results + y * depthwise_.row_floats();
+          if (x_phases > 1) {
+            Interleave(row, result_floats, x_phases, box.count[2], slot.row);
+            row = slot.row;
+          }
+          RoundRow<T>(row, to + ((z_place * axes[1].results + y_place) * axes[2].results + x_place) * kBytes, count);
+        }
+      }
+    }
+  }
+
+  static void Interleave(const float* from, int64_t stride, int64_t step, int64_t count, float* to) {
+    if (step == 2) {
+      for (int64_t i = 0; i < count; ++i) {
+        to[2 * i] = from[i];
+        to[2 * i + 1] = from[stride + i];
+      }
+      return;
+    }
+    for (int64_t x = 0; x < step; ++x) {
+      for (int64_t i = 0; i < count; ++i) to[step * i + x] = from[x * stride + i];
+    }
+  }
+
+  // The sums of some boxes of images, one after the other.
+  void SumUnits(int64_t channel, const Range& units, const Slot& slot, double* totals) const {
+    const std::vector<DepthwiseTap>& taps = depthwise_.phases[0].taps;
+    const auto count = static_cast<int64_t>(taps.size());
+    float* const lanes = slot.numbers;
+    std::fill_n(lanes, count * kFloatLanes, 0.0F);
+    std::fill_n(totals, count, 0.0);
+    int64_t runs = 0;
+    const auto flush = [&] {
+      for (int64_t k = 0; k < count; ++k) {
+        for (int64_t i = 0; i < kFloatLanes; ++i) totals[k] += double{lanes[k * kFloatLanes + i]};
+      }
+      std::fill_n(lanes, count * kFloatLanes, 0.0F);
+      runs = 0;
+    };
+    for (int64_t unit = units.begin; unit < units.end; ++unit) {
+      const int64_t image = unit / depthwise_.boxes();
+      const Box box = BoxAt(depthwise_, unit % depthwise_.boxes());
+      const ConvolvedStrides& big = convolution_.big;
+      Pack(arguments_.inputs[1] + (image * big.outer + channel / convolution_.small_channels * big.channel) * kBytes,
+           big, box, slot, slot.sources);
+      const int64_t vectors = (LengthOf(box) + kFloatLanes - 1) / kFloatLanes;
+      for (int64_t z = 0; z < box.count[0]; ++z) {
+        PackSmall(image, channel, box, z, slot.results);
+        const float* const source = slot.sources + z * depthwise_.plane_floats;
+        for (int64_t first = 0; first < vectors; first += kMostFloatAdditions) {
+          if (runs == kMostFloatAdditions) flush();
+          ++runs;
+          MultiplySums(slot.results + first * kFloatLanes, source + first * kFloatLanes, taps,
+                       std::min(kMostFloatAdditions, vectors - first), lanes);
+        }
+      }
+    }
+    flush();
+  }
+
+  // The small tensor's rows of a box, at the places of results, with zeros between them.
+  void PackSmall(int64_t image, int64_t channel, const Box& box, int64_t z, float* to) const {
+    const ConvolvedStrides& small = convolution_.small;
+    const int64_t pitch = depthwise_.row_floats();
+    for (int64_t y = 0; y < box.count[1]; ++y) {
+      const int64_t first = image * small.outer + channel * small.channel + (box.first[0] + z) * small.axes[0] +
+                            (box.first[1] + y) * small.axes[1] + box.first[2] * small.axes[2];
+      Widen(arguments_.inputs[0] + first * kBytes, small.axes[2], {0, box.count[2]}, to + y * pitch);
+      std::fill_n(to + y * pitch + box.count[2], pitch - box.count[2], 0.0F);
+    }
+    std::fill_n(to + box.count[1] * pitch, kFloatLanes, 0.0F);
+  }
+
+  // Adds up the parts. A zero between rows times what is not finite is no number, so these sums are made again.
+  void Finish(int64_t channel, const double* totals) const {
+    for (int64_t k = 0; k < depthwise_.taps; ++k) {
+      double total = 0;
+      for (int64_t part = 0; part < depthwise_.parts; ++part) total += totals[part * depthwise_.taps + k];
+      if (!std::isfinite(total)) total = PlainSum(channel, k);
+      RoundElement<T>(arguments_.outputs[0], channel * depthwise_.taps + k, static_cast<float>(total));
+    }
+  }
+
+  // The sum of a tap by its definition.
+  [[nodiscard]] double PlainSum(int64_t channel, int64_t tap) const {
+    std::array<Range, kConvolvedAxes> small{};
+    std::array<int64_t, kConvolvedAxes> distance{};
+    for (size_t i = kConvolvedAxes; i-- > 0;) {
+      const ConvolvedAxis& axis = convolution_.axes[i];
+      distance[i] = tap % axis.kernel * axis.dilation - axis.padding;
+      tap /= axis.kernel;
+      const int64_t begin = distance[i] < 0 ? (axis.stride - 1 - distance[i]) / axis.stride : 0;
+      small[i] = {begin, std::min(axis.small, (axis.big - distance[i] + axis.stride - 1) / axis.stride)};
+    }
+    const auto big_place = [&](size_t i, int64_t q) { return q * convolution_.axes[i].stride + distance[i]; };
+    double total = 0;
+    for (int64_t image = 0; image < convolution_.images; ++image) {
+      const int64_t from = image * convolution_.small.outer + channel * convolution_.small.channel;
+      const int64_t other =
+          image * convolution_.big.outer + channel / convolution_.small_channels * convolution_.big.channel;
+      for (int64_t z = small[0].begin; z < small[0].end; ++z) {
+        for (int64_t y = small[1].begin; y < small[1].end; ++y) {
+          if (std::isnan(total)) return total;
+          for (int64_t x = small[2].begin; x < small[2].end; ++x) {
+            const auto& one = convolution_.small.axes;
+            const auto& two = convolution_.big.axes;
+            total +=
+                double{WidenElement<T>(arguments_.inputs[0], from + z * one[0] + y * one[1] + x * one[2])} *
+                double{WidenElement<T>(arguments_.inputs[1], other + big_place(0, z) * two[0] +
+                                                                 big_place(1, y) * two[1] + big_place(2, x) * two[2])};
+          }
+        }
+      }
+    }
+    return total;
+  }
+
+  const Convolution& convolution_;
+  const Depthwise& depthwise_;
+  const KernelArguments& arguments_;
+};
+
+template <typename Run>
+void ForType(const Convolution& convolution, const Depthwise& depthwise, const KernelArguments& arguments,
+             const Run& run) {
+  VisitFloatType(convolution.type, [&](auto tag) {
+    run(DepthwiseGradient<typename decltype(tag)::Type>(convolution, depthwise, arguments));
+  });
+}
+
+}  // namespace
+
+template <>
+void DepthwiseGradientOfBig<VECTOR_LEVEL>::Run(const Convolution& convolution, const Depthwise& depthwise,
+                                               const KernelArguments& arguments) {
+  ForType(convolution, depthwise, arguments,
+          [&](const auto& gradient) { gradient.GatherAll(convolution.small, convolution.groups, 1); });
+}
+
+template <>
+void DepthwiseGradientOfSmall<VECTOR_LEVEL>::Run(const Convolution& convolution, const Depthwise& depthwise,
+                                                 const KernelArguments& arguments) {
+  ForType(convolution, depthwise, arguments, [&](const auto& gradient) {
+    gradient.GatherAll(convolution.big, convolution.groups * convolution.small_channels, convolution.small_channels);
+  });
+}
+
+template <>
+void DepthwiseGradientOfWeight<VECTOR_LEVEL>::Run(const Convolution& convolution, const Depthwise& depthwise,
+                                                  const KernelArguments& arguments) {
+  ForType(convolution, depthwise, arguments, [](const auto& gradient) { gradient.SumAll(); });
+}
+
+}  // namespace acl_host
