@@ -35,7 +35,7 @@ Box BoxAt(const Depthwise& depthwise, int64_t index) {
 // The pieces of a slot of scratch.
 struct Slot {
   Slot(const Depthwise& depthwise, std::byte* memory) : sources(reinterpret_cast<float*>(memory)) {
-    results = sources + (depthwise.source_floats * depthwise.sources + 2 * kBehind - 1) / kBehind * kBehind;
+    results = sources + (depthwise.source_floats * depthwise.sources + kBehind - 1) / kBehind * kBehind;
     numbers = results + depthwise.result_floats;
     row = numbers + depthwise.number_floats;
   }
@@ -110,80 +110,77 @@ class DepthwiseGradient {
     });
   }
 
+  // Of what is packed along an axis, what lies inside of the source; from there on in steps of source_step.
+  struct Part {
+    int64_t begin;
+    int64_t end;
+    int64_t place;  // of the first one in the source
+  };
+
+  [[nodiscard]] static Part PartOf(const DepthwiseAxis& axis, int64_t result, int64_t count, int64_t residue) {
+    const int64_t first = result * axis.source_step + residue + axis.source_first;
+    const int64_t packed = count + axis.more;
+    const int64_t begin = first < 0 ? std::min(packed, (axis.source_step - 1 - first) / axis.source_step) : 0;
+    const int64_t end = std::clamp((axis.source - first + axis.source_step - 1) / axis.source_step, begin, packed);
+    return {begin, end, first + begin * axis.source_step};
+  }
+
   // Packs what a box reads of a plane. Behind each plane there is a vector of zeros.
   void Pack(const std::byte* from, const ConvolvedStrides& strides, const Box& box, const Slot& slot, float* to) const {
     const auto& axes = depthwise_.axes;
+    const int64_t pitch = depthwise_.row_floats();
+    const auto x_residues = static_cast<int64_t>(axes[2].residues.size());
+    const int64_t rows = box.count[1] + axes[1].more;
+    // All residues of a row at a time.
+    const DepthwiseAxis& along = axes[2];
+    const int64_t first = box.first[2] * along.source_step + along.source_first;
+    const int64_t positions = (box.count[2] + along.more) * along.source_step;
+    const int64_t begin = std::clamp<int64_t>(-first, 0, positions);
+    const Part x{begin, std::clamp(along.source - first, begin, positions), first + begin};
     for (const int64_t z_residue : axes[0].residues) {
+      const Part of_z = PartOf(axes[0], box.first[0], box.count[0], z_residue);
       for (const int64_t y_residue : axes[1].residues) {
+        const Part of_y = PartOf(axes[1], box.first[1], box.count[1], y_residue);
         for (int64_t z = 0; z < box.count[0] + axes[0].more; ++z) {
-          const int64_t z_place = PlaceOf(axes[0], box.first[0] + z, z_residue);
           float* const plane = to + z * depthwise_.plane_floats;
-          for (int64_t y = 0; y < box.count[1] + axes[1].more; ++y) {
-            const int64_t y_place = PlaceOf(axes[1], box.first[1] + y, y_residue);
-            const bool is_inside = z_place >= 0 && z_place < axes[0].source && y_place >= 0 && y_place < axes[1].source;
-            const std::byte* const row =
-                is_inside ? from + (z_place * strides.axes[0] + y_place * strides.axes[1]) * kBytes : nullptr;
-            PackRow(row, strides.axes[2], box, slot.row, plane + y * depthwise_.row_floats());
+          const bool is_inside = of_z.begin <= z && z < of_z.end;
+          const Range inside = is_inside ? Range{of_y.begin, of_y.end} : Range{rows, rows};
+          PackZeroRows(plane, x_residues, inside.begin * pitch);
+          const std::byte* row = from + ((of_z.place + (z - of_z.begin) * axes[0].source_step) * strides.axes[0] +
+                                         of_y.place * strides.axes[1] + x.place * strides.axes[2]) *
+                                            kBytes;
+          for (int64_t y = inside.begin; y < inside.end; ++y) {
+            PackRow(row, strides.axes[2], x, slot.row, plane + y * pitch);
+            row += axes[1].source_step * strides.axes[1] * kBytes;
           }
-          // What follows is packed later, but for the next residue of these rows.
-          const int64_t end = (box.count[1] + axes[1].more) * depthwise_.row_floats();
-          const int64_t left = depthwise_.residue_floats - z * depthwise_.plane_floats - end;
-          for (size_t i = 0; i < axes[2].residues.size(); ++i) {
-            const bool is_last = i + 1 == axes[2].residues.size();
-            std::fill_n(plane + Residue(i) + end, is_last ? kFloatLanes : std::min(left, kFloatLanes), 0.0F);
-          }
+          PackZeroRows(plane + inside.end * pitch, x_residues, (rows - inside.end) * pitch);
+          PackZeroRows(plane + rows * pitch, x_residues, kFloatLanes);
         }
-        to += depthwise_.residue_floats * static_cast<int64_t>(axes[2].residues.size());
+        to += depthwise_.residue_floats * x_residues;
       }
     }
   }
 
-  // Each residue of a row; zeros if there is none.
-  void PackRow(const std::byte* from, int64_t stride, const Box& box, float* widened, float* to) const {
+  void PackZeroRows(float* to, int64_t x_residues, int64_t count) const {
+    for (int64_t i = 0; i < x_residues; ++i) PackZeros(count, to + i * depthwise_.residue_floats);
+  }
+
+  // Each residue of a row.
+  void PackRow(const std::byte* from, int64_t stride, const Part& part, float* row, float* to) const {
     const DepthwiseAxis& axis = depthwise_.axes[2];
-    const int64_t step = axis.source_step;
-    const int64_t count = box.count[2] + axis.more;
-    // The first position that is read, and those of the row that are.
-    const int64_t place = PlaceOf(axis, box.first[2], 0);
-    const Range inside{std::max<int64_t>(place, 0), std::min(axis.source, place + count * step)};
-    if (from == nullptr || inside.size() == 0) {
-      for (size_t i = 0; i < axis.residues.size(); ++i) std::fill_n(to + Residue(i), axis.packed(), 0.0F);
-      return;
+    const int64_t packed = axis.packed() * axis.source_step;
+    float* const whole = axis.source_step == 1 ? to : row;
+    PackZeros(part.begin, whole);
+    PackElements<T>(from, stride, part.end - part.begin, whole + part.begin);
+    PackZeros(packed - part.end, whole + part.end);
+    if (axis.source_step == 1) return;
+    if (axis.source_step == 2 && axis.residues.size() == 2) {
+      return Split(row, axis.packed(), to, to + depthwise_.residue_floats);
     }
-    if (step > 1) Widen(from, stride, inside, widened);
-    for (size_t i = 0; i < axis.residues.size(); ++i) {
-      float* const row = to + Residue(i);
-      const int64_t first = place + axis.residues[i];
-      const int64_t begin = std::min(count, first < 0 ? (step - 1 - first) / step : 0);
-      const int64_t end = std::clamp((axis.source - first + step - 1) / step, begin, count);
-      std::fill_n(row, begin, 0.0F);
-      std::fill_n(row + end, axis.packed() - end, 0.0F);
-      if (step == 1) {
-        Widen(from, stride, {first + begin, first + end}, row + begin);
-      } else {
-        Pick(widened + (first + begin * step - inside.begin), step, end - begin, row + begin);
-      }
+    for (const int64_t residue : axis.residues) {
+      for (int64_t i = 0; i < axis.packed(); ++i) to[i] = row[i * axis.source_step + residue];
+      to += depthwise_.residue_floats;
     }
-  }
-
-  static void Widen(const std::byte* from, int64_t stride, const Range& places, float* to) {
-    if (stride == 1) return WidenRow<T>(from + places.begin * kBytes, to, places.size());
-    for (int64_t i = 0; i < places.size(); ++i) to[i] = WidenElement<T>(from, (places.begin + i) * stride);
-  }
-
-  static void Pick(const float* from, int64_t step, int64_t count, float* to) {
-    if (step == 2) {
-      for (int64_t i = 0; i < count; ++i) to[i] = from[2 * i];
-    } else {
-      for (int64_t i = 0; i < count; ++i) to[i] = from[step * i];
-    }
-  }
-
-  [[nodiscard]] int64_t Residue(size_t index) const { return static_cast<int64_t>(index) * depthwise_.residue_floats; }
-
-  // What a result reads with the first tap of a residue.
-  [[nodiscard]] static int64_t PlaceOf(const DepthwiseAxis& axis, int64_t result, int64_t residue) {
-    return result * axis.source_step + residue + axis.source_first;
   }
 
   // Along some rows of results, the elements from the first to the last one.
@@ -221,25 +218,12 @@ class DepthwiseGradient {
           const int64_t count = std::min(box.count[2] * axes[2].step, axes[2].results - x_place);
           const float* row = slot.results + y * depthwise_.row_floats();
           if (x_phases > 1) {
-            Interleave(row, result_floats, x_phases, box.count[2], slot.row);
+            Join(row, result_floats, x_phases, box.count[2], slot.row);
             row = slot.row;
           }
           RoundRow<T>(row, to + ((z_place * axes[1].results + y_place) * axes[2].results + x_place) * kBytes, count);
         }
       }
-    }
-  }
-
-  static void Interleave(const float* from, int64_t stride, int64_t step, int64_t count, float* to) {
-    if (step == 2) {
-      for (int64_t i = 0; i < count; ++i) {
-        to[2 * i] = from[i];
-        to[2 * i + 1] = from[stride + i];
-      }
-      return;
-    }
-    for (int64_t x = 0; x < step; ++x) {
-      for (int64_t i = 0; i < count; ++i) to[step * i + x] = from[x * stride + i];
     }
   }
 
@@ -286,10 +270,10 @@ class DepthwiseGradient {
     for (int64_t y = 0; y < box.count[1]; ++y) {
       const int64_t first = image * small.outer + channel * small.channel + (box.first[0] + z) * small.axes[0] +
                             (box.first[1] + y) * small.axes[1] + box.first[2] * small.axes[2];
-      Widen(arguments_.inputs[0] + first * kBytes, small.axes[2], {0, box.count[2]}, to + y * pitch);
-      std::fill_n(to + y * pitch + box.count[2], pitch - box.count[2], 0.0F);
+      PackElements<T>(arguments_.inputs[0] + first * kBytes, small.axes[2], box.count[2], to + y * pitch);
+      PackZeros(pitch - box.count[2], to + y * pitch + box.count[2]);
     }
-    std::fill_n(to + box.count[1] * pitch, kFloatLanes, 0.0F);
+    PackZeros(kFloatLanes, to + box.count[1] * pitch);
   }
 
   // Adds up the parts. A zero between rows times what is not finite is no number, so these sums are made again.

@@ -173,7 +173,7 @@ std::optional<Depthwise> MakeDepthwise(const Convolution& convolution, AxisOf ax
   if (!CutIntoBoxes(depthwise)) return {};
   const auto& axes = depthwise.axes;
   depthwise.plane_floats = depthwise.row_floats() * axes[1].packed();
-  depthwise.residue_floats = depthwise.plane_floats * axes[0].packed();
+  depthwise.residue_floats = depthwise.plane_floats * axes[0].packed() + kBehind;
   depthwise.source_floats = depthwise.residue_floats;
   for (const DepthwiseAxis& axis : axes) depthwise.source_floats *= static_cast<int64_t>(axis.residues.size());
   AddPhases(depthwise, tapped, convolution.weight);
@@ -193,8 +193,8 @@ int64_t Depthwise::slot_floats() const {
   // A row of the source and one of results, before they are packed or rounded.
   const int64_t source_row = axes[2].packed() * axes[2].source_step;
   const int64_t result_row = axes[2].box * axes[2].step;
-  return RoundUp(source_floats * sources + kBehind) + result_floats + number_floats +
-         RoundUp(std::max(source_row, result_row) + kBehind);
+  return RoundUp(source_floats * sources) + result_floats + number_floats +
+         RoundUp(std::max(source_row, result_row) + 2 * kBehind);
 }
 
 uint64_t Depthwise::scratch_bytes(int64_t channels) const {

@@ -13,18 +13,12 @@
 
 #include "families/gemm/micro_kernel.h"
 #include "operators/convolution_backward/depthwise.h"
+#include "operators/convolution_backward/depthwise_rows.h"
 #include "tensors/lanes.h"
 #include "tensors/sums.h"
 
 namespace acl_host {
 namespace {
-
-inline FloatLanes LoadFloats(const float* from) {
-  return LoadLanes<float>(reinterpret_cast<const std::byte*>(from), 0, AllLanes{});
-}
-inline void StoreFloats(FloatLanes lanes, float* to) {
-  StoreLanes<float>(lanes, reinterpret_cast<std::byte*>(to), 0, AllLanes{});
-}
 
 // Vectors of results at a time, and taps that are summed at a time, as many as there are registers for.
 constexpr size_t kResultVectors = 8;
