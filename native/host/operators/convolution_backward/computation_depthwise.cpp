@@ -3,7 +3,9 @@
 
 #include "families/gemm/micro_kernel.h"
 #include "operators/convolution_backward/depthwise.h"
+#include "operators/convolution_backward/depthwise_slots.h"
 #include "operators/convolution_backward/depthwise_sums.h"
+#include "operators/convolution_backward/side_by_side.h"
 #include "plan/scratch.h"
 #include "plan/scratch_slots.h"
 #include "tensors/axes.h"
@@ -12,8 +14,6 @@
 
 namespace acl_host {
 namespace {
-
-constexpr int64_t kBehind = 16;
 
 // Some results of a plane, of each phase.
 struct Box {
@@ -32,20 +32,6 @@ Box BoxAt(const Depthwise& depthwise, int64_t index) {
   return box;
 }
 
-// The pieces of a slot of scratch.
-struct Slot {
-  Slot(const Depthwise& depthwise, std::byte* memory) : sources(reinterpret_cast<float*>(memory)) {
-    results = sources + (depthwise.source_floats * depthwise.sources + kBehind - 1) / kBehind * kBehind;
-    numbers = results + depthwise.result_floats;
-    row = numbers + depthwise.number_floats;
-  }
-
-  float* sources;
-  float* results;
-  float* numbers;
-  float* row;
-};
-
 template <typename T>
 class DepthwiseGradient {
  public:
@@ -55,41 +41,53 @@ class DepthwiseGradient {
   // The gradient of one of both tensors: a plane of results for each image and channel.
   void GatherAll(const ConvolvedStrides& source, int64_t channels, int64_t multiplier) const {
     const int64_t boxes = depthwise_.boxes();
-    int64_t plane = 1;
-    for (const DepthwiseAxis& axis : depthwise_.axes) plane *= axis.results;
+    const int64_t plane = depthwise_.results();
     const int64_t work = std::min(plane, kLongPlane) / boxes * depthwise_.taps * depthwise_.sources;
-    ForSlots(arguments_.scratch[0], convolution_.images * channels * boxes, work, [&](int64_t index, const Slot& slot) {
-      const Box box = BoxAt(depthwise_, index % boxes);
-      const int64_t image = index / boxes / channels;
-      const int64_t channel = index / boxes % channels;
-      for (int64_t i = 0; i < depthwise_.sources; ++i) {
-        const int64_t from = multiplier == 1 ? channel * depthwise_.sources + i : channel / multiplier;
-        Pack(arguments_.inputs[0] + (image * source.outer + from * source.channel) * kBytes, source, box, slot,
-             slot.sources + i * depthwise_.source_floats);
-      }
-      const std::byte* const weight =
-          arguments_.inputs[1] + channel * depthwise_.sources * convolution_.weight.outer * kBytes;
-      Gather(box, weight, slot, arguments_.outputs[0] + index / boxes * plane * kBytes);
-    });
+    ForSlots(depthwise_, arguments_.pool, arguments_.scratch[0], convolution_.images * channels * boxes, work,
+             [&](int64_t index, const Slot& slot) {
+               const Box box = BoxAt(depthwise_, index % boxes);
+               const int64_t image = index / boxes / channels;
+               const int64_t channel = index / boxes % channels;
+               for (int64_t i = 0; i < depthwise_.sources; ++i) {
+                 const int64_t from = multiplier == 1 ? channel * depthwise_.sources + i : channel / multiplier;
+                 Pack(arguments_.inputs[0] + (image * source.outer + from * source.channel) * kBytes, source, box, slot,
+                      slot.packed + i * depthwise_.source_floats);
+               }
+               const std::byte* const weight =
+                   arguments_.inputs[1] + channel * depthwise_.sources * convolution_.weight.outer * kBytes;
+               Gather(box, weight, slot, arguments_.outputs[0] + index / boxes * plane * kBytes);
+             });
   }
 
+  // The gradient of the weight, in parts that are added in order.
   void SumAll() const {
     const int64_t channels = convolution_.groups * convolution_.small_channels;
     const int64_t taps = depthwise_.taps;
     const int64_t parts = depthwise_.parts;
     const int64_t units = convolution_.images * depthwise_.boxes();
+    const bool has_sums = parts > 1;
     auto* const sums = AlignedTo<double>(arguments_.scratch[0]);
-    std::byte* const memory = reinterpret_cast<std::byte*>(sums + (parts > 1 ? parts * channels * taps : 0));
-    const int64_t work = std::min(units, kLongPlane) / parts * depthwise_.plane_floats * taps;
-    ForSlots(memory, parts * channels, work, [&](int64_t index, const Slot& slot) {
-      const int64_t channel = index / parts;
+    std::byte* const memory = reinterpret_cast<std::byte*>(sums + (has_sums ? parts * channels * taps : 0));
+    const int64_t lanes = depthwise_.is_side_by_side ? kFloatLanes : 1;
+    const int64_t work = std::min(units, kLongPlane) / parts * depthwise_.plane_floats * taps * lanes;
+    const int64_t made = (channels + lanes - 1) / lanes;
+    ForSlots(depthwise_, arguments_.pool, memory, parts * made, work, [&](int64_t index, const Slot& slot) {
+      const Range some{index / parts * lanes, std::min(channels, (index / parts + 1) * lanes)};
       const int64_t part = index % parts;
-      auto* const lanes = slot.numbers;
-      auto* const totals = parts > 1 ? sums + index * taps : reinterpret_cast<double*>(lanes + taps * kFloatLanes);
-      SumUnits(channel, {part * units / parts, (part + 1) * units / parts}, slot, totals);
-      if (parts == 1) Finish(channel, totals);
+      const Range own{part * units / parts, (part + 1) * units / parts};
+      auto* const totals = reinterpret_cast<double*>(slot.numbers + taps * kFloatLanes);
+      if (depthwise_.is_side_by_side) {
+        SideBySide<T>(convolution_, depthwise_, arguments_).SumImages(some, own, slot, totals);
+      } else {
+        SumUnits(some.begin, own, slot, totals);
+      }
+      for (int64_t channel = some.begin; channel < some.end; ++channel) {
+        const double* const own_totals = totals + (channel - some.begin) * taps;
+        has_sums ? void(std::copy_n(own_totals, taps, sums + (channel * parts + part) * taps))
+                 : Finish(channel, own_totals);
+      }
     });
-    if (parts == 1) return;
+    if (!has_sums) return;
     arguments_.pool.ParallelFor(channels, Grain(parts * taps), [&](int64_t begin, int64_t end) {
       for (int64_t channel = begin; channel < end; ++channel) Finish(channel, sums + channel * parts * taps);
     });
@@ -98,17 +96,6 @@ class DepthwiseGradient {
  private:
   static constexpr int64_t kBytes = sizeof(T);
   static constexpr int64_t kLongPlane = 1 << 20;
-
-  template <typename Make>
-  void ForSlots(std::byte* memory, int64_t count, int64_t work, const Make& make) const {
-    ScratchSlots slots(AlignedTo<std::byte>(memory, kDepthwiseAlignment), depthwise_.slots,
-                       static_cast<size_t>(depthwise_.slot_floats()) * sizeof(float));
-    arguments_.pool.ParallelFor(count, Grain(work), [&](int64_t begin, int64_t end) {
-      const ScratchSlots::Lease lease(slots);
-      const Slot slot(depthwise_, lease.memory());
-      for (int64_t index = begin; index < end; ++index) make(index, slot);
-    });
-  }
 
   // Of what is packed along an axis, what lies inside of the source; from there on in steps of source_step.
   struct Part {
@@ -150,7 +137,7 @@ class DepthwiseGradient {
                                          of_y.place * strides.axes[1] + x.place * strides.axes[2]) *
                                             kBytes;
           for (int64_t y = inside.begin; y < inside.end; ++y) {
-            PackRow(row, strides.axes[2], x, slot.row, plane + y * pitch);
+            PackRow(row, strides.axes[2], x, slot.more, plane + y * pitch);
             row += axes[1].source_step * strides.axes[1] * kBytes;
           }
           PackZeroRows(plane + inside.end * pitch, x_residues, (rows - inside.end) * pitch);
@@ -208,7 +195,7 @@ class DepthwiseGradient {
         numbers = slot.numbers;
         for (int64_t x = 0; x < x_phases; ++x) {
           const std::vector<DepthwiseTap>& taps = depthwise_.phases[first + static_cast<size_t>(x)].taps;
-          SumTaps(slot.sources + z * depthwise_.plane_floats, numbers, taps, length, slot.results + x * result_floats);
+          SumTaps(slot.packed + z * depthwise_.plane_floats, numbers, taps, length, slot.results + x * result_floats);
           numbers += taps.size();
         }
         for (int64_t y = 0; y < box.count[1]; ++y) {
@@ -218,8 +205,8 @@ class DepthwiseGradient {
           const int64_t count = std::min(box.count[2] * axes[2].step, axes[2].results - x_place);
           const float* row = slot.results + y * depthwise_.row_floats();
           if (x_phases > 1) {
-            Join(row, result_floats, x_phases, box.count[2], slot.row);
-            row = slot.row;
+            Join(row, result_floats, x_phases, box.count[2], slot.more);
+            row = slot.more;
           }
           RoundRow<T>(row, to + ((z_place * axes[1].results + y_place) * axes[2].results + x_place) * kBytes, count);
         }
@@ -247,11 +234,11 @@ class DepthwiseGradient {
       const Box box = BoxAt(depthwise_, unit % depthwise_.boxes());
       const ConvolvedStrides& big = convolution_.big;
       Pack(arguments_.inputs[1] + (image * big.outer + channel / convolution_.small_channels * big.channel) * kBytes,
-           big, box, slot, slot.sources);
+           big, box, slot, slot.packed);
       const int64_t vectors = (LengthOf(box) + kFloatLanes - 1) / kFloatLanes;
       for (int64_t z = 0; z < box.count[0]; ++z) {
         PackSmall(image, channel, box, z, slot.results);
-        const float* const source = slot.sources + z * depthwise_.plane_floats;
+        const float* const source = slot.packed + z * depthwise_.plane_floats;
         for (int64_t first = 0; first < vectors; first += kMostFloatAdditions) {
           if (runs == kMostFloatAdditions) flush();
           ++runs;
@@ -325,11 +312,15 @@ class DepthwiseGradient {
   const KernelArguments& arguments_;
 };
 
-template <typename Run>
-void ForType(const Convolution& convolution, const Depthwise& depthwise, const KernelArguments& arguments,
-             const Run& run) {
+// Of one of both tensors, from the other one.
+void Gather(const Convolution& convolution, const Depthwise& depthwise, const KernelArguments& arguments,
+            const ConvolvedStrides& source, bool is_small) {
   VisitFloatType(convolution.type, [&](auto tag) {
-    run(DepthwiseGradient<typename decltype(tag)::Type>(convolution, depthwise, arguments));
+    using T = typename decltype(tag)::Type;
+    if (depthwise.is_side_by_side) return SideBySide<T>(convolution, depthwise, arguments).GatherAll(source);
+    const int64_t multiplier = is_small ? convolution.small_channels : 1;
+    DepthwiseGradient<T>(convolution, depthwise, arguments)
+        .GatherAll(source, convolution.groups * multiplier, multiplier);
   });
 }
 
@@ -338,22 +329,21 @@ void ForType(const Convolution& convolution, const Depthwise& depthwise, const K
 template <>
 void DepthwiseGradientOfBig<VECTOR_LEVEL>::Run(const Convolution& convolution, const Depthwise& depthwise,
                                                const KernelArguments& arguments) {
-  ForType(convolution, depthwise, arguments,
-          [&](const auto& gradient) { gradient.GatherAll(convolution.small, convolution.groups, 1); });
+  Gather(convolution, depthwise, arguments, convolution.small, false);
 }
 
 template <>
 void DepthwiseGradientOfSmall<VECTOR_LEVEL>::Run(const Convolution& convolution, const Depthwise& depthwise,
                                                  const KernelArguments& arguments) {
-  ForType(convolution, depthwise, arguments, [&](const auto& gradient) {
-    gradient.GatherAll(convolution.big, convolution.groups * convolution.small_channels, convolution.small_channels);
-  });
+  Gather(convolution, depthwise, arguments, convolution.big, true);
 }
 
 template <>
 void DepthwiseGradientOfWeight<VECTOR_LEVEL>::Run(const Convolution& convolution, const Depthwise& depthwise,
                                                   const KernelArguments& arguments) {
-  ForType(convolution, depthwise, arguments, [](const auto& gradient) { gradient.SumAll(); });
+  VisitFloatType(convolution.type, [&](auto tag) {
+    DepthwiseGradient<typename decltype(tag)::Type>(convolution, depthwise, arguments).SumAll();
+  });
 }
 
 }  // namespace acl_host

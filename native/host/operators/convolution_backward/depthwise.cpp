@@ -4,6 +4,7 @@
 
 #include "device/thread_pool.h"
 #include "tensors/elements.h"
+#include "tensors/sums.h"
 
 namespace acl_host {
 namespace {
@@ -21,8 +22,11 @@ constexpr int64_t kMostFloats = 65536;
 constexpr int64_t kFreeBytes = int64_t{2} << 20;
 // Few channels are work for many threads if each is made in parts.
 constexpr int64_t kFewChannels = 64;
-// A vector behind each row may be read, of every level.
-constexpr int64_t kBehind = 16;
+// A vector behind each row may be read or written.
+constexpr int64_t kBehind = kMostLanes;
+// Planes are small up to these results, and rows as long as this.
+constexpr int64_t kSmallPlane = 256;
+constexpr int64_t kShortRow = 16;
 
 int64_t CeilOf(int64_t count, int64_t of) { return (count + of - 1) / of; }
 int64_t RoundUp(int64_t count) { return CeilOf(count, kBehind) * kBehind; }
@@ -148,6 +152,33 @@ double BytesOf(const Convolution& convolution) {
          static_cast<double>(aclDataTypeSize(convolution.type));
 }
 
+bool IsSideBySide(const Convolution& convolution, const Depthwise& depthwise) {
+  if (convolution.groups < kMostLanes || convolution.small_channels > 1 || depthwise.boxes() > 1) return false;
+  return depthwise.results() <= kSmallPlane && depthwise.axes[2].results <= kShortRow &&
+         depthwise.source_floats <= 4 * kSmallPlane && depthwise.taps <= kMostFloatAdditions;
+}
+
+void MeasureSlot(const Convolution& convolution, Depthwise& depthwise) {
+  const auto& axes = depthwise.axes;
+  depthwise.is_side_by_side = IsSideBySide(convolution, depthwise);
+  if (depthwise.is_side_by_side) {
+    // Both have room for a whole plane of the source or of results.
+    const int64_t source = axes[0].source * axes[1].source * axes[2].source;
+    depthwise.packed_floats = depthwise.source_floats * kMostLanes;
+    depthwise.result_floats = RoundUp(std::max(source, depthwise.results())) * kMostLanes;
+    depthwise.more_floats = RoundUp(depthwise.results()) * kMostLanes;
+    depthwise.number_floats = depthwise.taps * kMostLanes;
+    return;
+  }
+  depthwise.packed_floats = RoundUp(depthwise.source_floats * depthwise.sources);
+  const int64_t phases = std::min(axes[2].step, axes[2].results);
+  depthwise.result_floats = RoundUp(depthwise.row_floats() * axes[1].box + kBehind) * phases;
+  depthwise.number_floats = RoundUp(depthwise.taps * depthwise.sources);
+  // A row of the source or of results, before it is packed or rounded.
+  const int64_t row = std::max(axes[2].packed() * axes[2].source_step, axes[2].box * axes[2].step);
+  depthwise.more_floats = RoundUp(row + 2 * kBehind);
+}
+
 using AxisOf = TappedAxis (*)(const ConvolvedAxis& axis);
 
 std::optional<Depthwise> MakeDepthwise(const Convolution& convolution, AxisOf axis_of, int64_t sources,
@@ -177,9 +208,7 @@ std::optional<Depthwise> MakeDepthwise(const Convolution& convolution, AxisOf ax
   depthwise.source_floats = depthwise.residue_floats;
   for (const DepthwiseAxis& axis : axes) depthwise.source_floats *= static_cast<int64_t>(axis.residues.size());
   AddPhases(depthwise, tapped, convolution.weight);
-  depthwise.number_floats = RoundUp(depthwise.taps * sources);
-  depthwise.result_floats =
-      RoundUp(depthwise.row_floats() * axes[1].box + kBehind) * static_cast<int64_t>(tapped[2].phases.size());
+  MeasureSlot(convolution, depthwise);
   const auto least = static_cast<double>(kFreeBytes) + BytesOf(convolution) / 4;
   const auto slot_bytes = static_cast<double>(depthwise.slot_floats()) * sizeof(float);
   depthwise.slots = std::clamp<int64_t>(static_cast<int64_t>(std::min(least / slot_bytes, 1e6)), 1, threads);
@@ -188,14 +217,6 @@ std::optional<Depthwise> MakeDepthwise(const Convolution& convolution, AxisOf ax
 }
 
 }  // namespace
-
-int64_t Depthwise::slot_floats() const {
-  // A row of the source and one of results, before they are packed or rounded.
-  const int64_t source_row = axes[2].packed() * axes[2].source_step;
-  const int64_t result_row = axes[2].box * axes[2].step;
-  return RoundUp(source_floats * sources) + result_floats + number_floats +
-         RoundUp(std::max(source_row, result_row) + 2 * kBehind);
-}
 
 uint64_t Depthwise::scratch_bytes(int64_t channels) const {
   const int64_t sums = parts > 1 ? parts * channels * taps : 0;
@@ -214,11 +235,12 @@ std::optional<Depthwise> DepthwiseOfSmall(const Convolution& convolution, int64_
 std::optional<Depthwise> DepthwiseOfWeight(const Convolution& convolution, int64_t threads) {
   std::optional<Depthwise> depthwise = MakeDepthwise(convolution, AxisOfSmall, 1, threads);
   if (!depthwise) return {};
-  // Sums of all lanes, in float32 and in float64.
-  depthwise->number_floats = RoundUp(depthwise->taps * (kBehind + 2));
+  // Sums of all lanes in float32, and those in float64: of each lane, or one.
+  depthwise->number_floats = RoundUp(depthwise->taps * kMostLanes * 3);
   const int64_t channels = convolution.groups * convolution.small_channels;
+  const int64_t made = depthwise->is_side_by_side ? CeilOf(channels, kMostLanes) : channels;
   const auto units = static_cast<double>(convolution.images) * static_cast<double>(depthwise->boxes());
-  depthwise->parts = static_cast<int64_t>(std::min(units, static_cast<double>(CeilOf(kFewChannels, channels))));
+  depthwise->parts = static_cast<int64_t>(std::min(units, static_cast<double>(CeilOf(kFewChannels, made))));
   return depthwise;
 }
 

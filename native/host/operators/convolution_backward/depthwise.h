@@ -7,6 +7,8 @@
 //
 //   the source of a gradient of small, of which each stride-th position is read, is packed by residues
 //   a gradient of big is made by phases: results that are a stride apart have the same taps
+//
+// Rows of small planes would fill few lanes, so there a vector has an element of each of several channels.
 #pragma once
 
 #include <array>
@@ -51,9 +53,13 @@ struct Depthwise {
   int64_t plane_floats;  // of what is packed: positions along the last two axes
   int64_t residue_floats;
   int64_t source_floats;
-  // Of each slot of scratch.
+  // Planes are small, and those of so many channels are packed side by side, each number a vector of them.
+  bool is_side_by_side;
+  // Of each slot of scratch: what is packed, results, weights or sums of them, and a row.
+  int64_t packed_floats;
   int64_t result_floats;
-  int64_t number_floats;  // weights, or sums of them
+  int64_t number_floats;
+  int64_t more_floats;
   int64_t slots;
   // The weight's gradient is made of so many parts, which are added in order.
   int64_t parts;
@@ -61,12 +67,15 @@ struct Depthwise {
 
   [[nodiscard]] int64_t row_floats() const { return axes[2].packed(); }
   [[nodiscard]] int64_t boxes() const { return axes[0].boxes * axes[1].boxes * axes[2].boxes; }
-  [[nodiscard]] int64_t slot_floats() const;
+  [[nodiscard]] int64_t results() const { return axes[0].results * axes[1].results * axes[2].results; }
+  [[nodiscard]] int64_t slot_floats() const { return packed_floats + result_floats + number_floats + more_floats; }
   // The sums of parts come first.
   [[nodiscard]] uint64_t scratch_bytes(int64_t channels) const;
 };
 
 inline constexpr int64_t kDepthwiseAlignment = 64;
+// The most lanes of a vector, of every level.
+inline constexpr int64_t kMostLanes = 16;
 
 // Nothing for convolutions that are not made in this way.
 [[nodiscard]] std::optional<Depthwise> DepthwiseOfBig(const Convolution& convolution, int64_t threads);
