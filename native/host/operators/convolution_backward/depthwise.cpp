@@ -25,8 +25,8 @@ constexpr int64_t kFewChannels = 64;
 // A vector behind each row may be read or written.
 constexpr int64_t kBehind = kMostLanes;
 // Planes are small up to these results, and rows as long as this.
-constexpr int64_t kSmallPlane = 256;
-constexpr int64_t kShortRow = 16;
+constexpr int64_t kSmallPlane = 1024;
+constexpr int64_t kShortRow = 32;
 
 int64_t CeilOf(int64_t count, int64_t of) { return (count + of - 1) / of; }
 int64_t RoundUp(int64_t count) { return CeilOf(count, kBehind) * kBehind; }
