@@ -245,8 +245,8 @@ def test_plan_and_kernel_compile(tree: Tree) -> None:
     for header in (tree.native / "include/aclnnop").iterdir():
         header.unlink()
     tree.stub("aclnnMadeUpBackward", SEVERAL)
-    tree.paste("convolution", CONVOLUTION)
-    assert tree.make("aclnnConvolutionBackward").returncode == 0
+    tree.paste("made_up_convolution", CONVOLUTION)
+    assert tree.make("aclnnMadeUpConvolutionBackward").returncode == 0
     tree.stub("aclnnMadeUpMm", "const aclTensor* biasOptional, const aclTensor* self, aclTensor* out")
     tables = tree.native / "tables"
     subprocess.run([sys.executable, str(tree.native / "operator_table.py"), str(tables)], check=True)
