@@ -15,6 +15,7 @@ from aclgrad.commands import program as command
 from aclgrad.judge.bundles import read
 from aclgrad.judge.check import programs
 from aclgrad.judge.check.composites import CASES
+from aclgrad.judge.check.convolutions import LAYERS
 from aclgrad.judge.programs.program import Program, Returned
 from tests.judge.checking import check
 from tests.wrong_servers import changed, last_bit, of_gradients, of_status
@@ -37,9 +38,10 @@ def test_the_host_library_passes_in_every_dtype(server: Server, tmp_path: Path) 
     assert checked.exit_code == 0, checked.output
     assert checked.verdicts("program") == {"passed"}
     rows = [row for row in checked.rows if row["check"] == "program"]
-    products = [row for row in rows if "seed" not in row["case"]]
-    assert [row["case"] for row in rows if row not in products] == [f"seed {seed}" for seed in range(COUNT)]
-    assert Counter(row["dtype"] for row in products) == dict.fromkeys(("float32", "float16", "bfloat16"), len(CASES))
+    of_networks = [row for row in rows if "seed" not in row["case"]]
+    assert [row["case"] for row in rows if row not in of_networks] == [f"seed {seed}" for seed in range(COUNT)]
+    count = len(CASES) + len(LAYERS)
+    assert Counter(row["dtype"] for row in of_networks) == dict.fromkeys(("float32", "float16", "bfloat16"), count)
     assert {row["dtype"] for row in rows} == {"float32", "float16", "bfloat16"}
     assert {row["check"] for row in checked.rows} == {"listing", "program"}
     assert all(row["message"].endswith(" outputs by their definitions") for row in rows)

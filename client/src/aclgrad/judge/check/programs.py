@@ -11,6 +11,8 @@ from aclgrad.errors import AclgradError, MethodNotServedError
 from aclgrad.judge.bundles import JudgedProgram
 from aclgrad.judge.check.composites import OPERATORS as COMPOSED
 from aclgrad.judge.check.composites import composite_programs
+from aclgrad.judge.check.convolutions import OPERATOR as CONVOLUTION
+from aclgrad.judge.check.convolutions import convolution_programs
 from aclgrad.judge.check.target import Selection, Target
 from aclgrad.judge.findings import comparison
 from aclgrad.judge.findings.rows import Finding, Task, Verdict
@@ -38,7 +40,7 @@ _ALONE: Final = "its steps alone"
 
 
 def program(selection: Selection) -> Iterator[Task]:
-    """Steps of random programs, and of products of GPT and BERT, are right, with the same bits if less returns."""
+    """Steps of random programs, products of GPT and BERT and convolutions are right, with the same bits in part."""
     target = selection.target
     served = {dtype: names for dtype in _DTYPES if (names := _served(target, dtype))}
     dtypes = [dtype for dtype in _DTYPES if dtype in served]
@@ -51,8 +53,8 @@ def program(selection: Selection) -> Iterator[Task]:
         judge = partial(_random, target, served[dtype], dtype, seed)
         yield Task(target.origin, "program", "", dtype, (), f"seed {seed}", judge)
     for each, operators in served.items():
-        for name, make in composite_programs(each, is_quick=selection.is_quick) if set(operators) >= COMPOSED else ():
-            yield Task(target.origin, "program", "", each, (), name, partial(_composite, target, make))
+        for name, make in _of_networks(target, operators, each, is_quick=selection.is_quick):
+            yield Task(target.origin, "program", "", each, (), name, partial(_of_network, target, make))
 
 
 def _served(target: Target, dtype: str) -> list[str]:
@@ -93,7 +95,16 @@ def _random(target: Target, operators: Sequence[str], dtype: str, seed: int) -> 
     return _judged(target, drawn, generator, is_alone=bool(seed % 2))
 
 
-def _composite(target: Target, make: Callable[[], Program]) -> Finding:
+def _of_networks(
+    target: Target, operators: Collection[str], dtype: str, *, is_quick: bool
+) -> Iterator[tuple[str, Callable[[], Program]]]:
+    if COMPOSED.issubset(operators):
+        yield from composite_programs(dtype, is_quick=is_quick)
+    if CONVOLUTION in operators:
+        yield from convolution_programs(dtype, target.product, is_quick=is_quick)
+
+
+def _of_network(target: Target, make: Callable[[], Program]) -> Finding:
     return _judged(target, make(), np.random.default_rng(0), is_alone=False)
 
 
