@@ -51,7 +51,7 @@ def exported(cases: Iterable[TypedCase]) -> Iterator[Exported]:
     """Yields the cases, numbered for each function of PyTorch."""
     numbers: Counter[str] = Counter()
     for typed in cases:
-        api = api_of(typed.spec.name)
+        api = api_of(typed)
         yield Exported(typed, f"{api}.{numbers[api]}", refusal(typed))
         numbers[api] += 1
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from aclgrad.masks import pair
 from aclgrad.operators.cases import TypedCase
+from aclgrad.operators.convolution_backward.geometry import for_axes
 from aclgrad.operators.layer_norm_backward.definition import EPSILON
 from aclgrad.operators.samples import Arrays
 
@@ -79,12 +80,16 @@ class _Api:
     Or with the reason why acc_check cannot check it, which some cases may have by themselves.
     """
 
-    name: str
+    name: str | Callable[[TypedCase], str]
     arguments: Callable[[_Given], Arguments] = lambda _: ()
     keywords: Callable[[_Given], Mapping[str, Argument]] = lambda _: {}
     refusal: str = ""
     grad_output: Callable[[_Given], Array] = lambda given: given.arrays["grad_output"]
     refuses: Callable[[TypedCase], str] = lambda _: ""
+
+    def name_of(self, typed: TypedCase) -> str:
+        """Returns msprobe's name for the function, which for some operators depends on the case."""
+        return self.name if isinstance(self.name, str) else self.name(typed)
 
 
 def _adaptive_avg_pool(axes: int) -> _Api:
@@ -201,6 +206,23 @@ def _batch_norm(given: _Given) -> Arguments:
     return given.tensor("input"), *running, weight, bias, given["training"], _MOMENTUM, given["eps"]
 
 
+def _name_of_convolution(typed: TypedCase) -> str:
+    axes = typed.arguments.inputs["input"].rank - 2
+    return f"Functional.conv{'_transpose' if typed.attributes['transposed'] else ''}{axes}d"
+
+
+def _convolution(given: _Given) -> Arguments:
+    """The operator is not given the bias, of any values."""
+    grad_output = given.arrays["grad_output"]
+    bias = given.with_gradient("bias", np.zeros(grad_output.shape[1], grad_output.dtype))
+    tensors = given.tensor("input"), given.tensor("weight"), bias
+    names = ("stride", "padding", "dilation", "output_padding")
+    stride, padding, dilation, more = (for_axes(given[each], grad_output.ndim - 2) for each in names)
+    if given["transposed"]:
+        return *tensors, stride, padding, more, given["groups"], dilation
+    return *tensors, stride, padding, dilation, given["groups"]
+
+
 def _product(name: str, weight: Callable[[Array], Array]) -> _Api:
     """A function of any input, and of `weight(mat2)`: the input's gradient is self @ mat2 if self is the result's."""
 
@@ -222,9 +244,11 @@ def _product(name: str, weight: Callable[[Array], Array]) -> _Api:
 def _refuses_product(typed: TypedCase) -> str:
     if any(len(shape) < 2 for shape in typed.case.shapes.values()):
         return "PyTorch's gradients of products of vectors have other shapes."
-    if typed.attributes.get("cube_math_type"):
-        return "acc_check multiplies float32 in full."
-    return ""
+    return _refuses_rounding(typed)
+
+
+def _refuses_rounding(typed: TypedCase) -> str:
+    return "acc_check multiplies float32 in full." if typed.attributes.get("cube_math_type") else ""
 
 
 _APIS: Final[Mapping[str, _Api]] = {
@@ -234,6 +258,7 @@ _APIS: Final[Mapping[str, _Api]] = {
     "avg_pool2d_backward": _Api("Functional.avg_pool2d", _avg_pool2d),
     "batch_mat_mul": _product("Torch.bmm", lambda mat2: mat2.swapaxes(-1, -2)),
     "batch_norm_backward": _Api("Functional.batch_norm", _batch_norm),
+    "convolution_backward": _Api(_name_of_convolution, _convolution, refuses=_refuses_rounding),
     "embedding_dense_backward": _Api("Functional.embedding", _embedding),
     "gelu_backward": _gelu(lambda _: "tanh"),
     "gelu_backward_v2": _gelu(lambda given: str(given["approximate"])),
@@ -269,9 +294,9 @@ _APIS: Final[Mapping[str, _Api]] = {
 }
 
 
-def api_of(operator: str) -> str:
+def api_of(typed: TypedCase) -> str:
     """Returns the name that msprobe has for the function whose gradient the operator is, or whose value."""
-    return _APIS[operator].name
+    return _APIS[typed.spec.name].name_of(typed)
 
 
 def refusal(typed: TypedCase) -> str:
@@ -292,4 +317,4 @@ def api_call(typed: TypedCase, arrays: Arrays) -> ApiCall:
     """Returns the call whose backward pass has the gradient of the case with these inputs, if nothing refuses it."""
     api = _APIS[typed.spec.name]
     given = _Given(typed, arrays)
-    return ApiCall(api.name, api.arguments(given), api.keywords(given), api.grad_output(given))
+    return ApiCall(api.name_of(typed), api.arguments(given), api.keywords(given), api.grad_output(given))
