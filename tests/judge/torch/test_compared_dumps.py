@@ -66,6 +66,22 @@ def test_products_of_several_operators_are_compared_and_repeated(server: Server,
     assert {row["case"]: row["verdict"] for row in wrong.rows}["Functional.linear.0"] == "failed"
 
 
+def test_convolutions_are_compared_by_what_needs_gradients(server: Server, tmp_path: Path) -> None:
+    """All three, the weight alone, the input alone, and of no images."""
+    dump = Recording(tmp_path / "dump")
+    kernel, bias, further = drawn(6, 4, 3, 3, grad=True), drawn(6, grad=True), {"stride": 2, "output_padding": 1}
+    dump.add(drawn(2, 6, 6, 6), "Functional.conv2d", drawn(2, 4, 8, 8, grad=True), kernel, bias)
+    dump.add(drawn(2, 6, 6, 6), "Functional.conv2d", drawn(2, 4, 8, 8), kernel)
+    dump.add(drawn(1, 3, 8, 8), "Torch.conv_transpose2d", drawn(1, 6, 3, 3, grad=True), drawn(6, 3, 3, 3), **further)
+    dump.add(drawn(0, 6, 6, 6), "Functional.conv2d", drawn(0, 4, 8, 8, grad=True), kernel, bias)
+    found = compare(tmp_path, server.address, server.address, dump.write())
+    assert found.exit_code == 0, found.output
+    assert [(row["verdict"], row["figures"]["runs"]) for row in found.rows] == [("passed", 5)] * 4
+    with changed(server.address, of_gradients("convolution_backward", lambda each: each * np.float32(1.01))) as b:
+        wrong = compare(tmp_path, server.address, b, dump.path)
+    assert [row["verdict"] for row in wrong.rows] == ["failed"] * 3 + ["passed"]
+
+
 def test_what_one_server_does_not_take_is_skipped(server: Server, tmp_path: Path) -> None:
     dump = Recording(tmp_path / "dump")
     x, statistics = drawn(2, 3, 8, 8, grad=True), (torch.zeros(3), torch.ones(3))

@@ -96,11 +96,42 @@ OF_PRODUCTS: Final = {
     "Torch.einsum": call((2, 5), "bi,bj,kij->bk", *matrices((2, 3), (2, 4), (5, 3, 4))),
     "Torch.tensordot": call((2, 5), *matrices((2, 3, 4), (3, 4, 5)), dims=2),
 }
+
+
+def convolved(axes: int, *args: Any, transposed: bool = False) -> Call:
+    """Returns a call with two groups, steps of 2 and a padding of 1."""
+    sizes, kernel = (6, 5, 4)[:axes], (3, 2, 3)[:axes]
+    input, weight = drawn(2, 4, *sizes, grad=True), drawn(4, 2, *kernel, grad=True)
+    output = torch.convolution(input, weight, None, [2] * axes, [1] * axes, [1] * axes, transposed, [0] * axes, 2)
+    return [input, weight, drawn(4, grad=True), *args], drawn(*output.shape), {}
+
+
+CONVOLUTIONS: Final = {
+    **{
+        f"{prefix}.conv{axes}d": convolved(axes, 2, 1, 1, 2) for prefix in ("Functional", "Torch") for axes in (1, 2, 3)
+    },
+    **{
+        f"{prefix}.conv_transpose{axes}d": convolved(axes, 2, 1, 0, 2, transposed=True)
+        for prefix in ("Functional", "Torch")
+        for axes in (1, 2, 3)
+    },
+    **{
+        name: convolved(axes, [2] * axes, [1] * axes, [1] * axes, 2)
+        for name, axes in (("NPU.npu_conv2d", 2), ("NPU.npu_conv3d", 3), ("NPU.npu_convolution", 1))
+    },
+    **{
+        f"NPU.{name}": convolved(2, [1, 1], [0, 0], [2, 2], [1, 1], 2, transposed=True)
+        for name in ("npu_conv_transpose2d", "npu_convolution_transpose")
+    },
+    "Torch.convolution": convolved(2, [2, 2], [1, 1], [1, 1], True, [0, 0], 2, transposed=True),
+    "Torch._convolution": convolved(2, [2, 2], [1, 1], [1, 1], False, [0, 0], 2, False, False, True, True),
+}
 GRID: Final = torch.rand(2, 5, 3, 2, generator=torch.Generator().manual_seed(2)) * 2 - 1
 INDICES: Final = torch.tensor([[1, 0, 4], [2, 2, 3]])
 PLACES: Final = torch.tensor([[[[0, 3], [8, 11]]]])
 CALLS: Final[dict[str, Call]] = {
     **OF_PRODUCTS,
+    **CONVOLUTIONS,
     **SOFTMAX,
     **OF_EACH_ELEMENT,
     "Functional.gelu": elementwise(approximate="tanh"),

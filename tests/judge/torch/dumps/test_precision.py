@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from aclgrad.judge.dumps.apis import OTHERS
 from aclgrad.judge.dumps.judging import Judge
 from aclgrad.judge.dumps.products import to_hf32
 from aclgrad.judge.dumps.recorded import Source
@@ -38,8 +39,17 @@ def product(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     return torch.addmm(b, x, w)
 
 
+SPREAD = {"padding": [1, 0], "output_padding": [0, 1], "stride": [2, 2], "dilation": [1, 1], "groups": 2}
+
+
+def spread(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return functional.conv_transpose2d(x, w, b, **SPREAD)
+
+
 CALLS = {
     "Functional.conv2d": (convolution, (2, 16, 9, 9), (8, 16, 3, 3), (8,), {"padding": 1}),
+    "Functional.conv_transpose2d": (spread, (2, 16, 9, 9), (16, 4, 3, 3), (8,), SPREAD),
+    "NPU.npu_conv_transpose2d": (spread, (2, 16, 9, 9), (16, 4, 3, 3), (8,), SPREAD),
     "Torch.addmm": (product, (24, 64), (64, 32), (32,), {}),
 }
 
@@ -54,7 +64,7 @@ def rounded_dump(folder: Path, api: str, rounding: Callable[[Tensor], Tensor], f
     )
     recording = Recording(folder)
     args = (b, x, w) if api == "Torch.addmm" else (x, w, b)
-    output = recording.call(api, *args, **options)
+    output = recording.call(api, *args, function=OTHERS.get(api), **options)
     given = torch.randn(output.shape)
     output.backward(given)
     recording.write()

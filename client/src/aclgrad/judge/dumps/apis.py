@@ -99,7 +99,42 @@ def _npu_rms_norm(input: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> tuple[
     return functional.rms_norm(input, gamma.shape, gamma, epsilon), rstd
 
 
+def _npu_convolution(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    *,
+    convolve: Callable[..., Tensor] = torch.convolution,
+) -> Tensor:
+    return convolve(input, weight, bias, stride, padding, dilation, False, [0] * len(stride), groups)
+
+
+def _npu_convolution_transpose(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    padding: Any,
+    output_padding: Any,
+    stride: Any,
+    dilation: Any,
+    groups: int,
+    *,
+    convolve: Callable[..., Tensor] = torch.convolution,
+) -> Tensor:
+    return convolve(input, weight, bias, stride, padding, dilation, True, output_padding, groups)
+
+
+CONVOLUTIONS: Final[Mapping[str, Callable[..., Tensor]]] = {
+    **dict.fromkeys(("NPU.npu_conv2d", "NPU.npu_conv3d", "NPU.npu_convolution"), _npu_convolution),
+    **dict.fromkeys(("NPU.npu_conv_transpose2d", "NPU.npu_convolution_transpose"), _npu_convolution_transpose),
+}
+"""Those of torch_npu, which may `convolve` by another function than PyTorch's."""
 OTHERS: Final[Mapping[str, Callable[..., Any]]] = {
+    **CONVOLUTIONS,
     "NPU.npu_linear": functional.linear,
     "NPU.npu_rms_norm": _npu_rms_norm,
     "NPU.npu_swiglu": _npu_swiglu,

@@ -18,7 +18,8 @@ from aclgrad.operators.routes import FLOAT16
 
 _PRODUCTS: Final = (
     *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "conv_tbc", "linear"),
-    *("convolution", "bilinear", "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "mv", "dot", "inner", "outer"),
+    *("convolution", "_convolution", "convolution_transpose", "convolution_backward"),
+    *("bilinear", "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "mv", "dot", "inner", "outer"),
     *("ger", "vdot", "addmm", "addmv", "addbmm", "baddbmm", "addr", "einsum", "tensordot", "chain_matmul", "kron"),
     *("multi_dot", "vecdot"),
 )
@@ -85,9 +86,15 @@ TERMS_OF_OUTPUTS: Final[Mapping[str, Callable[..., Any]]] = {
 """Functions whose results are small differences of larger terms, with these."""
 
 
+def _base(name: str) -> str:
+    """Returns the name of the function that is not in place, and PyTorch's for one of torch_npu."""
+    own = name.removeprefix("npu_")
+    return own if own.startswith("__") else own.rstrip("_")
+
+
 def function_of_terms(name: str, function: Callable[..., Any]) -> Callable[..., Any] | None:
     """Returns the function that gives the sums of |terms| of the one of this name; None if it is unknown."""
-    base = name if name.startswith("__") else name.rstrip("_")
+    base = _base(name)
     if base in _DIFFERENCES:
         return _DIFFERENCES[base]
     return function if base in _KNOWN else None
@@ -98,7 +105,7 @@ _KNOWN: Final = frozenset((*_PRODUCTS, *_SUMS, *_ARITHMETIC))
 
 def is_product(name: str) -> bool:
     """Says whether a card may round the operands of this function: a convolution, a product or an attention."""
-    return name.rstrip("_") in _ROUNDED or name in _ROUNDED
+    return _base(name) in _ROUNDED
 
 
 _ROUNDED: Final = frozenset(
@@ -108,7 +115,7 @@ _ROUNDED: Final = frozenset(
 
 def absolute_number(name: str) -> Callable[[Any], Any]:
     """Returns what becomes of the plain numbers among the arguments: those of arithmetic are terms too."""
-    base = name if name.startswith("__") else name.rstrip("_")
+    base = _base(name)
     return abs if base in _ARITHMETIC or base in _DIFFERENCES else lambda number: number
 
 

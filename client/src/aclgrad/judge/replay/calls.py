@@ -6,7 +6,7 @@ It is what a dump's entry and a step of a user's own training have in common, so
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, wraps
 from inspect import Parameter
 from typing import Any, Final, Self
 
@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from aclgrad._client.sync.client import Client
 from aclgrad.bridges.served import served_by
-from aclgrad.judge.dumps.apis import OTHERS
+from aclgrad.judge.dumps.apis import CONVOLUTIONS, OTHERS
 from aclgrad.judge.dumps.recorded import Source, mapped, tensors_of
 from aclgrad.judge.dumps.runs import WIDE
 from aclgrad.judge.findings import comparison
@@ -163,10 +163,11 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class ServerGradients:
-    """The gradients that a server computed of a call, and what it was sent for that."""
+    """The gradients that a server computed of a call, and what it was sent for that; `names` are those of arguments."""
 
     gradients: Mapping[str, Array]
     sent: tuple[SentCall, ...]
+    names: Mapping[str, str]
 
     @classmethod
     def of(cls, call: PyTorchCall, client: Client) -> "ServerGradients":
@@ -175,7 +176,7 @@ class ServerGradients:
             raise LocalError(f"no operator computes the gradient of {call.function.__name__}")
         with record_sent_calls() as sent:
             gradients = call.gradients(partial(call.remote, client=client), device="cpu")
-        return cls(_arrays(gradients), tuple(sent))
+        return cls(_arrays(gradients), tuple(sent), call.names())
 
     def judge(self, name: str, expected: Expected, client: Client) -> Finding:
         """Compares one gradient with what it should be, by the tolerance of what computes it on the server's product.
@@ -183,7 +184,7 @@ class ServerGradients:
         Wrong gradients of values that the product's route cannot hold are noted: they are infinite there.
         """
         gradient = self.gradients[name]
-        limit = limit_of(self.sent, name, gradient, served_by(client).product)
+        limit = limit_of(self.sent, self.names[name], gradient, served_by(client).product)
         finding = comparison.against_benchmark(
             gradient, expected.truths[name], expected.benchmarks[name], limit.tolerance, expected.rounding[name]
         )
@@ -221,8 +222,17 @@ def _remote_npu_rms_norm(input: Tensor, gamma: Tensor, epsilon: float = 1e-6, *,
     return rms_norm(input, gamma.shape, gamma, epsilon, client=client)
 
 
+def _with_remote_convolution(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)  # the signature names the arguments
+    def remote(*args: Any, client: Client, **kwargs: Any) -> Any:
+        return function(*args, **kwargs, convolve=partial(rerouted()[torch.convolution], client=client))
+
+    return remote
+
+
 _INTERPOLATE: Final = Api(functional.interpolate, interpolate)
 _OTHERS: Final = {
+    **{name: Api(each, _with_remote_convolution(each)) for name, each in CONVOLUTIONS.items()},
     "NPU.npu_rms_norm": Api(OTHERS["NPU.npu_rms_norm"], _remote_npu_rms_norm),
     "NPU.npu_swiglu": Api(OTHERS["NPU.npu_swiglu"], swiglu),
     "torchvision.ops.roi_align": Api(OTHERS["torchvision.ops.roi_align"], roi_align),

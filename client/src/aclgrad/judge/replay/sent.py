@@ -54,8 +54,9 @@ def limit_of(sent: Sequence[SentCall], name: str, gradient: Array, product: Prod
     arguments, leading = arguments_of(operator, first.inputs, first.attributes), operator.leading
     tolerance = operator.tolerance(arguments, own, arguments.inputs[leading].dtype.name)
     output = next((each.name for each in operator.outputs if each.of == name), "")
-    found, route = tolerance.of(output), tolerance.route
-    return Limit(found, {leading: first.inputs[leading]} if route else {}, own)
+    found = tolerance.of(output)
+    rounded = (found.route.inputs or (leading,)) if found.route else ()
+    return Limit(found, {each: first.inputs[each] for each in rounded}, own)
 
 
 def _limit_of_product(sent: Sequence[SentCall], gradient: Array, product: Product) -> Limit:
