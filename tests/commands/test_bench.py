@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import selectors
 import signal
 import subprocess
@@ -142,13 +143,17 @@ def test_a_run_reports_and_draws(run: Run, tmp_path: Path, flags: str) -> None:
     assert run("bench --seconds 0.1 --json --force --plot", plot).exit_code == 0
 
 
-def test_products_have_their_operations_per_second(run: Run) -> None:
-    """2 M N K of each call; other operators have none."""
+def test_products_and_convolutions_have_their_operations_per_second(run: Run) -> None:
+    """2 M N K of each call, and of the two large gradients of a convolution; other operators have none."""
     command = "bench --seconds 0.3 --size", "16 KB"
     told = json.loads(run(*command, "--json", "--operator", "mm").output)
     inputs = samples_of("mm").timed["16 KB"].shapes
     (rows, length), (_, columns) = inputs["self"], inputs["mat2"]
     assert told["flop_per_s"] == pytest.approx(2 * rows * length * columns * told["calls_per_s"])
+    told = json.loads(run(*command, "--json", "--operator", "convolution_backward").output)
+    inputs = samples_of("convolution_backward").timed["16 KB"].shapes
+    products = math.prod(inputs["grad_output"]) * math.prod(inputs["weight"][1:])
+    assert told["flop_per_s"] == pytest.approx(4 * products * told["calls_per_s"])
     assert json.loads(run(*command, "--json", "--operator", "silu_backward").output)["flop_per_s"] is None
     assert "GFLOP/s" in run(*command, "--operator", "mm", COLUMNS="120").output
     assert "GFLOP/s" not in run(*command, "--operator", "silu_backward", COLUMNS="120").output
