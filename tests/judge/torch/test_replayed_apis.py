@@ -116,7 +116,7 @@ CONVOLUTIONS: Final = {
         for axes in (1, 2, 3)
     },
     **{
-        name: convolved(axes, [2] * axes, [1] * axes, [1] * axes, 2)
+        name: convolved(axes, [2] * axes, 1, [1] * axes, 2)
         for name, axes in (("NPU.npu_conv2d", 2), ("NPU.npu_conv3d", 3), ("NPU.npu_convolution", 1))
     },
     **{

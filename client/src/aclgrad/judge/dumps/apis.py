@@ -99,6 +99,10 @@ def _npu_rms_norm(input: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> tuple[
     return functional.rms_norm(input, gamma.shape, gamma, epsilon), rstd
 
 
+def _on_axes(weight: Tensor, *values: int | list[int]) -> list[list[int]]:
+    return [[each] * (weight.dim() - 2) if isinstance(each, int) else each for each in values]
+
+
 def _npu_convolution(
     input: Tensor,
     weight: Tensor,
@@ -110,7 +114,8 @@ def _npu_convolution(
     *,
     convolve: Callable[..., Tensor] = torch.convolution,
 ) -> Tensor:
-    return convolve(input, weight, bias, stride, padding, dilation, False, [0] * len(stride), groups)
+    lists = _on_axes(weight, stride, padding, dilation, 0)
+    return convolve(input, weight, bias, *lists[:3], False, lists[3], groups)
 
 
 def _npu_convolution_transpose(
@@ -125,7 +130,8 @@ def _npu_convolution_transpose(
     *,
     convolve: Callable[..., Tensor] = torch.convolution,
 ) -> Tensor:
-    return convolve(input, weight, bias, stride, padding, dilation, True, output_padding, groups)
+    lists = _on_axes(weight, stride, padding, dilation, output_padding)
+    return convolve(input, weight, bias, *lists[:3], True, lists[3], groups)
 
 
 CONVOLUTIONS: Final[Mapping[str, Callable[..., Tensor]]] = {
