@@ -1,6 +1,5 @@
 """Convolutions in transforms: derivatives of any order, vmap and torch.compile."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -12,6 +11,7 @@ from torch.nn import functional
 
 import aclgrad
 import aclgrad.torch
+from aclgrad.torch.calls import record_sent_calls
 
 from .conftest import RecordingClient
 from .convolutions import FULL, ONE_OF_EACH, OPERATOR, close, exact
@@ -40,22 +40,21 @@ def test_derivatives_of_any_order_come_from_the_server(client: RecordingClient, 
 
 
 @pytest.mark.parametrize("call", ONE_OF_EACH, ids=str)
-@pytest.mark.parametrize(
-    ("of", "calls"), [(0, {"grad_input grad_weight": 3}), (1, {"grad_input grad_weight": 2, "grad_input": 2})]
-)
-def test_a_penalty_on_a_gradient_needs_few_calls(
-    client: RecordingClient, call: Call, of: int, calls: dict[str, int]
+@pytest.mark.parametrize(("of", "again"), [((0,), 1), ((1,), 2), ((0, 1, 2), 3)])
+def test_gradients_of_gradients_go_in_one_message(
+    client: RecordingClient, call: Call, of: tuple[int, ...], again: int
 ) -> None:
-    """One each time that autograd comes to the convolution, and two for the gradients of that of the weight."""
+    """However many calls that is; autograd comes to the convolution itself before and after."""
 
     def penalised(function: Callable[..., Tensor], leaves: list[Any]) -> tuple[Tensor, ...]:
-        (gradient,) = torch.autograd.grad(function(*leaves).pow(2).sum(), leaves[of], create_graph=True)
-        return torch.autograd.grad(gradient.pow(2).sum(), leaves[:2])
+        found = torch.autograd.grad(function(*leaves).pow(2).sum(), [leaves[each] for each in of], create_graph=True)
+        return torch.autograd.grad(sum(each.pow(2).sum() for each in found), leaves)
 
-    with aclgrad.torch.remote_backward(client, strict=True):
-        found = penalised(call.bound(), call.leaves((True, True, False)))
+    with record_sent_calls() as sent, aclgrad.torch.remote_backward(client, strict=True):
+        found = penalised(call.bound(), call.leaves())
     close(found, penalised(*exact(call)))
-    assert Counter(" ".join(each or ()) for each in client.wanted) == calls
+    assert client.called == [OPERATOR] * 3
+    assert [each.operator for each in sent] == [OPERATOR] * (2 + again)
 
 
 def by_element(function: Callable[..., Any], in_dims: Sequence[int | None], tensors: Sequence[Tensor]) -> list[Tensor]:

@@ -7,6 +7,7 @@ that gives derivatives of any order. Of another function there is the first deri
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import torch
@@ -16,6 +17,7 @@ from aclgrad.bridges.folding import Mapped
 from aclgrad.bridges.rows import Row
 from aclgrad.errors import AclgradError, InvalidFieldError
 from aclgrad.torch._account import CallSite, LocalError, layer_of
+from aclgrad.torch._any_order import of_any_order
 from aclgrad.torch._gradients import GRADIENTS
 from aclgrad.torch._operations import FORWARD, counted_by_node
 from aclgrad.torch._rows import OPERATIONS, Operation, cast
@@ -95,15 +97,16 @@ def _differentiable(operation: Operation) -> type[torch.autograd.Function]:
 
 def _gradient(operation: Operation, taken: tuple[str, ...], forward: Any) -> Any:
     """Returns the function that calls the operator; `taken` is what it takes after the gradient of the output."""
-    row, again, local, derivative = operation.row, operation.again or forward, operation.local, operation.derivative
+    row, again, local = operation.row, operation.again or forward, operation.local
     gradient_op, function, is_linear = GRADIENTS[row.operator], row.function, row.is_linear
     more = ("wanted", "client") if len(row.targets) > 1 else ("client",)
     names = ("grad_output", *taken, *more)
+    if operation.derivative is not None:
+        return of_any_order(row.operator, function, names, operation.derivative, partial(_folded, row))
     # What the function that is `again` takes after the gradient of the input.
     taken_again = operation.names[1:] if operation.again is None else ("indices",)
     reason = "the forward pass, which runs here" if is_linear else "only in part a call"
-    because = None if derivative is not None else f"its own gradient is {reason}"
-    site = CallSite(f"{function}_backward", "", because)
+    site = CallSite(f"{function}_backward", "", f"its own gradient is {reason}")
 
     class Gradient(torch.autograd.Function):
         @staticmethod
@@ -116,14 +119,6 @@ def _gradient(operation: Operation, taken: tuple[str, ...], forward: Any) -> Any
             if local is not None:
                 ctx.save_for_backward(*inputs[:2])
                 ctx.rest = inputs[2:]
-            if derivative is not None:
-                tensors = operation.row.spec.inputs
-                ctx.save_for_backward(*inputs[: len(tensors)])
-                ctx.rest = inputs[len(tensors) :]
-                ctx.set_materialize_grads(False)
-                pairs = zip(output, inputs[-2], strict=True)
-                ctx.mark_non_differentiable(*[each for each, is_wanted in pairs if not is_wanted])
-                ctx.flops = derivative.flops(dict(zip(names, inputs, strict=True)), ctx.needs_input_grad)
             if not is_linear:
                 return
             known = {**operation.sizes(inputs[0].shape), **dict(zip(names, inputs, strict=True))}
@@ -133,15 +128,7 @@ def _gradient(operation: Operation, taken: tuple[str, ...], forward: Any) -> Any
             ctx.client = inputs[-1]
 
         @staticmethod
-        def backward(ctx: Any, grad_input: Tensor, *more: Any) -> Any:
-            if derivative is not None:
-                known = dict(zip(names, (*ctx.saved_tensors, *ctx.rest), strict=True))
-
-                def gradients_of(**other: Any) -> Any:
-                    return Gradient.apply(*{**known, **other}.values())
-
-                found = derivative.gradients(gradients_of, known, (grad_input, *more), ctx.needs_input_grad)
-                return *found, *[None] * len(ctx.rest)
+        def backward(ctx: Any, grad_input: Tensor, *_: Any) -> Any:
             if local is not None:
                 grad_output, saved = ctx.saved_tensors
                 # By grad_output it is linear; by the saved tensor no operator is its derivative.

@@ -41,36 +41,45 @@ def with_zeros(image: Tensor, axis: int, cells: int) -> Tensor:
 
 
 def gradients_again(
-    gradients_of: Callable[..., Any], known: Known, given: Sequence[Tensor | None], needed: Sequence[bool]
-) -> list[Tensor | None]:
-    """Returns the gradients of grad_output, input and weight, from those of the three gradients that were computed.
+    known: Known, given: Sequence[Tensor | None], needed: Sequence[bool]
+) -> tuple[list[Known], Callable[[Sequence[Any]], list[Tensor | None]]]:
+    """Returns the calls from which the gradients of grad_output, input and weight come, and how they do.
 
-    `known` are the arguments of the operator, which `gradients_of` calls with others in their place.
+    `given` are the gradients of what the operator returned for the arguments that are `known`. A call has other
+    arguments in the place of some of them.
     """
-    grad_output, attributes, further = known["grad_output"], *_exchanged(known)
+    grad_output, of_bias = known["grad_output"], given[2]
+    attributes, further = _exchanged(known)
+    calls: list[Known] = []
+    targets: list[tuple[int, ...]] = []
+    """What the first two outputs of each call are gradients of."""
 
-    def exchanged(image: Tensor, weight: Tensor, *wanted: bool) -> Any:
+    def call(of: tuple[int, ...], wanted: Sequence[bool], **other: Any) -> None:
+        if True in wanted:
+            calls.append({**other, "wanted": [*wanted, False]})
+            targets.append(of)
+
+    def exchanged(image: Tensor) -> dict[str, Any]:
         for axis, cells in enumerate(further, 2):
             image = with_zeros(image, axis, cells)
-        again = {"grad_output": image, "input": grad_output, "weight": weight, **attributes}
-        return gradients_of(**again, wanted=[*wanted, False])
+        return {"grad_output": image, "input": grad_output, **attributes}
 
-    of_input, of_weight, of_bias = given
-    of_grad: list[Tensor] = []
-    found: list[Tensor | None] = [None, None, None]
-    if of_input is not None and (needed[0] or needed[2]):
-        one, other, _ = exchanged(of_input, known["weight"], needed[0], needed[2])
-        of_grad += [one] if needed[0] else []
-        found[2] = other if needed[2] else None
-    if of_weight is not None and needed[0]:
-        of_grad.append(exchanged(known["input"], of_weight, True, False)[0])
-    if of_weight is not None and needed[1]:
-        found[1] = gradients_of(weight=of_weight, wanted=[True, False, False])[0]
-    if of_bias is not None and needed[0]:
-        of_grad.append(of_bias.reshape(-1, *[1] * (grad_output.dim() - 2)).expand(grad_output.shape))
-    if of_grad:
-        found[0] = sum(of_grad[1:], of_grad[0])
-    return found
+    if given[0] is not None:
+        call((0, 2), (needed[0], needed[2]), **exchanged(given[0]))
+    if given[1] is not None:
+        call((0, 2), (needed[0], False), **exchanged(known["input"]), weight=given[1])
+        call((1, 2), (needed[1], False), weight=given[1])
+
+    def joined(results: Sequence[Any]) -> list[Tensor | None]:
+        found: list[list[Tensor]] = [[], [], []]
+        for each, of, result in zip(calls, targets, results, strict=True):
+            for target, is_wanted, gradient in zip(of, each["wanted"], result, strict=False):
+                found[target] += [gradient] if is_wanted else []
+        if of_bias is not None and needed[0]:
+            found[0].append(of_bias.reshape(-1, *[1] * (grad_output.dim() - 2)).expand(grad_output.shape))
+        return [sum(each[1:], each[0]) if each else None for each in found]
+
+    return calls, joined
 
 
 def _exchanged(known: Known) -> tuple[dict[str, Any], list[int]]:

@@ -15,7 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch._prims_common import suggest_memory_format
+from torch._subclasses.fake_tensor import FakeTensor
 
+from aclgrad._client.sync.client import Client, Program
 from aclgrad.bridges.served import served_operator
 from aclgrad.errors import AclgradError
 from aclgrad.operators.cases import arrays_of
@@ -35,6 +37,7 @@ _SCHEMA_TYPES: Final = {
 
 
 Array = np.ndarray[Any, Any]
+Values = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,69 +82,102 @@ def _as_they_are_stored(gradient: Tensor, tensors: Sequence[Tensor]) -> Tensor:
     return gradient.contiguous(memory_format=last)
 
 
-def _registered(spec: OperatorSpec) -> Any:
-    is_several = len(spec.outputs) > 1
-    parameters = [f"Tensor{'?' if each.is_optional else ''} {each.python_name}" for each in spec.inputs]
-    parameters += [
-        f"{_SCHEMA_TYPES[each.kind]}{'?' if each.is_optional else ''} {each.name}" for each in spec.attributes
-    ]
-    parameters += ["bool[] wanted"] if is_several else []
-    returned = f"({', '.join(['Tensor'] * len(spec.outputs))})" if is_several else "Tensor"
-    schema = f"({', '.join(parameters)}, SymInt client) -> {returned}"
-    names = [each.name for each in spec.inputs]
+class _Calls:
+    """The calls of an operator, each of the values that the operator of PyTorch takes."""
 
-    def split(values: tuple[Any, ...]) -> tuple[Mapping[str, Tensor], Mapping[str, Any]]:
-        inputs = {name: value for name, value in zip(names, values, strict=False) if value is not None}
-        attributes = zip(spec.attributes, values[len(names) :], strict=False)
-        return inputs, {each.name: tuple(value) if isinstance(value, list) else value for each, value in attributes}
+    def __init__(self, spec: OperatorSpec) -> None:
+        self.spec = spec
+        self._is_several = len(spec.outputs) > 1
+        self._names = [each.name for each in spec.inputs]
 
-    def wanted_of(values: tuple[Any, ...]) -> list[str]:
-        wanted = values[-2] if is_several else [True]
-        return [each.name for each, is_wanted in zip(spec.outputs, wanted, strict=True) if is_wanted]
+    def registered(self) -> Any:
+        spec, is_several = self.spec, self._is_several
+        parameters = [f"Tensor{'?' if each.is_optional else ''} {each.python_name}" for each in spec.inputs]
+        parameters += [
+            f"{_SCHEMA_TYPES[each.kind]}{'?' if each.is_optional else ''} {each.name}" for each in spec.attributes
+        ]
+        parameters += ["bool[] wanted"] if is_several else []
+        returned = f"({', '.join(['Tensor'] * len(spec.outputs))})" if is_several else "Tensor"
+        schema = f"({', '.join(parameters)}, SymInt client) -> {returned}"
 
-    def returned_of(values: tuple[Any, ...], found: Mapping[str, Tensor]) -> Any:
-        empty = values[0].new_empty
-        all_ = tuple(found[each.name] if each.name in found else empty(0) for each in spec.outputs)
-        if spec.is_spatial:
-            tensors = [each for each in values[1 : len(names)] if each is not None]
-            all_ = tuple(_as_they_are_stored(each, tensors) for each in all_)
-        return all_ if is_several else all_[0]
+        def execute(*values: Any) -> Any:
+            return self._run(client_of(values[-1]), [values])[0]
 
-    def execute(*values: Any) -> Any:
-        inputs, attributes = split(values)
-        name, wanted = spec.name, wanted_of(values)
-        arguments = Arguments({}, attributes, tuple(wanted))
-        # The others are not fetched from their device.
-        matter = {each.name for each in spec.inputs if each.matters(arguments)}
-        arrays = {
-            name: array_of(tensor if name in matter else tensor.new_zeros((), device="cpu").expand(tensor.shape))
-            for name, tensor in inputs.items()
-        }
+        operator = torch.library.custom_op(f"aclgrad::{spec.name}", execute, mutates_args=(), schema=schema)
+        operator.register_fake(self._infer)
+        return getattr(torch.ops.aclgrad, spec.name).default
+
+    def in_one_message(self, calls: Sequence[Values], function: str) -> list[Any]:
+        """Returns what the calls return, which have one client."""
+        if len(calls) == 1 or any(isinstance(each[0], FakeTensor) or each[0].is_meta for each in calls):
+            return [GRADIENTS[self.spec.name](*values) for values in calls]
+        program = client_of(calls[0][-1]).program()
+        program.place = lambda: f"{self.spec.name} of {function}"
+        return self._run(program, calls)
+
+    def _run(self, target: Client | Program, calls: Sequence[Values]) -> list[Any]:
+        name = self.spec.name
+        sent = [(*self._split(values), self._wanted(values)) for values in calls]
+        arrays = [self._arrays(*each) for each in sent]
         try:
-            client = client_of(values[-1])
-            name = served_operator(name, client)
-            gradients = client.execute(name, arrays, attributes, outputs=wanted if is_several else None)
+            if isinstance(target, Client):
+                name = served_operator(name, target)
+            results: list[Any] = [
+                target.execute(name, inputs, attributes, outputs=wanted if self._is_several else None)
+                for inputs, (_, attributes, wanted) in zip(arrays, sent, strict=True)
+            ]
+            if isinstance(target, Program):
+                results = target.run(*results)
         except AclgradError as error:
             error.operator = name
             raise
-        outputs = zip(spec.outputs, arrays_of(gradients), strict=True)
-        found = {each.name: array for each, array in outputs if array is not None}
-        note_sent(name, arrays, attributes, found)
-        device = values[0].device
-        return returned_of(values, {name: tensor_of(array).to(device) for name, array in found.items()})
+        returned = []
+        for values, inputs, (_, attributes, _), result in zip(calls, arrays, sent, results, strict=True):
+            outputs = zip(self.spec.outputs, arrays_of(result), strict=True)
+            found = {each.name: array for each, array in outputs if array is not None}
+            note_sent(name, inputs, attributes, found)
+            device = values[0].device
+            tensors = {name: tensor_of(array).to(device) for name, array in found.items()}
+            returned.append(self._returned(values, tensors))
+        return returned
 
-    def infer(*values: Any) -> Any:
-        inputs, attributes = split(values)
+    def _infer(self, *values: Any) -> Any:
+        inputs, attributes = self._split(values)
         arguments = Arguments({name: type_of(each) for name, each in inputs.items()}, attributes)
-        types = {each.name: each.infer(arguments) for each in spec.outputs if each.name in wanted_of(values)}
-        new = values[0].new_empty
-        return returned_of(
+        wanted, new = self._wanted(values), values[0].new_empty
+        types = {each.name: each.infer(arguments) for each in self.spec.outputs if each.name in wanted}
+        return self._returned(
             values, {name: new(type.shape, dtype=getattr(torch, type.dtype.name)) for name, type in types.items()}
         )
 
-    operator = torch.library.custom_op(f"aclgrad::{spec.name}", execute, mutates_args=(), schema=schema)
-    operator.register_fake(infer)
-    return getattr(torch.ops.aclgrad, spec.name).default
+    def _split(self, values: Values) -> tuple[Mapping[str, Tensor], Mapping[str, Any]]:
+        inputs = {name: value for name, value in zip(self._names, values, strict=False) if value is not None}
+        attributes = zip(self.spec.attributes, values[len(self._names) :], strict=False)
+        return inputs, {each.name: tuple(value) if isinstance(value, list) else value for each, value in attributes}
+
+    def _wanted(self, values: Values) -> list[str]:
+        wanted = values[-2] if self._is_several else [True]
+        return [each.name for each, is_wanted in zip(self.spec.outputs, wanted, strict=True) if is_wanted]
+
+    def _arrays(
+        self, inputs: Mapping[str, Tensor], attributes: Mapping[str, Any], wanted: Sequence[str]
+    ) -> dict[str, Array]:
+        """Returns the arrays to send; those that do not matter are not fetched from their device."""
+        arguments = Arguments({}, attributes, tuple(wanted))
+        matter = {each.name for each in self.spec.inputs if each.matters(arguments)}
+        return {
+            name: array_of(tensor if name in matter else tensor.new_zeros((), device="cpu").expand(tensor.shape))
+            for name, tensor in inputs.items()
+        }
+
+    def _returned(self, values: Values, found: Mapping[str, Tensor]) -> Any:
+        empty = values[0].new_empty
+        all_ = tuple(found[each.name] if each.name in found else empty(0) for each in self.spec.outputs)
+        if self.spec.is_spatial:
+            tensors = [each for each in values[1 : len(self._names)] if each is not None]
+            all_ = tuple(_as_they_are_stored(each, tensors) for each in all_)
+        return all_ if self._is_several else all_[0]
 
 
-GRADIENTS: Final = {name: _registered(spec) for name, spec in OPERATORS.items()}
+CALLS: Final = {name: _Calls(spec) for name, spec in OPERATORS.items()}
+GRADIENTS: Final = {name: calls.registered() for name, calls in CALLS.items()}

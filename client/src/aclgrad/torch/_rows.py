@@ -34,10 +34,13 @@ def without_batch(function: Callable[..., Any], most: int) -> Callable[..., Any]
 def _unset(*_: Any) -> None: ...
 
 
-class Derivative(NamedTuple):
-    """How an operator's gradients have gradients, by calls of the operator: see `gradients_again` of convolutions."""
+Joined = Callable[[Sequence[Any]], list[Tensor | None]]
 
-    gradients: Callable[..., Sequence[Tensor | None]]
+
+class Derivative(NamedTuple):
+    """How an operator's gradients have gradients, by calls of the operator: as `gradients_again` of convolutions."""
+
+    gradients: Callable[[Known, Sequence[Tensor | None], Sequence[bool]], tuple[list[Known], Joined]]
     flops: Callable[[Known, Sequence[bool]], int]
 
 
