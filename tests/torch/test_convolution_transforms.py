@@ -12,6 +12,7 @@ from torch.nn import functional
 
 import aclgrad
 import aclgrad.torch
+from aclgrad.torch._tensors import number_of
 from aclgrad.torch.calls import record_sent_calls
 
 from .conftest import RecordingClient
@@ -132,3 +133,26 @@ def test_a_compiled_network_with_its_channels_last(client: RecordingClient) -> N
     close([each.grad for each in network.parameters()], expected, 1e-5)
     assert client.called == [OPERATOR, "threshold_backward", OPERATOR]
     assert {site.because for site in remote.account.calls} == {None}
+
+
+@pytest.mark.parametrize("call", ONE_OF_EACH, ids=str)
+def test_the_fake_kernel_has_the_types_of_the_gradients(client: RecordingClient, call: Call) -> None:
+    input, weight, _ = call.values
+    output, transposed = call.bound()(*call.values), "transpose" in call.function
+    lists = [list(call.options[name]) for name in ("stride", "padding", "dilation")]
+    attributes = [None, *lists, transposed, list(call.options.get("output_padding", [0])), call.options["groups"], None]
+    form = {4: torch.channels_last, 5: torch.channels_last_3d}.get(input.dim(), torch.contiguous_format)
+    for wanted in ([True, True, True], [True, False, True], [False, True, False]):
+        values = [output, input.contiguous(memory_format=form), weight, *attributes, wanted, number_of(client)]
+        tests = ("test_schema", "test_faketensor")
+        torch.library.opcheck(torch.ops.aclgrad.convolution_backward, tuple(values), test_utils=tests)
+
+
+@pytest.mark.parametrize("call", ONE_OF_EACH, ids=str)
+def test_gradients_of_meta_tensors_are_meta_tensors(client: RecordingClient, call: Call) -> None:
+    leaves = [each.to("meta").requires_grad_() for each in call.values]
+    with aclgrad.torch.remote_backward(client, strict=True):
+        found = torch.autograd.grad(call.bound()(*leaves).pow(2).sum(), leaves, create_graph=True)
+        again = torch.autograd.grad(sum(each.pow(2).sum() for each in found), leaves)
+    assert [(each.shape, each.is_meta) for each in (*found, *again)] == [(each.shape, True) for each in leaves] * 2
+    assert client.called == []

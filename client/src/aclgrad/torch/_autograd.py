@@ -2,7 +2,8 @@
 
 They are `torch.autograd.Function`s and not formulas registered with an operator of PyTorch, because `torch.func` takes
 those alone. The backward pass of a linear function is linear too, and its own backward pass is the forward pass again:
-that gives derivatives of any order. Of another function there is the first derivative alone.
+that gives derivatives of any order, as do the gradients of convolutions, which are convolutions again. Of another
+function there is the first derivative alone.
 """
 
 import sys
