@@ -15,6 +15,7 @@ CHECKED_FORMATS = (
     "adaptive_*",
     "avg_pool*",
     "batch_norm_*",
+    "convolution_*",
     "embedding_*",
     "max_pool*",
     "*_pad?d_*",
@@ -39,7 +40,7 @@ CANN_ANSWERS: Answers = (
     (("grid_sampler3d_*", "layer_norm_*"), "BF16", 0),
     # These lengths and masks are checked together with the null pointers.
     ("max_pool2d_with_mask_*", "kernelSize of [03]", NULL),
-    ("batch_norm_*", "outputMask of *", NULL),
+    (("batch_norm_*", "convolution_*"), "outputMask of *", NULL),
     # So are null pointers to the mask and to outputs, the other way round.
     ("group_norm_*", ("outputMask null", "grad[IGB]* null", "null and wrong"), INVALID),
     ("group_norm_*", "grad* not wanted and null", 0),
@@ -68,6 +69,9 @@ CANN_ANSWERS: Answers = (
     (BROADCASTING, "* with a dim less", 0),
     (BROADCASTING, ("gradInput with a dim less", "out with a dim less"), INVALID),
     (("gelu_backward_v2", "swi_glu_*"), "rank 9", 0),
+    # A plane's padding may have four sides. Nothing to compute still needs biasSizes, or an input without elements.
+    ("convolution_*", "padding of 4", 0),
+    ("convolution_*", ("no_batch *", "no_channels *"), INVALID),
     # The tiling checks the shapes of operators that CANN generates.
     ("swi_glu_*", ("rank 0", "x with dim 2 *"), TILING),
     ("rms_norm_*", ("* with *", "a negative dim", "rank 9"), TILING),
@@ -81,9 +85,10 @@ CANN_ANSWERS: Answers = (
 """Patterns of operators and rows, and CANN's code if it differs from the table's: the last counts."""
 
 _ONE_WINDOW = "gradOutput with dim [234] *"
+_ANY_BIAS = ("convolution_*", "gradBias in NCHW", 0)
 ANSWERS_OF_PRODUCTS: dict[Product, Answers] = {
-    Product.ATLAS_TRAINING: (("adaptive_avg_pool3d_*", _ONE_WINDOW, INVALID),),
-    Product.ATLAS_INFERENCE: (("adaptive_avg_pool3d_*", _ONE_WINDOW, NO_KERNEL),),
+    Product.ATLAS_TRAINING: (("adaptive_avg_pool3d_*", _ONE_WINDOW, INVALID), _ANY_BIAS),
+    Product.ATLAS_INFERENCE: (("adaptive_avg_pool3d_*", _ONE_WINDOW, NO_KERNEL), _ANY_BIAS),
     Product.ASCEND_950: (
         ("batch_norm_*", "* of FLOAT16", INVALID),
         ("silu_*", ("gradOutput of FLOAT16", "self of FLOAT16"), 0),

@@ -69,8 +69,8 @@ def arguments_of(typed: TypedCase, product: Product) -> Arguments:
 
 
 def _tensor(spec: OperatorSpec, type: TensorType) -> Tensor:
-    formats = {2: Format.ND, 5: Format.NCDHW} if spec.is_spatial else {type.rank: Format.ND}
-    return Tensor(type.shape, DataType(type.dtype.acl), formats.get(type.rank, Format.NCHW))
+    formats = {3: Format.NCL, 4: Format.NCHW, 5: Format.NCDHW} if spec.is_spatial else {}
+    return Tensor(type.shape, DataType(type.dtype.acl), formats.get(type.rank, Format.ND))
 
 
 def _nulls(typed: TypedCase, product: Product) -> dict[str, Row]:

@@ -1,5 +1,5 @@
 """Gradients are those of the definition, and the same bits at every vector level, with any number of threads and at any
-address. Products of matrices have the bits of their level."""
+address. Products of matrices and convolutions have the bits of their level."""
 
 from collections.abc import Callable
 

@@ -22,8 +22,8 @@
 
 namespace acl_host {
 
-// Results have the same bits at every level, except products of matrices (families/gemm) and the payload of NaNs. The
-// build uses the same names.
+// Results have the same bits at every level, except products of matrices (families/gemm), convolutions and the payload
+// of NaNs. The build uses the same names.
 enum class VectorLevel { baseline, avx2, avx512 };
 
 // The names of the levels, lowest first; the last is the default.

@@ -41,6 +41,19 @@ class DeviceMemory {
   std::size_t offset_;
 };
 
+aclFormat SpatialFormat(std::size_t rank) {
+  switch (rank) {
+    case 3:
+      return ACL_FORMAT_NCL;
+    case 4:
+      return ACL_FORMAT_NCHW;
+    case 5:
+      return ACL_FORMAT_NCDHW;
+    default:
+      return ACL_FORMAT_ND;
+  }
+}
+
 class DeviceTensor {
  public:
   DeviceTensor(const call_file::Tensor& tensor, bool is_spatial, std::size_t offset)
@@ -48,7 +61,7 @@ class DeviceTensor {
     if (tensor.dtype == call_file::kAbsent) return;
     const auto& shape = tensor.shape;
     const std::string& data = tensor.data;
-    const aclFormat format = shape.size() == 2 || !is_spatial ? ACL_FORMAT_ND : ACL_FORMAT_NCHW;
+    const aclFormat format = is_spatial ? SpatialFormat(shape.size()) : ACL_FORMAT_ND;
     if (!data.empty()) {
       Check(aclrtMemcpy(memory_.address(), data.size(), data.data(), data.size(), ACL_MEMCPY_HOST_TO_DEVICE), "copy");
     } else if (size_bytes_ > 0) {

@@ -1,7 +1,7 @@
 // The innermost loop of a product: a few rows times a few vectors of columns, whose sums stay in registers.
 //
-// Sums are fused multiply-adds if the vector level has them. So the bits of a product are those of the kind of
-// processor, unlike those of other operators.
+// Sums are fused multiply-adds if the vector level has them. So the bits of products and convolutions are those of the
+// kind of processor, unlike those of other operators.
 //
 // In an unnamed namespace, because each vector level has its own.
 #pragma once
