@@ -14,7 +14,7 @@
 
 namespace call_file {
 
-using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>>;
+using Attribute = std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<int64_t>>;
 
 // What stands in place of the data type of an input that was left out.
 constexpr int64_t kAbsent = -1;
@@ -106,8 +106,10 @@ class Reader {
         return Next<double>();
       case 3:
         return Text();
-      default:
+      case 4:
         return Integers();
+      default:
+        return std::monostate{};
     }
   }
 

@@ -116,7 +116,9 @@ class Arguments {
       std::fill_n(all.get(), outputs_.size(), true);
       return mask_ = aclCreateBoolArray(all.get(), outputs_.size());
     } else if constexpr (std::is_same_v<Parameter, const aclIntArray*>) {
-      const auto& values = std::get<std::vector<int64_t>>(call_.attributes.at(next_attribute_++));
+      const call_file::Attribute& attribute = call_.attributes.at(next_attribute_++);
+      if (std::holds_alternative<std::monostate>(attribute)) return nullptr;
+      const auto& values = std::get<std::vector<int64_t>>(attribute);
       arrays_.push_back(aclCreateIntArray(values.data(), values.size()));
       return arrays_.back();
     } else if constexpr (std::is_same_v<Parameter, const aclScalar*>) {
