@@ -5,9 +5,17 @@ from aclgrad.products import Product
 
 from ..phase_one import Row
 from ..table_calls import rows_of
-from . import elementwise, norms, pads, pooling, products, sampling
+from . import convolution, elementwise, norms, pads, pooling, products, sampling
 
-ORDERS = elementwise.ORDERS | norms.ORDERS | pads.ORDERS | pooling.ORDERS | products.ORDERS | sampling.ORDERS
+ORDERS = (
+    convolution.ORDERS
+    | elementwise.ORDERS
+    | norms.ORDERS
+    | pads.ORDERS
+    | pooling.ORDERS
+    | products.ORDERS
+    | sampling.ORDERS
+)
 
 
 def every_row(name: str, product: Product) -> dict[str, Row]:
