@@ -1,13 +1,13 @@
 """Calls of aclnnConvolutionBackward on numpy arrays and views of them, and its results by their definition."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import product as product_of
 
 import numpy as np
 
-from tools.abi.acl import Format, Library
+from tools.abi.acl import DeviceTensor, Format, Library
 
 from .products import FILL, ROUNDING, numbers, storage_of
 
@@ -76,6 +76,41 @@ def tensors_of(case: Convolution, dtype: str = "float32", seed: int = 0) -> tupl
     return tuple(numbers(seed + number, shape, dtype) for number, shape in enumerate(shapes))
 
 
+@contextmanager
+def described(
+    acl: Library,
+    case: Convolution,
+    tensors: tuple[np.ndarray, ...],
+    mask: tuple[bool, ...] = ALL,
+    outputs: tuple[np.ndarray | None, ...] = (None, None, None),
+    cube_math_type: int = 0,
+) -> Iterator[tuple[tuple[object, ...], list[tuple[np.ndarray, DeviceTensor] | None]]]:
+    """Yields the call's arguments, and the outputs that are wanted: in given views, or in new arrays."""
+    shapes = (case.input, case.weight, (case.output[1],))
+    formats = (*[FORMATS[len(case.input)]] * 2, Format.ND)
+    with ExitStack() as stack:
+
+        def tensor(view: np.ndarray, format_: Format) -> DeviceTensor:
+            return stack.enter_context(acl.tensor(storage_of(view), view, format_))
+
+        def output(shape: tuple[int, ...], view: np.ndarray | None, format_: Format) -> tuple[np.ndarray, DeviceTensor]:
+            view = np.full(shape, FILL, tensors[0].dtype) if view is None else view
+            return view, tensor(view, format_)
+
+        def array(values: tuple[int, ...]) -> object:
+            return stack.enter_context(acl.int_array(values))
+
+        given = [tensor(each, FORMATS[each.ndim]).handle for each in tensors]
+        made = [
+            output(*each) if is_wanted else None
+            for *each, is_wanted in zip(shapes, outputs, formats, mask, strict=True)
+        ]
+        lists = map(array, (case.output[1:2], case.stride, case.padding, case.dilation))
+        more, wanted = array(case.more), stack.enter_context(acl.bool_array(mask))
+        results = (None if each is None else each[1].handle for each in made)
+        yield (*given, *lists, case.transposed, more, case.groups, wanted, cube_math_type, *results), made
+
+
 def gradients(
     acl: Library,
     case: Convolution,
@@ -85,34 +120,10 @@ def gradients(
     stream: object = None,
     cube_math_type: int = 0,
 ) -> Gradients:
-    """Returns the gradients that are wanted, in given views or in new arrays."""
-    shapes = (case.input, case.weight, (case.output[1],))
-    formats = (*[FORMATS[len(case.input)]] * 2, Format.ND)
-    dtype = tensors[0].dtype
-    results = [
-        (np.full(shape, FILL, dtype) if view is None else view) if is_wanted else None
-        for shape, view, is_wanted in zip(shapes, outputs, mask, strict=True)
-    ]
-    with ExitStack() as stack:
-
-        def tensor(view: np.ndarray, format_: Format) -> object:
-            return stack.enter_context(acl.tensor(storage_of(view), view, format_))
-
-        def array(values: tuple[int, ...]) -> object:
-            return stack.enter_context(acl.int_array(values))
-
-        given = [tensor(each, FORMATS[each.ndim]).handle for each in tensors]
-        made = [None if each is None else tensor(each, kind) for each, kind in zip(results, formats, strict=True)]
-        acl.run(
-            "aclnnConvolutionBackward", *given, array((case.output[1],)), array(case.stride), array(case.padding),
-            array(case.dilation), case.transposed, array(case.more), case.groups,
-            stack.enter_context(acl.bool_array(mask)), cube_math_type,
-            *(None if each is None else each.handle for each in made), stream=stream,
-        )  # fmt: skip
-        return tuple(
-            None if view is None else _read(result.read_storage(), view)
-            for view, result in zip(results, made, strict=True)
-        )
+    """Returns the gradients that are wanted."""
+    with described(acl, case, tensors, mask, outputs, cube_math_type) as (arguments, made):
+        acl.run("aclnnConvolutionBackward", *arguments, stream=stream)
+        return tuple(None if each is None else _read(each[1].read_storage(), each[0]) for each in made)
 
 
 def _read(storage: np.ndarray, of: np.ndarray) -> np.ndarray:

@@ -179,6 +179,12 @@ void MeasureSlot(const Convolution& convolution, Depthwise& depthwise) {
   depthwise.more_floats = RoundUp(row + 2 * kBehind);
 }
 
+void SetSlots(const Convolution& convolution, Depthwise& depthwise, int64_t threads) {
+  const auto least = static_cast<double>(kFreeBytes) + BytesOf(convolution) / 4;
+  const auto slot_bytes = static_cast<double>(depthwise.slot_floats()) * sizeof(float);
+  depthwise.slots = std::clamp<int64_t>(static_cast<int64_t>(std::min(least / slot_bytes, 1e6)), 1, threads);
+}
+
 using AxisOf = TappedAxis (*)(const ConvolvedAxis& axis);
 
 std::optional<Depthwise> MakeDepthwise(const Convolution& convolution, AxisOf axis_of, int64_t sources,
@@ -209,10 +215,8 @@ std::optional<Depthwise> MakeDepthwise(const Convolution& convolution, AxisOf ax
   for (const DepthwiseAxis& axis : axes) depthwise.source_floats *= static_cast<int64_t>(axis.residues.size());
   AddPhases(depthwise, tapped, convolution.weight);
   MeasureSlot(convolution, depthwise);
-  const auto least = static_cast<double>(kFreeBytes) + BytesOf(convolution) / 4;
-  const auto slot_bytes = static_cast<double>(depthwise.slot_floats()) * sizeof(float);
-  depthwise.slots = std::clamp<int64_t>(static_cast<int64_t>(std::min(least / slot_bytes, 1e6)), 1, threads);
   depthwise.parts = 1;
+  SetSlots(convolution, depthwise, threads);
   return depthwise;
 }
 
@@ -236,7 +240,8 @@ std::optional<Depthwise> DepthwiseOfWeight(const Convolution& convolution, int64
   std::optional<Depthwise> depthwise = MakeDepthwise(convolution, AxisOfSmall, 1, threads);
   if (!depthwise) return {};
   // Sums of all lanes in float32, and those in float64: of each lane, or one.
-  depthwise->number_floats = RoundUp(depthwise->taps * kMostLanes * 3);
+  depthwise->number_floats = RoundUp(depthwise->taps * (depthwise->is_side_by_side ? 3 * kMostLanes : kMostLanes + 2));
+  SetSlots(convolution, *depthwise, threads);
   const int64_t channels = convolution.groups * convolution.small_channels;
   const int64_t made = depthwise->is_side_by_side ? CeilOf(channels, kMostLanes) : channels;
   const auto units = static_cast<double>(convolution.images) * static_cast<double>(depthwise->boxes());
