@@ -63,12 +63,13 @@ struct SumTile {
   bool is_first;
 };
 
-// A panel has for each step along the depth one element of each of its rows, or of each of its columns.
-using RunTile = void (*)(int64_t depth, const float* left, const float* right, const SumTile& to);
+// A panel has for each step along the depth one element of each of its rows, or of each of its columns. The left matrix
+// may instead have its rows as they are, so many elements from one another.
+using RunTile = void (*)(int64_t depth, const float* left, int64_t left_pitch, const float* right, const SumTile& to);
 
-template <size_t kVectors, size_t... kRow>
-inline void MultiplyPanels(std::index_sequence<kRow...> /*rows*/, int64_t depth, const float* left, const float* right,
-                           const SumTile& to) {
+template <bool kInRows, size_t kVectors, size_t... kRow>
+inline void MultiplyPanels(std::index_sequence<kRow...> /*rows*/, int64_t depth, const float* left,
+                           [[maybe_unused]] int64_t left_pitch, const float* right, const SumTile& to) {
   using Row = std::array<FloatLanes, kVectors>;
   constexpr size_t kRows = sizeof...(kRow);
   constexpr int64_t kColumns = int64_t{kVectors} * kFloatLanes;
@@ -78,6 +79,16 @@ inline void MultiplyPanels(std::index_sequence<kRow...> /*rows*/, int64_t depth,
     if constexpr (kVectors > 1) visit(std::integral_constant<size_t, 1>{});
     if constexpr (kVectors > 2) visit(std::integral_constant<size_t, 2>{});
   };
+  // Rows are addressed by threes, because all their addresses would not fit into the registers.
+  std::array<const float*, (kRows + 2) / 3> thirds;
+  for (size_t i = 0; i < thirds.size(); ++i) thirds[i] = left + 3 * static_cast<int64_t>(i) * left_pitch;
+  const auto left_element = [&](auto row) {
+    if constexpr (kInRows) {
+      return thirds[row / 3][int64_t{row % 3} * left_pitch];
+    } else {
+      return left[row];
+    }
+  };
   for (int64_t k = 0; k < depth; ++k) {
     Row columns;
     for_vectors([&](auto vector) {
@@ -85,11 +96,15 @@ inline void MultiplyPanels(std::index_sequence<kRow...> /*rows*/, int64_t depth,
           LoadLanes<float>(reinterpret_cast<const std::byte*>(right), int64_t{vector} * kFloatLanes, AllLanes{});
     });
     const auto add_row = [&](auto row) {
-      const FloatLanes element = Repeated(left[row]);
+      const FloatLanes element = Repeated(left_element(row));
       for_vectors([&](auto vector) { sums[row][vector] = MultiplyAdd(element, columns[vector], sums[row][vector]); });
     };
     (add_row(std::integral_constant<size_t, kRow>{}), ...);
-    left += kRows;
+    if constexpr (kInRows) {
+      for (const float*& third : thirds) ++third;
+    } else {
+      left += kRows;
+    }
     right += kColumns;
   }
   const auto store_row = [&](auto row) {
@@ -111,27 +126,34 @@ inline void MultiplyPanels(std::index_sequence<kRow...> /*rows*/, int64_t depth,
   (store_row(std::integral_constant<size_t, kRow>{}), ...);
 }
 
-template <size_t kRows, size_t kVectors>
-void RunTileOf(int64_t depth, const float* left, const float* right, const SumTile& to) {
-  MultiplyPanels<kVectors>(std::make_index_sequence<kRows>{}, depth, left, right, to);
+template <bool kInRows, size_t kRows, size_t kVectors>
+void RunTileOf(int64_t depth, const float* left, int64_t left_pitch, const float* right, const SumTile& to) {
+  MultiplyPanels<kInRows, kVectors>(std::make_index_sequence<kRows>{}, depth, left, left_pitch, right, to);
 }
 
-template <size_t kVectors, size_t... kRow>
+template <bool kInRows, size_t kVectors, size_t... kRow>
 constexpr std::array<RunTile, sizeof...(kRow)> TilesOfRows(std::index_sequence<kRow...> /*rows*/) {
-  return {&RunTileOf<kRow + 1, kVectors>...};
+  return {&RunTileOf<kInRows, kRow + 1, kVectors>...};
 }
 
-template <size_t... kVector>
+template <bool kInRows, size_t... kVector>
 constexpr auto AllTiles(std::index_sequence<kVector...> /*vectors*/) {
-  return std::array{TilesOfRows<kVector + 1>(std::make_index_sequence<kTileRows>{})...};
+  return std::array{TilesOfRows<kInRows, kVector + 1>(std::make_index_sequence<kTileRows>{})...};
 }
 
 // By vectors and rows, from one on.
-constexpr auto kTiles = AllTiles(std::make_index_sequence<kTileVectors>{});
+template <bool kInRows>
+constexpr auto kTiles = AllTiles<kInRows>(std::make_index_sequence<kTileVectors>{});
 
 inline void MultiplyTile(int64_t rows, int64_t vectors, int64_t depth, const float* left, const float* right,
                          const SumTile& to) {
-  kTiles[static_cast<size_t>(vectors - 1)][static_cast<size_t>(rows - 1)](depth, left, right, to);
+  kTiles<false>[static_cast<size_t>(vectors - 1)][static_cast<size_t>(rows - 1)](depth, left, 0, right, to);
+}
+
+// The same of rows of the left matrix as they are.
+inline void MultiplyRows(int64_t rows, int64_t vectors, int64_t depth, const float* left, int64_t left_pitch,
+                         const float* right, const SumTile& to) {
+  kTiles<true>[static_cast<size_t>(vectors - 1)][static_cast<size_t>(rows - 1)](depth, left, left_pitch, right, to);
 }
 
 }  // namespace

@@ -27,6 +27,13 @@ class MatrixLines {
 
   // Writes the elements [begin, end) of some lines, and zeros for those that the panel lacks.
   void Pack(int64_t line, int64_t lines, int64_t begin, int64_t end, int64_t panel_lines, float* to) const {
+    PackLines(line, lines, begin, end, panel_lines, to);
+    if (lines == panel_lines) return;
+    for (int64_t k = 0; k < end - begin; ++k) std::fill_n(to + k * panel_lines + lines, panel_lines - lines, 0.0F);
+  }
+
+  // The same, and leaves those that the panel lacks.
+  void PackLines(int64_t line, int64_t lines, int64_t begin, int64_t end, int64_t panel_lines, float* to) const {
     const std::byte* const from = first_ + (line * line_stride_ + begin * depth_stride_) * kBytes;
     if (line_stride_ == 1) {
       PackSideBySide(from, lines, end - begin, panel_lines, to);
@@ -39,8 +46,6 @@ class MatrixLines {
         }
       }
     }
-    if (lines == panel_lines) return;
-    for (int64_t k = 0; k < end - begin; ++k) std::fill_n(to + k * panel_lines + lines, panel_lines - lines, 0.0F);
   }
 
  private:

@@ -53,20 +53,71 @@ struct Convolution {
   ConvolvedStrides weight;
 };
 
-template <VectorLevel>
-struct GradientOfBig {
-  static void Run(const Convolution& convolution, const KernelArguments& arguments);
+// How gradients are divided among threads, and the scratch that this takes. Bits depend only on what is said to depend
+// on the sizes alone. Scratch, and slots of it, begin where vectors do.
+inline constexpr int64_t kConvolutionAlignment = 64;
+
+// The gradient of the small or the big tensor: weight times patches.
+struct TensorBlocks {
+  static constexpr int64_t kColumns = 288;
+
+  // Results' channels of a unit, a multiple of the rows of every vector level's tiles unless there are fewer.
+  int64_t channels;
+  int64_t slots;
+  // The weight is packed once for all units; otherwise 0, and each packs what it needs.
+  int64_t weight_bytes;
+  // Of a slot: for panels of patches, for those of the weight, and for sums.
+  int64_t patch_bytes;
+  int64_t panel_bytes;
+  int64_t sum_bytes;
+
+  [[nodiscard]] int64_t slot_bytes() const { return patch_bytes + panel_bytes + sum_bytes; }
+  [[nodiscard]] uint64_t bytes() const {
+    return static_cast<uint64_t>(kConvolutionAlignment + weight_bytes + slots * slot_bytes());
+  }
 };
+
+[[nodiscard]] TensorBlocks BlocksOfSmall(const Convolution& convolution, int64_t threads);
+[[nodiscard]] TensorBlocks BlocksOfBig(const Convolution& convolution, int64_t threads);
+
+// The gradient of the weight: patches times the small tensor.
+struct WeightBlocks {
+  // Of a unit: rows of patches, channels of the small tensor, and the columns of a chunk. All depend on the sizes
+  // alone.
+  int64_t rows;
+  int64_t channels;
+  int64_t chunk;
+  int64_t row_blocks;
+  int64_t channel_blocks;
+  int64_t chunks;
+  // Sums of units that are in memory at a time.
+  int64_t held;
+  int64_t sum_bytes;
+  // Longer sums, if there are more chunks than that.
+  int64_t total_bytes;
+  int64_t slots;
+  int64_t panel_bytes;
+  int64_t patch_bytes;
+
+  [[nodiscard]] int64_t slot_bytes() const { return panel_bytes + patch_bytes; }
+  [[nodiscard]] uint64_t bytes() const {
+    return static_cast<uint64_t>(kConvolutionAlignment + total_bytes + held * sum_bytes + slots * slot_bytes());
+  }
+};
+
+[[nodiscard]] WeightBlocks BlocksOfWeight(const Convolution& convolution, int64_t threads);
+
 template <VectorLevel>
 struct GradientOfSmall {
-  static void Run(const Convolution& convolution, const KernelArguments& arguments);
+  static void Run(const Convolution& convolution, const TensorBlocks& blocks, const KernelArguments& arguments);
+};
+template <VectorLevel>
+struct GradientOfBig {
+  static void Run(const Convolution& convolution, const TensorBlocks& blocks, const KernelArguments& arguments);
 };
 template <VectorLevel>
 struct GradientOfWeight {
-  static void Run(const Convolution& convolution, const KernelArguments& arguments);
+  static void Run(const Convolution& convolution, const WeightBlocks& blocks, const KernelArguments& arguments);
 };
-
-// Of any of the three with so many threads.
-[[nodiscard]] uint64_t ScratchBytesOf(const Convolution& convolution, int64_t threads);
 
 }  // namespace acl_host

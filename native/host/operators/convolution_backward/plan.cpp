@@ -254,21 +254,24 @@ Computation BigOf(const Convolution& convolution, int64_t threads) {
   if (const auto depthwise = DepthwiseOfBig(convolution, threads); depthwise) {
     return DepthwiseWith<DepthwiseGradientOfBig>(convolution, *depthwise);
   }
-  return {ScratchBytesOf(convolution, threads), ComputeOf<GradientOfBig>(convolution)};
+  const TensorBlocks blocks = BlocksOfBig(convolution, threads);
+  return {blocks.bytes(), ComputeOf<GradientOfBig>(convolution, blocks)};
 }
 
 Computation SmallOf(const Convolution& convolution, int64_t threads) {
   if (const auto depthwise = DepthwiseOfSmall(convolution, threads); depthwise) {
     return DepthwiseWith<DepthwiseGradientOfSmall>(convolution, *depthwise);
   }
-  return {ScratchBytesOf(convolution, threads), ComputeOf<GradientOfSmall>(convolution)};
+  const TensorBlocks blocks = BlocksOfSmall(convolution, threads);
+  return {blocks.bytes(), ComputeOf<GradientOfSmall>(convolution, blocks)};
 }
 
 Computation WeightOf(const Convolution& convolution, int64_t threads) {
   if (const auto depthwise = DepthwiseOfWeight(convolution, threads); depthwise) {
     return DepthwiseWith<DepthwiseGradientOfWeight>(convolution, *depthwise);
   }
-  return {ScratchBytesOf(convolution, threads), ComputeOf<GradientOfWeight>(convolution)};
+  const WeightBlocks blocks = BlocksOfWeight(convolution, threads);
+  return {blocks.bytes(), ComputeOf<GradientOfWeight>(convolution, blocks)};
 }
 
 // The one sum of a tensor, over all axes but the channels.
