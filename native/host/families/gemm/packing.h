@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "tensors/elements.h"
 #include "tensors/lanes.h"
@@ -39,6 +40,8 @@ class MatrixLines {
       PackSideBySide(from, lines, end - begin, panel_lines, to);
     } else if (depth_stride_ == 1) {
       PackTransposed(from, lines, end - begin, panel_lines, to);
+    } else if (line_stride_ == 2) {
+      PackEverySecond(from, lines, end - begin, panel_lines, to);
     } else {
       for (int64_t k = 0; k < end - begin; ++k) {
         for (int64_t i = 0; i < lines; ++i) {
@@ -52,16 +55,51 @@ class MatrixLines {
   static constexpr int64_t kBytes = sizeof(T);
 
   void PackSideBySide(const std::byte* from, int64_t lines, int64_t depth, int64_t panel_lines, float* to) const {
-    const auto copy = [&](auto count) {
-      for (int64_t k = 0; k < depth; ++k) {
-        ForLanes(int64_t{count}, [&](int64_t i, auto lanes) {
-          StoreLanes<float>(LoadLanes<T>(from + k * depth_stride_ * kBytes, i, lanes),
-                            reinterpret_cast<std::byte*>(to + k * panel_lines), i, lanes);
-        });
-      }
+    const int64_t bytes = depth_stride_ * kBytes;
+    auto* const floats = reinterpret_cast<std::byte*>(to);
+    const auto copy = [&](int64_t k, int64_t i, auto lanes) {
+      StoreLanes<float>(LoadLanes<T>(from + k * bytes, i, lanes), floats + k * panel_lines * int64_t{sizeof(float)}, i,
+                        lanes);
     };
-    lines == 2 * kFloatLanes ? copy(std::integral_constant<int64_t, 2 * kFloatLanes>{}) : copy(lines);
+    if (lines == 2 * kFloatLanes) {
+      for (int64_t k = 0; k < depth; ++k) {
+        copy(k, 0, AllLanes{});
+        copy(k, kFloatLanes, AllLanes{});
+      }
+    } else if (lines < 2 * kFloatLanes) {
+      // The number of lanes is one for the whole loop.
+      ForLanes(lines, [&](int64_t i, auto lanes) {
+        for (int64_t k = 0; k < depth; ++k) copy(k, i, lanes);
+      });
+    } else {
+      for (int64_t k = 0; k < depth; ++k) ForLanes(lines, [&](int64_t i, auto lanes) { copy(k, i, lanes); });
+    }
   }
+
+  void PackEverySecond(const std::byte* from, int64_t lines, int64_t depth, int64_t panel_lines, float* to) const {
+    ForLanes(lines, [&](int64_t i, auto lanes) {
+      for (int64_t k = 0; k < depth; ++k) {
+        StoreLanes<float>(LoadEverySecond(from + (k * depth_stride_ + 2 * i) * kBytes, lanes),
+                          reinterpret_cast<std::byte*>(to + k * panel_lines), i, lanes);
+      }
+    });
+  }
+
+  // Reads nothing behind the last of them.
+  template <typename Count>
+  static FloatLanes LoadEverySecond(const std::byte* from, Count lanes) {
+    const int64_t last = 2 * int64_t{lanes} - 1;
+    if (last <= kFloatLanes) return EverySecond(LoadLanes<T>(from, 0, last), FloatLanes{}, kEveryLaneIndex);
+    return EverySecond(LoadLanes<T>(from, 0, AllLanes{}), LoadLanes<T>(from, kFloatLanes, last - kFloatLanes),
+                       kEveryLaneIndex);
+  }
+
+  template <int... kLane>
+  static FloatLanes EverySecond(FloatLanes low, FloatLanes high, std::integer_sequence<int, kLane...> /*lanes*/) {
+    return __builtin_shufflevector(low, high, 2 * kLane...);
+  }
+
+  static constexpr std::make_integer_sequence<int, static_cast<int>(kFloatLanes)> kEveryLaneIndex{};
 
   // Four lines at a time, of each four elements.
   void PackTransposed(const std::byte* from, int64_t lines, int64_t depth, int64_t panel_lines, float* to) const {

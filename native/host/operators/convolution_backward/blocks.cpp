@@ -14,44 +14,60 @@ constexpr int64_t kFloatBytes = sizeof(float);
 constexpr int64_t kRowStep = 24;
 constexpr int64_t kMoreColumns = 32;
 
-// Weights up to this size are packed once, if some columns share them.
-constexpr double kSharedWeightBytes = 10 << 20;
-constexpr int64_t kLeastSharers = 3;
-constexpr int64_t kMostChannels = 1024;
+// All scratch takes this much and a quarter of the tensors. That is more than a slot or two.
+constexpr int64_t kFreeBytes = int64_t{3} << 20;
 constexpr int64_t kUnitsOfThread = 4;
+constexpr int64_t kSumBytes = int64_t{3} << 19;
 
-// Sums of a unit, of which many units together take 6 MiB.
+// Sums of a weight's unit take half a MiB.
 constexpr int64_t kRowsOfUnit = 512;
 constexpr int64_t kChannelsOfUnit = 256;
-constexpr int64_t kHeldBytes = int64_t{6} << 20;
 constexpr int64_t kLeastUnits = 16;
 constexpr int64_t kLeastPasses = 4;
 
 int64_t RoundUp(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 int64_t CeilOf(int64_t count, int64_t of) { return (count + of - 1) / of; }
 
+// A number that is compared with bounds far below the largest.
+int64_t Bounded(double value) { return static_cast<int64_t>(std::min(value, 4e18)); }
+
+double PackedWeightBytes(const Gather& gather) {
+  return static_cast<double>(gather.groups) * static_cast<double>(gather.results) * static_cast<double>(gather.rows()) *
+         kFloatBytes;
+}
+
+int64_t BudgetOf(const Gather& gather) {
+  double source = static_cast<double>(gather.images) * static_cast<double>(gather.groups * gather.channels);
+  for (const GatherAxis& axis : gather.axes) source *= static_cast<double>(axis.source);
+  const double result = static_cast<double>(gather.columns()) * static_cast<double>(gather.groups * gather.results);
+  const double weight = PackedWeightBytes(gather) / kFloatBytes;
+  return kFreeBytes + Bounded((source + result + weight) * static_cast<double>(aclDataTypeSize(gather.type)) / 4);
+}
+
 TensorBlocks TensorBlocksOf(const Gather& gather, int64_t threads) {
   const int64_t depth = std::min(gather.rows(), kDepthOfSum);
-  const int64_t columns = std::min(RoundUp(gather.columns(), kMoreColumns), TensorBlocks::kColumns);
-  const int64_t sharers = CeilOf(gather.columns(), TensorBlocks::kColumns);
   TensorBlocks blocks{};
-  const double weight_bytes = static_cast<double>(gather.groups) * static_cast<double>(gather.results) *
-                              static_cast<double>(gather.rows()) * kFloatBytes;
-  if (weight_bytes <= kSharedWeightBytes && sharers >= kLeastSharers) {
-    blocks.weight_bytes = RoundUp(static_cast<int64_t>(weight_bytes), kConvolutionAlignment);
-  }
-  const double pieces = static_cast<double>(gather.groups) * static_cast<double>(sharers);
+  // Few columns are in one unit, because each packs the weight if there is no room for all of it.
+  blocks.columns = gather.columns() <= TensorBlocks::kFewColumns ? TensorBlocks::kFewColumns : TensorBlocks::kColumns;
+  const int64_t columns = std::min(RoundUp(gather.columns(), kMoreColumns), blocks.columns);
+  const int64_t of_columns = CeilOf(gather.columns(), blocks.columns);
   const int64_t wanted = threads == 1 ? 1 : kUnitsOfThread * threads;
-  int64_t parts = pieces >= static_cast<double>(wanted) ? 1 : CeilOf(wanted, static_cast<int64_t>(pieces));
-  parts = std::clamp<int64_t>(parts, 1, CeilOf(gather.results, kGroupRows));
-  parts = std::max(parts, CeilOf(gather.results, kMostChannels));
+  int64_t parts =
+      std::min(CeilOf(wanted, std::min(wanted, gather.groups * of_columns)), CeilOf(gather.results, kGroupRows));
+  parts = std::max(parts, CeilOf(gather.results, kSumBytes / (columns * kFloatBytes)));
   blocks.channels = std::min(RoundUp(CeilOf(gather.results, parts), kRowStep), gather.results);
-  blocks.slots = std::min(threads, gather.groups * sharers * CeilOf(gather.results, blocks.channels));
   blocks.patch_bytes = RoundUp(columns * depth * kFloatBytes, kConvolutionAlignment);
-  blocks.panel_bytes = blocks.weight_bytes != 0 ? 0
-                                                : RoundUp(std::min(blocks.channels, kGroupRows) * depth * kFloatBytes,
-                                                          kConvolutionAlignment);
   blocks.sum_bytes = RoundUp(blocks.channels * columns * kFloatBytes, kConvolutionAlignment);
+  const int64_t most = std::min(threads, gather.groups * of_columns * CeilOf(gather.results, blocks.channels));
+  const int64_t budget = BudgetOf(gather);
+  const int64_t weight_bytes = RoundUp(Bounded(PackedWeightBytes(gather)), kConvolutionAlignment);
+  if (of_columns > 1 && weight_bytes <= budget - most * blocks.slot_bytes()) {
+    blocks.weight_bytes = weight_bytes;
+    blocks.slots = most;
+    return blocks;
+  }
+  blocks.panel_bytes = RoundUp(std::min(blocks.channels, kGroupRows) * depth * kFloatBytes, kConvolutionAlignment);
+  blocks.slots = std::clamp<int64_t>(budget / blocks.slot_bytes(), 1, most);
   return blocks;
 }
 
@@ -81,12 +97,17 @@ WeightBlocks BlocksOfWeight(const Convolution& convolution, int64_t threads) {
   blocks.chunk = CeilOf(passes, chunks) * kDepthOfSum;
   blocks.chunks = CeilOf(columns, blocks.chunk);
   blocks.sum_bytes = RoundUp(blocks.rows * blocks.channels * kFloatBytes, kConvolutionAlignment);
-  blocks.held = std::min(kHeldBytes / blocks.sum_bytes, blocks_of_all * blocks.chunks);
-  blocks.total_bytes = blocks.chunks > blocks.held ? blocks.sum_bytes * 2 : 0;
-  blocks.slots = std::min(threads, blocks.held);
   const int64_t depth = std::min(columns, kDepthOfSum);
   blocks.panel_bytes = RoundUp((blocks.channels + kMoreColumns) * depth * kFloatBytes, kConvolutionAlignment);
   blocks.patch_bytes = kGroupRows * kRowPitch * kFloatBytes;
+  const int64_t units = blocks_of_all * blocks.chunks;
+  const int64_t budget = BudgetOf(gather);
+  blocks.slots = std::clamp<int64_t>(budget / (blocks.slot_bytes() + blocks.sum_bytes), 1, std::min(threads, units));
+  const int64_t left = budget - blocks.slots * blocks.slot_bytes();
+  blocks.held = std::clamp<int64_t>(left / blocks.sum_bytes, 1, units);
+  if (blocks.chunks <= blocks.held) return blocks;
+  blocks.total_bytes = 2 * blocks.sum_bytes;
+  blocks.held = std::max<int64_t>((left - blocks.total_bytes) / blocks.sum_bytes, 1);
   return blocks;
 }
 

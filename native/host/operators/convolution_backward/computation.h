@@ -60,7 +60,10 @@ inline constexpr int64_t kConvolutionAlignment = 64;
 // The gradient of the small or the big tensor: weight times patches.
 struct TensorBlocks {
   static constexpr int64_t kColumns = 288;
+  static constexpr int64_t kFewColumns = 512;
 
+  // Columns of a unit, at most.
+  int64_t columns;
   // Results' channels of a unit, a multiple of the rows of every vector level's tiles unless there are fewer.
   int64_t channels;
   int64_t slots;

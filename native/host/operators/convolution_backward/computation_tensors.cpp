@@ -33,13 +33,14 @@ class TensorGradient {
         memory_(AlignedTo<std::byte>(arguments.scratch[0], kConvolutionAlignment)),
         tile_rows_(PartOf(std::min(gather.results, blocks.channels), kRows)),
         pass_(PartOf(gather.rows(), kDepthOfSum)),
-        is_dense_(gather.is_dense()) {}
+        is_dense_(gather.is_dense()),
+        has_rows_side_by_side_(gather.has_rows_side_by_side()) {}
 
   void Run() const {
     if (gather_.columns() == 0) return;
     if (blocks_.weight_bytes != 0) PackWeight();
     const int64_t columns =
-        PartOf(CeilOf(gather_.columns(), kTileColumns), TensorBlocks::kColumns / kTileColumns) * kTileColumns;
+        PartOf(CeilOf(gather_.columns(), kTileColumns), blocks_.columns / kTileColumns) * kTileColumns;
     const int64_t of_columns = CeilOf(gather_.columns(), columns);
     const int64_t of_channels = CeilOf(gather_.results, blocks_.channels);
     const int64_t work = blocks_.channels * columns * std::min(gather_.rows(), kLongDepth);
@@ -60,6 +61,7 @@ class TensorGradient {
 
  private:
   static constexpr int64_t kBytes = sizeof(T);
+  static constexpr int64_t kStretch = 128;
 
   // Panels of the weight of all groups, one after the other, each with all rows.
   void PackWeight() const {
@@ -82,17 +84,24 @@ class TensorGradient {
     const GatherStrides& weight = gather_.weight;
     const std::byte* const from =
         arguments_.inputs[1] + (weight.first + group * weight.group + channel * weight.outer) * kBytes;
-    for (int64_t row = rows.begin; row < rows.end;) {
-      const int64_t depth = std::min(gather_.channels - row % gather_.channels, rows.end - row);
-      int64_t tap = row / gather_.channels;
-      int64_t offset = row % gather_.channels * weight.channel;
-      for (size_t i = kConvolvedAxes; i-- > 0;) {
-        offset += tap % gather_.axes[i].taps * gather_.axes[i].weight_stride;
-        tap /= gather_.axes[i].taps;
+    if (has_rows_side_by_side_) {
+      return MatrixLines<T>(from, weight.outer, 1).PackLines(0, channels, rows.begin, rows.end, channels, to);
+    }
+    // Of each tap, a few channels, whose taps lie between one another.
+    const int64_t taps = gather_.taps();
+    const int64_t stretch = std::max<int64_t>(kStretch / taps, 1) * taps;
+    for (int64_t begin = rows.begin; begin < rows.end; begin += stretch) {
+      const int64_t end = std::min(rows.end, begin + stretch);
+      for (int64_t row = begin; row < std::min(end, begin + taps); ++row) {
+        int64_t offset = row / taps * weight.channel;
+        int64_t tap = row % taps;
+        for (size_t i = kConvolvedAxes; i-- > 0;) {
+          offset += tap % gather_.axes[i].taps * gather_.axes[i].weight_stride;
+          tap /= gather_.axes[i].taps;
+        }
+        MatrixLines<T>(from + offset * kBytes, weight.outer, weight.channel)
+            .PackLines(0, channels, 0, CeilOf(end - row, taps), channels * taps, to + (row - rows.begin) * channels);
       }
-      MatrixLines<T>(from + offset * kBytes, weight.outer, weight.channel)
-          .PackLines(0, channels, 0, depth, channels, to + (row - rows.begin) * channels);
-      row += depth;
     }
   }
 
@@ -184,6 +193,7 @@ class TensorGradient {
   const int64_t tile_rows_;
   const int64_t pass_;
   const bool is_dense_;
+  const bool has_rows_side_by_side_;
 };
 
 void Make(const Gather& gather, const TensorBlocks& blocks, const KernelArguments& arguments) {

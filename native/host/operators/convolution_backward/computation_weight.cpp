@@ -1,6 +1,7 @@
 // The gradient of the weight: products of patches of the big tensor and the small one, over all positions.
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "families/gemm/computation.h"
 #include "families/gemm/micro_kernel.h"
@@ -126,46 +127,43 @@ class WeightGradient {
         const Block block = BlockAt(blocks.begin + index / strips);
         const int64_t channel = index % strips * kChannelsAtATime;
         const Range channels{channel, std::min(channel + kChannelsAtATime, block.channels.size())};
-        if (channels.size() != 0) AddStrip(block, channels, chunks, index / strips * chunks.size());
+        if (channels.size() != 0) {
+          AddStrip(block, channels, chunks, sums_ + index / strips * chunks.size() * blocks_.sum_bytes);
+        }
       }
     });
   }
 
-  // Of some channels of a block. A few rows of the source's channels at a time, with all taps, because these are side
-  // by side in the result.
-  void AddStrip(const Block& block, Range channels, Range chunks, int64_t held) {
-    for (int64_t first = 0; first < gather_.channels; first += kRowsAtATime) {
-      for (int64_t tap = block.rows.begin / gather_.channels; tap * gather_.channels < block.rows.end; ++tap) {
-        const int64_t begin = std::max(block.rows.begin, tap * gather_.channels + first);
-        const int64_t end =
-            std::min(block.rows.end, tap * gather_.channels + std::min(gather_.channels, first + kRowsAtATime));
-        if (begin >= end) continue;
-        int64_t offset = gather_.weight.first + block.group * gather_.weight.group;
-        int64_t rest = tap;
-        for (size_t i = kConvolvedAxes; i-- > 0;) {
-          offset += rest % gather_.axes[i].taps * gather_.axes[i].weight_stride;
-          rest /= gather_.axes[i].taps;
+  // Of some channels of a block, a few rows at a time, which are side by side in the result.
+  void AddStrip(const Block& block, Range channels, Range chunks, const std::byte* sums) const {
+    const GatherStrides& weight = gather_.weight;
+    const int64_t pitch = block.channels.size();
+    std::array<float, kRowsAtATime * kChannelsAtATime> added;
+    std::array<float, kRowsAtATime * kChannelsAtATime> turned;
+    for (int64_t row = 0; row < block.rows.size(); row += kRowsAtATime) {
+      const int64_t rows = std::min(kRowsAtATime, block.rows.size() - row);
+      const std::byte* from = sums + (row * pitch + channels.begin) * kFloatBytes;
+      int64_t from_pitch = pitch;
+      if (blocks_.chunks > 1) {
+        for (int64_t i = 0; i < rows; ++i) {
+          AddChunks(from + i * pitch * kFloatBytes, (row + i) * pitch + channels.begin, channels.size(), chunks,
+                    added.data() + i * kChannelsAtATime);
         }
-        for (int64_t row = begin; row < end; ++row) {
-          const int64_t at = (row - block.rows.begin) * block.channels.size() + channels.begin;
-          const std::byte* const sums = sums_ + held * blocks_.sum_bytes + at * kFloatBytes;
-          std::byte* const out =
-              arguments_.outputs[0] + (offset + (row - tap * gather_.channels) * gather_.weight.channel +
-                                       (block.channels.begin + channels.begin) * gather_.weight.outer) *
-                                          kBytes;
-          if (blocks_.chunks == 1) {
-            for (int64_t i = 0; i < channels.size(); ++i) {
-              RoundElement<T>(out, i * gather_.weight.outer, LoadElement<float>(sums, i));
-            }
-          } else {
-            AddChunks(sums, at, channels.size(), chunks, out);
-          }
-        }
+        from = reinterpret_cast<const std::byte*>(added.data());
+        from_pitch = kChannelsAtATime;
+      }
+      if (chunks.end != blocks_.chunks) continue;
+      MatrixLines<float>(from, from_pitch, 1).PackLines(0, rows, 0, channels.size(), kRowsAtATime, turned.data());
+      for (int64_t i = 0; i < channels.size(); ++i) {
+        const int64_t first = block.group * weight.group + (block.channels.begin + channels.begin + i) * weight.outer +
+                              block.rows.begin + row;
+        RoundRow<T>(turned.data() + i * kRowsAtATime, arguments_.outputs[0] + first * kBytes, rows);
       }
     }
   }
 
-  void AddChunks(const std::byte* sums, int64_t at, int64_t channels, Range chunks, std::byte* out) const {
+  // Of a row, whose longer sums are carried from some chunks to the next.
+  void AddChunks(const std::byte* sums, int64_t at, int64_t channels, Range chunks, float* to) const {
     std::array<double, kChannelsAtATime> totals{};
     std::byte* const carried = totals_ + at * int64_t{sizeof(double)};
     const auto bytes = static_cast<size_t>(channels) * sizeof(double);
@@ -175,13 +173,8 @@ class WeightGradient {
         totals[static_cast<size_t>(i)] += double{LoadElement<float>(sums + chunk * blocks_.sum_bytes, i)};
       }
     }
-    if (chunks.end != blocks_.chunks) {
-      std::memcpy(carried, totals.data(), bytes);
-      return;
-    }
-    for (int64_t i = 0; i < channels; ++i) {
-      RoundElement<T>(out, i * gather_.weight.outer, static_cast<float>(totals[static_cast<size_t>(i)]));
-    }
+    if (chunks.end != blocks_.chunks) std::memcpy(carried, totals.data(), bytes);
+    for (int64_t i = 0; i < channels; ++i) to[i] = static_cast<float>(totals[static_cast<size_t>(i)]);
   }
 
   const Gather& gather_;

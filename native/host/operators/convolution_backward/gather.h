@@ -1,6 +1,6 @@
 // Convolutions as sums over patches: what positions of a grid read of a tensor around them.
 //
-// A column is a position of an image, and a row is a tap and a channel, channels being side by side. So the gradients
+// A column is a position of an image, and a row is a channel and a tap, taps following one another. So the gradients
 // of the small and the big tensor are products of the weight and patches, and the gradient of the weight is one of
 // patches and the small tensor.
 #pragma once
@@ -60,6 +60,15 @@ struct Gather {
   [[nodiscard]] int64_t columns() const { return images * positions(); }
   [[nodiscard]] int64_t taps() const { return axes[0].taps * axes[1].taps * axes[2].taps; }
   [[nodiscard]] int64_t rows() const { return taps() * channels; }
+  // Whether rows that follow one another are side by side in weight.
+  [[nodiscard]] bool has_rows_side_by_side() const {
+    int64_t stride = 1;
+    for (size_t i = kConvolvedAxes; i-- > 0;) {
+      if (axes[i].taps != 1 && axes[i].weight_stride != stride) return false;
+      stride *= axes[i].taps;
+    }
+    return channels == 1 || weight.channel == stride;
+  }
   // Whether positions that follow one another are side by side in the result.
   [[nodiscard]] bool is_dense() const {
     int64_t stride = 1;

@@ -59,15 +59,15 @@ class Patches {
 
   // Writes the rows [begin, end) of some columns: columns side by side, and rows so many elements from one another.
   void Pack(int64_t first, int64_t columns, int64_t begin, int64_t end, int64_t pitch, float* to) const {
-    for (int64_t row = begin; row < end;) {
-      const int64_t channel = row % gather_.channels;
-      const int64_t channels = std::min(gather_.channels - channel, end - row);
-      const std::byte* const from = source_ + channel * gather_.source.channel * kBytes;
+    const int64_t taps = gather_.taps();
+    // Of each tap, the rows of all channels.
+    for (int64_t row = begin; row < std::min(end, begin + taps); ++row) {
+      const int64_t channels = CeilOf(end - row, taps);
+      const std::byte* const from = source_ + row / taps * gather_.source.channel * kBytes;
       float* const rows = to + (row - begin) * pitch;
-      const auto at = PlaceOf(row / gather_.channels);
+      const auto at = PlaceOf(row % taps);
       ForPieces(gather_, first, columns, false,
-                [&](const Piece& piece) { PackPiece(piece, at, from, channels, pitch, rows + piece.column); });
-      row += channels;
+                [&](const Piece& piece) { PackPiece(piece, at, from, channels, pitch * taps, rows + piece.column); });
     }
   }
 
