@@ -15,6 +15,8 @@ OPERATORS = 15
 """Of the project. No product has both operators for the gradient of max pooling in torch_npu."""
 OPERANDS = {"linear": 3, "matmul": 2, "bmm": 2, "addmm": 3, "mm": 2}
 """Of functions whose forward and backward passes are torch_npu's own, each with a gradient."""
+CONVOLUTIONS = 5 * 3 * 2
+"""Each with three gradients, alone and together."""
 
 
 @pytest.mark.parametrize("task_queue", TASK_QUEUES)
@@ -25,7 +27,7 @@ def test_gradients_are_those_of_pytorch(cann: Cann, run: Run, product: str, task
     assert answer["wrong"] == []
     assert all(right == made > 0 for right, made in answer["rows"].values())
     assert {row.split()[1] for row in answer["rows"]} == set(LAYOUTS)
-    assert len({row.split()[0] for row in answer["rows"]}) == OPERATORS - 1 + sum(OPERANDS.values())
+    assert len({row.split()[0] for row in answer["rows"]}) == OPERATORS - 1 + sum(OPERANDS.values()) + CONVOLUTIONS
     print(f"{product}, task queue {task_queue}: {sum(made for _, made in answer['rows'].values())} calls, all right")
 
 

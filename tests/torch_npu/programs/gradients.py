@@ -1,5 +1,6 @@
 """Gradients of every operator through torch_npu, compared with PyTorch's own on the CPU; prints a line of JSON."""
 
+import functools
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -94,6 +95,40 @@ def cases(n: int, c: int, h: int, w: int) -> Iterator[Case]:
     yield from of_function("bmm", torch.bmm, uniform(n, c, h), uniform(n, h, w))
     yield from of_function("addmm", torch.addmm, uniform(w), uniform(c, h), uniform(h, w))
     yield from of_function("mm", torch.mm, uniform(c, h), uniform(h, w))
+    yield from of_convolution(plane[:, :, 0].contiguous(), uniform(4, c, 3), False, 1, 1, 1, 0, 1)
+    yield from of_convolution(uniform(n, 4, h, w), uniform(6, 2, 3, 2), False, 2, 1, 1, 0, 2)
+    yield from of_convolution(volume, uniform(c, 1, 2, 3, 3), False, 1, 2, 2, 0, c)
+    yield from of_convolution(uniform(n, 4, h, w), uniform(4, 3, 3, 2), True, 2, 1, 1, 1, 2)
+    yield from of_convolution(volume, uniform(c, 2, 2, 3, 2), True, 1, 0, 1, 0, 1)
+
+
+def of_convolution(input: torch.Tensor, weight: torch.Tensor, transposed: bool, *lists: int) -> Iterator[Case]:
+    """Yields each gradient, and all together, whose bias is compared. The device has no forward pass."""
+    stride, padding, dilation, more, groups = lists
+    axes = input.dim() - 2
+    function = getattr(functional, f"conv{'_transpose' if transposed else ''}{axes}d")
+    bias = uniform(weight.shape[1] * groups if transposed else weight.shape[0])
+    operands = (input, weight, bias)
+    name = f"convolution{axes}d{'_transposed' if transposed else ''}"
+    for index, operand in enumerate(operands):
+
+        def forward(own: torch.Tensor, index: int = index) -> torch.Tensor:
+            x, w, b = (own if at == index else each for at, each in enumerate(operands))
+            if transposed:
+                return function(x, w, b, stride, padding, more, groups, dilation)
+            return function(x, w, b, stride, padding, dilation, groups)
+
+        def backward(gradient: torch.Tensor, own: torch.Tensor, index: int = index, *, is_alone: bool = True) -> Any:
+            x, w, _ = (own if at == index else each.npu() for at, each in enumerate(operands))
+            mask = [at == index or not is_alone for at in range(3)]
+            spread = ([each] * axes for each in (stride, padding, dilation))
+            return aten.convolution_backward(
+                gradient, x, w, list(bias.shape), *spread, transposed, [more] * axes, groups, mask
+            )[index]
+
+        yield Case(f"{name}.{index}", forward, operand, backward)
+        together = functools.partial(backward, is_alone=False)
+        yield Case(f"{name}.{index}_together", forward, operand, together)
 
 
 def of_function(name: str, function: Callable[..., torch.Tensor], *operands: torch.Tensor) -> Iterator[Case]:

@@ -1,10 +1,11 @@
-// aclnnConvolutionBackward: its checks, in CANN's order and with CANN's codes, and its plan.
+// aclnnConvolutionBackward: its plan. The checks are in CANN's order and have CANN's codes.
 #include <algorithm>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "device/runtime.h"
 #include "operator_plans.h"
+#include "operators/convolution_backward/checks.h"
 #include "operators/convolution_backward/computation.h"
 #include "operators/convolution_backward/depthwise.h"
 #include "operators/convolution_backward/geometry.h"
@@ -14,174 +15,12 @@
 namespace acl_host {
 namespace {
 
-// The outputs that the caller gave, and which of them are wanted.
-struct Outputs {
-  OptionalArgument grad_input;
-  OptionalArgument grad_weight;
-  OptionalArgument grad_bias;
-  const std::vector<bool>& mask;
-
-  // Null unless it is wanted.
-  [[nodiscard]] const Argument* input() const { return mask[0] ? &*grad_input : nullptr; }
-  [[nodiscard]] const Argument* weight() const { return mask[1] ? &*grad_weight : nullptr; }
-  [[nodiscard]] const Argument* bias() const { return mask[2] ? &*grad_bias : nullptr; }
-};
-
 OptionalArgument OutputOf(const std::vector<bool>& mask, size_t output, const char* name, const aclTensor* tensor) {
   return mask[output] ? OptionalArgument{Argument{name, tensor}} : IfGiven(name, tensor);
 }
 
-void CheckDataTypes(const ConvolutionArguments& given, const Outputs& outputs) {
-  const std::vector<aclDataType> allowed = FloatTypes();
-  for (const Argument* each : {&given.grad_output, &given.input, &given.weight}) CheckDataType(*each, allowed);
-  for (const OptionalArgument* each : {&outputs.grad_input, &outputs.grad_weight, &outputs.grad_bias}) {
-    if (*each) CheckDataType(**each, allowed);
-  }
-  // Devices other than the 950 convert mixed types.
-  for (const Argument* each : {&given.input, &given.weight}) CheckSameDataType(*each, given.grad_output);
-  for (const Argument* each : {outputs.input(), outputs.weight(), outputs.bias()}) {
-    if (each != nullptr) CheckSameDataType(*each, given.grad_output);
-  }
-}
-
-void CheckFormatOfRank(const Argument& argument) {
-  CheckRank(argument, {3, 4, 5});
-  const int64_t rank = argument.tensor.rank();
-  if (rank == 3 && argument.tensor.format == ACL_FORMAT_ND) return;
-  CheckFormat(argument, rank == 3 ? ACL_FORMAT_NCL : rank == 4 ? ACL_FORMAT_NCHW : ACL_FORMAT_NCDHW);
-}
-
-void CheckFormats(const ConvolutionArguments& given, const Outputs& outputs) {
-  for (const Argument* each : {&given.grad_output, &given.input, &given.weight, outputs.input(), outputs.weight()}) {
-    if (each != nullptr) CheckFormatOfRank(*each);
-  }
-  if (outputs.bias() == nullptr) return;
-  if (HasBf16(CurrentProduct()) && !given.transposed) CheckFormat(*outputs.bias(), ACL_FORMAT_ND);
-  CheckNotPrivateFormat(*outputs.bias());
-}
-
-void CheckEachAtLeast0(const IntArrayArgument& argument) {
-  const Dims& values = argument.values;
-  if (std::all_of(values.begin(), values.end(), [](int64_t value) { return value >= 0; })) return;
-  FailInvalid(std::string(argument.name) + ": expected values of at least 0, got " + DimsText(values));
-}
-
-// CANN bounds outputPadding only along three axes, and then by the stride alone.
-void CheckOutputPadding(const ConvolutionArguments& given) {
-  const Dims& values = given.output_padding.values;
-  for (size_t axis = 0; axis < std::min(values.size(), given.stride.values.size()); ++axis) {
-    const int64_t dilation = axis < given.dilation.values.size() ? given.dilation.values[axis] : 1;
-    const int64_t stride = given.stride.values[axis];
-    if (values[axis] < (given.spatial_axes() == 3 ? stride : std::max(stride, dilation))) continue;
-    FailInvalid("outputPadding: expected values below stride, " + DimsText(given.stride.values) + ", got " +
-                DimsText(values));
-  }
-}
-
-void CheckNumbers(const ConvolutionArguments& given) {
-  CheckEachPositive(given.stride);
-  CheckEachAtLeast0(given.padding);
-  CheckEachPositive(given.dilation);
-  const Dims& values = given.output_padding.values;
-  if (given.transposed) {
-    CheckEachAtLeast0(given.output_padding);
-    CheckOutputPadding(given);
-  } else if (std::any_of(values.begin(), values.end(), [](int64_t value) { return value != 0; })) {
-    FailInvalid("outputPadding: expected zeros unless transposed, got " + DimsText(values));
-  }
-  if (given.groups < 1) FailInvalid("groups: expected a value above 0, got " + std::to_string(given.groups));
-}
-
-void CheckLengths(const ConvolutionArguments& given) {
-  const size_t axes = given.spatial_axes();
-  const size_t with_both_sides = axes == 2 ? 4 : axes;
-  CheckLength(given.stride, {axes});
-  CheckLength(given.dilation, {axes});
-  CheckLength(given.padding, {axes, with_both_sides});
-  // Nobody says what four values mean, unless they are zeros.
-  CheckLength(given.output_padding, {axes, given.transposed ? axes : with_both_sides});
-}
-
-// The number of grad_output's channels that the weight leads to.
-int64_t OutputChannels(const ConvolutionArguments& given) {
-  const Dims& weight = given.weight.tensor.view_dims;
-  return given.transposed ? ElementCount({weight[1], given.groups}) : weight[0];
-}
-
-void CheckChannels(const ConvolutionArguments& given) {
-  const Dims& weight = given.weight.tensor.view_dims;
-  CheckDim(given.weight, 0, ("the channels of " + std::string(given.small().name)).c_str(),
-           given.small().tensor.view_dims[1]);
-  CheckDim(given.big(), 1, "dim 1 of weight times groups", ElementCount({weight[1], given.groups}));
-  if (weight[0] % given.groups != 0) {
-    FailShape(given.weight, "dim 0 to be a multiple of groups, " + std::to_string(given.groups));
-  }
-}
-
-void CheckOutputs(const ConvolutionArguments& given, const Outputs& outputs, int64_t channels) {
-  if (outputs.input() != nullptr) CheckSameShape(*outputs.input(), given.input);
-  if (outputs.weight() != nullptr) CheckSameShape(*outputs.weight(), given.weight);
-  if (outputs.bias() != nullptr) CheckShape(*outputs.bias(), "the channels of gradOutput", {channels});
-}
-
-void CheckBiasSizes(const aclIntArray* bias_sizes, int64_t channels) {
-  if (bias_sizes == nullptr || bias_sizes->values == Dims{channels}) return;
-  FailInvalid("biasSizes: expected " + DimsText({channels}) + ", got " + DimsText(bias_sizes->values));
-}
-
-void CheckShapes(const ConvolutionArguments& given, const Outputs& outputs, const aclIntArray* bias_sizes) {
-  const int64_t channels = given.grad_output.tensor.view_dims[1];
-  for (const Argument* each : {&given.input, &given.weight}) CheckSameRank(*each, given.grad_output);
-  for (const Argument* each : {&given.grad_output, &given.input, &given.weight}) {
-    CheckNoNegativeDim(*each);
-    CheckNoEmptyDim(*each, 0);
-  }
-  CheckOutputs(given, outputs, channels);
-  CheckLengths(given);
-  CheckChannels(given);
-  // Devices do not check the batch, the sizes along one or two axes, and biasSizes, and answer wrongly.
-  CheckSizes(given);
-  CheckDim(given.grad_output, 0, "that of input", given.input.tensor.view_dims[0]);
-  if (outputs.bias() != nullptr) CheckBiasSizes(bias_sizes, channels);
-}
-
-void CheckRoute(const ConvolutionArguments& given, const Outputs& outputs, int8_t cube_math_type) {
-  if (given.spatial_axes() != 3) return;
-  const Product product = CurrentProduct();
-  if (!HasBf16(product)) FailShape(given.input, "one or two spatial axes on this product");
-  const bool is_half_of_float = cube_math_type == 2 && given.input.tensor.data_type == ACL_FLOAT;
-  if (product != Product::k950 && is_half_of_float && given.groups > 1 && outputs.weight() != nullptr) {
-    FailInvalid("cubeMathType: expected another value than 2 for gradWeight of FLOAT along three axes in groups");
-  }
-}
-
-// What an empty input or weight leads to: nothing, and zeros.
-Plan MakeEmptyPlan(const ConvolutionArguments& given, const Outputs& outputs, const aclIntArray* bias_sizes) {
-  for (const Argument* each : {&given.input, &given.weight}) {
-    if (!HasBf16(CurrentProduct())) CheckNoEmptyDim(*each, 0);
-    CheckSameRank(*each, given.grad_output);
-    CheckNoNegativeDim(*each);
-  }
-  CheckNoNegativeDim(given.grad_output);
-  const int64_t channels = given.transposed ? OutputChannels(given) : given.grad_output.tensor.view_dims[1];
-  if (outputs.bias() != nullptr) {
-    if (bias_sizes == nullptr) FailInvalid("biasSizes: expected " + DimsText({channels}) + ", got null");
-    CheckBiasSizes(bias_sizes, channels);
-  }
-  const Dims& input = given.input.tensor.view_dims;
-  const Dims& weight = given.weight.tensor.view_dims;
-  if (outputs.input() != nullptr && input[0] != 0 && input[1] != 0) {
-    FailShape(given.input, "no batch or no channels, or no empty tensor at all");
-  }
-  CheckLengths(given);
-  CheckOutputs(given, outputs, channels);
-  CheckChannels(given);
-  if (given.transposed && weight[0] == 0) FailShape(given.weight, "dim 0 above 0");
-  CheckNoEmptyDim(given.weight, 2);
-  CheckDim(given.grad_output, 0, "that of input", input[0]);
-  CheckDim(given.grad_output, 1, "the channels of the forward pass", OutputChannels(given));
-  CheckSizes(given);
-
+// Nothing, and zeros.
+Plan MakeEmptyPlan(const ConvolutionOutputs& outputs) {
   Plan plan;
   for (const Argument* each : {outputs.weight(), outputs.bias()}) {
     if (each == nullptr || each->tensor.empty()) continue;
@@ -291,7 +130,7 @@ double ProductsOf(const Convolution& convolution) {
   return products;
 }
 
-Plan MakePlan(const ConvolutionArguments& given, const Outputs& outputs) {
+Plan MakePlan(const ConvolutionArguments& given, const ConvolutionOutputs& outputs) {
   Plan plan;
   if (outputs.input() == nullptr && outputs.weight() == nullptr && outputs.bias() == nullptr) return plan;
   for (const Argument* each : {&given.input, &given.weight}) CheckAddressable(*each);
@@ -338,15 +177,16 @@ Plan PlanConvolutionBackward(const ConvolutionBackwardArguments& arguments) {
                                    arguments.groups};
   const std::vector<bool>& mask =
       OutputMask(arguments.output_mask, 3, {ACLNN_ERR_PARAM_NULLPTR, ACLNN_ERR_PARAM_NULLPTR});
-  const Outputs outputs{OutputOf(mask, 0, "gradInput", arguments.grad_input),
-                        OutputOf(mask, 1, "gradWeight", arguments.grad_weight),
-                        OutputOf(mask, 2, "gradBias", arguments.grad_bias), mask};
+  const ConvolutionOutputs outputs{OutputOf(mask, 0, "gradInput", arguments.grad_input),
+                                   OutputOf(mask, 1, "gradWeight", arguments.grad_weight),
+                                   OutputOf(mask, 2, "gradBias", arguments.grad_bias), mask};
   CheckDataTypes(given, outputs);
   CheckFormats(given, outputs);
   CheckNumbers(given);
   CheckCubeMathType(arguments.cube_math_type, given.input.tensor.data_type == ACL_FLOAT);
   if (given.input.tensor.empty() || given.weight.tensor.empty()) {
-    return MakeEmptyPlan(given, outputs, arguments.bias_sizes);
+    CheckEmpty(given, outputs, arguments.bias_sizes);
+    return MakeEmptyPlan(outputs);
   }
   CheckShapes(given, outputs, arguments.bias_sizes);
   CheckRoute(given, outputs, arguments.cube_math_type);
