@@ -246,3 +246,14 @@ def print_memory(acl: Library) -> None:
             beside = peak_bytes() - before
         if tensor_bytes + size > MAX_OF_TENSORS * tensor_bytes + MAX_BESIDE_BYTES or beside > 2 * MEBIBYTE:
             print(case, dtype, tensor_bytes, size, beside)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_without_a_batch_the_gradients_are_zeros(acl: Library, dtype: str) -> None:
+    for case in (
+        convolution((0, 4, 9, 8), (6, 2, 3, 3), 1, 1, 1, 2),
+        convolution((0, 4, 5), (4, 3, 2), output_padding=0),
+    ):
+        found = gradients(acl, case, tensors_of(case, dtype))
+        assert [each.shape for each in found] == [case.input, case.weight, case.output[1:2]]
+        assert all((each == 0).all() for each in found)

@@ -154,6 +154,18 @@ def product(name: str, left: tuple[int, ...], right: tuple[int, ...]) -> Sum:
     return Sum(name, shapes, (left[-1],), values=values, leading=leading)
 
 
+def convolution(images: int, channels: int, groups: int, *sizes: int) -> Sum:
+    """By one tap, of one channel in each group to several."""
+    weight = (channels, 1, *(1 for _ in sizes))
+    shapes = {
+        "grad_output": (images, channels, *sizes), "input": (images, groups, *sizes), "weight": weight,
+    }  # fmt: skip
+    lists = {"stride": (1,), "padding": (0,), "dilation": (1,), "output_padding": (0,)}
+    terms = images * prod(sizes)
+    attributes = {**lists, "transposed": False, "groups": groups}
+    return Sum("convolution_backward", shapes, (channels // groups, terms, terms), attributes)
+
+
 def reduction(dims: tuple[int, ...], *shape: int, dtype: str = "float32") -> Sum:
     terms = prod(shape[dim] for dim in dims)
     return Sum("reduce_sum", {"self": shape}, (terms,), {"dims": dims}, dtype=dtype, leading="self")
@@ -186,13 +198,15 @@ def sums(terms: int) -> tuple[Sum, ...]:
         product("mm", (1, terms), (terms, 1)),
         product("addmm", (9, terms), (terms, 5)), product("batch_mat_mul", (2, 3, terms), (2, terms, 2)),
         product("matmul", (terms,), (terms, 3)),
+        convolution(1, 1, 1, terms), convolution(terms, 1, 1, 1), convolution(1, terms, 1, 1),
+        convolution(1, 2, 2, terms), convolution(2, 6, 2, side, side), convolution(terms // 16, 16, 16, 4, 4),
         reduction((0,), terms, 1), reduction((0,), terms, 3), reduction((1,), 3, terms),
         reduction((0, 2), side, 2, side),
     )  # fmt: skip
 
 
 LONG = sums(1 << 20)
-PRODUCTS = {"addmm", "batch_mat_mul", "matmul", "mm"}
+PRODUCTS = {"addmm", "batch_mat_mul", "convolution_backward", "matmul", "mm"}
 
 
 def arrays_for(typed: TypedCase, sum: Sum) -> Arrays:

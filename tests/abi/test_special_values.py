@@ -8,6 +8,7 @@ from tests.bounds import assert_defined
 from tests.call_file import PRODUCT
 from tools.abi.acl import Library
 
+from .cann_answers import answer_of
 from .table_gradients import call, gradient_of, unwritten
 
 NAN, INF = np.nan, np.inf
@@ -24,6 +25,8 @@ def is_empty(typed: TypedCase) -> bool:
 
 def test_empty_inputs(acl: Library) -> None:
     for typed in filter(is_empty, typed_cases(PRODUCT)):
+        if answer_of(typed.spec.name, f"{typed.case.name} {typed.dtype}", 0, PRODUCT) != 0:
+            continue  # refused, see test_products.py
         found = gradient_of(acl, typed)
         if typed.spec.name in WRITTEN:
             assert_defined(typed, found, PRODUCT)
