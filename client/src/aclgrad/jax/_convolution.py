@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from typing import Any, Final
 
 import jax
@@ -33,6 +34,8 @@ _PARAMETERS: Final = {
 """JAX's names for what the operator takes."""
 
 Sizes = tuple[int, ...]
+Sent = Array | Sizes
+"""An array, or the shape of one whose values do not matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +103,8 @@ class Convolution:
 def convolution(own: Convolution, client: Client, lhs: jax.Array, rhs: jax.Array, precision: Any) -> jax.Array:
     """Returns the convolution of two arrays of one dtype, with gradients of both from the client's server.
 
-    Raises a RequestError, by JAX's names, for what the server does not differentiate. The same holds of functions that
-    are kept as in `contraction`.
+    Raises a RequestError, by JAX's names, for what the server does not differentiate. Functions are kept as those of
+    `contraction`.
     """
     types = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in (lhs, rhs)]
     key = served_by(client), own, str(precision), *((each.shape, each.dtype) for each in types)
@@ -144,48 +147,45 @@ class _ConvolutionCall(RemoteCall):
         return _behind(gradient, axes.out_spec), _behind(lhs, axes.lhs_spec), self._own.weight(rhs)
 
     def _compute(self, wanted: Wanted, arrays: Sequence[Array], mapped: tuple[int, ...]) -> Sequence[Array]:
-        """Makes one call; elements that vmap maps are images of one batch, or groups where kernels are their own."""
+        """Sends one message. Elements that vmap maps are images of a batch, or groups if each has its own kernels.
+
+        They are groups as well if they want gradients of kernels, which are sums over a batch.
+        """
         added, count = len(mapped), math.prod(mapped)
-        laid = self._laid([_joined(each, mapped, added) for each in arrays])
+        gradient, input, weight = self._laid([_joined(each, mapped, added) for each in arrays])
         program = self._client.program()
-        found: dict[str, Array] = {}
+        handles: dict[str, Handle] = {}
         try:
-            handles: dict[str, Handle] = {}
-            if wanted[0] and count > 1 and len(laid[2]) == 1:
-                handles |= self._added(program, _as_images(laid, count), (True, False), 1)
-            rest = (wanted[0] and not handles, wanted[1])
-            in_images = set(handles)
+            if is_of_images := wanted[0] and count > 1 and len(weight) == 1:
+                images = _joined_first(gradient, count), _joined_first(input, count, is_sent=False)
+                handles |= self._added(program, *images, weight[0], ["grad_input"], 1)
+            rest = wanted[0] and not is_of_images, wanted[1]
             if any(rest):
-                handles |= self._added(program, _as_groups(laid, count), rest, count)
+                groups = _joined_channels(gradient, count), _joined_channels(input, count, is_sent=rest[1])
+                kernels = _joined_first(weight, count, is_sent=rest[0])
+                handles |= self._added(program, *groups, kernels, [*compress(_GRADIENTS, rest)], count)
             found = dict(zip(handles, program.run(*handles.values()), strict=True))
         except AclgradError as error:
             raise_named(error, OPERATOR)
         gradients = []
         if wanted[0]:
-            gradient = found["grad_input"]
-            batch, channels, *sizes = gradient.shape
-            if in_images:
-                own = gradient.reshape(count, batch // count, channels, *sizes)
+            batch, channels, *sizes = found["grad_input"].shape
+            if is_of_images:
+                own = found["grad_input"].reshape(count, batch // count, channels, *sizes)
             else:
-                own = gradient.reshape(batch, count, channels // count, *sizes).swapaxes(0, 1)
+                own = found["grad_input"].reshape(batch, count, channels // count, *sizes).swapaxes(0, 1)
             gradients.append(_back(own, self._own.axes.lhs_spec))
         if wanted[1]:
-            gradient = found["grad_weight"]
-            own = gradient.reshape(count, len(gradient) // count, *gradient.shape[1:])
-            gradients.append(self._own.of_weight(own))
+            kernels, *sizes = found["grad_weight"].shape
+            gradients.append(self._own.of_weight(found["grad_weight"].reshape(count, kernels // count, *sizes)))
         return gradients
 
-    def _added(self, program: Any, laid: Sequence[Array], wanted: Wanted, times: int) -> dict[str, Handle]:
-        """Adds a step for what is wanted, with the shapes of what does not matter for that."""
-        gradient, input, weight = laid
-        inputs = {
-            "grad_output": gradient,
-            "input": input if wanted[1] else input.shape,
-            "weight": weight if wanted[0] else weight.shape,
-        }
-        outputs = [name for name, each in zip(_GRADIENTS, wanted, strict=True) if each]
-        attributes = self._own.attributes(self._own.groups * times)
-        made = program.execute(OPERATOR, inputs, attributes, outputs=outputs)
+    def _added(
+        self, program: Any, grad_output: Array, input: Sent, weight: Sent, outputs: Sequence[str], times: int
+    ) -> dict[str, Handle]:
+        """Adds a step for these outputs, with so many times the groups."""
+        inputs = {"grad_output": grad_output, "input": input, "weight": weight}
+        made: Any = program.execute(OPERATOR, inputs, self._own.attributes(self._own.groups * times), outputs=outputs)
         return {name: getattr(made, name) for name in outputs}
 
 
@@ -211,18 +211,14 @@ def _joined(array: Array, mapped: tuple[int, ...], added: int) -> Array:
     return np.broadcast_to(array, (*mapped, *own)).reshape(math.prod(mapped), *own)
 
 
-def _as_images(laid: Sequence[Array], count: int) -> list[Array]:
-    """Returns the elements as images of one batch, with kernels that they have in common."""
-    gradient, input, weight = laid
-    whole = [np.broadcast_to(each, (count, *each.shape[1:])) for each in (gradient, input)]
-    return [*(each.reshape(count * each.shape[1], *each.shape[2:]) for each in whole), weight[0]]
+def _joined_first(array: Array, count: int, *, is_sent: bool = True) -> Any:
+    """Returns the elements as further ones along their first axis, or the shape of that."""
+    shape = count * array.shape[1], *array.shape[2:]
+    return np.broadcast_to(array, (count, *array.shape[1:])).reshape(shape) if is_sent else shape
 
 
-def _as_groups(laid: Sequence[Array], count: int) -> list[Array]:
-    """Returns the elements as groups of the same images."""
-    gradient, input, weight = (np.broadcast_to(each, (count, *each.shape[1:])) for each in laid)
-    images = []
-    for each in (gradient, input):
-        batch, channels, *sizes = each.shape[1:]
-        images.append(each.swapaxes(0, 1).reshape(batch, count * channels, *sizes))
-    return [*images, weight.reshape(count * weight.shape[1], *weight.shape[2:])]
+def _joined_channels(array: Array, count: int, *, is_sent: bool = True) -> Any:
+    """Returns the elements as further channels of the same images, or the shape of that."""
+    batch, channels, *sizes = array.shape[1:]
+    shape = batch, count * channels, *sizes
+    return np.broadcast_to(array, (count, *array.shape[1:])).swapaxes(0, 1).reshape(shape) if is_sent else shape
