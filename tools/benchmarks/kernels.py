@@ -2,7 +2,8 @@
 
 Outputs and copies go to memory that was written before; PyTorch allocates its own. Times are those of the fastest
 round. Above 1 in "x PyTorch", ours is faster. "x memory" is our time over that of moving the bytes that must be read
-and written; "x float32" is that over the float32 product's of the same form.
+and written; "x float32" is that over the time for float32 of the same product or convolution. The gradients of a
+convolution are those that training needs; "times" says how often a model has it.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from aclgrad_native.backends import host_library
 from tools.abi.acl import Library
 from tools.benchmarks import torchvision_kernel
 from tools.benchmarks.kernel_cases import DTYPES, Contest, timed_cases
+from tools.benchmarks.kernel_convolutions import races
 from tools.benchmarks.kernel_products import products
 from tools.benchmarks.measure import Figures, in_turns
 from tools.benchmarks.report import Report
@@ -165,21 +167,42 @@ def measure_products(flags: argparse.Namespace, threads: int, quick: bool) -> li
     return found
 
 
+def measure_convolutions(flags: argparse.Namespace, threads: int, quick: bool) -> list[tuple[str, ...]]:
+    """The same of the gradients of convolutions."""
+    acl = open_library(flags, threads)
+    found, of_float32 = [], {}
+    for race in races(tuple(flags.dtypes), quick=quick):
+        with ExitStack() as stack:
+            ms = fastest_ms(race.calls(acl, stack), flags.rounds)
+        ours, pytorch = ms["ours"], ms.get("pytorch", float("nan"))
+        widest = of_float32.setdefault(race.layer, ours)
+        times = (f"{number:.4g}" for number in (ours, pytorch, race.operations / ours / 1e6))
+        ratios = f"{pytorch / ours:.2f}", f"{ours / widest:.2f}"
+        cells = race.layer.name, str(race), str(race.layer.count), race.dtype, str(threads), *times, *ratios
+        print(*cells, flush=True)
+        found.append(cells)
+    return found
+
+
 def main(quick: bool, arguments: list[str]) -> None:
     flags = _flags(quick, arguments)
     report = Report("kernels", f"PyTorch {torch.__version__}. {__doc__}")
     found: list[tuple[str, ...]] = []
     of_products: list[tuple[str, ...]] = []
+    of_convolutions: list[tuple[str, ...]] = []
     for threads in flags.threads:
         with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as process:
             if flags.sizes:
                 found += process.apply(measure, (flags, threads))
             if flags.products:
                 of_products += process.apply(measure_products, (flags, threads, quick))
+            if flags.convolutions:
+                of_convolutions += process.apply(measure_convolutions, (flags, threads, quick))
     about = "dtype", "threads", "ours, ms", "PyTorch, ms"
     tables = {
         "Kernels": (("operator", "size", *about, "memory, ms", "x PyTorch", "x memory"), found),
         "Products": (("shape", "layout", *about, "GFLOP/s", "x PyTorch", "x float32"), of_products),
+        "Convolutions": (("of", "weight", "times", *about, "GFLOP/s", "x PyTorch", "x float32"), of_convolutions),
     }
     for title, (heads, rows) in tables.items():
         if rows:
@@ -196,6 +219,7 @@ def _flags(quick: bool, arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--operators", nargs="+", choices=tuple(OPERATORS), default=tuple(OPERATORS))
     parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=dtypes)
     parser.add_argument("--no-products", dest="products", action="store_false", help="leave out products of matrices")
+    parser.add_argument("--no-convolutions", dest="convolutions", action="store_false", help="leave out convolutions")
     parser.add_argument("--threads", nargs="+", type=int, default=THREADS)
     parser.add_argument("--rounds", type=int, default=3 if quick else 7)
     parser.add_argument("--vector-level", help="one below the highest that the processor has: baseline, avx2")
