@@ -12,6 +12,8 @@ GatherStrides StridesFor(const ConvolvedStrides& strides, int64_t group_channels
 
 // Axes of one tap that read all positions in order, and are side by side in memory, are one.
 void JoinAxes(Gather& gather) {
+  // Results are side by side along a last axis of one position, from which there is no step.
+  if (gather.axes[kConvolvedAxes - 1].positions == 1) gather.axes[kConvolvedAxes - 1].result_stride = 1;
   const auto is_whole = [](const GatherAxis& axis) {
     return axis.taps == 1 && axis.step == 1 && axis.first == 0 && axis.positions == axis.source;
   };
