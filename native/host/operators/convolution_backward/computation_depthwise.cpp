@@ -1,13 +1,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "families/gemm/micro_kernel.h"
 #include "operators/convolution_backward/depthwise.h"
+#include "operators/convolution_backward/depthwise_boxes.h"
 #include "operators/convolution_backward/depthwise_slots.h"
 #include "operators/convolution_backward/depthwise_sums.h"
 #include "operators/convolution_backward/side_by_side.h"
 #include "plan/scratch.h"
-#include "plan/scratch_slots.h"
 #include "tensors/axes.h"
 #include "tensors/rows.h"
 #include "tensors/sums.h"
@@ -15,28 +14,11 @@
 namespace acl_host {
 namespace {
 
-// Some results of a plane, of each phase.
-struct Box {
-  std::array<int64_t, kConvolvedAxes> first;
-  std::array<int64_t, kConvolvedAxes> count;  // of the phase that has most
-};
-
-Box BoxAt(const Depthwise& depthwise, int64_t index) {
-  Box box{};
-  for (size_t i = kConvolvedAxes; i-- > 0;) {
-    const DepthwiseAxis& axis = depthwise.axes[i];
-    box.first[i] = index % axis.boxes * axis.box;
-    box.count[i] = std::min(axis.box, (axis.results + axis.step - 1) / axis.step - box.first[i]);
-    index /= axis.boxes;
-  }
-  return box;
-}
-
 template <typename T>
 class DepthwiseGradient {
  public:
   DepthwiseGradient(const Convolution& convolution, const Depthwise& depthwise, const KernelArguments& arguments)
-      : convolution_(convolution), depthwise_(depthwise), arguments_(arguments) {}
+      : convolution_(convolution), depthwise_(depthwise), arguments_(arguments), packing_(depthwise) {}
 
   // The gradient of one of both tensors: a plane of results for each image and channel.
   void GatherAll(const ConvolvedStrides& source, int64_t channels, int64_t multiplier) const {
@@ -50,8 +32,8 @@ class DepthwiseGradient {
                const int64_t channel = index / boxes % channels;
                for (int64_t i = 0; i < depthwise_.sources; ++i) {
                  const int64_t from = multiplier == 1 ? channel * depthwise_.sources + i : channel / multiplier;
-                 Pack(arguments_.inputs[0] + (image * source.outer + from * source.channel) * kBytes, source, box, slot,
-                      slot.packed + i * depthwise_.source_floats);
+                 packing_.Pack(arguments_.inputs[0] + (image * source.outer + from * source.channel) * kBytes, source,
+                               box, slot.more, slot.packed + i * depthwise_.source_floats);
                }
                const std::byte* const weight =
                    arguments_.inputs[1] + channel * depthwise_.sources * convolution_.weight.outer * kBytes;
@@ -83,8 +65,11 @@ class DepthwiseGradient {
       }
       for (int64_t channel = some.begin; channel < some.end; ++channel) {
         const double* const own_totals = totals + (channel - some.begin) * taps;
-        has_sums ? void(std::copy_n(own_totals, taps, sums + (channel * parts + part) * taps))
-                 : Finish(channel, own_totals);
+        if (has_sums) {
+          std::copy_n(own_totals, taps, sums + (channel * parts + part) * taps);
+        } else {
+          Finish(channel, own_totals);
+        }
       }
     });
     if (!has_sums) return;
@@ -96,79 +81,6 @@ class DepthwiseGradient {
  private:
   static constexpr int64_t kBytes = sizeof(T);
   static constexpr int64_t kLongPlane = 1 << 20;
-
-  // Of what is packed along an axis, what lies inside of the source; from there on in steps of source_step.
-  struct Part {
-    int64_t begin;
-    int64_t end;
-    int64_t place;  // of the first one in the source
-  };
-
-  [[nodiscard]] static Part PartOf(const DepthwiseAxis& axis, int64_t result, int64_t count, int64_t residue) {
-    const int64_t first = result * axis.source_step + residue + axis.source_first;
-    const int64_t packed = count + axis.more;
-    const int64_t begin = first < 0 ? std::min(packed, (axis.source_step - 1 - first) / axis.source_step) : 0;
-    const int64_t end = std::clamp((axis.source - first + axis.source_step - 1) / axis.source_step, begin, packed);
-    return {begin, end, first + begin * axis.source_step};
-  }
-
-  // Packs what a box reads of a plane. Behind each plane there is a vector of zeros.
-  void Pack(const std::byte* from, const ConvolvedStrides& strides, const Box& box, const Slot& slot, float* to) const {
-    const auto& axes = depthwise_.axes;
-    const int64_t pitch = depthwise_.row_floats();
-    const auto x_residues = static_cast<int64_t>(axes[2].residues.size());
-    const int64_t rows = box.count[1] + axes[1].more;
-    // All residues of a row at a time.
-    const DepthwiseAxis& along = axes[2];
-    const int64_t first = box.first[2] * along.source_step + along.source_first;
-    const int64_t positions = (box.count[2] + along.more) * along.source_step;
-    const int64_t begin = std::clamp<int64_t>(-first, 0, positions);
-    const Part x{begin, std::clamp(along.source - first, begin, positions), first + begin};
-    for (const int64_t z_residue : axes[0].residues) {
-      const Part of_z = PartOf(axes[0], box.first[0], box.count[0], z_residue);
-      for (const int64_t y_residue : axes[1].residues) {
-        const Part of_y = PartOf(axes[1], box.first[1], box.count[1], y_residue);
-        for (int64_t z = 0; z < box.count[0] + axes[0].more; ++z) {
-          float* const plane = to + z * depthwise_.plane_floats;
-          const bool is_inside = of_z.begin <= z && z < of_z.end;
-          const Range inside = is_inside ? Range{of_y.begin, of_y.end} : Range{rows, rows};
-          PackZeroRows(plane, x_residues, inside.begin * pitch);
-          const std::byte* row = from + ((of_z.place + (z - of_z.begin) * axes[0].source_step) * strides.axes[0] +
-                                         of_y.place * strides.axes[1] + x.place * strides.axes[2]) *
-                                            kBytes;
-          for (int64_t y = inside.begin; y < inside.end; ++y) {
-            PackRow(row, strides.axes[2], x, slot.more, plane + y * pitch);
-            row += axes[1].source_step * strides.axes[1] * kBytes;
-          }
-          PackZeroRows(plane + inside.end * pitch, x_residues, (rows - inside.end) * pitch);
-          PackZeroRows(plane + rows * pitch, x_residues, kFloatLanes);
-        }
-        to += depthwise_.residue_floats * x_residues;
-      }
-    }
-  }
-
-  void PackZeroRows(float* to, int64_t x_residues, int64_t count) const {
-    for (int64_t i = 0; i < x_residues; ++i) PackZeros(count, to + i * depthwise_.residue_floats);
-  }
-
-  // Each residue of a row.
-  void PackRow(const std::byte* from, int64_t stride, const Part& part, float* row, float* to) const {
-    const DepthwiseAxis& axis = depthwise_.axes[2];
-    const int64_t packed = axis.packed() * axis.source_step;
-    float* const whole = axis.source_step == 1 ? to : row;
-    PackZeros(part.begin, whole);
-    PackElements<T>(from, stride, part.end - part.begin, whole + part.begin);
-    PackZeros(packed - part.end, whole + part.end);
-    if (axis.source_step == 1) return;
-    if (axis.source_step == 2 && axis.residues.size() == 2) {
-      return Split(row, axis.packed(), to, to + depthwise_.residue_floats);
-    }
-    for (const int64_t residue : axis.residues) {
-      for (int64_t i = 0; i < axis.packed(); ++i) to[i] = row[i * axis.source_step + residue];
-      to += depthwise_.residue_floats;
-    }
-  }
 
   // Along some rows of results, the elements from the first to the last one.
   [[nodiscard]] int64_t LengthOf(const Box& box) const {
@@ -233,8 +145,9 @@ class DepthwiseGradient {
       const int64_t image = unit / depthwise_.boxes();
       const Box box = BoxAt(depthwise_, unit % depthwise_.boxes());
       const ConvolvedStrides& big = convolution_.big;
-      Pack(arguments_.inputs[1] + (image * big.outer + channel / convolution_.small_channels * big.channel) * kBytes,
-           big, box, slot, slot.packed);
+      packing_.Pack(
+          arguments_.inputs[1] + (image * big.outer + channel / convolution_.small_channels * big.channel) * kBytes,
+          big, box, slot.more, slot.packed);
       const int64_t vectors = (LengthOf(box) + kFloatLanes - 1) / kFloatLanes;
       for (int64_t z = 0; z < box.count[0]; ++z) {
         PackSmall(image, channel, box, z, slot.results);
@@ -310,6 +223,7 @@ class DepthwiseGradient {
   const Convolution& convolution_;
   const Depthwise& depthwise_;
   const KernelArguments& arguments_;
+  const BoxPacking<T> packing_;
 };
 
 // Of one of both tensors, from the other one.
