@@ -26,7 +26,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> str:
     large = [
         TypedCase(typed.spec, case, typed.dtype)
         for typed in small
-        for case in samples_of(typed.spec.name).rows(LONG_ROW)[:1]
+        for case in [*samples_of(typed.spec.name).rows(LONG_ROW)][:1]
     ]
     return str(write_calls(tmp_path_factory.mktemp("calls") / "calls", [*small, *large]))
 
