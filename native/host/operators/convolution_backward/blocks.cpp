@@ -16,7 +16,6 @@ constexpr int64_t kMoreColumns = 32;
 
 // All scratch takes this much and a quarter of the tensors. That is more than a slot or two.
 constexpr int64_t kFreeBytes = int64_t{3} << 20;
-constexpr int64_t kUnitsOfThread = 4;
 constexpr int64_t kSumBytes = int64_t{3} << 19;
 
 // Sums of a weight's unit take half a MiB.
@@ -44,6 +43,14 @@ int64_t BudgetOf(const Gather& gather) {
   return kFreeBytes + Bounded((source + result + weight) * static_cast<double>(aclDataTypeSize(gather.type)) / 4);
 }
 
+// The parts of so many equal units that keep all threads busy to the end. Each part packs its patches again.
+int64_t PartsFor(int64_t units, int64_t threads, int64_t most) {
+  int64_t parts = 1;
+  const auto is_uneven = [&](int64_t all) { return all < 2 * threads || (all < 4 * threads && all % threads != 0); };
+  while (threads > 1 && parts < most && is_uneven(units * parts)) ++parts;
+  return parts;
+}
+
 TensorBlocks TensorBlocksOf(const Gather& gather, int64_t threads) {
   const int64_t depth = std::min(gather.rows(), kDepthOfSum);
   TensorBlocks blocks{};
@@ -51,9 +58,7 @@ TensorBlocks TensorBlocksOf(const Gather& gather, int64_t threads) {
   blocks.columns = gather.columns() <= TensorBlocks::kFewColumns ? TensorBlocks::kFewColumns : TensorBlocks::kColumns;
   const int64_t columns = std::min(RoundUp(gather.columns(), kMoreColumns), blocks.columns);
   const int64_t of_columns = CeilOf(gather.columns(), blocks.columns);
-  const int64_t wanted = threads == 1 ? 1 : kUnitsOfThread * threads;
-  int64_t parts =
-      std::min(CeilOf(wanted, std::min(wanted, gather.groups * of_columns)), CeilOf(gather.results, kGroupRows));
+  int64_t parts = PartsFor(gather.groups * of_columns, threads, CeilOf(gather.results, kGroupRows));
   parts = std::max(parts, CeilOf(gather.results, kSumBytes / (columns * kFloatBytes)));
   blocks.channels = std::min(RoundUp(CeilOf(gather.results, parts), kRowStep), gather.results);
   blocks.patch_bytes = RoundUp(columns * depth * kFloatBytes, kConvolutionAlignment);
