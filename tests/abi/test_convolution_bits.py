@@ -44,6 +44,11 @@ GEOMETRIES = (
     convolution((2, 48, 15, 14), (72, 2, 3, 3), 2, 1, 1, 24),
     convolution((2, 3, 40, 33), (17, 3, 31, 29), 1, 7),
     convolution((2, 3, 64, 64), (20, 3, 16, 16), 16),
+    # One position, or few, of many taps, most of which read nothing for most results.
+    convolution((3, 14, 5, 6), (13, 14, 5, 6)),
+    convolution((2, 3, 4, 41, 43), (5, 3, 4, 41, 43), 1, 0),
+    convolution((2, 2, 2003), (3, 2, 2000)),
+    convolution((2, 2, 3), (3, 2, 2000), 1, 2100),
     # Many positions, and so parts of the sums of weights.
     convolution((2, 3, 130, 140), (33, 3, 3, 3), 1, 1),
     convolution((1, 2, 70_000), (3, 2, 5), 1, 2),

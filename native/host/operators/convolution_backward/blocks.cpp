@@ -62,6 +62,8 @@ TensorBlocks TensorBlocksOf(const Gather& gather, int64_t threads) {
   parts = std::max(parts, CeilOf(gather.results, kSumBytes / (columns * kFloatBytes)));
   blocks.channels = std::min(RoundUp(CeilOf(gather.results, parts), kRowStep), gather.results);
   blocks.patch_bytes = RoundUp(columns * depth * kFloatBytes, kConvolutionAlignment);
+  // Some units pack the weight of a few taps in any case.
+  blocks.panel_bytes = RoundUp(std::min(blocks.channels, kGroupRows) * depth * kFloatBytes, kConvolutionAlignment);
   blocks.sum_bytes = RoundUp(blocks.channels * columns * kFloatBytes, kConvolutionAlignment);
   const int64_t most = std::min(threads, gather.groups * of_columns * CeilOf(gather.results, blocks.channels));
   const int64_t budget = BudgetOf(gather);
@@ -71,7 +73,6 @@ TensorBlocks TensorBlocksOf(const Gather& gather, int64_t threads) {
     blocks.slots = most;
     return blocks;
   }
-  blocks.panel_bytes = RoundUp(std::min(blocks.channels, kGroupRows) * depth * kFloatBytes, kConvolutionAlignment);
   blocks.slots = std::clamp<int64_t>(budget / blocks.slot_bytes(), 1, most);
   return blocks;
 }

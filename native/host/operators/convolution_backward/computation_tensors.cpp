@@ -51,10 +51,10 @@ class TensorGradient {
                                   for (int64_t index = begin; index < end; ++index) {
                                     const int64_t channel = index % of_channels * blocks_.channels;
                                     const int64_t column = index / of_channels % of_columns * columns;
-                                    Make({index / of_channels / of_columns,
-                                          {channel, std::min(gather_.results, channel + blocks_.channels)},
-                                          {column, std::min(gather_.columns(), column + columns)}},
-                                         slot.memory());
+                                    const Unit unit{index / of_channels / of_columns,
+                                                    {channel, std::min(gather_.results, channel + blocks_.channels)},
+                                                    {column, std::min(gather_.columns(), column + columns)}};
+                                    MakeWithTaps(unit, slot.memory());
                                   }
                                 });
   }
@@ -103,6 +103,16 @@ class TensorGradient {
             .PackLines(0, channels, 0, CeilOf(end - row, taps), channels * taps, to + (row - rows.begin) * channels);
       }
     }
+  }
+
+  // A large kernel may have many taps that read nothing for a unit.
+  void MakeWithTaps(const Unit& unit, std::byte* memory) const {
+    const auto taps = gather_.TapsOf(unit.columns.begin, unit.columns.size());
+    if (2 * taps[0].size() * taps[1].size() * taps[2].size() > gather_.taps()) return Make(unit, memory);
+    const Gather gather = gather_.WithTaps(taps);
+    TensorBlocks blocks = blocks_;
+    blocks.weight_bytes = 0;
+    TensorGradient(gather, blocks, arguments_).Make(unit, memory);
   }
 
   void Make(const Unit& unit, std::byte* memory) const {

@@ -83,6 +83,7 @@ class WeightGradient {
     const int64_t row_bytes = block.channels.size() * kFloatBytes;
     for (int64_t begin = columns.begin; begin < columns.end; begin += kDepthOfSum) {
       const Range some{begin, std::min(columns.end, begin + kDepthOfSum)};
+      const Range taps = TapsOf(some);
       for (int64_t channel = block.channels.begin; channel < block.channels.end; channel += kTileColumns) {
         PackPanel(block.group, channel, std::min(kTileColumns, block.channels.end - channel), some,
                   panels + (channel - block.channels.begin) * some.size());
@@ -90,6 +91,12 @@ class WeightGradient {
       const int64_t group_rows = kGroupRows / kRows * tile_rows_;
       for (int64_t first = block.rows.begin; first < block.rows.end; first += group_rows) {
         const int64_t rows = std::min(group_rows, block.rows.end - first);
+        if (!Reads(first, rows, taps)) {
+          if (begin == columns.begin) {
+            std::fill_n(FloatsAt(sums + (first - block.rows.begin) * row_bytes), rows * block.channels.size(), 0.0F);
+          }
+          continue;
+        }
         patches.Pack(some.begin, some.size(), first, first + rows, kRowPitch, packed);
         for (int64_t channel = 0; channel < block.channels.size(); channel += kTileColumns) {
           const int64_t channels = std::min(kTileColumns, block.channels.size() - channel);
@@ -102,6 +109,22 @@ class WeightGradient {
         }
       }
     }
+  }
+
+  // From the first tap to the last one that reads the source for some columns.
+  [[nodiscard]] Range TapsOf(Range columns) const {
+    Range all{0, 0};
+    const auto taps = gather_.TapsOf(columns.begin, columns.size());
+    for (size_t i = 0; i < kConvolvedAxes; ++i) {
+      all = {all.begin * gather_.axes[i].taps + taps[i].begin, all.end * gather_.axes[i].taps + taps[i].end - 1};
+    }
+    return {all.begin, all.end + 1};
+  }
+
+  // Whether some rows have such a tap.
+  [[nodiscard]] bool Reads(int64_t first, int64_t rows, Range taps) const {
+    const int64_t begin = first % gather_.taps();
+    return taps.Meets({begin, begin + rows}) || taps.Meets({begin - gather_.taps(), begin + rows - gather_.taps()});
   }
 
   // Channels of the small tensor side by side, for each of some positions.

@@ -32,11 +32,62 @@ void JoinAxes(Gather& gather) {
   }
 }
 
+// The one position of an axis is read by each tap in another place, so each is a phase of its own: with a stride that
+// is coprime to the dilation, and leads out of both tensors.
+void SeparateTaps(ConvolvedAxis& axis) {
+  if (axis.small > 1 || axis.kernel == 1) return;
+  const int64_t way = axis.big + axis.padding + axis.dilation * (axis.kernel - 1);
+  axis.stride = (way / axis.dilation + 1) * axis.dilation + 1;
+}
+
+int64_t FloorOf(int64_t count, int64_t of) { return count >= 0 ? count / of : -((-count - 1) / of + 1); }
+
+// The taps that read the source for some positions; if there are none, another one.
+Range TapsAlong(const GatherAxis& axis, Range positions) {
+  const int64_t low = positions.begin * axis.step + axis.first;
+  const int64_t high = (positions.end - 1) * axis.step + axis.first;
+  const int64_t last = axis.source - 1;
+  Range taps = axis.spacing > 0 ? Range{-FloorOf(high, axis.spacing), FloorOf(last - low, axis.spacing) + 1}
+                                : Range{-FloorOf(last - low, -axis.spacing), FloorOf(high, -axis.spacing) + 1};
+  taps = {std::max<int64_t>(taps.begin, 0), std::min(taps.end, axis.taps)};
+  return taps.size() == 0 ? Range{0, 1} : taps;
+}
+
 // Taps that follow one another in a phase of the big tensor, and phases with taps.
 int64_t TapStep(const ConvolvedAxis& axis) { return axis.stride / std::gcd(axis.stride, axis.dilation); }
 int64_t PhasesWithTaps(const ConvolvedAxis& axis) { return std::min(TapStep(axis), axis.kernel); }
 
 }  // namespace
+
+std::array<Range, kConvolvedAxes> Gather::TapsOf(int64_t first_column, int64_t columns) const {
+  std::array<Range, kConvolvedAxes> taps;
+  // Along the axes before the first one of which there are several positions, there is one.
+  int64_t rest = positions();
+  bool is_one = first_column / rest == (first_column + columns - 1) / rest;
+  for (size_t i = 0; i < kConvolvedAxes; ++i) {
+    Range some{0, axes[i].positions};
+    if (is_one) {
+      const int64_t begin = first_column % rest;
+      const int64_t end = (first_column + columns - 1) % rest;
+      rest /= axes[i].positions;
+      some = {begin / rest, end / rest + 1};
+      is_one = some.size() == 1;
+    }
+    taps[i] = TapsAlong(axes[i], some);
+  }
+  return taps;
+}
+
+Gather Gather::WithTaps(const std::array<Range, kConvolvedAxes>& taps) const {
+  Gather gather = *this;
+  for (size_t i = 0; i < kConvolvedAxes; ++i) {
+    GatherAxis& axis = gather.axes[i];
+    axis.first += taps[i].begin * axis.spacing;
+    axis.taps = taps[i].size();
+    gather.weight.first += taps[i].begin * axis.weight_stride;
+  }
+  return gather;
+}
 
 Gather GatherOfSmall(const Convolution& convolution) {
   Gather gather{
@@ -67,8 +118,9 @@ Gather GatherOfSmall(const Convolution& convolution) {
 
 PhasesOfBig::PhasesOfBig(const Convolution& convolution) : convolution_(convolution) {
   for (size_t i = 0; i < kConvolvedAxes; ++i) {
-    counts_[i] = PhasesWithTaps(convolution.axes[i]);
-    if (counts_[i] < convolution.axes[i].stride) are_all_ = false;
+    SeparateTaps(convolution_.axes[i]);
+    counts_[i] = PhasesWithTaps(convolution_.axes[i]);
+    if (counts_[i] < convolution_.axes[i].stride) are_all_ = false;
   }
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "operators/convolution_backward/computation.h"
+#include "tensors/axes.h"
 
 namespace acl_host {
 
@@ -60,6 +61,10 @@ struct Gather {
   [[nodiscard]] int64_t columns() const { return images * positions(); }
   [[nodiscard]] int64_t taps() const { return axes[0].taps * axes[1].taps * axes[2].taps; }
   [[nodiscard]] int64_t rows() const { return taps() * channels; }
+  // Taps along each axis, among which are all that read the source for some columns.
+  [[nodiscard]] std::array<Range, kConvolvedAxes> TapsOf(int64_t first_column, int64_t columns) const;
+  // The same with some of the taps.
+  [[nodiscard]] Gather WithTaps(const std::array<Range, kConvolvedAxes>& taps) const;
   // Whether rows that follow one another are side by side in weight.
   [[nodiscard]] bool has_rows_side_by_side() const {
     int64_t stride = 1;
@@ -100,7 +105,7 @@ class PhasesOfBig {
  private:
   [[nodiscard]] Gather WithAllAxes(int64_t index) const;
 
-  const Convolution& convolution_;
+  Convolution convolution_;
   std::array<int64_t, kConvolvedAxes> counts_;
   bool are_all_ = true;
 };
