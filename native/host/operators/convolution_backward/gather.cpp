@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace acl_host {
 namespace {
@@ -56,6 +57,19 @@ Range TapsAlong(const GatherAxis& axis, Range positions) {
 // Taps that follow one another in a phase of the big tensor, and phases with taps.
 int64_t TapStep(const ConvolvedAxis& axis) { return axis.stride / std::gcd(axis.stride, axis.dilation); }
 int64_t PhasesWithTaps(const ConvolvedAxis& axis) { return std::min(TapStep(axis), axis.kernel); }
+
+int64_t Modulo(int64_t value, int64_t of) { return (value % of + of) % of; }
+
+// What times the value leaves 1, by Euclid's algorithm.
+int64_t Inverse(int64_t value, int64_t of) {
+  int64_t rest = of, next = Modulo(value, of), inverse = 0, next_inverse = 1;
+  while (next != 0) {
+    const int64_t times = rest / next;
+    rest = std::exchange(next, rest - times * next);
+    inverse = std::exchange(next_inverse, inverse - times * next_inverse);
+  }
+  return Modulo(inverse, of);
+}
 
 }  // namespace
 
@@ -119,26 +133,46 @@ Gather GatherOfSmall(const Convolution& convolution) {
 PhasesOfBig::PhasesOfBig(const Convolution& convolution) : convolution_(convolution) {
   for (size_t i = 0; i < kConvolvedAxes; ++i) {
     SeparateTaps(convolution_.axes[i]);
-    counts_[i] = PhasesWithTaps(convolution_.axes[i]);
-    if (counts_[i] < convolution_.axes[i].stride) are_all_ = false;
+    const int64_t with_taps = PhasesWithTaps(convolution_.axes[i]);
+    counts_[i] = std::min(with_taps, convolution_.axes[i].big);
+    if (with_taps < convolution_.axes[i].stride) are_all_ = false;
   }
 }
 
 Gather PhasesOfBig::At(int64_t index) const {
-  Gather gather = WithAllAxes(index);
+  Taps first;
+  for (size_t i = kConvolvedAxes; i-- > 0;) {
+    first[i] = FirstTap(i, index % counts_[i]);
+    index /= counts_[i];
+  }
+  Gather gather = WithFirstTaps(first);
   JoinAxes(gather);
   return gather;
 }
 
 Gather PhasesOfBig::Largest() const {
-  Gather gather = WithAllAxes(0);
+  Gather gather = WithFirstTaps({});
   for (size_t i = 0; i < kConvolvedAxes; ++i) {
     gather.axes[i].positions = (convolution_.axes[i].big - 1) / convolution_.axes[i].stride + 1;
   }
   return gather;
 }
 
-Gather PhasesOfBig::WithAllAxes(int64_t index) const {
+// The first tap of a phase, from the kernel's size on if it has none. Phases are counted by their first taps, or if
+// there are fewer positions than that, by their first positions.
+int64_t PhasesOfBig::FirstTap(size_t i, int64_t index) const {
+  const ConvolvedAxis& axis = convolution_.axes[i];
+  if (counts_[i] == PhasesWithTaps(axis)) return index;
+  const int64_t place = index + axis.padding;
+  if (axis.small == 1) return place % axis.dilation == 0 ? place / axis.dilation : axis.kernel;
+  const int64_t common = std::gcd(axis.stride, axis.dilation);
+  if (place % common != 0) return axis.kernel;
+  // Factors below 2^31.
+  const int64_t step = axis.stride / common;
+  return place / common % step * Inverse(axis.dilation / common, step) % step;
+}
+
+Gather PhasesOfBig::WithFirstTaps(const Taps& first) const {
   Gather gather{convolution_.type,
                 convolution_.images,
                 convolution_.groups,
@@ -149,23 +183,22 @@ Gather PhasesOfBig::WithAllAxes(int64_t index) const {
                 {0, convolution_.small_channels * convolution_.weight.outer, convolution_.weight.channel,
                  convolution_.weight.outer},
                 StridesFor(convolution_.big, convolution_.big_channels)};
-  for (size_t i = kConvolvedAxes; i-- > 0;) {
+  for (size_t i = 0; i < kConvolvedAxes; ++i) {
     const ConvolvedAxis& axis = convolution_.axes[i];
-    const int64_t tap = index % counts_[i];
-    index /= counts_[i];
     // The last tap of the phase reads first, in order of position.
     const int64_t tap_step = TapStep(axis);
-    const int64_t phase = ((tap * axis.dilation - axis.padding) % axis.stride + axis.stride) % axis.stride;
-    gather.axes[i] = {phase < axis.big ? (axis.big - 1 - phase) / axis.stride + 1 : 0,
+    const int64_t phase = Modulo(first[i] * axis.dilation - axis.padding, axis.stride);
+    const bool is_empty = phase >= axis.big || first[i] >= axis.kernel;
+    gather.axes[i] = {is_empty ? 0 : (axis.big - 1 - phase) / axis.stride + 1,
                       axis.small,
                       1,
-                      (phase + axis.padding - tap * axis.dilation) / axis.stride,
+                      (phase + axis.padding - first[i] * axis.dilation) / axis.stride,
                       -(tap_step * axis.dilation / axis.stride),
-                      (axis.kernel - 1 - tap) / tap_step + 1,
+                      (axis.kernel - 1 - first[i]) / tap_step + 1,
                       convolution_.small.axes[i],
                       convolution_.weight.axes[i] * tap_step,
                       convolution_.big.axes[i] * axis.stride};
-    gather.weight.first += tap * convolution_.weight.axes[i];
+    gather.weight.first += first[i] * convolution_.weight.axes[i];
     gather.result.first += phase * convolution_.big.axes[i];
   }
   return gather;

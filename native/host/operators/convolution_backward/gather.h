@@ -94,16 +94,20 @@ class PhasesOfBig {
  public:
   explicit PhasesOfBig(const Convolution& convolution);
 
-  // Phases with taps, along all axes.
+  // Along all axes, no more than there are taps, nor than there are positions.
   [[nodiscard]] int64_t count() const { return counts_[0] * counts_[1] * counts_[2]; }
-  // Whether these are all, so that every position is in one of them.
+  // Whether every position is in a phase with taps.
   [[nodiscard]] bool are_all() const { return are_all_; }
+  // It may have no positions.
   [[nodiscard]] Gather At(int64_t index) const;
   // One with as many taps and positions as any has.
   [[nodiscard]] Gather Largest() const;
 
  private:
-  [[nodiscard]] Gather WithAllAxes(int64_t index) const;
+  using Taps = std::array<int64_t, kConvolvedAxes>;
+
+  [[nodiscard]] int64_t FirstTap(size_t i, int64_t index) const;
+  [[nodiscard]] Gather WithFirstTaps(const Taps& first) const;
 
   Convolution convolution_;
   std::array<int64_t, kConvolvedAxes> counts_;
