@@ -38,6 +38,10 @@ CASES = (
     convolution((2, 3, 2, 3), (4, 3, 7, 5), 2, 3, 1),
     convolution((2, 3, 2, 2), (4, 3, 3, 3), 1, 9, 9),
     convolution((1, 1, 1, 1), (1, 1, 1, 1)),
+    # Fewer positions than taps and steps.
+    convolution((2, 3, 2, 1), (4, 3, 4, 4), 3, 3),
+    convolution((1, 2, 3, 2), (3, 2, 40, 9), (50, 7), (60, 30), (1, 3)),
+    convolution((1, 2, 3, 2), (3, 2, 40, 9), (50, 12), (330, 40), (15, 8)),
     # Many channels.
     convolution((2, 70, 9, 7), (40, 70, 3, 3), 1, 1),
     convolution((2, 66, 9, 7), (44, 33, 3, 3), 2, 1, 1, 2),
@@ -80,6 +84,7 @@ FEW = (
     convolution((2, 3, 20, 37), (6, 1, 3, 3), 2, 1, 1, 3),
     convolution((2, 18, 7, 5), (18, 1, 3, 3), 1, 1, 1, 18),
     convolution((2, 4, 3, 4, 5), (2, 4, 2, 3, 2), (1, 2, 1), 1),
+    convolution((1, 16, 2, 1, 5), (16, 1, 1, 1, 1), 1, 0, 1, 16),
 )
 
 
@@ -91,6 +96,9 @@ def seen(array: np.ndarray) -> dict[str, np.ndarray]:
     return {
         "channels last": np.moveaxis(np.moveaxis(array, 1, -1).copy(), -1, 1),
         "transposed": array.T.copy().T,
+        "first axis last": np.moveaxis(
+            np.moveaxis(array, min(2, array.ndim - 1), -1).copy(), -1, min(2, array.ndim - 1)
+        ),
         "spread": within,
         "reversed": np.flip(np.flip(array).copy()),
     }

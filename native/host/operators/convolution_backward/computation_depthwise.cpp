@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include "operators/convolution_backward/depthwise.h"
 #include "operators/convolution_backward/depthwise_boxes.h"
@@ -176,48 +175,13 @@ class DepthwiseGradient {
     PackZeros(kFloatLanes, to + box.count[1] * pitch);
   }
 
-  // Adds up the parts. A zero between rows times what is not finite is no number, so these sums are made again.
+  // Adds up the parts.
   void Finish(int64_t channel, const double* totals) const {
     for (int64_t k = 0; k < depthwise_.taps; ++k) {
       double total = 0;
       for (int64_t part = 0; part < depthwise_.parts; ++part) total += totals[part * depthwise_.taps + k];
-      if (!std::isfinite(total)) total = PlainSum(channel, k);
       RoundElement<T>(arguments_.outputs[0], channel * depthwise_.taps + k, static_cast<float>(total));
     }
-  }
-
-  // The sum of a tap by its definition.
-  [[nodiscard]] double PlainSum(int64_t channel, int64_t tap) const {
-    std::array<Range, kConvolvedAxes> small{};
-    std::array<int64_t, kConvolvedAxes> distance{};
-    for (size_t i = kConvolvedAxes; i-- > 0;) {
-      const ConvolvedAxis& axis = convolution_.axes[i];
-      distance[i] = tap % axis.kernel * axis.dilation - axis.padding;
-      tap /= axis.kernel;
-      const int64_t begin = distance[i] < 0 ? (axis.stride - 1 - distance[i]) / axis.stride : 0;
-      small[i] = {begin, std::min(axis.small, (axis.big - distance[i] + axis.stride - 1) / axis.stride)};
-    }
-    const auto big_place = [&](size_t i, int64_t q) { return q * convolution_.axes[i].stride + distance[i]; };
-    double total = 0;
-    for (int64_t image = 0; image < convolution_.images; ++image) {
-      const int64_t from = image * convolution_.small.outer + channel * convolution_.small.channel;
-      const int64_t other =
-          image * convolution_.big.outer + channel / convolution_.small_channels * convolution_.big.channel;
-      for (int64_t z = small[0].begin; z < small[0].end; ++z) {
-        for (int64_t y = small[1].begin; y < small[1].end; ++y) {
-          if (std::isnan(total)) return total;
-          for (int64_t x = small[2].begin; x < small[2].end; ++x) {
-            const auto& one = convolution_.small.axes;
-            const auto& two = convolution_.big.axes;
-            total +=
-                double{WidenElement<T>(arguments_.inputs[0], from + z * one[0] + y * one[1] + x * one[2])} *
-                double{WidenElement<T>(arguments_.inputs[1], other + big_place(0, z) * two[0] +
-                                                                 big_place(1, y) * two[1] + big_place(2, x) * two[2])};
-          }
-        }
-      }
-    }
-    return total;
   }
 
   const Convolution& convolution_;

@@ -95,7 +95,8 @@ class SideBySide {
   static void Transpose(const std::byte* from, const ConvolvedStrides& strides, const Sizes& sizes, int64_t channels,
                         float* to) {
     const bool are_rows = strides.axes[1] == sizes[2] * strides.axes[2] || sizes[1] == 1;
-    const bool are_planes = are_rows && (strides.axes[0] == sizes[1] * strides.axes[1] || sizes[0] == 1);
+    // The strides of axes of one position say nothing.
+    const bool are_planes = are_rows && (strides.axes[0] == sizes[1] * sizes[2] * strides.axes[2] || sizes[0] == 1);
     const int64_t length = are_planes ? sizes[0] * sizes[1] * sizes[2] : are_rows ? sizes[1] * sizes[2] : sizes[2];
     for (int64_t z = 0; z < (are_planes ? 1 : sizes[0]); ++z) {
       for (int64_t y = 0; y < (are_rows ? 1 : sizes[1]); ++y) {
