@@ -21,8 +21,8 @@ Rule = Callable[[Arguments, Product, str], Tolerance]
 _ROUNDING: Final = 2.0**-23
 """The error of a sum as a share of its size, for each sqrt(n) of its terms."""
 _MOST_IN_A_ROW: Final = 256
-"""Additions one after the other in float32. Those of n equal terms may all be rounded to the same side: each by about a
-quarter of a unit, as the sums on the way are half as large as the last one and half a unit is the most.
+"""Additions one after the other in float32. Those of n equal terms may all be rounded to the same side, each by half a
+unit of the sum on the way: together by up to n / 3 units of the last one.
 """
 _WIDE_ROUNDING: Final = 2.0**-52
 _WIDE: Final = ("float64", "complex128")
@@ -97,7 +97,7 @@ def of_products(
     def by_terms(arguments: Arguments, product: Product, dtype: str) -> Tolerance:
         plain, count = _RESULTS[dtype], max(terms(arguments), 1)
         precision, in_a_row = precision_of(arguments, product, dtype), min(count, _MOST_IN_A_ROW)
-        of_sums = _ROUNDING * math.sqrt(count) + in_a_row / 4 * FLOAT32.unit
+        of_sums = _ROUNDING * math.sqrt(count) + in_a_row / 3 * FLOAT32.unit
         roundings = 1 if precision is FLOAT32 else 2 + is_rounded_again(arguments, product, dtype)
         route = Route(precision, roundings, count, 1.0, inputs, of_sums, plain.absolute)
         relative, of_all = plain.relative + route.relative, route.relative * count

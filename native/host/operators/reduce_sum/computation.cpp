@@ -15,6 +15,9 @@ namespace {
 
 // The sums that are made side by side.
 constexpr int64_t kSideBySide = 512;
+// Rows whose terms are added one after the other in float32, where equal ones may all be rounded to the same side.
+constexpr int64_t kMostRows = 64;
+static_assert(kMostRows <= kMostFloatAdditions);
 
 // The steps through elements that are added up. Adjacent rows lie together if they are one after the other.
 struct Walk {
@@ -95,7 +98,7 @@ class AlongRows {
       const int64_t first = piece % per_row() * kRowPart;
       const int64_t count = std::min(kRowPart, walk_.row.size - first);
       const int64_t longest = (count - 1) / kSumsAlong + 1;
-      if (additions + longest > kMostFloatAdditions) flush();
+      if (additions + longest > kMostRows) flush();
       if (!sums) sums.emplace();
       additions += longest;
       AddPiece(*sums, from + OffsetIn(walk_.added, piece / per_row(), &SummedAxis::stride) + first * walk_.row.stride,
@@ -171,7 +174,7 @@ class AcrossRows {
   void AddPieces(int64_t begin, int64_t end, std::array<float, kSideBySide>& sums, double* totals, int64_t most,
                  const RowOf& row_of) const {
     for (int64_t piece = begin; piece < end;) {
-      const int64_t last = std::min(end, piece + kMostFloatAdditions);
+      const int64_t last = std::min(end, piece + kMostRows);
       std::fill_n(sums.begin(), most, 0.0F);
       for (; piece < last; ++piece) {
         const Row row = row_of(piece);
