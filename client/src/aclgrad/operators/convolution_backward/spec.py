@@ -177,6 +177,15 @@ def _matrix_operations(arguments: Arguments) -> float:
     return 2.0 * geometry_of(arguments).products * wanted
 
 
+def _operations(arguments: Arguments) -> float:
+    """Reads all inputs, and brings together what products are made of, which few channels use."""
+    geometry = geometry_of(arguments)
+    small, big = (max(size, 1) for size in (geometry.weight[0] // geometry.groups, geometry.weight[1]))
+    of_input, of_weight = (float(arguments.wants(each)) for each in ("grad_input", "grad_weight"))
+    patches = geometry.products * (of_input / (small if geometry.transposed else big) + of_weight / small)
+    return sum(each.element_count for each in arguments.inputs.values()) + patches
+
+
 def _on_axes(name: str) -> Callable[[Arguments, Product], tuple[int, ...]]:
     """CANN takes no shorter lists."""
     return lambda arguments, _: for_axes(arguments.ints(name), arguments.inputs["grad_output"].rank - 2)
@@ -208,7 +217,7 @@ SPEC = OperatorSpec(
         "A convolution is result[n, o, q] = bias[o] + sum over c, k of input[n, c, q * stride - padding + k * dilation]"
         " * weight[o, c, k], along one, two or three axes, o and c within each of the groups; with `transposed`, input "
         "and result change places. grad_input and grad_weight are the sums that follow, grad_bias[o] is the sum of "
-        "grad_output[:, o] (PyTorch: aten::convolution_backward). On 310P and 910A operands of float32 are rounded to "
+        "grad_output[:, o] (PyTorch: aten::convolution_backward). Padding is multiplied as zeros are. On 310P and 910A operands of float32 are rounded to "
         "FLOAT16, see `cube_math_type`, and there are no three axes."
     ),
     inputs=(
@@ -268,6 +277,7 @@ SPEC = OperatorSpec(
     ),
     check=_check,
     tolerance=_tolerance,
+    operations=_operations,
     matrix_operations=_matrix_operations,
     batch_axes=lambda _: BatchAxes(others=dict.fromkeys(("weight", "grad_weight", "grad_bias"))),
 )
