@@ -119,9 +119,10 @@ def test_gradients_of_each_sample_and_of_an_ensemble(client: RecordingClient) ->
     close(list(chain(*found)), list(chain(*expected)))
 
 
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 def test_a_compiled_network_with_its_channels_last(client: RecordingClient) -> None:
-    network = nn.Sequential(nn.Conv2d(4, 6, 3, padding="same"), nn.ReLU(), nn.ConvTranspose2d(6, 3, 2, stride=2))
+    network = nn.Sequential(nn.Conv2d(4, 6, (3, 2), padding="same"), nn.ReLU(), nn.ConvTranspose2d(6, 3, 2, stride=2))
     network = network.to(memory_format=torch.channels_last)
     images = random(2, 4, 6, 5).to(memory_format=torch.channels_last)
     network(images).pow(2).sum().backward()

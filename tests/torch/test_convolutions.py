@@ -84,9 +84,37 @@ def test_sides_that_differ_are_padded_as_pytorch_pads_them(
         with aclgrad.torch.remote_backward(client, strict=True) as remote:
             found, mine = recorded(call.bound(), own)
         assert torch.equal(found[0], expected[0])
+        assert [each.stride() for each in found[:2]] == [each.stride() for each in expected[:2]]
         assert mine == saved
         close(found, expected)
         assert remote.account.calls == {CallSite(call.function, "", None): 1}
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
+def test_gradients_of_an_image_with_sides_that_differ_may_be_viewed(client: RecordingClient) -> None:
+    """As a gradient penalty does; those of an image without a batch and of elements of vmap are no views either."""
+
+    def penalised(image: Tensor, weight: Tensor) -> list[Tensor]:
+        output = functional.conv2d(image, weight, padding="same")
+        (first,) = torch.autograd.grad(output.pow(3).sum(), image, create_graph=True)
+        (second,) = torch.autograd.grad(first.view(-1).norm(), image, create_graph=True)
+        (third,) = torch.autograd.grad(second.view(-1).norm(), image)
+        return [first.detach(), second.detach(), third.view_as(image)]
+
+    for shape in ((2, 4, 6, 5), (4, 6, 5)):
+        image, weight = random(*shape).requires_grad_(), random(3, 4, 2, 4, seed=2).requires_grad_()
+        with aclgrad.torch.remote_backward(client, strict=True) as remote:
+            found = penalised(image, weight)
+        close(found, penalised(image.double(), weight.double()))
+        assert {site.because for site in remote.account.calls} == {None}
+    images, weight = random(3, 2, 4, 6, 5), random(3, 4, 2, 4, seed=2)
+
+    def value(image: Tensor) -> Tensor:
+        return functional.conv2d(image, weight, padding="same").pow(2).sum()
+
+    with aclgrad.torch.remote_backward(client):
+        mapped = torch.func.vmap(torch.func.grad(value), in_dims=1)(images.movedim(0, 1))
+    close([mapped.view(images.shape)], [torch.stack([torch.func.grad(value)(each) for each in images])])
 
 
 def recorded(function: Callable[..., Tensor], leaves: list[Any]) -> tuple[list[Tensor], list[Any]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._prims_common import suggest_memory_format
 
 from aclgrad.torch._flops import convolution_flops
 
@@ -31,13 +32,38 @@ def flops_again(known: Known, needed: Sequence[bool]) -> int:
     return sum(flops(known, known["grad_output"], each) for each in products)
 
 
-def with_zeros(image: Tensor, axis: int, cells: int) -> Tensor:
-    """Returns the image with so many zeros after its axis, by a function that only moves data in its backward pass."""
-    if not cells:
-        return image
-    # In the image's memory format.
-    zeros = torch.zeros_like(image.narrow(axis, 0, 1))
-    return torch.cat([image, zeros.expand(*image.shape[:axis], cells, *image.shape[axis + 1 :])], axis)
+class WithZeros(torch.autograd.Function):
+    """An image with zeros after its last axes, whose gradient is as contiguous as that of PyTorch's own padding."""
+
+    @staticmethod
+    def forward(image: Tensor, cells: Sequence[int]) -> Tensor:
+        # In the image's memory format. The last axis comes first.
+        return torch.constant_pad_nd(image, [each for count in reversed(cells) for each in (0, count)])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.cells = inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        form = suggest_memory_format(gradient)
+        for axis, cells in enumerate(ctx.cells, gradient.dim() - len(ctx.cells)):
+            gradient = gradient.narrow(axis, 0, gradient.shape[axis] - cells)
+        return gradient.contiguous(memory_format=form), None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: Any) -> Tensor:
+        return WithZeros.forward(tangent, ctx.cells)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Sequence[Any], image: Tensor, cells: Sequence[int]) -> tuple[Tensor, int]:
+        return with_zeros(image.movedim(in_dims[0], 0), cells), 0
+
+
+def with_zeros(image: Tensor, cells: Sequence[int]) -> Tensor:
+    """Returns the image with so many zeros after its last axes."""
+    padded: Tensor = WithZeros.apply(image, cells) if any(cells) else image
+    return padded
 
 
 def gradients_again(
@@ -60,9 +86,7 @@ def gradients_again(
             targets.append(of)
 
     def exchanged(image: Tensor) -> dict[str, Any]:
-        for axis, cells in enumerate(further, 2):
-            image = with_zeros(image, axis, cells)
-        return {"grad_output": image, "input": grad_output, **attributes}
+        return {"grad_output": with_zeros(image, further), "input": grad_output, **attributes}
 
     if given[0] is not None:
         call((0, 2), (needed[0], needed[2]), **exchanged(given[0]))

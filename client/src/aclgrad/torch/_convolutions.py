@@ -226,9 +226,7 @@ def _padded(
     if padding != "same" or any(each != 1 for each in stride):
         raise LocalError(f"PyTorch refuses the padding {padding} with a stride of {stride}")
     reach = [step * (size - 1) for size, step in zip(kernel, dilation, strict=True)]
-    for axis, cells in enumerate(reach, input.dim() - len(kernel)):
-        input = with_zeros(input, axis, cells % 2)
-    return input, [cells // 2 for cells in reach]
+    return with_zeros(input, [cells % 2 for cells in reach]), [cells // 2 for cells in reach]
 
 
 REROUTED: Final[dict[Any, Callable[..., Tensor]]] = {

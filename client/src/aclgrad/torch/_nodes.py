@@ -29,9 +29,6 @@ _MOVES: Final = _names(
 )
 """Leaves, copies, views, and tensors that are put together or taken apart: they are no calls."""
 
-_CONTAINERS: Final = frozenset({"CheckpointFunction", "CompiledFunction"})
-"""Classes in Python whose backward passes are those of other nodes: of a checkpoint's, and of a compiled graph's."""
-
 _ARITHMETIC: Final = _names(
     """
     Add Sub Rsub Mul Div Reciprocal Neg Pow Sqrt Rsqrt Exp Exp2 Expm1 Log Log10 Log1P Log2 Abs
@@ -88,6 +85,14 @@ class Kind(Enum):
     KERNEL = auto()
 
 
+_CLASSES: Final = {
+    "CheckpointFunction": Kind.CONTAINER,
+    "CompiledFunction": Kind.CONTAINER,
+    "WithZeros": Kind.MOVE,  # of convolutions
+}
+"""Classes in Python whose backward passes are those of other nodes, of a checkpoint or a compiled graph, or copies."""
+
+
 @cache
 def _base_of(name: str) -> str:
     return re.sub(r"Backward(s|\d*(Autograd\w+?\d+)?)(_copy)?$", "", name.rpartition("::")[2])
@@ -102,7 +107,7 @@ def base_of(node: Node) -> str:
 def _kind_of(name: str, is_class: bool) -> Kind:
     base = _base_of(name)
     if is_class:
-        return Kind.CONTAINER if base in _CONTAINERS else Kind.KERNEL
+        return _CLASSES.get(base, Kind.KERNEL)
     return (
         Kind.MOVE
         if base.removesuffix("Backward") in _MOVES
