@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
 import aclgrad
 import aclgrad.torch
@@ -64,6 +64,51 @@ def test_a_reentrant_checkpoint_is_computed_again_within_all_blocks(client: Reco
     assert {site.whose for site in inner.account.calls} == {"remote", "local"}
     assert not outer.account.calls
     assert client.called == ["max_pool2d_with_mask_backward"]
+
+
+COMPILED = {
+    # Without the block it saves tensors of other shapes, or (the second) others of the same shapes.
+    "other_shapes": (nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU()),
+    "alike": (nn.Conv2d(3, 4, 3, padding=1), nn.SiLU(), nn.SiLU(), nn.AvgPool2d(2)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+@pytest.mark.parametrize("is_within", [True, False], ids=["backward_within", "backward_after"])
+@pytest.mark.parametrize("is_nested", [True, False], ids=["nested", "single"])
+@pytest.mark.parametrize("name", COMPILED)
+def test_a_compiled_checkpoint_is_computed_again_within_a_block(
+    client: RecordingClient, name: str, *, is_within: bool, is_nested: bool
+) -> None:
+    network, wide = nn.Sequential(*deepcopy(COMPILED[name])), nn.Sequential(*deepcopy(COMPILED[name])).double()
+    input, same = INPUT.clone().requires_grad_(), INPUT.double().requires_grad_()
+    wide(same).square().sum().backward()
+    compiled = torch.compile(network, fullgraph=True, backend="aot_eager")
+    inner = partial(checkpoint, compiled, use_reentrant=False) if is_nested else compiled
+    with aclgrad.torch.remote_backward(client, strict=True) as remote:
+        loss = checkpoint(inner, input, use_reentrant=False).square().sum()
+        if is_within:
+            loss.backward()
+    if not is_within:
+        loss.backward()
+    assert len(client.called) == len(network)
+    assert Counter(site.whose for site in remote.account.calls.elements()) == {"remote": len(network)}
+    for found, each in zip((input, *network.parameters()), (same, *wide.parameters()), strict=True):
+        torch.testing.assert_close(found.grad, each.grad.float())
+
+
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+def test_what_a_compiled_checkpoint_keeps_local_is_told_once(
+    client: RecordingClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    network = nn.Sequential(nn.MaxPool2d(2), nn.MaxPool2d(2, dilation=2))
+    compiled = torch.compile(network, backend="aot_eager")
+    with caplog.at_level("INFO", "aclgrad.torch"), aclgrad.torch.remote_backward(client) as remote:
+        with set_checkpoint_early_stop(False):  # computed again to the end
+            loss = checkpoint(compiled, INPUT.clone().requires_grad_(), use_reentrant=False).sum()
+        loss.backward()
+    assert Counter(site.whose for site in remote.account.calls.elements()) == {"remote": 1, "local": 1}
+    assert len(caplog.records) == 1
 
 
 class KeptElsewhere(torch.autograd.Function):

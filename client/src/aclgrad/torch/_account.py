@@ -69,6 +69,12 @@ class Account:
         self._refused: list[tuple[CallSite, str]] = []
         self._logged: set[tuple[str, str | None]] = set()
 
+    def again(self) -> "Account":
+        """Returns an account for what is computed again: nothing of it counts here, or is logged or refused again."""
+        account = Account()
+        account._logged = self._logged
+        return account
+
     def note(self, site: CallSite, node: str = "", flops: int = 0) -> None:
         """Counts a backward call; `node` is the name of autograd's node."""
         reason = site.function, site.because

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ContextDecorator
+from functools import partial
 from types import FrameType
 from typing import Any, Final, Self
 
@@ -17,8 +18,8 @@ from aclgrad.torch._account import UNRECORDED, Account, CallSite, LocalError, la
 from aclgrad.torch._graph import BACKWARD, Graph, missing, nodes_made
 from aclgrad.torch._nodes import may_be_kernel
 from aclgrad.torch._operations import OPEN
-from aclgrad.torch._tensors import number_of
-from aclgrad.torch._unseen import Unseen, is_checkpointed, is_opened, opened
+from aclgrad.torch._tensors import client_of, number_of
+from aclgrad.torch._unseen import Unseen, compute_again_within, is_checkpointed, is_opened, opened
 
 _COMPILED: Final = "functional.pad stays local in what torch.compile has compiled, unseen; call aclgrad.torch.pad"
 _COMPILED_CHECKPOINT: Final = "torch.compile shows the block nothing of a checkpoint; checkpoint the compiled module"
@@ -132,6 +133,11 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
                 setattr(self, _COMPILED_LOCAL + name, missing(name))
         return result
 
+    def note_compiled(self, site: CallSite) -> None:
+        """Counts an operation that runs in a compiled graph, whose checkpoint a block like this one computes again."""
+        self.graph.account.note(site)
+        compute_again_within(partial(_again, self.number, self.graph.account))
+
     def call(
         self, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any], *, is_here: bool
     ) -> Any:
@@ -187,6 +193,12 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
 
     def __str__(self) -> str:
         return "\n".join([self.account.table(), *([_COMPILED] if self._has_compiled else [])])
+
+
+def _again(number: int, account: Account) -> remote_backward:
+    block = remote_backward(client_of(number))
+    block.graph.account = account.again()
+    return block
 
 
 def _wants_gradient(input: Any) -> bool:

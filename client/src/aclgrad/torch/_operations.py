@@ -15,7 +15,6 @@ import torch
 from aclgrad.bridges.served import REFUSALS, served_by
 from aclgrad.errors import AclgradError
 from aclgrad.torch._account import CallSite, layer_of
-from aclgrad.torch._graph import Graph
 from aclgrad.torch._rows import OPERATIONS, Operation, cast
 from aclgrad.torch._tensors import client_of, type_of
 
@@ -23,8 +22,9 @@ from aclgrad.torch._tensors import client_of, type_of
 class Block(Protocol):
     """What takes the gradients of one client, by its number, and counts them."""
 
-    graph: Graph
     number: int
+
+    def note_compiled(self, site: CallSite) -> None: ...
 
 
 class _Open(threading.local):
@@ -54,7 +54,7 @@ def note_compiled(function: str, number: int) -> None:
     """Counts an operation in a compiled graph, which has no node of its own, for the client's innermost block."""
     for block in () if OPEN.has_node else reversed(OPEN.blocks):
         if block.number == number:
-            block.graph.account.note(CallSite(function, layer_of(sys._getframe(1)), None))  # noqa: SLF001
+            block.note_compiled(CallSite(function, layer_of(sys._getframe(1)), None))  # noqa: SLF001
             return
 
 

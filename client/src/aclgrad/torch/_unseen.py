@@ -2,25 +2,28 @@
 
 A function mode belongs to one thread, so calls in a thread that begins in the block are noted as local. A reentrant
 checkpoint records no gradient until backward() computes it again, which may be after the block has ended, so it is
-computed again within the same blocks.
+computed again within the same blocks. One that is not reentrant is computed again in a block if it has run what was
+compiled in a block, which saves other tensors than PyTorch's own functions do.
 """
 
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
+from inspect import unwrap
 from types import FrameType, FunctionType
 from typing import Any, Final, Protocol
 
 import torch
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
-from torch.utils.checkpoint import CheckpointFunction
+from torch.utils.checkpoint import CheckpointFunction, checkpoint
 
 from aclgrad.torch._account import LocalError
 from aclgrad.torch._operations import OPEN
 
 _REENTRANT: Final = CheckpointFunction.forward.__code__
+_CHECKPOINT: Final = unwrap(checkpoint).__code__
 _LOCK: Final = threading.Lock()
 _watched: list["Unseen"] = []
 _previous_profile: list[Any] = []
@@ -137,6 +140,30 @@ def is_checkpointed(block: _Block) -> bool:
                 function.blocks.append(block)
         frame = frame.f_back
     return found
+
+
+class _Within:
+    """The function of a checkpoint that is not reentrant, computed again within a block."""
+
+    def __init__(self, function: Callable[..., Any], block: Callable[[], AbstractContextManager[Any]]) -> None:
+        self.function = function
+        self.block = block
+
+    def __call__(self, *args: Any) -> Any:
+        with self.block():
+            return self.function(*args)
+
+
+def compute_again_within(block: Callable[[], AbstractContextManager[Any]]) -> None:
+    """Has backward() compute the innermost checkpoint again within such a block, if one runs that is not reentrant."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - as above
+    while frame is not None:
+        if frame.f_code is _CHECKPOINT and "gen" in frame.f_locals:
+            made = frame.f_locals["gen"].gi_frame.f_locals["new_frame"]
+            if not isinstance(made.recompute_fn, _Within):
+                made.recompute_fn = _Within(made.recompute_fn, block)
+            return
+        frame = frame.f_back
 
 
 def opened(mode: TorchFunctionMode, function: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
