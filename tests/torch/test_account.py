@@ -83,6 +83,17 @@ def test_what_is_made_of_products_unseen_is_told_by_its_own_name(
     assert remote.account.flops.total()
 
 
+@pytest.mark.parametrize("layer", [nn.Conv2d(3, 2, 3), nn.Linear(8, 2)], ids=["conv2d", "linear"])
+def test_derivatives_of_a_local_call_are_local_for_its_reason(client: RecordingClient, layer: nn.Module) -> None:
+    image = INPUT.double().requires_grad_()
+    with aclgrad.torch.remote_backward(client) as remote:
+        output = layer.double()(image)
+        (gradient,) = torch.autograd.grad(output.pow(2).sum(), image, create_graph=True)
+        gradient.pow(2).sum().backward()
+    assert remote.account.calls.total() > 1
+    assert {site.because for site in remote.account.calls} == {"no product takes float64"}
+
+
 def test_what_stays_local_is_logged_once(client: RecordingClient, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "aclgrad.torch")
     input = INPUT.double().requires_grad_()

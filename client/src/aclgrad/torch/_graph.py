@@ -54,6 +54,8 @@ class Graph:
         self.account = account
         self._rows = frozenset(rows)
         self._opaque = opaque or {}
+        # By kernel, of the last call of a row that stayed local: those of its derivatives too.
+        self._reasons: dict[str, str] = {}
         # Apart from those that nobody keeps, so that the block keeps no graph alive.
         self._results: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
 
@@ -79,6 +81,8 @@ class Graph:
         layer = layer_of(frame) if labelled else ""
         sites = []
         for node in labelled:
+            if because is not None:
+                self._reasons[_derived_from(kernel_of(node))] = because
             if is_one:
                 site = own_call_site(node) or CallSite(function, layer, because or missing(function))
             else:
@@ -110,10 +114,17 @@ class Graph:
     def _call_site(self, node: Node, layer: str = "", function: str = "") -> CallSite:
         if kind_of(node) is Kind.CONTAINER:
             return CallSite(base_of(node), layer, self._opaque[base_of(node)])
-        name = kernel_of(node)
-        if name in self._rows and function and function not in self._rows | _DERIVED:
+        name, unseen = kernel_of(node), UNSEEN
+        if function in _DERIVED:
+            unseen = self._reasons.get(_derived_from(name), UNSEEN)
+        elif name in self._rows and function and function not in self._rows:
             name = function  # which is made of it
-        return own_call_site(node) or CallSite(name, layer, UNSEEN if name in self._rows else missing(name))
+        return own_call_site(node) or CallSite(name, layer, unseen if name in self._rows else missing(name))
+
+
+def _derived_from(kernel: str) -> str:
+    """Returns a name that a kernel shares with those that its derivatives are made of."""
+    return "matmul" if kernel == "linear" else kernel
 
 
 def _flat(values: Any) -> Iterator[Tensor]:
