@@ -14,8 +14,10 @@ constexpr int64_t kFloatBytes = sizeof(float);
 constexpr int64_t kRowStep = 24;
 constexpr int64_t kMoreColumns = 32;
 
-// All scratch takes this much and a quarter of the tensors. That is more than a slot or two.
+// All scratch takes this much and a quarter of the tensors, which is more than a slot or two, but no more than threads
+// have.
 constexpr int64_t kFreeBytes = int64_t{3} << 20;
+constexpr int64_t kThreadBytes = int64_t{16} << 20;
 constexpr int64_t kSumBytes = int64_t{3} << 19;
 
 // Sums of a weight's unit take half a MiB.
@@ -35,12 +37,13 @@ double PackedWeightBytes(const Gather& gather) {
          kFloatBytes;
 }
 
-int64_t BudgetOf(const Gather& gather) {
+int64_t BudgetOf(const Gather& gather, int64_t threads) {
   double source = static_cast<double>(gather.images) * static_cast<double>(gather.groups * gather.channels);
   for (const GatherAxis& axis : gather.axes) source *= static_cast<double>(axis.source);
   const double result = static_cast<double>(gather.columns()) * static_cast<double>(gather.groups * gather.results);
   const double weight = PackedWeightBytes(gather) / kFloatBytes;
-  return kFreeBytes + Bounded((source + result + weight) * static_cast<double>(aclDataTypeSize(gather.type)) / 4);
+  const double bytes = (source + result + weight) * static_cast<double>(aclDataTypeSize(gather.type));
+  return std::min(kFreeBytes + Bounded(bytes / 4), threads * kThreadBytes - 4 * kConvolutionAlignment);
 }
 
 // The parts of so many equal units that keep all threads busy to the end. Each part packs its patches again.
@@ -66,7 +69,7 @@ TensorBlocks TensorBlocksOf(const Gather& gather, int64_t threads) {
   blocks.panel_bytes = RoundUp(std::min(blocks.channels, kGroupRows) * depth * kFloatBytes, kConvolutionAlignment);
   blocks.sum_bytes = RoundUp(blocks.channels * columns * kFloatBytes, kConvolutionAlignment);
   const int64_t most = std::min(threads, gather.groups * of_columns * CeilOf(gather.results, blocks.channels));
-  const int64_t budget = BudgetOf(gather);
+  const int64_t budget = BudgetOf(gather, threads);
   const int64_t weight_bytes = RoundUp(Bounded(PackedWeightBytes(gather)), kConvolutionAlignment);
   if (of_columns > 1 && weight_bytes <= budget - most * blocks.slot_bytes()) {
     blocks.weight_bytes = weight_bytes;
@@ -107,7 +110,7 @@ WeightBlocks BlocksOfWeight(const Convolution& convolution, int64_t threads) {
   blocks.panel_bytes = RoundUp((blocks.channels + kMoreColumns) * depth * kFloatBytes, kConvolutionAlignment);
   blocks.patch_bytes = kGroupRows * kRowPitch * kFloatBytes;
   const int64_t units = blocks_of_all * blocks.chunks;
-  const int64_t budget = BudgetOf(gather);
+  const int64_t budget = BudgetOf(gather, threads);
   blocks.slots = std::clamp<int64_t>(budget / (blocks.slot_bytes() + blocks.sum_bytes), 1, std::min(threads, units));
   const int64_t left = budget - blocks.slots * blocks.slot_bytes();
   blocks.held = std::clamp<int64_t>(left / blocks.sum_bytes, 1, units);
