@@ -15,9 +15,9 @@ constexpr int64_t kRowStep = 24;
 constexpr int64_t kMoreColumns = 32;
 
 // All scratch takes this much and a quarter of the tensors, which is more than a slot or two, but no more than threads
-// have.
+// have: 16 MiB each, with what sums of biases take.
 constexpr int64_t kFreeBytes = int64_t{3} << 20;
-constexpr int64_t kThreadBytes = int64_t{16} << 20;
+constexpr int64_t kThreadBytes = int64_t{15} << 20;
 constexpr int64_t kSumBytes = int64_t{3} << 19;
 
 // Sums of a weight's unit take half a MiB.
@@ -43,7 +43,7 @@ int64_t BudgetOf(const Gather& gather, int64_t threads) {
   const double result = static_cast<double>(gather.columns()) * static_cast<double>(gather.groups * gather.results);
   const double weight = PackedWeightBytes(gather) / kFloatBytes;
   const double bytes = (source + result + weight) * static_cast<double>(aclDataTypeSize(gather.type));
-  return std::min(kFreeBytes + Bounded(bytes / 4), threads * kThreadBytes - 4 * kConvolutionAlignment);
+  return std::min(kFreeBytes + Bounded(bytes / 4), threads * kThreadBytes);
 }
 
 // The parts of so many equal units that keep all threads busy to the end. Each part packs its patches again.

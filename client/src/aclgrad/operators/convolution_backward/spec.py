@@ -217,8 +217,8 @@ SPEC = OperatorSpec(
         "A convolution is result[n, o, q] = bias[o] + sum over c, k of input[n, c, q * stride - padding + k * dilation]"
         " * weight[o, c, k], along one, two or three axes, o and c within each of the groups; with `transposed`, input "
         "and result change places. grad_input and grad_weight are the sums that follow, grad_bias[o] is the sum of "
-        "grad_output[:, o] (PyTorch: aten::convolution_backward). Padding is multiplied as zeros are. On 310P and 910A operands of float32 are rounded to "
-        "FLOAT16, see `cube_math_type`, and there are no three axes."
+        "grad_output[:, o] (PyTorch: aten::convolution_backward). Padding is multiplied as zeros are. On 310P and 910A "
+        "operands of float32 are rounded to FLOAT16, see `cube_math_type`, and there are no three axes."
     ),
     inputs=(
         InputSpec("grad_output", "The gradient of the result, shape (N, channels, sizes...).", _DTYPES, _RANKS),
