@@ -74,7 +74,7 @@ def test_transposed_inputs_have_the_bits_of_row_major_ones(
                 (found, *_) = batch.run()
             else:
                 found = other.execute(typed.spec.name, transposed, typed.case.attributes)
-            if typed.spec.kind is OperatorKind.GRADIENT:
+            if typed.spec.kind is OperatorKind.GRADIENT and not typed.spec.matrix_operations(typed.arguments):
                 assert bits_of(arrays_of(found)) == bits_of(arrays_of(expected)), typed
                 continue
             # Sums may be in the order of the memory.
