@@ -159,8 +159,10 @@ def compute_again_within(block: Callable[[], AbstractContextManager[Any]]) -> No
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - as above
     while frame is not None:
         if frame.f_code is _CHECKPOINT and "gen" in frame.f_locals:
-            made = frame.f_locals["gen"].gi_frame.f_locals["new_frame"]
-            if not isinstance(made.recompute_fn, _Within):
+            generator = frame.f_locals["gen"].gi_frame
+            made: Any = None if generator is None else generator.f_locals.get("new_frame")
+            # Another PyTorch may have other names for them: then it computes the checkpoint again as without a block.
+            if hasattr(made, "recompute_fn") and not isinstance(made.recompute_fn, _Within):
                 made.recompute_fn = _Within(made.recompute_fn, block)
             return
         frame = frame.f_back

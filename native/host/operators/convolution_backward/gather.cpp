@@ -43,7 +43,7 @@ void SeparateTaps(ConvolvedAxis& axis) {
 
 int64_t FloorOf(int64_t count, int64_t of) { return count >= 0 ? count / of : -((-count - 1) / of + 1); }
 
-// The taps that read the source for some positions; if there are none, another one.
+// The taps that read the source for some positions, or the first one if none does.
 Range TapsAlong(const GatherAxis& axis, Range positions) {
   const int64_t low = positions.begin * axis.step + axis.first;
   const int64_t high = (positions.end - 1) * axis.step + axis.first;

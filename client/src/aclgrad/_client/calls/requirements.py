@@ -29,7 +29,7 @@ _UNREAD: Final[Withheld] = {
 
 
 def unsent(withheld: Withheld, operator: str, wanted: Collection[str]) -> Collection[str]:
-    """Returns the inputs whose shape is sent alone in a call that wants these outputs, or all if there are none."""
+    """Returns the inputs of a call whose shape is sent alone; an empty collection of wanted outputs stands for all."""
     names = withheld.get(operator)
     if not names:
         return ()

@@ -14,7 +14,7 @@ import numpy as np
 
 from aclgrad.judge.programs.program import Program, one_step
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.convolution_backward.geometry import Geometry
+from aclgrad.operators.convolution_backward.samples import convolution_case
 from aclgrad.operators.cube_math_type import HALVING
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES
@@ -79,13 +79,19 @@ def convolution_programs(
 
 def _program(layer: _Layer, dtype: str, *, is_quick: bool) -> Program:
     input, channels, groups = layer.scaled(is_quick=is_quick)
-    sides = (input[1], channels) if layer.transposed else (channels, input[1])
-    weight = (sides[0], sides[1] // groups, *layer.kernel)
-    lists = {"stride": layer.stride, "padding": layer.padding, "dilation": layer.dilation}
-    geometry = Geometry.of(input, weight, (), **lists, transposed=layer.transposed, groups=groups)
+    case = convolution_case(
+        layer.name,
+        input,
+        channels,
+        layer.kernel,
+        stride=layer.stride,
+        padding=layer.padding,
+        dilation=layer.dilation,
+        transposed=layer.transposed,
+        groups=groups,
+    )
     generator = np.random.default_rng(zlib.crc32(layer.name.encode()))
-    shapes = {"grad_output": (input[0], channels, *geometry.output_sizes), "input": input, "weight": weight}
-    arrays = {name: generator.standard_normal(shape) for name, shape in shapes.items()}
-    arrays["weight"] /= math.sqrt(math.prod(weight[1:]))
+    arrays = {name: generator.standard_normal(shape) for name, shape in case.shapes.items()}
+    arrays["weight"] /= math.sqrt(math.prod(arrays["weight"].shape[1:]))
     inputs = {name: each.astype(DTYPES[dtype].numpy) for name, each in arrays.items()}
-    return one_step(OPERATORS[OPERATOR], inputs, {**lists, "transposed": layer.transposed, "groups": groups})
+    return one_step(OPERATORS[OPERATOR], inputs, case.attributes)

@@ -62,7 +62,7 @@ class Geometry:
 
     @property
     def output_sizes(self) -> Shape:
-        """The spatial sizes of the result; below 1 where there is none."""
+        """The spatial sizes of the result; a size below 1 says that there is no result."""
         axes = zip(
             self.input[2:], self.kernel, self.stride, self.padding, self.dilation, self.output_padding, strict=True
         )
