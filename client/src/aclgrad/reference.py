@@ -42,21 +42,27 @@ __all__ = [
     "batch_norm_backward",
     "convolution_backward",
     "define",
+    "elu_backward",
     "embedding_dense_backward",
     "gelu_backward",
     "gelu_backward_v2",
     "grid_sampler2d_backward",
     "grid_sampler3d_backward",
     "group_norm_backward",
+    "hardshrink_backward",
+    "hardsigmoid_backward",
     "hardswish_backward",
+    "hardtanh_backward",
     "layer_norm_backward",
     "leaky_relu_backward",
+    "log_sigmoid_backward",
     "log_softmax_backward",
     "matmul",
     "max_pool2d_with_indices_backward",
     "max_pool2d_with_mask_backward",
     "max_unpool2d_backward",
     "max_unpool3d_backward",
+    "mish_backward",
     "mm",
     "reduce_sum",
     "reflection_pad1d_backward",
@@ -70,18 +76,28 @@ __all__ = [
     "sigmoid_backward",
     "silu_backward",
     "softmax_backward",
+    "softplus_backward",
+    "softshrink_backward",
     "swi_glu_grad",
     "tanh_backward",
     "threshold_backward",
     "upsample_nearest2d_backward",
 ]
 
+elu_backward = ELEMENTWISE["elu_backward"].compute
 gelu_backward = ELEMENTWISE["gelu_backward"].compute
 gelu_backward_v2 = ELEMENTWISE["gelu_backward_v2"].compute
+hardsigmoid_backward = ELEMENTWISE["hardsigmoid_backward"].compute
+hardshrink_backward = ELEMENTWISE["hardshrink_backward"].compute
 hardswish_backward = ELEMENTWISE["hardswish_backward"].compute
+hardtanh_backward = ELEMENTWISE["hardtanh_backward"].compute
 leaky_relu_backward = ELEMENTWISE["leaky_relu_backward"].compute
+log_sigmoid_backward = ELEMENTWISE["log_sigmoid_backward"].compute
+mish_backward = ELEMENTWISE["mish_backward"].compute
 sigmoid_backward = ELEMENTWISE["sigmoid_backward"].compute
 silu_backward = ELEMENTWISE["silu_backward"].compute
+softplus_backward = ELEMENTWISE["softplus_backward"].compute
+softshrink_backward = ELEMENTWISE["softshrink_backward"].compute
 tanh_backward = ELEMENTWISE["tanh_backward"].compute
 threshold_backward = ELEMENTWISE["threshold_backward"].compute
 grid_sampler2d_backward = GRID_SAMPLER["grid_sampler2d_backward"].compute
@@ -107,21 +123,27 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "batch_mat_mul": batch_mat_mul,
     "batch_norm_backward": batch_norm_backward,
     "convolution_backward": convolution_backward,
+    "elu_backward": elu_backward,
     "embedding_dense_backward": embedding_dense_backward,
     "gelu_backward": gelu_backward,
     "gelu_backward_v2": gelu_backward_v2,
     "grid_sampler2d_backward": grid_sampler2d_backward,
     "grid_sampler3d_backward": grid_sampler3d_backward,
     "group_norm_backward": group_norm_backward,
+    "hardshrink_backward": hardshrink_backward,
+    "hardsigmoid_backward": hardsigmoid_backward,
     "hardswish_backward": hardswish_backward,
+    "hardtanh_backward": hardtanh_backward,
     "layer_norm_backward": layer_norm_backward,
     "leaky_relu_backward": leaky_relu_backward,
+    "log_sigmoid_backward": log_sigmoid_backward,
     "log_softmax_backward": log_softmax_backward,
     "matmul": matmul,
     "max_pool2d_with_indices_backward": max_pool2d_with_indices_backward,
     "max_pool2d_with_mask_backward": max_pool2d_with_mask_backward,
     "max_unpool2d_backward": max_unpool2d_backward,
     "max_unpool3d_backward": max_unpool3d_backward,
+    "mish_backward": mish_backward,
     "mm": mm,
     "reduce_sum": reduce_sum,
     "reflection_pad1d_backward": reflection_pad1d_backward,
@@ -135,6 +157,8 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "sigmoid_backward": sigmoid_backward,
     "silu_backward": silu_backward,
     "softmax_backward": softmax_backward,
+    "softplus_backward": softplus_backward,
+    "softshrink_backward": softshrink_backward,
     "swi_glu_grad": swi_glu_grad,
     "tanh_backward": tanh_backward,
     "threshold_backward": threshold_backward,

@@ -493,6 +493,47 @@ class OperatorMethods(ABC, Generic[Result]):
             outputs=outputs,
         )
 
+    def elu_backward(
+        self,
+        grad_output: TensorLike,
+        self_or_result: TensorLike,
+        alpha: float = 1.0,
+        scale: float = 1.0,
+        input_scale: float = 1.0,
+        is_result: bool = False,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of ELU, and of CELU and SELU, which are ELU with other numbers.
+
+        With a = alpha * scale and s = input_scale: grad_input = grad_output * scale where self_or_result > 0, else
+        grad_output * a * s * exp(self_or_result * s), or with is_result grad_output * s * (self_or_result + a)
+        (PyTorch: aten::elu_backward).
+
+        Args:
+            grad_output: The gradient of the result, with the shape and dtype of self_or_result. bfloat16, float16,
+                float32 (fewer on some products).
+            self_or_result: The tensor that the function was applied to, or what it returned. Any shape. bfloat16,
+                float16, float32 (fewer on some products).
+            alpha: What negative numbers are multiplied by; rounded to float32.
+            scale: What all results are multiplied by; rounded to float32.
+            input_scale: What negative numbers are multiplied by before the exponential; rounded to float32.
+            is_result: Whether self_or_result is what the function returned; alpha is not negative then.
+
+        Returns: The gradient of the input, with the shape and dtype of self_or_result.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "self_or_result": self_or_result}
+        return self.execute(
+            "elu_backward",
+            inputs,
+            {"alpha": alpha, "scale": scale, "input_scale": input_scale, "is_result": is_result},
+            timeout_s=timeout_s,
+            out=out,
+        )
+
     def embedding_dense_backward(
         self,
         grad_output: TensorLike,
@@ -876,6 +917,53 @@ class OperatorMethods(ABC, Generic[Result]):
             outputs=outputs,
         )
 
+    def hardshrink_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        lambd: float = 0.5,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of hard shrink, which is 0 near 0.
+
+        grad_input = 0 where -lambd <= self <= lambd, else grad_output (PyTorch: aten::hardshrink_backward).
+
+        Args:
+            grad_output: The gradient of the result, with the shape and dtype of self. bfloat16, float16, float32 (fewer
+                on some products).
+            input: The tensor that the function was applied to. Any shape. bfloat16, float16, float32 (fewer on some
+                products).
+            lambd: The largest size of numbers that are taken for 0; rounded to float32.
+
+        Returns: The gradient of self, with the shape and dtype of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("hardshrink_backward", inputs, {"lambd": lambd}, timeout_s=timeout_s, out=out)
+
+    def hardsigmoid_backward(
+        self, grad_output: TensorLike, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Gives the gradient of hard sigmoid, min(max(self + 3, 0), 6) / 6.
+
+        out = grad_output / 6 where -3 < self < 3, else 0 (PyTorch: aten::hardsigmoid_backward).
+
+        Args:
+            grad_output: The gradient of the result, with the shape and dtype of self. bfloat16, float16, float32 (fewer
+                on some products).
+            input: The tensor that the function was applied to. Any shape. bfloat16, float16, float32 (fewer on some
+                products).
+
+        Returns: The gradient of self, with the shape and dtype of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("hardsigmoid_backward", inputs, {}, timeout_s=timeout_s, out=out)
+
     def hardswish_backward(
         self, grad_output: TensorLike, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
     ) -> Result:
@@ -896,6 +984,35 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("hardswish_backward", inputs, {}, timeout_s=timeout_s, out=out)
+
+    def hardtanh_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        min: float = -1.0,
+        max: float = 1.0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of what limits numbers to min and max, as hard tanh and ReLU6 do.
+
+        out = grad_output where min < self < max or self is NaN, else 0 (PyTorch: aten::hardtanh_backward).
+
+        Args:
+            grad_output: The gradient of the result, with the shape and dtype of self. bfloat16, float16, float32 (fewer
+                on some products).
+            input: The tensor that the function was applied to. Any shape. bfloat16, float16, float32 (fewer on some
+                products).
+            min: The smallest result; rounded to float32.
+            max: The largest result; rounded to float32.
+
+        Returns: The gradient of self, with the shape and dtype of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("hardtanh_backward", inputs, {"min": min, "max": max}, timeout_s=timeout_s, out=out)
 
     @overload
     def layer_norm_backward(
@@ -1039,6 +1156,34 @@ class OperatorMethods(ABC, Generic[Result]):
             timeout_s=timeout_s,
             out=out,
         )
+
+    def log_sigmoid_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        buffer: Input,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of the logarithm of the logistic sigmoid.
+
+        grad_input = grad_output * sigmoid(-self) (PyTorch: aten::log_sigmoid_backward).
+
+        Args:
+            grad_output: The gradient of the result, with the shape and dtype of self. bfloat16, float16, float32 (fewer
+                on some products).
+            input: The tensor that the function was applied to. Any shape. bfloat16, float16, float32 (fewer on some
+                products).
+            buffer: What PyTorch's forward function returns beside its result; never read. Any shape. bfloat16, float16,
+                float32 (fewer on some products). A tuple of sizes will do.
+
+        Returns: The gradient of self, with the shape and dtype of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "self": input, "buffer": buffer}
+        return self.execute("log_sigmoid_backward", inputs, {}, timeout_s=timeout_s, out=out)
 
     def log_softmax_backward(
         self,
@@ -1275,6 +1420,27 @@ class OperatorMethods(ABC, Generic[Result]):
             timeout_s=timeout_s,
             out=out,
         )
+
+    def mish_backward(
+        self, grad_output: TensorLike, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Gives the gradient of Mish, x * tanh(log(1 + exp(x))).
+
+        With t = tanh(log(1 + exp(self))): grad_input = grad_output * (t + self * sigmoid(self) * (1 - t^2)) (PyTorch:
+        aten::mish_backward).
+
+        Args:
+            grad_output: The gradient of the result, with the shape and dtype of self. bfloat16, float16, float32 (fewer
+                on some products).
+            input: The tensor that the function was applied to. Any shape. bfloat16, float16, float32 (fewer on some
+                products).
+
+        Returns: The gradient of self, with the shape and dtype of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("mish_backward", inputs, {}, timeout_s=timeout_s, out=out)
 
     def mm(
         self,
@@ -1699,6 +1865,65 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"grad_output": grad_output, "output": output}
         return self.execute("softmax_backward", inputs, {"dim": dim}, timeout_s=timeout_s, out=out)
+
+    def softplus_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        beta: float = 1.0,
+        threshold: float = 20.0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of softplus, log(1 + exp(beta * self)) / beta, which is linear above a threshold.
+
+        grad_input = grad_output where beta * self > threshold, else grad_output * sigmoid(beta * self) (PyTorch:
+        aten::softplus_backward).
+
+        Args:
+            grad_output: The gradient of the result, with the shape and dtype of self. bfloat16, float16, float32 (fewer
+                on some products).
+            input: The tensor that the function was applied to. Any shape. bfloat16, float16, float32 (fewer on some
+                products).
+            beta: What numbers are multiplied by; rounded to float32.
+            threshold: The products above which the function is linear; rounded to float32.
+
+        Returns: The gradient of self, with the shape and dtype of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "self": input}
+        return self.execute(
+            "softplus_backward", inputs, {"beta": beta, "threshold": threshold}, timeout_s=timeout_s, out=out
+        )
+
+    def softshrink_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        lambd: float = 0.5,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of soft shrink, which is 0 near 0.
+
+        grad_input = 0 where -lambd <= self <= lambd, else grad_output (PyTorch: aten::softshrink_backward).
+
+        Args:
+            grad_output: The gradient of the result, with the shape and dtype of self. bfloat16, float16, float32 (fewer
+                on some products).
+            input: The tensor that the function was applied to. Any shape. bfloat16, float16, float32 (fewer on some
+                products).
+            lambd: The largest size of numbers that become 0; rounded to float32.
+
+        Returns: The gradient of self, with the shape and dtype of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("softshrink_backward", inputs, {"lambd": lambd}, timeout_s=timeout_s, out=out)
 
     def swi_glu_grad(
         self,

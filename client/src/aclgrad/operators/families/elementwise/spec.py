@@ -56,7 +56,9 @@ def elementwise_spec(
     saved: str = "self",
     output: str = "grad_input",
     attributes: tuple[AttributeSpec, ...] = (),
+    more: tuple[InputSpec, ...] = (),
     check: Check = lambda *_: iter(()),
+    runs_on_nothing: Callable[[Arguments], bool] = lambda _: False,
     is_planned_alone: bool = False,
 ) -> OperatorSpec:
     """Returns the row of an operator that takes `saved`: `self`, or what the function returned, by its name there.
@@ -64,7 +66,9 @@ def elementwise_spec(
     All tensors have the same shape and dtype. CANN broadcasts for some operators, and then the result is not the
     gradient of `self` but what would have to be summed for it.
     """
-    saving = "The tensor that the function was applied to." if saved == "self" else "What the function returned."
+    saving = {"self": "The tensor that the function was applied to.", "output": "What the function returned."}.get(
+        saved, "The tensor that the function was applied to, or what it returned."
+    )
 
     def checked(arguments: Arguments, product: Product) -> Iterator[Violation]:
         yield from same_dtype(arguments, saved, "grad_output")
@@ -83,6 +87,7 @@ def elementwise_spec(
                 "grad_output", f"The gradient of the result, with the shape and dtype of {saved}.", dtypes, RANKS
             ),
             InputSpec(saved, f"{saving} Any shape.", dtypes, RANKS),
+            *more,
         ),
         attributes=attributes,
         outputs=(
@@ -95,9 +100,29 @@ def elementwise_spec(
         ),
         check=checked,
         tolerance=by_dtype(tolerances_of(dtypes)),
+        runs_on_nothing=runs_on_nothing,
         is_spatial=False,
         is_planned_alone=is_planned_alone,
     )
+
+
+def number(name: str, summary: str, default: float, minimum: float = -LARGEST) -> AttributeSpec:
+    """Returns an attribute that devices round to float32."""
+    rounded = f"{summary}; rounded to float32."
+    return AttributeSpec(name, rounded, AttributeKind.DOUBLE, default=default, minimum=minimum, maximum=LARGEST)
+
+
+def _check_result(arguments: Arguments, product: Product) -> Iterator[Violation]:
+    alpha = arguments.double("alpha")
+    if arguments.attributes["is_result"] and alpha < 0:
+        problem = f"is {alpha}, and the result does not tell the sign then"
+        yield Violation("attributes[alpha]", problem, "send at least 0")
+
+
+def _check_bounds(arguments: Arguments, product: Product) -> Iterator[Violation]:
+    least, most = arguments.double("min"), arguments.double("max")
+    if least > most:
+        yield Violation("attributes[min]", f"is {least}, and max is {most}", "send at most max")
 
 
 def _check_slope(arguments: Arguments, product: Product) -> Iterator[Violation]:
@@ -115,6 +140,27 @@ def _check_threshold(arguments: Arguments, product: Product) -> Iterator[Violati
 
 
 SPECS: Final = (
+    elementwise_spec(
+        "elu_backward",
+        "Gives the gradient of ELU, and of CELU and SELU, which are ELU with other numbers.",
+        "With a = alpha * scale and s = input_scale: grad_input = grad_output * scale where self_or_result > 0, else "
+        "grad_output * a * s * exp(self_or_result * s), or with is_result grad_output * s * (self_or_result + a) "
+        "(PyTorch: aten::elu_backward).",
+        floats(),
+        saved="self_or_result",
+        attributes=(
+            number("alpha", "What negative numbers are multiplied by", 1.0),
+            number("scale", "What all results are multiplied by", 1.0),
+            number("input_scale", "What negative numbers are multiplied by before the exponential", 1.0),
+            AttributeSpec(
+                "is_result",
+                "Whether self_or_result is what the function returned; alpha is not negative then.",
+                AttributeKind.BOOL,
+                default=False,
+            ),
+        ),
+        check=_check_result,
+    ),
     # CANN's documents say that it is the exact one, but every kernel approximates: the two differ by up to 9e-4 of the
     # gradient. At infinity the 910A and Atlas A3 return NaN.
     elementwise_spec(
@@ -143,6 +189,22 @@ SPECS: Final = (
             ),
         ),
     ),
+    # In float16 devices take 0.16662598 for 1 / 6.
+    elementwise_spec(
+        "hardsigmoid_backward",
+        "Gives the gradient of hard sigmoid, min(max(self + 3, 0), 6) / 6.",
+        "out = grad_output / 6 where -3 < self < 3, else 0 (PyTorch: aten::hardsigmoid_backward).",
+        floats(),
+        output="out",
+    ),
+    # With a negative number PyTorch lets every gradient pass, and devices all but those at 0.
+    elementwise_spec(
+        "hardshrink_backward",
+        "Gives the gradient of hard shrink, which is 0 near 0.",
+        "grad_input = 0 where -lambd <= self <= lambd, else grad_output (PyTorch: aten::hardshrink_backward).",
+        floats(without=(Product.ATLAS_INFERENCE,)),
+        attributes=(number("lambd", "The largest size of numbers that are taken for 0", 0.5, minimum=0),),
+    ),
     # At -3 and 3, where the function has no derivative, the operator takes the slope of the middle, -0.5 and 1.5.
     # PyTorch takes those outside, 0 and 1, since 2.8.
     elementwise_spec(
@@ -153,6 +215,20 @@ SPECS: Final = (
         floats(without=(Product.ATLAS_INFERENCE,)),
         output="out",
     ),
+    # The 910A multiplies by m / (m + 1e-10) with m = (self - max) * (self - min), others but the 950 by 0 or 1: an
+    # infinite gradient that does not pass becomes NaN there.
+    elementwise_spec(
+        "hardtanh_backward",
+        "Gives the gradient of what limits numbers to min and max, as hard tanh and ReLU6 do.",
+        "out = grad_output where min < self < max or self is NaN, else 0 (PyTorch: aten::hardtanh_backward).",
+        floats(),
+        output="out",
+        attributes=(
+            number("min", "The smallest result", -1.0),
+            number("max", "The largest result", 1.0),
+        ),
+        check=_check_bounds,
+    ),
     # Devices round the slope to float32 for every dtype, so for float64 it has to be a float32.
     elementwise_spec(
         "leaky_relu_backward",
@@ -161,14 +237,7 @@ SPECS: Final = (
         floats("float64"),
         output="out",
         attributes=(
-            AttributeSpec(
-                "negative_slope",
-                "What the function multiplies negative numbers by; rounded to float32.",
-                AttributeKind.DOUBLE,
-                default=0.01,
-                minimum=-LARGEST,
-                maximum=LARGEST,
-            ),
+            number("negative_slope", "What the function multiplies negative numbers by", 0.01),
             AttributeSpec(
                 "self_is_result",
                 "Whether self is what the function returned; the slope is not negative then.",
@@ -177,6 +246,29 @@ SPECS: Final = (
             ),
         ),
         check=_check_slope,
+    ),
+    elementwise_spec(
+        "log_sigmoid_backward",
+        "Gives the gradient of the logarithm of the logistic sigmoid.",
+        "grad_input = grad_output * sigmoid(-self) (PyTorch: aten::log_sigmoid_backward).",
+        floats(),
+        more=(
+            InputSpec(
+                "buffer",
+                "What PyTorch's forward function returns beside its result; never read. Any shape.",
+                floats(),
+                RANKS,
+                unread_on=frozenset(Product),
+            ),
+        ),
+        runs_on_nothing=lambda arguments: arguments.inputs["self"].element_count > 0,
+    ),
+    elementwise_spec(
+        "mish_backward",
+        "Gives the gradient of Mish, x * tanh(log(1 + exp(x))).",
+        "With t = tanh(log(1 + exp(self))): grad_input = grad_output * (t + self * sigmoid(self) * (1 - t^2)) "
+        "(PyTorch: aten::mish_backward).",
+        floats(),
     ),
     # CANN's operator also takes complex numbers, and multiplies by the conjugate of the derivative; those are not
     # served.
@@ -192,6 +284,25 @@ SPECS: Final = (
         "Gives the gradient of SiLU, x * sigmoid(x).",
         "With s = sigmoid(self): grad_input = grad_output * s * (1 + self * (1 - s)) (PyTorch: aten::silu_backward).",
         floats(without=(Product.ATLAS_INFERENCE,)),
+    ),
+    # CANN's operator also takes integers, and float64, which it computes in float32; those are not served.
+    elementwise_spec(
+        "softplus_backward",
+        "Gives the gradient of softplus, log(1 + exp(beta * self)) / beta, which is linear above a threshold.",
+        "grad_input = grad_output where beta * self > threshold, else grad_output * sigmoid(beta * self) "
+        "(PyTorch: aten::softplus_backward).",
+        floats(without=(Product.ATLAS_INFERENCE,)),
+        attributes=(
+            number("beta", "What numbers are multiplied by", 1.0),
+            number("threshold", "The products above which the function is linear", 20.0),
+        ),
+    ),
+    elementwise_spec(
+        "softshrink_backward",
+        "Gives the gradient of soft shrink, which is 0 near 0.",
+        "grad_input = 0 where -lambd <= self <= lambd, else grad_output (PyTorch: aten::softshrink_backward).",
+        floats(),
+        attributes=(number("lambd", "The largest size of numbers that become 0", 0.5, minimum=0),),
     ),
     elementwise_spec(
         "tanh_backward",
