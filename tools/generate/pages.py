@@ -23,7 +23,22 @@ FAMILIES: Final = {
     "upsampling, RoI align, grid sampling": ("upsample", "roi_align", "grid_sampler"),
     "normalisation": ("_norm",),
     "softmax, embedding": ("softmax", "embedding"),
-    "activations": ("silu", "sigmoid", "tanh", "relu", "hardswish", "threshold", "gelu", "glu", "elu", "shrink", "mish", "softplus"),
+    "losses": ("loss", "cross_entropy", "kl_div"),
+    "activations, dropout": (
+        "dropout",
+        "silu",
+        "sigmoid",
+        "tanh",
+        "relu",
+        "hardswish",
+        "threshold",
+        "gelu",
+        "glu",
+        "elu",
+        "shrink",
+        "mish",
+        "softplus",
+    ),
 }
 """What the names of a family's operators contain; the README has a row for each, and one for all others."""
 

@@ -17,6 +17,7 @@ from aclgrad.operators.definitions import Array
 from aclgrad.operators.embedding_dense_backward.definition import backward as embedding_dense_backward
 from aclgrad.operators.families.elementwise.definition import DEFINITIONS as ELEMENTWISE
 from aclgrad.operators.families.grid_sampler.definition import DEFINITIONS as GRID_SAMPLER
+from aclgrad.operators.families.losses.definition import DEFINITIONS as LOSSES
 from aclgrad.operators.families.matrix_products.definition import DEFINITIONS as MATRIX_PRODUCTS
 from aclgrad.operators.families.pad.definition import DEFINITIONS as PAD
 from aclgrad.operators.families.softmax.definition import DEFINITIONS as SOFTMAX
@@ -40,6 +41,8 @@ __all__ = [
     "avg_pool2d_backward",
     "batch_mat_mul",
     "batch_norm_backward",
+    "binary_cross_entropy_backward",
+    "binary_cross_entropy_with_logits_backward",
     "convolution_backward",
     "define",
     "elu_backward",
@@ -53,6 +56,8 @@ __all__ = [
     "hardsigmoid_backward",
     "hardswish_backward",
     "hardtanh_backward",
+    "kl_div_backward",
+    "l1_loss_backward",
     "layer_norm_backward",
     "leaky_relu_backward",
     "log_sigmoid_backward",
@@ -64,6 +69,7 @@ __all__ = [
     "max_unpool3d_backward",
     "mish_backward",
     "mm",
+    "mse_loss_backward",
     "reduce_sum",
     "reflection_pad1d_backward",
     "reflection_pad2d_backward",
@@ -75,6 +81,7 @@ __all__ = [
     "roi_align_v2_backward",
     "sigmoid_backward",
     "silu_backward",
+    "smooth_l1_loss_backward",
     "softmax_backward",
     "softplus_backward",
     "softshrink_backward",
@@ -102,6 +109,12 @@ tanh_backward = ELEMENTWISE["tanh_backward"].compute
 threshold_backward = ELEMENTWISE["threshold_backward"].compute
 grid_sampler2d_backward = GRID_SAMPLER["grid_sampler2d_backward"].compute
 grid_sampler3d_backward = GRID_SAMPLER["grid_sampler3d_backward"].compute
+binary_cross_entropy_backward = LOSSES["binary_cross_entropy_backward"].compute
+binary_cross_entropy_with_logits_backward = LOSSES["binary_cross_entropy_with_logits_backward"].compute
+kl_div_backward = LOSSES["kl_div_backward"].compute
+l1_loss_backward = LOSSES["l1_loss_backward"].compute
+mse_loss_backward = LOSSES["mse_loss_backward"].compute
+smooth_l1_loss_backward = LOSSES["smooth_l1_loss_backward"].compute
 addmm = MATRIX_PRODUCTS["addmm"].compute
 batch_mat_mul = MATRIX_PRODUCTS["batch_mat_mul"].compute
 matmul = MATRIX_PRODUCTS["matmul"].compute
@@ -122,6 +135,8 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "avg_pool2d_backward": avg_pool2d_backward,
     "batch_mat_mul": batch_mat_mul,
     "batch_norm_backward": batch_norm_backward,
+    "binary_cross_entropy_backward": binary_cross_entropy_backward,
+    "binary_cross_entropy_with_logits_backward": binary_cross_entropy_with_logits_backward,
     "convolution_backward": convolution_backward,
     "elu_backward": elu_backward,
     "embedding_dense_backward": embedding_dense_backward,
@@ -134,6 +149,8 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "hardsigmoid_backward": hardsigmoid_backward,
     "hardswish_backward": hardswish_backward,
     "hardtanh_backward": hardtanh_backward,
+    "kl_div_backward": kl_div_backward,
+    "l1_loss_backward": l1_loss_backward,
     "layer_norm_backward": layer_norm_backward,
     "leaky_relu_backward": leaky_relu_backward,
     "log_sigmoid_backward": log_sigmoid_backward,
@@ -145,6 +162,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "max_unpool3d_backward": max_unpool3d_backward,
     "mish_backward": mish_backward,
     "mm": mm,
+    "mse_loss_backward": mse_loss_backward,
     "reduce_sum": reduce_sum,
     "reflection_pad1d_backward": reflection_pad1d_backward,
     "reflection_pad2d_backward": reflection_pad2d_backward,
@@ -156,6 +174,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "roi_align_v2_backward": roi_align_v2_backward,
     "sigmoid_backward": sigmoid_backward,
     "silu_backward": silu_backward,
+    "smooth_l1_loss_backward": smooth_l1_loss_backward,
     "softmax_backward": softmax_backward,
     "softplus_backward": softplus_backward,
     "softshrink_backward": softshrink_backward,

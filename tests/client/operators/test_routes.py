@@ -24,6 +24,7 @@ P310, P910A = Product.ATLAS_INFERENCE, Product.ATLAS_TRAINING
 COARSE = [
     *((f"grid_sampler{axes}d_backward", P950) for axes in (2, 3)),
     *((name, P910A) for name in ("max_pool2d_with_mask_backward", "group_norm_backward")),
+    *((name, product) for name in ("glu_backward", "kl_div_backward") for product in (A2, A3)),
 ]
 """The operators that products compute in less than the dtype without a cube unit."""
 ADAPTIVE, AVERAGE = "adaptive_avg_pool2d_backward", "avg_pool2d_backward"

@@ -10,6 +10,7 @@ from aclgrad.operators.convolution_backward.spec import SPEC as CONVOLUTION_BACK
 from aclgrad.operators.embedding_dense_backward.spec import SPEC as EMBEDDING_DENSE_BACKWARD
 from aclgrad.operators.families.elementwise.spec import SPECS as ELEMENTWISE
 from aclgrad.operators.families.grid_sampler.spec import SPECS as GRID_SAMPLER
+from aclgrad.operators.families.losses.spec import SPECS as LOSSES
 from aclgrad.operators.families.matrix_products.spec import SPECS as MATRIX_PRODUCTS
 from aclgrad.operators.families.pad.spec import SPECS as PAD
 from aclgrad.operators.families.softmax.spec import SPECS as SOFTMAX
@@ -29,6 +30,7 @@ from aclgrad.operators.upsample_nearest2d_backward.spec import SPEC as UPSAMPLE_
 FAMILIES: Final = {
     "elementwise": ELEMENTWISE,
     "grid_sampler": GRID_SAMPLER,
+    "losses": LOSSES,
     "matrix_products": MATRIX_PRODUCTS,
     "pad": PAD,
     "softmax": SOFTMAX,
@@ -54,6 +56,7 @@ OPERATORS: Final = operator_table(
     UPSAMPLE_NEAREST2D_BACKWARD,
     *ELEMENTWISE,
     *GRID_SAMPLER,
+    *LOSSES,
     *MATRIX_PRODUCTS,
     *PAD,
     *SOFTMAX,

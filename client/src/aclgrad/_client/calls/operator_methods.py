@@ -362,6 +362,84 @@ class OperatorMethods(ABC, Generic[Result]):
             outputs=outputs,
         )
 
+    def binary_cross_entropy_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        target: TensorLike,
+        weight: TensorLike | None = None,
+        reduction: int = 1,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of the binary cross entropy of probabilities.
+
+        out = grad_output * weight * (self - target) / max(self * (1 - self), 1e-12) (PyTorch:
+        aten::binary_cross_entropy_backward); divided by the number of elements of self if the reduction is 1
+
+        Args:
+            grad_output: The gradient of the loss, broadcast to self: one element, or more. bfloat16, float16, float32
+                (fewer on some products).
+            input: What the loss was computed of, of any shape. bfloat16, float16, float32 (fewer on some products).
+            target: The target, broadcast to self. bfloat16, float16, float32 (fewer on some products).
+            weight: The weight of each element, broadcast to self; 1 without it. bfloat16, float16, float32 (fewer on
+                some products).
+            reduction: What the loss was made of its elements: 0 nothing, 1 their mean, 2 their sum.
+
+        Returns: The gradient of self, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "self": input, "target": target, "weight": weight}
+        return self.execute(
+            "binary_cross_entropy_backward", inputs, {"reduction": reduction}, timeout_s=timeout_s, out=out
+        )
+
+    def binary_cross_entropy_with_logits_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        target: TensorLike,
+        weight: TensorLike | None = None,
+        pos_weight: TensorLike | None = None,
+        reduction: int = 1,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of the binary cross entropy of logits.
+
+        With p = pos_weight: out = grad_output * weight * ((p * target + 1 - target) * sigmoid(self) - p * target)
+        (PyTorch: the gradient of aten::binary_cross_entropy_with_logits); divided by the number of elements of self if
+        the reduction is 1
+
+        Args:
+            grad_output: The gradient of the loss, broadcast to self: one element, or more. bfloat16, float16, float32
+                (fewer on some products).
+            input: What the loss was computed of, of any shape. bfloat16, float16, float32 (fewer on some products).
+            target: The target, broadcast to self. bfloat16, float16, float32 (fewer on some products).
+            weight: The weight of each element, broadcast to self; 1 without it. bfloat16, float16, float32 (fewer on
+                some products).
+            pos_weight: The weight of positive targets, broadcast to self; 1 without it. bfloat16, float16, float32
+                (fewer on some products).
+            reduction: What the loss was made of its elements: 0 nothing, 1 their mean, 2 their sum.
+
+        Returns: The gradient of self, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {
+            "grad_output": grad_output,
+            "self": input,
+            "target": target,
+            "weight": weight,
+            "pos_weight": pos_weight,
+        }
+        return self.execute(
+            "binary_cross_entropy_with_logits_backward", inputs, {"reduction": reduction}, timeout_s=timeout_s, out=out
+        )
+
     @overload
     def convolution_backward(
         self: OperatorMethods[Array] | OperatorMethods[Handle],
@@ -1014,6 +1092,70 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("hardtanh_backward", inputs, {"min": min, "max": max}, timeout_s=timeout_s, out=out)
 
+    def kl_div_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        target: TensorLike,
+        reduction: int = 1,
+        log_target: bool = False,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of the divergence of Kullback and Leibler by the logarithms of probabilities.
+
+        out = -target * grad_output, with log_target -exp(target) * grad_output, and divided by the first size of self
+        if the reduction is 3 (PyTorch: the gradient of aten::kl_div); divided by the number of elements of self if the
+        reduction is 1
+
+        Args:
+            grad_output: The gradient of the loss, broadcast to self: one element, or more. bfloat16, float16, float32
+                (fewer on some products).
+            input: What the loss was computed of, of any shape. bfloat16, float16, float32 (fewer on some products).
+            target: The target, broadcast to self. bfloat16, float16, float32 (fewer on some products).
+            reduction: What the loss was made of its elements: 0 nothing, 1 their mean, 2 their sum, 3 the mean of the
+                batch.
+            log_target: Whether the target is a logarithm, too.
+
+        Returns: The gradient of self, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "self": input, "target": target}
+        return self.execute(
+            "kl_div_backward", inputs, {"reduction": reduction, "log_target": log_target}, timeout_s=timeout_s, out=out
+        )
+
+    def l1_loss_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        target: TensorLike,
+        reduction: int = 1,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of the absolute difference.
+
+        grad_input = grad_output * sign(self - target), which is 0 where both are equal (PyTorch: the gradient of
+        aten::l1_loss); divided by the number of elements of self if the reduction is 1
+
+        Args:
+            grad_output: The gradient of the loss, broadcast to self: one element, or more. bfloat16, float16, float32
+                (fewer on some products).
+            input: What the loss was computed of, of any shape. bfloat16, float16, float32 (fewer on some products).
+            target: The target, broadcast to self. bfloat16, float16, float32 (fewer on some products).
+            reduction: What the loss was made of its elements: 0 nothing, 1 their mean, 2 their sum.
+
+        Returns: The gradient of self, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "self": input, "target": target}
+        return self.execute("l1_loss_backward", inputs, {"reduction": reduction}, timeout_s=timeout_s, out=out)
+
     @overload
     def layer_norm_backward(
         self: OperatorMethods[Array] | OperatorMethods[Handle],
@@ -1470,6 +1612,35 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Inputs = {"self": input, "mat2": mat2}
         return self.execute("mm", inputs, {"cube_math_type": cube_math_type}, timeout_s=timeout_s, out=out)
 
+    def mse_loss_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        target: TensorLike,
+        reduction: int = 1,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of the squared difference.
+
+        out = 2 * grad_output * (self - target) (PyTorch: aten::mse_loss_backward); divided by the number of elements of
+        self if the reduction is 1
+
+        Args:
+            grad_output: The gradient of the loss, broadcast to self: one element, or more. bfloat16, float16, float32
+                (fewer on some products).
+            input: What the loss was computed of, of any shape. bfloat16, float16, float32 (fewer on some products).
+            target: The target, broadcast to self. bfloat16, float16, float32 (fewer on some products).
+            reduction: What the loss was made of its elements: 0 nothing, 1 their mean, 2 their sum.
+
+        Returns: The gradient of self, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "self": input, "target": target}
+        return self.execute("mse_loss_backward", inputs, {"reduction": reduction}, timeout_s=timeout_s, out=out)
+
     def reduce_sum(
         self,
         input: TensorLike,
@@ -1838,6 +2009,39 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("silu_backward", inputs, {}, timeout_s=timeout_s, out=out)
+
+    def smooth_l1_loss_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        target: TensorLike,
+        reduction: int = 1,
+        beta: float = 1.0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of the absolute difference, which is squared near 0.
+
+        With d = self - target: grad_input = grad_output * d / beta where |d| < beta, else grad_output * sign(d)
+        (PyTorch: aten::smooth_l1_loss_backward); divided by the number of elements of self if the reduction is 1
+
+        Args:
+            grad_output: The gradient of the loss, broadcast to self: one element, or more. bfloat16, float16, float32
+                (fewer on some products).
+            input: What the loss was computed of, of any shape. bfloat16, float16, float32 (fewer on some products).
+            target: The target, broadcast to self. bfloat16, float16, float32 (fewer on some products).
+            reduction: What the loss was made of its elements: 0 nothing, 1 their mean, 2 their sum.
+            beta: The size of differences below which they are squared; rounded to float32.
+
+        Returns: The gradient of self, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "self": input, "target": target}
+        return self.execute(
+            "smooth_l1_loss_backward", inputs, {"reduction": reduction, "beta": beta}, timeout_s=timeout_s, out=out
+        )
 
     def softmax_backward(
         self,
