@@ -64,7 +64,8 @@ void BindInputChecks(py::module_& module) {
       .value("INT32", MaskEncoding::kInt32)
       .value("BITS", MaskEncoding::kBits);
   BindCheck<IndexCheck>(module, "IndexCheck")
-      .def(py::init<int64_t, std::size_t>(), py::arg("bound"), py::arg("item_bytes") = sizeof(int64_t));
+      .def(py::init<int64_t, std::size_t, std::optional<int64_t>>(), py::arg("bound"),
+           py::arg("item_bytes") = sizeof(int64_t), py::arg("ignored") = py::none());
   BindCheck<ArgmaxCheck>(module, "ArgmaxCheck")
       .def(py::init<Pooling, std::size_t, int64_t, int64_t, MaskEncoding>(), py::arg("pooling"), py::arg("item_bytes"),
            py::arg("batch"), py::arg("channels"), py::arg("encoding"));

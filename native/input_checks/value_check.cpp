@@ -35,7 +35,7 @@ struct Applied {
   std::size_t size_bytes;
 
   Bytes operator()(const IndexCheck& check) const {
-    CheckIndices(data, size_bytes / check.item_bytes, check.item_bytes, check.bound);
+    CheckIndices(data, size_bytes / check.item_bytes, check.item_bytes, check.bound, check.ignored);
     return std::nullopt;
   }
 

@@ -14,10 +14,11 @@
 
 namespace aclgrad {
 
-// Every value is an index below the bound.
+// Every value is an index below the bound, or the one that is ignored.
 struct IndexCheck {
   int64_t bound = 0;
   std::size_t item_bytes = sizeof(int64_t);
+  std::optional<int64_t> ignored;
 };
 
 enum class MaskEncoding { kNone, kInt32, kBits };

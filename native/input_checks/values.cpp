@@ -11,36 +11,54 @@ namespace aclgrad {
 namespace {
 
 // Without a branch, and by signs alone, so that vectors of any processor do it: of an index that is negative, or of its
-// distance from the last.
-template <typename Index>
-bool AnyOutside(const void* indices, std::size_t begin, std::size_t end, Index last) {
+// distance from the last. Index has the values of Stored, and negative ones.
+template <typename Stored, typename Index, bool kIgnores>
+bool AnyOutside(const void* indices, std::size_t begin, std::size_t end, Index last, Index ignored) {
   using Bits = std::make_unsigned_t<Index>;
   Bits outside = 0;
   for (std::size_t i = begin; i < end; ++i) {
-    const Bits index = Load<Bits>(indices, i);
-    outside |= index | (static_cast<Bits>(last) - index);
+    const auto index = static_cast<Bits>(Load<Stored>(indices, i));
+    const Bits found = index | (static_cast<Bits>(last) - index);
+    outside |= kIgnores && index == static_cast<Bits>(ignored) ? Bits{0} : found;
   }
   return static_cast<Index>(outside) < 0;
 }
 
-template <typename Index>
-void Check(const void* indices, std::size_t count, int64_t bound) {
+template <typename Stored, typename Index = Stored>
+void Check(const void* indices, std::size_t count, int64_t bound, std::optional<int64_t> ignored = std::nullopt) {
   constexpr std::size_t kBlock = 4096;
-  const auto last = static_cast<Index>(std::min<int64_t>(bound - 1, std::numeric_limits<Index>::max()));
+  constexpr int64_t kMost = std::numeric_limits<Index>::max();
+  const auto last = static_cast<Index>(std::min<int64_t>(bound - 1, kMost));
+  // What Index cannot hold is none of the values.
+  if (ignored && static_cast<Index>(*ignored) != *ignored) ignored.reset();
+  const auto skipped = static_cast<Index>(ignored.value_or(0));
+  const auto any_outside = ignored ? AnyOutside<Stored, Index, true> : AnyOutside<Stored, Index, false>;
   for (std::size_t begin = 0; begin < count; begin += kBlock) {
     const std::size_t end = std::min(count, begin + kBlock);
-    if (!AnyOutside<Index>(indices, begin, end, last)) continue;
+    if (!any_outside(indices, begin, end, last, skipped)) continue;
+    const auto is_legal = [&](int64_t index) {
+      return static_cast<uint64_t>(index) < static_cast<uint64_t>(bound) || index == ignored;
+    };
     std::size_t first = begin;
-    while (static_cast<uint64_t>(Load<Index>(indices, first)) < static_cast<uint64_t>(bound)) ++first;
-    throw InvalidValue("has " + std::to_string(Load<Index>(indices, first)) + " at position " + std::to_string(first) +
-                       ", outside [0, " + std::to_string(bound) + ")");
+    while (is_legal(Load<Stored>(indices, first))) ++first;
+    const std::string but = ignored ? " and not " + std::to_string(*ignored) + ", which is ignored" : "";
+    throw InvalidValue("has " + std::to_string(int64_t{Load<Stored>(indices, first)}) + " at position " +
+                       std::to_string(first) + ", outside [0, " + std::to_string(bound) + ")" + but);
   }
 }
 
 }  // namespace
 
-void CheckIndices(const void* indices, std::size_t count, std::size_t item_bytes, int64_t bound) {
-  item_bytes == sizeof(int32_t) ? Check<int32_t>(indices, count, bound) : Check<int64_t>(indices, count, bound);
+void CheckIndices(const void* indices, std::size_t count, std::size_t item_bytes, int64_t bound,
+                  std::optional<int64_t> ignored) {
+  switch (item_bytes) {
+    case sizeof(uint8_t):
+      return Check<uint8_t, int32_t>(indices, count, bound, ignored);
+    case sizeof(int32_t):
+      return Check<int32_t>(indices, count, bound, ignored);
+    default:
+      return Check<int64_t>(indices, count, bound, ignored);
+  }
 }
 
 void CheckBools(const void* bools, std::size_t count) { Check<int8_t>(bools, count, 2); }

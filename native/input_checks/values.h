@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 
 namespace aclgrad {
@@ -23,8 +24,10 @@ template <typename T>
   return value;
 }
 
-// Throws InvalidValue unless each of count integers, of 4 or 8 bytes each, is at least 0 and below bound.
-void CheckIndices(const void* indices, std::size_t count, std::size_t item_bytes, int64_t bound);
+// Throws InvalidValue unless each of count integers, of 4 or 8 bytes each, or of 1 without a sign, is at least 0 and
+// below bound, or is the one that is ignored.
+void CheckIndices(const void* indices, std::size_t count, std::size_t item_bytes, int64_t bound,
+                  std::optional<int64_t> ignored);
 
 // Throws InvalidValue unless each of count bytes is 0 or 1: kernels take a bool for an index or a factor.
 void CheckBools(const void* bools, std::size_t count);

@@ -45,6 +45,27 @@ def test_one_index_out_of_bound_is_told_with_its_place(dtype: type, place: int) 
             check.apply(memoryview(b"x" + indices.tobytes())[1:])
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64])
+@pytest.mark.parametrize("ignored", [-100, 3, 255, 2**40])
+def test_an_index_may_also_be_the_one_that_is_ignored(dtype: type, ignored: int) -> None:
+    limits = np.iinfo(dtype)
+    is_held = limits.min <= ignored <= limits.max
+    indices = np.full(10000, 6, dtype)
+    indices[::3] = ignored if is_held else 0
+    check = IndexCheck(7, indices.itemsize, ignored)
+    assert check.apply(indices.tobytes()) is None
+    for value in {7, limits.max, limits.min} - {0, ignored}:
+        indices[4100] = value
+        with pytest.raises(InvalidValueError, match=rf"has {value} at position 4100, outside \[0, 7\)"):
+            check.apply(memoryview(b"x" + indices.tobytes())[1:])
+    assert (
+        IndexCheck(0, indices.itemsize, ignored).apply(
+            np.full(9, ignored if is_held else 0, dtype)[: 9 * is_held].tobytes()
+        )
+        is None
+    )
+
+
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_both_encodings_are_those_of_the_definition(argmax: np.ndarray, dtype: type) -> None:
     cast = argmax.astype(dtype)

@@ -15,6 +15,7 @@ from aclgrad.operators.batch_norm_backward.definition import backward as batch_n
 from aclgrad.operators.convolution_backward.definition import backward as convolution_backward
 from aclgrad.operators.definitions import Array
 from aclgrad.operators.embedding_dense_backward.definition import backward as embedding_dense_backward
+from aclgrad.operators.families.class_losses.definition import DEFINITIONS as CLASS_LOSSES
 from aclgrad.operators.families.elementwise.definition import DEFINITIONS as ELEMENTWISE
 from aclgrad.operators.families.grid_sampler.definition import DEFINITIONS as GRID_SAMPLER
 from aclgrad.operators.families.losses.definition import DEFINITIONS as LOSSES
@@ -44,6 +45,7 @@ __all__ = [
     "binary_cross_entropy_backward",
     "binary_cross_entropy_with_logits_backward",
     "convolution_backward",
+    "cross_entropy_loss_grad",
     "define",
     "elu_backward",
     "embedding_dense_backward",
@@ -70,6 +72,8 @@ __all__ = [
     "mish_backward",
     "mm",
     "mse_loss_backward",
+    "nll_loss2d_backward",
+    "nll_loss_backward",
     "reduce_sum",
     "reflection_pad1d_backward",
     "reflection_pad2d_backward",
@@ -91,6 +95,9 @@ __all__ = [
     "upsample_nearest2d_backward",
 ]
 
+cross_entropy_loss_grad = CLASS_LOSSES["cross_entropy_loss_grad"].compute
+nll_loss2d_backward = CLASS_LOSSES["nll_loss2d_backward"].compute
+nll_loss_backward = CLASS_LOSSES["nll_loss_backward"].compute
 elu_backward = ELEMENTWISE["elu_backward"].compute
 gelu_backward = ELEMENTWISE["gelu_backward"].compute
 gelu_backward_v2 = ELEMENTWISE["gelu_backward_v2"].compute
@@ -138,6 +145,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "binary_cross_entropy_backward": binary_cross_entropy_backward,
     "binary_cross_entropy_with_logits_backward": binary_cross_entropy_with_logits_backward,
     "convolution_backward": convolution_backward,
+    "cross_entropy_loss_grad": cross_entropy_loss_grad,
     "elu_backward": elu_backward,
     "embedding_dense_backward": embedding_dense_backward,
     "gelu_backward": gelu_backward,
@@ -163,6 +171,8 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "mish_backward": mish_backward,
     "mm": mm,
     "mse_loss_backward": mse_loss_backward,
+    "nll_loss2d_backward": nll_loss2d_backward,
+    "nll_loss_backward": nll_loss_backward,
     "reduce_sum": reduce_sum,
     "reflection_pad1d_backward": reflection_pad1d_backward,
     "reflection_pad2d_backward": reflection_pad2d_backward,

@@ -8,6 +8,7 @@ from aclgrad.operators.avg_pool2d_backward.spec import SPEC as AVG_POOL2D_BACKWA
 from aclgrad.operators.batch_norm_backward.spec import SPEC as BATCH_NORM_BACKWARD
 from aclgrad.operators.convolution_backward.spec import SPEC as CONVOLUTION_BACKWARD
 from aclgrad.operators.embedding_dense_backward.spec import SPEC as EMBEDDING_DENSE_BACKWARD
+from aclgrad.operators.families.class_losses.spec import SPECS as CLASS_LOSSES
 from aclgrad.operators.families.elementwise.spec import SPECS as ELEMENTWISE
 from aclgrad.operators.families.grid_sampler.spec import SPECS as GRID_SAMPLER
 from aclgrad.operators.families.losses.spec import SPECS as LOSSES
@@ -28,6 +29,7 @@ from aclgrad.operators.swi_glu_grad.spec import SPEC as SWI_GLU_GRAD
 from aclgrad.operators.upsample_nearest2d_backward.spec import SPEC as UPSAMPLE_NEAREST2D_BACKWARD
 
 FAMILIES: Final = {
+    "class_losses": CLASS_LOSSES,
     "elementwise": ELEMENTWISE,
     "grid_sampler": GRID_SAMPLER,
     "losses": LOSSES,
@@ -54,6 +56,7 @@ OPERATORS: Final = operator_table(
     ROI_ALIGN_V2_BACKWARD,
     SWI_GLU_GRAD,
     UPSAMPLE_NEAREST2D_BACKWARD,
+    *CLASS_LOSSES,
     *ELEMENTWISE,
     *GRID_SAMPLER,
     *LOSSES,

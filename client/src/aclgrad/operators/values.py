@@ -13,9 +13,10 @@ from aclgrad.tensors import TensorType
 
 @dataclass(frozen=True, slots=True)
 class IndexRule:
-    """Every value is at least 0 and below `bound`."""
+    """Every value is at least 0 and below `bound`, or `ignored`."""
 
     bound: int
+    ignored: int | None = None
 
     def device_type(self, type: TensorType) -> TensorType:
         return type
@@ -102,7 +103,9 @@ def guarantees(made: ValueRule, needed: ValueRule) -> bool:
         return made == needed
     if isinstance(made, (ArgmaxRule, WindowRule)):
         return math.prod(made.pooling.input_size) <= needed.bound
-    return isinstance(made, IndexRule) and made.bound <= needed.bound
+    if not isinstance(made, IndexRule) or made.bound > needed.bound:
+        return False
+    return made.ignored is None or made.ignored == needed.ignored or 0 <= made.ignored < needed.bound
 
 
 def is_read_as_sent(rule: ValueRule, type: TensorType) -> bool:
@@ -114,7 +117,7 @@ def words_of(rule: ValueRule) -> str:
     """Returns which values follow the rule."""
     match rule:
         case IndexRule():
-            return f"values below {rule.bound}"
+            return f"values below {rule.bound}" + ("" if rule.ignored is None else f", or {rule.ignored}")
         case ArgmaxRule() | WindowRule():
             sizes = " x ".join(map(str, rule.pooling.input_size))
             return f"a cell of its own window in a plane of {sizes} for each value"

@@ -83,7 +83,7 @@ def _values(tensor: TensorView, rule: ValueRule | None) -> Array:
         raise InvalidFieldError.at(f"inputs[{tensor.name}].output_of", problem, "send the values themselves")
     field = f"inputs[{tensor.name}].data"
     match rule:
-        case IndexRule(bound) if array.min() < 0 or array.max() >= bound:
+        case IndexRule(bound, ignored) if (((array < 0) | (array >= bound)) & (array != ignored)).any():
             raise InvalidFieldError.at(field, f"has a value outside of 0 to {bound - 1}", _REMEDY)
         case ArgmaxRule(pooling) | WindowRule(pooling) if not _lie_in_windows(array, pooling):
             problem = "has an index outside of its pooling window"

@@ -93,7 +93,7 @@ def check_output_memory(call: OperatorCall, types: Mapping[str, TensorType]) -> 
 def check_of(rule: ValueRule | None, type: TensorType, max_roi_work: int) -> tuple[ValueCheck | None, bool]:
     """Returns the check of an input of this type, and whether the device reads only a prefix of the input."""
     if isinstance(rule, IndexRule):
-        return native.IndexCheck(rule.bound, type.dtype.itemsize), False
+        return native.IndexCheck(rule.bound, type.dtype.itemsize, rule.ignored), False
     if isinstance(rule, BoxRule):
         return native.BoxCheck(native.RoiAlign(*astuple(rule)), max_roi_work), False
     if isinstance(rule, VarianceRule):

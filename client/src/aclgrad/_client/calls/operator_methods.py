@@ -571,6 +571,67 @@ class OperatorMethods(ABC, Generic[Result]):
             outputs=outputs,
         )
 
+    def cross_entropy_loss_grad(
+        self,
+        grad_output: TensorLike,
+        log_prob: TensorLike,
+        target: TensorLike,
+        weight: TensorLike | None = None,
+        grad_zloss: TensorLike | None = None,
+        lse_for_zloss: TensorLike | None = None,
+        reduction: str = "mean",
+        ignore_index: int = -100,
+        label_smoothing: float = 0.0,
+        lse_square_scale_for_zloss: float = 0.0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of the cross entropy of logits and classes.
+
+        With p = exp(log_prob), w = weight[target], e = label_smoothing, C classes, and D, the sum of w with the mean
+        and else 1: g = grad_output / D, a = g * (1 - e) * w, s = g * e / C * weight: out = p * (a + sum(s)) - s, and at
+        the target a less; 0 where the target is ignore_index (PyTorch: the gradient of aten::cross_entropy_loss).
+
+        Args:
+            grad_output: The gradient of the loss: one value, or (N) if nothing was reduced. bfloat16, float16, float32
+                (fewer on some products).
+            log_prob: The logarithms of the softmax of the logits, (N, C). bfloat16, float16, float32 (fewer on some
+                products).
+            target: The class of each row, (N): 0 to C - 1, or ignore_index. int32, int64 (fewer on some products).
+            weight: The weight of each class, (C), float32; 1 without it. float32 (fewer on some products).
+            grad_zloss: Is refused: devices ignore it. bfloat16, float16, float32 (fewer on some products).
+            lse_for_zloss: Is refused: devices ignore it. bfloat16, float16, float32 (fewer on some products).
+            reduction: What the loss was made of the rows' losses.
+            ignore_index: The target whose gradient is 0; it need not be a class.
+            label_smoothing: The share of all classes in a target.
+            lse_square_scale_for_zloss: Is 0: devices ignore it.
+
+        Returns: The gradient of the logits, with the shape and dtype of log_prob.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {
+            "grad_output": grad_output,
+            "log_prob": log_prob,
+            "target": target,
+            "weight": weight,
+            "grad_zloss": grad_zloss,
+            "lse_for_zloss": lse_for_zloss,
+        }
+        return self.execute(
+            "cross_entropy_loss_grad",
+            inputs,
+            {
+                "reduction": reduction,
+                "ignore_index": ignore_index,
+                "label_smoothing": label_smoothing,
+                "lse_square_scale_for_zloss": lse_square_scale_for_zloss,
+            },
+            timeout_s=timeout_s,
+            out=out,
+        )
+
     def elu_backward(
         self,
         grad_output: TensorLike,
@@ -1640,6 +1701,106 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"grad_output": grad_output, "self": input, "target": target}
         return self.execute("mse_loss_backward", inputs, {"reduction": reduction}, timeout_s=timeout_s, out=out)
+
+    def nll_loss2d_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        target: TensorLike,
+        weight: TensorLike,
+        total_weight: TensorLike,
+        reduction: int = 1,
+        ignore_index: int = -100,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of the negative log likelihood of a class for each pixel.
+
+        out = -grad_output * weight[target] at the target's class, divided by total_weight if the reduction is 1; 0 at
+        other classes, and where the target is ignore_index (PyTorch: aten::nll_loss2d_backward).
+
+        Args:
+            grad_output: The gradient of the loss: one value, or (N, H, W) if nothing was reduced. bfloat16, float16,
+                float32 (fewer on some products).
+            input: The logarithms of probabilities, (N, C, H, W); only the shape matters. bfloat16, float16, float32
+                (fewer on some products).
+            target: The class of each, (N, H, W): 0 to C - 1, or ignore_index. int32, int64, uint8 (fewer on some
+                products).
+            weight: The weight of each class, (C). bfloat16, float16, float32 (fewer on some products).
+            total_weight: The sum of the weights of all targets, which the forward pass returned. bfloat16, float16,
+                float32 (fewer on some products).
+            reduction: What the loss was made of its elements: 0 nothing, 1 their mean, 2 their sum.
+            ignore_index: The target whose gradient is 0; it need not be a class.
+
+        Returns: The gradient of self, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {
+            "grad_output": grad_output,
+            "self": input,
+            "target": target,
+            "weight": weight,
+            "total_weight": total_weight,
+        }
+        return self.execute(
+            "nll_loss2d_backward",
+            inputs,
+            {"reduction": reduction, "ignore_index": ignore_index},
+            timeout_s=timeout_s,
+            out=out,
+        )
+
+    def nll_loss_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        target: TensorLike,
+        weight: TensorLike,
+        total_weight: TensorLike,
+        reduction: int = 1,
+        ignore_index: int = -100,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of the negative log likelihood of a class for each row.
+
+        out = -grad_output * weight[target] at the target's class, divided by total_weight if the reduction is 1; 0 at
+        other classes, and where the target is ignore_index (PyTorch: aten::nll_loss_backward).
+
+        Args:
+            grad_output: The gradient of the loss: one value, or (N) or () if nothing was reduced. bfloat16, float16,
+                float32 (fewer on some products).
+            input: The logarithms of probabilities, (N, C) or (C); only the shape matters. bfloat16, float16, float32
+                (fewer on some products).
+            target: The class of each, (N) or (): 0 to C - 1, or ignore_index. int32, int64, uint8 (fewer on some
+                products).
+            weight: The weight of each class, (C). bfloat16, float16, float32 (fewer on some products).
+            total_weight: The sum of the weights of all targets, which the forward pass returned. bfloat16, float16,
+                float32 (fewer on some products).
+            reduction: What the loss was made of its elements: 0 nothing, 1 their mean, 2 their sum.
+            ignore_index: The target whose gradient is 0; it need not be a class.
+
+        Returns: The gradient of self, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {
+            "grad_output": grad_output,
+            "self": input,
+            "target": target,
+            "weight": weight,
+            "total_weight": total_weight,
+        }
+        return self.execute(
+            "nll_loss_backward",
+            inputs,
+            {"reduction": reduction, "ignore_index": ignore_index},
+            timeout_s=timeout_s,
+            out=out,
+        )
 
     def reduce_sum(
         self,

@@ -1,7 +1,7 @@
 """The rows of the operator table that are gradients of losses of each element by itself."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -45,12 +45,12 @@ def divisor(arguments: Arguments) -> int:
     return max({MEAN: math.prod(shape), BATCH_MEAN: shape[0] if shape else 1}.get(reduction, 1), 1)
 
 
-def reduced(rule: Rule) -> Rule:
+def reduced(rule: Rule, divides_by: Callable[[Arguments], int] = divisor) -> Rule:
     """Returns the rule of results that the reduction makes smaller, down to the smallest number of the dtype."""
 
     def by_reduction(arguments: Arguments, product: Product, dtype: str) -> Tolerance:
         plain = rule(arguments, product, dtype)
-        absolute = max(plain.absolute / divisor(arguments), _SMALLEST[dtype])
+        absolute = max(plain.absolute / max(divides_by(arguments), 1), _SMALLEST[dtype])
         return replace(plain, absolute=absolute, share=plain.absolute)
 
     return by_reduction
