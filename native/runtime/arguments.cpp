@@ -22,11 +22,8 @@ void ArgumentReader::ExpectEnd() const {
                               "; given were " + Counted(inputs_.size(), attributes_.size(), outputs_.size()));
 }
 
-const aclTensor* ArgumentReader::NextConstTensor() {
-  return next_input_ == inputs_.size() ? NextOutput() : inputs_[next_input_++].get();
-}
-
-aclTensor* ArgumentReader::NextOutput() {
+aclTensor* ArgumentReader::NextTensor() {
+  if (next_input_ < inputs_.size()) return inputs_[next_input_++].get();
   if (next_output_ == outputs_.size()) {
     throw std::invalid_argument("the operator takes more tensors than the " + std::to_string(inputs_.size()) +
                                 " inputs and " + std::to_string(outputs_.size()) + " outputs that were given");

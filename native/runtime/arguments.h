@@ -35,10 +35,8 @@ class ArgumentReader {
 
   template <typename Parameter>
   [[nodiscard]] Parameter Next() {
-    if constexpr (std::is_same_v<Parameter, const aclTensor*>) {
-      return NextConstTensor();
-    } else if constexpr (std::is_same_v<Parameter, aclTensor*>) {
-      return NextOutput();
+    if constexpr (std::is_same_v<std::remove_const_t<std::remove_pointer_t<Parameter>>, aclTensor>) {
+      return NextTensor();
     } else if constexpr (std::is_same_v<Parameter, const aclIntArray*>) {
       return NextIntArray();
     } else if constexpr (std::is_same_v<Parameter, const aclBoolArray*>) {
@@ -92,9 +90,8 @@ class ArgumentReader {
     return static_cast<Integer>(value);
   }
 
-  // An input, and after the last one an output: generated headers declare those const.
-  [[nodiscard]] const aclTensor* NextConstTensor();
-  [[nodiscard]] aclTensor* NextOutput();
+  // An input, and after the last one an output: headers declare some inputs without const, and some outputs with it.
+  [[nodiscard]] aclTensor* NextTensor();
   [[nodiscard]] const aclIntArray* NextIntArray();
   [[nodiscard]] const aclBoolArray* NextBoolArray();
   // Of the data type that op-plugin gives a scalar: BOOL, INT64 or DOUBLE.

@@ -126,8 +126,9 @@ void LaneCall::PlanViewCopies(const AclLibrary& library) {
   const Operator& copy_operator = library.FindOperator(kCopyOperator);
   for (ViewCopy& copy : view_copies_) {
     const InputForm& form = copy.form;
+    // The first one is written.
+    copy.planned.inputs.push_back(MakeTensor(acl, form.shape, form.dtype, ACL_FORMAT_ND, copy.address));
     copy.planned.inputs.push_back(MakeTensor(acl, form.shape, form.dtype, ACL_FORMAT_ND, copy.storage, &*form.view));
-    copy.planned.outputs.push_back(MakeTensor(acl, form.shape, form.dtype, ACL_FORMAT_ND, copy.address));
     RunPhase1(library, copy_operator, copy.planned, {true}, {});
     workspace_bytes_ = std::max(workspace_bytes_, copy.planned.workspace_bytes);
   }
