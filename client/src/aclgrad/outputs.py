@@ -71,6 +71,15 @@ class LayerNormBackwardOutputs(NamedTuple):
     """The gradient of bias: float32, of normalized_shape."""
 
 
+class PreluBackwardOutputs(NamedTuple):
+    """The outputs of `prelu_backward`; one that is not wanted is None."""
+
+    grad_input: Array | Any
+    """The gradient of self, with its shape and dtype."""
+    grad_weight: Array | Any
+    """The gradient of weight, with its shape and dtype."""
+
+
 class RmsNormGradOutputs(NamedTuple):
     """The outputs of `rms_norm_grad`; one that is not wanted is None."""
 
@@ -87,6 +96,7 @@ OUTPUTS: Final[Mapping[str, type[tuple[Array | Any, ...]]]] = {
     "grid_sampler3d_backward": GridSampler3DBackwardOutputs,
     "group_norm_backward": GroupNormBackwardOutputs,
     "layer_norm_backward": LayerNormBackwardOutputs,
+    "prelu_backward": PreluBackwardOutputs,
     "rms_norm_grad": RmsNormGradOutputs,
 }
 """The types by the wire names of the operators."""

@@ -13,11 +13,14 @@ from aclgrad.operators.adaptive_avg_pool3d_backward.definition import backward a
 from aclgrad.operators.avg_pool2d_backward.definition import backward as avg_pool2d_backward
 from aclgrad.operators.batch_norm_backward.definition import backward as batch_norm_backward
 from aclgrad.operators.convolution_backward.definition import backward as convolution_backward
+from aclgrad.operators.ctc_loss_backward.definition import backward as ctc_loss_backward
 from aclgrad.operators.definitions import Array
+from aclgrad.operators.dropout_do_mask.definition import value as dropout_do_mask
 from aclgrad.operators.embedding_dense_backward.definition import backward as embedding_dense_backward
 from aclgrad.operators.families.class_losses.definition import DEFINITIONS as CLASS_LOSSES
 from aclgrad.operators.families.elementwise.definition import DEFINITIONS as ELEMENTWISE
 from aclgrad.operators.families.grid_sampler.definition import DEFINITIONS as GRID_SAMPLER
+from aclgrad.operators.families.halves.definition import DEFINITIONS as HALVES
 from aclgrad.operators.families.losses.definition import DEFINITIONS as LOSSES
 from aclgrad.operators.families.matrix_products.definition import DEFINITIONS as MATRIX_PRODUCTS
 from aclgrad.operators.families.pad.definition import DEFINITIONS as PAD
@@ -28,10 +31,11 @@ from aclgrad.operators.max_pool2d_with_indices_backward.definition import backwa
 from aclgrad.operators.max_pool2d_with_mask_backward.definition import backward as max_pool2d_with_mask_backward
 from aclgrad.operators.max_unpool2d_backward.definition import backward as max_unpool2d_backward
 from aclgrad.operators.max_unpool3d_backward.definition import backward as max_unpool3d_backward
+from aclgrad.operators.prelu_backward.definition import backward as prelu_backward
 from aclgrad.operators.reduce_sum.definition import value as reduce_sum
 from aclgrad.operators.rms_norm_grad.definition import backward as rms_norm_grad
 from aclgrad.operators.roi_align_v2_backward.definition import backward as roi_align_v2_backward
-from aclgrad.operators.swi_glu_grad.definition import backward as swi_glu_grad
+from aclgrad.operators.upsample_bilinear2d_backward_v2.definition import backward as upsample_bilinear2d_backward_v2
 from aclgrad.operators.upsample_nearest2d_backward.definition import backward as upsample_nearest2d_backward
 from aclgrad.wire.values import AttributeValue
 
@@ -46,11 +50,14 @@ __all__ = [
     "binary_cross_entropy_with_logits_backward",
     "convolution_backward",
     "cross_entropy_loss_grad",
+    "ctc_loss_backward",
     "define",
+    "dropout_do_mask",
     "elu_backward",
     "embedding_dense_backward",
     "gelu_backward",
     "gelu_backward_v2",
+    "glu_backward",
     "grid_sampler2d_backward",
     "grid_sampler3d_backward",
     "group_norm_backward",
@@ -74,6 +81,7 @@ __all__ = [
     "mse_loss_backward",
     "nll_loss2d_backward",
     "nll_loss_backward",
+    "prelu_backward",
     "reduce_sum",
     "reflection_pad1d_backward",
     "reflection_pad2d_backward",
@@ -92,6 +100,7 @@ __all__ = [
     "swi_glu_grad",
     "tanh_backward",
     "threshold_backward",
+    "upsample_bilinear2d_backward_v2",
     "upsample_nearest2d_backward",
 ]
 
@@ -116,6 +125,8 @@ tanh_backward = ELEMENTWISE["tanh_backward"].compute
 threshold_backward = ELEMENTWISE["threshold_backward"].compute
 grid_sampler2d_backward = GRID_SAMPLER["grid_sampler2d_backward"].compute
 grid_sampler3d_backward = GRID_SAMPLER["grid_sampler3d_backward"].compute
+glu_backward = HALVES["glu_backward"].compute
+swi_glu_grad = HALVES["swi_glu_grad"].compute
 binary_cross_entropy_backward = LOSSES["binary_cross_entropy_backward"].compute
 binary_cross_entropy_with_logits_backward = LOSSES["binary_cross_entropy_with_logits_backward"].compute
 kl_div_backward = LOSSES["kl_div_backward"].compute
@@ -146,10 +157,13 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "binary_cross_entropy_with_logits_backward": binary_cross_entropy_with_logits_backward,
     "convolution_backward": convolution_backward,
     "cross_entropy_loss_grad": cross_entropy_loss_grad,
+    "ctc_loss_backward": ctc_loss_backward,
+    "dropout_do_mask": dropout_do_mask,
     "elu_backward": elu_backward,
     "embedding_dense_backward": embedding_dense_backward,
     "gelu_backward": gelu_backward,
     "gelu_backward_v2": gelu_backward_v2,
+    "glu_backward": glu_backward,
     "grid_sampler2d_backward": grid_sampler2d_backward,
     "grid_sampler3d_backward": grid_sampler3d_backward,
     "group_norm_backward": group_norm_backward,
@@ -173,6 +187,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "mse_loss_backward": mse_loss_backward,
     "nll_loss2d_backward": nll_loss2d_backward,
     "nll_loss_backward": nll_loss_backward,
+    "prelu_backward": prelu_backward,
     "reduce_sum": reduce_sum,
     "reflection_pad1d_backward": reflection_pad1d_backward,
     "reflection_pad2d_backward": reflection_pad2d_backward,
@@ -191,6 +206,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "swi_glu_grad": swi_glu_grad,
     "tanh_backward": tanh_backward,
     "threshold_backward": threshold_backward,
+    "upsample_bilinear2d_backward_v2": upsample_bilinear2d_backward_v2,
     "upsample_nearest2d_backward": upsample_nearest2d_backward,
 }
 

@@ -10,7 +10,7 @@ from aclgrad.operators.items import Items
 from aclgrad.products import Product
 
 COUNT = 3
-ALONE = ("addmm", "mm")
+ALONE = ("addmm", "ctc_loss_backward", "dropout_do_mask", "mm")
 """Each call of two matrices is by itself."""
 MOST_ELEMENTS = 2**10
 """Of a batch's gradient, unless an operator has none as small. Axes depend on ranks and attributes alone."""

@@ -7,10 +7,13 @@ from aclgrad.operators.adaptive_avg_pool3d_backward.spec import SPEC as ADAPTIVE
 from aclgrad.operators.avg_pool2d_backward.spec import SPEC as AVG_POOL2D_BACKWARD
 from aclgrad.operators.batch_norm_backward.spec import SPEC as BATCH_NORM_BACKWARD
 from aclgrad.operators.convolution_backward.spec import SPEC as CONVOLUTION_BACKWARD
+from aclgrad.operators.ctc_loss_backward.spec import SPEC as CTC_LOSS_BACKWARD
+from aclgrad.operators.dropout_do_mask.spec import SPEC as DROPOUT_DO_MASK
 from aclgrad.operators.embedding_dense_backward.spec import SPEC as EMBEDDING_DENSE_BACKWARD
 from aclgrad.operators.families.class_losses.spec import SPECS as CLASS_LOSSES
 from aclgrad.operators.families.elementwise.spec import SPECS as ELEMENTWISE
 from aclgrad.operators.families.grid_sampler.spec import SPECS as GRID_SAMPLER
+from aclgrad.operators.families.halves.spec import SPECS as HALVES
 from aclgrad.operators.families.losses.spec import SPECS as LOSSES
 from aclgrad.operators.families.matrix_products.spec import SPECS as MATRIX_PRODUCTS
 from aclgrad.operators.families.pad.spec import SPECS as PAD
@@ -21,17 +24,19 @@ from aclgrad.operators.max_pool2d_with_indices_backward.spec import SPEC as MAX_
 from aclgrad.operators.max_pool2d_with_mask_backward.spec import SPEC as MAX_POOL2D_WITH_MASK_BACKWARD
 from aclgrad.operators.max_unpool2d_backward.spec import SPEC as MAX_UNPOOL2D_BACKWARD
 from aclgrad.operators.max_unpool3d_backward.spec import SPEC as MAX_UNPOOL3D_BACKWARD
+from aclgrad.operators.prelu_backward.spec import SPEC as PRELU_BACKWARD
 from aclgrad.operators.reduce_sum.spec import SPEC as REDUCE_SUM
 from aclgrad.operators.rms_norm_grad.spec import SPEC as RMS_NORM_GRAD
 from aclgrad.operators.roi_align_v2_backward.spec import SPEC as ROI_ALIGN_V2_BACKWARD
 from aclgrad.operators.spec import operator_table
-from aclgrad.operators.swi_glu_grad.spec import SPEC as SWI_GLU_GRAD
+from aclgrad.operators.upsample_bilinear2d_backward_v2.spec import SPEC as UPSAMPLE_BILINEAR2D_BACKWARD_V2
 from aclgrad.operators.upsample_nearest2d_backward.spec import SPEC as UPSAMPLE_NEAREST2D_BACKWARD
 
 FAMILIES: Final = {
     "class_losses": CLASS_LOSSES,
     "elementwise": ELEMENTWISE,
     "grid_sampler": GRID_SAMPLER,
+    "halves": HALVES,
     "losses": LOSSES,
     "matrix_products": MATRIX_PRODUCTS,
     "pad": PAD,
@@ -44,6 +49,8 @@ OPERATORS: Final = operator_table(
     AVG_POOL2D_BACKWARD,
     BATCH_NORM_BACKWARD,
     CONVOLUTION_BACKWARD,
+    CTC_LOSS_BACKWARD,
+    DROPOUT_DO_MASK,
     EMBEDDING_DENSE_BACKWARD,
     GROUP_NORM_BACKWARD,
     LAYER_NORM_BACKWARD,
@@ -51,14 +58,16 @@ OPERATORS: Final = operator_table(
     MAX_POOL2D_WITH_MASK_BACKWARD,
     MAX_UNPOOL2D_BACKWARD,
     MAX_UNPOOL3D_BACKWARD,
+    PRELU_BACKWARD,
     REDUCE_SUM,
     RMS_NORM_GRAD,
     ROI_ALIGN_V2_BACKWARD,
-    SWI_GLU_GRAD,
+    UPSAMPLE_BILINEAR2D_BACKWARD_V2,
     UPSAMPLE_NEAREST2D_BACKWARD,
     *CLASS_LOSSES,
     *ELEMENTWISE,
     *GRID_SAMPLER,
+    *HALVES,
     *LOSSES,
     *MATRIX_PRODUCTS,
     *PAD,

@@ -21,6 +21,7 @@ from aclgrad.outputs import (
     GridSampler3DBackwardOutputs,
     GroupNormBackwardOutputs,
     LayerNormBackwardOutputs,
+    PreluBackwardOutputs,
     RmsNormGradOutputs,
 )
 from aclgrad.tensors import DType
@@ -632,6 +633,92 @@ class OperatorMethods(ABC, Generic[Result]):
             out=out,
         )
 
+    def ctc_loss_backward(
+        self,
+        grad_output: TensorLike,
+        log_probs: TensorLike,
+        targets: TensorLike,
+        neg_log_likelihood: TensorLike,
+        log_alpha: TensorLike,
+        input_lengths: Ints,
+        target_lengths: Ints,
+        blank: int = 0,
+        zero_infinity: bool = False,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of connectionist temporal classification, by what follows each step.
+
+        With beta, the logarithm of the probability of what follows a place of the target with blanks between: out[t, n,
+        c] = grad_output[n] * (exp(log_probs) - exp(neg_log_likelihood[n] - log_probs) * the sum of exp(log_alpha +
+        beta) over the places of c), which is the gradient of what log_softmax made log_probs of; 0 beyond input_lengths
+        (PyTorch: aten::_ctc_loss_backward).
+
+        Args:
+            grad_output: The gradient of each loss, (N). float32, float64 (fewer on some products).
+            log_probs: The logarithms of probabilities, (T, N, C). float32, float64 (fewer on some products).
+            targets: The classes, (N, S), or one after the other: 0 to C - 1. int32, int64 (fewer on some products).
+            neg_log_likelihood: The losses, (N), as the forward pass returned them. float32, float64 (fewer on some
+                products).
+            log_alpha: (N, T, at least 2 * the longest target + 1), of the forward pass. float32, float64 (fewer on some
+                products).
+            input_lengths: The steps of each of the batch.
+            target_lengths: The length of each target.
+            blank: The class that separates others.
+            zero_infinity: Whether the gradient of an infinite loss is 0.
+
+        Returns: The gradient, with the shape and dtype of log_probs.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {
+            "grad_output": grad_output,
+            "log_probs": log_probs,
+            "targets": targets,
+            "neg_log_likelihood": neg_log_likelihood,
+            "log_alpha": log_alpha,
+        }
+        return self.execute(
+            "ctc_loss_backward",
+            inputs,
+            {
+                "input_lengths": input_lengths,
+                "target_lengths": target_lengths,
+                "blank": blank,
+                "zero_infinity": zero_infinity,
+            },
+            timeout_s=timeout_s,
+            out=out,
+        )
+
+    def dropout_do_mask(
+        self,
+        input: TensorLike,
+        mask: TensorLike,
+        prob: float = 0.5,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Divides what a mask keeps by the share that is kept, and drops the rest: dropout, and its own gradient.
+
+        Element i has bit i % 8, the least significant first, of mask[i // 8]. out = self / (1 - prob) where its bit is
+        1, else 0, with 1 - prob rounded to the dtype; self if prob is 0 (PyTorch: aten::native_dropout_backward).
+
+        Args:
+            input: The tensor, or the gradient of the result. Any shape. bfloat16, float16, float32 (fewer on some
+                products).
+            mask: A bit for each element, 16 bytes for each 128. uint8 (fewer on some products).
+            prob: The probability that an element was dropped.
+
+        Returns: The tensor, with the shape and dtype of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "mask": mask}
+        return self.execute("dropout_do_mask", inputs, {"prob": prob}, timeout_s=timeout_s, out=out)
+
     def elu_backward(
         self,
         grad_output: TensorLike,
@@ -759,6 +846,34 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("gelu_backward_v2", inputs, {"approximate": approximate}, timeout_s=timeout_s, out=out)
+
+    def glu_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        dim: int = -1,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of GLU, A * sigmoid(B), where A and B are the halves of self along dim.
+
+        With s = sigmoid(B): the first half of out is grad_output * s, the second grad_output * A * s * (1 - s)
+        (PyTorch: aten::glu_backward).
+
+        Args:
+            grad_output: The gradient of the result, shaped as self with half of dim. bfloat16, float16, float32,
+                float64 (fewer on some products).
+            input: The tensor that the function was applied to: A, then B, along dim. bfloat16, float16, float32,
+                float64 (fewer on some products).
+            dim: The axis that is halved; negative: counted from the end.
+
+        Returns: The gradient of self, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("glu_backward", inputs, {"dim": dim}, timeout_s=timeout_s, out=out)
 
     @overload
     def grid_sampler2d_backward(
@@ -1802,6 +1917,74 @@ class OperatorMethods(ABC, Generic[Result]):
             out=out,
         )
 
+    @overload
+    def prelu_backward(
+        self: OperatorMethods[Array] | OperatorMethods[Handle],
+        grad_output: TensorLike,
+        input: TensorLike,
+        weight: TensorLike,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> PreluBackwardOutputs: ...
+
+    @overload
+    def prelu_backward(
+        self: OperatorMethods[Coroutine[Any, Any, Array]],
+        grad_output: TensorLike,
+        input: TensorLike,
+        weight: TensorLike,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, PreluBackwardOutputs]: ...
+
+    @overload
+    def prelu_backward(
+        self: OperatorMethods[int],
+        grad_output: TensorLike,
+        input: TensorLike,
+        weight: TensorLike,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> int: ...
+
+    def prelu_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        weight: TensorLike,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Any:
+        """Gives the gradients of PReLU, which multiplies negative numbers by the weight of their channel.
+
+        grad_input = grad_output where self > 0, else grad_output * weight; grad_weight = the sum of grad_output * self
+        where self is not above 0, over all but channels (PyTorch: aten::_prelu_kernel_backward, and its sum).
+
+        Args:
+            grad_output: The gradient of the result, with the shape and dtype of self. bfloat16, float16, float32 (fewer
+                on some products).
+            input: The tensor that the function was applied to: channels are its second axis. bfloat16, float16, float32
+                (fewer on some products).
+            weight: The slopes of negative numbers: one for all, or one for each channel. bfloat16, float16, float32
+                (fewer on some products).
+
+        Returns:
+            grad_input: The gradient of self, with its shape and dtype.
+            grad_weight: The gradient of weight, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "self": input, "weight": weight}
+        return self.execute("prelu_backward", inputs, {}, timeout_s=timeout_s, out=out, outputs=outputs)
+
     def reduce_sum(
         self,
         input: TensorLike,
@@ -2363,6 +2546,52 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("threshold_backward", inputs, {"threshold": threshold}, timeout_s=timeout_s, out=out)
+
+    def upsample_bilinear2d_backward_v2(
+        self,
+        grad_output: TensorLike,
+        output_size: Ints,
+        input_size: Ints,
+        align_corners: bool = False,
+        scales_h: float = 0.0,
+        scales_w: float = 0.0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of every upsampled cell to the four cells around its place, by its distances.
+
+        Along each axis of n cells and o outputs, output i lies at x = max((i + 0.5) * n / o - 0.5, 0), or with
+        align_corners at i * (n - 1) / (o - 1); it gives 1 - f of its gradient to cell floor(x), and f, the fraction of
+        x, to the next one, or to the last (PyTorch: aten::upsample_bilinear2d_backward).
+
+        Args:
+            grad_output: The gradient of the upsampled tensor, shape (N, C, oH, oW). bfloat16, float16, float32 (fewer
+                on some products).
+            output_size: oH and oW, the upsampled size.
+            input_size: N, C, H and W, the shape of the result.
+            align_corners: Whether the corners of both tensors lie on each other.
+            scales_h: The scale of rows as the forward call was given it: oH / H; 0 for the ratio of the sizes.
+            scales_w: The scale of columns as the forward call was given it: oW / W; 0 for the ratio of the sizes.
+
+        Returns: The gradient, of shape `input_size` and the dtype of `grad_output`.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output}
+        return self.execute(
+            "upsample_bilinear2d_backward_v2",
+            inputs,
+            {
+                "output_size": output_size,
+                "input_size": input_size,
+                "align_corners": align_corners,
+                "scales_h": scales_h,
+                "scales_w": scales_w,
+            },
+            timeout_s=timeout_s,
+            out=out,
+        )
 
     def upsample_nearest2d_backward(
         self,

@@ -1,0 +1,1 @@
+"""aclnnCtcLossBackward: the gradient of connectionist temporal classification."""

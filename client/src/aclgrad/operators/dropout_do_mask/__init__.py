@@ -1,0 +1,1 @@
+"""aclnnDropoutDoMask: dropout by a packed mask."""

@@ -1,0 +1,1 @@
+"""aclnnPreluBackward: the gradients of PReLU."""

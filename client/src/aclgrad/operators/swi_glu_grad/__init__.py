@@ -1,1 +1,0 @@
-"""aclnnSwiGluGrad: the gradient of SwiGLU, SiLU(A) * B of the halves of a tensor."""

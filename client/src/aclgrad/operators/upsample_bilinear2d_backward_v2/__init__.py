@@ -1,0 +1,1 @@
+"""aclnnUpsampleBilinear2dBackwardV2: the gradient of bilinear upsampling."""
