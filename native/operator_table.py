@@ -158,7 +158,7 @@ def find_wrong_declarations(native: Path) -> Iterator[str]:
 
 def find_plans(native: Path) -> dict[str, Path]:
     """Returns the source file that plans each operator, by the operator's symbol."""
-    sources = sorted(native.glob("host/*/*/plan.cpp"))
+    sources = sorted(native.glob("host/*/*/plan*.cpp"))
     return {f"aclnn{name}": source for source in sources for name in _PLAN.findall(source.read_text())}
 
 

@@ -27,9 +27,9 @@ def native(tmp_path: Path) -> Path:
     """A copy of the tables' sources with one more operator."""
     native = tmp_path / "native"
     shutil.copytree(NATIVE / "include", native / "include")
-    for source in NATIVE.glob("host/*/*/plan.cpp"):
+    for source in NATIVE.glob("host/*/*/plan*.cpp"):
         copy = native / source.relative_to(NATIVE)
-        copy.parent.mkdir(parents=True)
+        copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, copy)
     declare(native)
     implement(native, "ExampleBackward")

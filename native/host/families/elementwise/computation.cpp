@@ -1,10 +1,11 @@
 #include "families/elementwise/computation.h"
 
 #include <algorithm>
-#include <complex>
 #include <type_traits>
+#include <utility>
 
 #include "families/elementwise/formulas.h"
+#include "families/elementwise/source.h"
 #include "plan/scratch.h"
 #include "tensors/elements.h"
 #include "tensors/rows.h"
@@ -12,61 +13,29 @@
 namespace acl_host {
 namespace {
 
-// Elements that are converted at a time: three rows of them stay in the first cache.
-constexpr int64_t kBlock = 1024;
-
 // What the formulas take for elements of type T.
 template <typename T>
 using Operand = std::conditional_t<std::is_same_v<Wide<T>, float>, FloatLanes, T>;
 
-// Whether the gradient has a formula for elements of type T.
-template <typename Gradient, typename T>
-constexpr bool kComputes = !std::is_same_v<T, Bool> && std::is_invocable_v<const Gradient&, Operand<T>, Operand<T>>;
-
-// Whether elements of type From have a value of type To.
-template <typename From, typename To>
-constexpr bool kConvertible = kIsComplex<To> || !kIsComplex<From>;
-
-template <typename T, typename From>
-[[nodiscard]] T Converted(From value) {
-  if constexpr (kIsComplex<T> && kIsComplex<From>) {
-    using Part = typename T::value_type;
-    return {static_cast<Part>(value.real()), static_cast<Part>(value.imag())};
-  } else if constexpr (kIsComplex<T>) {
-    return {static_cast<typename T::value_type>(value), 0};
-  } else {
-    return static_cast<T>(value);
-  }
+template <typename Gradient, typename T, size_t... kInput>
+constexpr bool TakesAll(std::index_sequence<kInput...>) {
+  return std::is_invocable_v<const Gradient&, std::enable_if_t<kInput + 1 != 0, Operand<T>>...>;
 }
 
-// Reads elements of any type as T: in place, or by way of a converted block.
-template <typename T>
-class Source {
- public:
-  Source(const std::byte* elements, aclDataType type, bool in_place)
-      : elements_(elements), type_(type), block_(in_place ? 0 : kBlock), in_place_(in_place) {}
+// Whether the gradient has a formula of so many inputs for elements of type T.
+template <typename Gradient, typename T, size_t kInputs>
+constexpr bool kTakes = !std::is_same_v<T, Bool> && TakesAll<Gradient, T>(std::make_index_sequence<kInputs>());
 
-  // At most kBlock elements, unless they are read in place. Valid up to the next call.
-  [[nodiscard]] const std::byte* Read(int64_t first, int64_t count) const {
-    if (in_place_) return elements_ + first * int64_t{sizeof(T)};
-    VisitFloatOrComplexType(type_, [&](auto tag) {
-      using From = typename decltype(tag)::Type;
-      const std::byte* const from = elements_ + first * int64_t{sizeof(From)};
-      if constexpr (std::is_same_v<Wide<From>, T>) {
-        WidenRow<From>(from, block_.data(), count);
-      } else if constexpr (kConvertible<Wide<From>, T>) {
-        for (int64_t i = 0; i < count; ++i) block_.data()[i] = Converted<T>(WidenElement<From>(from, i));
-      }
-    });
-    return reinterpret_cast<const std::byte*>(block_.data());
-  }
+// The number of inputs of the formula; 0 if there is none for T.
+template <typename Gradient, typename T>
+constexpr size_t kInputsOf = kTakes<Gradient, T, 2>   ? 2
+                             : kTakes<Gradient, T, 3> ? 3
+                             : kTakes<Gradient, T, 4> ? 4
+                             : kTakes<Gradient, T, 5> ? 5
+                                                      : 0;
 
- private:
-  const std::byte* const elements_;
-  const aclDataType type_;
-  const Scratch<T> block_;
-  const bool in_place_;
-};
+template <size_t kInputs>
+using Rows = std::array<const std::byte*, kInputs>;
 
 template <typename T>
 void Write(const T* from, std::byte* elements, aclDataType type, int64_t first, int64_t count) {
@@ -81,45 +50,50 @@ void Write(const T* from, std::byte* elements, aclDataType type, int64_t first, 
   });
 }
 
-// Takes the gradient by value: its parameter could be in memory that is written.
-template <typename T, typename Gradient>
-void MakeRow(Gradient gradient, const std::byte* __restrict grads, const std::byte* __restrict saved,
-             std::byte* __restrict to, int64_t count) {
+// Takes the gradient and the rows by value: their references could be in memory that is written.
+template <typename T, typename Gradient, size_t... kInput>
+void MakeRow(Gradient gradient, Rows<sizeof...(kInput)> rows, std::byte* __restrict to, int64_t count,
+             std::index_sequence<kInput...>) {
   if constexpr (std::is_same_v<Operand<T>, FloatLanes>) {
     ForLanes(count, [&](int64_t i, auto lanes) {
-      StoreLanes<T>(gradient(LoadLanes<T>(grads, i, lanes), LoadLanes<T>(saved, i, lanes)), to, i, lanes);
+      StoreLanes<T>(gradient(LoadLanes<T>(rows[kInput], i, lanes)...), to, i, lanes);
     });
   } else {
-    for (int64_t i = 0; i < count; ++i) {
-      StoreElement<T>(to, i, gradient(LoadElement<T>(grads, i), LoadElement<T>(saved, i)));
-    }
+    for (int64_t i = 0; i < count; ++i) StoreElement<T>(to, i, gradient(LoadElement<T>(rows[kInput], i)...));
   }
 }
 
-// Of tensors of one type.
-template <typename T, typename Gradient>
-void MakeAlike(const Gradient& gradient, const Elementwise& work, const KernelArguments& arguments) {
-  arguments.pool.ParallelFor(work.count, Grain(1), [&](int64_t begin, int64_t end) {
-    const int64_t offset = begin * int64_t{sizeof(T)};
-    MakeRow<T>(gradient, arguments.inputs[0] + offset, arguments.inputs[1] + offset, arguments.outputs[0] + offset,
-               end - begin);
-  });
+// The addresses of the inputs, of which those that are not given have none.
+template <size_t kInputs>
+Rows<kInputs> AddressesOf(const Elementwise& work, const KernelArguments& arguments) {
+  Rows<kInputs> addresses{};
+  auto next = arguments.inputs.begin();
+  for (size_t i = 0; i < kInputs; ++i) {
+    if (work.inputs[i].is_given) addresses[i] = *next++;
+  }
+  return addresses;
 }
 
-template <typename T, typename Gradient>
-void MakeMixed(const Gradient& gradient, const Elementwise& work, const KernelArguments& arguments) {
-  const auto is_computed = [&](aclDataType type) { return type == work.computed; };
-  const bool in_place = is_computed(work.gradient);
+// In numbers of type T, which have this data type.
+template <typename T, typename Gradient, size_t... kInput>
+void Make(const Gradient& gradient, const Elementwise& work, const KernelArguments& arguments, aclDataType type,
+          std::index_sequence<kInput...> inputs) {
+  constexpr size_t kInputs = sizeof...(kInput);
+  const Rows<kInputs> addresses = AddressesOf<kInputs>(work, arguments);
+  const bool writes_in_place = work.gradient == type;
+  const bool in_place = writes_in_place && (Source<T>::IsInPlace(work.inputs[kInput], type) && ...);
+  std::byte* const to = arguments.outputs[0];
   arguments.pool.ParallelFor(work.count, Grain(1), [&](int64_t begin, int64_t end) {
-    const Source<T> grads(arguments.inputs[0], work.grad_output, is_computed(work.grad_output));
-    const Source<T> saved(arguments.inputs[1], work.saved, is_computed(work.saved));
-    const Scratch<T> made(in_place ? 0 : kBlock);
-    std::byte* const to = arguments.outputs[0];
-    for (int64_t first = begin; first < end; first += kBlock) {
-      const int64_t count = std::min(kBlock, end - first);
-      std::byte* const row = in_place ? to + first * int64_t{sizeof(T)} : reinterpret_cast<std::byte*>(made.data());
-      MakeRow<T>(gradient, grads.Read(first, count), saved.Read(first, count), row, count);
-      if (!in_place) Write(made.data(), to, work.gradient, first, count);
+    std::array<Source<T>, kInputs> sources{Source<T>(work.inputs[kInput], addresses[kInput], type, end - begin)...};
+    const Scratch<T> made(writes_in_place ? 0 : kBlock);
+    const int64_t step = in_place ? end - begin : kBlock;
+    for (int64_t first = begin; first < end; first += step) {
+      const int64_t count = std::min(step, end - first);
+      std::byte* const row = writes_in_place ? to + first * int64_t{sizeof(T)} : made.bytes();
+      MakeRow<T>(gradient, Rows<kInputs>{sources[kInput].Read(first, count)...}, row, count, inputs);
+      if constexpr (kIsComputed<T>) {
+        if (!writes_in_place) Write(made.data(), to, work.gradient, first, count);
+      }
     }
   });
 }
@@ -128,18 +102,22 @@ void MakeMixed(const Gradient& gradient, const Elementwise& work, const KernelAr
 
 template <>
 void ElementwiseBackward<VECTOR_LEVEL>::Run(const Elementwise& work, const KernelArguments& arguments) {
-  const bool alike = work.grad_output == work.saved && work.saved == work.gradient;
   VisitGradient(work, [&](const auto& gradient) {
     using Gradient = std::decay_t<decltype(gradient)>;
-    if (alike) {
+    if (work.is_alike) {
       VisitNumberType(work.gradient, [&](auto tag) {
         using T = typename decltype(tag)::Type;
-        if constexpr (kComputes<Gradient, T>) MakeAlike<T>(gradient, work, arguments);
+        constexpr size_t kInputs = kInputsOf<Gradient, T>;
+        if constexpr (kInputs > 0)
+          Make<T>(gradient, work, arguments, work.gradient, std::make_index_sequence<kInputs>());
       });
     } else {
       VisitFloatOrComplexType(work.computed, [&](auto tag) {
         using T = typename decltype(tag)::Type;
-        if constexpr (std::is_same_v<Wide<T>, T> && kComputes<Gradient, T>) MakeMixed<T>(gradient, work, arguments);
+        constexpr size_t kInputs = kInputsOf<Gradient, T>;
+        if constexpr (kIsComputed<T> && kInputs > 0) {
+          Make<T>(gradient, work, arguments, work.computed, std::make_index_sequence<kInputs>());
+        }
       });
     }
   });

@@ -1,7 +1,9 @@
 // The gradient of a function of each element by itself. The operators differ in their formulas and their checks.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <vector>
 
 #include "acl/acl_base.h"
 #include "plan/plan.h"
@@ -9,18 +11,55 @@
 
 namespace acl_host {
 
-// What is differentiated; formulas.h has the gradients.
-enum class Function { kSilu, kSigmoid, kTanh, kLeakyRelu, kHardswish, kThreshold, kGelu, kGeluTanh };
+// What is differentiated; activations.h and losses.h have the gradients.
+enum class Function {
+  kSilu,
+  kSigmoid,
+  kTanh,
+  kLeakyRelu,
+  kHardswish,
+  kThreshold,
+  kGelu,
+  kGeluTanh,
+  kElu,
+  kEluOfResult,
+  kSoftplus,
+  kHardtanh,
+  kHardsigmoid,
+  kMish,
+  kLogSigmoid,
+  kShrink,
+  kMseLoss,
+  kL1Loss,
+  kSmoothL1Loss,
+  kBinaryCrossEntropy,
+  kBinaryCrossEntropyWithLogits,
+  kKlDiv,
+  kKlDivOfLogTarget,
+};
 
-// gradOutput and what the function saved -> the gradient, each of a type of its own.
+// The parameters of a function, in the order of its gradient's members.
+using Parameters = std::array<float, 3>;
+
+// An input as it lies beside the result.
+struct ElementwiseInput {
+  aclDataType type;
+  bool is_given = true;  // else it is ones
+  // Of the view that is broadcast to the result, with few axes; empty if its elements lie as those of the result.
+  Dims dims{};
+  Dims strides{};
+  int64_t period = 0;  // after so many elements of the result, those of the view come again
+};
+
+// gradOutput, what the function saved, and more inputs if it has them -> the gradient, each of a type of its own.
 struct Elementwise {
   Function function;
-  aclDataType grad_output;
-  aclDataType saved;
+  std::vector<ElementwiseInput> inputs;
   aclDataType gradient;
-  aclDataType computed;  // the type of the formula's numbers, which holds those of gradOutput and saved
-  int64_t count;         // elements of each
-  float parameter;       // of the function, if it has one
+  aclDataType computed;  // the type of the formula's numbers, which holds those of the inputs
+  int64_t count;         // elements of the result
+  bool is_alike;         // all are of one type, whose elements the formula takes
+  Parameters parameters;
 };
 
 template <VectorLevel>

@@ -1,108 +1,21 @@
-// The gradients of elementwise functions: their checks, in CANN's order and with CANN's codes, and their plans.
-#include <optional>
+// The gradients of activations: their checks, in CANN's order and with CANN's codes, and their plans.
 #include <string>
 #include <vector>
 
-#include "families/elementwise/computation.h"
+#include "families/elementwise/rules.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
-#include "tensors/data_type.h"
 
 namespace acl_host {
 namespace {
 
-// How the types of the tensors have to fit each other: all are equal; or those of the inputs are promoted, and the
-// output is of the promoted type, or of any type that it can be cast to.
-enum class Types { kEqual, kPromoted, kCast };
-
-// The differences between the operators' checks.
-struct ElementwiseRules {
-  std::vector<aclDataType> types;
-  Types fit = Types::kEqual;
-  bool broadcasts = true;
-  bool limits_rank = true;
-};
-
-struct ElementwiseTensors {
-  Argument grad_output;
-  Argument saved;
-  Argument gradient;
-};
-
-bool IsComplex(aclDataType type) { return type == ACL_COMPLEX64 || type == ACL_COMPLEX128; }
-
-bool IsDouble(aclDataType type) { return type == ACL_DOUBLE || type == ACL_COMPLEX128; }
-
-bool IsHalf(aclDataType type) { return type == ACL_FLOAT16 || type == ACL_BF16; }
-
-// The type that holds the numbers of both; CANN's own promotion for the types of these operators.
-aclDataType Promoted(aclDataType one, aclDataType other) {
-  if (one == other) return one;
-  const bool is_double = IsDouble(one) || IsDouble(other);
-  if (IsComplex(one) || IsComplex(other)) return is_double ? ACL_COMPLEX128 : ACL_COMPLEX64;
-  return is_double ? ACL_DOUBLE : ACL_FLOAT;
-}
-
-void CheckTypes(const ElementwiseRules& rules, const ElementwiseTensors& tensors) {
-  const auto& [grad_output, saved, gradient] = tensors;
-  for (const Argument& each : {grad_output, saved, gradient}) CheckDataType(each, rules.types);
-  if (rules.fit == Types::kEqual) {
-    CheckSameDataType(saved, grad_output);
-    CheckSameDataType(gradient, grad_output);
-    return;
-  }
-  const aclDataType promoted = Promoted(grad_output.tensor.data_type, saved.tensor.data_type);
-  const aclDataType result = gradient.tensor.data_type;
-  if (rules.fit == Types::kPromoted ? result != promoted : IsComplex(promoted) && !IsComplex(result)) {
-    FailInvalid(std::string(gradient.name) + ": expected a type for results of " + DataTypeName(promoted) + ", got " +
-                DataTypeName(result));
-  }
-}
-
-void CheckShapes(const ElementwiseRules& rules, const ElementwiseTensors& tensors) {
-  const auto& [grad_output, saved, gradient] = tensors;
-  for (const Argument& each : {grad_output, saved, gradient}) {
-    if (rules.limits_rank) CheckMostDims(each);
-    CheckNoNegativeDim(each);
-  }
-  const Dims& dims = saved.tensor.view_dims;
-  const Dims& grad_dims = grad_output.tensor.view_dims;
-  if (!rules.broadcasts) {
-    CheckSameShape(grad_output, saved);
-    CheckSameShape(gradient, saved);
-    return;
-  }
-  const std::optional<Dims> expected = BroadcastDims(dims, grad_dims);
-  if (!expected) {
-    FailShape(grad_output,
-              "a shape that " + std::string(saved.name) + " of shape " + DimsText(dims) + " can be broadcast with");
-  }
-  CheckShape(gradient, "the shape of the inputs after broadcasting", *expected);
-}
-
-Plan MakeElementwisePlan(const ElementwiseRules& rules, const ElementwiseTensors& tensors, Function function,
-                         float parameter = 0) {
+// Hardshrink of a negative bound is 0 at 0 on devices, and not for PyTorch.
+Plan CheckAndPlanShrink(const ElementwiseRules& rules, const ElementwiseTensors& tensors, double bound) {
   CheckTypes(rules, tensors);
+  CheckRanks(rules, tensors);
   CheckShapes(rules, tensors);
-  const auto& [grad_output, saved, gradient] = tensors;
-  Plan plan;
-  if (gradient.tensor.empty()) return plan;
-  for (const Argument& each : {grad_output, saved, gradient}) CheckAddressable(each);
-  const Dims& dims = gradient.tensor.view_dims;
-  const aclDataType promoted = Promoted(grad_output.tensor.data_type, saved.tensor.data_type);
-  const Elementwise work{function,
-                         grad_output.tensor.data_type,
-                         saved.tensor.data_type,
-                         gradient.tensor.data_type,
-                         IsHalf(promoted) ? ACL_FLOAT : promoted,
-                         ElementCount(dims),
-                         parameter};
-  plan.AddInput(Broadcast(grad_output.tensor, dims));
-  plan.AddInput(Broadcast(saved.tensor, dims));
-  plan.AddOutput(gradient.tensor);
-  plan.PromiseTimeOfBytes();
-  plan.SetKernel<ElementwiseBackward>(work);
-  return plan;
+  if (!(bound >= 0)) FailInvalid("lambd: expected at least 0, got " + std::to_string(bound));
+  return PlanElementwise(tensors, Function::kShrink, {static_cast<float>(bound)});
 }
 
 }  // namespace
@@ -113,24 +26,27 @@ Plan PlanSiluBackward(const SiluBackwardArguments& given) {
   const ElementwiseTensors tensors{
       {"gradOutput", given.grad_output}, {"self", given.self}, {"gradInput", given.grad_input}};
   ElementwiseRules rules{FloatTypes()};
-  rules.broadcasts = product == Product::k950;
-  if (rules.broadcasts && tensors.gradient.tensor.data_type == ACL_FLOAT) rules.fit = Types::kCast;
-  return MakeElementwisePlan(rules, tensors, Function::kSilu);
+  if (product != Product::k950) {
+    rules.shapes_fit = Shapes::kEqual;
+  } else if (tensors.result.tensor.data_type == ACL_FLOAT) {
+    rules.types_fit = Types::kCast;
+  }
+  return CheckAndPlan(rules, tensors, Function::kSilu);
 }
 
 Plan PlanSigmoidBackward(const SigmoidBackwardArguments& given) {
   CheckProduct(kAllProducts);
   const ElementwiseTensors tensors{
       {"gradOutput", given.grad_output}, {"output", given.output}, {"gradInput", given.grad_input}};
-  return MakeElementwisePlan({FloatTypes({ACL_DOUBLE, ACL_COMPLEX64, ACL_COMPLEX128}), Types::kCast}, tensors,
-                             Function::kSigmoid);
+  return CheckAndPlan({FloatTypes({ACL_DOUBLE, ACL_COMPLEX64, ACL_COMPLEX128}), Types::kCast}, tensors,
+                      Function::kSigmoid);
 }
 
 Plan PlanTanhBackward(const TanhBackwardArguments& given) {
   CheckProduct(kAllProducts);
   const ElementwiseTensors tensors{
       {"gradOutput", given.grad_output}, {"output", given.output}, {"gradInput", given.grad_input}};
-  return MakeElementwisePlan({FloatTypes({ACL_DOUBLE})}, tensors, Function::kTanh);
+  return CheckAndPlan({FloatTypes({ACL_DOUBLE})}, tensors, Function::kTanh);
 }
 
 Plan PlanLeakyReluBackward(const LeakyReluBackwardArguments& given) {
@@ -142,16 +58,14 @@ Plan PlanLeakyReluBackward(const LeakyReluBackwardArguments& given) {
   if (given.self_is_result && slope < 0) {
     FailInvalid("negativeSlope: expected at least 0 with selfIsResult, got " + std::to_string(slope));
   }
-  return MakeElementwisePlan({FloatTypes({ACL_DOUBLE}), Types::kCast}, tensors, Function::kLeakyRelu,
-                             static_cast<float>(slope));
+  return CheckAndPlan({FloatTypes({ACL_DOUBLE}), Types::kCast}, tensors, Function::kLeakyRelu,
+                      {static_cast<float>(slope)});
 }
 
 Plan PlanHardswishBackward(const HardswishBackwardArguments& given) {
   CheckProduct(kNot310P);
   const ElementwiseTensors tensors{{"gradOutput", given.grad_output}, {"self", given.self}, {"out", given.out}};
-  ElementwiseRules rules{FloatTypes()};
-  rules.broadcasts = false;
-  return MakeElementwisePlan(rules, tensors, Function::kHardswish);
+  return CheckAndPlan({FloatTypes(), Types::kEqual, Shapes::kEqual}, tensors, Function::kHardswish);
 }
 
 Plan PlanThresholdBackward(const ThresholdBackwardArguments& given) {
@@ -162,14 +76,14 @@ Plan PlanThresholdBackward(const ThresholdBackwardArguments& given) {
   const ElementwiseTensors tensors{{"gradOutput", given.grad_output}, {"self", given.self}, out};
   std::vector<aclDataType> types = FloatTypes({ACL_INT32, ACL_INT8, ACL_UINT8});
   if (product == Product::k950 && threshold == 0) types.push_back(ACL_INT64);
-  return MakeElementwisePlan({types}, tensors, Function::kThreshold, static_cast<float>(threshold));
+  return CheckAndPlan({types}, tensors, Function::kThreshold, {static_cast<float>(threshold)});
 }
 
 Plan PlanGeluBackward(const GeluBackwardArguments& given) {
   CheckProduct(kAllProducts);
   const ElementwiseTensors tensors{
       {"gradOutput", given.grad_output}, {"self", given.self}, {"gradInput", given.grad_input}};
-  return MakeElementwisePlan({FloatTypes(), Types::kCast}, tensors, Function::kGeluTanh);
+  return CheckAndPlan({FloatTypes(), Types::kCast}, tensors, Function::kGeluTanh);
 }
 
 Plan PlanGeluBackwardV2(const GeluBackwardV2Arguments& given) {
@@ -181,8 +95,100 @@ Plan PlanGeluBackwardV2(const GeluBackwardV2Arguments& given) {
   if (approximate != "none" && approximate != "tanh") {
     FailInvalid("approximate: expected none or tanh, got " + approximate);
   }
-  return MakeElementwisePlan({FloatTypes(), Types::kPromoted, /*broadcasts=*/true, /*limits_rank=*/false}, tensors,
-                             approximate == "none" ? Function::kGelu : Function::kGeluTanh);
+  return CheckAndPlan({FloatTypes(), Types::kPromoted, Shapes::kBroadcast, /*limits_rank=*/false}, tensors,
+                      approximate == "none" ? Function::kGelu : Function::kGeluTanh);
+}
+
+Plan PlanEluBackward(const EluBackwardArguments& given) {
+  CheckProduct(kAllProducts);
+  const ElementwiseTensors tensors{
+      {"gradOutput", given.grad_output}, {"selfOrResult", given.self_or_result}, {"gradInput", given.grad_input}};
+  const double alpha = NumberOf(given.alpha, "alpha");
+  const double scale = NumberOf(given.scale, "scale");
+  const double input_scale = NumberOf(given.input_scale, "inputScale");
+  const ElementwiseRules rules{FloatTypes(), Types::kEqualInputs, Shapes::kEqual};
+  CheckTypes(rules, tensors);
+  CheckShapes(rules, tensors);
+  if (given.is_result && alpha < 0) {
+    FailInvalid("alpha: expected at least 0 with isResult, got " + std::to_string(alpha));
+  }
+  return PlanElementwise(
+      tensors, given.is_result ? Function::kEluOfResult : Function::kElu,
+      {static_cast<float>(alpha * scale), static_cast<float>(scale), static_cast<float>(input_scale)});
+}
+
+// DOUBLE and integers are computed in FLOAT. CANN does not check the scalars for null.
+Plan PlanSoftplusBackward(const SoftplusBackwardArguments& given) {
+  CheckProduct(kNot310P);
+  const ElementwiseTensors tensors{
+      {"gradOutput", given.grad_output}, {"self", given.self}, {"gradInput", given.grad_input}};
+  const std::vector<aclDataType> floats = FloatTypes({ACL_DOUBLE});
+  CheckDataType(tensors.grad_output(), floats);
+  CheckDataType(tensors.saved(),
+                FloatTypes({ACL_DOUBLE, ACL_INT8, ACL_INT16, ACL_INT32, ACL_INT64, ACL_UINT8, ACL_BOOL}));
+  CheckDataType(tensors.result, floats);
+  const ElementwiseRules rules{floats, Types::kCast, Shapes::kEqual};
+  CheckRanks(rules, tensors);
+  CheckShapes(rules, tensors);
+  const Parameters parameters{static_cast<float>(NumberOf(given.beta, "beta")),
+                              static_cast<float>(NumberOf(given.threshold, "threshold"))};
+  return PlanElementwise(tensors, Function::kSoftplus, parameters, ACL_FLOAT);
+}
+
+// CANN does not compare the result with the inputs, nor the bounds.
+Plan PlanHardtanhBackward(const HardtanhBackwardArguments& given) {
+  CheckProduct(kAllProducts);
+  const Argument self{"self", given.self};
+  const ElementwiseTensors tensors{{"gradOutput", given.grad_output}, self, {"out", given.out}};
+  const double least = NumberOf(given.min, "min");
+  const double most = NumberOf(given.max, "max");
+  const ElementwiseRules rules{FloatTypes(), Types::kEqual, Shapes::kEqual};
+  CheckTypes(rules, tensors);
+  CheckRanks(rules, tensors);
+  CheckShapes(rules, tensors);
+  if (least > most) {
+    FailInvalid("min: expected at most max, " + std::to_string(most) + ", got " + std::to_string(least));
+  }
+  return PlanElementwise(tensors, Function::kHardtanh, {static_cast<float>(least), static_cast<float>(most)});
+}
+
+Plan PlanHardsigmoidBackward(const HardsigmoidBackwardArguments& given) {
+  CheckProduct(kAllProducts);
+  const ElementwiseTensors tensors{{"gradOutput", given.grad_output}, {"self", given.self}, {"out", given.out}};
+  return CheckAndPlan({FloatTypes(), Types::kCast, Shapes::kEqual}, tensors, Function::kHardsigmoid);
+}
+
+Plan PlanMishBackward(const MishBackwardArguments& given) {
+  CheckProduct(kAllProducts);
+  const ElementwiseTensors tensors{
+      {"gradOutput", given.grad_output}, {"self", given.self}, {"gradInput", given.grad_input}};
+  return CheckAndPlan({FloatTypes(), Types::kCast}, tensors, Function::kMish);
+}
+
+// Nothing of the buffer matters but that it is there.
+Plan PlanLogSigmoidBackward(const LogSigmoidBackwardArguments& given) {
+  CheckProduct(kAllProducts);
+  const Argument grad_output{"gradOutput", given.grad_output};
+  const Argument self{"self", given.self};
+  CheckNotNull<OperatorError>(given.buffer, "buffer");
+  const ElementwiseTensors tensors{grad_output, self, {"gradInput", given.grad_input}};
+  return CheckAndPlan({FloatTypes(), Types::kEqual, Shapes::kEqual, /*limits_rank=*/false}, tensors,
+                      Function::kLogSigmoid);
+}
+
+Plan PlanHardshrinkBackward(const HardshrinkBackwardArguments& given) {
+  CheckProduct(kNot310P);
+  const ElementwiseTensors tensors{
+      {"gradOutput", given.grad_output}, {"self", given.self}, {"gradInput", given.grad_input}};
+  return CheckAndPlanShrink({FloatTypes(), Types::kCast}, tensors, NumberOf(given.lambd, "lambd"));
+}
+
+// Of mixed types CANN makes FLOAT, and fails if the result is of another type.
+Plan PlanSoftshrinkBackward(const SoftshrinkBackwardArguments& given) {
+  CheckProduct(kAllProducts);
+  const ElementwiseTensors tensors{
+      {"gradOutput", given.grad_output}, {"self", given.self}, {"gradInput", given.grad_input}};
+  return CheckAndPlanShrink({FloatTypes()}, tensors, NumberOf(given.lambda, "lambda"));
 }
 
 }  // namespace acl_host
