@@ -1838,8 +1838,7 @@ class OperatorMethods(ABC, Generic[Result]):
         Args:
             grad_output: The gradient of the loss: one value, or (N, H, W) if nothing was reduced. bfloat16, float16,
                 float32 (fewer on some products).
-            input: The logarithms of probabilities, (N, C, H, W); only the shape matters. bfloat16, float16, float32
-                (fewer on some products).
+            input: The logarithms of probabilities, (N, C, H, W). bfloat16, float16, float32 (fewer on some products).
             target: The class of each, (N, H, W): 0 to C - 1, or ignore_index. int32, int64, uint8 (fewer on some
                 products).
             weight: The weight of each class, (C). bfloat16, float16, float32 (fewer on some products).
@@ -1888,8 +1887,7 @@ class OperatorMethods(ABC, Generic[Result]):
         Args:
             grad_output: The gradient of the loss: one value, or (N) or () if nothing was reduced. bfloat16, float16,
                 float32 (fewer on some products).
-            input: The logarithms of probabilities, (N, C) or (C); only the shape matters. bfloat16, float16, float32
-                (fewer on some products).
+            input: The logarithms of probabilities, (N, C) or (C). bfloat16, float16, float32 (fewer on some products).
             target: The class of each, (N) or (): 0 to C - 1, or ignore_index. int32, int64, uint8 (fewer on some
                 products).
             weight: The weight of each class, (C). bfloat16, float16, float32 (fewer on some products).

@@ -105,9 +105,7 @@ def nll_spec(
                 _DTYPES,
                 ranks["grad_output"],
             ),
-            InputSpec(
-                "self", f"The logarithms of probabilities, {of_self}; only the shape matters.", _DTYPES, ranks["self"]
-            ),
+            InputSpec("self", f"The logarithms of probabilities, {of_self}.", _DTYPES, ranks["self"]),
             InputSpec(
                 "target",
                 f"The class of each, {of_targets}: 0 to C - 1, or ignore_index.",
