@@ -23,8 +23,15 @@ CHECKED_FORMATS = (
     "upsample_*",
 )
 """Operators that take tensors in some formats alone."""
-BROADCASTING = ("gelu_*", "leaky_relu_*", "sigmoid_*", "tanh_*", "threshold_*")
-MIXING = ("gelu_*", "leaky_relu_*", "sigmoid_*")
+LOSSES = ("binary_cross_entropy_*", "kl_div_*", "l1_loss_*", "mse_loss_*", "smooth_l1_loss_*")
+"""Gradients of losses of each element by itself."""
+BROADCASTING = (
+    "gelu_*", "*shrink_*", "l1_loss_*", "leaky_relu_*", "mish_*", "mse_loss_*", "sigmoid_*", "smooth_l1_loss_*",
+    "tanh_*", "threshold_*",
+)  # fmt: skip
+MIXING = (
+    *LOSSES, "gelu_*", "hardshrink_*", "hardsigmoid_*", "leaky_relu_*", "mish_*", "sigmoid_*", "softplus_*",
+)  # fmt: skip
 """Operators that take tensors of different types."""
 
 PRODUCTS = ("*mm", "*matmul", "batch_mat_mul")
@@ -55,6 +62,12 @@ CANN_ANSWERS: Answers = (
     ("embedding_*", "* of FLOAT*", 0),
     (MIXING, "* of FLOAT16", 0),
     ("gelu_backward_v2", "gradInput of FLOAT16", INVALID),
+    ("elu_*", "gradInput of FLOAT16", 0),
+    ("mse_loss_*", "[!o]* of FLOAT16", INVALID),
+    ("binary_cross_entropy_with_logits_*", ("target of FLOAT16", "out of FLOAT16"), INVALID),
+    ("softplus_*", ("DOUBLE", "self of INT32"), 0),
+    # Nothing of it is looked at.
+    ("log_sigmoid_*", "buffer [wo]*", 0),
     ("avg_pool2d_*", "self of FLOAT16", 0),
     ("batch_norm_*", "* of FLOAT16", 0),
     ("batch_norm_*", ("gradOut of FLOAT16", "input of FLOAT16"), INVALID),
@@ -68,13 +81,18 @@ CANN_ANSWERS: Answers = (
     ("adaptive_avg_pool?d_*", "gradOutput with dim [234] *", 0),
     (BROADCASTING, "* with a dim less", 0),
     (BROADCASTING, ("gradInput with a dim less", "out with a dim less"), INVALID),
-    (("gelu_backward_v2", "swi_glu_*"), "rank 9", 0),
+    (LOSSES, "gradOut* with a dim more", 0),
+    (("binary_cross_entropy_backward", "kl_div_*"), "target with a dim less", 0),
+    (("gelu_backward_v2", "log_sigmoid_*", "swi_glu_*"), "rank 9", 0),
     # A plane's padding may have four sides. Nothing to compute still needs biasSizes, or an input without elements.
     ("convolution_*", "padding of 4", 0),
     ("convolution_*", ("no_batch *", "no_channels *"), INVALID),
     # The tiling checks the shapes of operators that CANN generates.
     ("swi_glu_*", ("rank 0", "x with dim 2 *"), TILING),
     ("rms_norm_*", ("* with *", "a negative dim", "rank 9"), TILING),
+    # Formats that are compared with one another.
+    ("binary_cross_entropy_*", ("self in NCHW", "target in NCHW"), INVALID),
+    ("binary_cross_entropy_with_logits_*", "out in NCHW", INVALID),
     # Formats of tensors that are not compared.
     ("adaptive_avg_pool2d_*", "out in *", 0),
     ("max_pool2d_*", "indices in *", 0),

@@ -176,7 +176,8 @@ def _alone(typed: TypedCase, product: Product) -> dict[str, Row]:
         for axis, size in enumerate(tensor.shape):
             longer = (*tensor.shape[:axis], size + 1, *tensor.shape[axis + 1 :])
             rows[f"{name} with dim {axis} one larger"] = {name: replace(tensor, shape=longer)}
-        rows[f"{name} with a dim less"] = {name: replace(tensor, shape=tensor.shape[1:])}
+        if tensor.shape:
+            rows[f"{name} with a dim less"] = {name: replace(tensor, shape=tensor.shape[1:])}
         rows[f"{name} with a dim more"] = {name: replace(tensor, shape=(1, *tensor.shape))}
         if name not in unread:
             rows[f"{name} before its storage"] = {name: replace(tensor, offset=-1)}
@@ -189,10 +190,11 @@ def _alone(typed: TypedCase, product: Product) -> dict[str, Row]:
     wrong = replace(tensors[first], data_type=DataType.COMPLEX128, shape=(1,))
     rows["null and wrong"] = {first: wrong, last: None}
     answers["null and wrong"] = NULL
+    leading = next(each.shape[:1] for each in tensors.values() if each.shape)
     rows["a negative dim"] = {
         name: replace(each, shape=(-each.shape[0], *each.shape[1:]))
         for name, each in tensors.items()
-        if each.shape[0] == tensors[first].shape[0]
+        if each.shape[:1] == leading
     }
     return {row: Row({**valid, **changes}, answers.get(row, INVALID)) for row, changes in rows.items()}
 

@@ -5,13 +5,14 @@ from aclgrad.products import Product
 
 from ..phase_one import Row
 from ..table_calls import rows_of
-from . import convolution, elementwise, norms, pads, pooling, products, sampling
+from . import convolution, elementwise, norms, pads, pointwise_losses, pooling, products, sampling
 
 ORDERS = (
     convolution.ORDERS
     | elementwise.ORDERS
     | norms.ORDERS
     | pads.ORDERS
+    | pointwise_losses.ORDERS
     | pooling.ORDERS
     | products.ORDERS
     | sampling.ORDERS

@@ -80,6 +80,8 @@ _COMPLEX: Any = ((DOUBLE, COMPLEX64, DataType.COMPLEX128), (FLOAT, COMPLEX64, CO
 _EQUAL_TYPES: Any = ((FLOAT16, FLOAT, FLOAT), (FLOAT, FLOAT, FLOAT16))
 _FITS = ("a row for all", "both repeated", "one gradient for all", "nothing after broadcasting")
 
+_EMPTY_ELU = changed("gradOutput", "selfOrResult", "gradInput", shape=(0, 3))
+
 ROWS = ("gradOutput", "output", "out")
 UNCHECKED: Changes = {"gradOutput": {"shape": (0, 3), "data_type": INT32}, "dim": 9}
 SOFTMAX = Order(
@@ -104,6 +106,13 @@ SOFTMAX = Order(
 
 def gated(x: tuple[int, ...], y: tuple[int, ...], dim: int) -> Changes:
     return shapes(yGrad=y, x=x, out=x) | {"dim": dim}
+
+
+def _bounds(name: str) -> tuple[Refused, ...]:
+    return (
+        Refused({name: None, "gradInput": None}, "gradInput must not", NULL),
+        *(Refused({name: Scalar(each)}, f"{name}: expected at least 0") for each in (-0.5, float("nan"))),
+    )
 
 
 ELEMENTWISE = {
@@ -138,6 +147,55 @@ ELEMENTWISE = {
         ),
         accepted={f"threshold of {kind}": {"threshold": Scalar(1, kind)} for kind in SCALARS},
     ),
+    "elu_backward": order(
+        "selfOrResult",
+        "gradInput",
+        broadcasts=False,
+        mixes=_CASTS[:1],
+        unmixable=_MIXES,
+        refused=(
+            *(Refused({name: None}, f"{name} must not", NULL) for name in ("alpha", "scale", "inputScale")),
+            Refused({"scale": Scalar(1j, "complex64")}, "scale: expected a real"),
+            Refused({"alpha": Scalar(-0.5), "isResult": True}, "alpha: expected at least 0"),
+            Refused({"alpha": Scalar(-0.5), "isResult": True} | _EMPTY_ELU, "alpha: expected at least 0"),
+        ),
+        accepted={
+            "alpha of 0 of a result": {"alpha": Scalar(0.0), "isResult": True},
+            **{f"scale of {kind}": {"scale": Scalar(1, kind)} for kind in SCALARS},
+        },
+    ),
+    "hardshrink_backward": order("self", "gradInput", mixes=(*_MIXES, _CASTS[0]), refused=_bounds("lambd")),
+    "hardsigmoid_backward": order("self", "out", broadcasts=False, mixes=(*_MIXES, _CASTS[0])),
+    "hardtanh_backward": order(
+        "self",
+        "out",
+        broadcasts=False,
+        unmixable=_EQUAL_TYPES,
+        refused=(
+            Refused({"self": None, "gradOutput": None}, "self must not", NULL),
+            Refused({"out": None, "min": None, "max": None}, "out must not", NULL),
+            Refused({"min": Scalar(1.5)}, "min: expected at most max"),
+        ),
+        accepted={"no room": {"min": Scalar(1.0)}},
+    ),
+    "log_sigmoid_backward": order(
+        "self",
+        "gradInput",
+        broadcasts=False,
+        limits_rank=False,
+        unmixable=_EQUAL_TYPES,
+        refused=(Refused({"buffer": None, "gradInput": None}, "buffer must not", NULL),),
+    ),
+    "mish_backward": order("self", "gradInput", mixes=(*_MIXES, _CASTS[0])),
+    "softplus_backward": order(
+        "self",
+        "gradInput",
+        broadcasts=False,
+        mixes=(*_MIXES, *_CASTS, (FLOAT, INT32, FLOAT), (FLOAT16, DataType.BOOL, DOUBLE)),
+        unmixable=((INT32, FLOAT, FLOAT), (FLOAT, FLOAT, INT32), *_NOT_CASTABLE),
+        refused=(Refused({"beta": None}, "beta must not", NULL), Refused({"threshold": None}, "threshold must", NULL)),
+    ),
+    "softshrink_backward": order("self", "gradInput", unmixable=_EQUAL_TYPES, refused=_bounds("lambda")),
     "hardswish_backward": order("self", "out", broadcasts=False, unmixable=_EQUAL_TYPES),
     "leaky_relu_backward": order(
         "self",

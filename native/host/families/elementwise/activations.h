@@ -119,7 +119,7 @@ struct GeluTanhGradient {
 struct EluGradient {
   FloatLanes operator()(FloatLanes grad, FloatLanes x) const {
     const FloatLanes below = grad * input_scale * coefficient * Exp(x * input_scale);
-    return x <= 0.0F ? below : grad * scale;
+    return x > 0.0F ? grad * scale : below;
   }
 
   float coefficient;  // alpha * scale
@@ -131,7 +131,7 @@ struct EluGradient {
 struct EluOfResultGradient {
   FloatLanes operator()(FloatLanes grad, FloatLanes y) const {
     const FloatLanes below = grad * input_scale * (y + coefficient);
-    return y <= 0.0F ? below : grad * scale;
+    return y > 0.0F ? grad * scale : below;
   }
 
   float coefficient;
@@ -168,7 +168,8 @@ struct HardsigmoidGradient {
   }
 };
 
-// Of x * tanh(log(1 + exp(x))). With n = exp(-|x|), products of n come last, because it may be subnormal.
+// Of x * tanh(log(1 + exp(x))); not a number at both infinities, as that of PyTorch. With n = exp(-|x|), products of n
+// come last, because it may be subnormal.
 struct MishGradient {
   FloatLanes operator()(FloatLanes grad, FloatLanes x) const {
     const FloatLanes bounded = Bounded(x, 110.0F);
@@ -181,7 +182,7 @@ struct MishGradient {
     const FloatLanes root_below = 2.0F + n * (2.0F + n);
     const FloatLanes root = x < 0.0F ? root_below : root_above;
     const FloatLanes ratio = (x < 0.0F ? below : above) / (root * root);
-    return grad * (x < 0.0F ? ratio * n : ratio);
+    return grad * ((x < 0.0F ? ratio * n : ratio) + (x - x));
   }
 };
 

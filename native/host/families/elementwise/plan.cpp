@@ -10,11 +10,13 @@ namespace acl_host {
 namespace {
 
 // Hardshrink of a negative bound is 0 at 0 on devices, and not for PyTorch.
-Plan CheckAndPlanShrink(const ElementwiseRules& rules, const ElementwiseTensors& tensors, double bound) {
+Plan CheckAndPlanShrink(const ElementwiseRules& rules, const ElementwiseTensors& tensors, const aclScalar* scalar,
+                        const char* name) {
+  const double bound = NumberOf(scalar, name);
   CheckTypes(rules, tensors);
   CheckRanks(rules, tensors);
   CheckShapes(rules, tensors);
-  if (!(bound >= 0)) FailInvalid("lambd: expected at least 0, got " + std::to_string(bound));
+  if (!(bound >= 0)) FailInvalid(std::string(name) + ": expected at least 0, got " + std::to_string(bound));
   return PlanElementwise(tensors, Function::kShrink, {static_cast<float>(bound)});
 }
 
@@ -108,6 +110,7 @@ Plan PlanEluBackward(const EluBackwardArguments& given) {
   const double input_scale = NumberOf(given.input_scale, "inputScale");
   const ElementwiseRules rules{FloatTypes(), Types::kEqualInputs, Shapes::kEqual};
   CheckTypes(rules, tensors);
+  CheckRanks(rules, tensors);
   CheckShapes(rules, tensors);
   if (given.is_result && alpha < 0) {
     FailInvalid("alpha: expected at least 0 with isResult, got " + std::to_string(alpha));
@@ -180,7 +183,7 @@ Plan PlanHardshrinkBackward(const HardshrinkBackwardArguments& given) {
   CheckProduct(kNot310P);
   const ElementwiseTensors tensors{
       {"gradOutput", given.grad_output}, {"self", given.self}, {"gradInput", given.grad_input}};
-  return CheckAndPlanShrink({FloatTypes(), Types::kCast}, tensors, NumberOf(given.lambd, "lambd"));
+  return CheckAndPlanShrink({FloatTypes(), Types::kCast}, tensors, given.lambd, "lambd");
 }
 
 // Of mixed types CANN makes FLOAT, and fails if the result is of another type.
@@ -188,7 +191,7 @@ Plan PlanSoftshrinkBackward(const SoftshrinkBackwardArguments& given) {
   CheckProduct(kAllProducts);
   const ElementwiseTensors tensors{
       {"gradOutput", given.grad_output}, {"self", given.self}, {"gradInput", given.grad_input}};
-  return CheckAndPlanShrink({FloatTypes()}, tensors, NumberOf(given.lambda, "lambda"));
+  return CheckAndPlanShrink({FloatTypes()}, tensors, given.lambda, "lambda");
 }
 
 }  // namespace acl_host
