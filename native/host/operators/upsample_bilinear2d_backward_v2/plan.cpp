@@ -1,0 +1,77 @@
+// aclnnUpsampleBilinear2dBackwardV2: its checks, in CANN's order, and its plan.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "computation.h"
+#include "operator_plans.h"
+#include "plan/checks.h"
+
+namespace acl_host {
+namespace {
+
+// Fails unless gradOut and out have the sizes that the two arrays give.
+void CheckSizes(const Argument& grad_out, const Dims& output_size, const Dims& input_size, const Argument& out) {
+  const auto is_positive = [](int64_t size) { return size > 0; };
+  if (!std::all_of(output_size.begin(), output_size.end(), is_positive) || input_size[2] <= 0 || input_size[3] <= 0) {
+    FailInvalid("inputSize, outputSize: expected heights and widths above 0, got " + DimsText(input_size) + " and " +
+                DimsText(output_size));
+  }
+  CheckShape(grad_out, "the sizes of inputSize and outputSize",
+             {input_size[0], input_size[1], output_size[0], output_size[1]});
+  // Devices compare N and C, and most do not compare H and W.
+  CheckShape(out, "inputSize", input_size);
+}
+
+// Devices differ in how they use another scale.
+LinearAxis AxisOf(const char* name, int64_t size, int64_t upsampled, bool aligns_corners, double scale) {
+  const double of_sizes = static_cast<double>(upsampled) / static_cast<double>(size);
+  if (scale != 0 && scale != of_sizes) {
+    FailInvalid(std::string(name) + ": expected 0 or that of the sizes, " + std::to_string(of_sizes) + ", got " +
+                std::to_string(scale));
+  }
+  LinearAxis axis{size, upsampled, aligns_corners, 0};
+  if (!aligns_corners) {
+    axis.ratio =
+        scale == 0 ? static_cast<float>(size) / static_cast<float>(upsampled) : static_cast<float>(1.0 / scale);
+  } else if (upsampled > 1) {
+    axis.ratio = static_cast<float>(size - 1) / static_cast<float>(upsampled - 1);
+  }
+  return axis;
+}
+
+}  // namespace
+
+Plan PlanUpsampleBilinear2dBackwardV2(const UpsampleBilinear2dBackwardV2Arguments& given) {
+  CheckProduct(kAllProducts);
+  const Argument grad_out{"gradOut", given.grad_out};
+  const IntArrayArgument input_size{"inputSize", given.input_size};
+  const IntArrayArgument output_size{"outputSize", given.output_size};
+  const Argument out{"out", given.out};
+  CheckRank(grad_out, {4});
+  CheckLength(input_size, {4});
+  CheckLength(output_size, {2});
+  // A device also takes NHWC, but then mistakes the order of inputSize.
+  CheckFormat(out, ACL_FORMAT_NCHW);
+  if (grad_out.tensor.format == ACL_FORMAT_NHWC) CheckFormat(grad_out, ACL_FORMAT_NCHW);
+  CheckSizes(grad_out, output_size.values, input_size.values, out);
+  // A device does not look at the type if the sizes are equal.
+  CheckDataType(grad_out, FloatTypes());
+  CheckSameDataType(out, grad_out);
+  CheckNoNegativeDim(grad_out);
+  if (CurrentProduct() != Product::k950) {
+    const Dims& dims = grad_out.tensor.view_dims;
+    if (*std::max_element(dims.begin(), dims.end()) > INT32_MAX) FailShape(grad_out, "sizes of 31 bits");
+  }
+  const Dims& in = input_size.values;
+  const LinearUpsampling upsampling{
+      in[0] * in[1], AxisOf("scalesH", in[2], output_size.values[0], given.align_corners, given.scales_h),
+      AxisOf("scalesW", in[3], output_size.values[1], given.align_corners, given.scales_w)};
+  if (grad_out.tensor.empty()) return {};
+  Plan plan = PlanOf({grad_out}, {out});
+  plan.PromiseTimeOfBytes();
+  plan.SetKernel<UpsampleBilinear2dBackward>(upsampling, grad_out.tensor.data_type);
+  return plan;
+}
+
+}  // namespace acl_host
