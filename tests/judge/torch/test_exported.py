@@ -60,6 +60,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return folder, [case for case in cases if not case.refusal]
 
 
+@pytest.mark.filterwarnings("ignore:reduction:UserWarning")
 def test_every_call_has_the_gradients_of_its_case(written: tuple[Path, list[Exported]]) -> None:
     folder, cases = written
     dump = json.loads((folder / "dump.json").read_text())["data"]

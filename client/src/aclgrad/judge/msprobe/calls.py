@@ -11,6 +11,7 @@ from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.convolution_backward.geometry import for_axes
 from aclgrad.operators.layer_norm_backward.definition import EPSILON
 from aclgrad.operators.samples import Arrays
+from aclgrad.products import Product
 
 Array = np.ndarray[Any, Any]
 
@@ -175,6 +176,32 @@ def _elementwise(function: str, *attributes: str) -> _Api:
     return _Api(f"Functional.{function}", lambda given: (given.tensor("self"), *(given[each] for each in attributes)))
 
 
+_SELU: Final = (1.6732632423543772, 1.0507009873554805, 1.0)
+"""The numbers of ELU that SELU has."""
+
+
+def _numbers_of_elu(typed: TypedCase) -> tuple[float, ...]:
+    return tuple(typed.arguments.double(each) for each in ("alpha", "scale", "input_scale"))
+
+
+def _name_of_elu(typed: TypedCase) -> str:
+    alpha, scale, input_scale = numbers = _numbers_of_elu(typed)
+    is_celu = scale == 1 and input_scale != 1 and alpha * input_scale == 1
+    return f"Functional.{'selu' if numbers == _SELU else 'celu' if is_celu else 'elu'}"
+
+
+def _elu(given: _Given) -> Arguments:
+    input = given.with_gradient("input", given.arrays["self_or_result"])
+    return (input,) if _name_of_elu(given.typed) == "Functional.selu" else (input, given["alpha"])
+
+
+def _refuses_elu(typed: TypedCase) -> str:
+    if typed.attributes["is_result"]:
+        return "acc_check would compute the saved result again."
+    is_elu = _name_of_elu(typed) != "Functional.elu" or _numbers_of_elu(typed)[1:] == (1, 1)
+    return "" if is_elu else "PyTorch has no function with these numbers."
+
+
 def _gelu(approximate: Callable[[_Given], str]) -> _Api:
     return _Api(
         "Functional.gelu", lambda given: (given.tensor("self"),), lambda given: {"approximate": approximate(given)}
@@ -184,6 +211,43 @@ def _gelu(approximate: Callable[[_Given], str]) -> _Api:
 def _threshold(given: _Given) -> Arguments:
     """Whatever the function puts below the threshold has no gradient."""
     return given.tensor("self"), given["threshold"], 0.0
+
+
+_REDUCTIONS: Final = ("none", "mean", "sum", "batchmean")
+
+
+def _input_and_target(given: _Given) -> Arguments:
+    input = given.arrays["self"]
+    return given.tensor("self"), Tensor(np.array(np.broadcast_to(given.arrays["target"], input.shape)))
+
+
+def _loss(function: str, *attributes: str, **options: Any) -> _Api:
+    """A loss of each element, whose target has the input's shape, as PyTorch wants it."""
+
+    def grad_output(given: _Given) -> Array:
+        own, shape = given.arrays["grad_output"], given.arrays["self"].shape
+        return np.array(own.reshape(()) if given["reduction"] else np.broadcast_to(own, shape))
+
+    def keywords(given: _Given) -> Mapping[str, Argument]:
+        return {"reduction": _REDUCTIONS[given["reduction"]], **{each: given[each] for each in attributes}}
+
+    made = {"arguments": _input_and_target, "keywords": keywords, "grad_output": grad_output, "refuses": _refuses_loss}
+    return _Api(f"Functional.{function}", **{**made, **options})
+
+
+def _refuses_loss(typed: TypedCase) -> str:
+    is_one = typed.arguments.inputs["grad_output"].element_count == 1
+    return "" if is_one or not typed.attributes["reduction"] else "PyTorch's loss is one number here."
+
+
+def _weighted(*places: str | None) -> Callable[[_Given], Arguments]:
+    """Returns the arguments behind input and target: weights, and None for what PyTorch no longer takes."""
+
+    def arguments(given: _Given) -> Arguments:
+        values = {"reduction": _REDUCTIONS[given["reduction"]]}
+        return *_input_and_target(given), *(each and (values.get(each) or given.tensor(each)) for each in places)
+
+    return arguments
 
 
 def _layer_norm(given: _Given) -> Arguments:
@@ -258,23 +322,38 @@ _APIS: Final[Mapping[str, _Api]] = {
     "avg_pool2d_backward": _Api("Functional.avg_pool2d", _avg_pool2d),
     "batch_mat_mul": _product("Torch.bmm", lambda mat2: mat2.swapaxes(-1, -2)),
     "batch_norm_backward": _Api("Functional.batch_norm", _batch_norm),
+    "binary_cross_entropy_backward": _loss("binary_cross_entropy", arguments=_weighted("weight")),
+    "binary_cross_entropy_with_logits_backward": _loss(
+        "binary_cross_entropy_with_logits",
+        arguments=_weighted("weight", None, None, "reduction", "pos_weight"),
+        keywords=lambda _: {},
+    ),
     "convolution_backward": _Api(_name_of_convolution, _convolution, refuses=_refuses_rounding),
+    "elu_backward": _Api(_name_of_elu, _elu, refuses=_refuses_elu),
     "embedding_dense_backward": _Api("Functional.embedding", _embedding),
     "gelu_backward": _gelu(lambda _: "tanh"),
     "gelu_backward_v2": _gelu(lambda given: str(given["approximate"])),
     **{f"grid_sampler{axes}d_backward": _Api("Functional.grid_sample", _grid_sample) for axes in (2, 3)},
     "group_norm_backward": _Api("Functional.group_norm", _group_norm),
+    "hardshrink_backward": _elementwise("hardshrink", "lambd"),
+    "hardsigmoid_backward": _elementwise("hardsigmoid"),
     "hardswish_backward": _elementwise("hardswish"),
+    "hardtanh_backward": _elementwise("hardtanh", "min", "max"),
+    "kl_div_backward": _loss("kl_div", "log_target"),
+    "l1_loss_backward": _loss("l1_loss"),
     "layer_norm_backward": _Api("Functional.layer_norm", _layer_norm),
     # Of the result, too: it has the signs of the input.
     "leaky_relu_backward": _elementwise("leaky_relu", "negative_slope"),
+    "log_sigmoid_backward": _elementwise("logsigmoid"),
     "log_softmax_backward": _of_output("log_softmax", lambda output: output, "dim"),
     "matmul": _product("Torch.matmul", lambda mat2: mat2.swapaxes(-1, -2)),
     "max_pool2d_with_indices_backward": _Api("Functional.max_pool2d", _max_pool2d),
     "max_pool2d_with_mask_backward": _Api("Functional.max_pool2d", _max_pool2d),
     "max_unpool2d_backward": _max_unpool(2),
     "max_unpool3d_backward": _max_unpool(3),
+    "mish_backward": _elementwise("mish"),
     "mm": _product("Functional.linear", lambda mat2: mat2),
+    "mse_loss_backward": _loss("mse_loss"),
     "reduce_sum": _Api("Torch.sum", refusal=_NO_GRADIENT),
     **{f"reflection_pad{axes}d_backward": _pad("reflect") for axes in (1, 2, 3)},
     **{f"replication_pad{axes}d_backward": _pad("replicate") for axes in (1, 2, 3)},
@@ -284,9 +363,12 @@ _APIS: Final[Mapping[str, _Api]] = {
     ),
     "sigmoid_backward": _of_output("sigmoid", lambda output: np.log(output / (1 - output))),
     "silu_backward": _elementwise("silu"),
+    "smooth_l1_loss_backward": _loss("smooth_l1_loss", "beta"),
     "softmax_backward": _of_output(
         "softmax", lambda output: np.log(np.maximum(output, np.finfo(np.float32).tiny)), "dim"
     ),
+    "softplus_backward": _elementwise("softplus", "beta", "threshold"),
+    "softshrink_backward": _elementwise("softshrink", "lambd"),
     "swi_glu_grad": _Api("NPU.npu_swiglu", refusal=_OF_TORCH_NPU),
     "tanh_backward": _of_output("tanh", np.arctanh),
     "threshold_backward": _Api("Functional.threshold", _threshold),
@@ -301,7 +383,12 @@ def api_of(typed: TypedCase) -> str:
 
 def refusal(typed: TypedCase) -> str:
     """Returns why acc_check cannot check the case, or an empty text if it can."""
-    if any(0 in each.shape for each in (*typed.arguments.inputs.values(), *typed.outputs.values())):
+    read = (
+        typed.arguments.inputs[each.name]
+        for each in typed.spec.inputs
+        if each.name in typed.arguments.inputs and each.unread_on != frozenset(Product)
+    )
+    if any(0 in each.shape for each in (*read, *typed.outputs.values())):
         return "acc_check compares no empty tensors."
     if "complex" in typed.dtype:
         return "acc_check compares no complex gradients."
