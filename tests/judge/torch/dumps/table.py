@@ -14,7 +14,7 @@ class Drawn:
 
     shape: tuple[int, ...]
     kind: str = "normal"
-    """Or "positive", "mask", or the bound of integers."""
+    """Or "positive", "share" for probabilities, "mask", or the bound of integers."""
     grad: bool = True
 
     def tensor(self, dtype: torch.dtype, generator: Generator) -> Tensor:
@@ -25,6 +25,8 @@ class Drawn:
             return drawn > 0
         if self.kind == "positive":
             drawn = drawn.abs() + 0.5
+        if self.kind == "share":
+            drawn = drawn.sigmoid()
         # No leaf, so that calls in place may change it.
         return drawn.to(dtype).requires_grad_(self.grad).clone()
 
@@ -54,6 +56,10 @@ def t(*shape: int) -> Drawn:
 
 def positive(*shape: int) -> Drawn:
     return Drawn(shape, "positive")
+
+
+def share(*shape: int, grad: bool = True) -> Drawn:
+    return Drawn(shape, "share", grad)
 
 
 def mask(*shape: int) -> Drawn:
@@ -197,4 +203,43 @@ ARITHMETIC: Final = (
     call("Torch.lerp", _ROWS, t(6, 12), 0.3),
 )
 
-CALLS: Final = (*PRODUCTS, *LOSSES, *ACTIVATIONS, *NORMS, *PLANES, *INDICES, *REDUCTIONS, *ARITHMETIC)
+CLASSES: Final = (
+    call("Functional.nll_loss", t(9, 11), below(11, 9), buffer(11), ignore_index=3),
+    call("Functional.nll_loss", t(2, 5, 4, 3), below(5, 2, 4, 3), reduction="none"),
+    call("Functional.cross_entropy", t(9, 11), below(11, 9), buffer(11), reduction="none", ignore_index=3),
+    call("Functional.binary_cross_entropy", share(6, 12), share(6, 12, grad=False), buffer(6, 12)),
+    call(
+        "Functional.binary_cross_entropy_with_logits",
+        *(_ROWS, buffer(6, 12), buffer(12)),
+        reduction="none",
+        pos_weight=buffer(12),
+    ),
+    call("Functional.kl_div", _ROWS, t(6, 12), reduction="none", log_target=True),
+    call("Functional.huber_loss", _ROWS, t(6, 12), reduction="none", delta=0.7),
+)
+"""Losses of classes and probabilities, with weights."""
+
+LIMITED: Final = (
+    call("Functional.selu", _ROWS),
+    call("Functional.celu", _ROWS, alpha=0.7),
+    call("Functional.hardtanh", _ROWS, -0.5, 1.5),
+    call("Functional.relu6", _ROWS),
+    call("Functional.hardsigmoid", _ROWS),
+    call("Functional.logsigmoid", _ROWS),
+    call("Functional.hardshrink", _ROWS, 0.5),
+    call("Functional.softshrink", _ROWS, 0.5),
+)
+"""Activations with parts that are linear."""
+
+CALLS: Final = (
+    *PRODUCTS,
+    *LOSSES,
+    *ACTIVATIONS,
+    *NORMS,
+    *PLANES,
+    *INDICES,
+    *REDUCTIONS,
+    *ARITHMETIC,
+    *CLASSES,
+    *LIMITED,
+)

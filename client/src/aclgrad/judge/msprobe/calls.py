@@ -17,6 +17,7 @@ Array = np.ndarray[Any, Any]
 
 _MOMENTUM: Final = 0.1
 _NO_GRADIENT: Final = "acc_check checks gradients, and no function of PyTorch has this one."
+_OF_16_BITS: Final = "acc_check would compute the saved output again, from an input that 16 bits do not hold."
 _OF_TORCH_NPU: Final = "acc_check knows the function as one of torch_npu, which only a machine with a card has."
 
 
@@ -197,7 +198,7 @@ def _elu(given: _Given) -> Arguments:
 
 def _refuses_elu(typed: TypedCase) -> str:
     if typed.attributes["is_result"]:
-        return "acc_check would compute the saved result again."
+        return "acc_check has no input for the saved result."
     is_elu = _name_of_elu(typed) != "Functional.elu" or _numbers_of_elu(typed)[1:] == (1, 1)
     return "" if is_elu else "PyTorch has no function with these numbers."
 
@@ -248,6 +249,35 @@ def _weighted(*places: str | None) -> Callable[[_Given], Arguments]:
         return *_input_and_target(given), *(each and (values.get(each) or given.tensor(each)) for each in places)
 
     return arguments
+
+
+def _nll_loss(given: _Given) -> Arguments:
+    return given.tensor("self"), Tensor(given.arrays["target"].astype(np.int64)), given.tensor("weight")
+
+
+def _cross_entropy(given: _Given) -> Arguments:
+    """Logits that are logarithms of shares are those logarithms."""
+    logits = given.with_gradient("input", given.arrays["log_prob"])
+    return logits, given.tensor("target"), given.tensor("weight")
+
+
+def _of_classes(function: str, arguments: Callable[[_Given], Arguments], *attributes: str, **options: Any) -> _Api:
+    def keywords(given: _Given) -> Mapping[str, Argument]:
+        reduction = given["reduction"]
+        named = reduction if isinstance(reduction, str) else _REDUCTIONS[reduction]
+        return {"reduction": named, **{each: given[each] for each in ("ignore_index", *attributes)}}
+
+    return _Api(f"Functional.{function}", arguments, keywords, **options)
+
+
+def _refuses_total(typed: TypedCase) -> str:
+    is_half = typed.dtype in ("float16", "bfloat16")
+    is_mean = _REDUCTIONS[typed.arguments.int("reduction")] == "mean"
+    return "acc_check would add up the weights again, and 16 bits do not hold their sum." if is_half and is_mean else ""
+
+
+def _refuses_halves(typed: TypedCase) -> str:
+    return _OF_16_BITS if typed.dtype in ("float16", "bfloat16") else ""
 
 
 def _layer_norm(given: _Given) -> Arguments:
@@ -329,6 +359,7 @@ _APIS: Final[Mapping[str, _Api]] = {
         keywords=lambda _: {},
     ),
     "convolution_backward": _Api(_name_of_convolution, _convolution, refuses=_refuses_rounding),
+    "cross_entropy_loss_grad": _of_classes("cross_entropy", _cross_entropy, "label_smoothing", refuses=_refuses_halves),
     "elu_backward": _Api(_name_of_elu, _elu, refuses=_refuses_elu),
     "embedding_dense_backward": _Api("Functional.embedding", _embedding),
     "gelu_backward": _gelu(lambda _: "tanh"),
@@ -354,6 +385,9 @@ _APIS: Final[Mapping[str, _Api]] = {
     "mish_backward": _elementwise("mish"),
     "mm": _product("Functional.linear", lambda mat2: mat2),
     "mse_loss_backward": _loss("mse_loss"),
+    **dict.fromkeys(
+        ("nll_loss_backward", "nll_loss2d_backward"), _of_classes("nll_loss", _nll_loss, refuses=_refuses_total)
+    ),
     "reduce_sum": _Api("Torch.sum", refusal=_NO_GRADIENT),
     **{f"reflection_pad{axes}d_backward": _pad("reflect") for axes in (1, 2, 3)},
     **{f"replication_pad{axes}d_backward": _pad("replicate") for axes in (1, 2, 3)},
@@ -395,7 +429,7 @@ def refusal(typed: TypedCase) -> str:
     if "int" in typed.dtype:
         return "PyTorch has no gradients of integers."
     if typed.case.shapes.keys() == {"grad_output", "output"} and typed.dtype in ("float16", "bfloat16"):
-        return "acc_check would compute the saved output again, from an input that 16 bits do not hold."
+        return _OF_16_BITS
     api = _APIS[typed.spec.name]
     return api.refusal or api.refuses(typed)
 
