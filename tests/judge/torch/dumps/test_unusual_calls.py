@@ -7,9 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from tests.judge.torch.recording import Recording
@@ -73,6 +75,94 @@ def test_dropout_is_judged_by_what_it_kept(
     path = tmp_path / "dump" / DATA / "Functional.dropout.0.forward.output.0.pt"
     torch.save(wrong(torch.load(path, weights_only=True)), path)
     assert verdicts(recording, tmp_path)["Functional.dropout.0.forward"] == "failed"
+
+
+def packed(kept: Tensor) -> Tensor:
+    """Returns a card's mask: a bit for each element, in blocks of 16 bytes."""
+    bits = np.packbits(kept.numpy(), bitorder="little")
+    return torch.from_numpy(np.pad(bits, (0, -len(bits) % 16)))
+
+
+class OfCard(torch.autograd.Function):
+    """A dropout that keeps these elements, and multiplies them by a factor."""
+
+    @staticmethod
+    def forward(ctx: Any, input: Tensor, kept: Tensor, factor: float) -> Tensor:
+        ctx.factors = kept * factor
+        return (input.float() * ctx.factors).to(input.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> Any:
+        return (grad_output.float() * ctx.factors).to(grad_output.dtype), None, None
+
+
+@pytest.mark.parametrize("api", ["Functional.dropout", "Torch.native_dropout", "NPU._npu_dropout"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_cards_may_round_what_dropout_divides_by(
+    recording: Recording, tmp_path: Path, api: str, dtype: torch.dtype
+) -> None:
+    input = torch.randn(32, 40, dtype=dtype)
+    kept = torch.rand(32, 40) > 0.1
+    mask = packed(kept) if "npu" in api else kept
+    scale = 1 / float(torch.tensor(0.9, dtype=dtype))
+
+    options = {} if "npu" in api else {"train": True} if "native" in api else {"training": True}
+    for factor in (scale, 1.01 * scale):
+
+        def card(input: Tensor, *_: Any, factor: float = factor, **__: Any) -> Any:
+            result = OfCard.apply(input, kept, factor)
+            return result if "Functional" in api else (result, mask)
+
+        found = recording.call(api, input.clone().requires_grad_(), 0.1, function=card, **options)
+        (found[0] if isinstance(found, tuple) else found).backward(torch.randn(32, 40, dtype=dtype))
+    told = verdicts(recording, tmp_path)
+    right = {"forward": "passed", "backward": "passed"}
+    wrong = dict.fromkeys(right, "failed")
+    assert told == {f"{api}.{n}.{each}": verdict for n, of in enumerate((right, wrong)) for each, verdict in of.items()}
+
+
+KEPT = torch.rand(6, 8, generator=torch.Generator().manual_seed(3)) > 0.3
+ROWS = torch.randn(6, 8, generator=torch.Generator().manual_seed(4))
+
+
+@pytest.mark.parametrize(
+    ("api", "args", "options", "right"),
+    [
+        ("kl_div_backward", (torch.ones(()), ROWS, ROWS), {"log_target": True}, -ROWS.exp() / 48),
+        ("l1_loss_backward", (torch.ones(()), ROWS, ROWS.flip(0), 2), {}, (ROWS - ROWS.flip(0)).sign()),
+        (
+            "npu_binary_cross_entropy_with_logits_backward",
+            (torch.ones(()), ROWS, KEPT.float(), None, torch.tensor(2.0), 1),
+            {},
+            ((1 + KEPT.float()) * ROWS.sigmoid() - 2 * KEPT.float()) / 48,
+        ),
+        ("npu_dropout_backward", (ROWS, packed(KEPT), 0.3), {}, ROWS * KEPT / 0.7),
+        ("npu_mish", (ROWS,), {}, ROWS * ROWS.exp().log1p().tanh()),
+        ("npu_silu", (ROWS,), {}, ROWS * ROWS.sigmoid()),
+    ],
+)
+def test_functions_of_torch_npu_are_judged(
+    recording: Recording, tmp_path: Path, api: str, args: tuple[Any, ...], options: dict[str, Any], right: Tensor
+) -> None:
+    name = f"NPU.{api}"
+    for result in (right, right * 1.01):
+        recording.call(name, *args, function=lambda *_, result=result, **__: result, **options)
+    assert verdicts(recording, tmp_path) == {f"{name}.0.forward": "passed", f"{name}.1.forward": "failed"}
+
+
+def test_cross_entropy_of_torch_npu_is_judged_with_its_gradient(recording: Recording, tmp_path: Path) -> None:
+    """It also returns two empty tensors."""
+
+    def card(logits: Tensor, *args: Any, **options: Any) -> Any:
+        loss = functional.cross_entropy(logits, *args, **options)
+        return loss, torch.log_softmax(logits.detach(), -1), torch.empty(0), torch.empty(0)
+
+    name = "NPU.npu_cross_entropy_loss"
+    target = torch.tensor([1, 7, 0, 2, 3, -100])
+    recording.call(name, ROWS.clone().requires_grad_(), target, function=card, label_smoothing=0.1)[0].backward()
+    found = verdicts(recording, tmp_path)
+    assert found[f"{name}.0.backward"] == "passed"
+    assert "output.2 is not judged" in found[f"{name}.0.forward"] or found[f"{name}.0.forward"] == "noted"
 
 
 def test_an_input_that_was_recorded_late_is_no_failure(recording: Recording, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from aclgrad.judge.dumps.npu_functions import FUNCTIONS
 from aclgrad.judge.msprobe.dump import Dump, Entry
 from aclgrad.torch.calls import operators_by_function, pooled_regions
 
@@ -85,67 +86,7 @@ def _roi_align(
     return pooled_regions(input, boxes, height, width, spatial_scale, sampling_ratio, aligned)
 
 
-def _npu_swiglu(input: Tensor, dim: int = -1) -> Tensor:
-    a, b = input.chunk(2, dim)
-    return functional.silu(a) * b
-
-
-def _npu_rms_norm(input: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
-    """Returns the result, and 1 / sqrt(mean square + epsilon) of each row."""
-    axes = tuple(range(input.dim() - gamma.dim(), input.dim()))
-    rstd = (
-        input.detach().to(torch.promote_types(input.dtype, torch.float32)).square().mean(axes, True) + epsilon
-    ).rsqrt()
-    return functional.rms_norm(input, gamma.shape, gamma, epsilon), rstd
-
-
-def _on_axes(weight: Tensor, *values: int | list[int]) -> list[list[int]]:
-    return [[each] * (weight.dim() - 2) if isinstance(each, int) else each for each in values]
-
-
-def _npu_convolution(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
-    *,
-    convolve: Callable[..., Tensor] = torch.convolution,
-) -> Tensor:
-    lists = _on_axes(weight, stride, padding, dilation, 0)
-    return convolve(input, weight, bias, *lists[:3], False, lists[3], groups)
-
-
-def _npu_convolution_transpose(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    padding: Any,
-    output_padding: Any,
-    stride: Any,
-    dilation: Any,
-    groups: int,
-    *,
-    convolve: Callable[..., Tensor] = torch.convolution,
-) -> Tensor:
-    lists = _on_axes(weight, stride, padding, dilation, output_padding)
-    return convolve(input, weight, bias, *lists[:3], True, lists[3], groups)
-
-
-CONVOLUTIONS: Final[Mapping[str, Callable[..., Tensor]]] = {
-    **dict.fromkeys(("NPU.npu_conv2d", "NPU.npu_conv3d", "NPU.npu_convolution"), _npu_convolution),
-    **dict.fromkeys(("NPU.npu_conv_transpose2d", "NPU.npu_convolution_transpose"), _npu_convolution_transpose),
-}
-"""Those of torch_npu, which may `convolve` by another function than PyTorch's."""
-OTHERS: Final[Mapping[str, Callable[..., Any]]] = {
-    **CONVOLUTIONS,
-    "NPU.npu_linear": functional.linear,
-    "NPU.npu_rms_norm": _npu_rms_norm,
-    "NPU.npu_swiglu": _npu_swiglu,
-    "torchvision.ops.roi_align": _roi_align,
-}
+OTHERS: Final[Mapping[str, Callable[..., Any]]] = {**FUNCTIONS, "torchvision.ops.roi_align": _roi_align}
 """By msprobe's names."""
 
 

@@ -7,7 +7,9 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-DROPOUTS: Final = frozenset(("dropout", "dropout_"))
+DROPOUTS: Final = frozenset(("dropout", "dropout_", "native_dropout", "_npu_dropout"))
+_WITH_MASKS: Final = frozenset(("native_dropout", "_npu_dropout"))
+"""Those that return what they keep, too."""
 _PARTS: Final = 8
 """A tail that is 0 drops everything in one of these parts."""
 _DEVIATIONS: Final = 6.0
@@ -28,25 +30,48 @@ _OF_ALL: Final = frozenset(("argmax", "argmin"))
 """What counts in all elements, if it is given no axis."""
 
 
-def as_recorded(input: Tensor, output: Tensor, gradient: Tensor | None) -> Callable[..., Any]:
-    """Returns the function that keeps what the recorded call has kept.
+def as_recorded(
+    name: str, source: Tensor, output: Tensor, gradient: Tensor | None = None, mask: Tensor | None = None
+) -> Callable[..., Any]:
+    """Returns the dropout that keeps what a recorded call of the `source` has kept.
 
-    Where the input is 0, the gradient of the input tells, if it is recorded.
+    Where the source is 0, the mask or the gradient of the input tells, if one is recorded.
     """
     kept = output != 0
-    if gradient is not None and gradient.shape == kept.shape:
-        kept |= (input == 0) & (gradient != 0)
+    if mask is not None:
+        kept = unpacked(mask, source)
+    elif gradient is not None and gradient.shape == kept.shape:
+        kept |= (source == 0) & (gradient != 0)
 
-    def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-        scaled = kept.to(input.dtype) / (1 - p) if p < 1 else torch.zeros_like(input)
-        return input * scaled
+    def dropout(input: Tensor, p: float = 0.5, *_: Any, **__: Any) -> Any:
+        scale = _scale(p, source, output) if p < 1 else 0.0
+        result = input * kept.to(input.device, input.dtype) * scale
+        return (result, kept if mask is None else mask) if name in _WITH_MASKS else result
 
     return dropout
 
 
-def probability_of(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> float:
-    """Returns the probability among the arguments of a dropout."""
-    return p if training else 0.0
+def unpacked(mask: Tensor, like: Tensor) -> Tensor:
+    """Returns what a mask keeps: one of truth values, or of a bit for each element as cards have it."""
+    if mask.dtype == torch.bool:
+        return mask.reshape(like.shape)
+    bits = (mask.to(torch.uint8)[:, None] >> torch.arange(8)) & 1
+    return bits.flatten()[: like.numel()].reshape(like.shape) != 0
+
+
+def _scale(p: float, input: Tensor, output: Tensor) -> float:
+    """Returns what is multiplied by: cards round the share of what is kept to the dtype, and PyTorch does not."""
+    keeps = (1 - p, float(torch.tensor(1 - p, dtype=output.dtype)))
+    shares = (output.double() / input.double())[(output != 0) & (input != 0)]
+    middle = float(shares.median()) if shares.numel() else 0.0
+    return min((1 / each for each in keeps), key=lambda scale: abs(scale - middle))
+
+
+def probability_of(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False, *, train: bool | None = True
+) -> float:
+    """Returns the probability among the arguments of a dropout; `native_dropout` has another name for its mode."""
+    return 0.0 if training is False or train is False else p
 
 
 def wrong_share(input: Tensor, output: Tensor, probability: float) -> str:

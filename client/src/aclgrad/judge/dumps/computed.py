@@ -298,6 +298,7 @@ def _repeatable(api: Api, call: Recorded) -> Api:
     gradients = [each for each in call.gradients if each is not None]
     try:
         recorded, gradient = output.tensor, gradients[0].tensor if gradients else None
+        mask = call.outputs[1].tensor if len(call.outputs) > 1 and call.outputs[1] else None
     except EntryError as error:
         raise NotJudgedError(f"it draws random numbers, and {error}") from error
-    return replace(api, function=as_recorded(input, recorded, gradient))
+    return replace(api, function=as_recorded(name, input, recorded, gradient, mask))

@@ -34,8 +34,8 @@ _GLOBALS: Final = (
 """What the pickle of one tensor names beside its storage. torch.load allows more, some of which takes any memory."""
 _NOT_RUN: Final = ("to", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_with_format")
 _RANDOM: Final = re.compile(
-    r"((feature_)?alpha_)?dropout\d?d?|bernoulli|cauchy|exponential|geometric|gumbel_softmax|log_normal|multinomial|normal"
-    r"|poisson|rand(n|int|om|perm)?(_like)?|rrelu|uniform"
+    r"((feature_)?alpha_|native_|_npu_)?dropout\d?d?|bernoulli|cauchy|exponential|geometric|gumbel_softmax|log_normal"
+    r"|multinomial|normal|poisson|rand(n|int|om|perm)?(_like)?|rrelu|uniform"
 )
 _DTYPES: Final[dict[str, torch.dtype]] = {name: getattr(torch, name) for name in (*DTYPES, "bool")}
 

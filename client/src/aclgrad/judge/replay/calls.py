@@ -16,7 +16,8 @@ from torch.nn import functional
 
 from aclgrad._client.sync.client import Client
 from aclgrad.bridges.served import served_by
-from aclgrad.judge.dumps.apis import CONVOLUTIONS, OTHERS
+from aclgrad.judge.dumps.apis import OTHERS
+from aclgrad.judge.dumps.npu_functions import CONVOLUTIONS
 from aclgrad.judge.dumps.recorded import Source, mapped, tensors_of
 from aclgrad.judge.dumps.runs import WIDE
 from aclgrad.judge.findings import comparison
