@@ -20,7 +20,8 @@ from aclgrad.judge.bundles import JudgedProgram
 from aclgrad.judge.check.target import CheckError, Selection
 from aclgrad.judge.findings.rows import Row, Verdict
 from aclgrad.judge.msprobe import cells
-from aclgrad.judge.msprobe.calls import ApiCall, Argument, Array, Tensor, api_call, api_of, refusal
+from aclgrad.judge.msprobe.arguments import Argument, Array, Tensor
+from aclgrad.judge.msprobe.calls import ApiCall, api_call, api_of, refusal
 from aclgrad.judge.msprobe.tables import Tables, is_readable
 from aclgrad.new_files import naming, whole_file
 from aclgrad.operators.cases import TypedCase, typed_cases
