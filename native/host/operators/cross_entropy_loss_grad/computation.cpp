@@ -3,6 +3,7 @@
 #include "computation.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "plan/tiles.h"
 #include "tensors/exp.h"
@@ -57,13 +58,13 @@ class Samples {
 
   int64_t MakeRows(const Tile& tile, int64_t sample, int64_t first_cell) {
     const int64_t found = ClassOf<Target>(loss_.targets, targets_, sample);
-    double own = 0;
-    double shared = 0;
-    if (found >= 0) {
-      const auto grad = double{WidenElement<T>(grads_, loss_.is_reduced ? 0 : sample)};
-      own = grad * factors_.of_class * WeightOf(found);
-      shared = loss_.smoothing == 0 ? 0 : grad * factors_.of_all;
+    if (found < 0) {
+      std::memset(gradient_ + first_cell * int64_t{sizeof(T)}, 0, static_cast<size_t>(tile.width()) * sizeof(T));
+      return 1;
     }
+    const auto grad = double{WidenElement<T>(grads_, loss_.is_reduced ? 0 : sample)};
+    const double own = grad * factors_.of_class * WeightOf(found);
+    const double shared = loss_.smoothing == 0 ? 0 : grad * factors_.of_all;
     const auto whole = static_cast<float>(own + shared * factors_.all_weights);
     const auto of_weight = static_cast<float>(shared);
     const auto make = [&](int64_t at, FloatLanes weights, auto lanes) {

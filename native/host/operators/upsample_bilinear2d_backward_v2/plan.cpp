@@ -23,19 +23,17 @@ void CheckSizes(const Argument& grad_out, const Dims& output_size, const Dims& i
   CheckShape(out, "inputSize", input_size);
 }
 
-// Devices differ in how they use another scale.
+// Devices differ in how they use a scale that is not of the sizes.
 LinearAxis AxisOf(const char* name, int64_t size, int64_t upsampled, bool aligns_corners, double scale) {
-  const double of_sizes = static_cast<double>(upsampled) / static_cast<double>(size);
-  if (scale != 0 && scale != of_sizes) {
-    FailInvalid(std::string(name) + ": expected 0 or that of the sizes, " + std::to_string(of_sizes) + ", got " +
-                std::to_string(scale));
+  const auto of_sizes = static_cast<float>(static_cast<double>(size) / static_cast<double>(upsampled));
+  if (scale != 0 && static_cast<float>(1.0 / scale) != of_sizes) {
+    FailInvalid(std::string(name) + ": expected 0 or " + std::to_string(upsampled) + " / " + std::to_string(size) +
+                ", got " + std::to_string(scale));
   }
-  LinearAxis axis{size, upsampled, aligns_corners, 0};
-  if (!aligns_corners) {
+  LinearAxis axis{size, upsampled, aligns_corners, of_sizes};
+  if (aligns_corners) {
     axis.ratio =
-        scale == 0 ? static_cast<float>(size) / static_cast<float>(upsampled) : static_cast<float>(1.0 / scale);
-  } else if (upsampled > 1) {
-    axis.ratio = static_cast<float>(size - 1) / static_cast<float>(upsampled - 1);
+        upsampled > 1 ? static_cast<float>(static_cast<double>(size - 1) / static_cast<double>(upsampled - 1)) : 0.0F;
   }
   return axis;
 }
