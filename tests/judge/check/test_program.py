@@ -49,7 +49,7 @@ def row(verdict: Verdict, case: str) -> Row:
     return row_of(ORIGIN, "accuracy", "some_operator", case, finding)
 
 
-def test_the_tables_are_whole_at_80_columns() -> None:
+def test_the_tables_are_whole_at_90_columns() -> None:
     """The longest name of an operator, every verdict, counts of four digits and errors beyond all limits."""
     far, slow = {"error_of_limit": 123.456, "max_error": 1.0}, {"p50_ms": 12345.678, "p99_ms": 23456.789}
     rows, operator = [], max(OPERATORS, key=len)
@@ -59,7 +59,7 @@ def test_the_tables_are_whole_at_80_columns() -> None:
             rows += [row_of(origin, "determinism", operator, "", Finding(verdict, figures=far))] * 1000
         rows.append(row_of(origin, "latency", operator, "16 MB", Finding(Verdict.PASSED, figures=slow)))
     out = io.StringIO()
-    console = Console(file=out, force_terminal=True, width=80, color_system=None)
+    console = Console(file=out, force_terminal=True, width=90, color_system=None)
     Display(console, verbose=True).end(Report(len(rows), rows))
     lines = [line.split() for line in out.getvalue().splitlines()]
     short = operator.removesuffix("_backward")
@@ -94,12 +94,12 @@ def test_failures_and_a_table_are_shown_or_all_rows(is_terminal: bool, verbose: 
     assert ending.endswith("; --verbose shows all rows") is not verbose
 
 
-def test_the_table_of_a_comparison_is_whole_at_80_columns() -> None:
+def test_the_table_of_a_comparison_is_whole_at_90_columns() -> None:
     figures = {"different": 1.0, "max_ulps": 12345678.0, "a_varied": 1.0, "b_varied": 1.0, "error_of_limit": 123.0}
     finding = Finding(Verdict.FAILED, figures=figures | {"a_of_limit": 1e9, "b_of_limit": 99.99})
     rows = [replace(row_of(ORIGIN, "compare", name, "case", finding), dtype="complex128") for name in OPERATORS]
     out = io.StringIO()
-    PairDisplay(Console(file=out, force_terminal=True, width=80, color_system=None)).end(Report(len(rows), rows))
+    PairDisplay(Console(file=out, force_terminal=True, width=90, color_system=None)).end(Report(len(rows), rows))
     lines = [line.split() for line in out.getvalue().splitlines()]
     assert lines[0] == ["operator", "dtype", "A", "B", "elements", "ULPs", "varies"]
     cells = ["complex128", ">9999%", "9999.0%", "100.0%", "1.2e+07", "A,", "B"]
