@@ -68,6 +68,7 @@ CANN_ANSWERS: Answers = (
     ("softplus_*", ("DOUBLE", "self of INT32"), 0),
     # Nothing of it is looked at.
     ("log_sigmoid_*", "buffer [wo]*", 0),
+    ("ctc_*", ("FLOAT16", "BF16", "FLOAT* targets", "BOOL targets", "targets of FLOAT16"), 0),
     ("avg_pool2d_*", "self of FLOAT16", 0),
     ("batch_norm_*", "* of FLOAT16", 0),
     ("batch_norm_*", ("gradOut of FLOAT16", "input of FLOAT16"), INVALID),
@@ -77,6 +78,12 @@ CANN_ANSWERS: Answers = (
     ("layer_norm_*", "grad[WB]* with a dim more", 0),
     ("group_norm_*", ("gradOut with a dim more", "mean with a dim more", "rstd with a dim more"), 0),
     ("embedding_*", ("indices with a dim more", "grad with a dim more"), 0),
+    ("nll_*", ("gradOutput with a dim more", "totalWeight with a dim more"), 0),
+    ("cross_entropy_*", "gradLoss with a dim more", 0),
+    (("nll_loss2d_*", "prelu_*"), "weight with a dim more", 0),
+    # There may be more of them than the call needs.
+    ("dropout_*", ("mask with dim 0 *", "mask with a dim more"), 0),
+    ("ctc_*", ("targets with dim 1 *", "logAlpha with dim 2 *"), 0),
     ("max_pool2d_with_mask_*", ("indices with dim *", "indices with a dim less"), 0),
     ("adaptive_avg_pool?d_*", "gradOutput with dim [234] *", 0),
     (BROADCASTING, "* with a dim less", 0),
@@ -87,7 +94,10 @@ CANN_ANSWERS: Answers = (
     # A plane's padding may have four sides. Nothing to compute still needs biasSizes, or an input without elements.
     ("convolution_*", "padding of 4", 0),
     ("convolution_*", ("no_batch *", "no_channels *"), INVALID),
+    # A text that is a mean if it is not given.
+    ("cross_entropy_*", "reductionOptional null", 0),
     # The tiling checks the shapes of operators that CANN generates.
+    ("cross_entropy_*", ("logProb with dim 0 *", "target with *"), TILING),
     ("swi_glu_*", ("rank 0", "x with dim 2 *"), TILING),
     ("rms_norm_*", ("* with *", "a negative dim", "rank 9"), TILING),
     # Formats that are compared with one another.
@@ -104,9 +114,10 @@ CANN_ANSWERS: Answers = (
 
 _ONE_WINDOW = "gradOutput with dim [234] *"
 _ANY_BIAS = ("convolution_*", "gradBias in NCHW", 0)
+_WIDE_CTC = ("ctc_*", ("FLOAT16", "BF16"), INVALID)
 ANSWERS_OF_PRODUCTS: dict[Product, Answers] = {
-    Product.ATLAS_TRAINING: (("adaptive_avg_pool3d_*", _ONE_WINDOW, INVALID), _ANY_BIAS),
-    Product.ATLAS_INFERENCE: (("adaptive_avg_pool3d_*", _ONE_WINDOW, NO_KERNEL), _ANY_BIAS),
+    Product.ATLAS_TRAINING: (("adaptive_avg_pool3d_*", _ONE_WINDOW, INVALID), _ANY_BIAS, _WIDE_CTC),
+    Product.ATLAS_INFERENCE: (("adaptive_avg_pool3d_*", _ONE_WINDOW, NO_KERNEL), _ANY_BIAS, _WIDE_CTC),
     Product.ASCEND_950: (
         ("batch_norm_*", "* of FLOAT16", INVALID),
         ("silu_*", ("gradOutput of FLOAT16", "self of FLOAT16"), 0),

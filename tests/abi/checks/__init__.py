@@ -5,10 +5,11 @@ from aclgrad.products import Product
 
 from ..phase_one import Row
 from ..table_calls import rows_of
-from . import convolution, elementwise, norms, pads, pointwise_losses, pooling, products, sampling
+from . import class_losses, convolution, elementwise, norms, pads, pointwise_losses, pooling, products, sampling
 
 ORDERS = (
-    convolution.ORDERS
+    class_losses.ORDERS
+    | convolution.ORDERS
     | elementwise.ORDERS
     | norms.ORDERS
     | pads.ORDERS

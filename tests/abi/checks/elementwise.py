@@ -104,6 +104,17 @@ SOFTMAX = Order(
 )
 
 
+def halved(self: tuple[int, ...], grad: tuple[int, ...], dim: int) -> Changes:
+    return {"gradOut": {"shape": grad}, **changed("self", "out", shape=self), "dim": dim}
+
+
+def parametrised(shape: tuple[int, ...], weight: tuple[int, ...]) -> Changes:
+    return {
+        **changed("gradOutput", "self", "gradInput", shape=shape),
+        **changed("weight", "gradWeight", shape=weight),
+    }
+
+
 def gated(x: tuple[int, ...], y: tuple[int, ...], dim: int) -> Changes:
     return shapes(yGrad=y, x=x, out=x) | {"dim": dim}
 
@@ -220,6 +231,51 @@ ELEMENTWISE = {
 ORDERS = ELEMENTWISE | {
     "softmax_backward": SOFTMAX,
     "log_softmax_backward": SOFTMAX,
+    "dropout_do_mask": Order(
+        accepted={
+            "a longer mask of another shape": shapes(mask=(2, 16)),
+            "nothing of all that is wrong": {"self": {"shape": (0, 3), "data_type": DOUBLE}, "prob": 2.0},
+            "all dropped": {"prob": 1.0},
+        },
+        refused=(
+            Refused({"self": {"shape": (0, 3)}, "mask": None}, "mask must not be null", NULL),
+            *(Refused({"prob": each}, "prob: expected from 0 to 1") for each in (-0.1, 1.1, float("nan"))),
+            Refused(shapes(mask=(15,)), "mask: expected at least 16 bytes"),
+            # A device writes nothing then.
+            Refused(shapes(mask=(0,)), "mask: expected at least 16 bytes"),
+            Refused(shapes(self=(1,) * 9, out=(1,) * 9), "self: expected a rank of at most 8"),
+            Refused(shapes(self=(HUGE, 4), out=(HUGE, 4)), ""),
+        ),
+    ),
+    "prelu_backward": Order(
+        accepted={
+            "one weight of any shape": shapes(weight=(1, 1), gradWeight=(1, 1)),
+            "weights of another shape": shapes(weight=(1, 3, 1)),
+            "channels without elements": parametrised((2, 3, 0), (3,)),
+            "no weights": parametrised((2, 0, 4), (0,)),
+            "one weight of a scalar": parametrised((), (1,)),
+        },
+        refused=(
+            Refused(parametrised((3,), (3,)), "weight: expected one element"),
+            Refused(parametrised((3, 4), (3,)), "weight: expected one element"),
+            Refused(shapes(weight=(1, 3, 1), gradWeight=(1, 3, 1)), "gradWeight: expected a list"),
+            Refused(shapes(weight=(1, 1), gradWeight=(1,)), "gradWeight: expected the shape of weight"),
+            # A device broadcasts it.
+            Refused(shapes(gradOutput=(1,)), "gradOutput: expected the shape of self"),
+            Refused(parametrised((1,) * 9, (1,)), "gradOutput: expected a rank of at most 8"),
+            Refused(parametrised((HUGE, 3, 4), (3,)), ""),
+        ),
+    ),
+    "glu_backward": Order(
+        accepted={"from the end": {"dim": 2}, "nothing": halved((0, 6), (0, 3), 1)},
+        refused=(
+            *(Refused({"dim": dim}, f"dim: expected from -3 to 2, got {dim}") for dim in (3, -4)),
+            Refused(halved((2, 5, 4), (2, 2, 4), 1), "self: expected dim 1 to be even"),
+            Refused(halved((2, 6, 4), (2, 4, 4), 1), "gradOut: expected the shape of self with half of dim 1"),
+            Refused(halved((1,) * 8 + (2,), (1,) * 9, -1), "self: expected a rank of at most 8"),
+            Refused(halved((HUGE, 4), (HUGE, 2), 1), ""),
+        ),
+    ),
     "swi_glu_grad": Order(
         accepted={"from the end": {"dim": 2}},
         refused=(

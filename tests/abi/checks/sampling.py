@@ -65,7 +65,37 @@ def into(shape: tuple[int, ...], **more: object) -> Changes:
     return shapes(gradInput=shape) | {"inputShape": shape, **more}
 
 
+def upsampled(planes: tuple[int, int], size: tuple[int, int], upsampled: tuple[int, int]) -> Changes:
+    return {
+        **shapes(gradOut=(*planes, *upsampled), out=(*planes, *size)),
+        "outputSize": upsampled,
+        "inputSize": (*planes, *size),
+    }
+
+
 ORDERS = {
+    "upsample_bilinear2d_backward_v2": Order(
+        accepted={
+            "no planes": upsampled((2, 0), (4, 5), (8, 10)),
+            "equal sizes": upsampled((2, 3), (4, 5), (4, 5)),
+            "scales of the sizes": {"scalesH": 2.0, "scalesW": 2.0},
+            "a scale that is rounded": upsampled((2, 3), (3, 7), (10, 9)) | {"scalesH": 10 / 3, "scalesW": 9 / 7},
+        },
+        refused=(
+            Refused({"inputSize": None, "outputSize": None}, "inputSize must not be null", NULL),
+            Refused({"outputSize": None, "out": None}, "outputSize must not be null", NULL),
+            Refused(upsampled((2, 3), (0, 5), (8, 10)), "inputSize, outputSize: expected heights and widths above 0"),
+            Refused(upsampled((2, 3), (4, 5), (8, 0)), "inputSize, outputSize: expected heights and widths above 0"),
+            Refused({"outputSize": (8, 11)}, "gradOut: expected the sizes of inputSize and outputSize"),
+            Refused({"inputSize": (2, 3, 4, 6)}, "out: expected inputSize"),
+            Refused(changed("gradOut", "out", format_=Format.NHWC), "out: expected format NCHW"),
+            Refused(changed("gradOut", format_=Format.NHWC), "gradOut: expected format NCHW"),
+            # Some routes of devices ignore scales, and others do not.
+            *(Refused({"scalesH": scale}, "scalesH: expected 0 or 8 / 4") for scale in (-1.0, 1.0, 2.001, NAN, INF)),
+            Refused({"scalesW": 1.9}, "scalesW: expected 0 or 10 / 5"),
+            Refused(upsampled((HUGE, 3), (4, 5), (8, 10)), ""),
+        ),
+    ),
     **{f"grid_sampler{axes}d_backward": _grid_sampler(axes) for axes in (2, 3)},
     "embedding_dense_backward": Order(
         valid=embedded((2, 3), 5, 8) | {"paddingIdx": 2**64 - 1},

@@ -1,5 +1,4 @@
 // aclnnNLLLossBackward and aclnnNLLLoss2dBackward: their checks, in CANN's order, and their plans.
-#include <limits>
 #include <string>
 
 #include "families/class_losses/computation.h"
@@ -59,6 +58,7 @@ Plan MakeNllPlan(const NllTensors& tensors, int64_t reduction, int64_t ignore_in
   }
   const auto& [grad_output, self, target, weight, total_weight, out] = tensors;
   CheckNoNegativeDim(self);
+  CheckAddressable(self);
   if (self.tensor.empty()) return {};
   Plan plan = PlanOf({grad_output, target, weight, total_weight}, {out});
   const int64_t targets = ElementCount(target.tensor.view_dims);
