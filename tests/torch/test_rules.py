@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 from torch.nn import functional
 
 import aclgrad
@@ -13,7 +12,7 @@ from aclgrad.products import Product
 from tools.serving import Server, write_host_config
 
 from .conftest import RecordingClient
-from .table import gradients, random
+from .table import random
 
 
 def volume(dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -103,22 +102,6 @@ def test_a_leaf_is_not_overwritten(client: RecordingClient) -> None:
     leaf = torch.ones(3, requires_grad=True)
     with aclgrad.torch.remote_backward(client), pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
         functional.silu(leaf, inplace=True)
-
-
-@pytest.mark.parametrize(("shape", "target"), [((4, 5), (4,)), ((2, 3, 4), (2, 4)), ((5,), ())], ids=str)
-def test_cross_entropy(client: RecordingClient, shape: tuple[int, ...], target: tuple[int, ...]) -> None:
-    values, classes = random(*shape).requires_grad_(), torch.full(target, 2)
-
-    def function(each: Tensor) -> Tensor:
-        return functional.cross_entropy(each, classes, reduction="sum", ignore_index=1)
-
-    with aclgrad.torch.remote_backward(client, strict=True, allow=["nll_loss"]):
-        found = gradients(function, [values.detach().requires_grad_()])
-    torch.testing.assert_close(found, gradients(function, [values]), rtol=1e-5, atol=1e-6)
-    assert client.called == ["log_softmax_backward"]
-    with aclgrad.torch.remote_backward(client) as block:
-        functional.cross_entropy(values, classes, label_smoothing=0.1).backward()
-    assert "without label_smoothing" in str(block)
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])

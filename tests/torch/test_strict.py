@@ -25,11 +25,12 @@ LOCAL: dict[str, tuple[nn.Module | Callable[[Tensor], Tensor], Tensor, str]] = {
     "matmul": (lambda each: each @ each.mT, IMAGES.double(), "matmul"),
     "attention": (lambda each: functional.scaled_dot_product_attention(each, each, each), IMAGES,
                   "scaled_dot_product_attention"),
-    "dropout": (nn.Dropout(0.5), ROWS, "dropout"),
-    "mse_loss": (lambda each: functional.mse_loss(each, ROWS + 1), ROWS, "mse_loss"),
-    "cross_entropy": (lambda each: functional.cross_entropy(each, CLASSES), ROWS, "nll_loss"),
-    "cross_entropy of probabilities": (lambda each: functional.cross_entropy(each, ROWS.softmax(1)), ROWS,
-                                       "cross_entropy"),
+    "alpha_dropout": (nn.AlphaDropout(0.5), ROWS, "alpha_dropout"),
+    "dropout2d": (nn.Dropout2d(0.5), IMAGES, "dropout2d"),
+    "feature_alpha_dropout": (nn.FeatureAlphaDropout(0.5), IMAGES, "feature_alpha_dropout"),
+    "huber_loss": (lambda each: functional.huber_loss(each, ROWS + 1), ROWS, "huber_loss"),
+    "mse_loss": (lambda each: functional.mse_loss(each, ROWS.double()), ROWS.double(), "mse_loss"),
+    "cross_entropy": (lambda each: functional.cross_entropy(each, CLASSES), ROWS.double(), "cross_entropy"),
     "lstm": (lambda each: nn.LSTM(5, 4)(each[:, None])[0], ROWS, "lstm"),
     "multi_head_attention": (lambda each: nn.MultiheadAttention(8, 2)(each[0], each[0], each[0], need_weights=False)[0],
                              IMAGES, "scaled_dot_product_attention"),
@@ -37,10 +38,12 @@ LOCAL: dict[str, tuple[nn.Module | Callable[[Tensor], Tensor], Tensor, str]] = {
     "adaptive_max_pool2d": (nn.AdaptiveMaxPool2d(2), IMAGES, "adaptive_max_pool2d"),
     "instance_norm": (nn.InstanceNorm2d(3), IMAGES, "instance_norm"),
     "threshold": (nn.Threshold(0.1, 0), ROWS.double(), "threshold"),
-    "hardsigmoid": (nn.Hardsigmoid(), ROWS, "hardsigmoid"),
-    "binary_cross_entropy": (lambda each: functional.binary_cross_entropy(each.exp().clamp(0, 1), ROWS.sigmoid()), ROWS,
-                             "binary_cross_entropy"),
-    "bilinear": (nn.Upsample(scale_factor=2, mode="bilinear"), IMAGES, "interpolate"),
+    "softsign": (nn.Softsign(), ROWS, "softsign"),
+    "tanhshrink": (nn.Tanhshrink(), ROWS, "tanhshrink"),
+    "rrelu": (nn.RReLU(), ROWS, "rrelu"),
+    "soft_margin_loss": (lambda each: functional.soft_margin_loss(each, ROWS.sign()), ROWS, "soft_margin_loss"),
+    "multi_margin_loss": (lambda each: functional.multi_margin_loss(each, CLASSES), ROWS, "multi_margin_loss"),
+    "bicubic": (nn.Upsample(scale_factor=2, mode="bicubic"), IMAGES, "interpolate"),
     "index": (lambda each: each[CLASSES % 4], ROWS, "index"),
 }  # fmt: skip
 
@@ -95,27 +98,29 @@ def test_a_compiled_graph_is_refused_for_its_kernels_alone(client: RecordingClie
         return functional.relu(-each).sum(0, keepdim=True).to(torch.float32).expand(2, 5)
 
     def kernels(each: Tensor) -> Tensor:
-        return torch.logaddexp(functional.celu(plain(each)), plain(each))
+        return torch.logaddexp(functional.rrelu(plain(each)), plain(each))
 
-    for function, allow in ((plain, ()), (kernels, ("celu", "logaddexp"))):
+    for function, allow in ((plain, ()), (kernels, ("logaddexp", "rrelu"))):
         compiled = torch.compile(function, backend="aot_eager")
         with aclgrad.torch.remote_backward(client, strict=True, allow=allow):
             compiled(ROWS.clone().requires_grad_()).sum().backward()
     with (
-        pytest.raises(aclgrad.InvalidFieldError, match=r'celu would stay.*allow=\["celu", "logaddexp"\]'),
+        pytest.raises(aclgrad.InvalidFieldError, match=r'rrelu would stay.*allow=\["logaddexp", "rrelu"\]'),
         aclgrad.torch.remote_backward(client, strict=True),
     ):
         compiled(ROWS.clone().requires_grad_()).sum().backward()
 
 
 def test_an_error_counts_and_names_all_functions(client: RecordingClient) -> None:
-    network = nn.Sequential(nn.PReLU(), nn.ReLU(), nn.PReLU(), nn.Dropout(), nn.Flatten(), nn.CELU(), nn.Linear(192, 2))
+    network = nn.Sequential(
+        nn.RReLU(), nn.ReLU(), nn.RReLU(), nn.AlphaDropout(), nn.Flatten(), nn.Softsign(), nn.Linear(192, 2)
+    )
     with pytest.raises(aclgrad.InvalidFieldError) as caught, aclgrad.torch.remote_backward(client, strict=True):
-        loss = network(IMAGES).sum()
-    assert 'allow=["celu", "dropout", "prelu"]' in str(caught.value)
-    with aclgrad.torch.remote_backward(client, strict=True, allow={"celu", "dropout"}):
-        loss = network(IMAGES).sum()
-        with pytest.raises(aclgrad.InvalidFieldError, match=r"\(PreluKernelBackward0, 2 of the backward calls\)"):
+        loss = network(IMAGES.clone().requires_grad_()).sum()
+    assert 'allow=["alpha_dropout", "rrelu", "softsign"]' in str(caught.value)
+    with aclgrad.torch.remote_backward(client, strict=True, allow={"softsign", "alpha_dropout"}):
+        loss = network(IMAGES.clone().requires_grad_()).sum()
+        with pytest.raises(aclgrad.InvalidFieldError, match=r"\(RreluWithNoiseBackward0, 2 of the backward calls\)"):
             loss.backward()
 
 
@@ -164,10 +169,10 @@ def test_a_node_counts_once_however_often_backward_runs(client: RecordingClient)
 def test_a_graph_counts_for_the_block_that_saw_it_being_made(client: RecordingClient) -> None:
     leaf = IMAGES.clone().requires_grad_()
     with aclgrad.torch.remote_backward(client) as first:
-        hidden = nn.PReLU()(leaf)
+        hidden = nn.RReLU()(leaf)
         with aclgrad.torch.remote_backward(client) as second:
             functional.max_pool2d(hidden, 2).sum().backward()
-    assert first.account.calls == {CallSite("prelu", "PReLU", "there is no operator for prelu"): 1}
+    assert first.account.calls == {CallSite("rrelu", "RReLU", "there is no operator for rrelu"): 1}
     assert second.account.calls == {CallSite("max_pool2d", "", None): 1}
 
 

@@ -26,9 +26,9 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], Tensor, Tensor, float]] = {
 """With inputs, classes, and a rate at which PyTorch's steps in float32 and in float64 stay together as well."""
 CALLS = {
     "resnet_18": {OPERATOR: 20, "batch_norm_backward": 20, "threshold_backward": 17, "linear_backward": 1,
-                  "max_pool2d_with_mask_backward": 1, "adaptive_avg_pool2d_backward": 1, "log_softmax_backward": 1},
+                  "max_pool2d_with_mask_backward": 1, "adaptive_avg_pool2d_backward": 1, "cross_entropy_backward": 1},
     "u_net": {OPERATOR: 13, "threshold_backward": 10, "reflection_pad2d_backward": 5,
-              "max_pool2d_with_mask_backward": 2, "log_softmax_backward": 1},
+              "max_pool2d_with_mask_backward": 2, "cross_entropy_backward": 1},
 }  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def trained(name: str, block: Any, steps: int, change: Callable[[nn.Module], nn.
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_all_of_the_work_of_a_backward_pass_is_the_servers(client: RecordingClient, name: str) -> None:
-    remote = aclgrad.torch.remote_backward(client, strict=True, allow=["nll_loss"])
+    remote = aclgrad.torch.remote_backward(client, strict=True)
     _, found = trained(name, remote, 1)
     _, expected = trained(name, nullcontext(), 1, nn.Module.double)
     for mine, theirs in zip(found, expected, strict=True):
@@ -64,7 +64,7 @@ def test_all_of_the_work_of_a_backward_pass_is_the_servers(client: RecordingClie
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_fifty_steps_stay_with_those_of_pytorch(client: RecordingClient, name: str) -> None:
-    remote = aclgrad.torch.remote_backward(client, strict=True, allow=["nll_loss"])
+    remote = aclgrad.torch.remote_backward(client, strict=True)
     found, expected = trained(name, remote, 50)[0], trained(name, nullcontext(), 50)[0]
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
     assert expected[-1] < expected[0]

@@ -12,12 +12,23 @@ from torch.nn import functional
 import aclgrad
 import aclgrad.torch
 
+from . import losses, table
 from .conftest import RecordingClient
-from .table import ACTIVATIONS, CALLS, CALLS_OF_VMAP, FIRST, LINEAR, LOCAL, Call, call, random
+from .table import CALLS_OF_VMAP, LINEAR, LOCAL, Call, call, random
 
 BOXES = torch.tensor([[0, 1.0, 1, 6, 6], [1, 0, 0, 3, 3.5], [1, 2, 2, 7, 7], [5, 1, 1, 4, 4]])
+CALLS = (*table.CALLS, *losses.CALLS)
+FIRST = tuple({each.function: each for each in reversed(CALLS)}.values())
 OF_ONE = tuple(each for each in CALLS if not each.outputs)
-TWICE = tuple(each for each in (*LINEAR, *ACTIVATIONS) if each.input.shape[:1] == (2,) and each.function not in LOCAL)
+NO_SECOND = (
+    "batch_norm", "cross_entropy", "ctc_loss", "grid_sample", "group_norm", "layer_norm", "log_softmax", "rms_norm",
+    "softmax",
+)  # fmt: skip
+TWICE = tuple(
+    each
+    for each in (*LINEAR, *table.ACTIVATIONS, *losses.CALLS)
+    if each.input.shape[:1] == (2,) and not each.outputs and each.function not in {*LOCAL, *NO_SECOND}
+)
 """Those that have a second derivative, one for a batch, so that the mapped axis meets another."""
 AVERAGE = call("avg_pool2d", "avg_pool2d_backward", (1, 2, 6, 6), 2)
 Function = Callable[..., Tensor]
@@ -50,9 +61,6 @@ def test_func_grad_and_second_derivatives_are_those_of_pytorch(client: Recording
         torch.testing.assert_close(found, transform(call.bound())(call.input), rtol=1e-4, atol=1e-4)
 
 
-NO_SECOND = ("batch_norm", "grid_sample", "group_norm", "layer_norm", "log_softmax", "rms_norm", "softmax")
-
-
 @pytest.mark.parametrize("call", [each for each in FIRST if each.function in NO_SECOND], ids=str)
 def test_a_second_derivative_is_refused(client: RecordingClient, call: Call) -> None:
     """PyTorch's own functions have one, so a graph of it must not go on without."""
@@ -74,13 +82,15 @@ def test_a_second_derivative_is_refused(client: RecordingClient, call: Call) -> 
 
 @pytest.mark.parametrize("call", OF_ONE, ids=str)
 def test_vmap_makes_one_call(client: RecordingClient, call: Call) -> None:
-    """But of embeddings, whose gradients are sums over a call, and of softmax if all axes are taken."""
+    """But of embeddings, whose gradients are sums over a call, of CTC, and of softmax if all axes are taken."""
     batches = torch.stack([call.input, call.input.flip(0) if call.input.dim() else -call.input, call.input * 0.9])
     function, own = (torch.func.grad(weighted(each)) for each in (remote(call, client), call.bound()))
     found = torch.vmap(function)(batches)
-    is_apart = call.function == "embedding" or ("softmax" in call.function and call.input.dim() == 8)
+    is_apart = call.function in ("ctc_loss", "embedding") or ("softmax" in call.function and call.input.dim() == 8)
     assert client.called == [call.operator] * (3 if is_apart else 1)
-    torch.testing.assert_close(found, torch.stack([own(each) for each in batches]), rtol=1e-4, atol=1e-4)
+    expected = torch.stack([own(each) for each in batches])
+    largest = float(expected.abs().max()) if expected.numel() else 0.0
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=max(1e-4, 1e-6 * largest))
 
 
 @pytest.mark.parametrize(("function", "by", "in_dims"), CALLS_OF_VMAP, ids=str)
@@ -129,8 +139,18 @@ def test_the_elements_of_vmap_may_have_no_batch(client: RecordingClient, call: C
     torch.testing.assert_close(images.grad, expected.grad)
 
 
+def divides_here(call: Call) -> bool:
+    """Says whether PyTorch divides outside of the function, which vmap over no elements fails to do."""
+    return call.options.get("reduction") == "batchmean" or (call.function, "weight" in call.options) == (
+        "mse_loss",
+        True,
+    )
+
+
 @pytest.mark.parametrize(
-    "call", [each for each in OF_ONE if each.function not in {*LOCAL, "adaptive_avg_pool3d"}], ids=str
+    "call",
+    [each for each in OF_ONE if each.function not in {*LOCAL, "adaptive_avg_pool3d"} and not divides_here(each)],
+    ids=str,
 )
 def test_vmap_over_no_elements_has_the_shape_of_their_results(client: RecordingClient, call: Call) -> None:
     """PyTorch's own functions fail here, so the expected shape is that of one element."""

@@ -259,7 +259,7 @@ def test_every_spelling_is_rerouted_in_a_block(client: RecordingClient, name: st
         first = result[0] if isinstance(result, tuple) else result
         return (first.detach(), *torch.autograd.grad(first, leaves, grad_output))
 
-    with aclgrad.torch.remote_backward(client, strict=True, allow=["nll_loss"]):
+    with aclgrad.torch.remote_backward(client, strict=True):
         found = gradients()
     torch.testing.assert_close(found, gradients(), rtol=1e-4, atol=1e-5)
     assert len(client.called) == (2 if name in OF_TWO else 1)

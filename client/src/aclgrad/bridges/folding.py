@@ -3,6 +3,7 @@
 Arrays are those of PyTorch or of numpy, by the methods and functions that both have.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -84,7 +85,7 @@ def fold_into_rows(mapped: Mapped) -> Any:
     Gradients of parameters are sums over all rows of a call, and vmap wants them for each element.
     """
     values = mapped.values
-    if _own_parameters(mapped) or any(values.get("wanted", ())[1:]) or mapped.first.ndim > mapped.most:
+    if not _have_common_parameters(mapped) or mapped.first.ndim > mapped.most:
         return call_each(mapped)
     rows = (mapped.common.get(name, value) if name in _PARAMETERS else value for name, value in values.items())
     return mapped.each_of(mapped.function(*rows))
@@ -116,22 +117,86 @@ def fold_into_channels(mapped: Mapped) -> Any:
     return mapped.each_of(mapped.call(folded), unfolded)
 
 
+def fold_into_batch_with_parameters(mapped: Mapped) -> Any:
+    """Makes one call of a function of images with common parameters, and one for each element if they are its own."""
+    if not mapped.size or mapped.first.ndim == 1 or not _have_common_parameters(mapped):
+        return call_each(mapped)
+    size, images = mapped.size, mapped.first.shape[1]
+    common = {name: mapped.common[name] for name in _PARAMETERS & mapped.common.keys()}
+    joined = (
+        common[name] if name in common else _joined(value) if _is_array(value) else value
+        for name, value in mapped.values.items()
+    )
+    return mapped.each_of(mapped.function(*joined), lambda each: each.reshape(size, images, *each.shape[1:]))
+
+
+def fold_losses(mapped: Mapped) -> Any:
+    """Makes one call of a loss of each cell by itself, or of its gradient, which is reduced here."""
+    values, size, library = mapped.values, mapped.size, mapped.library
+    shape = values["input"].shape[1:]
+    cells = math.prod(shape)
+    divisor = {1: cells, 3: shape[0] if shape else 1}.get(values["reduction"], 1)
+
+    def flat(each: Any) -> Any:
+        aligned = each.reshape(size, *[1] * (len(shape) + 1 - each.ndim), *each.shape[1:])
+        return library.broadcast_to(aligned, (size, *shape)).reshape(size, cells)
+
+    arguments = {name: flat(each) if _is_array(each) else each for name, each in values.items()}
+    if "grad_output" in values:
+        arguments["grad_output"] = arguments["grad_output"] / max(divisor, 1)
+    result = mapped.function(*{**arguments, "reduction": 0}.values())
+    if "grad_output" in values or not values["reduction"]:
+        return result.reshape(size, *shape)
+    return result.sum(1) / divisor
+
+
+def fold_classes(mapped: Mapped) -> Any:
+    """Makes one call of a likelihood with common weights, or of its gradient, which is reduced here."""
+    values, size, library = mapped.values, mapped.size, mapped.library
+    if not size or "weight" in _own_parameters(mapped):
+        return call_each(mapped)
+    leading = values.get("input", values.get("log_probs"))
+    target, weight, reduction = values["target"], mapped.common.get("weight"), values["reduction"]
+    shape, is_gradient = leading.shape[1:], "grad_output" in values
+
+    def rows(each: Any) -> Any:
+        return each if len(shape) == 1 else _joined(each)
+
+    def row_values() -> Iterator[Any]:
+        for name, value in values.items():
+            if name == "grad_output":
+                grad = value / values["total_weight"] if reduction == 1 else value
+                aligned = grad if reduction == 0 else grad.reshape(size, *[1] * (target.ndim - 1))
+                yield rows(library.broadcast_to(aligned, target.shape))
+            elif name == "total_weight":
+                yield mapped.library.ones_like(value[0])
+            elif name in ("weight", "reduction"):
+                yield weight if name == "weight" else 0
+            else:
+                yield rows(value) if _is_array(value) else value
+
+    found = mapped.function(*row_values())
+    if is_gradient:
+        return found.reshape(size, *shape)
+    losses, *others = found
+    losses = losses.reshape(target.shape)
+    ignored = target == values["ignore_index"]
+    own = library.ones_like(losses) if weight is None else weight[library.where(ignored, 0, target)]
+    total = library.where(ignored, library.zeros_like(own), own).reshape(size, -1).sum(1)
+    if reduction:
+        losses = losses.reshape(size, -1).sum(1)
+    loss = losses / total if reduction == 1 else losses
+    return loss, *(each.reshape(size, *shape) for each in others[:-1]), total
+
+
 def fold_convolution(mapped: Mapped) -> Any:
     """Makes one call: elements with a common weight are parts of its batch, those with weights of their own are groups.
 
     Gradients of weights are sums over the batch of a call, and vmap wants them for each element.
     """
     size, values, images = mapped.size, mapped.values, mapped.first.shape[1]
-    if not size:
-        return call_each(mapped)
-    if not _own_parameters(mapped) and not any(values.get("wanted", ())[1:]):
-        common = {name: mapped.common[name] for name in _PARAMETERS & mapped.common.keys()}
-        joined = (
-            common[name] if name in common else _joined(value) if _is_array(value) else value
-            for name, value in values.items()
-        )
-        result = mapped.function(*joined)
-        return mapped.each_of(result, lambda each: each.reshape(size, images, *each.shape[1:]))
+    if not size or _have_common_parameters(mapped):
+        return fold_into_batch_with_parameters(mapped)
 
     def grouped() -> Iterator[Any]:
         for name, value in values.items():
@@ -168,6 +233,10 @@ def call_each(mapped: Mapped) -> Any:
     if isinstance(found[0], tuple):
         return tuple(stack(each)[:size] for each in zip(*found, strict=True))
     return stack(found)[:size]
+
+
+def _have_common_parameters(mapped: Mapped) -> bool:
+    return not _own_parameters(mapped) and not any(mapped.values.get("wanted", ())[1:])
 
 
 def _own_parameters(mapped: Mapped) -> set[str]:

@@ -40,6 +40,8 @@ class Row:
     spec: OperatorSpec = field(init=False)
     targets: tuple[str, ...] = field(init=False)
     """The arguments that the operator's outputs are gradients of."""
+    ranks: tuple[int, ...] = field(init=False)
+    """How many axes the function's input may have."""
     known: Callable[[Known, Any], dict[str, Any]] = field(init=False)
     """Returns arguments, derived values and defaults by name, from the arguments of a call and its output."""
     sent: Callable[[Known, Cast], dict[str, Any]] = field(init=False)
@@ -48,7 +50,13 @@ class Row:
     def __post_init__(self) -> None:
         spec = OPERATORS[self.operator]
         targets = tuple("input" if each.of == "self" else each.of for each in spec.outputs)
-        derived = {"function": self.function or self.name, "spec": spec, "targets": targets}
+        inputs = {each.python_name: each for each in spec.inputs}
+        derived = {
+            "function": self.function or self.name,
+            "spec": spec,
+            "targets": targets,
+            "ranks": inputs.get(targets[0], spec.leading_input).ranks,
+        }
         for name, value in {**derived, "known": _known(spec, self.more), "sent": _sent(self)}.items():
             object.__setattr__(self, name, value)
 
@@ -72,12 +80,34 @@ def _sent(row: Row) -> Callable[[Known, Cast], dict[str, Any]]:
     return sent
 
 
-def _linear(name: str, **options: Any) -> Row:
-    return Row(name, f"{name}_backward", **options)
+def _linear(name: str, operator: str = "", **options: Any) -> Row:
+    return Row(name, operator or f"{name}_backward", **options)
 
 
 def _elementwise(name: str, operator: str = "", **options: Any) -> Row:
     return Row(name, operator or f"{name}_backward", is_linear=False, **{"fold": folding.fold_elements, **options})
+
+
+def _exponential(name: str, factors: Callable[[Known], Known] = lambda arguments: {}) -> Row:
+    """Returns the row of a form of ELU, with factors that are not arguments of it."""
+    return _elementwise(
+        name, "elu_backward", more=lambda arguments, _: {"self_or_result": arguments["input"], **factors(arguments)}
+    )
+
+
+def _loss(name: str, **options: Any) -> Row:
+    return Row(name, f"{name}_backward", is_linear=False, **{"fold": folding.fold_losses, **options})
+
+
+def _of_classes(name: str) -> Row:
+    """Returns the row of a form of the negative log likelihood."""
+    return _linear(
+        name,
+        more=lambda _, output: {"total_weight": output[1]},
+        dtypes=dict.fromkeys(("weight", "total_weight"), "input"),
+        fold=folding.fold_classes,
+        function="nll_loss",
+    )
 
 
 def _of_output(arguments: Known, output: Any) -> Known:
@@ -102,6 +132,8 @@ def _convolution(name: str, *, transposed: bool) -> Row:
     return Row(name, "convolution_backward", derived, is_linear=False, fold=folding.fold_convolution)
 
 
+_SELU_ALPHA: Final = 1.6732632423543772848170429916717
+_SELU_SCALE: Final = 1.0507009873554804934193349852946
 _RUNNING: Final = ("running_mean", "running_var")
 _OF_THE_BATCH: Final = ("save_mean", "save_invstd")
 _POOLED: Final = dict.fromkeys(("pooled_height", "pooled_width"), "output_size")
@@ -119,6 +151,13 @@ _ROWS: Final = (
     ),
     _linear(
         "upsample_nearest2d",
+        more=lambda arguments, _: {"input_size": arguments["input"].shape},
+        function="interpolate",
+        parameters={"output_size": "size"},
+    ),
+    _linear(
+        "upsample_bilinear2d",
+        operator="upsample_bilinear2d_backward_v2",
         more=lambda arguments, _: {"input_size": arguments["input"].shape},
         function="interpolate",
         parameters={"output_size": "size"},
@@ -161,13 +200,46 @@ _ROWS: Final = (
         is_linear=False,
         fold=folding.fold_into_channels,
     ),
+    Row(
+        "dropout",
+        "dropout_do_mask",
+        lambda arguments, _: {"prob": arguments["p"]},
+        is_linear=False,
+        fold=folding.call_each,
+    ),
+    *(_of_classes(name) for name in ("nll_loss", "nll_loss2d")),
+    *(
+        _loss(name)
+        for name in ("binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div", "l1_loss", "mse_loss")
+    ),
+    _loss("smooth_l1_loss"),
+    _loss(
+        "ctc_loss",
+        more=lambda _, output: {"neg_log_likelihood": output[0], "log_alpha": output[1]},
+        fold=folding.call_each,
+    ),
+    _exponential("celu", lambda arguments: {"input_scale": 1 / arguments["alpha"]}),
+    _exponential("elu"),
     _elementwise("gelu", "gelu_backward_v2"),
-    _elementwise("hardswish"),
+    # The axis counts from the last, here as below.
+    _elementwise("glu", fold=folding.fold_into_leading_axes),
+    *(_elementwise(name) for name in ("hardshrink", "hardsigmoid", "hardswish", "hardtanh")),
     _elementwise("leaky_relu"),
+    _elementwise(
+        "logsigmoid",
+        "log_sigmoid_backward",
+        more=lambda arguments, output: {"buffer": output[1] if isinstance(output, tuple) else arguments["input"]},
+    ),
+    _elementwise("mish"),
+    _elementwise("prelu", fold=folding.fold_into_batch_with_parameters),
     # PyTorch, too, keeps the result alone.
     _elementwise("relu", "threshold_backward", more=lambda _, output: {"input": output, "threshold": 0.0}),
+    _elementwise("relu6", "hardtanh_backward", more=lambda *_: {"min": 0.0, "max": 6.0}),
+    _exponential("selu", lambda _: {"alpha": _SELU_ALPHA, "scale": _SELU_SCALE}),
     _elementwise("sigmoid", more=_of_output),
     _elementwise("silu"),
+    _elementwise("softplus"),
+    _elementwise("softshrink"),
     _elementwise("swiglu", "swi_glu_grad"),
     _elementwise("tanh", more=_of_output),
     _elementwise("threshold"),

@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING, Any
 from aclgrad.extras import of_extra
 
 try:
-    from aclgrad.torch import _activations, _convolutions, _einsum, _pooling, _products, _sampling, _several
+    from aclgrad.torch import (
+        _activations,
+        _convolutions,
+        _dropout,
+        _einsum,
+        _losses,
+        _pooling,
+        _products,
+        _sampling,
+        _several,
+    )
 except ModuleNotFoundError as error:
     raise of_extra(error, "torch") from None
 
@@ -35,7 +45,10 @@ __all__ = [
     "baddbmm",
     "batch_norm",
     "bilinear",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
     "bmm",
+    "celu",
     "compare_backward",
     "conv1d",
     "conv2d",
@@ -43,33 +56,53 @@ __all__ = [
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
+    "cross_entropy",
+    "ctc_loss",
     "dot",
+    "dropout",
     "einsum",
+    "elu",
     "embedding",
     "gelu",
+    "glu",
     "grid_sample",
     "group_norm",
+    "hardshrink",
+    "hardsigmoid",
     "hardswish",
+    "hardtanh",
     "interpolate",
+    "kl_div",
+    "l1_loss",
     "layer_norm",
     "leaky_relu",
     "linear",
     "log_softmax",
+    "logsigmoid",
     "matmul",
     "max_pool2d",
     "max_unpool2d",
     "max_unpool3d",
+    "mish",
     "mm",
+    "mse_loss",
     "mv",
+    "nll_loss",
     "outer",
     "pad",
+    "prelu",
     "relu",
+    "relu6",
     "remote_backward",
     "rms_norm",
     "roi_align",
+    "selu",
     "sigmoid",
     "silu",
+    "smooth_l1_loss",
     "softmax",
+    "softplus",
+    "softshrink",
     "swiglu",
     "tanh",
     "threshold",
@@ -84,39 +117,62 @@ avg_pool2d = public(_pooling.avg_pool2d)
 baddbmm = public(_products.baddbmm)
 batch_norm = public(_several.batch_norm)
 bilinear = public(_products.bilinear)
+binary_cross_entropy = public(_losses.binary_cross_entropy)
+binary_cross_entropy_with_logits = public(_losses.binary_cross_entropy_with_logits)
 bmm = public(_products.bmm)
+celu = public(_activations.celu)
 conv1d = public(_convolutions.conv1d)
 conv2d = public(_convolutions.conv2d)
 conv3d = public(_convolutions.conv3d)
 conv_transpose1d = public(_convolutions.conv_transpose1d)
 conv_transpose2d = public(_convolutions.conv_transpose2d)
 conv_transpose3d = public(_convolutions.conv_transpose3d)
+cross_entropy = public(_losses.cross_entropy)
+ctc_loss = public(_losses.ctc_loss)
 dot = public(_products.dot)
+dropout = public(_dropout.dropout)
 einsum = public(_einsum.einsum)
+elu = public(_activations.elu)
 embedding = public(_sampling.embedding)
 gelu = public(_activations.gelu)
+glu = public(_activations.glu)
 grid_sample = public(_several.grid_sample)
 group_norm = public(_several.group_norm)
+hardshrink = public(_activations.hardshrink)
+hardsigmoid = public(_activations.hardsigmoid)
 hardswish = public(_activations.hardswish)
+hardtanh = public(_activations.hardtanh)
 interpolate = public(_sampling.interpolate)
+kl_div = public(_losses.kl_div)
+l1_loss = public(_losses.l1_loss)
 layer_norm = public(_several.layer_norm)
 leaky_relu = public(_activations.leaky_relu)
 linear = public(_products.linear)
 log_softmax = public(_activations.log_softmax)
+logsigmoid = public(_activations.logsigmoid)
 matmul = public(_products.matmul)
 max_pool2d = public(_pooling.max_pool2d)
 max_unpool2d = public(_pooling.max_unpool2d)
 max_unpool3d = public(_pooling.max_unpool3d)
+mish = public(_activations.mish)
 mm = public(_products.mm)
+mse_loss = public(_losses.mse_loss)
 mv = public(_products.mv)
+nll_loss = public(_losses.nll_loss)
 outer = public(_products.outer)
 pad = public(_sampling.pad)
+prelu = public(_activations.prelu)
 relu = public(_activations.relu)
+relu6 = public(_activations.relu6)
 rms_norm = public(_several.rms_norm)
 roi_align = public(_sampling.roi_align)
+selu = public(_activations.selu)
 sigmoid = public(_activations.sigmoid)
 silu = public(_activations.silu)
+smooth_l1_loss = public(_losses.smooth_l1_loss)
 softmax = public(_activations.softmax)
+softplus = public(_activations.softplus)
+softshrink = public(_activations.softshrink)
 swiglu = public(_activations.swiglu)
 tanh = public(_activations.tanh)
 threshold = public(_activations.threshold)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from aclgrad.torch._account import CallSite
 from aclgrad.torch._gradients import CALLS
-from aclgrad.torch._rows import Derivative
+from aclgrad.torch._row import Derivative
 
 Values = tuple[Any, ...]
 Folded = Callable[[Callable[..., Any], int, Mapping[str, Any], Values], tuple[Values, Values]]

@@ -7,7 +7,7 @@ function there is the first derivative alone.
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -21,7 +21,8 @@ from aclgrad.torch._account import CallSite, LocalError, layer_of
 from aclgrad.torch._any_order import of_any_order
 from aclgrad.torch._gradients import GRADIENTS
 from aclgrad.torch._operations import FORWARD, counted_by_node
-from aclgrad.torch._rows import OPERATIONS, Operation, cast
+from aclgrad.torch._row import Operation, cast
+from aclgrad.torch._rows import OPERATIONS
 
 Values = tuple[Any, ...]
 
@@ -34,9 +35,12 @@ def _differentiable(operation: Operation) -> type[torch.autograd.Function]:
     gradient_op = GRADIENTS[row.operator]
     names = (*operation.names, "client")
     # Apart from the row, which torch.compile cannot trace.
-    known_of, saved_of, sent_of = row.known, operation.saved, row.sent
+    known_of, saved_of, prepared_of, sent_of = row.known, operation.saved, operation.prepared, row.sent
     function, targets, is_several = row.function, operation.targets, len(row.targets) > 1
     flops_of = operation.flops
+    other = operation.names.index(operation.other) if operation.other else -1
+    is_symmetric, forward_here = operation.is_symmetric, operation.forward
+    given = tuple(each.split()[1] for each in operation.parameters.split(", ") if each.startswith("Tensor"))
 
     class Forward(torch.autograd.Function):
         @staticmethod
@@ -50,10 +54,14 @@ def _differentiable(operation: Operation) -> type[torch.autograd.Function]:
         def setup_context(ctx: Any, inputs: Values, output: Any) -> None:
             known = known_of(dict(zip(names, inputs, strict=True)), output)
             ctx.names = saved_of(known)
+            if other >= 0 and not is_symmetric and ctx.needs_input_grad[other]:
+                ctx.names = tuple(dict.fromkeys((*ctx.names, *given)))
             ctx.save_for_backward(*[known[name] for name in ctx.names])
-            ctx.shapes = {name: known[name].shape for name in tensors if name not in ctx.names}
+            unsaved = [name for name in tensors if name not in ctx.names and known.get(name) is not None]
+            ctx.shapes = {name: known[name].shape for name in unsaved}
             ctx.attributes = [known[name] for name in attributes]
-            ctx.dtypes = [None if inputs[index] is None else inputs[index].dtype for index in targets]
+            pairs = ((index, inputs[index]) for index in targets)
+            ctx.types = [(index, None if each is None else (each.dtype, each.shape)) for index, each in pairs]
             ctx.client = inputs[-1]
             if isinstance(output, tuple):
                 ctx.mark_non_differentiable(*output[1:])
@@ -64,16 +72,21 @@ def _differentiable(operation: Operation) -> type[torch.autograd.Function]:
 
         @staticmethod
         def backward(ctx: Any, grad_output: Tensor, *_: Any) -> Any:
-            wanted = [ctx.needs_input_grad[index] for index in targets]
+            needs_other = other >= 0 and ctx.needs_input_grad[other]
+            wanted = [ctx.needs_input_grad[index] or (needs_other and is_symmetric) for index in targets]
             saved = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
             # No operator needs the values of the others, but some servers want any.
             alone = {name: grad_output.new_zeros(()).expand(shape) for name, shape in ctx.shapes.items()}
-            known = sent_of({**saved, **alone, **dict(zip(attributes, ctx.attributes, strict=True))}, cast)
-            values = [grad_output, *[known[name] for name in tensors], *ctx.attributes]
-            values += [wanted, ctx.client] if is_several else [ctx.client]
+            known = {**saved, **alone, **dict(zip(attributes, ctx.attributes, strict=True)), "grad_output": grad_output}
             gradients: list[Any] = [None] * len(names)
+            if needs_other and not is_symmetric:
+                arguments = [known[name] for name in names[:-1]]
+                (gradients[other],) = _pulled(forward_here, arguments, [other], [grad_output])
             if True not in wanted:
                 return tuple(gradients)
+            known = sent_of({**known, **prepared_of(known)}, cast)
+            values = [grad_output, *[known.get(name) for name in tensors], *ctx.attributes]
+            values += [wanted, ctx.client] if is_several else [ctx.client]
             if torch.compiler.is_compiling():
                 found = gradient_op(*values)
             else:
@@ -84,9 +97,11 @@ def _differentiable(operation: Operation) -> type[torch.autograd.Function]:
                     raise
             # A server may return more precise gradients of parameters than PyTorch keeps.
             found = found if is_several else (found,)
-            for index, dtype, gradient, is_wanted in zip(targets, ctx.dtypes, found, wanted, strict=True):
+            for (index, type), gradient, is_wanted in zip(ctx.types, found, wanted, strict=True):
                 if is_wanted:
-                    gradients[index] = gradient.to(dtype)
+                    gradients[index] = gradient.to(type[0]).reshape(type[1])
+            if needs_other and is_symmetric:
+                gradients[other] = -gradients[targets[0]]
             return tuple(gradients)
 
         @staticmethod
@@ -100,8 +115,10 @@ def _gradient(operation: Operation, taken: tuple[str, ...], forward: Any) -> Any
     """Returns the function that calls the operator; `taken` is what it takes after the gradient of the output."""
     row, again, local = operation.row, operation.again or forward, operation.local
     gradient_op, function, is_linear = GRADIENTS[row.operator], row.function, row.is_linear
-    more = ("wanted", "client") if len(row.targets) > 1 else ("client",)
+    is_several = len(row.targets) > 1
+    more = ("wanted", "client") if is_several else ("client",)
     names = ("grad_output", *taken, *more)
+    inputs_count = len(row.spec.inputs)
     if operation.derivative is not None:
         return of_any_order(row.operator, function, names, operation.derivative, partial(_folded, row))
     # What the function that is `again` takes after the gradient of the input.
@@ -118,8 +135,8 @@ def _gradient(operation: Operation, taken: tuple[str, ...], forward: Any) -> Any
         def setup_context(ctx: Any, inputs: Values, output: Any) -> None:
             ctx.call_site = site
             if local is not None:
-                ctx.save_for_backward(*inputs[:2])
-                ctx.rest = inputs[2:]
+                ctx.save_for_backward(*inputs[:inputs_count])
+                ctx.rest = inputs[inputs_count:]
             if not is_linear:
                 return
             known = {**operation.sizes(inputs[0].shape), **dict(zip(names, inputs, strict=True))}
@@ -129,24 +146,55 @@ def _gradient(operation: Operation, taken: tuple[str, ...], forward: Any) -> Any
             ctx.client = inputs[-1]
 
         @staticmethod
-        def backward(ctx: Any, grad_input: Tensor, *_: Any) -> Any:
+        def backward(ctx: Any, grad_input: Tensor, *more: Any) -> Any:
             if local is not None:
-                grad_output, saved = ctx.saved_tensors
-                # By grad_output it is linear; by the saved tensor no operator is its derivative.
-                _, pull = torch.func.vjp(lambda each: local(grad_output, each, *ctx.rest[:-1]), saved)
-                return Gradient.apply(grad_input, saved, *ctx.rest), *pull(grad_input), *[None] * len(ctx.rest)
+                given, needs, found = ctx.saved_tensors, ctx.needs_input_grad, [None] * len(names)
+                # It is linear by grad_output: of each element by itself, with the same factors again.
+                is_own = not is_several and grad_input.shape == given[0].shape
+                if is_own and needs[0]:
+                    found[0] = Gradient.apply(grad_input, *given[1:], *ctx.rest)
+                # By the others no operator is its derivative.
+                places = [place for place in range(int(is_own), inputs_count) if needs[place]]
+                if places:
+                    arguments = [*given, *ctx.rest[: len(row.spec.attributes)]]
+                    wanted = ctx.rest[-2] if is_several else (True,)
+                    pulled = _pulled(local, arguments, places, (grad_input, *more), wanted)
+                    for place, each in zip(places, pulled, strict=True):
+                        found[place] = each
+                return tuple(found)
             if not is_linear:
                 problem = "has no second derivative on a server"
                 raise InvalidFieldError.at(function, problem, "call PyTorch's own function, outside of the block")
             saved = iter(ctx.saved_tensors)
             values = [next(saved) if each is None else each for each in ctx.values]
-            return again(grad_input, *values, ctx.client), *[None] * (len(names) - 1)
+            found = again(grad_input, *values, ctx.client)
+            return found[0] if isinstance(found, tuple) else found, *[None] * (len(names) - 1)
 
         @staticmethod
         def vmap(info: Any, in_dims: Values, *values: Any) -> Any:
             return _folded(row, Gradient.apply, info.batch_size, dict(zip(names, values, strict=True)), in_dims)
 
     return Gradient.apply
+
+
+def _pulled(
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    places: Sequence[int],
+    given: Sequence[Tensor],
+    wanted: Sequence[bool] = (True,),
+) -> Sequence[Tensor]:
+    """Returns PyTorch's gradients of the arguments at these places, for those of the function's wanted outputs."""
+
+    def of_some(*some: Tensor) -> tuple[Tensor, ...]:
+        changed = dict(zip(places, some, strict=True))
+        output = function(*[changed.get(place, each) for place, each in enumerate(arguments)])
+        outputs = output if isinstance(output, tuple) else (output,)
+        return tuple(each for each, is_wanted in zip(outputs, wanted, strict=True) if is_wanted)
+
+    _, pull = torch.func.vjp(of_some, *[arguments[place] for place in places])
+    gradients: Sequence[Tensor] = pull(tuple(each for each, is_wanted in zip(given, wanted, strict=True) if is_wanted))
+    return gradients
 
 
 def _folded(
@@ -162,7 +210,7 @@ def _folded(
         name: each.expand(size, *each.shape) if name in common else each.movedim(dims[name], 0)
         for name, each in tensors.items()
     }
-    most = max(row.spec.leading_input.ranks)
+    most = max(row.ranks)
     output = row.fold(Mapped(function, size, {**values, **whole}, common, most, torch))
     if not isinstance(output, tuple):
         return output, 0

@@ -67,6 +67,11 @@ def record_sent_calls() -> Iterator[list[SentCall]]:
         _SENT.reset(token)
 
 
+def is_recorded() -> bool:
+    """Says whether a block records the calls that this thread sends."""
+    return _SENT.get() is not None
+
+
 def note_sent(
     operator: str, inputs: Mapping[str, Array], attributes: Mapping[str, Any], found: Mapping[str, Array]
 ) -> None:

@@ -13,13 +13,23 @@ from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidSettingError
-from aclgrad.torch import _activations, _convolutions, _einsum, _pooling, _products, _sampling, _several
+from aclgrad.torch import (
+    _activations,
+    _convolutions,
+    _dropout,
+    _einsum,
+    _losses,
+    _pooling,
+    _products,
+    _sampling,
+    _several,
+)
 from aclgrad.torch._account import UNRECORDED, Account, CallSite, LocalError, layer_of, refusal
 from aclgrad.torch._graph import BACKWARD, Graph, missing, nodes_made
 from aclgrad.torch._nodes import may_be_kernel
 from aclgrad.torch._operations import OPEN
 from aclgrad.torch._tensors import client_of, number_of
-from aclgrad.torch._unseen import Unseen, compute_again_within, is_checkpointed, is_opened, opened
+from aclgrad.torch._unseen import Unseen, compute_again_within, is_checkpointed, is_opened, opened, with_weight
 
 _COMPILED: Final = "functional.pad stays local in what torch.compile has compiled, unseen; call aclgrad.torch.pad"
 _COMPILED_CHECKPOINT: Final = "torch.compile shows the block nothing of a checkpoint; checkpoint the compiled module"
@@ -34,6 +44,8 @@ def rerouted() -> dict[Any, Callable[..., Any]]:
         _sampling.rerouted(),
         _several.REROUTED,
         _activations.REROUTED,
+        _losses.REROUTED,
+        _dropout.REROUTED,
         _products.REROUTED,
         _einsum.REROUTED,
     )
@@ -110,7 +122,7 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
             return self._trace(function, args, options)
         if is_opened(function):
             return opened(self, function, args, options)
-        return self.call(function, args, options, is_here=True)
+        return self.call(function, args, with_weight(function, options, sys._getframe(1)), is_here=True)  # noqa: SLF001
 
     def _trace(self, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
         """Is `call` for torch.compile, which cannot look into an account: the operation itself counts when it runs."""

@@ -15,7 +15,8 @@ import torch
 from aclgrad.bridges.served import REFUSALS, served_by
 from aclgrad.errors import AclgradError
 from aclgrad.torch._account import CallSite, layer_of
-from aclgrad.torch._rows import OPERATIONS, Operation, cast
+from aclgrad.torch._row import Operation
+from aclgrad.torch._rows import OPERATIONS
 from aclgrad.torch._tensors import client_of, type_of
 
 
@@ -64,13 +65,18 @@ def without_autocast(device: str) -> AbstractContextManager[Any]:
     return torch.autocast(device, enabled=False) if is_on else nullcontext()
 
 
+def _type_alone(value: Any) -> Any:
+    return value.to("meta") if isinstance(value, torch.Tensor) else value
+
+
 def _check(operation: Operation, values: Sequence[Any], output: Any) -> None:
     """Raises InvalidFieldError or OperatorNotSupportedError for a backward pass that the server would refuse."""
-    row = operation.row
-    known = row.sent(row.known(dict(zip(operation.names, values, strict=False)), output), cast)
+    row, leading = operation.row, output[0] if isinstance(output, tuple) else output
+    known = row.known(dict(zip(operation.names, values, strict=False)), output)
+    # Types do, so nothing is computed.
+    known = operation.sent({name: _type_alone(each) for name, each in {**known, "grad_output": leading}.items()})
     spec, name = row.spec, row.operator
-    others = {each.name: known[each.python_name] for each in spec.inputs if each.name != spec.leading}
-    leading = output[0] if isinstance(output, tuple) else output
+    others = {each.name: known.get(each.python_name) for each in spec.inputs if each.name != spec.leading}
     inputs = {spec.leading: leading, **{name: each for name, each in others.items() if each is not None}}
     given = ((each.name, known[each.name]) for each in spec.attributes if known[each.name] is not None)
     attributes = {name: tuple(value) if isinstance(value, list) else value for name, value in given}

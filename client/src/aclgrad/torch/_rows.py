@@ -1,89 +1,18 @@
-"""PyTorch's side of the bridges' rows: the forward pass, its schema, and what it saves."""
+"""PyTorch's side of the bridges' rows."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 
-from aclgrad.bridges.rows import ROWS, Known, Row
+from aclgrad.bridges.rows import ROWS
+from aclgrad.torch import _activation_rows, _loss_rows
 from aclgrad.torch import _convolution_backward as convolutions
 from aclgrad.torch import _normalisation as norms
 from aclgrad.torch._roi_align import roi_align, roi_align_shape
+from aclgrad.torch._row import Derivative, Operation, without_batch
 
 aten: Final = torch.ops.aten
-
-
-def cast(tensor: Tensor, dtype: Any) -> Tensor:
-    return tensor.to(getattr(torch, dtype) if isinstance(dtype, str) else dtype)
-
-
-def without_batch(function: Callable[..., Any], most: int) -> Callable[..., Any]:
-    """Returns the function of tensors that have an empty batch; inputs with a batch have `most` axes."""
-
-    def call(input: Tensor, *rest: Any) -> Any:
-        first = int(input.dim() == most)
-        return function(
-            *[each.new_empty((0, *each.shape[first:])) if isinstance(each, Tensor) else each for each in (input, *rest)]
-        )
-
-    return call
-
-
-def _unset(*_: Any) -> None: ...
-
-
-Joined = Callable[[Sequence[Any]], list[Tensor | None]]
-
-
-class Derivative(NamedTuple):
-    """How an operator's gradients have gradients, by calls of the operator: as `gradients_again` of convolutions."""
-
-    gradients: Callable[[Known, Sequence[Tensor | None], Sequence[bool]], tuple[list[Known], Joined]]
-    flops: Callable[[Known, Sequence[bool]], int]
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """How PyTorch computes the row of this name: a forward pass of the `parameters`, and its kernel for fake tensors.
-
-    `saved` names the tensors that PyTorch's own function saves, in its order: where a checkpoint computes it again
-    without a block, it finds the same ones. `cast_by` is PyTorch's function that autocast may cast arguments for; it
-    takes those of `forward`, and computes next to nothing. By default it is `forward` of an empty batch.
-    The backward pass of a linear function's backward pass is the function: `sizes` returns what its arguments lack
-    among the operator's, given the shape of the gradient of the output. If it is not, `again` is that pass, of the
-    gradient of the input, the indices and the client. A function that is not linear has a second derivative if `local`
-    is PyTorch's own gradient of it, which is differentiated for that, or if there is a `derivative` that calls the
-    operator again. `flops` counts the operations of the gradients of the arguments that need them.
-    """
-
-    name: str
-    parameters: str
-    forward: Callable[..., Any]
-    fake: Callable[..., Any] | None = None
-    saved: Callable[[Known], tuple[str, ...]] = lambda arguments: ("input",)
-    sizes: Callable[[Sequence[int]], dict[str, Any]] = lambda _: {}
-    again: Callable[..., Tensor] | None = None
-    local: Callable[..., Tensor] | None = None
-    derivative: Derivative | None = None
-    flops: Callable[[Known, Tensor, Sequence[bool]], int] | None = None
-    returns: str = "Tensor"
-    cast_by: Callable[..., Any] = _unset
-    row: Row = field(init=False)
-    names: tuple[str, ...] = field(init=False)
-    """The arguments' names, without the client."""
-    targets: tuple[int, ...] = field(init=False)
-    """The places of the arguments that the operator's outputs are gradients of."""
-
-    def __post_init__(self) -> None:
-        row = ROWS[self.name]
-        names = tuple(each.split()[-1] for each in self.parameters.split(", "))
-        is_set = self.cast_by is not _unset
-        cast_by = self.cast_by if is_set else without_batch(self.forward, max(row.spec.leading_input.ranks))
-        derived = {"row": row, "names": names, "targets": tuple(map(names.index, row.targets)), "cast_by": cast_by}
-        for name, value in derived.items():
-            object.__setattr__(self, name, value)
 
 
 def _adaptive_avg_pool(axes: int) -> Operation:
@@ -105,34 +34,6 @@ def _at_indices(grad_input: Tensor, indices: Tensor, client: int) -> Tensor:
     return planes.gather(-1, cells).reshape(indices.shape)
 
 
-def _gelu(input: Tensor, approximate: str) -> Tensor:
-    result: Tensor = aten.gelu(input, approximate=approximate)
-    return result
-
-
-def _gelu_backward(grad_output: Tensor, input: Tensor, approximate: str) -> Tensor:
-    gradient: Tensor = aten.gelu_backward(grad_output, input, approximate=approximate)
-    return gradient
-
-
-def _silu_backward(grad_output: Tensor, input: Tensor) -> Tensor:
-    """Is differentiable, unlike PyTorch's own."""
-    sigmoid = aten.sigmoid(input)
-    gradient: Tensor = grad_output * sigmoid * (1 + input * (1 - sigmoid))
-    return gradient
-
-
-def _swiglu(x: Tensor, dim: int) -> Tensor:
-    a, b = aten.chunk(x, 2, dim)
-    result: Tensor = aten.silu(a) * b
-    return result
-
-
-def _swiglu_backward(grad_output: Tensor, x: Tensor, dim: int) -> Tensor:
-    a, b = aten.chunk(x, 2, dim)
-    return torch.cat([_silu_backward(grad_output * b, a), grad_output * aten.silu(a)], dim)
-
-
 def _convolution(name: str) -> Operation:
     axes, transposed = int(name[-2]), "transpose" in name
 
@@ -152,23 +53,6 @@ def _convolution(name: str) -> Operation:
         flops=convolutions.flops,
         # The functions themselves cast, as PyTorch's list has some of them alone.
         cast_by=lambda input, *_: input,
-    )
-
-
-def _elementwise(name: str, parameters: str = "", **options: Any) -> Operation:
-    options = {"forward": getattr(aten, name), "local": getattr(aten, ROWS[name].operator, None), **options}
-    return Operation(name, f"Tensor input{parameters}", **options)
-
-
-def _softmax(name: str) -> Operation:
-    forward = getattr(aten, f"_{name}")
-    return Operation(
-        name,
-        "Tensor input, int dim",
-        lambda input, dim: forward(input, dim, False),
-        saved=lambda _: ("output",),
-        # The function itself casts: it has the dtype that a user gave.
-        cast_by=lambda input, _: input,
     )
 
 
@@ -217,6 +101,15 @@ _OPERATIONS: Final = (
         saved=lambda _: (),
         # Not of an empty batch, which PyTorch's fake kernel refuses.
         cast_by=lambda input, *_: aten.upsample_nearest2d(input.new_empty(1, 1, 1, 1), (1, 1)),
+    ),
+    Operation(
+        "upsample_bilinear2d",
+        "Tensor input, SymInt[] output_size, bool align_corners, float scales_h, float scales_w",
+        lambda input, size, is_aligned, *scales: aten.upsample_bilinear2d(
+            input, size, is_aligned, *(each or None for each in scales)
+        ),
+        saved=lambda _: (),
+        cast_by=lambda input, *_: aten.upsample_bilinear2d(input.new_empty(1, 1, 1, 1), (1, 1), False),
     ),
     Operation("roi_align", _ROI_ALIGN, roi_align, roi_align_shape, saved=lambda _: ("boxes",)),
     *(
@@ -273,15 +166,7 @@ _OPERATIONS: Final = (
         ),
         returns="(Tensor, Tensor, Tensor, Tensor, Tensor)",
     ),
-    _elementwise("gelu", ", str approximate", forward=_gelu, local=_gelu_backward),
-    _elementwise("hardswish"),
-    _elementwise("leaky_relu", ", float negative_slope"),
-    _elementwise("relu"),
-    _elementwise("sigmoid", saved=lambda _: ("output",)),
-    _elementwise("silu", local=_silu_backward),
-    Operation("swiglu", "Tensor x, int dim", _swiglu, saved=lambda _: ("x",), local=_swiglu_backward),
-    _elementwise("tanh", saved=lambda _: ("output",)),
-    _elementwise("threshold", ", float threshold, float value"),
-    *(_softmax(name) for name in ("softmax", "log_softmax")),
+    *_activation_rows.ACTIVATIONS,
+    *_loss_rows.LOSSES,
 )
 OPERATIONS: Final = {each.name: each for each in _OPERATIONS}

@@ -68,12 +68,12 @@ def run(name: str, client: Client | None, input: Tensor, *rest: Any) -> Any:
     """
     if name not in ROWS:
         raise LocalError(f"there is no operator for {name}")
-    grad_output = ROWS[name].spec.leading_input
-    if input.dim() not in grad_output.ranks:
-        ranks = " or ".join(map(str, grad_output.ranks))
+    row = ROWS[name]
+    if input.dim() not in row.ranks:
+        ranks = " or ".join(map(str, row.ranks))
         raise LocalError(f"the input has {input.dim()} dims, and the operator takes {ranks}")
     input, *others = of_autocast(OPERATIONS[name].cast_by, input, *rest)
-    if not any(dtype_name(input) in dtypes for dtypes in grad_output.dtypes.values()):
+    if not any(dtype_name(input) in dtypes for dtypes in row.spec.leading_input.dtypes.values()):
         raise LocalError(f"no product takes {dtype_name(input)}")
     return applied(FUNCTIONS[name], client, input, *others)
 
@@ -114,7 +114,10 @@ def of_autocast(function: Callable[..., Any], *values: Any, are_alike: bool = Fa
     device = values[0].device.type
     if not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
         return values
-    result = function(*values)
+    try:
+        result = function(*values)
+    except RuntimeError as error:
+        raise LocalError(f"PyTorch refuses them: {error}") from None
     dtype = (result[0] if isinstance(result, tuple) else result).dtype
     is_cast = dtype != values[0].dtype
 
@@ -139,10 +142,7 @@ def cast_alike(function: Callable[..., Tensor], *tensors: Any) -> Any:
     for each in tensors:
         if each is not None and (each.layout is not torch.strided or each.is_nested):
             raise LocalError(f"the operators take dense tensors, not {each.layout}")
-    try:
-        alike = of_autocast(of_ones, *tensors, are_alike=True)
-    except RuntimeError as error:
-        raise LocalError(f"PyTorch refuses them: {error}") from None
+    alike = of_autocast(of_ones, *tensors, are_alike=True)
     if len({each.dtype for each in alike if each is not None}) > 1:
         raise LocalError("the operators take operands of one dtype")
     return alike

@@ -38,26 +38,44 @@ def interpolate(
     *,
     client: Client,
 ) -> Tensor:
-    """Scales the planes of (N, C, H, W) to `size` or by `scale_factor`, each cell from its nearest neighbour.
+    """Scales the planes of (N, C, H, W) to `size` or by `scale_factor`, with `mode` "nearest" or "bilinear".
 
     The gradient is that of the client's server. Raises InvalidFieldError for other modes, for a scale that the sizes do
     not have, and for what its product does not compute.
     """
-    if mode != "nearest" or align_corners is not None or antialias:
-        raise LocalError(f"there is an operator for nearest neighbours alone, not for {mode}")
+    is_bilinear = mode == "bilinear" and not antialias
+    if not is_bilinear and (mode != "nearest" or align_corners is not None or antialias):
+        raise LocalError(f"there are operators for nearest and bilinear alone, not for {_mode(mode, antialias)}")
     if input.dim() != 4 or (size is None) == (scale_factor is None):
         raise LocalError("the operator takes 4 dims, and a size or a scale")
-    if scale_factor is None:
-        return run("upsample_nearest2d", client, input, per_axis(size, 2), 0.0, 0.0)
-    scales = [float(each) for each in (scale_factor if isinstance(scale_factor, Sequence) else [scale_factor] * 2)]
-    if len(scales) != 2 or not all(abs(each) < math.inf for each in scales):
-        raise LocalError("the operator takes two finite scales")
-    sizes = [each * scale for each, scale in zip(input.shape[2:], scales, strict=True)]
-    if recompute_scale_factor:
-        scales = [0.0, 0.0]
-    elif any(each != int(each) for each in sizes):
-        raise LocalError("PyTorch uses the scale, and the operator the ratio of the sizes; they differ here")
-    return run("upsample_nearest2d", client, input, [int(each) for each in sizes], *scales)
+    scales, sizes = [0.0, 0.0], per_axis(size, 2)
+    if scale_factor is not None:
+        scales = [float(each) for each in (scale_factor if isinstance(scale_factor, Sequence) else [scale_factor] * 2)]
+        if len(scales) != 2 or not all(abs(each) < math.inf for each in scales):
+            raise LocalError("the operator takes two finite scales")
+        sizes = [int(each * scale) for each, scale in zip(input.shape[2:], scales, strict=True)]
+        if recompute_scale_factor or (is_bilinear and align_corners):
+            scales = [0.0, 0.0]
+        elif any(each * scale != new for each, scale, new in zip(input.shape[2:], scales, sizes, strict=True)):
+            raise LocalError("PyTorch uses the scale, and the operator the ratio of the sizes; they differ here")
+    if is_bilinear:
+        return run("upsample_bilinear2d", client, input, sizes, bool(align_corners), *scales)
+    return run("upsample_nearest2d", client, input, sizes, *scales)
+
+
+def _mode(mode: str, antialias: bool) -> str:
+    return f"{mode} with antialias" if antialias else mode
+
+
+def _torch_upsample_bilinear2d(
+    input: Tensor, output_size: Size | None, align_corners: bool, *scales: Any, client: Client, **options: Any
+) -> Tensor:
+    """Is the function of `torch._C._nn`, which takes two scales, or a list of them."""
+    given = [*scales, *options.values()]
+    if output_size is not None and any(each is not None for each in given):
+        raise LocalError("PyTorch uses scales beside the size, and the operator the ratio of the sizes")
+    factors = given[0] if given else None
+    return interpolate(input, output_size, factors, "bilinear", align_corners, client=client)
 
 
 def embedding(
@@ -145,6 +163,7 @@ def rerouted() -> dict[Any, Callable[..., Tensor]]:
         functional.embedding: embedding,
         torch.embedding: _torch_embedding,
         functional.interpolate: interpolate,
+        torch._C._nn.upsample_bilinear2d: _torch_upsample_bilinear2d,  # noqa: SLF001 - has no other name
         functional.pad: pad,
     }
     if hasattr(torch.ops.torchvision, "roi_align"):

@@ -168,6 +168,15 @@ def compute_again_within(block: Callable[[], AbstractContextManager[Any]]) -> No
         frame = frame.f_back
 
 
+def with_weight(function: Any, options: Mapping[str, Any], frame: FrameType | None) -> Mapping[str, Any]:
+    """Returns the options with those that PyTorch does not hand to modes: the weight of `l1_loss`."""
+    while function is functional.l1_loss and frame is not None:
+        if frame.f_code is functional.l1_loss.__code__:
+            return {**options, "weight": frame.f_locals["weight"]}
+        frame = frame.f_back
+    return options
+
+
 def opened(mode: TorchFunctionMode, function: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
     """Returns the result of a function that `is_opened`, whose parts the mode sees as calls."""
     _push_mode(mode)

@@ -25,7 +25,7 @@ from aclgrad.torch._roi_align import roi_align as pooled_regions
 from aclgrad.torch._sampling import interpolate, roi_align
 from aclgrad.torch._several import rms_norm
 from aclgrad.torch._tensors import Array, array_of, dtype_name, number_of, tensor_of
-from aclgrad.torch._unseen import is_opened, opened
+from aclgrad.torch._unseen import is_opened, opened, with_weight
 
 __all__ = [
     "ARITHMETIC",
@@ -79,6 +79,7 @@ class SeenCalls(TorchFunctionMode, ContextDecorator):
             return function(*args, **options)
         if is_opened(function):
             return opened(self, function, args, options)
+        options = dict(with_weight(function, options, sys._getframe(1)))  # noqa: SLF001 - as below
         if function in BACKWARD:
             self._graph.walk(args[0] if args else next(iter(options.values())))
         since, is_row = nodes_made(), function in self.functions
