@@ -84,7 +84,7 @@ def _differentiable(operation: Operation) -> type[torch.autograd.Function]:
                 (gradients[other],) = _pulled(forward_here, arguments, [other], [grad_output])
             if True not in wanted:
                 return tuple(gradients)
-            known = sent_of({**known, **prepared_of(known)}, cast)
+            known = sent_of(known if prepared_of is None else {**known, **prepared_of(known)}, cast)
             values = [grad_output, *[known.get(name) for name in tensors], *ctx.attributes]
             values += [wanted, ctx.client] if is_several else [ctx.client]
             if torch.compiler.is_compiling():

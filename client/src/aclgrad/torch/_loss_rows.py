@@ -41,6 +41,11 @@ _packed.register_vmap(_packed_each)
 PACKED_MASK: Final = torch.ops.aclgrad.packed_mask.default
 
 
+def _mask_of(known: Known) -> Known:
+    noise = known["noise"].expand(known["grad_output"].shape)
+    return {"mask": _packed_shape(noise) if noise.is_meta else PACKED_MASK(noise)}
+
+
 def _masked(grad_output: Tensor, mask: Tensor, prob: float) -> Tensor:
     bits = (mask[:, None] >> torch.arange(8, device=mask.device)) & 1
     kept = bits.reshape(-1)[: grad_output.numel()].reshape(grad_output.shape)
@@ -164,7 +169,7 @@ LOSSES: Final[Sequence[Operation]] = (
         "Tensor input, Tensor noise, float p",
         lambda input, noise, _: input * noise,
         saved=lambda _: ("noise",),
-        prepared=lambda known: {"mask": PACKED_MASK(known["noise"].expand(known["grad_output"].shape))},
+        prepared=_mask_of,
         local=_masked,
         cast_by=lambda input, *_: input,
     ),

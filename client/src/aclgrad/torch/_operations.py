@@ -65,16 +65,11 @@ def without_autocast(device: str) -> AbstractContextManager[Any]:
     return torch.autocast(device, enabled=False) if is_on else nullcontext()
 
 
-def _type_alone(value: Any) -> Any:
-    return value.to("meta") if isinstance(value, torch.Tensor) else value
-
-
 def _check(operation: Operation, values: Sequence[Any], output: Any) -> None:
     """Raises InvalidFieldError or OperatorNotSupportedError for a backward pass that the server would refuse."""
     row, leading = operation.row, output[0] if isinstance(output, tuple) else output
     known = row.known(dict(zip(operation.names, values, strict=False)), output)
-    # Types do, so nothing is computed.
-    known = operation.sent({name: _type_alone(each) for name, each in {**known, "grad_output": leading}.items()})
+    known = operation.sent_types({**known, "grad_output": leading})
     spec, name = row.spec, row.operator
     others = {each.name: known.get(each.python_name) for each in spec.inputs if each.name != spec.leading}
     inputs = {spec.leading: leading, **{name: each for name, each in others.items() if each is not None}}

@@ -61,7 +61,7 @@ class Operation:
     forward: Callable[..., Any]
     fake: Callable[..., Any] | None = None
     saved: Callable[[Known], tuple[str, ...]] = lambda arguments: ("input",)
-    prepared: Callable[[Known], Known] = lambda known: {}
+    prepared: Callable[[Known], Known] | None = None
     sizes: Callable[[Sequence[int]], dict[str, Any]] = lambda _: {}
     again: Callable[..., Tensor] | None = None
     local: Callable[..., Any] | None = None
@@ -86,6 +86,9 @@ class Operation:
         for name, value in derived.items():
             object.__setattr__(self, name, value)
 
-    def sent(self, known: Known) -> dict[str, Any]:
-        """Returns what the operator takes of what is known."""
-        return self.row.sent({**known, **self.prepared(known)}, cast)
+    def sent_types(self, known: Known) -> dict[str, Any]:
+        """Returns what the operator takes of what is known, as tensors whose types alone are right."""
+        if self.prepared is not None:
+            known = {name: each.to("meta") if isinstance(each, Tensor) else each for name, each in known.items()}
+            known = {**known, **self.prepared(known)}
+        return self.row.sent(known, cast)
