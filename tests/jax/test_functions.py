@@ -11,6 +11,7 @@ from torch.nn import functional
 
 import aclgrad
 import aclgrad.jax
+from tests.jax.rows import Calls
 
 GENERATOR = np.random.default_rng(4)
 IMAGES = (2, 3, 8, 9)
@@ -46,6 +47,64 @@ def test_a_scale_that_makes_whole_sizes(client: aclgrad.Client, scale: Any) -> N
     output, pull = jax.vjp(lambda x: aclgrad.jax.interpolate(x, scale_factor=scale, client=client), input)
     np.testing.assert_array_equal(output, expected.detach())
     np.testing.assert_allclose(pull(2 * output)[0], leaf.grad, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("size", [(8, 18), (7, 4), (1, 9), (3, 1)])
+def test_bilinear_interpolation_is_that_of_pytorch(
+    client: aclgrad.Client, calls: Calls, size: tuple[int, int], align_corners: bool
+) -> None:
+    input = np.random.default_rng(7).standard_normal((2, 3, 4, 6), np.float32)
+    options: Any = {"mode": "bilinear", "align_corners": align_corners}
+    leaf = torch.from_numpy(input).double().requires_grad_()
+    expected = functional.interpolate(leaf, size, **options)
+    expected.pow(3).sum().backward()
+    function = jax.jit(lambda x: aclgrad.jax.interpolate(x, size, **options, client=client))
+    output, pull = jax.vjp(function, input)
+    np.testing.assert_allclose(output, expected.detach(), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(pull(3 * output**2)[0], leaf.grad, rtol=1e-4, atol=1e-4)
+    assert len(calls) == 1
+    # Its gradient is linear, and so is the gradient of that one.
+    (again,) = jax.vjp(lambda gradient: pull(gradient)[0], output)[1](jnp.asarray(input))
+    np.testing.assert_allclose(again, output, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [(8, 18), (7, 9), (3, 2)])
+def test_bilinear_interpolation_is_the_linear_resizing_of_jax(client: aclgrad.Client, size: tuple[int, int]) -> None:
+    input = np.random.default_rng(7).standard_normal((2, 3, 4, 6), np.float32)
+
+    def theirs(x: Any) -> Any:
+        return jax.image.resize(x, (2, 3, *size), "linear", antialias=False)
+
+    def ours(x: Any) -> Any:
+        return aclgrad.jax.interpolate(x, size, mode="bilinear", client=client)
+
+    one, other = (jax.vjp(each, input) for each in (ours, theirs))
+    np.testing.assert_allclose(one[0], other[0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(one[1](one[0])[0], other[1](one[0])[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("shape", "weights"), [((2, 3, 4), 3), ((2, 3, 4), 1), ((5,), 1), ((6, 3), 3)])
+def test_prelu_has_the_gradients_of_both(
+    client: aclgrad.Client, calls: Calls, shape: tuple[int, ...], weights: int
+) -> None:
+    arrays = GENERATOR.standard_normal(shape, np.float32), GENERATOR.standard_normal(weights, np.float32)
+
+    def ours(*arrays: Any) -> Any:
+        return (aclgrad.jax.prelu(*arrays, client=client) ** 3).sum()
+
+    def theirs(*tensors: torch.Tensor) -> torch.Tensor:
+        return (functional.prelu(*tensors) ** 3).sum()
+
+    found = jax.block_until_ready(jax.jit(jax.grad(ours, (0, 1)))(*arrays))
+    assert len(calls) == 1
+    expected = torch.func.grad(theirs, (0, 1))(*(torch.from_numpy(each).double() for each in arrays))
+    for mine, right in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, right, rtol=1e-4, atol=1e-4)
+    many = np.stack([arrays[0], -arrays[0]])
+    mapped = jax.vmap(jax.grad(ours), (0, None))(many, arrays[1])
+    own = torch.vmap(torch.func.grad(theirs), (0, None))(*map(torch.from_numpy, (many, arrays[1])))
+    np.testing.assert_allclose(mapped, own, rtol=1e-4, atol=1e-4)
 
 
 def test_running_statistics_are_those_of_pytorch(client: aclgrad.Client) -> None:

@@ -6,8 +6,8 @@ with aclgrad.Client("127.0.0.1:50051") as client:
     gradient = jax.grad(lambda images: aclgrad.jax.max_pool2d(images, 2, client=client).sum())(images)
 
 The functions have the names, arguments and layout (N, C, H, W) of `torch.nn.functional`; products and convolutions have
-JAX's. `input` is an array of JAX or numpy; the output has its dtype. A size is an integer or one for each axis, known
-when the function is traced.
+JAX's, as activations that PyTorch lacks or names otherwise, and losses have Optax's. `input` is an array of JAX or
+numpy; the output has its dtype. A size is an integer or one for each axis, known when the function is traced.
 
 What the server does not compute raises `aclgrad.InvalidFieldError` in the forward pass, with the argument's name: calls
 of a client ask for its server's operators, every 5 s at most. An error of a later call reaches the user as JAX's, with
@@ -31,11 +31,44 @@ from aclgrad._client.sync.client import Client
 from aclgrad.bridges.rows import ROWS
 from aclgrad.errors import InvalidFieldError
 from aclgrad.jax import _forward
-from aclgrad.jax._activations import gelu, hardswish, leaky_relu, relu, sigmoid, silu, swiglu, tanh, threshold
+from aclgrad.jax._activations import (
+    celu,
+    elu,
+    gelu,
+    glu,
+    hard_sigmoid,
+    hard_tanh,
+    hardshrink,
+    hardswish,
+    leaky_relu,
+    log_sigmoid,
+    mish,
+    prelu,
+    relu,
+    relu6,
+    selu,
+    sigmoid,
+    silu,
+    softplus,
+    softshrink,
+    swiglu,
+    tanh,
+    threshold,
+)
 from aclgrad.jax._checks import checked_arrays, checked_sizes
 from aclgrad.jax._convolutions import conv, conv_general_dilated, conv_transpose, conv_with_general_padding
+from aclgrad.jax._dropout import dropout
 from aclgrad.jax._gradients import differentiable
 from aclgrad.jax._layers import batch_norm, embedding, group_norm, layer_norm, log_softmax, rms_norm, softmax
+from aclgrad.jax._losses import (
+    huber_loss,
+    kl_divergence,
+    kl_divergence_with_log_targets,
+    l2_loss,
+    sigmoid_binary_cross_entropy,
+    softmax_cross_entropy_with_integer_labels,
+    squared_error,
+)
 from aclgrad.jax._products import dot, dot_general, einsum, matmul, tensordot
 
 __all__ = [
@@ -43,33 +76,54 @@ __all__ = [
     "adaptive_avg_pool3d",
     "avg_pool2d",
     "batch_norm",
+    "celu",
     "conv",
     "conv_general_dilated",
     "conv_transpose",
     "conv_with_general_padding",
     "dot",
     "dot_general",
+    "dropout",
     "einsum",
+    "elu",
     "embedding",
     "gelu",
+    "glu",
     "grid_sample",
     "group_norm",
+    "hard_sigmoid",
+    "hard_tanh",
+    "hardshrink",
     "hardswish",
+    "huber_loss",
     "interpolate",
+    "kl_divergence",
+    "kl_divergence_with_log_targets",
+    "l2_loss",
     "layer_norm",
     "leaky_relu",
+    "log_sigmoid",
     "log_softmax",
     "matmul",
     "max_pool2d",
     "max_unpool2d",
     "max_unpool3d",
+    "mish",
     "pad",
+    "prelu",
     "relu",
+    "relu6",
     "rms_norm",
     "roi_align",
+    "selu",
     "sigmoid",
+    "sigmoid_binary_cross_entropy",
     "silu",
     "softmax",
+    "softmax_cross_entropy_with_integer_labels",
+    "softplus",
+    "softshrink",
+    "squared_error",
     "swiglu",
     "tanh",
     "tensordot",
@@ -171,13 +225,22 @@ def pad(input: Array, pad: Sequence[int], mode: str, *, client: Client) -> Array
 
 
 def interpolate(
-    input: Array, size: Size | None = None, scale_factor: float | Sequence[float] | None = None, *, client: Client
+    input: Array,
+    size: Size | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool = False,
+    *,
+    client: Client,
 ) -> Array:
-    """Repeats the nearest cells of (N, C, H, W), as `torch.nn.functional.interpolate` with the mode "nearest".
+    """Resizes (N, C, H, W), as `torch.nn.functional.interpolate` with the mode "nearest" or "bilinear".
 
-    Takes float32, float16 and bfloat16; either a size, or a scale that makes whole sizes.
+    "bilinear" is what `jax.image.resize` does with "linear" and without antialias. Takes float32, float16 and bfloat16;
+    either a size, or a scale that makes whole sizes.
     """
-    name = "upsample_nearest2d"
+    if mode not in _MODES:
+        raise InvalidFieldError.at("mode", f"is {mode!r}", f"give {' or '.join(map(repr, _MODES))}")
+    name = f"upsample_{mode}2d"
     if (size is None) == (scale_factor is None):
         raise InvalidFieldError.at("size", f"is {size} and scale_factor {scale_factor}", "give one of them")
     if scale_factor is None:
@@ -185,7 +248,11 @@ def interpolate(
     else:
         checked = checked_arrays(ROWS[name], {"input": input}, {})
         sizes = _scaled(checked["input"].shape[2:], scale_factor)
-    return differentiable(name, client, _forward.interpolate, {"input": input}, {"output_size": sizes})
+    static: dict[str, Any] = {"output_size": sizes}
+    if mode == "nearest":
+        return differentiable(name, client, _forward.interpolate, {"input": input}, static)
+    static["align_corners"] = align_corners
+    return differentiable(name, client, _forward.interpolate_bilinear, {"input": input}, static)
 
 
 def roi_align(

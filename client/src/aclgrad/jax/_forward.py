@@ -45,12 +45,19 @@ def avg_pool2d(input: Array, *, count_include_pad: bool, divisor_override: int, 
 
 def _average(input: Array, axes: Sequence[Iterable[Window]]) -> Array:
     """Returns the sums of the cells of windows along the last axes, divided by their counts, in float32 or wider."""
+    tables = []
+    for size, windows in zip(input.shape[-len(axes) :], map(list, axes), strict=True):
+        tables.append(np.zeros((len(windows), size)))
+        for row, (start, stop, count) in zip(tables[-1], windows, strict=True):
+            row[start:stop] = 1 / max(count, 1)
+    return _weighted(input, tables)
+
+
+def _weighted(input: Array, tables: Sequence[np.ndarray[Any, Any]]) -> Array:
+    """Returns the sums along the last axes by tables of weights, each of rows of an axis, in float32 or wider."""
     wide = jnp.promote_types(input.dtype, jnp.float32)
     output = input.astype(wide)
-    for axis, windows in enumerate(map(list, axes), input.ndim - len(axes)):
-        weights = np.zeros((len(windows), input.shape[axis]))
-        for row, (start, stop, count) in zip(weights, windows, strict=True):
-            row[start:stop] = 1 / max(count, 1)
+    for axis, weights in enumerate(tables, input.ndim - len(tables)):
         summed = jnp.tensordot(output, jnp.asarray(weights, wide), (axis, 1), precision=jax.lax.Precision.HIGHEST)
         output = jnp.moveaxis(summed, -1, axis)
     return output.astype(input.dtype)
@@ -72,6 +79,20 @@ def pad(input: Array, *, padding: Sizes, mode: str) -> Array:
 def interpolate(input: Array, *, output_size: Sizes) -> Array:
     rows, columns = (nearest(*each) for each in zip(output_size, input.shape[-2:], strict=True))
     return input[..., rows[:, None], columns]
+
+
+def interpolate_bilinear(input: Array, *, output_size: Sizes, align_corners: bool) -> Array:
+    pairs = zip(output_size, input.shape[-2:], strict=True)
+    return _weighted(input, [_between(count, size, align_corners) for count, size in pairs])
+
+
+def _between(count: int, size: int, align_corners: bool) -> np.ndarray[Any, Any]:
+    """Returns the weights of the cells beside each of so many points along an axis of this size."""
+    places = np.arange(count)
+    at = places * ((size - 1) / max(count - 1, 1)) if align_corners else (places + 0.5) * size / count - 0.5
+    distances = np.abs(np.clip(at, 0, size - 1)[:, None] - np.arange(size))
+    weights: np.ndarray[Any, Any] = np.maximum(1 - distances, 0)
+    return weights
 
 
 def _axes(pooling: Pooling) -> Iterator[tuple[int, int, int, int, int]]:

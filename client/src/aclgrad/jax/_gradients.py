@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax import numpy as jnp
 
 from aclgrad._client.sync.client import Client
 from aclgrad.bridges.folding import Mapped
@@ -39,8 +40,9 @@ def differentiable(
     is the function again, or `again` of a gradient of the input and what was sent. No gradient depends on what is
     `unsent`.
 
-    JAX keeps what it compiles for a function as long as the function, so one that is called again with arguments like
-    these is the same one. It ends with the client.
+    The gradients of other arguments, such as the targets of a loss, are JAX's own of `forward`, unless the row is
+    linear. JAX keeps what it compiles for a function as long as the function, so one that is called again with
+    arguments like these is the same one. It ends with the client.
     """
     check_client(client)
     row = ROWS[name]
@@ -156,24 +158,31 @@ def _function(
 
     def remember(*primals: Any) -> Any:
         arrays, perturbed = dict(zip(names, primals, strict=True)), {"input"}
+        own: tuple[str, ...] = ()
         if row.is_linear:
             # Not what the function is made of, so that second derivatives are remote as well.
             output = function(*primals)
         else:
             perturbed = {name for name, each in arrays.items() if each.perturbed}
             arrays = {name: each.value for name, each in arrays.items()}
+            own = _own_gradients(row, arrays, perturbed)
             output = forward(**arrays)
         known = known_of(arrays, output)
         # In the structure and not as values, which JAX would trace.
         marks = tuple(() if each in perturbed else None for each in row.targets)
-        return output, ([known[each] for each in sent], marks)
+        return output, ([known[each] for each in sent], marks, dict.fromkeys(own, ()), arrays if own else {})
 
     def pull(residuals: Any, cotangents: Any) -> tuple[Any, ...]:
-        inputs, marks = residuals
+        inputs, marks, own, arrays = residuals
         cotangent, wanted = _first(cotangents), tuple(each is not None for each in marks)
-        if not any(wanted) or isinstance(cotangent, jax.custom_derivatives.SymbolicZero):
+        if isinstance(cotangent, jax.custom_derivatives.SymbolicZero):
             return (None,) * len(names)
-        found = dict(zip(compress(row.targets, wanted), remote[wanted](cotangent, *inputs), strict=True))
+        found: dict[str, Any] = {}
+        if any(wanted):
+            found |= zip(compress(row.targets, wanted), remote[wanted](cotangent, *inputs), strict=True)
+        if own:
+            _, pull_own = jax.vjp(lambda given: forward(**{**arrays, **given}), {name: arrays[name] for name in own})
+            found |= pull_own(cotangent)[0]
         return tuple(map(found.get, names))
 
     def remote_of(wanted: Wanted) -> Any:
@@ -187,8 +196,7 @@ def _function(
 
         def pull_again(kept: Any, cotangents: Any) -> Any:
             if not row.is_linear:
-                problem = "has no second derivative on a server"
-                raise InvalidFieldError.at(row.function, problem, "write it with jax.numpy where one is needed")
+                raise second_derivative(row.function)
             return linear(cotangents[0], *kept), *[None] * len(sent)
 
         remote = jax.custom_vjp(differentiate)
@@ -207,6 +215,44 @@ def _function(
             lambda inputs, cotangent: (*remote[True,](cotangent, *inputs), *[None] * len(sent)),
         )
     return function
+
+
+def _own_gradients(row: Row, arrays: Mapping[str, Any], perturbed: set[str]) -> tuple[str, ...]:
+    """Returns the arguments that JAX itself differentiates by: numbers that the operator has no gradient of."""
+    others = (name for name in arrays if name in perturbed and name not in row.targets)
+    return tuple(name for name in others if jnp.issubdtype(arrays[name].dtype, jnp.inexact))
+
+
+def with_gradient(call: RemoteCall, name: str, forward: Forward, *, is_linear: bool = False) -> Any:
+    """Returns the function whose gradient by its first array `call` has; the other arrays have none.
+
+    `forward` returns the output, and what is sent with its gradient. If the function is linear, its gradient is so, and
+    that one's is the same call again.
+    """
+
+    def remember(*arrays: Any) -> Any:
+        output, *sent = forward(*arrays)
+        return output, (sent, (None,) * (len(arrays) - 1))
+
+    def differentiate(*given: Any) -> Any:
+        return varying_alike([*call(*given, wanted=(True,)), *given])[0]
+
+    def pull_again(sent: Any, cotangent: Any) -> Any:
+        if not is_linear:
+            raise second_derivative(name)
+        return remote(cotangent, *sent), *[None] * len(sent)
+
+    remote = jax.custom_vjp(differentiate)
+    remote.defvjp(lambda gradient, *sent: (remote(gradient, *sent), sent), pull_again)
+    function = jax.custom_vjp(lambda *arrays: forward(*arrays)[0])
+    function.defvjp(remember, lambda residuals, cotangent: (remote(cotangent, *residuals[0]), *residuals[1]))
+    return function
+
+
+def second_derivative(name: str) -> InvalidFieldError:
+    """Returns the error of the derivative of a gradient."""
+    problem = "has no second derivative on a server"
+    return InvalidFieldError.at(name, problem, "write it with jax.numpy where one is needed")
 
 
 def varying_alike(arrays: Sequence[Any]) -> list[Any]:
