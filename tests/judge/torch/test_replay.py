@@ -37,7 +37,7 @@ def test_served_calls_pass_and_others_are_counted(
     assert set(sides) == set(SERVED)
     assert set(sides.values()) <= {"passed", "noted"}
     assert "server: 3 of 5 backward calls\n" in found.output
-    assert "not computed: Functional.celu 1: no operator computes this gradient\n" in found.output
+    assert "not computed: Torch.erf 1: no operator computes this gradient\n" in found.output
     assert "not computed: Functional.pad 1: there is no operator for constant pads\n" in found.output
     assert found.summary["served"] == 3
     statuses = {row[0]: row[2] for row in found.table("result")}
@@ -184,8 +184,8 @@ def test_what_the_server_has_not_computed_has_its_reason(server: Server, tmp_pat
     path = sample(tmp_path / "dump")
     told = json.loads(path.read_text())
     del told["data"]["Functional.layer_norm.0.forward"]
-    argument = told["data"]["Functional.celu.0.forward"]["input_args"][0]
-    gradient = told["data"]["Functional.celu.0.backward"]["input"][0]
+    argument = told["data"]["Torch.erf.0.forward"]["input_args"][0]
+    gradient = told["data"]["Torch.erf.0.backward"]["input"][0]
     told["data"] |= {
         "Module.act.ReLU.forward.0": {"input_args": [argument], "input_kwargs": {}, "output": [gradient]},
         "Module.act.ReLU.backward.0": {"input": [gradient], "output": [gradient]},
@@ -196,7 +196,7 @@ def test_what_the_server_has_not_computed_has_its_reason(server: Server, tmp_pat
     assert reasons == {
         "layer_norm": "the dump has no forward pass of this call",
         "act": "a module; a dump of level L1 has the functions in it",
-        "celu": "no operator computes this gradient",
+        "erf": "no operator computes this gradient",
         "pad": "there is no operator for constant pads",
     }
 
@@ -220,15 +220,15 @@ def test_every_rank_and_step_has_tables_of_its_own(server: Server, tmp_path: Pat
 
 
 def test_a_run_in_which_the_server_computes_nothing_says_so(server: Server, tmp_path: Path) -> None:
-    dump = Recording(tmp_path / "celu")
-    dump.differentiate(drawn(2, 3), "Functional.celu", drawn(2, 3, grad=True))
+    dump = Recording(tmp_path / "erf")
+    dump.differentiate(drawn(2, 3), "Torch.erf", drawn(2, 3, grad=True))
     dump.write()
     for rank in ("rank0", "rank1"):
         (tmp_path / "ranks" / rank).mkdir(parents=True)
         (tmp_path / "ranks" / rank / "dump.json").write_text(json.dumps({"data": {}}))
     for name, dumped, flags, expected in (
-        ("celu", tmp_path / "celu", [], "the server has computed no call; `aclgrad judge` judges a dump without one"),
-        ("others", sample(tmp_path / "sample"), ["--api", "celu"], "server: 0 of 1 backward call\n"),
+        ("erf", tmp_path / "erf", [], "the server has computed no call; `aclgrad judge` judges a dump without one"),
+        ("others", sample(tmp_path / "sample"), ["--api", "erf"], "server: 0 of 1 backward call\n"),
         ("ranks", tmp_path / "ranks", [], "no dump of 2 can be judged; the first: "),
         ("one", tmp_path / "ranks" / "rank0", [], "dump.json holds no call; dump again with level"),
     ):

@@ -18,7 +18,7 @@ from aclgrad._client.sync.client import Client
 from aclgrad.bridges.rows import ROWS
 from aclgrad.torch._account import ARITHMETIC, Account, CallSite, LocalError, aligned, grouped
 from aclgrad.torch._activations import swiglu
-from aclgrad.torch._gradients import SentCall, record_sent_calls
+from aclgrad.torch._gradients import SentCall, note_sent, record_sent_calls
 from aclgrad.torch._graph import BACKWARD, Graph, nodes_made
 from aclgrad.torch._mode import rerouted
 from aclgrad.torch._roi_align import roi_align as pooled_regions
@@ -39,6 +39,7 @@ __all__ = [
     "dtype_name",
     "grouped",
     "interpolate",
+    "note_sent",
     "operators_by_function",
     "pooled_regions",
     "record_sent_calls",

@@ -69,6 +69,8 @@ _EMPTY: Final = frozenset({"empty", "empty_like", "empty_strided", "new_empty", 
 _AUGMENTED: Final = frozenset(
     ("add", "sub", "mul", "div", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
 )
+_BEFORE: Final = re.compile("^(_?npu_|native_)")
+"""What names of torch_npu and of kernels have before a function's."""
 _OPERATORS: Final = frozenset(f"__{prefix}{name}__" for prefix in ("", "i", "r") for name in _AUGMENTED)
 
 
@@ -169,7 +171,7 @@ def find_apis(name: str) -> list[Api]:
         function.startswith("__i") and function.endswith("__") and function[3:-2] in _AUGMENTED
     )
     is_set = function in ("__setitem__", "copy_")
-    operators = operators_by_function().get(function.rstrip("_"), ())
+    operators = operators_by_function().get(_BEFORE.sub("", function).rstrip("_"), ())
     return [Api(name, each, in_place or is_set, operators) for each in found]
 
 

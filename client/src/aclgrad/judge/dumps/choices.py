@@ -31,24 +31,34 @@ _OF_ALL: Final = frozenset(("argmax", "argmin"))
 
 
 def as_recorded(
-    name: str, source: Tensor, output: Tensor, gradient: Tensor | None = None, mask: Tensor | None = None
+    name: str,
+    probability: float,
+    source: Tensor,
+    output: Tensor,
+    gradient: Tensor | None = None,
+    mask: Tensor | None = None,
 ) -> Callable[..., Any]:
     """Returns the dropout that keeps what a recorded call of the `source` has kept.
 
     Where the source is 0, the mask or the gradient of the input tells, if one is recorded.
     """
-    kept = output != 0
-    if mask is not None:
-        kept = unpacked(mask, source)
-    elif gradient is not None and gradient.shape == kept.shape:
+    kept = kept_of(source, output, mask)
+    if mask is None and gradient is not None and gradient.shape == kept.shape:
         kept |= (source == 0) & (gradient != 0)
 
-    def dropout(input: Tensor, p: float = 0.5, *_: Any, **__: Any) -> Any:
-        scale = _scale(p, source, output) if p < 1 else 0.0
-        result = input * kept.to(input.device, input.dtype) * scale
+    # Now, for the output may be changed in place later.
+    scale = _scale(probability, source, output)
+
+    def dropout(input: Tensor, *_: Any, **__: Any) -> Any:
+        result = input * (kept.to(input.device, input.dtype) * scale)
         return (result, kept if mask is None else mask) if name in _WITH_MASKS else result
 
     return dropout
+
+
+def kept_of(source: Tensor, output: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Returns what a dropout of the source has kept; without a mask, it does not tell of elements that are 0."""
+    return output != 0 if mask is None else unpacked(mask, source)
 
 
 def unpacked(mask: Tensor, like: Tensor) -> Tensor:
@@ -59,12 +69,23 @@ def unpacked(mask: Tensor, like: Tensor) -> Tensor:
     return bits.flatten()[: like.numel()].reshape(like.shape) != 0
 
 
-def _scale(p: float, input: Tensor, output: Tensor) -> float:
-    """Returns what is multiplied by: cards round the share of what is kept to the dtype, and PyTorch does not."""
-    keeps = (1 - p, float(torch.tensor(1 - p, dtype=output.dtype)))
-    shares = (output.double() / input.double())[(output != 0) & (input != 0)]
-    middle = float(shares.median()) if shares.numel() else 0.0
-    return min((1 / each for each in keeps), key=lambda scale: abs(scale - middle))
+def _scale(probability: float, source: Tensor, output: Tensor) -> float:
+    """Returns 1 / (1 - probability), of which cards round the divisor to the dtype.
+
+    PyTorch may round the quotient of 16 bits, which is an error of its own.
+    """
+    exact = 1 / (1 - probability) if probability < 1 else 0.0
+    if output.itemsize >= 4 or not exact:
+        return exact
+
+    def rounded(value: float) -> float:
+        return float(torch.tensor(value, dtype=output.dtype))
+
+    def differing(scale: float) -> int:
+        return int(((source.float() * scale).to(output.dtype) != output)[output != 0].sum())
+
+    of_cards = 1 / rounded(1 - probability)
+    return of_cards if min((exact, rounded(exact), of_cards), key=differing) == of_cards else exact
 
 
 def probability_of(

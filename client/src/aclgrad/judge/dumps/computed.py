@@ -296,9 +296,10 @@ def _repeatable(api: Api, call: Recorded) -> Api:
         raise NotJudgedError("it draws random numbers")
     input = tensors_of(call.args)[0].detach()
     gradients = [each for each in call.gradients if each is not None]
+    probability = probability_of(*call.args, **call.kwargs)
     try:
         recorded, gradient = output.tensor, gradients[0].tensor if gradients else None
         mask = call.outputs[1].tensor if len(call.outputs) > 1 and call.outputs[1] else None
     except EntryError as error:
         raise NotJudgedError(f"it draws random numbers, and {error}") from error
-    return replace(api, function=as_recorded(name, input, recorded, gradient, mask))
+    return replace(api, function=as_recorded(name, probability, input, recorded, gradient, mask))

@@ -16,14 +16,15 @@ from torch.nn import functional
 
 from aclgrad._client.sync.client import Client
 from aclgrad.bridges.served import served_by
-from aclgrad.judge.dumps.apis import OTHERS
+from aclgrad.judge.dumps.apis import OTHERS, find_apis
 from aclgrad.judge.dumps.npu_functions import CONVOLUTIONS
-from aclgrad.judge.dumps.recorded import Source, mapped, tensors_of
+from aclgrad.judge.dumps.recorded import Result, Source, mapped, tensors_of
 from aclgrad.judge.dumps.runs import WIDE
 from aclgrad.judge.findings import comparison
 from aclgrad.judge.findings.rows import Finding, Verdict
-from aclgrad.judge.msprobe.dump import Dump, Entry, EntryError
+from aclgrad.judge.msprobe.dump import Dump, Entry, EntryError, TensorInfo
 from aclgrad.judge.msprobe.values import Values, read_values
+from aclgrad.judge.replay.dropout import as_it_kept, is_dropout
 from aclgrad.judge.replay.sent import limit_of
 from aclgrad.torch.calls import (
     Array,
@@ -219,6 +220,29 @@ class Api:
     remote: Callable[..., Any]
 
 
+def _remote_npu_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    *_: Any,
+    client: Client,
+    **__: Any,
+) -> Tensor:
+    options = {"ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing}
+    remote: Tensor = rerouted()[functional.cross_entropy](input, target, weight, **options, client=client)
+    return remote
+
+
+def _upsample_bilinear(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, **options: Any) -> Tensor:
+        return function(input, size, scale_factor, "bilinear", align_corners=True, **options)
+
+    return upsample
+
+
 def _remote_npu_rms_norm(input: Tensor, gamma: Tensor, epsilon: float = 1e-6, *, client: Client) -> Tensor:
     return rms_norm(input, gamma.shape, gamma, epsilon, client=client)
 
@@ -234,13 +258,18 @@ def _with_remote_convolution(function: Callable[..., Any]) -> Callable[..., Any]
 _INTERPOLATE: Final = Api(functional.interpolate, interpolate)
 _OTHERS: Final = {
     **{name: Api(each, _with_remote_convolution(each)) for name, each in CONVOLUTIONS.items()},
+    "NPU.npu_cross_entropy_loss": Api(OTHERS["NPU.npu_cross_entropy_loss"], _remote_npu_cross_entropy),
     "NPU.npu_rms_norm": Api(OTHERS["NPU.npu_rms_norm"], _remote_npu_rms_norm),
     "NPU.npu_swiglu": Api(OTHERS["NPU.npu_swiglu"], swiglu),
     "torchvision.ops.roi_align": Api(OTHERS["torchvision.ops.roi_align"], roi_align),
     # Old names, of the same arguments.
     **dict.fromkeys(("Functional.upsample", "Functional.upsample_nearest"), _INTERPOLATE),
+    "Functional.upsample_bilinear": Api(_upsample_bilinear(functional.interpolate), _upsample_bilinear(interpolate)),
 }
 """What need not be installed, and what a block has no need to see."""
+
+
+_DROPOUTS: Final = ("NPU._npu_dropout", "Torch.native_dropout")
 
 
 def served_apis() -> dict[str, Api]:
@@ -253,7 +282,10 @@ def served_apis() -> dict[str, Api]:
         for name, function in inspect.getmembers_static(module, callable)
         if function in remotes
     }
-    return {**found, **_OTHERS, "NPU.npu_linear": found["Functional.linear"]}
+    names = {f"NPU.npu_{name}": found[f"Functional.{name}"] for name in ("linear", "mish", "silu")}
+    # Each call has its own dropout, which keeps what that call has kept.
+    drawn = {name: Api(find_apis(name)[0].function, found["Functional.dropout"].remote) for name in _DROPOUTS}
+    return {**found, **_OTHERS, **names, **drawn}
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,13 +315,22 @@ def read_jobs(dump: Dump, wanted: Callable[[Entry], bool]) -> Iterator[Job]:
         if isinstance(values, EntryError):
             yield Job(entry.name, None, str(values))
         else:
-            yield _job(entry, values, served[_api(entry)])
+            yield _job(dump, entry, values, served[_api(entry)])
 
 
-def _job(entry: Entry, values: Values, api: Api) -> Job:
+def _job(dump: Dump, entry: Entry, values: Values, api: Api) -> Job:
     if values.grad_output is None:
         return Job(entry.name, None, "the dump has no gradient of the call's output")
-    call = PyTorchCall(api.function, api.remote, values.args, values.kwargs, values.grad_output)
+    function, remote = api.function, api.remote
+    if is_dropout(entry.api):
+        try:
+            outputs = [Result("output", TensorInfo.of(each), dump.tensor_folder).tensor for each in entry.outputs[:2]]
+            function, remote = as_it_kept(entry.api, values.args, values.kwargs, outputs)
+        except EntryError as reason:
+            return Job(entry.name, None, f"it draws random numbers, and {reason}")
+        except LocalError as reason:
+            return Job(entry.name, None, str(reason))
+    call = PyTorchCall(function, remote, values.args, values.kwargs, values.grad_output)
     if not any(isinstance(each, Tensor) and each.requires_grad for each in call.inputs().values()):
         return Job(entry.name, None, "none of its tensors needs a gradient")
     return Job(entry.name, call)

@@ -14,6 +14,7 @@ from torch import Tensor
 from aclgrad._client.sync.client import Client
 from aclgrad.judge.findings.rows import Finding, Origin, Row, Task, Verdict, by_key, worst_first
 from aclgrad.judge.replay.calls import Expected, PyTorchCall, ServerGradients
+from aclgrad.judge.replay.dropout import as_it_kept, is_dropout
 from aclgrad.torch.calls import ARITHMETIC, CallSite, LocalError, SeenCalls, aligned, grouped, tensor_of
 
 
@@ -61,11 +62,15 @@ class compare_backward(SeenCalls):  # noqa: N801 - as torch.no_grad
         is_on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
         autocast = torch.get_autocast_dtype(kind) if is_on else None
         versions = _versions(args, options)
+        called, remote = function, self.functions[function]
+        if is_dropout(function.__name__):
+            # A call of p = 0 makes no node, so it is not seen.
+            called, remote = as_it_kept(function.__name__, args, options, [output.detach()])
         is_first = True
 
         def arrived(grad_output: Tensor) -> None:
             nonlocal is_first
-            call = PyTorchCall(function, self.functions[function], args, options, grad_output, autocast)
+            call = PyTorchCall(called, remote, args, options, grad_output, autocast)
             because = self._compare(call, sites[0].layer, is_changed=versions != _versions(args, options))
             if is_first:
                 is_first = False
