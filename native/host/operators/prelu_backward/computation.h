@@ -25,12 +25,13 @@ struct Prelu {
 
   // Short runs are added up beside each other: rows have the channels of some samples, and are divided into blocks of
   // whole channels. Bands of rows have sums of their own, unless there are many columns.
-  static constexpr int64_t kMostColumns = 1024;
+  static constexpr int64_t kLeastColumns = 512;
+  static constexpr int64_t kMostColumns = 4096;
   static constexpr int64_t kLeastBandRows = 256;
   static constexpr int64_t kMostSums = 1 << 16;
   [[nodiscard]] int64_t elements() const { return samples * channels * cells; }
   [[nodiscard]] int64_t samples_of_row() const {
-    return std::min(samples, (kMostColumns / 2 - 1) / (channels * cells) + 1);
+    return std::min(samples, (kLeastColumns - 1) / (channels * cells) + 1);
   }
   [[nodiscard]] int64_t columns() const { return samples_of_row() * channels * cells; }
   [[nodiscard]] int64_t block() const { return std::min(columns(), kMostColumns / cells * cells); }
