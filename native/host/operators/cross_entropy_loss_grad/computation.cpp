@@ -65,23 +65,19 @@ class Samples {
     const auto grad = double{WidenElement<T>(grads_, loss_.is_reduced ? 0 : sample)};
     const double own = grad * factors_.of_class * WeightOf(found);
     const double shared = loss_.smoothing == 0 ? 0 : grad * factors_.of_all;
+    const auto own_share = static_cast<float>(own);
     const auto whole = static_cast<float>(own + shared * factors_.all_weights);
     const auto of_weight = static_cast<float>(shared);
-    const auto make = [&](int64_t at, FloatLanes weights, auto lanes) {
-      return Exp(LoadLanes<T>(logs_, first_cell + at, lanes)) * whole - weights * of_weight;
-    };
-    const auto weights_at = [&](int64_t at, auto lanes) {
-      return weights_ == nullptr ? Filled(1) : LoadLanes<float>(weights_, tile.left + at, lanes);
-    };
+    const int64_t place = found - tile.left;
+    const std::byte* const weights = weights_;
     ForLanes(tile.width(), [&](int64_t at, auto lanes) {
-      StoreLanes<T>(shared == 0 ? make(at, FloatLanes{}, lanes) : make(at, weights_at(at, lanes), lanes), gradient_,
-                    first_cell + at, lanes);
+      FloatLanes made = Exp(LoadLanes<T>(logs_, first_cell + at, lanes)) * whole;
+      if (of_weight != 0) {
+        made -= of_weight * (weights == nullptr ? Filled(1) : LoadLanes<float>(weights, tile.left + at, lanes));
+      }
+      if (at <= place && place < at + kFloatLanes) made[place - at] -= own_share;
+      StoreLanes<T>(made, gradient_, first_cell + at, lanes);
     });
-    if (tile.left <= found && found < tile.right) {
-      const int64_t at = found - tile.left;
-      const FloatLanes weights = shared == 0 ? FloatLanes{} : weights_at(at, int64_t{1});
-      StoreLanes<T>(make(at, weights, int64_t{1}) - static_cast<float>(own), gradient_, first_cell + at, int64_t{1});
-    }
     return 1;
   }
 
