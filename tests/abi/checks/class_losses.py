@@ -117,6 +117,7 @@ CTC = Order(
         Refused(shapes(targets=(3, 5, 1)), "targets: expected rank 1 or 2"),
         Refused(shapes(logAlpha=(3, 12, 10)), "targetLengths: expected from 0 to 4"),
         Refused(sampled(12, 3, 6, 0) | shapes(logAlpha=(3, 12, 0)), "logAlpha: expected at least one place"),
+        Refused(shapes(logAlpha=(3, 12, HUGE)) | {"targetLengths": (HUGE // 2 - 1,) * 3}, "logAlpha: expected a view"),
         MOST_LABELS,
     ),
     otherwise={

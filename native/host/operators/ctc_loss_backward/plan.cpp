@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include "computation.h"
 #include "device/runtime.h"
@@ -59,6 +60,7 @@ void CheckShapes(const Tensors& tensors, int64_t blank) {
   CheckNoNegativeDim(tensors.log_alpha);
   CheckDim(tensors.log_alpha, 0, "the samples of logProbs", samples);
   CheckDim(tensors.log_alpha, 1, "the steps of logProbs", dims[0]);
+  CheckAddressable(tensors.log_alpha);
   CheckLengths(tensors.input_lengths, samples, dims[0], "the steps of logProbs");
   // Without places, a device reads one all the same.
   const int64_t places = tensors.log_alpha.tensor.view_dims[2];

@@ -62,13 +62,12 @@ Plan PlanUpsampleBilinear2dBackwardV2(const UpsampleBilinear2dBackwardV2Argument
     if (*std::max_element(dims.begin(), dims.end()) > INT32_MAX) FailShape(grad_out, "sizes of 31 bits");
   }
   const Dims& in = input_size.values;
-  const LinearUpsampling upsampling{
-      in[0] * in[1], AxisOf("scalesH", in[2], output_size.values[0], given.align_corners, given.scales_h),
-      AxisOf("scalesW", in[3], output_size.values[1], given.align_corners, given.scales_w)};
+  const LinearAxis rows = AxisOf("scalesH", in[2], output_size.values[0], given.align_corners, given.scales_h);
+  const LinearAxis columns = AxisOf("scalesW", in[3], output_size.values[1], given.align_corners, given.scales_w);
   if (grad_out.tensor.empty()) return {};
   Plan plan = PlanOf({grad_out}, {out});
   plan.PromiseTimeOfBytes();
-  plan.SetKernel<UpsampleBilinear2dBackward>(upsampling, grad_out.tensor.data_type);
+  plan.SetKernel<UpsampleBilinear2dBackward>(LinearUpsampling{in[0] * in[1], rows, columns}, grad_out.tensor.data_type);
   return plan;
 }
 
