@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "plan/tiles.h"
@@ -125,31 +126,41 @@ class WeightTiles {
         grads_(arguments, embedding.grad, embedding.tile_columns()),
         sums_(embedding.block_rows() * embedding.tile_columns()),
         row_(embedding.tile_columns()),
-        counts_(static_cast<size_t>(embedding.block_rows())) {}
+        rows_(static_cast<size_t>(embedding.block_rows())),
+        // One or two numbers have the same sum in float32, and then no others are needed.
+        most_direct_(embedding.grad.type != embedding.out.type ? 0
+                     : embedding.scales                        ? 1
+                                                               : 2) {}
 
   void Make(int64_t block, int64_t left) {
     const int64_t first = block * embedding_.block_rows();
     const int64_t rows = std::min(embedding_.block_rows(), embedding_.weights - first);
     const int64_t width = std::min(embedding_.tile_columns(), embedding_.columns - left);
-    std::fill(counts_.begin(), counts_.end(), 0);
-    positions_.ForBlock(block, [&](int64_t position) {
-      const int64_t index = IndexAt<Index>(arguments_.inputs[1], position);
-      if (index == embedding_.padding) return;
-      const int64_t row = index - first;
-      const std::byte* const grads = grads_.Read(position * embedding_.columns + left, width);
-      const bool is_first = counts_[static_cast<size_t>(row)]++ == 0;
+    std::fill(rows_.begin(), rows_.end(), Row{});
+    ForIndices(block, [&](Row& row, int64_t, int64_t) { ++row.count; });
+    ForIndices(block, [&](Row& of, int64_t row, int64_t position) {
+      const int64_t earlier = std::exchange(of.latest, position);
+      const int64_t cell = position * embedding_.columns + left;
+      if (of.count <= most_direct_) {
+        if (of.count == 2 && earlier < 0) return;
+        WriteSum(cell, of.count == 1 ? -1 : earlier * embedding_.columns + left, TargetOf(first + row, left), width);
+        return;
+      }
+      const std::byte* const grads = grads_.Read(cell, width);
+      const bool is_first = earlier < 0;
       double* const sums = sums_.data() + row * width;
       is_first ? AddRow<float, true>(grads, width, sums) : AddRow<float>(grads, width, sums);
     });
     for (int64_t row = 0; row < rows; ++row) {
-      const int64_t count = counts_[static_cast<size_t>(row)];
-      const int64_t target = (first + row) * embedding_.columns + left;
+      const int64_t count = rows_[static_cast<size_t>(row)].count;
+      const int64_t target = TargetOf(first + row, left);
       if (count == 0) {
         const size_t bytes = aclDataTypeSize(embedding_.out.type);
         std::memset(arguments_.outputs[embedding_.out.index] + static_cast<size_t>(target) * bytes, 0,
                     static_cast<size_t>(width) * bytes);
         continue;
       }
+      if (count <= most_direct_) continue;
       const double* const sums = sums_.data() + row * width;
       // Most calls do not scale, and a division would take longer than all else.
       embedding_.scales ? Narrow(sums, width, row_.data(), [=](double sum) { return sum / static_cast<double>(count); })
@@ -159,6 +170,38 @@ class WeightTiles {
   }
 
  private:
+  struct Row {
+    int64_t count = 0;    // of its indices
+    int64_t latest = -1;  // the position of the last one that was read
+  };
+
+  // Calls visit(row, number, position) for the indices of a block in their order, with the number of the row in it.
+  template <typename Visit>
+  void ForIndices(int64_t block, const Visit& visit) {
+    positions_.ForBlock(block, [&](int64_t position) {
+      const int64_t index = IndexAt<Index>(arguments_.inputs[1], position);
+      if (index == embedding_.padding) return;
+      const int64_t row = index - block * embedding_.block_rows();
+      visit(rows_[static_cast<size_t>(row)], row, position);
+    });
+  }
+
+  [[nodiscard]] int64_t TargetOf(int64_t row, int64_t left) const { return row * embedding_.columns + left; }
+
+  // The sum of gradients from one cell on and from another one, or zeros if that is negative.
+  void WriteSum(int64_t cell, int64_t other, int64_t target, int64_t width) const {
+    VisitFloatType(embedding_.out.type, [&](auto tag) {
+      using T = typename decltype(tag)::Type;
+      constexpr int64_t kBytes = sizeof(T);
+      const std::byte* const grads = arguments_.inputs[embedding_.grad.index];
+      std::byte* const to = arguments_.outputs[embedding_.out.index] + target * kBytes;
+      ForLanes(width, [&](int64_t i, auto lanes) {
+        const FloatLanes added = other < 0 ? FloatLanes{} : LoadLanes<T>(grads + other * kBytes, i, lanes);
+        StoreLanes<T>(LoadLanes<T>(grads + cell * kBytes, i, lanes) + added, to, i, lanes);
+      });
+    });
+  }
+
   template <typename Scale>
   static void Narrow(const double* __restrict sums, int64_t count, float* __restrict to, const Scale& scale) {
     for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(scale(sums[i]));
@@ -170,7 +213,8 @@ class WeightTiles {
   const Floats grads_;
   const Scratch<double> sums_;
   const Scratch<float> row_;
-  std::vector<int64_t> counts_;  // of the indices of each row
+  std::vector<Row> rows_;
+  const int64_t most_direct_;  // indices of a row whose gradients are written without sums
 };
 
 template <typename Index>
@@ -178,8 +222,7 @@ void MakeBatch(const Embedding& embedding, const KernelArguments& arguments, con
                const Batch& batch) {
   const int64_t across = (embedding.columns - 1) / embedding.tile_columns() + 1;
   const int64_t rows = batch.count + (batch.last - batch.first) * embedding.block_rows();
-  const int64_t scratch_bytes =
-      embedding.block_rows() * (embedding.tile_columns() * int64_t{sizeof(double)} + int64_t{sizeof(int64_t)});
+  const int64_t scratch_bytes = embedding.block_rows() * (embedding.tile_columns() + 2) * int64_t{sizeof(double)};
   const Tiles tiles{1, across * (batch.last - batch.first), 1, 1};
   const TileWork work{rows * embedding.columns, sizeof(uint16_t), scratch_bytes};
   arguments.pool.ParallelFor(tiles.count(), GrainOf(tiles, work), [&](int64_t begin, int64_t end) {
