@@ -22,18 +22,14 @@ inline FloatLanes Scaled(FloatLanes x, FloatLanes exponent) {
 #endif
 }
 
-// Of any number: infinity above the largest float, subnormal numbers and 0 below the least normal one, and NaN.
-[[nodiscard]] inline FloatLanes Exp(FloatLanes x) {
+// Of numbers from -170, whose exponentials are 0, to 89, and of NaN.
+[[nodiscard]] inline FloatLanes ExpWithin(FloatLanes x) {
   constexpr float kLog2E = 1.44269504F;
   // ln(2) in two parts, of which the first times any exponent is exact.
   constexpr float kLn2High = 0.693359375F;
   constexpr float kLn2Low = -2.12194440e-4F;
-  // The exponents of these are -150, which rounds to 0, and 128.
-  constexpr float kLeast = -104.0F;
-  constexpr float kMost = 89.0F;
-  const FloatLanes bounded = AtMost(AtLeast(x, kLeast), kMost);
-  const FloatLanes exponent = (bounded * kLog2E + kExponentShift) - kExponentShift;
-  const FloatLanes r = (bounded - exponent * kLn2High) - exponent * kLn2Low;
+  const FloatLanes exponent = (x * kLog2E + kExponentShift) - kExponentShift;
+  const FloatLanes r = (x - exponent * kLn2High) - exponent * kLn2Low;
   // A least squares fit of (exp(r) - 1 - r) / r^2, in an order with little to wait for.
   const FloatLanes square = r * r;
   const FloatLanes upper = 0.00139345449F * r + 0.00836377685F;
@@ -41,6 +37,12 @@ inline FloatLanes Scaled(FloatLanes x, FloatLanes exponent) {
   const FloatLanes fit = (upper * square + lower) * r + 0.5F;
   return Scaled(fit * square + r + 1.0F, exponent);
 }
+
+// The nearest number whose exponential has an exponent from -150, which rounds to 0, to 128, which is infinity.
+[[nodiscard]] inline FloatLanes ExpBounded(FloatLanes x) { return AtMost(AtLeast(x, -104.0F), 89.0F); }
+
+// Of any number: infinity above the largest float, subnormal numbers and 0 below the least normal one, and NaN.
+[[nodiscard]] inline FloatLanes Exp(FloatLanes x) { return ExpWithin(ExpBounded(x)); }
 
 }  // namespace
 }  // namespace acl_host

@@ -25,9 +25,10 @@ template <typename T>
 }
 
 // Of x * sigmoid(x).
+template <typename T>
 struct SiluGradient {
   FloatLanes operator()(FloatLanes grad, FloatLanes x) const {
-    const Sigmoid sigmoid(x);
+    const Sigmoid<T> sigmoid(x);
     return grad * (sigmoid.value * (1.0F + x * sigmoid.complement));
   }
 };
@@ -89,36 +90,38 @@ struct ThresholdGradient {
 };
 
 // Of x * Phi(x), with the distribution function Phi and the density phi of normal numbers.
+template <typename T>
 struct GeluGradient {
   FloatLanes operator()(FloatLanes grad, FloatLanes x) const {
-    constexpr float kDensityAtZero = 0.398942280F;
-    const FloatLanes bounded = Bounded(x, 20.0F);
-    const FloatLanes decay = Exp(-0.5F * bounded * bounded);
+    const FloatLanes size = AtMost(Size(x), 18.0F);
+    const FloatLanes decay = Exp2Within<T>(size * size * (-0.5F * kLog2E));
     // Products of the decay come last, because it may be subnormal.
-    const FloatLanes ratio = MillsRatio(Size(bounded));
-    const FloatLanes change = decay * (kDensityAtZero * bounded + (x < 0.0F ? ratio : -ratio));
-    return grad * (x < 0.0F ? change : 1.0F + change);
+    const FloatLanes change = WithSign(decay * GeluTail<T>(size), x);
+    return grad * (BitCast<WordLanes>(x) >= 0x80000000U ? change : 1.0F + change);
   }
 };
 
 // Of x * sigmoid(2u), where u = sqrt(2 / pi) * (x + 0.044715 x^3): of 0.5 x (1 + tanh(u)).
+template <typename T>
 struct GeluTanhGradient {
   FloatLanes operator()(FloatLanes grad, FloatLanes x) const {
     constexpr float kScale = 1.59576912F;  // 2 sqrt(2 / pi)
     constexpr float kCube = 0.044715F;
     // At the bounds, and at infinity, the derivative is 0 or 1.
-    const FloatLanes bounded = Bounded(x, 20.0F);
+    const FloatLanes bounded = Bounded(x, 10.75F);
     const FloatLanes square = bounded * bounded;
-    const Sigmoid sigmoid(kScale * bounded * (1.0F + kCube * square));
-    const FloatLanes slope = kScale * (1.0F + 3.0F * kCube * square);
-    return grad * (sigmoid.value + bounded * slope * sigmoid.value * sigmoid.complement);
+    const FloatLanes doubled = bounded * (kScale + kScale * kCube * square);
+    const Sigmoid<T> sigmoid(doubled, NegativeSize(doubled));
+    const FloatLanes slope = kScale + 3.0F * kScale * kCube * square;
+    return grad * (sigmoid.value + bounded * slope * sigmoid.product);
   }
 };
 
 // With the factors of what is below 0: of the exponential, of all, and of the argument.
+template <typename T>
 struct EluGradient {
   FloatLanes operator()(FloatLanes grad, FloatLanes x) const {
-    const FloatLanes below = grad * input_scale * coefficient * Exp(x * input_scale);
+    const FloatLanes below = grad * input_scale * coefficient * ExpOf<T>(x * input_scale);
     return x > 0.0F ? grad * scale : below;
   }
 
@@ -140,10 +143,11 @@ struct EluOfResultGradient {
 };
 
 // Of log(1 + exp(beta * x)) / beta, and above the threshold of x.
+template <typename T>
 struct SoftplusGradient {
   FloatLanes operator()(FloatLanes grad, FloatLanes x) const {
     const FloatLanes scaled = x * beta;
-    return scaled > threshold ? grad : grad * Sigmoid(scaled).value;
+    return scaled > threshold ? grad : grad * Sigmoid<T>(scaled).value;
   }
 
   float beta;
@@ -168,27 +172,25 @@ struct HardsigmoidGradient {
   }
 };
 
-// Of x * tanh(log(1 + exp(x))); not a number at both infinities, as that of PyTorch. With n = exp(-|x|), products of n
-// come last, because it may be subnormal.
+// Of x * tanh(log(1 + exp(x))); not a number at both infinities, as that of PyTorch.
+template <typename T>
 struct MishGradient {
   FloatLanes operator()(FloatLanes grad, FloatLanes x) const {
-    const FloatLanes bounded = Bounded(x, 110.0F);
-    const FloatLanes n = Exp(-Size(bounded));
-    const FloatLanes four = 4.0F * bounded + 4.0F;
-    const FloatLanes six = 4.0F * bounded + 6.0F;
-    const FloatLanes above = 1.0F + n * (4.0F + n * (six + n * four));
-    const FloatLanes below = four + n * (six + n * (4.0F + n));
-    const FloatLanes root_above = 1.0F + n * (2.0F + 2.0F * n);
-    const FloatLanes root_below = 2.0F + n * (2.0F + n);
-    const FloatLanes root = x < 0.0F ? root_below : root_above;
-    const FloatLanes ratio = (x < 0.0F ? below : above) / (root * root);
-    return grad * ((x < 0.0F ? ratio * n : ratio) + (x - x));
+    // At the upper bound the derivative is 1, and no product of exponentials too large.
+    const FloatLanes bounded = AtMost(AtLeast(x, -110.0F), 20.0F);
+    const FloatLanes power = ExpNear<T>(bounded);
+    const FloatLanes scaled = 4.0F * bounded;
+    const FloatLanes sum = (scaled + 4.0F) + power * ((scaled + 6.0F) + power * (power + 4.0F));
+    const FloatLanes root = (power + 2.0F) * power + 2.0F;
+    // The exponential comes last, because it may be subnormal.
+    return grad * (sum / (root * root) * power + (x - x));
   }
 };
 
 // Of log(sigmoid(x)).
+template <typename T>
 struct LogSigmoidGradient {
-  FloatLanes operator()(FloatLanes grad, FloatLanes x) const { return grad * Sigmoid(x).complement; }
+  FloatLanes operator()(FloatLanes grad, FloatLanes x) const { return grad * Sigmoid<T>(x).complement; }
 };
 
 // Of what is 0 up to a bound on both sides, whether the rest is moved to 0 or not. A NaN is beyond.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "families/elementwise/formulas.h"
+#include "families/elementwise/pairs.h"
 #include "families/elementwise/source.h"
 #include "plan/scratch.h"
 #include "tensors/elements.h"
@@ -34,9 +35,6 @@ constexpr size_t kInputsOf = kTakes<Gradient, T, 2>   ? 2
                              : kTakes<Gradient, T, 5> ? 5
                                                       : 0;
 
-template <size_t kInputs>
-using Rows = std::array<const std::byte*, kInputs>;
-
 template <typename T>
 void Write(const T* from, std::byte* elements, aclDataType type, int64_t first, int64_t count) {
   VisitFloatOrComplexType(type, [&](auto tag) {
@@ -54,7 +52,9 @@ void Write(const T* from, std::byte* elements, aclDataType type, int64_t first, 
 template <typename T, typename Gradient, size_t... kInput>
 void MakeRow(Gradient gradient, Rows<sizeof...(kInput)> rows, std::byte* __restrict to, int64_t count,
              std::index_sequence<kInput...>) {
-  if constexpr (std::is_same_v<Operand<T>, FloatLanes>) {
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    ForPairs(rows, to, count, [&](const auto& load) { return gradient(load(kInput)...); });
+  } else if constexpr (std::is_same_v<Operand<T>, FloatLanes>) {
     ForLanes(count, [&](int64_t i, auto lanes) {
       StoreLanes<T>(gradient(LoadLanes<T>(rows[kInput], i, lanes)...), to, i, lanes);
     });
@@ -102,25 +102,20 @@ void Make(const Gradient& gradient, const Elementwise& work, const KernelArgumen
 
 template <>
 void ElementwiseBackward<VECTOR_LEVEL>::Run(const Elementwise& work, const KernelArguments& arguments) {
-  VisitGradient(work, [&](const auto& gradient) {
-    using Gradient = std::decay_t<decltype(gradient)>;
-    if (work.is_alike) {
-      VisitNumberType(work.gradient, [&](auto tag) {
-        using T = typename decltype(tag)::Type;
-        constexpr size_t kInputs = kInputsOf<Gradient, T>;
-        if constexpr (kInputs > 0)
-          Make<T>(gradient, work, arguments, work.gradient, std::make_index_sequence<kInputs>());
-      });
-    } else {
-      VisitFloatOrComplexType(work.computed, [&](auto tag) {
-        using T = typename decltype(tag)::Type;
-        constexpr size_t kInputs = kInputsOf<Gradient, T>;
-        if constexpr (kIsComputed<T> && kInputs > 0) {
-          Make<T>(gradient, work, arguments, work.computed, std::make_index_sequence<kInputs>());
-        }
-      });
-    }
-  });
+  const auto make = [&](auto tag, aclDataType type) {
+    using T = typename decltype(tag)::Type;
+    VisitGradient<T>(work, [&](const auto& gradient) {
+      constexpr size_t kInputs = kInputsOf<std::decay_t<decltype(gradient)>, T>;
+      if constexpr (kInputs > 0) Make<T>(gradient, work, arguments, type, std::make_index_sequence<kInputs>());
+    });
+  };
+  if (work.is_alike) {
+    VisitNumberType(work.gradient, [&](auto tag) { make(tag, work.gradient); });
+  } else {
+    VisitFloatOrComplexType(work.computed, [&](auto tag) {
+      if constexpr (kIsComputed<typename decltype(tag)::Type>) make(tag, work.computed);
+    });
+  }
 }
 
 }  // namespace acl_host

@@ -34,6 +34,7 @@ enum class Function {
   kSmoothL1Loss,
   kBinaryCrossEntropy,
   kBinaryCrossEntropyWithLogits,
+  kWeightedBinaryCrossEntropyWithLogits,
   kKlDiv,
   kKlDivOfLogTarget,
 };

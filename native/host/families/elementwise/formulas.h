@@ -9,13 +9,13 @@
 namespace acl_host {
 namespace {
 
-// Calls visit with the gradient of the function.
-template <typename Visitor>
+// Calls visit with the gradient of the function, as precise as elements of type T.
+template <typename T, typename Visitor>
 void VisitGradient(const Elementwise& work, const Visitor& visit) {
   const auto& [first, second, third] = work.parameters;
   switch (work.function) {
     case Function::kSilu:
-      return visit(SiluGradient{});
+      return visit(SiluGradient<T>{});
     case Function::kSigmoid:
       return visit(SigmoidGradient{});
     case Function::kTanh:
@@ -27,23 +27,23 @@ void VisitGradient(const Elementwise& work, const Visitor& visit) {
     case Function::kThreshold:
       return visit(ThresholdGradient{first});
     case Function::kGelu:
-      return visit(GeluGradient{});
+      return visit(GeluGradient<T>{});
     case Function::kGeluTanh:
-      return visit(GeluTanhGradient{});
+      return visit(GeluTanhGradient<T>{});
     case Function::kElu:
-      return visit(EluGradient{first, second, third});
+      return visit(EluGradient<T>{first, second, third});
     case Function::kEluOfResult:
       return visit(EluOfResultGradient{first, second, third});
     case Function::kSoftplus:
-      return visit(SoftplusGradient{first, second});
+      return visit(SoftplusGradient<T>{first, second});
     case Function::kHardtanh:
       return visit(HardtanhGradient{first, second});
     case Function::kHardsigmoid:
       return visit(HardsigmoidGradient{});
     case Function::kMish:
-      return visit(MishGradient{});
+      return visit(MishGradient<T>{});
     case Function::kLogSigmoid:
-      return visit(LogSigmoidGradient{});
+      return visit(LogSigmoidGradient<T>{});
     case Function::kShrink:
       return visit(ShrinkGradient{first});
     case Function::kMseLoss:
@@ -55,11 +55,13 @@ void VisitGradient(const Elementwise& work, const Visitor& visit) {
     case Function::kBinaryCrossEntropy:
       return visit(BinaryCrossEntropyGradient{first});
     case Function::kBinaryCrossEntropyWithLogits:
-      return visit(BinaryCrossEntropyWithLogitsGradient{first});
+      return visit(BinaryCrossEntropyWithLogitsGradient<T>{first});
+    case Function::kWeightedBinaryCrossEntropyWithLogits:
+      return visit(WeightedBinaryCrossEntropyWithLogitsGradient<T>{first});
     case Function::kKlDiv:
       return visit(KlDivGradient{first});
     case Function::kKlDivOfLogTarget:
-      return visit(KlDivOfLogTargetGradient{first});
+      return visit(KlDivOfLogTargetGradient<T>{first});
   }
 }
 

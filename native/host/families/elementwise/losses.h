@@ -49,10 +49,22 @@ struct BinaryCrossEntropyGradient {
 };
 
 // Of logits, without cancellation for targets of 0 and 1.
+template <typename T>
 struct BinaryCrossEntropyWithLogitsGradient {
+  FloatLanes operator()(FloatLanes grad, FloatLanes x, FloatLanes target) const {
+    const Sigmoid<T, true> sigmoid(x);
+    return ((1.0F - target) * sigmoid.value - target * sigmoid.complement) * (factor * grad);
+  }
+
+  float factor;
+};
+
+// The same with weights, of all and of positive targets.
+template <typename T>
+struct WeightedBinaryCrossEntropyWithLogitsGradient {
   FloatLanes operator()(FloatLanes grad, FloatLanes x, FloatLanes target, FloatLanes weight,
                         FloatLanes positive_weight) const {
-    const Sigmoid sigmoid(x);
+    const Sigmoid<T, true> sigmoid(x);
     const FloatLanes change = (1.0F - target) * sigmoid.value - positive_weight * target * sigmoid.complement;
     return change * (factor * grad) * weight;
   }
@@ -67,8 +79,11 @@ struct KlDivGradient {
   float factor;
 };
 
+template <typename T>
 struct KlDivOfLogTargetGradient {
-  FloatLanes operator()(FloatLanes grad, FloatLanes, FloatLanes target) const { return -Exp(target) * (factor * grad); }
+  FloatLanes operator()(FloatLanes grad, FloatLanes, FloatLanes target) const {
+    return -ExpOf<T>(target) * (factor * grad);
+  }
 
   float factor;
 };

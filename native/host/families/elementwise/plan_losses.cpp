@@ -88,9 +88,9 @@ Plan PlanBinaryCrossEntropyWithLogitsBackward(const BinaryCrossEntropyWithLogits
   const Argument self{"self", given.self};
   const Argument target{"target", given.target};
   const Argument out{"out", given.out};
-  const ElementwiseTensors tensors{{grad_output, self, target, IfGiven("weightOptional", given.weight_optional),
-                                    IfGiven("posWeightOptional", given.pos_weight_optional)},
-                                   out};
+  const OptionalArgument weight = IfGiven("weightOptional", given.weight_optional);
+  const OptionalArgument pos_weight = IfGiven("posWeightOptional", given.pos_weight_optional);
+  const ElementwiseTensors tensors{{grad_output, self, target, weight, pos_weight}, out};
   const ElementwiseRules rules{FloatTypes(), Types::kCast, Shapes::kToSelf};
   CheckRanks(rules, tensors);
   CheckTypes(rules, tensors);
@@ -102,7 +102,9 @@ Plan PlanBinaryCrossEntropyWithLogitsBackward(const BinaryCrossEntropyWithLogits
     CheckShapes(rules, tensors);
   }
   CheckReduction(given.reduction);
-  return PlanElementwise(tensors, Function::kBinaryCrossEntropyWithLogits, {FactorOf(given.reduction, self)});
+  const Function function =
+      weight || pos_weight ? Function::kWeightedBinaryCrossEntropyWithLogits : Function::kBinaryCrossEntropyWithLogits;
+  return PlanElementwise(tensors, function, {FactorOf(given.reduction, self)});
 }
 
 // CANN takes any other reduction for none. It would sum what a target of more elements than self gives.
