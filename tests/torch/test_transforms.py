@@ -221,3 +221,44 @@ def test_a_penalty_on_a_gradient_in_a_block_has_the_gradients_of_pytorch(client:
         "pad", "avg_pool2d", "interpolate", "max_pool2d", "adaptive_avg_pool2d", "tanh", "conv2d", "conv2d_backward",
         "linear", "linear_backward",
     }  # fmt: skip
+
+
+SHARES = random(5, seed=3).sigmoid()
+SAMPLES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "mse_loss": lambda out, label: functional.mse_loss(out, label.expand(5) * 0.5),
+    "binary_cross_entropy_with_logits": lambda out, label: functional.binary_cross_entropy_with_logits(
+        out, label.expand(5) * 0.2, SHARES
+    ),
+    "cross_entropy": lambda out, label: functional.cross_entropy(out, label.long(), label_smoothing=0.1),
+    "weighted cross_entropy": lambda out, label: functional.cross_entropy(out[None], label.long()[None], SHARES),
+    "nll_loss": lambda out, label: functional.nll_loss(out.log_softmax(-1), label.long(), SHARES, ignore_index=2),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_gradients_of_each_sample_take_one_call(client: RecordingClient, name: str) -> None:
+    layer, rows, labels = nn.Linear(5, 5), random(4, 5), torch.tensor([1.0, 0.0, 2.0, 4.0])
+    parameters = {name: each.detach() for name, each in layer.named_parameters()}
+
+    def loss(parameters: dict[str, Tensor], row: Tensor, label: Tensor) -> Tensor:
+        return SAMPLES[name](torch.func.functional_call(layer, parameters, (row,)), label)
+
+    def of_rows(rows: Tensor) -> Tensor:
+        return torch.vmap(loss, (None, 0, 0))(parameters, rows, labels).square().sum()
+
+    gradient = torch.func.grad(loss)
+    with aclgrad.torch.remote_backward(client):
+        found = torch.vmap(gradient, (None, 0, 0))(parameters, rows, labels)
+        # The layer is one; of a likelihood its logarithms are another.
+        assert len(client.called) == (3 if name == "nll_loss" else 2)
+        client.called.clear()
+        found_rows = torch.func.grad(of_rows)(rows)
+        assert len(client.called) == (3 if name == "nll_loss" else 2)
+    expected = [gradient(parameters, *each) for each in zip(rows, labels, strict=True)]
+    for each, whole in found.items():
+        torch.testing.assert_close(whole, torch.stack([one[each] for one in expected]), rtol=1e-4, atol=1e-5)
+
+    def own(rows: Tensor) -> Tensor:
+        return sum(loss(parameters, row, label).square() for row, label in zip(rows, labels, strict=True))
+
+    torch.testing.assert_close(found_rows, torch.func.grad(own)(rows), rtol=1e-4, atol=1e-5)

@@ -18,6 +18,7 @@ from aclgrad.extras import of_extra
 try:
     from aclgrad.torch import (
         _activations,
+        _class_losses,
         _convolutions,
         _dropout,
         _einsum,
@@ -127,8 +128,8 @@ conv3d = public(_convolutions.conv3d)
 conv_transpose1d = public(_convolutions.conv_transpose1d)
 conv_transpose2d = public(_convolutions.conv_transpose2d)
 conv_transpose3d = public(_convolutions.conv_transpose3d)
-cross_entropy = public(_losses.cross_entropy)
-ctc_loss = public(_losses.ctc_loss)
+cross_entropy = public(_class_losses.cross_entropy)
+ctc_loss = public(_class_losses.ctc_loss)
 dot = public(_products.dot)
 dropout = public(_dropout.dropout)
 einsum = public(_einsum.einsum)
@@ -158,7 +159,7 @@ mish = public(_activations.mish)
 mm = public(_products.mm)
 mse_loss = public(_losses.mse_loss)
 mv = public(_products.mv)
-nll_loss = public(_losses.nll_loss)
+nll_loss = public(_class_losses.nll_loss)
 outer = public(_products.outer)
 pad = public(_sampling.pad)
 prelu = public(_activations.prelu)

@@ -15,6 +15,7 @@ from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidSettingError
 from aclgrad.torch import (
     _activations,
+    _class_losses,
     _convolutions,
     _dropout,
     _einsum,
@@ -45,6 +46,7 @@ def rerouted() -> dict[Any, Callable[..., Any]]:
         _several.REROUTED,
         _activations.REROUTED,
         _losses.REROUTED,
+        _class_losses.REROUTED,
         _dropout.REROUTED,
         _products.REROUTED,
         _einsum.REROUTED,
