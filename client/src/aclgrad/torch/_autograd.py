@@ -14,14 +14,13 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from aclgrad.bridges.folding import Mapped
 from aclgrad.bridges.rows import Row
 from aclgrad.errors import AclgradError, InvalidFieldError
 from aclgrad.torch._account import CallSite, LocalError, layer_of
 from aclgrad.torch._any_order import of_any_order
 from aclgrad.torch._gradients import GRADIENTS
 from aclgrad.torch._operations import FORWARD, counted_by_node
-from aclgrad.torch._row import Operation, cast
+from aclgrad.torch._row import Operation, cast, mapped
 from aclgrad.torch._rows import OPERATIONS
 
 Values = tuple[Any, ...]
@@ -201,17 +200,10 @@ def _folded(
     row: Row, function: Callable[..., Any], size: int, values: Mapping[str, Any], in_dims: Values
 ) -> tuple[Any, Any]:
     """Returns the outputs of all elements, and the mapped axis of each: the first, or None if it is not wanted."""
-    dims = dict(zip(values, in_dims, strict=True))
-    tensors = {name: each for name, each in values.items() if isinstance(each, Tensor)}
-    common = {name: each for name, each in tensors.items() if dims[name] is None}
-    if "running_mean" in common and "momentum" in values and values["training"]:
+    call = mapped(function, size, values, in_dims, max(row.ranks))
+    if "running_mean" in call.common and "momentum" in values and values["training"]:
         raise LocalError("the elements of vmap have running statistics in common")
-    whole = {
-        name: each.expand(size, *each.shape) if name in common else each.movedim(dims[name], 0)
-        for name, each in tensors.items()
-    }
-    most = max(row.ranks)
-    output = row.fold(Mapped(function, size, {**values, **whole}, common, most, torch))
+    output = row.fold(call)
     if not isinstance(output, tuple):
         return output, 0
     wanted = values.get("wanted", [True] * len(output))

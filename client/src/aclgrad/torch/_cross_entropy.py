@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from aclgrad.bridges.folding import Mapped, fold_classes
+from aclgrad.bridges.folding import fold_classes
 from aclgrad.bridges.likelihoods import OF_LOGITS, add_cross_entropy, of_classes
 from aclgrad.bridges.served import served_by
 from aclgrad.errors import AclgradError, InvalidFieldError
@@ -16,13 +16,14 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.torch._account import CallSite, layer_of
 from aclgrad.torch._gradients import is_recorded, note_sent
 from aclgrad.torch._operations import counted_by_node, note_compiled, tell_of, without_autocast
+from aclgrad.torch._row import mapped
 from aclgrad.torch._tensors import array_of, client_of, tensor_of, type_of
 
 aten: Final = torch.ops.aten
 _FUNCTION: Final = "cross_entropy"
 _NAMES: Final = ("input", "target", "weight", "reduction", "ignore_index", "label_smoothing", "client")
 _NAMES_AGAIN: Final = ("grad_output", "log_probs", "target", "weight", "total_weight", *_NAMES[3:])
-_RANKS: Final = OPERATORS[OF_LOGITS].leading_input.ranks
+_MOST: Final = max(OPERATORS[OF_LOGITS].leading_input.ranks)
 
 
 def in_planes(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -196,7 +197,8 @@ class CrossEntropyBackward(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *values: Any) -> Any:
-        return _folded(CrossEntropyBackward, info.batch_size, _NAMES_AGAIN, in_dims, values), 0
+        given = dict(zip(_NAMES_AGAIN, values, strict=True))
+        return fold_classes(mapped(CrossEntropyBackward.apply, info.batch_size, given, in_dims, _MOST)), 0
 
 
 class CrossEntropy(torch.autograd.Function):
@@ -242,22 +244,5 @@ class CrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *values: Any) -> Any:
-        return _folded(CrossEntropy, info.batch_size, _NAMES, in_dims, values), (0, 0, 0)
-
-
-def _folded(
-    function: type[torch.autograd.Function],
-    size: int,
-    names: Sequence[str],
-    in_dims: Sequence[int | None],
-    values: Sequence[Any],
-) -> Any:
-    """Returns the outputs of all elements of vmap, whose axis is the first."""
-    dims, given = dict(zip(names, in_dims, strict=True)), dict(zip(names, values, strict=True))
-    tensors = {name: each for name, each in given.items() if isinstance(each, Tensor)}
-    common = {name: each for name, each in tensors.items() if dims[name] is None}
-    whole = {
-        name: each.expand(size, *each.shape) if name in common else each.movedim(dims[name], 0)
-        for name, each in tensors.items()
-    }
-    return fold_classes(Mapped(function.apply, size, {**given, **whole}, common, max(_RANKS), torch))
+        given = dict(zip(_NAMES, values, strict=True))
+        return fold_classes(mapped(CrossEntropy.apply, info.batch_size, given, in_dims, _MOST)), (0, 0, 0)

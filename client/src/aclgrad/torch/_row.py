@@ -1,12 +1,13 @@
-"""How PyTorch computes a row of the bridges: the forward pass, its schema, and what it saves."""
+"""How PyTorch computes a row of the bridges: the forward pass, its schema, what it saves, and its calls of vmap."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from aclgrad.bridges.folding import Mapped
 from aclgrad.bridges.rows import ROWS, Known, Row
 
 
@@ -24,6 +25,20 @@ def without_batch(function: Callable[..., Any], most: int) -> Callable[..., Any]
         )
 
     return call
+
+
+def mapped(
+    function: Callable[..., Any], size: int, values: Mapping[str, Any], in_dims: Sequence[int | None], most: int
+) -> Mapped:
+    """Returns a call of vmap, whose arguments these are in their order, for the rows' folds."""
+    dims = dict(zip(values, in_dims, strict=True))
+    tensors = {name: each for name, each in values.items() if isinstance(each, Tensor)}
+    common = {name: each for name, each in tensors.items() if dims[name] is None}
+    whole = {
+        name: each.expand(size, *each.shape) if name in common else each.movedim(dims[name] or 0, 0)
+        for name, each in tensors.items()
+    }
+    return Mapped(function, size, {**values, **whole}, common, most, torch)
 
 
 def _unset(*_: Any) -> None: ...
