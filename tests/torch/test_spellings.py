@@ -162,15 +162,36 @@ CHECKPOINTED: dict[str, Function] = {
 }
 
 
+LOCAL_THERE: dict[str, Function] = {
+    "weighted mse_loss": lambda each: functional.mse_loss(each, SHARES, weight=SHARES),
+    "kl_div of logarithms": lambda each: functional.kl_div(each, ROWS * 0.9, reduction="sum", log_target=True),
+    "kl_div of its own": lambda each: functional.kl_div(each, each.sigmoid(), reduction="sum"),
+}
+
+
+def checkpointed(function: Function, input: Tensor) -> Any:
+    return checkpoint(lambda each: function(each * 1).square().sum(), input, use_reentrant=False)
+
+
+@pytest.mark.parametrize("name", LOCAL_THERE)
+def test_a_checkpoint_keeps_what_saves_other_tensors_local(client: RecordingClient, name: str) -> None:
+    leaf, own = (ROWS.clone().requires_grad_() for _ in range(2))
+    with aclgrad.torch.remote_backward(client) as block:
+        loss = checkpointed(LOCAL_THERE[name], leaf)
+    loss.backward()
+    checkpointed(LOCAL_THERE[name], own).backward()
+    torch.testing.assert_close(leaf.grad, own.grad, rtol=1e-4, atol=1e-5)
+    assert {site.whose for site in block.account.calls if "loss" in site.function or "div" in site.function} == {
+        "local"
+    }
+
+
 @pytest.mark.parametrize("name", CHECKPOINTED)
 def test_a_checkpoint_is_computed_again_without_a_block(client: RecordingClient, name: str) -> None:
-    def run(input: Tensor) -> Any:
-        return checkpoint(lambda each: CHECKPOINTED[name](each * 1).square().sum(), input, use_reentrant=False)
-
     leaf, own = (ROWS.clone().requires_grad_() for _ in range(2))
     with aclgrad.torch.remote_backward(client, strict=True):
-        loss = run(leaf)
+        loss = checkpointed(CHECKPOINTED[name], leaf)
     loss.backward()
-    run(own).backward()
+    checkpointed(CHECKPOINTED[name], own).backward()
     torch.testing.assert_close(leaf.grad, own.grad, rtol=1e-4, atol=1e-5)
     assert len(client.called) == 1

@@ -177,7 +177,6 @@ LOSSES: Final[Sequence[Operation]] = (
         "kl_div",
         "Tensor target, int reduction, bool log_target",
         lambda input, target, reduction, log_target: aten.kl_div(input, target, reduction, log_target=log_target),
-        # Of a logarithm PyTorch saves the exponential alone, which a checkpoint must not take for it.
         saved=lambda known: ("input", "target") if known["log_target"] else ("target",),
         local=_divergence_backward,
     ),

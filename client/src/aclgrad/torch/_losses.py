@@ -10,6 +10,7 @@ from torch.nn import _reduction, functional
 
 from aclgrad._client.sync.client import Client
 from aclgrad.torch._account import LocalError
+from aclgrad.torch._gemm import HOOKED, has_hooks
 from aclgrad.torch._run import of_autocast, run
 
 NONE, MEAN, SUM = range(3)
@@ -182,6 +183,8 @@ def _of_difference(
         return loss(one, other, rule, client)
     if weight.size() != input.size() or torch.is_autocast_enabled(input.device.type):
         raise LocalError("PyTorch wants a weight for each element, and casts the parts apart within autocast")
+    if loss is _squared and has_hooks():
+        raise LocalError(HOOKED)
     weighted = loss(one, other, NONE, client) * weight
     if rule == NONE:
         return weighted
@@ -204,6 +207,8 @@ def _torch_kl_div(
     input: Tensor, target: Tensor, reduction: int = MEAN, *, log_target: bool = False, client: Client
 ) -> Tensor:
     _check_target(input, target)
+    if has_hooks() and (log_target or target.requires_grad):
+        raise LocalError(HOOKED)
     one, other = torch.broadcast_tensors(input, target)
     return run("kl_div", client, one, other, reduction, log_target)
 
