@@ -80,7 +80,7 @@ def _execute(*values: Any) -> Tensor:
     of_likelihood = grad_output * (1 - label_smoothing) if label_smoothing else grad_output
     inputs = {name: array_of(each) for name, each in {"grad_output": of_likelihood, **tensors}.items()}
     attributes = {"reduction": reduction, "ignore_index": ignore_index}
-    smoothing = _smoothing(grad_output, *values[1:8]) if label_smoothing else None
+    smoothing = _smoothing(grad_output, *values[1:4], *values[5:8]) if label_smoothing else None
     program = client_of(client).program()
     program.place = lambda: f"{_FUNCTION}_backward of {_FUNCTION}"
     try:
@@ -100,22 +100,29 @@ def _smoothing(
     log_probs: Tensor,
     target: Tensor,
     weight: Tensor | None,
-    total_weight: Tensor,
     reduction: int,
     ignore_index: int,
     label_smoothing: float,
 ) -> Tensor:
-    """Returns the gradient of the log probabilities by label smoothing: a view of few elements, if it has no others."""
+    """Returns the gradient of the log probabilities by label smoothing: a view of few elements, if it has no others.
+
+    Its factors are multiplied in float32: 16 bits would round each product.
+    """
     axis = min(1, log_probs.dim() - 1)
-    share = grad_output * (-label_smoothing / log_probs.shape[axis])
-    if reduction == 1:
-        share = share / total_weight
+    share = grad_output.to(torch.promote_types(grad_output.dtype, torch.float32)) * (
+        -label_smoothing / log_probs.shape[axis]
+    )
     is_ignored = target == ignore_index
+    if reduction == 1:
+        # Not total_weight, which PyTorch adds up in 16 bits for the likelihood alone.
+        used = target[~is_ignored]
+        share = share / (used.numel() if weight is None else weight.to(share.dtype)[used].sum())
     if is_ignored.any():
         share = torch.where(is_ignored, 0, share)
     if share.dim():
         share = share.unsqueeze(axis)
-    return (share if weight is None else share * _along_classes(weight, log_probs)).expand(log_probs.shape)
+    weighted = share if weight is None else share * _along_classes(weight, log_probs)
+    return weighted.to(log_probs.dtype).expand(log_probs.shape)
 
 
 def _note(
