@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from tests.torch import losses
 from tests.torch.table import ACTIVATIONS, LINEAR, LOCAL, SEVERAL, Call, grid_sample, random
 from tools.benchmarks import torchvision_kernel
 
@@ -39,8 +40,10 @@ def calls_of(dtype: torch.dtype) -> Step:
         return value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
 
     calls: Step = []
-    for each in (*LINEAR, *ACTIVATIONS, *SEVERAL):
+    for each in (*LINEAR, *ACTIVATIONS, *SEVERAL, *losses.ACTIVATIONS, *losses.LOSSES, *losses.IMAGES):
         is_plain = each.outputs or (each.input.numel() and 0 < each.input.dim() < 8)
+        if each.function == "ctc_loss" and dtype is not torch.float32:  # PyTorch has no kernel for it
+            continue
         if is_plain and each.function not in LOCAL:
             narrow = each.in_dtype(dtype)
             calls.append(partial(_of_row, narrow, narrow.leaves()))
@@ -66,7 +69,8 @@ def calls_of(dtype: torch.dtype) -> Step:
         partial(_call, functional, "softmax", planes, dim=-1),
         # What no operator computes is in every dump.
         partial(_call, functional, "pad", planes, (1, 1)),
-        partial(_call, functional, "interpolate", planes, scale_factor=2, mode="bilinear"),
+        partial(_call, functional, "interpolate", planes, scale_factor=2, mode="bicubic"),
+        partial(_call, functional, "dropout", planes, 0.3, True),
     ]
     if dtype is not torch.bfloat16:  # torchvision has no kernel for it
         calls += [
