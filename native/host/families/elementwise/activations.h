@@ -122,7 +122,7 @@ template <typename T>
 struct EluGradient {
   FloatLanes operator()(FloatLanes grad, FloatLanes x) const {
     const FloatLanes below = grad * input_scale * coefficient * ExpOf<T>(x * input_scale);
-    return x > 0.0F ? grad * scale : below;
+    return x <= 0.0F ? below : grad * scale;
   }
 
   float coefficient;  // alpha * scale
@@ -134,7 +134,7 @@ struct EluGradient {
 struct EluOfResultGradient {
   FloatLanes operator()(FloatLanes grad, FloatLanes y) const {
     const FloatLanes below = grad * input_scale * (y + coefficient);
-    return y > 0.0F ? grad * scale : below;
+    return y <= 0.0F ? below : grad * scale;
   }
 
   float coefficient;

@@ -36,12 +36,12 @@ def elu_backward(
     input_scale: float = 1.0,
     is_result: bool = False,
 ) -> Array:
-    """At 0 the slope is that of negative numbers."""
+    """At 0 the slope is that of negative numbers, and where the input is not a number that of positive ones."""
     grad, x = widened(grad_output, self_or_result)
     below, above, inner = rounded(alpha) * rounded(scale), rounded(scale), rounded(input_scale)
     with np.errstate(over="ignore", invalid="ignore"):
         slope = x + below if is_result else below * np.exp(np.where(x > 0, 0, x * inner))
-        return np.where(x > 0, grad * above, grad * (inner * slope))
+        return np.where(x <= 0, grad * (inner * slope), grad * above)
 
 
 def shifted_elu(

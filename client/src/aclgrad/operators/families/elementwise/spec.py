@@ -143,8 +143,8 @@ SPECS: Final = (
     elementwise_spec(
         "elu_backward",
         "Gives the gradient of ELU, and of CELU and SELU, which are ELU with other numbers.",
-        "With a = alpha * scale and s = input_scale: grad_input = grad_output * scale where self_or_result > 0, else "
-        "grad_output * a * s * exp(self_or_result * s), or with is_result grad_output * s * (self_or_result + a) "
+        "With a = alpha * scale and s = input_scale: grad_input = grad_output * a * s * exp(self_or_result * s) where "
+        "self_or_result <= 0, or with is_result grad_output * s * (self_or_result + a); elsewhere grad_output * scale "
         "(PyTorch: aten::elu_backward).",
         floats(),
         saved="self_or_result",

@@ -84,10 +84,10 @@ def kl_div(grad_output: Array, input: Array, target: Array, reduction: int = MEA
 
 
 def l1_loss_backward(grad_output: Array, input: Array, target: Array, reduction: int = MEAN) -> Array:
-    """Of equal numbers 0."""
+    """0 where both are equal, and where one is not a number."""
     grad, x, t = widened(grad_output, input, target)
     with np.errstate(invalid="ignore"):
-        return reduced(grad * np.sign(x - t), reduction)
+        return reduced(grad * ((x > t) * 1.0 - (x < t)), reduction)
 
 
 def l1_loss(grad_output: Array, input: Array, target: Array, reduction: int = MEAN) -> Array:
