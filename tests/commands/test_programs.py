@@ -140,7 +140,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "is not within the 32 elements",
     ),
     "attribute": (changed(2, attributes={"normalized_shape": "8"}), "attributes[normalized_shape] is '8'"),
-    "many values": (changed(2, attributes={"normalized_shape": [8] * 33}), "no list of at most 32"),
+    "many values": (changed(2, attributes={"normalized_shape": [8] * 4097}), "no list of at most 4096"),
     "shape": (changed(2, attributes={"normalized_shape": [9]}), "step 2 (layer_norm_backward): "),
     "no name": (changed(2, name="a b"), "step 2 (layer_norm_backward) has the name 'a b'"),
     "name twice": (changed(2, name="g"), "has the name 'g' of step 0; give it another"),

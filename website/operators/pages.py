@@ -128,7 +128,8 @@ def _argument(spec: InputSpec, array: Array) -> str:
         return str(array.shape)
     if spec.name == "grad_output":
         return f"np.ones({array.shape}, np.{array.dtype})"
-    return f"np.array({array.tolist()}, np.{array.dtype})"
+    listed = str(array.tolist()).replace("inf", "np.inf")
+    return f"np.array({listed}, np.{array.dtype})"
 
 
 def signature(spec: OperatorSpec) -> str:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,7 @@ from aclgrad.errors import (
 from aclgrad.products import Product
 from aclgrad.sources import OutputOf, SharedRange, TableEntry
 from aclgrad.tensors import TensorView, View
+from aclgrad.wire.limits import MAX_LIST_LENGTH
 from aclgrad.wire.messages import OperatorCall, encode_request
 from aclgrad_server.devices.plan import Limits
 from aclgrad_server.devices.planning import Planner
@@ -220,6 +222,13 @@ async def test_a_table_that_is_wrong_refuses_the_program(name: str) -> None:
         await planned(using(0, COUNT), tensors=tensors)
     assert caught.value.field == field
     assert told in str(caught.value)
+
+
+async def test_a_step_that_cannot_be_read_is_told_before_entries_that_it_may_use() -> None:
+    call = replace(using(0, COUNT), attributes={"long": (0,) * (MAX_LIST_LENGTH + 1)})
+    with pytest.raises(InvalidFieldError) as caught:
+        await planned(call, tensors=TABLE)
+    assert caught.value.field == "attributes[long]"
 
 
 @pytest.mark.parametrize(

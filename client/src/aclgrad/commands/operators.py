@@ -2,7 +2,7 @@
 
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import click
@@ -155,5 +155,5 @@ def _default(attribute: AttributeDescription) -> str:
     if attribute.default is None:
         return "optional"
     value = attribute.default
-    shown = (",".join(map(str, value)) or "empty") if isinstance(value, Sequence) else value
+    shown = (",".join(map(str, value)) or "empty") if isinstance(value, tuple) else value
     return f"{shown} by default"

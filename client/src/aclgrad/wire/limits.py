@@ -25,8 +25,8 @@ MAX_INPUTS: Final = 16
 """Inputs of a step."""
 MAX_ATTRIBUTES: Final = 32
 """Attributes of a step."""
-MAX_LIST_LENGTH: Final = 32
-"""Values of an attribute that is a list."""
+MAX_LIST_LENGTH: Final = 4096
+"""Values of an attribute that is a list: some have one for each sample of a batch."""
 MAX_NAME: Final = 64
 """Characters of a name that an error repeats; the rest is left out."""
 MAX_VIOLATIONS: Final = 8

@@ -89,7 +89,7 @@ Plan PlanNLLLossBackward(const NLLLossBackwardArguments& given) {
   CheckTargets(tensors);
   CheckShape(weight, "a weight for each class", {self.tensor.view_dims.back()});
   CheckCount(total_weight, 1);
-  CheckGradient(tensors, given.reduction == kNone);
+  CheckGradient(tensors, given.reduction == kNone && self.tensor.rank() == 2);
   CheckSameShape(out, self);
   return MakeNllPlan(tensors, given.reduction, given.ignore_index);
 }

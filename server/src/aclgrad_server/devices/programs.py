@@ -144,11 +144,14 @@ def _check_returned(sent: SentProgram, program: PlannedProgram) -> None:
 
 
 def _check_table(program: PlannedProgram) -> None:
-    """Every tensor is used, and those in chunks come in the order in which the steps use them."""
+    """Every tensor is used, if all steps are right, and those in chunks come in the order in which steps use them."""
     latest = 0
     for index, tensor in enumerate(program.table):
         first = program.first_uses.get(index)
         if first is None:
+            # What is wrong with a step may have kept its inputs from being read.
+            for error in program.failures.values():
+                raise error
             raise InvalidFieldError.at(f"tensors[{index}]", "is used by no step", "leave it out")
         if not tensor.source.in_chunks:
             continue

@@ -658,7 +658,8 @@ class OperatorMethods(ABC, Generic[Result]):
         Args:
             grad_output: The gradient of each loss, (N). float32, float64 (fewer on some products).
             log_probs: The logarithms of probabilities, (T, N, C). float32, float64 (fewer on some products).
-            targets: The classes, (N, S), or one after the other: 0 to C - 1. int32, int64 (fewer on some products).
+            targets: The classes, (N, S), or one after the other: 0 to C - 1, also beyond a target's length. int32,
+                int64 (fewer on some products).
             neg_log_likelihood: The losses, (N), as the forward pass returned them. float32, float64 (fewer on some
                 products).
             log_alpha: (N, T, at least 2 * the longest target + 1), of the forward pass. float32, float64 (fewer on some
@@ -704,7 +705,8 @@ class OperatorMethods(ABC, Generic[Result]):
         """Divides what a mask keeps by the share that is kept, and drops the rest: dropout, and its own gradient.
 
         Element i has bit i % 8, the least significant first, of mask[i // 8]. out = self / (1 - prob) where its bit is
-        1, else 0, with 1 - prob rounded to the dtype; self if prob is 0 (PyTorch: aten::native_dropout_backward).
+        1, else 0, with 1 - prob rounded to the dtype; self if prob is at most 2^-52 (PyTorch:
+        aten::native_dropout_backward).
 
         Args:
             input: The tensor, or the gradient of the result. Any shape. bfloat16, float16, float32 (fewer on some

@@ -89,7 +89,7 @@ SPEC = OperatorSpec(
         InputSpec("log_probs", "The logarithms of probabilities, (T, N, C).", _DTYPES, (3,)),
         InputSpec(
             "targets",
-            "The classes, (N, S), or one after the other: 0 to C - 1.",
+            "The classes, (N, S), or one after the other: 0 to C - 1, also beyond a target's length.",
             _TARGETS,
             (1, 2),
             values=lambda arguments, _: IndexRule(arguments.inputs["log_probs"].shape[2]),

@@ -28,6 +28,8 @@ from aclgrad.tensors import DType
 
 _DTYPES: Final = floats(without=(Product.ATLAS_INFERENCE,))
 _LARGEST_HALF: Final = 65504.0
+KEEPS_ALL: Final = 2.0**-52
+"""The largest probability that devices take for 0."""
 
 
 def mask_bytes(elements: int) -> int:
@@ -56,7 +58,8 @@ SPEC = OperatorSpec(
     summary="Divides what a mask keeps by the share that is kept, and drops the rest: dropout, and its own gradient.",
     formula=(
         "Element i has bit i % 8, the least significant first, of mask[i // 8]. out = self / (1 - prob) where its bit "
-        "is 1, else 0, with 1 - prob rounded to the dtype; self if prob is 0 (PyTorch: aten::native_dropout_backward)."
+        "is 1, else 0, with 1 - prob rounded to the dtype; self if prob is at most 2^-52 "
+        "(PyTorch: aten::native_dropout_backward)."
     ),
     inputs=(
         InputSpec("self", "The tensor, or the gradient of the result. Any shape.", _DTYPES, RANKS),

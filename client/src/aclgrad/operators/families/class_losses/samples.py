@@ -84,6 +84,7 @@ def _nll_samples(
             nll_case("int32", plain[1], NONE, dtype="int32"),
             nll_case("uint8", plain[1], MEAN, 255, dtype="uint8"),
             *(nll_case(each, shape) for each, shape in others),
+            *(nll_case(f"{each}_none", shape, NONE) for each, shape in others if len(shape) == 1),
         ),
     )
 
