@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "families/elementwise/formulas.h"
-#include "families/elementwise/pairs.h"
 #include "families/elementwise/source.h"
 #include "plan/scratch.h"
 #include "tensors/elements.h"
+#include "tensors/made_rows.h"
 #include "tensors/rows.h"
 
 namespace acl_host {
@@ -52,12 +52,8 @@ void Write(const T* from, std::byte* elements, aclDataType type, int64_t first, 
 template <typename T, typename Gradient, size_t... kInput>
 void MakeRow(Gradient gradient, Rows<sizeof...(kInput)> rows, std::byte* __restrict to, int64_t count,
              std::index_sequence<kInput...>) {
-  if constexpr (std::is_same_v<T, BFloat16>) {
-    ForPairs(rows, to, count, [&](const auto& load) { return gradient(load(kInput)...); });
-  } else if constexpr (std::is_same_v<Operand<T>, FloatLanes>) {
-    ForLanes(count, [&](int64_t i, auto lanes) {
-      StoreLanes<T>(gradient(LoadLanes<T>(rows[kInput], i, lanes)...), to, i, lanes);
-    });
+  if constexpr (std::is_same_v<Operand<T>, FloatLanes>) {
+    MapRows<T>(rows, MadeRows<1>{to}, count, [&](const auto& load) { return MadeLanes<1>{gradient(load(kInput)...)}; });
   } else {
     for (int64_t i = 0; i < count; ++i) StoreElement<T>(to, i, gradient(LoadElement<T>(rows[kInput], i)...));
   }

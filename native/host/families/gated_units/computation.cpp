@@ -1,5 +1,6 @@
 #include "families/gated_units/computation.h"
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <type_traits>
@@ -7,38 +8,34 @@
 #include "families/elementwise/maths.h"
 #include "plan/tiles.h"
 #include "tensors/elements.h"
-#include "tensors/lanes.h"
+#include "tensors/made_rows.h"
 
 namespace acl_host {
 namespace {
 
-// The columns of a tile: threads share long rows.
-constexpr int64_t kTileColumns = 1024;
-
-template <typename T>
-struct Halves {
-  T a;
-  T b;
-};
+// The columns of a tile: threads share long rows, and short ones are read and written as they lie.
+constexpr int64_t kTileColumns = 16384;
 
 // With s = sigmoid(A), the gradient of A is grad * B * s * (1 + A * (1 - s)), and that of B is grad * A * s.
+template <typename T>
 struct SwiGluGradient {
-  Halves<FloatLanes> operator()(FloatLanes grad, FloatLanes a, FloatLanes b) const {
-    const Sigmoid sigmoid(a);
+  MadeLanes<2> operator()(FloatLanes grad, FloatLanes a, FloatLanes b) const {
+    const Sigmoid<T> sigmoid(a);
     const FloatLanes scaled = grad * sigmoid.value;
     return {scaled * b * (1.0F + a * sigmoid.complement), scaled * a};
   }
 };
 
 // With s = sigmoid(B), the gradient of A is grad * s, and that of B is grad * A * s * (1 - s).
+template <typename T>
 struct GluGradient {
-  Halves<FloatLanes> operator()(FloatLanes grad, FloatLanes a, FloatLanes b) const {
-    const Sigmoid sigmoid(b);
+  MadeLanes<2> operator()(FloatLanes grad, FloatLanes a, FloatLanes b) const {
+    const Sigmoid<T> sigmoid(b);
     const FloatLanes scaled = grad * sigmoid.value;
     return {scaled, scaled * (a * sigmoid.complement)};
   }
 
-  Halves<double> operator()(double grad, double a, double b) const {
+  std::array<double, 2> operator()(double grad, double a, double b) const {
     const double tail = std::exp(-std::abs(b));
     const double larger = 1 / (1 + tail);
     const double smaller = tail * larger;
@@ -47,7 +44,7 @@ struct GluGradient {
   }
 };
 
-template <typename T, typename Gradient>
+template <typename Gradient, typename T>
 class GatedRows {
  public:
   GatedRows(const GatedUnit& unit, const KernelArguments& arguments)
@@ -57,24 +54,16 @@ class GatedRows {
 
   int64_t MakeRows(const Tile& tile, int64_t row, int64_t first_cell) {
     const int64_t half = 2 * row * columns_ + tile.left;
-    const std::byte* const grads = At(grads_, first_cell);
-    const std::byte* const a = At(x_, half);
-    const std::byte* const b = At(x_, half + columns_);
-    std::byte* const of_a = At(gradient_, half);
-    std::byte* const of_b = At(gradient_, half + columns_);
+    const Rows<3> rows{At(grads_, first_cell), At(x_, half), At(x_, half + columns_)};
+    const MadeRows<2> to{At(gradient_, half), At(gradient_, half + columns_)};
     if constexpr (std::is_same_v<T, double>) {
       for (int64_t i = 0; i < tile.width(); ++i) {
-        const Halves<T> made = Gradient()(LoadElement<T>(grads, i), LoadElement<T>(a, i), LoadElement<T>(b, i));
-        StoreElement(of_a, i, made.a);
-        StoreElement(of_b, i, made.b);
+        const auto load = [&](size_t input) { return LoadElement<T>(rows[input], i); };
+        const std::array<double, 2> made = Gradient()(load(0), load(1), load(2));
+        for (size_t each = 0; each < 2; ++each) StoreElement(to[each], i, made[each]);
       }
     } else {
-      ForLanes(tile.width(), [&](int64_t i, auto lanes) {
-        const Halves<FloatLanes> made =
-            Gradient()(LoadLanes<T>(grads, i, lanes), LoadLanes<T>(a, i, lanes), LoadLanes<T>(b, i, lanes));
-        StoreLanes<T>(made.a, of_a, i, lanes);
-        StoreLanes<T>(made.b, of_b, i, lanes);
-      });
+      MapRows<T>(rows, to, tile.width(), [](const auto& load) { return Gradient()(load(0), load(1), load(2)); });
     }
     return 1;
   }
@@ -91,21 +80,21 @@ class GatedRows {
   std::byte* const gradient_;
 };
 
-template <typename T, typename Gradient>
+template <template <typename> typename Gradient, typename T>
 void MakeAll(const GatedUnit& unit, const KernelArguments& arguments) {
   const Tiles tiles{1, unit.rows, unit.columns, kTileColumns};
   const TileWork work{5 * unit.rows * unit.columns, int64_t{sizeof(T)}, 0};
-  ForTiles(arguments.pool, tiles, work, [&] { return GatedRows<T, Gradient>(unit, arguments); });
+  ForTiles(arguments.pool, tiles, work, [&] { return GatedRows<Gradient<T>, T>(unit, arguments); });
 }
 
 }  // namespace
 
 template <>
 void GatedUnitGradient<VECTOR_LEVEL>::Run(const GatedUnit& unit, const KernelArguments& arguments) {
-  if (unit.type == ACL_DOUBLE) return MakeAll<double, GluGradient>(unit, arguments);
+  if (unit.type == ACL_DOUBLE) return MakeAll<GluGradient, double>(unit, arguments);
   VisitFloatType(unit.type, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    unit.gate == Gate::kGlu ? MakeAll<T, GluGradient>(unit, arguments) : MakeAll<T, SwiGluGradient>(unit, arguments);
+    unit.gate == Gate::kGlu ? MakeAll<GluGradient, T>(unit, arguments) : MakeAll<SwiGluGradient, T>(unit, arguments);
   });
 }
 
