@@ -106,14 +106,16 @@ template <typename T>
 struct GeluTanhGradient {
   FloatLanes operator()(FloatLanes grad, FloatLanes x) const {
     constexpr float kScale = 1.59576912F;  // 2 sqrt(2 / pi)
-    constexpr float kCube = 0.044715F;
-    // At the bounds, and at infinity, the derivative is 0 or 1.
-    const FloatLanes bounded = Bounded(x, 10.75F);
-    const FloatLanes square = bounded * bounded;
-    const FloatLanes doubled = bounded * (kScale + kScale * kCube * square);
-    const Sigmoid<T> sigmoid(doubled, NegativeSize(doubled));
-    const FloatLanes slope = kScale + 3.0F * kScale * kCube * square;
-    return grad * (sigmoid.value + bounded * slope * sigmoid.product);
+    constexpr float kCube = 0.044715F * kScale;
+    // At the bound, and at infinity, the derivative is 0 or 1.
+    const FloatLanes size = AtMost(Size(x), 10.75F);
+    const FloatLanes square = size * size;
+    const FloatLanes tail = Exp2Within<T>(size * (-kLog2E * kScale - kLog2E * kCube * square));
+    const FloatLanes larger = 1.0F / (1.0F + tail);
+    const FloatLanes slope = size * (kScale + 3.0F * kCube * square);
+    // That of -|x|. The tail comes last, because it may be subnormal.
+    const FloatLanes below = larger * (1.0F - slope * larger) * tail;
+    return grad * (x < 0.0F ? below : 1.0F - below);
   }
 };
 
@@ -179,9 +181,9 @@ struct MishGradient {
     // At the upper bound the derivative is 1, and no product of exponentials too large.
     const FloatLanes bounded = AtMost(AtLeast(x, -110.0F), 20.0F);
     const FloatLanes power = ExpNear<T>(bounded);
-    const FloatLanes scaled = 4.0F * bounded;
-    const FloatLanes sum = (scaled + 4.0F) + power * ((scaled + 6.0F) + power * (power + 4.0F));
-    const FloatLanes root = (power + 2.0F) * power + 2.0F;
+    const FloatLanes plus_two = power + 2.0F;
+    const FloatLanes root = power * plus_two + 2.0F;
+    const FloatLanes sum = plus_two * root + 4.0F * bounded * (power + 1.0F);
     // The exponential comes last, because it may be subnormal.
     return grad * (sum / (root * root) * power + (x - x));
   }
