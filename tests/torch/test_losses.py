@@ -163,6 +163,11 @@ BAD: dict[str, Function] = {
     "no probabilities": lambda each: functional.binary_cross_entropy(each * 9, SHARES),
     "sizes that do not broadcast": lambda each: functional.l1_loss(each, OTHERS[:3]),
     "targets with gradients of weights": lambda each: functional.binary_cross_entropy(SHARES, SHARES, each),
+    "no target": lambda each: functional.cross_entropy(each, None),
+    "classes of another dtype": lambda each: functional.cross_entropy(each, LABELS.int()),
+    "no number to ignore": lambda each: functional.cross_entropy(each, LABELS, ignore_index=1.5),
+    "lengths of two kinds": lambda each: functional.ctc_loss(each[:, None], LABELS[:2], (4,), torch.tensor([2])),
+    "a length": lambda each: functional.ctc_loss(each[:, None], LABELS[:2], 4, 2),
 }
 
 
@@ -171,9 +176,17 @@ BAD: dict[str, Function] = {
 def test_what_pytorch_refuses_is_refused_alike(client: RecordingClient, name: str) -> None:
     with pytest.raises(Exception) as expected:  # noqa: PT011 - of any kind
         BAD[name](ROWS.clone().requires_grad_())
-    with aclgrad.torch.remote_backward(client), pytest.raises(type(expected.value)) as found:
-        BAD[name](ROWS.clone().requires_grad_())
-    assert str(found.value) == str(expected.value)
+    for strict in (False, True):
+        with aclgrad.torch.remote_backward(client, strict=strict), pytest.raises(type(expected.value)) as found:
+            BAD[name](ROWS.clone().requires_grad_())
+        assert str(found.value) == str(expected.value)
+
+
+def test_small_classes_of_no_image_have_no_gradient_as_in_pytorch(client: RecordingClient) -> None:
+    with aclgrad.torch.remote_backward(client):
+        loss = functional.nll_loss(random(0, 5, 2).requires_grad_(), torch.empty(0, 2, dtype=torch.uint8))
+    with pytest.raises(RuntimeError, match="expected scalar type Long but found Byte"):
+        loss.backward()
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])

@@ -100,6 +100,9 @@ def test_the_weight_of_prelu_is_trained_and_has_derivatives(client: RecordingCli
     (lambda each: functional.hardtanh(each, 1.0, -1.0), ROWS),
     (lambda each: functional.prelu(each, torch.ones(3)), ROWS),
     (lambda each: functional.softshrink(each, -0.1), ROWS),
+    (lambda each: functional.elu(each, None), ROWS), (lambda each: torch.sigmoid(each, out=torch.empty(6, 5)), ROWS),
+    (lambda each: functional.interpolate(each, (4,), mode="bilinear"), IMAGES),
+    (lambda each: functional.interpolate(each, (7.0, 3), mode="bilinear"), IMAGES),
 ])  # fmt: skip
 def test_what_pytorch_refuses_is_refused_alike(client: RecordingClient, function: Function, input: Tensor) -> None:
     with pytest.raises(Exception) as expected:  # noqa: PT011 - of any kind
@@ -107,6 +110,28 @@ def test_what_pytorch_refuses_is_refused_alike(client: RecordingClient, function
     with aclgrad.torch.remote_backward(client), pytest.raises(type(expected.value)) as found:
         function(input.clone().requires_grad_())
     assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("name", ["dropout", "elu", "mish", "softplus", "hardtanh", "silu"])
+@pytest.mark.parametrize("layout", [torch.jagged, torch.strided], ids=str)
+def test_nested_tensors_stay_local(client: RecordingClient, name: str, layout: torch.layout) -> None:
+    def values(leaf: Tensor) -> Any:
+        torch.manual_seed(7)
+        nested = torch.nested.as_nested_tensor([leaf[:1], leaf[1:]], layout=layout)
+        try:
+            found = getattr(functional, name)(nested)
+        except (NotImplementedError, RuntimeError) as error:
+            return str(error)
+        return torch.cat(found.unbind())
+
+    with aclgrad.torch.remote_backward(client) as block:
+        found = values(ROWS.clone().requires_grad_())
+    expected = values(ROWS.clone().requires_grad_())
+    assert type(found) is type(expected)
+    assert found == expected if isinstance(found, str) else torch.equal(found, expected)
+    because = {site.because for site in block.account.calls if site.function == name}
+    assert because <= {"the operators take dense tensors, not nested"}
 
 
 SCALED: dict[str, Function] = {

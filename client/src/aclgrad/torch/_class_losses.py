@@ -101,6 +101,8 @@ def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> None
         raise LocalError("the operator takes a weight for each class, which requires no grad")
     if target.dtype not in (torch.int64, torch.uint8):
         raise LocalError(f"PyTorch takes classes of int64 and uint8, not of {target.dtype}")
+    if target.dtype is torch.uint8 and not input.numel():
+        raise LocalError("PyTorch refuses uint8 classes of some empty inputs")
 
 
 def _of_probabilities(
@@ -139,6 +141,8 @@ def _torch_ctc_loss(
         lambda each: torch.ctc_loss(each.new_zeros(1, 1, 1), targets.new_zeros(1, 0).long(), [1], [0]), log_probs
     )
     is_batched = log_probs.dim() == 3
+    if isinstance(input_lengths, Tensor) is not isinstance(target_lengths, Tensor):
+        raise LocalError("PyTorch takes two tensors or two lists of lengths")
     lengths = [_lengths(each) for each in (input_lengths, target_lengths)]
     rows = log_probs if is_batched else log_probs.unsqueeze(1)
     losses = run("ctc_loss", client, rows, targets.to(rows.device, torch.int64), *lengths, blank, zero_infinity)[0]
@@ -156,7 +160,7 @@ def _lengths(given: Tensor | Sequence[int]) -> list[int]:
         if torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(given):  # noqa: SLF001
             raise LocalError("the lengths are tensors, and the operator takes numbers; give a list")
         return [int(each) for each in given.reshape(-1).tolist()]
-    return [given] if isinstance(given, int) else list(given)
+    return list(given)
 
 
 REROUTED: Final[dict[Any, Callable[..., Tensor]]] = {

@@ -12,7 +12,7 @@ import torch
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from aclgrad._client.sync.client import Client
-from aclgrad.errors import InvalidSettingError
+from aclgrad.errors import AclgradError, InvalidSettingError
 from aclgrad.torch import (
     _activations,
     _class_losses,
@@ -29,6 +29,7 @@ from aclgrad.torch._account import UNRECORDED, Account, CallSite, LocalError, la
 from aclgrad.torch._graph import BACKWARD, Graph, missing, nodes_made
 from aclgrad.torch._nodes import may_be_kernel
 from aclgrad.torch._operations import OPEN
+from aclgrad.torch._run import check_dense
 from aclgrad.torch._tensors import client_of, number_of
 from aclgrad.torch._unseen import Unseen, compute_again_within, is_checkpointed, is_opened, opened, with_weight
 
@@ -172,11 +173,17 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
                     reroute = None
             except LocalError as reason:
                 because = str(reason)
-                site = CallSite(function.__name__.strip("_"), layer_of(frame), because)
-                if self.graph.account.refuses(site):
-                    raise refusal(site) from None
-                if not torch.is_grad_enabled():  # a checkpoint, which makes no node
-                    self.graph.account.note(site)
+            except AclgradError:
+                raise
+            except Exception as error:  # of arguments that PyTorch refuses, or takes as no other function does
+                because = f"the bridge takes no such arguments ({type(error).__name__})"
+        if because is not None:
+            site = CallSite(function.__name__.strip("_"), layer_of(frame), because)
+            if self.graph.account.refuses(site):
+                function(*args, **options)  # If PyTorch refuses the call, its error says more.
+                raise refusal(site)
+            if not torch.is_grad_enabled():  # a checkpoint, which makes no node
+                self.graph.account.note(site)
         result = function(*args, **options) if reroute is None or because else found
         if nodes_made() != since:
             is_row = reroute is not None and because is None
@@ -193,6 +200,7 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
         elif any(map(_wants_gradient, (*args, *options.values()))):
             if os.getpid() != self._process:
                 raise LocalError("this process was forked off the one that has the client")
+            check_dense(*args, *options.values())
             return True
         if not is_later:
             self.graph.account.note(CallSite(function.__name__.strip("_"), layer_of(frame), UNRECORDED))

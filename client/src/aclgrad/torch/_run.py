@@ -130,6 +130,13 @@ def of_autocast(function: Callable[..., Any], *values: Any, are_alike: bool = Fa
     return [cast(each) for each in values]
 
 
+def check_dense(*values: Any) -> None:
+    """Raises LocalError for tensors that are sparse or nested."""
+    for each in values:
+        if isinstance(each, Tensor) and (each.layout is not torch.strided or each.is_nested):
+            raise LocalError(f"the operators take dense tensors, not {'nested' if each.is_nested else each.layout}")
+
+
 def cast_alike(function: Callable[..., Tensor], *tensors: Any) -> Any:
     """Returns the tensors in the dtype that autocast would give them for the function; None stays as it is.
 
@@ -139,9 +146,7 @@ def cast_alike(function: Callable[..., Tensor], *tensors: Any) -> Any:
     def of_ones(*each: Any) -> Tensor:
         return function(*[one if one is None else one.new_empty((1,) * one.dim()) for one in each])
 
-    for each in tensors:
-        if each is not None and (each.layout is not torch.strided or each.is_nested):
-            raise LocalError(f"the operators take dense tensors, not {each.layout}")
+    check_dense(*tensors)
     alike = of_autocast(of_ones, *tensors, are_alike=True)
     if len({each.dtype for each in alike if each is not None}) > 1:
         raise LocalError("the operators take operands of one dtype")

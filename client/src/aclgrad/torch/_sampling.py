@@ -48,6 +48,8 @@ def interpolate(
         raise LocalError(f"there are operators for nearest and bilinear alone, not for {_mode(mode, antialias)}")
     if input.dim() != 4 or (size is None) == (scale_factor is None):
         raise LocalError("the operator takes 4 dims, and a size or a scale")
+    if isinstance(size, Sequence) and len(size) != 2:
+        raise LocalError("PyTorch wants a size, or one for each axis")
     scales, sizes = [0.0, 0.0], per_axis(size, 2)
     if scale_factor is not None:
         scales = [float(each) for each in (scale_factor if isinstance(scale_factor, Sequence) else [scale_factor] * 2)]
