@@ -1,5 +1,6 @@
 """Dropout draws what PyTorch draws, and its gradient is the card's, of the same elements."""
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,6 +13,8 @@ from torch.utils.checkpoint import checkpoint
 
 import aclgrad
 import aclgrad.torch
+from aclgrad.bridges.served import Served, served_by
+from aclgrad.torch import _operations
 
 from .conftest import RecordingClient
 from .table import HALVES, grad_output_of, random
@@ -92,6 +95,42 @@ def test_what_drops_nothing_is_no_call(client: RecordingClient, function: Functi
     assert not block.account.calls
 
 
+def in_a_thread(each: Tensor) -> Tensor:
+    found: list[Tensor] = []
+    thread = threading.Thread(target=lambda: found.append(functional.dropout(each, 0.3)))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+STAY_LOCAL: dict[str, tuple[Function, Tensor]] = {
+    "float64": (FUNCTIONS["dropout"], ROWS.double()),
+    "in place": (FUNCTIONS["in place"], ROWS.double()),
+    "another thread": (in_a_thread, ROWS),
+    "forward mode": (lambda each: torch.func.jvp(FUNCTIONS["dropout"], (each,), (each.detach(),))[0], ROWS),
+    "a tensor": (lambda each: functional.dropout(each, torch.tensor(0.3)), ROWS),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("name", STAY_LOCAL)
+def test_what_stays_local_is_drawn_once(client: RecordingClient, name: str) -> None:
+    function, input = STAY_LOCAL[name]
+    found = drawn(function, input, block := aclgrad.torch.remote_backward(client))
+    torch.testing.assert_close(found, drawn(function, input), rtol=0, atol=0)
+    assert client.called == []
+    assert {site.whose for site in block.account.calls} <= {"local"}
+
+
+def test_a_product_without_the_operator_draws_once(monkeypatch: pytest.MonkeyPatch, client: RecordingClient) -> None:
+    served = Served(served_by(client).operators - {"dropout_do_mask"}, None)
+    monkeypatch.setattr(_operations, "served_by", lambda _: served)
+    found = drawn(FUNCTIONS["dropout"], ROWS, block := aclgrad.torch.remote_backward(client))
+    torch.testing.assert_close(found, drawn(FUNCTIONS["dropout"], ROWS), rtol=0, atol=0)
+    assert client.called == []
+    assert {site.whose for site in block.account.calls} == {"local"}
+
+
 @pytest.mark.parametrize("p", [-0.1, 1.1, float("nan")])
 def test_a_probability_that_is_none_is_refused_as_by_pytorch(client: RecordingClient, p: float) -> None:
     with (
@@ -154,6 +193,25 @@ def test_vmap_draws_as_for_pytorch(client: RecordingClient, randomness: str) -> 
         found = drawn(ROWS)
     torch.testing.assert_close(found, drawn(ROWS), rtol=1e-6, atol=0)
     assert client.called == ["dropout_do_mask"] * len(ROWS)
+
+
+@pytest.mark.parametrize("randomness", ["different", "same"])
+def test_vmap_draws_for_one_input_as_for_pytorch(client: RecordingClient, randomness: str) -> None:
+    def sampled() -> Tensor:
+        torch.manual_seed(7)
+        found: Tensor = torch.func.vmap(lambda each: functional.dropout(leaf, 0.3) * each, randomness=randomness)(
+            torch.arange(1.0, 4)
+        )
+        return found
+
+    leaf = random(2, 3, 4, 5).to(memory_format=torch.channels_last).requires_grad_()
+    with aclgrad.torch.remote_backward(client, strict=True):
+        found = sampled()
+    expected = sampled()
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    own = torch.autograd.grad(expected, leaf, torch.ones_like(expected))
+    torch.testing.assert_close(torch.autograd.grad(found, leaf, torch.ones_like(found)), own)
+    assert set(client.called) == {"dropout_do_mask"}
 
 
 def test_a_jacobian_is_of_one_drawing(client: RecordingClient) -> None:

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from aclgrad._client.sync.client import Client
 from aclgrad.torch._account import LocalError
-from aclgrad.torch._run import run
+from aclgrad.torch._run import check, run
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False, *, client: Client) -> Tensor:
@@ -19,14 +19,26 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     """
     if not 0 <= p <= 1:
         raise LocalError("PyTorch refuses a probability that is none")
+    if isinstance(p, Tensor):
+        raise LocalError("the probability is a tensor; give a number")
     if p == 0 or not training or not input.numel():
         return input
     if input.device.type != "cpu":
         raise LocalError(f"devices of the type {input.device.type} have masks of their own")
-    # By PyTorch's own steps, which vmap and torch.compile know.
-    noise = torch.zeros((), dtype=input.dtype) if p == 1 else torch.empty_like(input).bernoulli_(1 - p).div_(1 - p)
-    result: Tensor = run("dropout", client, input, noise, float(p))
+    # Before anything is drawn, which PyTorch would draw again.
+    check("dropout", client, input, input, float(p))
+    result: Tensor = run("dropout", client, input, _noise(input, p), float(p))
     return input.copy_(result) if inplace else result
+
+
+def _noise(input: Tensor, p: float) -> Tensor:
+    """Returns the factors by PyTorch's own steps, which vmap and torch.compile know."""
+    if p == 1:
+        return torch.zeros((), dtype=input.dtype)
+    # Within torch.func they are others, which draw for each element of vmap even if the input is one for all.
+    if not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None:  # noqa: SLF001
+        return torch.bernoulli(torch.empty(input.shape, dtype=input.dtype), 1 - p).div_(1 - p)
+    return torch.empty_like(input).bernoulli_(1 - p).div_(1 - p)
 
 
 def _torch_dropout(input: Tensor, p: float, train: bool, *, client: Client) -> Tensor:

@@ -65,7 +65,7 @@ def without_autocast(device: str) -> AbstractContextManager[Any]:
     return torch.autocast(device, enabled=False) if is_on else nullcontext()
 
 
-def _check(operation: Operation, values: Sequence[Any], output: Any) -> None:
+def check_served(operation: Operation, values: Sequence[Any], output: Any) -> None:
     """Raises InvalidFieldError or OperatorNotSupportedError for a backward pass that the server would refuse."""
     row, leading = operation.row, output[0] if isinstance(output, tuple) else output
     known = row.known(dict(zip(operation.names, values, strict=False)), output)
@@ -96,7 +96,7 @@ def _registered(operation: Operation) -> Any:
     def forward(*values: Any) -> Any:
         with without_autocast(values[0].device.type):
             output = operation.forward(*values[:-1])
-        _check(operation, values, output)
+        check_served(operation, values, output)
         note_compiled(operation.row.function, values[-1])
         return output
 

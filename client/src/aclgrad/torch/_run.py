@@ -16,6 +16,7 @@ from aclgrad.bridges.served import REFUSALS
 from aclgrad.errors import InvalidFieldError
 from aclgrad.torch._account import LocalError
 from aclgrad.torch._autograd import FUNCTIONS
+from aclgrad.torch._operations import check_served
 from aclgrad.torch._rows import OPERATIONS
 from aclgrad.torch._tensors import dtype_name, number_of
 
@@ -66,6 +67,24 @@ def run(name: str, client: Client | None, input: Tensor, *rest: Any) -> Any:
 
     A client of None stands for that of a block which is not open in this thread.
     """
+    return applied(FUNCTIONS[name], client, *_values(name, input, *rest))
+
+
+def check(name: str, client: Client | None, input: Tensor, *rest: Any) -> None:
+    """Raises LocalError as `run` for values of these types and an output of the input's, but computes nothing."""
+    values = _values(name, input, *rest)
+    number = _number(client)
+    if torch.compiler.is_compiling():
+        return
+    types = [each.to("meta") if isinstance(each, Tensor) else each for each in values]
+    try:
+        check_served(OPERATIONS[name], (*types, number), types[0])
+    except REFUSALS as refused:
+        raise LocalError(str(refused)) from None
+
+
+def _values(name: str, input: Tensor, *rest: Any) -> Sequence[Any]:
+    """Returns what a row takes, as autocast casts it."""
     if name not in ROWS:
         raise LocalError(f"there is no operator for {name}")
     row = ROWS[name]
@@ -75,21 +94,29 @@ def run(name: str, client: Client | None, input: Tensor, *rest: Any) -> Any:
     input, *others = of_autocast(OPERATIONS[name].cast_by, input, *rest)
     if not any(dtype_name(input) in dtypes for dtypes in row.spec.leading_input.dtypes.values()):
         raise LocalError(f"no product takes {dtype_name(input)}")
-    return applied(FUNCTIONS[name], client, input, *others)
+    return [input, *others]
 
 
-def applied(function: type[torch.autograd.Function], client: Client | None, *values: Any) -> Any:
-    """Returns the result of a function that takes the number of a client last; raises LocalError as `run`."""
+def _number(client: Client | None) -> int:
+    """Returns the client's number; raises LocalError where no function has a gradient from a server."""
     if client is None:
         raise LocalError("a thread that begins in the block has to enter it itself")
+    number = number_of(client)
     if torch.compiler.is_compiling():
-        return function.apply(*values, number_of(client))
+        return number
     if torch.jit.is_tracing():
         raise LocalError("torch.jit.trace records PyTorch's own functions alone")
     # By the thread: PyTorch has no other way to know.
     if forward_ad._current_level >= 0:  # noqa: SLF001
         raise LocalError("forward-mode derivatives are not the operators'; use reverse mode (grad, vjp, jacrev)")
-    number = number_of(client)
+    return number
+
+
+def applied(function: type[torch.autograd.Function], client: Client | None, *values: Any) -> Any:
+    """Returns the result of a function that takes the number of a client last; raises LocalError as `run`."""
+    number = _number(client)
+    if torch.compiler.is_compiling():
+        return function.apply(*values, number)
     try:
         return function.apply(*values, number)
     except REFUSALS as refused:
