@@ -123,6 +123,16 @@ def test_targets_broadcast_with_a_warning(client: RecordingClient, name: str, ta
     assert len(client.called) == 1
 
 
+def test_logarithms_may_change_after_their_divergence(client: RecordingClient) -> None:
+    def changed(each: Tensor, target: Tensor) -> Tensor:
+        logarithms = target.clone()
+        loss = functional.kl_div(each, logarithms, reduction="sum", log_target=True)
+        logarithms.add_(1)
+        return loss
+
+    compared(client, partial(changed, target=OTHERS), ROWS)
+
+
 SPELLINGS: dict[str, Function] = {
     "size_average": lambda each: functional.mse_loss(each, OTHERS, size_average=False),
     "reduce": lambda each: functional.binary_cross_entropy_with_logits(each, SHARES, reduce=False),

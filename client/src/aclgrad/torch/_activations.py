@@ -11,6 +11,7 @@ from torch.nn import functional
 from aclgrad._client.sync.client import Client
 from aclgrad.torch._account import LocalError
 from aclgrad.torch._activation_rows import per_channel
+from aclgrad.torch._gemm import HOOKED, has_hooks
 from aclgrad.torch._run import in_order, of_autocast, run
 
 
@@ -94,6 +95,8 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
     The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
     """
+    if inplace and negative_slope < 0:
+        raise LocalError("PyTorch refuses a negative slope in place")
     return _run("leaky_relu", input, float(negative_slope), inplace=inplace, client=client)
 
 
@@ -212,10 +215,16 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     return _run("threshold", input, float(threshold), float(value), inplace=inplace, client=client)
 
 
+_OF_RESULT: Final = {"celu", "elu", "selu"}
+"""PyTorch's forms in place save the result, of which the gradient is another function."""
+
+
 def _run(name: str, input: Tensor, *arguments: Any, inplace: bool = False, client: Client) -> Tensor:
     if not inplace:
         result: Tensor = run(name, client, input, *arguments)
         return result
+    if name in _OF_RESULT and has_hooks():
+        raise LocalError(HOOKED)
     # As PyTorch, which saves a copy where the gradient needs what is overwritten.
     return input.copy_(run(name, client, input.clone(), *arguments))
 

@@ -177,7 +177,7 @@ LOSSES: Final[Sequence[Operation]] = (
         "kl_div",
         "Tensor target, int reduction, bool log_target",
         lambda input, target, reduction, log_target: aten.kl_div(input, target, reduction, log_target=log_target),
-        saved=lambda known: ("input", "target") if known["log_target"] else ("target",),
+        saved=lambda _: ("target",),
         local=_divergence_backward,
     ),
     # The input is the difference, by which PyTorch, too, computes the loss.

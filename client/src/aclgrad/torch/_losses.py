@@ -207,9 +207,12 @@ def _torch_kl_div(
     input: Tensor, target: Tensor, reduction: int = MEAN, *, log_target: bool = False, client: Client
 ) -> Tensor:
     _check_target(input, target)
-    if has_hooks() and (log_target or target.requires_grad):
-        raise LocalError(HOOKED)
-    one, other = torch.broadcast_tensors(input, target)
+    if has_hooks():
+        is_whole = target.size() == torch.broadcast_shapes(input.size(), target.size())
+        if log_target or target.requires_grad or not is_whole:
+            raise LocalError(HOOKED)
+    # PyTorch keeps its exponential: what changes a logarithm in place afterwards changes no gradient.
+    one, other = torch.broadcast_tensors(input, target.clone() if log_target else target)
     return run("kl_div", client, one, other, reduction, log_target)
 
 
