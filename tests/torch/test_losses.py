@@ -118,8 +118,25 @@ def test_probabilities(client: RecordingClient) -> None:
 def test_targets_broadcast_with_a_warning(client: RecordingClient, name: str, target: Tensor) -> None:
     with aclgrad.torch.remote_backward(client), pytest.warns(UserWarning, match="Using a target size") as caught:
         getattr(functional, name)(ROWS.clone().requires_grad_(), target)
-    assert len(caught) == 1
+    assert [each.filename for each in caught] == [__file__]
     compared(client, getattr(functional, name), ROWS, target)
+    assert len(client.called) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_divergence_by_its_elements_warns_once(client: RecordingClient, dtype: torch.dtype) -> None:
+    with aclgrad.torch.remote_backward(client), pytest.warns(UserWarning, match="'mean' divides") as caught:
+        functional.kl_div(ROWS.to(dtype).requires_grad_(), SHARES.to(dtype))
+    assert len(caught) == 1
+    assert dtype is torch.float64 or caught[0].filename == __file__
+
+
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+@pytest.mark.parametrize(
+    "loss", [partial(functional.kl_div, target=SHARES), partial(functional.mse_loss, target=SHARES[:1])]
+)
+def test_what_warns_is_compiled_in_one_graph(client: RecordingClient, loss: Function) -> None:
+    compared(client, torch.compile(lambda each: loss(each), backend="aot_eager", fullgraph=True), ROWS)
     assert len(client.called) == 1
 
 

@@ -1,7 +1,9 @@
 """Losses of each element, with the arguments, warnings and refusals of `torch.nn.functional`."""
 
+import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import torch
@@ -71,12 +73,11 @@ def kl_div(
 
     Raises InvalidFieldError for what the product of the client's server does not compute.
     """
-    is_legacy = size_average is not None or reduce is not None
-    if reduction == "mean" and not is_legacy:
-        warnings.warn(_DIVIDES, stacklevel=2)
     is_of_batch = reduction == "batchmean"
     rule = code_of(size_average, reduce, "sum" if is_of_batch else reduction)
     reduced = _torch_kl_div(input, target, rule, log_target=log_target, client=client)
+    if reduction == "mean" and size_average is None and reduce is None:
+        _warn(_DIVIDES)
     return reduced / input.size()[0] if is_of_batch and input.dim() else reduced
 
 
@@ -138,6 +139,8 @@ def smooth_l1_loss(
     return _of_difference(smooth if beta else _absolute, input, target, None, rule, client)
 
 
+_BETWEEN: Final = (str(Path(__file__).parent), functional.__file__, torch.overrides.__file__)
+"""The files between the line of a user and a function here."""
 _DIVIDES: Final = (
     "reduction: 'mean' divides the total loss by both the batch size and the support size."
     "'batchmean' divides only by the batch size, and aligns with the KL div math definition."
@@ -171,13 +174,19 @@ def _of_difference(
     loss: Callable[..., Tensor], input: Tensor, target: Tensor, weight: Tensor | None, rule: int, client: Client
 ) -> Tensor:
     """Returns a loss of the difference of tensors that broadcast, with weights for the errors."""
+    result = _weighted(loss, input, target, weight, rule, client)
     if target.size() != input.size():
-        warnings.warn(
+        _warn(
             f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). "
             "This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size.",
-            stacklevel=3,
+            "Please ensure they have the same size."
         )
+    return result
+
+
+def _weighted(
+    loss: Callable[..., Tensor], input: Tensor, target: Tensor, weight: Tensor | None, rule: int, client: Client
+) -> Tensor:
     one, other = torch.broadcast_tensors(input, target)
     if weight is None:
         return loss(one, other, rule, client)
@@ -189,6 +198,17 @@ def _of_difference(
     if rule == NONE:
         return weighted
     return torch.sum(weighted) if rule == SUM else torch.sum(weighted) / torch.sum(weight)
+
+
+def _warn(text: str) -> None:
+    """Warns as PyTorch's function would, of the line that calls it; once the loss is known not to stay local."""
+    # torch.compile cannot trace a warning.
+    if torch.compiler.is_compiling():
+        return
+    frame, level = sys._getframe(1), 2  # noqa: SLF001 - the warnings of Python 3.11 cannot skip files
+    while frame.f_code.co_filename.startswith(_BETWEEN) and frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, stacklevel=level)
 
 
 def _absolute(input: Tensor, target: Tensor, rule: int, client: Client) -> Tensor:

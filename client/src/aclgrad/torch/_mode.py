@@ -33,7 +33,7 @@ from aclgrad.torch._run import check_dense
 from aclgrad.torch._tensors import client_of, number_of
 from aclgrad.torch._unseen import Unseen, compute_again_within, is_checkpointed, is_opened, opened, with_weight
 
-_COMPILED: Final = "functional.pad stays local in what torch.compile has compiled, unseen; call aclgrad.torch.pad"
+_COMPILED: Final = "torch.compile hides functional.pad, which would stay local there; pad by aclgrad.torch.pad"
 _COMPILED_CHECKPOINT: Final = "torch.compile shows the block nothing of a checkpoint; checkpoint the compiled module"
 _COMPILED_LOCAL: Final = "_compiled_local_"
 
