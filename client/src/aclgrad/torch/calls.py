@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from aclgrad._client.sync.client import Client
+from aclgrad.bridges.likelihoods import OF_LOGITS, of_classes
 from aclgrad.bridges.rows import ROWS
 from aclgrad.torch._account import ARITHMETIC, Account, CallSite, LocalError, aligned, grouped
 from aclgrad.torch._activations import swiglu
@@ -126,4 +127,4 @@ def operators_by_function() -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for row in ROWS.values():
         found[row.function] = (*found.get(row.function, ()), row.operator)
-    return found
+    return {**found, "cross_entropy": (of_classes(2), of_classes(4), OF_LOGITS)}
