@@ -220,7 +220,7 @@ def test_small_classes_of_no_image_have_no_gradient_as_in_pytorch(client: Record
 @pytest.mark.parametrize("weight", [None, torch.zeros(5), -SHARES[0], torch.tensor([1, torch.nan, 0, 1, 1])], ids=str)
 def test_ignored_classes_and_odd_weights(client: RecordingClient, smoothing: float, weight: Tensor | None) -> None:
     """All of them ignored is 0 / 0, as in PyTorch."""
-    for labels in (LABELS, torch.full((4,), 3)):
+    for labels in (LABELS, torch.full((4,), 3), torch.full((4,), 3, dtype=torch.uint8)):
         for reduction in ("mean", "sum"):
             options = {"reduction": reduction, "ignore_index": 3, "weight": weight}
             compared(

@@ -116,7 +116,7 @@ def _smoothing(
     if reduction == 1:
         # Not total_weight, which PyTorch adds up in 16 bits for the likelihood alone.
         used = target[~is_ignored]
-        share = share / (used.numel() if weight is None else weight.to(share.dtype)[used].sum())
+        share = share / (used.numel() if weight is None else weight.to(share.dtype).gather(0, used.long()).sum())
     if is_ignored.any():
         share = torch.where(is_ignored, 0, share)
     if share.dim():
