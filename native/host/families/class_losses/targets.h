@@ -36,7 +36,9 @@ void VisitTargetType(aclDataType type, const Visitor& visit) {
 template <typename Target>
 [[nodiscard]] int64_t ClassOf(const ClassTargets& targets, const std::byte* elements, int64_t sample) {
   const auto target = static_cast<int64_t>(LoadElement<Target>(elements, sample));
-  return target == targets.ignored || target < 0 || target >= targets.classes ? -1 : target;
+  // In few comparisons, because branches of ignored samples are hard to foresee.
+  const int64_t used = target == targets.ignored ? -1 : target;
+  return static_cast<uint64_t>(used) < static_cast<uint64_t>(targets.classes) ? used : -1;
 }
 
 }  // namespace
