@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "families/elementwise/maths.h"
 #include "plan/tiles.h"
-#include "tensors/exp.h"
 #include "tensors/lanes.h"
 #include "tensors/rows.h"
 
@@ -70,13 +70,16 @@ class Samples {
     const auto of_weight = static_cast<float>(shared);
     const int64_t place = found - tile.left;
     const std::byte* const weights = weights_;
+    const std::byte* const logs = logs_;
+    std::byte* const gradient = gradient_;
     ForLanes(tile.width(), [&](int64_t at, auto lanes) {
-      FloatLanes made = Exp(LoadLanes<T>(logs_, first_cell + at, lanes)) * whole;
+      const FloatLanes log = LoadLanes<T>(logs, first_cell + at, lanes);
+      FloatLanes made = ExpNear<T, /*kIsSubtracted=*/true>(ExpBounded(log)) * whole;
       if (of_weight != 0) {
         made -= of_weight * (weights == nullptr ? Filled(1) : LoadLanes<float>(weights, tile.left + at, lanes));
       }
       if (at <= place && place < at + kFloatLanes) made[place - at] -= own_share;
-      StoreLanes<T>(made, gradient_, first_cell + at, lanes);
+      StoreLanes<T>(made, gradient, first_cell + at, lanes);
     });
     return 1;
   }
