@@ -209,6 +209,15 @@ def test_what_pytorch_refuses_is_refused_alike(client: RecordingClient, name: st
         assert str(found.value) == str(expected.value)
 
 
+def test_what_fails_in_the_bridge_alone_stays_local(client: RecordingClient) -> None:
+    """Label smoothing divides by the classes: none here."""
+    loss = partial(functional.cross_entropy, target=torch.zeros(4, dtype=torch.int64), ignore_index=0)
+    with aclgrad.torch.remote_backward(client) as block:
+        found = gradients(partial(loss, label_smoothing=0.1), ROWS[:, :0])
+    torch.testing.assert_close(found, gradients(partial(loss, label_smoothing=0.1), ROWS[:, :0]), equal_nan=True)
+    assert {site.because for site in block.account.calls} == {"the bridge takes no such arguments (ZeroDivisionError)"}
+
+
 def test_small_classes_of_no_image_have_no_gradient_as_in_pytorch(client: RecordingClient) -> None:
     with aclgrad.torch.remote_backward(client):
         loss = functional.nll_loss(random(0, 5, 2).requires_grad_(), torch.empty(0, 2, dtype=torch.uint8))
