@@ -98,7 +98,8 @@ def time_case(acl: Library, case: Contest, threads: int, rounds: int) -> dict[st
 
 def compare(case: Contest, theirs: tuple[torch.Tensor, ...]) -> None:
     """Raises AssertionError if the results differ by more than rounding does."""
-    allowed = 1e-3 if case.typed.dtype == "float32" else 5e-2
+    # PyTorch itself loses some digits of float32 in the logarithms of CTC.
+    allowed = 2e-3 if case.typed.dtype == "float32" else 5e-2
     for out, rival in zip(case.outs, theirs, strict=True):
         count = min(out.size, 1 << 22)
         expected = rival.reshape(-1)[:count].to(torch.float64).numpy()
