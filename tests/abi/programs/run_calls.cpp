@@ -108,8 +108,8 @@ class Arguments {
   template <typename Parameter>
   [[nodiscard]] Parameter Next() {
     if constexpr (std::is_same_v<Parameter, const aclTensor*> || std::is_same_v<Parameter, aclTensor*>) {
-      // Headers declare some outputs const.
-      const bool is_input = std::is_same_v<Parameter, const aclTensor*> && next_input_ < inputs_.size();
+      // Headers declare some outputs const, and one of them an input without it.
+      const bool is_input = next_input_ < inputs_.size();
       return is_input ? inputs_[next_input_++].handle() : outputs_.at(next_output_++).handle();
     } else if constexpr (std::is_same_v<Parameter, const aclBoolArray*>) {
       const auto all = std::make_unique<bool[]>(outputs_.size());
