@@ -11,7 +11,7 @@ PRODUCTS = ("910B", "910_93", "950")
 LAYOUTS = ("contiguous", "transposed", "offset")
 TASK_QUEUES = ("0", "1", "2")
 """Modes of torch_npu: phase 2 on the caller's thread, on another, and phase 1 there as well."""
-OPERATORS = 15
+OPERATORS = 35
 """Of the project. No product has both operators for the gradient of max pooling in torch_npu."""
 OPERANDS = {"linear": 3, "matmul": 2, "bmm": 2, "addmm": 3, "mm": 2}
 """Of functions whose forward and backward passes are torch_npu's own, each with a gradient."""

@@ -4,7 +4,6 @@ import functools
 import json
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,9 @@ import torch
 import torch_npu
 from torch.nn import functional
 from torch.utils.cpp_extension import load
+
+from gradient_case import Case, uniform  # isort: skip
+from small_operators import activations, class_losses, dropout, losses  # isort: skip
 
 PRODUCT, CANN, BUILT = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 HERE = Path(__file__).parent
@@ -32,20 +34,6 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "transposed": lambda x: x.mT.contiguous().npu().mT if x.dim() > 1 else x.npu(),
     "offset": lambda x: torch.cat([torch.full((3,), 9.0, dtype=x.dtype), x.reshape(-1)]).npu()[3:].view(x.shape),
 }
-
-
-@dataclass
-class Case:
-    operator: str
-    forward: Callable[[torch.Tensor], torch.Tensor]
-    input: torch.Tensor
-    backward: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-    """Of the output's gradient and the input, on the device."""
-    tolerance: float = 1e-5
-
-
-def uniform(*shape: int) -> torch.Tensor:
-    return torch.rand(shape) * 2 - 1
 
 
 def cases(n: int, c: int, h: int, w: int) -> Iterator[Case]:
@@ -100,6 +88,16 @@ def cases(n: int, c: int, h: int, w: int) -> Iterator[Case]:
     yield from of_convolution(volume, uniform(c, 1, 2, 3, 3), False, 1, 2, 2, 0, c)
     yield from of_convolution(uniform(n, 4, h, w), uniform(4, 3, 3, 2), True, 2, 1, 1, 1, 2)
     yield from of_convolution(volume, uniform(c, 2, 2, 3, 2), True, 1, 0, 1, 0, 1)
+    yield from activations(plane)
+    yield from losses(plane)
+    yield from class_losses(plane.log_softmax(1), torch.randint(0, c, (n, h, w)))
+    yield Case(
+        "upsample_bilinear2d_backward_v2",
+        lambda x: functional.interpolate(x, (2 * h, w + 3), mode="bilinear"),
+        plane,
+        lambda g, x: aten.upsample_bilinear2d_backward(g, [2 * h, w + 3], list(x.shape), False, None, None),
+    )
+    yield dropout(plane)
 
 
 def of_convolution(input: torch.Tensor, weight: torch.Tensor, transposed: bool, *lists: int) -> Iterator[Case]:
