@@ -28,7 +28,8 @@ WAYS: dict[str, tuple[dict[str, Any], int, str]] = {
     "chunks": ({"max_message_bytes": 30_000}, 1, "ExecuteProgramChunked of "),
     "shared": ({"shared_memory": True}, 0, "ExecuteProgram of "),
 }
-SEEDS = range(6)
+SEEDS = (1, 4, 6, 9, 10, 11)
+"""Of programs of which most exceed the messages of the chunked way."""
 
 
 def draw(seed: int) -> Program:
