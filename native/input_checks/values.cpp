@@ -29,7 +29,7 @@ void Check(const void* indices, std::size_t count, int64_t bound, std::optional<
   constexpr std::size_t kBlock = 4096;
   constexpr int64_t kMost = std::numeric_limits<Index>::max();
   const auto last = static_cast<Index>(std::min<int64_t>(bound - 1, kMost));
-  // What Index cannot hold is none of the values.
+  // Index holds every value, so no value equals what it cannot hold.
   if (ignored && static_cast<Index>(*ignored) != *ignored) ignored.reset();
   const auto skipped = static_cast<Index>(ignored.value_or(0));
   const auto any_outside = ignored ? AnyOutside<Stored, Index, true> : AnyOutside<Stored, Index, false>;

@@ -54,7 +54,7 @@ def test_sums_of_channels(acl: Library, shape: tuple[int, ...], dtype: str) -> N
 
 
 def test_what_is_not_finite_stays_in_its_channel(acl: Library) -> None:
-    """A number that is none is not positive."""
+    """NaN is not positive."""
     for value in (np.nan, np.inf, -np.inf):
         for cells in (1, 100):
             input = np.full((4, 3, cells), 1.0)

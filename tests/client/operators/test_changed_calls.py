@@ -53,7 +53,7 @@ REFUSED = {
     "a beta that is not a number": (
         Changed("smooth_l1_loss_backward", attributes={"beta": float("nan")}), "attributes[beta]",
     ),
-    "a reduction that is none": (Changed("mse_loss_backward", attributes={"reduction": 3}), "attributes[reduction]"),
+    "the mean of a batch": (Changed("mse_loss_backward", attributes={"reduction": 3}), "attributes[reduction]"),
     "a reduction that no loss has": (Changed("kl_div_backward", attributes={"reduction": 4}), "attributes[reduction]"),
     "a target that is not broadcast to the input": (
         Changed("l1_loss_backward", {"target": (4,)}), "inputs[target].shape",

@@ -18,7 +18,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
     """
     if not 0 <= p <= 1:
-        raise LocalError("PyTorch refuses a probability that is none")
+        raise LocalError("PyTorch refuses a probability outside of 0 to 1")
     if isinstance(p, Tensor):
         raise LocalError("the probability is a tensor; give a number")
     if p == 0 or not training or not input.numel():

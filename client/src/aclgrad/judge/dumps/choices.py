@@ -46,7 +46,7 @@ def as_recorded(
     if mask is None and gradient is not None and gradient.shape == kept.shape:
         kept |= (source == 0) & (gradient != 0)
 
-    # Now, for the output may be changed in place later.
+    # Now, because the output may be changed in place later.
     scale = _scale(probability, source, output)
 
     def dropout(input: Tensor, *_: Any, **__: Any) -> Any:
