@@ -1,4 +1,4 @@
-"""Calls of losses, of dropout and of the activations that few networks have, for the tests of the bridges' table."""
+"""Calls of losses, dropout and rarer activations, for the tests of the bridges' table."""
 
 from typing import Any
 

@@ -94,7 +94,7 @@ REFUSED = {
         Changed(CTC, {"targets": (12,)}, case="one_after_the_other"), "inputs[targets].shape",
     ),
     "an odd size": (Changed("glu_backward", {"self": (2, 3, 39)}), "inputs[self].shape"),
-    "an axis that is none": (Changed("glu_backward", attributes={"dim": 3}), "attributes[dim]"),
+    "an axis that does not exist": (Changed("glu_backward", attributes={"dim": 3}), "attributes[dim]"),
     "slopes of another axis": (Changed("prelu_backward", {"weight": (2,)}), "inputs[weight].shape"),
     "a mask that is short by a byte": (Changed("dropout_do_mask", {"mask": (15,)}), "inputs[mask].shape"),
     "a mask of a longer tensor": (Changed("dropout_do_mask", {"mask": (32,)}), "inputs[mask].shape"),

@@ -210,9 +210,15 @@ _ROWS: Final = (
     *(_of_classes(name) for name in ("nll_loss", "nll_loss2d")),
     *(
         _loss(name)
-        for name in ("binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div", "l1_loss", "mse_loss")
+        for name in (
+            "binary_cross_entropy",
+            "binary_cross_entropy_with_logits",
+            "kl_div",
+            "l1_loss",
+            "mse_loss",
+            "smooth_l1_loss",
+        )
     ),
-    _loss("smooth_l1_loss"),
     _loss(
         "ctc_loss",
         more=lambda _, output: {"neg_log_likelihood": output[0], "log_alpha": output[1]},

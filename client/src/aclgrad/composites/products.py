@@ -27,6 +27,7 @@ from aclgrad.composites.operands import (
 )
 from aclgrad.errors import InvalidFieldError
 from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.rules import broadcasts
 
 _MOST_AXES: Final = max(OPERATORS["matmul"].leading_input.ranks)
 
@@ -162,7 +163,7 @@ def addmm_backward(
     one, two = operand("mat1", mat1, least=2), operand("mat2", mat2, least=2)
     product = _product_shape(one.shape, two.shape)
     check_shape("grad_output", grad.shape, product)
-    if not _broadcasts(tuple(shape), product):
+    if not broadcasts(tuple(shape), product):
         raise InvalidFieldError.at("shape", f"is {tuple(shape)}", f"give one that broadcasts to {product}")
     of_addend = scaled(program, summed_to(program, grad, tuple(shape)), beta) if wanted[0] else None
     of_product = matmul_backward(program, grad, one, two, wanted=wanted[1:])
@@ -197,10 +198,3 @@ def _product_shape(one: Shape, two: Shape) -> Shape:
             "other", f"is {two}, which does not multiply {one}", "give shapes that numpy.matmul takes"
         ) from None
     return (*batch, *one[-2:-1], *(two[-1:] if len(two) > 1 else ()))
-
-
-def _broadcasts(shape: Shape, to: Shape) -> bool:
-    try:
-        return np.broadcast_shapes(shape, to) == to
-    except ValueError:
-        return False

@@ -1,6 +1,5 @@
 """Dropout: JAX draws what is kept, and the gradient is a server's."""
 
-import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
@@ -18,10 +17,9 @@ from aclgrad.jax._callbacks import RemoteCall, Wanted, raise_named
 from aclgrad.jax._checks import check_call, check_client, checked_dtype
 from aclgrad.jax._gradients import varying_alike, with_gradient
 from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.dropout_do_mask.spec import mask_bytes, packed
 
 _OPERATOR: Final = "dropout_do_mask"
-_PACKED: Final = 16
-"""The mask is made of so many bytes, each of 8 elements."""
 
 
 def dropout(input: Array, rate: float = 0.5, *, key: Array, client: Client) -> Array:
@@ -59,7 +57,10 @@ class _DropoutCall(RemoteCall):
         super().__init__([type], input.ndim)
         self._client = client
         self._rate = rate
-        sent = {"self": jax.ShapeDtypeStruct((1,), input.dtype), "mask": jax.ShapeDtypeStruct((_PACKED,), jnp.uint8)}
+        sent = {
+            "self": jax.ShapeDtypeStruct((1,), input.dtype),
+            "mask": jax.ShapeDtypeStruct((mask_bytes(1),), jnp.uint8),
+        }
         check_call(client, _OPERATOR, sent, {"prob": rate}, {"prob": "rate"})
 
     def _is_empty(self, mapped: tuple[int, ...], own: Sequence[tuple[int, ...]]) -> bool:
@@ -69,11 +70,8 @@ class _DropoutCall(RemoteCall):
         self, wanted: Wanted, arrays: Sequence[_callbacks.Array], mapped: tuple[int, ...]
     ) -> Sequence[_callbacks.Array]:
         gradient, mask = (np.broadcast_to(each, (*mapped, *each.shape[len(mapped) :])).ravel() for each in arrays)
-        bits = np.packbits(mask, bitorder="little")
-        packed = np.zeros(math.ceil(mask.size / (8 * _PACKED)) * _PACKED, np.uint8)
-        packed[: bits.size] = bits
         try:
-            found: Any = self._client.execute(_OPERATOR, {"self": gradient, "mask": packed}, {"prob": self._rate})
+            found: Any = self._client.execute(_OPERATOR, {"self": gradient, "mask": packed(mask)}, {"prob": self._rate})
         except AclgradError as error:
             raise_named(error, _OPERATOR)
         return [found]

@@ -58,6 +58,12 @@ def equal_sizes(field: str, have: tuple[int, ...], of: str, want: tuple[int, ...
         yield Violation(field, f"is {have}, but {of} is {want}", f"send {want}")
 
 
+def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    """Returns whether the one shape can be broadcast to the other."""
+    pairs = zip(reversed(shape), reversed(to), strict=False)
+    return len(shape) <= len(to) and all(have in (1, want) for have, want in pairs)
+
+
 def one_value_each(
     arguments: Arguments, name: str, leading: tuple[int, ...], of: str, ones: int = 0, flat: bool = True
 ) -> Iterator[Violation]:

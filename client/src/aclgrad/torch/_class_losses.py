@@ -8,10 +8,11 @@ from torch import Tensor
 from torch.nn import _reduction, functional
 
 from aclgrad._client.sync.client import Client
+from aclgrad.operators.families.losses.spec import MEAN, NONE, SUM
 from aclgrad.torch._account import LocalError
 from aclgrad.torch._activations import log_softmax
 from aclgrad.torch._cross_entropy import CrossEntropy, in_planes
-from aclgrad.torch._losses import MEAN, NONE, SUM, code_of
+from aclgrad.torch._losses import code_of
 from aclgrad.torch._run import applied, of_autocast, run
 
 

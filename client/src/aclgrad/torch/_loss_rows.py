@@ -3,30 +3,25 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from aclgrad.bridges.rows import Known
+from aclgrad.operators.dropout_do_mask.spec import mask_bytes, packed
 from aclgrad.torch._row import Operation
 from aclgrad.torch._tensors import array_of, tensor_of
 
 aten: Final = torch.ops.aten
-_MASK_BYTES: Final = 16
-"""A packed mask ends with a whole block of this size."""
 
 
 def _pack(noise: Tensor) -> Tensor:
-    """Returns a bit for each element that is kept, the least significant one of each byte first."""
-    packed = np.packbits(array_of(noise).reshape(-1) != 0, bitorder="little")
-    mask = np.zeros(-(-packed.size // _MASK_BYTES) * _MASK_BYTES, np.uint8)
-    mask[: packed.size] = packed
-    return tensor_of(mask).to(noise.device)
+    """Returns a bit for each element that is kept."""
+    return tensor_of(packed(array_of(noise))).to(noise.device)
 
 
 def _packed_shape(noise: Tensor) -> Tensor:
-    return noise.new_empty(-(-noise.numel() // (8 * _MASK_BYTES)) * _MASK_BYTES, dtype=torch.uint8)
+    return noise.new_empty(mask_bytes(noise.numel()), dtype=torch.uint8)
 
 
 def _packed_each(info: Any, in_dims: Sequence[int], noise: Tensor) -> tuple[Tensor, int]:

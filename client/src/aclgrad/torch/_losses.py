@@ -11,11 +11,10 @@ from torch import Tensor
 from torch.nn import _reduction, functional
 
 from aclgrad._client.sync.client import Client
+from aclgrad.operators.families.losses.spec import MEAN, NONE, SUM
 from aclgrad.torch._account import LocalError
 from aclgrad.torch._gemm import HOOKED, has_hooks
 from aclgrad.torch._run import of_autocast, run
-
-NONE, MEAN, SUM = range(3)
 
 
 def binary_cross_entropy(

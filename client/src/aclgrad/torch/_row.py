@@ -30,7 +30,7 @@ def without_batch(function: Callable[..., Any], most: int) -> Callable[..., Any]
 def mapped(
     function: Callable[..., Any], size: int, values: Mapping[str, Any], in_dims: Sequence[int | None], most: int
 ) -> Mapped:
-    """Returns a call of vmap, whose arguments these are in their order, for the rows' folds."""
+    """Returns a call of vmap for the folds of rows; `values` has its arguments in their order."""
     dims = dict(zip(values, in_dims, strict=True))
     tensors = {name: each for name, each in values.items() if isinstance(each, Tensor)}
     common = {name: each for name, each in tensors.items() if dims[name] is None}
@@ -62,8 +62,8 @@ class Operation:
     without a block, it finds the same ones. `prepared` makes of them what the operator takes instead. `cast_by` is
     PyTorch's function that autocast may cast arguments for; it takes those of `forward`, and computes next to nothing.
     By default it is `forward` of an empty batch.
-    `other` is an argument whose gradient no operator computes: PyTorch does, or, for a function that is the negative
-    one with both arguments exchanged (`is_symmetric`), the sign changes.
+    `other` is an argument that the operator has no gradient of: PyTorch computes it, or if the function `is_symmetric`,
+    it is the negative gradient of the input.
     The backward pass of a linear function's backward pass is the function: `sizes` returns what its arguments lack
     among the operator's, given the shape of the gradient of the output. If it is not, `again` is that pass, of the
     gradient of the input, the indices and the client. A function that is not linear has a second derivative if `local`

@@ -27,7 +27,7 @@ constexpr bool TakesAll(std::index_sequence<kInput...>) {
 template <typename Gradient, typename T, size_t kInputs>
 constexpr bool kTakes = !std::is_same_v<T, Bool> && TakesAll<Gradient, T>(std::make_index_sequence<kInputs>());
 
-// The number of inputs of the formula; 0 if there is none for T.
+// The number of inputs of the formula; 0 if T has no formula.
 template <typename Gradient, typename T>
 constexpr size_t kInputsOf = kTakes<Gradient, T, 2>   ? 2
                              : kTakes<Gradient, T, 3> ? 3

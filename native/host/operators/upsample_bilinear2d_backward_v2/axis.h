@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "computation.h"
+#include "tensors/search.h"
 
 namespace acl_host {
 namespace {
@@ -33,20 +34,9 @@ class Sources {
   [[nodiscard]] int64_t Begin(int64_t cell) const {
     if (cell <= 0) return 0;
     if (cell >= axis_.size) return axis_.upsampled;
-    // It is looked for around its likely place, ever farther away.
     const float start = axis_.aligns_corners ? static_cast<float>(cell) : static_cast<float>(cell) + 0.5F;
-    int64_t high = Clamp(start / axis_.ratio);
-    int64_t low = high;
-    for (int64_t reach = 1; low > 0 && !IsBefore(low - 1, cell); reach *= 2) low = std::max(low - reach, int64_t{0});
-    for (int64_t reach = 1; high < axis_.upsampled && IsBefore(high, cell); reach *= 2) {
-      low = high + 1;
-      high = std::min(high + reach, axis_.upsampled);
-    }
-    while (low < high) {
-      const int64_t middle = low + (high - low) / 2;
-      IsBefore(middle, cell) ? low = middle + 1 : high = middle;
-    }
-    return low;
+    return FirstNotBefore(Clamp(start / axis_.ratio), axis_.upsampled,
+                          [&](int64_t copy) { return IsBefore(copy, cell); });
   }
 
   // The most copies that a cell has a share of.

@@ -14,6 +14,7 @@
 #include "plan/tiles.h"
 #include "tensors/elements.h"
 #include "tensors/rows.h"
+#include "tensors/search.h"
 #include "tensors/sums.h"
 
 namespace acl_host {
@@ -36,19 +37,9 @@ class CopyBegins {
   [[nodiscard]] int64_t Begin(int64_t cell) const {
     if (axis_.rule == NearestRule::kScale) return Clamp(std::ceil(static_cast<float>(cell) * scale_));
     if (cell == axis_.size) return axis_.upsampled;
-    // The first copy that is not of an earlier cell is looked for around its likely place, ever farther away.
-    int64_t high = Clamp(static_cast<float>(cell) / step_);
-    int64_t low = high;
-    for (int64_t reach = 1; low > 0 && !IsBefore(low - 1, cell); reach *= 2) low = std::max(low - reach, int64_t{0});
-    for (int64_t reach = 1; high < axis_.upsampled && IsBefore(high, cell); reach *= 2) {
-      low = high + 1;
-      high = std::min(high + reach, axis_.upsampled);
-    }
-    while (low < high) {
-      const int64_t middle = low + (high - low) / 2;
-      IsBefore(middle, cell) ? low = middle + 1 : high = middle;
-    }
-    return low;
+    // The first copy that is not of an earlier cell.
+    return FirstNotBefore(Clamp(static_cast<float>(cell) / step_), axis_.upsampled,
+                          [&](int64_t copy) { return IsBefore(copy, cell); });
   }
 
   // Of one cell, or one or two more: the last cell has what the others leave.

@@ -150,8 +150,8 @@ def _check_table(program: PlannedProgram) -> None:
         first = program.first_uses.get(index)
         if first is None:
             # What is wrong with a step may have kept its inputs from being read.
-            for error in program.failures.values():
-                raise error
+            if program.failures:
+                raise next(iter(program.failures.values()))
             raise InvalidFieldError.at(f"tensors[{index}]", "is used by no step", "leave it out")
         if not tensor.source.in_chunks:
             continue

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from aclgrad._client.sync.client import Client
 from aclgrad.judge.dumps.choices import DROPOUTS, as_recorded, kept_of, probability_of
 from aclgrad.judge.dumps.recorded import tensors_of
-from aclgrad.operators.dropout_do_mask.spec import mask_bytes
+from aclgrad.operators.dropout_do_mask.spec import packed
 from aclgrad.torch.calls import LocalError, array_of, note_sent, tensor_of
 
 _OPERATOR: Final = "dropout_do_mask"
@@ -57,10 +56,8 @@ class _Remote(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> Any:
         kept, probability, client = ctx.call
-        bits = np.packbits(array_of(kept).reshape(-1), bitorder="little")
-        mask = np.zeros(mask_bytes(kept.numel()), np.uint8)
-        mask[: bits.size] = bits
-        inputs, attributes = {"self": array_of(grad_output), "mask": mask}, {"prob": probability}
+        inputs = {"self": array_of(grad_output), "mask": packed(array_of(kept))}
+        attributes = {"prob": probability}
         gradient = client.execute(_OPERATOR, inputs, attributes)
         note_sent(_OPERATOR, inputs, attributes, {"out": gradient})
         return tensor_of(gradient).to(grad_output.device), None, None, None, None

@@ -5,12 +5,13 @@ longer masks that CANN takes are refused: they are those of other tensors.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from aclgrad.errors import Violation
 from aclgrad.operators.families.elementwise.spec import RANKS, floats
+from aclgrad.operators.routes import FLOAT16
 from aclgrad.operators.rules import equal_sizes
 from aclgrad.operators.spec import (
     Arguments,
@@ -27,7 +28,6 @@ from aclgrad.products import Product
 from aclgrad.tensors import DType
 
 _DTYPES: Final = floats(without=(Product.ATLAS_INFERENCE,))
-_LARGEST_HALF: Final = 65504.0
 KEEPS_ALL: Final = 2.0**-52
 """The largest probability that devices take for 0."""
 
@@ -35,6 +35,14 @@ KEEPS_ALL: Final = 2.0**-52
 def mask_bytes(elements: int) -> int:
     """Returns the bytes of a mask: a bit for each element, in groups of 128."""
     return -(-elements // 128) * 16
+
+
+def packed(kept: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Returns the mask of the elements that are not 0."""
+    bits = np.packbits(kept.reshape(-1) != 0, bitorder="little")
+    mask = np.zeros(mask_bytes(kept.size), np.uint8)
+    mask[: bits.size] = bits
+    return mask
 
 
 def kept(prob: float, dtype: DType) -> float:
@@ -48,7 +56,7 @@ def _check(arguments: Arguments, product: Product) -> Iterator[Violation]:
     field, of = "inputs[mask].shape", f"16 bytes for each 128 of the {type.element_count} elements of inputs[self]"
     yield from equal_sizes(field, arguments.inputs["mask"].shape, of, expected)
     keep = kept(prob, type.dtype)
-    if prob < 1 and (keep == 0 or (type.dtype.name == "float16" and 1 / keep > _LARGEST_HALF)):
+    if prob < 1 and (keep == 0 or (type.dtype.name == "float16" and 1 / keep > FLOAT16.largest)):
         yield Violation("attributes[prob]", f"is {prob}, and {type.dtype} holds no 1 / (1 - prob)", "send 1")
 
 

@@ -31,7 +31,7 @@ _CROSS_TARGETS: Final = {
     each: ("int64", "int32") if each is Product.ASCEND_950 else ("int64",) for each in _CROSS_DTYPES
 }
 _FLOAT32: Final = dict.fromkeys(_CROSS_DTYPES, ("float32",))
-_SMALLEST: Final = {
+_TOLERANCES: Final = {
     "float32": Tolerance(relative=4e-6, absolute=2.0**-126),
     "float16": Tolerance(relative=1e-3, absolute=2.0**-24),
     "bfloat16": Tolerance(relative=8e-3, absolute=2.0**-126),
@@ -126,7 +126,7 @@ def nll_spec(
             OutputSpec("out", "The gradient of self, with its shape and dtype.", lambda given: given.inputs["self"]),
         ),
         check=_check_nll,
-        tolerance=by_dtype(_SMALLEST),
+        tolerance=by_dtype(_TOLERANCES),
         is_spatial=False,
         batch_axes=_rows,
     )

@@ -8,7 +8,7 @@ from typing import Final
 from aclgrad.errors import Violation
 from aclgrad.operators.batch_axes import BatchAxes
 from aclgrad.operators.families.elementwise.spec import LARGEST, RANKS, Check, floats, tolerances_of
-from aclgrad.operators.rules import equal_sizes, same_dtype
+from aclgrad.operators.rules import broadcasts, equal_sizes, same_dtype
 from aclgrad.operators.spec import (
     Arguments,
     AttributeKind,
@@ -56,11 +56,6 @@ def reduced(rule: Rule, divides_by: Callable[[Arguments], int] = divisor) -> Rul
     return by_reduction
 
 
-def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
-    pairs = zip(reversed(shape), reversed(to), strict=False)
-    return len(shape) <= len(to) and all(have in (1, want) for have, want in pairs)
-
-
 def _batch_axes(arguments: Arguments) -> BatchAxes | None:
     """The first axis of what has it; calls share the rest. A mean depends on how many there are."""
     shape = arguments.inputs["self"].shape
@@ -99,7 +94,7 @@ def loss_spec(
         yield from same_dtype(arguments, "self", *given)
         for each in given:
             have = arguments.inputs[each].shape
-            if not _broadcasts(have, shape):
+            if not broadcasts(have, shape):
                 problem = f"is {have}, which cannot be broadcast to inputs[self].shape, {shape}"
                 yield Violation(f"inputs[{each}].shape", problem, f"send {shape}, or sizes of 1 in it")
         yield from check(arguments, product)
