@@ -21,7 +21,7 @@ constexpr int kRefusal_aclnnop = ACLNN_ERR_PARAM_INVALID;
 template <typename Type>
 constexpr bool is_object =
     std::is_same_v<Type, aclTensor> || std::is_same_v<Type, aclScalar> || std::is_same_v<Type, aclIntArray> ||
-    std::is_same_v<Type, aclBoolArray> || std::is_same_v<Type, aclOpExecutor>;
+    std::is_same_v<Type, aclBoolArray> || std::is_same_v<Type, aclTensorList> || std::is_same_v<Type, aclOpExecutor>;
 
 template <typename Argument>
 void CheckArgument([[maybe_unused]] bool is_handle, [[maybe_unused]] Argument argument) {
@@ -29,6 +29,9 @@ void CheckArgument([[maybe_unused]] bool is_handle, [[maybe_unused]] Argument ar
     using Object = std::remove_const_t<std::remove_pointer_t<Argument>>;
     if constexpr (is_object<Object>) {
       TheSession().objects.CheckAlive(argument);
+      if constexpr (std::is_same_v<Object, aclTensorList>) {
+        for (const aclTensor* const tensor : TensorsOf(argument)) TheSession().objects.CheckAlive(tensor);
+      }
     } else if constexpr (std::is_same_v<Argument, void*>) {
       if (is_handle) TheSession().objects.CheckHandle(argument);
     }

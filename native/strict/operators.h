@@ -27,6 +27,9 @@ struct Operand {
   bool is_output;
 };
 
+// Those of a list that are not null.
+[[nodiscard]] std::vector<const aclTensor*> TensorsOf(const aclTensorList* list);
+
 // The thread calls something else than what has to come directly after a phase 1.
 void ForgetPlanned() noexcept;
 
@@ -36,6 +39,8 @@ template <typename Argument>
 void AddOperand([[maybe_unused]] std::vector<Operand>& operands, [[maybe_unused]] Argument argument) {
   if constexpr (std::is_same_v<Argument, aclTensor*> || std::is_same_v<Argument, const aclTensor*>) {
     if (argument != nullptr) operands.push_back({argument, std::is_same_v<Argument, aclTensor*>});
+  } else if constexpr (std::is_same_v<Argument, const aclTensorList*>) {
+    for (const aclTensor* const tensor : TensorsOf(argument)) operands.push_back({tensor, false});
   }
 }
 

@@ -24,11 +24,13 @@ class Tensor:
     storage: tuple[int, ...] | None = None
 
 
+Tensors = tuple[Tensor | None, ...]
+
 # By the names of the parameters, in their order; an array is a tuple, and None is a null pointer.
-Arguments = dict[str, Tensor | Scalar | tuple[int, ...] | int | float | bool | str | None]
+Arguments = dict[str, Tensor | Tensors | Scalar | tuple[int, ...] | int | float | bool | str | None]
 
 
-Changes = dict[str, Tensor | Scalar | tuple[int, ...] | int | float | bool | str | dict[str, Any] | None]
+Changes = dict[str, Tensor | Tensors | Scalar | tuple[int, ...] | int | float | bool | str | dict[str, Any] | None]
 """Arguments in place of a valid call's; a dict has fields of a tensor."""
 
 
@@ -92,6 +94,14 @@ def shapes(**given: tuple[int, ...]) -> Changes:
     return {name: {"shape": shape} for name, shape in given.items()}
 
 
+def create(acl: Library, tensor: Tensor) -> ctypes.c_void_p:
+    """Returns an aclTensor without memory, which the caller destroys."""
+    return acl.create_tensor(
+        tensor.shape, tensor.data_type, format_=tensor.format_, strides=tensor.strides,
+        offset=tensor.offset, storage=tensor.storage,
+    )  # fmt: skip
+
+
 def phase_one(acl: Library, name: str, arguments: Arguments) -> tuple[int, str]:
     """Returns the code and the message."""
     size, executor = ctypes.c_uint64(), ctypes.c_void_p()
@@ -99,11 +109,12 @@ def phase_one(acl: Library, name: str, arguments: Arguments) -> tuple[int, str]:
         values = []
         for argument in arguments.values():
             if isinstance(argument, Tensor):
-                tensor = acl.describe(
-                    argument.shape, argument.data_type, format_=argument.format_, strides=argument.strides,
-                    offset=argument.offset, storage=argument.storage,
-                )  # fmt: skip
-                values.append(stack.enter_context(tensor))
+                handle = create(acl, argument)
+                stack.callback(acl.call, "aclDestroyTensor", handle)
+                values.append(handle)
+            elif isinstance(argument, tuple) and any(isinstance(each, Tensor) for each in argument):
+                tensors = [each and create(acl, each) for each in argument]
+                values.append(stack.enter_context(acl.tensor_list(tensors)))
             else:
                 values.append(stack.enter_context(acl.value(argument)))
         code = getattr(acl, name + "GetWorkspaceSize")(*values, ctypes.byref(size), ctypes.byref(executor))

@@ -51,6 +51,24 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
          "double destroy: .*an aclIntArray", "double destroy: .*a stream made in aclrtCreateStream",
          "double destroy: .*an event made in aclrtCreateEvent"],
     ),
+    "destroying the tensors of a list": (
+        "def listed(*tensors):\n"
+        "    return acl.aclCreateTensorList((ctypes.c_void_p * len(tensors))(*tensors), len(tensors))\n"
+        "first, second, other = (tensor((2,)) for _ in range(3))\n"
+        "made, twice = listed(first, None, second), listed(other, other)\n"
+        "print(acl.aclDestroyTensorList(made), acl.aclDestroyTensorList(made), acl.aclDestroyTensor(second))\n"
+        "print(acl.aclGetTensorListSize(made, ctypes.byref(ctypes.c_uint64())))\n"
+        "print(acl.aclDestroyTensorList(twice))\n"
+        "third = tensor((2,))\n"
+        "late = listed(third)\n"
+        "print(acl.aclDestroyTensor(third), acl.aclDestroyTensorList(late))",
+        "0 161002 161002\n161002\n161002\n0 161002",
+        ["double destroy: .*an aclTensorList made in aclCreateTensorList.*destroyed in aclDestroyTensorList.*again in",
+         "double destroy: .*an aclTensor made in.*destroyed in aclDestroyTensorList.*again in aclDestroyTensor",
+         "use of a destroyed object: .*an aclTensorList",
+         "double destroy: .*an aclTensor.*again in aclDestroyTensorList",
+         "double destroy: .*an aclTensor.*destroyed in aclDestroyTensor called.*again in aclDestroyTensorList"],
+    ),
     "using what was destroyed": (
         "grad, out, executor = plan(None, None)\n"
         "acl.call('aclDestroyTensor', grad)\n"
@@ -119,6 +137,7 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
     "leaks": (
         "kept = plan(malloc(16), acl.create('aclrtMallocHost', 8).value)\n"
         "kept = acl.create('aclrtCreateStream'), acl.create('aclrtCreateEvent'), acl.aclCreateIntArray(None, 0)\n"
+        "kept = acl.aclCreateTensorList((ctypes.c_void_p * 1)(tensor((2,))), 1)\n"
         "for function in ('aclrtDestroyStream', 'aclrtDestroyEvent'):\n"
         "    acl.call(function, acl.create(function.replace('Destroy', 'Create')))\n"
         "acl.call('aclrtFree', malloc())\n"
@@ -127,7 +146,8 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
         [
             f"leak: {text}"
             for text in (
-                "a stream", "an aclIntArray", "an aclTensor", "an aclTensor", "an event", "an executor",
+                "a stream", "an aclIntArray", "an aclTensor", "an aclTensor", "an aclTensor", "an aclTensorList",
+                "an event", "an executor",
                 r"device memory of 16 bytes made in aclrtMalloc \(allocation \d\)", "pinned memory of 8 bytes",
             )
         ],

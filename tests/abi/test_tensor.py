@@ -66,6 +66,7 @@ def test_creation_needs_the_dims_it_counts(acl: Library) -> None:
     assert acl.says("storageDims")
     assert acl.aclCreateIntArray(None, 1) is None
     assert acl.aclCreateBoolArray(None, 1) is None
+    assert acl.aclCreateTensorList(None, 1) is None
     assert acl.says("value must not be null")
 
 
@@ -84,7 +85,7 @@ def test_a_scalar_needs_a_value_of_a_known_type(acl: Library) -> None:
 @pytest.mark.needs("nulls")
 def test_destroying_null_succeeds_except_for_an_executor(acl: Library) -> None:
     assert acl.aclDestroyTensor(None) == 0
-    for name in ("aclDestroyIntArray", "aclDestroyBoolArray", "aclDestroyScalar"):
+    for name in ("aclDestroyIntArray", "aclDestroyBoolArray", "aclDestroyScalar", "aclDestroyTensorList"):
         assert getattr(acl, name)(None) == 0
     assert acl.aclDestroyAclOpExecutor(None) == INNER_NULLPTR
 
@@ -99,7 +100,7 @@ def test_getters_refuse_null(acl: Library) -> None:
             assert getattr(acl, getter)(tensor, ctypes.byref(out), None) == PARAM_NULLPTR
     for getter in ("aclGetViewOffset", "aclGetFormat", "aclGetDataType", "aclGetRawTensorAddr"):
         assert getattr(acl, getter)(None, ctypes.byref(out)) == PARAM_NULLPTR
-    for getter in ("aclGetIntArraySize", "aclGetBoolArraySize"):
+    for getter in ("aclGetIntArraySize", "aclGetBoolArraySize", "aclGetTensorListSize"):
         assert getattr(acl, getter)(None, ctypes.byref(count)) == PARAM_NULLPTR
     assert acl.aclSetRawTensorAddr(None, None) == PARAM_NULLPTR
 
@@ -114,6 +115,18 @@ def test_arrays_have_a_size(acl: Library, kind: str, values: ctypes.Array) -> No
         acl.call(f"aclGet{kind}ArraySize", array, ctypes.byref(size))
         assert size.value == count
         acl.call(f"aclDestroy{kind}Array", array)
+
+
+def test_lists_have_a_size_and_may_have_null_tensors(acl: Library) -> None:
+    """A list destroys its tensors, which the sanitizers and the strict library see."""
+    size = ctypes.c_uint64()
+    for count in (0, 1, 1000):
+        tensors = [None if index == 1 else acl.create_tensor((2, 3)) for index in range(count)]
+        with acl.tensor_list(tensors) as handle:
+            acl.call("aclGetTensorListSize", handle, ctypes.byref(size))
+            assert size.value == count
+            if tensors:
+                assert dims(acl, "aclGetViewShape", tensors[0]) == [2, 3]
 
 
 @pytest.mark.parametrize(

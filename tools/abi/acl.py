@@ -2,8 +2,8 @@
 
 import ctypes
 import os
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -166,16 +166,43 @@ class Library:
         address: int | None = None,
     ) -> Iterator[ctypes.c_void_p]:
         """Yields an aclTensor."""
+        handle = self.create_tensor(
+            shape, data_type, strides=strides, offset=offset, format_=format_, storage=storage, address=address
+        )
+        try:
+            yield handle
+        finally:
+            self.call("aclDestroyTensor", handle)
+
+    def create_tensor(
+        self,
+        shape: tuple[int, ...],
+        data_type: DataType = DataType.FLOAT,
+        *,
+        strides: tuple[int, ...] | None = None,
+        offset: int = 0,
+        format_: Format = Format.NCHW,
+        storage: tuple[int, ...] | None = None,
+        address: int | None = None,
+    ) -> ctypes.c_void_p:
+        """Returns an aclTensor, which the caller destroys or gives to a list."""
         storage = shape if storage is None else storage
         handle = self.aclCreateTensor(
             int64s(shape), len(shape), data_type, None if strides is None else int64s(strides), offset, format_,
             int64s(storage), len(storage), address,
         )  # fmt: skip
         assert handle, self.message()
+        return ctypes.c_void_p(handle)
+
+    @contextmanager
+    def tensor_list(self, tensors: Sequence[ctypes.c_void_p | None]) -> Iterator[ctypes.c_void_p]:
+        """Yields an aclTensorList, which destroys the tensors at the end."""
+        handle = self.aclCreateTensorList((ctypes.c_void_p * len(tensors))(*tensors), len(tensors))
+        assert handle, self.message()
         try:
             yield ctypes.c_void_p(handle)
         finally:
-            self.call("aclDestroyTensor", handle)
+            self.call("aclDestroyTensorList", handle)
 
     @contextmanager
     def int_array(self, values: tuple[int, ...]) -> Iterator[ctypes.c_void_p]:
@@ -227,11 +254,28 @@ class Library:
         self, storage: np.ndarray, view: np.ndarray | None = None, format_: Format = Format.NCHW
     ) -> Iterator["DeviceTensor"]:
         """Yields a device copy of a contiguous storage, seen as the given numpy view of it."""
+        with self._uploaded(storage, view, format_) as tensor:
+            try:
+                yield tensor
+            finally:
+                self.call("aclDestroyTensor", tensor.handle)
+
+    @contextmanager
+    def list_of(self, views: Sequence[np.ndarray], format_: Format = Format.NCHW) -> Iterator[ctypes.c_void_p]:
+        """Yields an aclTensorList of device copies of arrays, each a view of its base, which is contiguous."""
+        with ExitStack() as stack:
+            bases = [view if view.base is None else view.base for view in views]
+            made = [stack.enter_context(self._uploaded(*each, format_)) for each in zip(bases, views, strict=True)]
+            yield stack.enter_context(self.tensor_list([each.handle for each in made]))
+
+    @contextmanager
+    def _uploaded(self, storage: np.ndarray, view: np.ndarray | None, format_: Format) -> Iterator["DeviceTensor"]:
+        """Yields a tensor that its caller destroys."""
         view = storage if view is None else view
         item = storage.itemsize
-        with (
-            self.buffer(max(storage.nbytes, 1)) as address,
-            self.describe(
+        with self.buffer(max(storage.nbytes, 1)) as address:
+            self.upload(address, storage)
+            handle = self.create_tensor(
                 view.shape,
                 DATA_TYPES[storage.dtype],
                 strides=tuple(stride // item for stride in view.strides),
@@ -239,9 +283,7 @@ class Library:
                 format_=format_,
                 storage=(storage.size,),
                 address=address,
-            ) as handle,
-        ):
-            self.upload(address, storage)
+            )
             yield DeviceTensor(self, handle, address, storage)
 
     def run(self, name: str, *arguments: object, stream: object = None) -> None:

@@ -65,6 +65,10 @@ struct aclScalar {
   std::vector<std::byte> value;
 };
 
+struct aclTensorList {
+  std::vector<std::unique_ptr<const aclTensor>> tensors;  // null where the caller gave null
+};
+
 namespace acl_host {
 
 // The bytes from the first to the last element of a view, unless an offset does not fit in 63 bits.

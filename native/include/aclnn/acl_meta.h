@@ -13,6 +13,7 @@ typedef struct aclTensor aclTensor;
 typedef struct aclScalar aclScalar;
 typedef struct aclIntArray aclIntArray;
 typedef struct aclBoolArray aclBoolArray;
+typedef struct aclTensorList aclTensorList;
 typedef struct aclOpExecutor aclOpExecutor;
 
 typedef int32_t aclnnStatus;
@@ -29,11 +30,16 @@ ACLNN_API aclBoolArray* aclCreateBoolArray(const bool* value, uint64_t size);
 // Copies one element of the data type.
 ACLNN_API aclScalar* aclCreateScalar(void* value, aclDataType dataType);
 
+// Copies the pointers, some of which may be null. The list owns the tensors from then on: destroying it destroys them,
+// and nobody else may.
+ACLNN_API aclTensorList* aclCreateTensorList(const aclTensor* const* value, uint64_t size);
+
 // Destroying null is allowed.
 ACLNN_API aclnnStatus aclDestroyTensor(const aclTensor* tensor);
 ACLNN_API aclnnStatus aclDestroyIntArray(const aclIntArray* array);
 ACLNN_API aclnnStatus aclDestroyBoolArray(const aclBoolArray* array);
 ACLNN_API aclnnStatus aclDestroyScalar(const aclScalar* scalar);
+ACLNN_API aclnnStatus aclDestroyTensorList(const aclTensorList* array);
 
 // The three array getters allocate with new int64_t[]; the caller releases the array with delete[].
 ACLNN_API aclnnStatus aclGetViewShape(const aclTensor* tensor, int64_t** viewDims, uint64_t* viewDimsNum);
@@ -44,6 +50,7 @@ ACLNN_API aclnnStatus aclGetFormat(const aclTensor* tensor, aclFormat* format);
 ACLNN_API aclnnStatus aclGetDataType(const aclTensor* tensor, aclDataType* dataType);
 ACLNN_API aclnnStatus aclGetIntArraySize(const aclIntArray* array, uint64_t* size);
 ACLNN_API aclnnStatus aclGetBoolArraySize(const aclBoolArray* array, uint64_t* size);
+ACLNN_API aclnnStatus aclGetTensorListSize(const aclTensorList* tensorList, uint64_t* size);
 
 // The address of the storage: the view begins offset elements further on.
 ACLNN_API aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr);

@@ -11,6 +11,7 @@
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "acl/acl.h"
@@ -76,6 +77,8 @@ class DeviceTensor {
   DeviceTensor(const DeviceTensor&) = delete;
   DeviceTensor& operator=(const DeviceTensor&) = delete;
   [[nodiscard]] aclTensor* handle() const { return handle_; }
+  // To be destroyed by whom it is given to.
+  [[nodiscard]] aclTensor* Release() { return std::exchange(handle_, nullptr); }
 
   [[nodiscard]] std::string Read() const {
     std::string data(size_bytes_, '\0');
@@ -100,6 +103,7 @@ class Arguments {
   ~Arguments() {
     for (const aclIntArray* const array : arrays_) aclDestroyIntArray(array);
     for (const aclScalar* const scalar : scalars_) aclDestroyScalar(scalar);
+    aclDestroyTensorList(list_);
     aclDestroyBoolArray(mask_);
   }
   Arguments(const Arguments&) = delete;
@@ -111,6 +115,11 @@ class Arguments {
       // Headers declare some outputs const, and one of them an input without it.
       const bool is_input = next_input_ < inputs_.size();
       return is_input ? inputs_[next_input_++].handle() : outputs_.at(next_output_++).handle();
+    } else if constexpr (std::is_same_v<Parameter, const aclTensorList*>) {
+      // No operator has another input behind its list.
+      std::vector<const aclTensor*> tensors;
+      while (next_input_ < inputs_.size()) tensors.push_back(inputs_[next_input_++].Release());
+      return list_ = aclCreateTensorList(tensors.data(), tensors.size());
     } else if constexpr (std::is_same_v<Parameter, const aclBoolArray*>) {
       const auto all = std::make_unique<bool[]>(outputs_.size());
       std::fill_n(all.get(), outputs_.size(), true);
@@ -153,6 +162,7 @@ class Arguments {
   std::deque<DeviceTensor> outputs_;
   std::vector<const aclIntArray*> arrays_;
   std::vector<const aclScalar*> scalars_;
+  const aclTensorList* list_ = nullptr;
   const aclBoolArray* mask_ = nullptr;
   std::size_t next_input_ = 0;
   std::size_t next_output_ = 0;
