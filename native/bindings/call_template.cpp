@@ -23,6 +23,8 @@ struct PlanInput {
   std::optional<ValueCheck> check;
   std::optional<Gathering> gathering;
 };
+// By the number of the input.
+using InPlaceInputs = std::map<std::size_t, InPlace>;
 using PlanOutput = std::tuple<Shape, int, std::size_t, std::string, OutputUse>;
 
 PlanInput MakeInput(Shape shape, int dtype, bool is_prefix, std::optional<ValueCheck> check, std::optional<View> view,
@@ -35,7 +37,8 @@ PlanInput MakeInput(Shape shape, int dtype, bool is_prefix, std::optional<ValueC
 std::shared_ptr<CallTemplate> MakePlan(std::string symbol, const std::vector<std::optional<PlanInput>>& inputs,
                                        std::vector<Attribute> attributes, const std::vector<PlanOutput>& outputs,
                                        bool is_empty, bool is_spatial, bool is_planned_alone,
-                                       const std::map<std::size_t, std::size_t>& untouched) {
+                                       const std::map<std::size_t, std::size_t>& untouched,
+                                       const InPlaceInputs& in_place) {
   auto plan = std::make_shared<CallTemplate>();
   std::vector<InputForm> input_forms;
   std::vector<OutputForm> output_forms;
@@ -51,6 +54,13 @@ std::shared_ptr<CallTemplate> MakePlan(std::string symbol, const std::vector<std
     plan->call.inputs.emplace_back(ShapeOnly{});
     plan->checks.push_back(input->check);
     plan->gatherings.push_back(input->gathering);
+  }
+  for (const auto& [input, written] : in_place) {
+    if (written.output >= outputs.size() || std::get<OutputUse>(outputs[written.output]) == OutputUse::kNull) {
+      throw py::value_error("input " + std::to_string(input) + " would be written to output " +
+                            std::to_string(written.output) + ", which has no memory");
+    }
+    input_forms.at(input).in_place = written;
   }
   for (const auto& [input, output] : untouched) {
     if (output >= outputs.size() || std::get<OutputUse>(outputs[output]) == OutputUse::kNull) {
@@ -81,6 +91,10 @@ void BindCallTemplate(py::module_& module) {
   py::class_<Bools>(module, "Bools").def(py::init<std::optional<std::vector<bool>>>(), py::arg("values"));
   py::class_<View>(module, "View")
       .def(py::init<int64_t, std::vector<int64_t>, int64_t>(), py::arg("offset"), py::arg("strides"), py::arg("count"));
+  py::class_<Float>(module, "Float").def(py::init<float>(), py::arg("value"));
+  py::class_<InPlace>(module, "InPlace")
+      .def(py::init<std::size_t, Shape, std::optional<View>>(), py::arg("output"), py::arg("shape"),
+           py::arg("view") = std::nullopt);
   py::class_<Gathering>(module, "Gathering")
       .def(py::init<Shape, std::size_t, View>(), py::arg("shape"), py::arg("item_bytes"), py::arg("view"));
   py::class_<PlanInput>(module, "Input")
@@ -90,7 +104,7 @@ void BindCallTemplate(py::module_& module) {
   py::class_<CallTemplate, std::shared_ptr<CallTemplate>>(module, "CallTemplate")
       .def(py::init(&MakePlan), py::arg("symbol"), py::arg("inputs"), py::arg("attributes"), py::arg("outputs"),
            py::arg("is_empty") = false, py::arg("is_spatial") = true, py::arg("is_planned_alone") = false,
-           py::arg("untouched") = std::map<std::size_t, std::size_t>{})
+           py::arg("untouched") = std::map<std::size_t, std::size_t>{}, py::arg("in_place") = InPlaceInputs{})
       .def_property_readonly("key", [](const CallTemplate& plan) { return py::bytes(plan.call.form->key); })
       .def_property_readonly("is_short", [](const CallTemplate& plan) { return plan.is_short.load(); });
 }

@@ -38,6 +38,8 @@
   FUNCTION(aclDestroyIntArray)                \
   FUNCTION(aclCreateBoolArray)                \
   FUNCTION(aclDestroyBoolArray)               \
+  FUNCTION(aclCreateTensorList)               \
+  FUNCTION(aclDestroyTensorList)              \
   FUNCTION(aclCreateScalar)                   \
   FUNCTION(aclDestroyScalar)                  \
   FUNCTION(aclDestroyAclOpExecutor)           \

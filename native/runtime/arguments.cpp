@@ -31,6 +31,16 @@ aclTensor* ArgumentReader::NextTensor() {
   return outputs_[next_output_++].get();
 }
 
+const aclTensorList* ArgumentReader::NextTensorList() {
+  std::vector<const aclTensor*> tensors;
+  for (std::size_t i = next_input_; i < inputs_.size(); ++i) tensors.push_back(inputs_[i].get());
+  const aclTensorList* list =
+      Keep<aclTensorList>(acl_.aclCreateTensorList(tensors.data(), tensors.size()), acl_.aclDestroyTensorList);
+  // Destroying the list destroys them.
+  while (next_input_ < inputs_.size()) static_cast<void>(inputs_[next_input_++].release());
+  return list;
+}
+
 const aclIntArray* ArgumentReader::NextIntArray() {
   if (SkipAbsent()) return nullptr;
   const auto& values = NextAttribute<std::vector<int64_t>>();
@@ -57,6 +67,7 @@ const aclScalar* ArgumentReader::NextScalar() {
   if (const bool* flag = std::get_if<bool>(&attribute)) return create(*flag, ACL_BOOL);
   if (const auto* integer = std::get_if<int64_t>(&attribute)) return create(*integer, ACL_INT64);
   if (const auto* number = std::get_if<double>(&attribute)) return create(*number, ACL_DOUBLE);
+  if (const auto* number = std::get_if<Float>(&attribute)) return create(number->value, ACL_FLOAT);
   RefuseAttribute();
 }
 

@@ -20,23 +20,30 @@ struct Bools {
   std::optional<std::vector<bool>> values;
 };
 
-// Absent is null for the operator. A data type is its number.
-using Attribute = std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<int64_t>, Bools>;
+// A scalar of type FLOAT: a number alone is a DOUBLE, in which some operators compute then.
+struct Float {
+  float value;
+};
 
-// Hands out inputs, attributes and outputs in aclnn order, each kind in the order it was given. An array of bools that
-// is no attribute is made of `wanted`, which says of each output whether its caller wants it. Throws
-// std::invalid_argument if the call does not fit the function's parameters.
+// Absent is null for the operator. A data type is its number.
+using Attribute = std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<int64_t>, Bools, Float>;
+
+// Hands out inputs, attributes and outputs in aclnn order, each kind in the order it was given. A list of tensors takes
+// all inputs that are left, and owns them. An array of bools that is no attribute is made of `wanted`, which says of
+// each output whether its caller wants it. Throws std::invalid_argument if the call does not fit the function's
+// parameters.
 class ArgumentReader {
  public:
-  ArgumentReader(const AclFunctions& acl, const std::vector<TensorHandle>& inputs,
-                 const std::vector<TensorHandle>& outputs, const std::vector<bool>& wanted,
-                 const std::vector<Attribute>& attributes)
+  ArgumentReader(const AclFunctions& acl, std::vector<TensorHandle>& inputs, const std::vector<TensorHandle>& outputs,
+                 const std::vector<bool>& wanted, const std::vector<Attribute>& attributes)
       : acl_(acl), inputs_(inputs), outputs_(outputs), wanted_(wanted), attributes_(attributes) {}
 
   template <typename Parameter>
   [[nodiscard]] Parameter Next() {
     if constexpr (std::is_same_v<std::remove_const_t<std::remove_pointer_t<Parameter>>, aclTensor>) {
       return NextTensor();
+    } else if constexpr (std::is_same_v<Parameter, const aclTensorList*>) {
+      return NextTensorList();
     } else if constexpr (std::is_same_v<Parameter, const aclIntArray*>) {
       return NextIntArray();
     } else if constexpr (std::is_same_v<Parameter, const aclBoolArray*>) {
@@ -68,7 +75,7 @@ class ArgumentReader {
 
   void ExpectEnd() const;
 
-  // The arrays and scalars made for phase 1; they must outlive phase 2.
+  // The arrays, lists and scalars made for phase 1; they must outlive phase 2.
   [[nodiscard]] std::vector<ValueHandle> TakeValues() { return std::move(values_); }
 
   // The workspace size that phase 1 returned.
@@ -92,9 +99,10 @@ class ArgumentReader {
 
   // An input, and after the last one an output: headers declare some inputs without const, and some outputs with it.
   [[nodiscard]] aclTensor* NextTensor();
+  [[nodiscard]] const aclTensorList* NextTensorList();
   [[nodiscard]] const aclIntArray* NextIntArray();
   [[nodiscard]] const aclBoolArray* NextBoolArray();
-  // Of the data type that op-plugin gives a scalar: BOOL, INT64 or DOUBLE.
+  // Of the data type that op-plugin gives a scalar, BOOL, INT64 or DOUBLE, or FLOAT.
   [[nodiscard]] const aclScalar* NextScalar();
   template <typename Value>
   [[nodiscard]] const Value* Keep(const Value* value, aclnnStatus (*destroy)(const Value*)) {
@@ -107,7 +115,7 @@ class ArgumentReader {
   [[noreturn]] void RefuseAttribute() const;
 
   const AclFunctions& acl_;
-  const std::vector<TensorHandle>& inputs_;
+  std::vector<TensorHandle>& inputs_;
   const std::vector<TensorHandle>& outputs_;
   const std::vector<bool>& wanted_;
   const std::vector<Attribute>& attributes_;

@@ -32,9 +32,9 @@ bool IsCopied(const OutputBytes& output, const void* address) {
   return output.host != nullptr && output.host != address;
 }
 
-bool HasOwnMemory(const InputBytes& input) {
+bool HasOwnMemory(const InputForm& form, const InputBytes& input) {
   const auto* const shape_only = std::get_if<ShapeOnly>(&input);
-  return shape_only != nullptr && !shape_only->output;
+  return shape_only != nullptr && !shape_only->output && !form.in_place;
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ std::size_t LaneCall::ScratchBytes(const AclLibrary& library) const {
   if (call_->is_empty) return 0;
   for (std::size_t i = 0; i < call_->inputs.size(); ++i) {
     const InputForm& form = call_->form->inputs[i];
-    if (HasOwnMemory(call_->inputs[i])) add(StorageBytes(library, form));
+    if (HasOwnMemory(form, call_->inputs[i])) add(StorageBytes(library, form));
     if (form.is_copied) add(SizeBytes(library, form.shape, form.dtype));
   }
   for (std::size_t i = 0; i < call_->outputs.size(); ++i) {
@@ -68,12 +68,12 @@ void LaneCall::Plan(const AclLibrary& library, LaneMemory& memory, LaneCopies& c
     void* address = PrepareInput(library, memory, copies, form, call_->inputs[i]);
     if (form.is_copied) {
       void* const storage = std::exchange(address, memory.AllocateForStep(SizeBytes(library, form.shape, form.dtype)));
-      view_copies_.push_back({form, storage, address, {}});
+      input_copies_.push_back({form, storage, address, {}});
     }
-    inputs_.push_back(address);
+    inputs_.push_back(form.in_place ? BeginOutput(form, call_->inputs[i], address) : address);
   }
   operator_ = &library.FindOperator(call_->form->symbol);
-  if (!view_copies_.empty()) PlanViewCopies(library);
+  if (!input_copies_.empty()) PlanInputCopies(library);
   PlanOperator(library, executors);
   if (workspace_bytes_ > call_->workspace_limit) throw WorkspaceTooLarge(workspace_bytes_);
 }
@@ -105,6 +105,7 @@ void* LaneCall::PrepareInput(const AclLibrary& library, LaneMemory& memory, Lane
     return memory.At(*place);
   }
   if (const auto* const shape_only = std::get_if<ShapeOnly>(&input)) {
+    if (form.in_place) return nullptr;
     if (!shape_only->output) return memory.AllocateForStep(size);
     ExpectSize("input that has the memory of an output", call_->outputs.at(*shape_only->output).size_bytes, size);
     return outputs_[*shape_only->output];
@@ -121,14 +122,22 @@ void* LaneCall::PrepareInput(const AclLibrary& library, LaneMemory& memory, Lane
   return address;
 }
 
-void LaneCall::PlanViewCopies(const AclLibrary& library) {
+void* LaneCall::BeginOutput(const InputForm& form, const InputBytes& input, void* address) {
+  void* const output = outputs_.at(form.in_place->output);
+  // Without values, the operator writes all of it.
+  if (!std::holds_alternative<ShapeOnly>(input)) input_copies_.push_back({form, address, output, {}});
+  return output;
+}
+
+void LaneCall::PlanInputCopies(const AclLibrary& library) {
   const AclFunctions& acl = library.functions();
   const Operator& copy_operator = library.FindOperator(kCopyOperator);
-  for (ViewCopy& copy : view_copies_) {
+  for (InputCopy& copy : input_copies_) {
     const InputForm& form = copy.form;
+    const View* const view = form.view ? &*form.view : nullptr;
     // The first one is written.
     copy.planned.inputs.push_back(MakeTensor(acl, form.shape, form.dtype, ACL_FORMAT_ND, copy.address));
-    copy.planned.inputs.push_back(MakeTensor(acl, form.shape, form.dtype, ACL_FORMAT_ND, copy.storage, &*form.view));
+    copy.planned.inputs.push_back(MakeTensor(acl, form.shape, form.dtype, ACL_FORMAT_ND, copy.storage, view));
     RunPhase1(library, copy_operator, copy.planned, {true}, {});
     workspace_bytes_ = std::max(workspace_bytes_, copy.planned.workspace_bytes);
   }
@@ -143,12 +152,12 @@ void LaneCall::PlanOperator(const AclLibrary& library, ExecutorCache& executors)
   if (!is_reused_) {
     planned_ = MakeExecutor(library, *operator_);
     // Directly after phase 1: the library only knows the executor that this thread planned last.
-    kept_ = executors.Keep(call_->form->symbol, key_, planned_);
+    if (IsRepeatable(planned_)) kept_ = executors.Keep(call_->form->symbol, key_, planned_);
     KeptExecutor& planned = kept_ != nullptr ? *kept_ : planned_;
     planned.is_short = library.IsShort(planned.executor.get());
   }
   const KeptExecutor& planned = kept_ != nullptr ? *kept_ : planned_;
-  is_short_ = planned.is_short && view_copies_.empty();
+  is_short_ = planned.is_short && input_copies_.empty();
   workspace_bytes_ = std::max(workspace_bytes_, planned.workspace_bytes);
 }
 
@@ -161,16 +170,22 @@ KeptExecutor LaneCall::MakeExecutor(const AclLibrary& library, const Operator& o
     return MakeTensor(acl, shape, dtype, format, address, view);
   };
   KeptExecutor made;
+  std::vector<bool> is_taken(outputs_.size());  // by an input that is written in place
   made.inputs.reserve(inputs_.size());
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const bool is_absent = std::holds_alternative<Absent>(call_->inputs[i]);
     const InputForm& input = form.inputs[i];
-    const View* const view = input.is_strided() ? &*input.view : nullptr;
-    made.inputs.push_back(is_absent ? TensorHandle{} : make_tensor(input.shape, input.dtype, inputs_[i], view));
+    const std::optional<View>& view = input.in_place ? input.in_place->view : input.view;
+    const std::vector<int64_t>& shape = input.in_place ? input.in_place->shape : input.shape;
+    const bool is_strided = view && (input.in_place || input.is_strided());
+    made.inputs.push_back(is_absent ? TensorHandle{}
+                                    : make_tensor(shape, input.dtype, inputs_[i], is_strided ? &*view : nullptr));
+    if (input.in_place) is_taken.at(input.in_place->output) = true;
   }
   std::vector<bool> wanted;
   made.outputs.reserve(outputs_.size());
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    if (is_taken[i]) continue;
     const OutputForm& output = form.outputs[i];
     const bool is_null = output.use == OutputUse::kNull;
     made.outputs.push_back(is_null ? TensorHandle{} : make_tensor(output.shape, output.dtype, outputs_[i]));
@@ -181,6 +196,14 @@ KeptExecutor LaneCall::MakeExecutor(const AclLibrary& library, const Operator& o
   if (form.is_planned_alone) lock.lock();
   RunPhase1(library, op, made, wanted, form.attributes);
   return made;
+}
+
+bool LaneCall::IsRepeatable(const KeptExecutor& planned) const {
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const bool is_in_list = planned.inputs[i] == nullptr && !std::holds_alternative<Absent>(call_->inputs[i]);
+    if (is_in_list || call_->form->inputs[i].in_place) return false;
+  }
+  return true;
 }
 
 std::size_t LaneCall::NeedCopies(LaneCopies& copies) const {
@@ -196,9 +219,9 @@ std::size_t LaneCall::NeedCopies(LaneCopies& copies) const {
 void LaneCall::Launch(const AclLibrary& library, Stream& stream, void* workspace) {
   if (call_->is_empty) return WriteZeros(library, stream);
   FillOutputs(library, stream);
-  if (!view_copies_.empty()) {
+  if (!input_copies_.empty()) {
     const Operator& copy_operator = library.FindOperator(kCopyOperator);
-    for (ViewCopy& copy : view_copies_) {
+    for (InputCopy& copy : input_copies_) {
       KeptExecutor& planned = copy.planned;
       library.Check(copy_operator.launch(workspace, planned.workspace_bytes, planned.executor.release(), stream.get()),
                     kCopyOperator);

@@ -45,8 +45,8 @@ class LaneCall {
   [[nodiscard]] bool is_short() const noexcept { return is_short_; }
 
  private:
-  // A row-major copy of a view, which the device makes before the kernel runs.
-  struct ViewCopy {
+  // A row-major copy of an input, which the device makes before the kernel runs.
+  struct InputCopy {
     const InputForm& form;
     void* storage;
     void* address;
@@ -57,9 +57,13 @@ class LaneCall {
                                     const OutputBytes& output) const;
   [[nodiscard]] void* PrepareInput(const AclLibrary& library, LaneMemory& memory, LaneCopies& copies,
                                    const InputForm& form, const InputBytes& input);
-  void PlanViewCopies(const AclLibrary& library);
+  // What the operator gets in the place of an input that it would write.
+  [[nodiscard]] void* BeginOutput(const InputForm& form, const InputBytes& input, void* address);
+  void PlanInputCopies(const AclLibrary& library);
   void PlanOperator(const AclLibrary& library, ExecutorCache& executors);
   [[nodiscard]] KeptExecutor MakeExecutor(const AclLibrary& library, const Operator& op) const;
+  // Whether the addresses of all tensors can be set again: not those of a list, or of what is written in place.
+  [[nodiscard]] bool IsRepeatable(const KeptExecutor& planned) const;
   void SetAddresses(const AclLibrary& library) const;
   // Makes what an operator leaves unwritten visibly wrong: NaN, or -1 in integers, and nothing of another call.
   void FillOutputs(const AclLibrary& library, const Stream& stream) const;
@@ -69,7 +73,7 @@ class LaneCall {
   std::vector<void*> inputs_;  // on the device, as outputs_
   std::vector<void*> outputs_;
   std::vector<std::size_t> copies_in_;
-  std::vector<ViewCopy> view_copies_;
+  std::vector<InputCopy> input_copies_;
   const Operator* operator_ = nullptr;
   KeptExecutor planned_;          // unless the stream's cache keeps it
   KeptExecutor* kept_ = nullptr;  // by the cache, under key_

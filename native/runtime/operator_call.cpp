@@ -18,6 +18,14 @@ void AppendList(std::string& key, const std::vector<int64_t>& values) {
   for (const int64_t value : values) Append(key, value);
 }
 
+void AppendView(std::string& key, const std::optional<View>& view) {
+  Append(key, view.has_value());
+  if (!view) return;
+  AppendList(key, view->strides);
+  Append(key, view->offset);
+  Append(key, view->count);
+}
+
 void AppendAttribute(std::string& key, const Attribute& attribute) {
   Append(key, attribute.index());
   std::visit(
@@ -42,11 +50,12 @@ std::string KeyOf(const CallForm& form) {
   for (const InputForm& input : form.inputs) {
     Append(key, input.dtype);
     AppendList(key, input.shape);
-    Append(key, input.is_strided());
-    if (!input.is_strided()) continue;
-    AppendList(key, input.view->strides);
-    Append(key, input.view->offset);
-    Append(key, input.view->count);
+    AppendView(key, input.is_strided() ? input.view : std::nullopt);
+    Append(key, input.in_place.has_value());
+    if (!input.in_place) continue;
+    Append(key, input.in_place->output);
+    AppendList(key, input.in_place->shape);
+    AppendView(key, input.in_place->view);
   }
   for (const OutputForm& output : form.outputs) {
     Append(key, output.use);

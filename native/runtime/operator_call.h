@@ -49,6 +49,14 @@ struct OutputBytes {
   std::variant<std::monostate, DeviceBytes, Place> target = {};
 };
 
+// The tensor that an operator gets in the place of an input which it would write: over the memory of an output, which
+// begins as a copy of the input.
+struct InPlace {
+  std::size_t output;
+  std::vector<int64_t> shape;
+  std::optional<View> view;
+};
+
 struct InputForm {
   std::vector<int64_t> shape;
   aclDataType dtype;
@@ -59,6 +67,7 @@ struct InputForm {
   std::optional<View> view = std::nullopt;
   // The operator gets a row-major copy, which the device makes, and not the view.
   bool is_copied = false;
+  std::optional<InPlace> in_place = std::nullopt;
 
   [[nodiscard]] bool is_strided() const { return view && !is_copied; }
 };

@@ -42,10 +42,8 @@ OperatorTable BindOperators(SharedLibraries& libraries) {
 
 std::vector<std::string> OperatorSymbols() {
 #define SYMBOL(symbol) #symbol,
-  std::vector<std::string> symbols{ACLNN_OPERATORS(SYMBOL)};
+  return {ACLNN_OPERATORS(SYMBOL)};
 #undef SYMBOL
-  symbols.erase(std::find(symbols.begin(), symbols.end(), kCopyOperator));
-  return symbols;
 }
 
 }  // namespace aclgrad

@@ -24,10 +24,10 @@ using OperatorTable = std::map<std::string, Operator>;
 
 [[nodiscard]] OperatorTable BindOperators(SharedLibraries& libraries);
 
-// What the runtime runs by itself, for inputs that a kernel cannot read as they lie.
+// What the runtime also runs by itself, for inputs that a kernel cannot read as they lie, or would write.
 inline constexpr const char* kCopyOperator = "aclnnInplaceCopy";
 
-// The names of all rows that calls may name, in alphabetical order.
+// The names of all rows, in alphabetical order.
 [[nodiscard]] std::vector<std::string> OperatorSymbols();
 
 }  // namespace aclgrad

@@ -13,7 +13,7 @@ import numpy as np
 from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.definitions import Definition
 from aclgrad.operators.samples import PLANES, Case, Samples
-from aclgrad.operators.spec import OperatorSpec
+from aclgrad.operators.spec import OperatorSpec, list_of
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType
 from native.operator_table import find_operators, find_wrong_declarations, parameters_of
@@ -127,6 +127,7 @@ def _disagreements(home: Home, operator: Operator) -> Iterator[str]:
 def _lacking_samples(spec: OperatorSpec, samples: Samples) -> Iterator[str]:
     inputs = {each.name for each in spec.inputs}
     needed = {each.name for each in spec.inputs if not each.is_optional}
+    lists = {each.name for each in spec.inputs if each.is_list}
     if not samples.cases:
         yield f"operator {spec.name} has no cases; add some to SAMPLES.cases in its samples.py"
     for product in sorted(spec.products) if samples.cases else ():
@@ -136,7 +137,8 @@ def _lacking_samples(spec: OperatorSpec, samples: Samples) -> Iterator[str]:
         same = [case for case in samples.cases if case.name == name]
         if len(same) > 1:
             yield f"operator {spec.name} has {len(same)} cases named {name}; rename them in its samples.py"
-        if not needed <= set(same[0].shapes) <= inputs:
+        given = {list_of(each) if list_of(each) in lists else each for each in same[0].shapes}
+        if not needed <= given <= inputs:
             yield f"operator {spec.name}: case {name} has to give the shapes of {', '.join(sorted(needed))}"
     if set(samples.timed) != set(PLANES):
         yield f"operator {spec.name}: SAMPLES.timed has to have a case for each of {', '.join(PLANES)}"
@@ -169,7 +171,7 @@ def _compute(spec: OperatorSpec, samples: Samples, definition: Definition) -> No
     """Raises ValueError if spec and definition disagree, or whatever one of them raises."""
     generator = np.random.default_rng(0)
     arguments = samples.example.arguments(spec, spec.dtypes[0])
-    outputs = [each.infer(arguments) for each in spec.outputs]
+    outputs = [each.infer(arguments) for each in spec.returned]
     for product, dtype in _served(spec):
         try:
             spec.tolerance(samples.example.arguments(spec, dtype), product, dtype)
@@ -183,7 +185,7 @@ def _compute(spec: OperatorSpec, samples: Samples, definition: Definition) -> No
         name = functions_of(spec)[0]
         raise ValueError(f"definition.{name} returns the shapes {shapes}, and the outputs of spec.py have {expected}")
     if definition.forward is not None:
-        differentiated = {each.of: type for each, type in zip(spec.outputs, outputs, strict=True)}
+        differentiated = {each.of: type for each, type in zip(spec.returned, outputs, strict=True)}
         _called(definition.forward, _normal(generator, differentiated) | given)
 
 
@@ -197,7 +199,9 @@ def _normal(generator: np.random.Generator, types: Mapping[str, TensorType]) -> 
 
 def _called(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
     renamed = {"input" if name == "self" else name: value for name, value in given.items()}
-    return function(**{name: renamed[name] for name in signature(function).parameters if name in renamed})
+    parameters = signature(function).parameters
+    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    return function(**{name: value for name, value in renamed.items() if takes_all or name in parameters})
 
 
 def _long_calls(spec: OperatorSpec, samples: Samples, product: Product) -> Iterator[Case]:
@@ -219,10 +223,12 @@ def _unfitting(spec: OperatorSpec, parameters: Iterable[tuple[str, str]]) -> Ite
     for kind, name in parameters:
         is_mask = "aclBoolArray" in kind and name.lower().endswith("mask")
         (tensors if "aclTensor" in kind else masks if is_mask else values).append(name)
-    if len(tensors) != len(spec.inputs) + len(spec.outputs):
-        has = f"{len(spec.inputs)} inputs and {len(spec.outputs)} outputs"
+    passed = [each for each in spec.attributes if each.is_passed]
+    written = sum(not each.begins_as for each in spec.outputs)
+    if len(tensors) != len(spec.inputs) + written:
+        has = f"{len(spec.inputs)} inputs and {written} outputs"
         yield f"{spec.symbol} takes the tensors {', '.join(tensors)}, and spec.py has {has}"
-    if len(values) != len(spec.attributes):
-        yield f"{spec.symbol} takes the values {', '.join(values)}, and spec.py has {len(spec.attributes)} attributes"
+    if len(values) != len(passed):
+        yield f"{spec.symbol} takes the values {', '.join(values)}, and spec.py has {len(passed)} attributes"
     if not masks and any(each.is_nullable for each in spec.outputs):
         yield f"{spec.symbol} takes no mask, and spec.py has nullable outputs"

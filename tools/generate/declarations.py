@@ -33,7 +33,6 @@ KINDS = {
 }
 """An attribute's kind in the table and its Python type, by its C type: those that `ArgumentReader` passes on."""
 NEEDS = {
-    "aclTensorList": "an input of several tensors: in InputSpec, in proto/ and on the wire, and ArgumentReader::Next",
     "aclScalarList": "a list of numbers: a member of AttributeKind, a value on the wire, and ArgumentReader::Next",
     "aclFloatArray": "a list of numbers: a member of AttributeKind, a value on the wire, and ArgumentReader::Next",
 }

@@ -99,6 +99,7 @@ PYTHON_TYPES = {
     AttributeKind.TEXT: "str",
     AttributeKind.BOOLS: "Sequence[bool]",
     AttributeKind.DATA_TYPE: "DataType",
+    AttributeKind.SCALAR: "float",
 }
 
 
@@ -149,7 +150,7 @@ def overloads(spec: OperatorSpec, parameters: str) -> str:
 
 
 def input_parameter(spec: InputSpec) -> str:
-    kind = "Input" if spec.may_be_shape else "TensorLike"
+    kind = "Sequence[TensorLike]" if spec.is_list else "Input" if spec.may_be_shape else "TensorLike"
     return f"{spec.python_name}: {kind}{' | None = None' if spec.is_optional else ''}"
 
 

@@ -23,6 +23,7 @@ from aclgrad.operators.families.grid_sampler.definition import DEFINITIONS as GR
 from aclgrad.operators.families.halves.definition import DEFINITIONS as HALVES
 from aclgrad.operators.families.losses.definition import DEFINITIONS as LOSSES
 from aclgrad.operators.families.matrix_products.definition import DEFINITIONS as MATRIX_PRODUCTS
+from aclgrad.operators.families.movement.definition import DEFINITIONS as MOVEMENT
 from aclgrad.operators.families.pad.definition import DEFINITIONS as PAD
 from aclgrad.operators.families.softmax.definition import DEFINITIONS as SOFTMAX
 from aclgrad.operators.group_norm_backward.definition import backward as group_norm_backward
@@ -65,6 +66,7 @@ __all__ = [
     "hardsigmoid_backward",
     "hardswish_backward",
     "hardtanh_backward",
+    "inplace_copy",
     "kl_div_backward",
     "l1_loss_backward",
     "layer_norm_backward",
@@ -137,6 +139,7 @@ addmm = MATRIX_PRODUCTS["addmm"].compute
 batch_mat_mul = MATRIX_PRODUCTS["batch_mat_mul"].compute
 matmul = MATRIX_PRODUCTS["matmul"].compute
 mm = MATRIX_PRODUCTS["mm"].compute
+inplace_copy = MOVEMENT["inplace_copy"].compute
 reflection_pad1d_backward = PAD["reflection_pad1d_backward"].compute
 reflection_pad2d_backward = PAD["reflection_pad2d_backward"].compute
 reflection_pad3d_backward = PAD["reflection_pad3d_backward"].compute
@@ -171,6 +174,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "hardsigmoid_backward": hardsigmoid_backward,
     "hardswish_backward": hardswish_backward,
     "hardtanh_backward": hardtanh_backward,
+    "inplace_copy": inplace_copy,
     "kl_div_backward": kl_div_backward,
     "l1_loss_backward": l1_loss_backward,
     "layer_norm_backward": layer_norm_backward,

@@ -30,12 +30,12 @@ def tolerance_of(
     """
     arguments = arguments_of(spec, inputs, attributes)
     whole = spec.tolerance(arguments, product, arguments.inputs[spec.leading].dtype.name)
-    routes = [route for each in spec.outputs if (route := whole.of(each.name).route) is not None]
+    routes = [route for each in spec.returned if (route := whole.of(each.name).route) is not None]
     if not routes:
         return whole
     # Not of `reference`: a server that starts, whose test needs this, would load all of them.
     define = definition_of(spec.name).compute
-    given = {each.python_name: inputs[each.name] for each in spec.inputs if each.name in inputs}
+    given = {each.python_name: inputs[each.name] for each in spec.inputs_of(inputs) if each.name in inputs}
     factors = {name for route in routes for name in route.inputs or (spec.leading,)}
     terms = [each.python_name for each in spec.inputs if each.name in factors]
     positive = {**given, **{name: np.abs(given[name]) for name in terms if isinstance(given[name], np.ndarray)}}
@@ -45,9 +45,9 @@ def tolerance_of(
         cancelled = [sums - np.abs(truth) for truth, sums in pairs]
     outputs = {
         each.name: _with_elements(whole.of(each.name), beyond)
-        for each, beyond in zip(spec.outputs, cancelled, strict=True)
+        for each, beyond in zip(spec.returned, cancelled, strict=True)
     }
-    return replace(whole, outputs=outputs) if len(outputs) > 1 else outputs[spec.outputs[0].name]
+    return replace(whole, outputs=outputs) if len(outputs) > 1 else outputs[spec.returned[0].name]
 
 
 def _with_elements(tolerance: Tolerance, cancelled: Array) -> Tolerance:

@@ -35,7 +35,7 @@ def names_of(typed: TypedCase, inputs: Arrays) -> list[str]:
     digest = 0
     for each in inputs.values():
         digest = zlib.crc32(each.tobytes(), digest)
-    return [f"{typed}/{each.name}/{digest:08x}" for each in typed.spec.outputs]
+    return [f"{typed}/{each.name}/{digest:08x}" for each in typed.spec.returned]
 
 
 def define(typed: TypedCase, inputs: Arrays) -> tuple[Array, ...]:

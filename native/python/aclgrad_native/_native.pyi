@@ -178,6 +178,12 @@ class Bools:
     def __init__(self, values: Sequence[bool] | None) -> None: ...
 
 @final
+class Float:
+    """A scalar of type FLOAT as an attribute: a float of Python's is one of type DOUBLE."""
+
+    def __init__(self, value: float) -> None: ...
+
+@final
 class View:
     """How a tensor lies over memory of `count` elements."""
 
@@ -188,6 +194,15 @@ class Gathering:
     """The shape of a tensor that is made row-major in the host's memory before its values are checked."""
 
     def __init__(self, shape: Sequence[int], item_bytes: int, view: View) -> None: ...
+
+@final
+class InPlace:
+    """What an operator gets in the place of an input that it would write.
+
+    A tensor of this shape and view over the memory of an output, by its number, which begins as a copy of the input.
+    """
+
+    def __init__(self, output: int, shape: Sequence[int], view: View | None = None) -> None: ...
 
 @final
 class Input:
@@ -221,11 +236,13 @@ class CallTemplate:
         is_spatial: bool = True,
         is_planned_alone: bool = False,
         untouched: Mapping[int, int] = ...,
+        in_place: Mapping[int, InPlace] = ...,
     ) -> None:
         """An absent input is None.
 
         `untouched` are inputs, by their numbers, whose memory the operator neither reads nor writes, each with the
-        number of an output of the same size: without contents, it gets the address of that output.
+        number of an output of the same size: without contents, it gets the address of that output. `in_place` are
+        inputs that it would write, by their numbers.
 
         `outputs` have a shape, a dtype, a size in bytes, what stands before them in a reply, and what becomes of them.
         Tensors that are not spatial have the format ND, others that of their rank.

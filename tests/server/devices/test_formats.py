@@ -164,7 +164,9 @@ def of_every_form(name: str, product: Product) -> Iterator[TypedCase]:
 
 def test_formats_and_index_types(recorder: Recorder) -> None:
     for name, spec in OPERATORS.items():
-        for typed in of_every_form(name, recorder.product) if recorder.product in spec.products else ():
+        # Lists are longer than the recorder, and the copy that an output begins as has tensors of its own.
+        is_recorded = not any(each.is_list for each in spec.inputs) and not any(each.begins_as for each in spec.outputs)
+        for typed in of_every_form(name, recorder.product) if is_recorded and recorder.product in spec.products else ():
             for tensor, (rank, type, format_) in recorder.tensors(typed).items():
                 assert format_ is format_of(spec, rank), (typed, tensor, rank)
                 assert tensor != "indices" or type in index_types(spec, recorder.product), typed

@@ -1,5 +1,6 @@
 """`aclgrad call`: one gradient, from files to a file."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -124,10 +125,17 @@ def _integers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(",") if part)
 
 
+def _scalar(text: str) -> float:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    return int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else float(text)
+
+
 _FORMS: Final[Mapping[AttributeKind, tuple[Callable[[str], Any], str]]] = {
     AttributeKind.BOOL: (lambda text: _BOOLS[text.lower()], "true or false"),
     AttributeKind.INT: (int, "an integer"),
     AttributeKind.DOUBLE: (float, "a number"),
+    AttributeKind.SCALAR: (_scalar, "a number, an integer, true or false"),
     AttributeKind.INTS: (_integers, "integers separated by commas"),
     AttributeKind.TEXT: (str, "a text"),
     AttributeKind.BOOLS: (

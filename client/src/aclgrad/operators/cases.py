@@ -44,7 +44,7 @@ class TypedCase:
     def outputs(self) -> dict[str, TensorType]:
         """The types of the outputs, by name."""
         arguments = self.arguments
-        return {each.name: each.infer(arguments) for each in self.spec.outputs}
+        return {each.name: each.infer(arguments) for each in self.spec.returned}
 
     def tolerance(self, product: Product) -> Tolerance:
         """Returns how far the product's results may be from the definition."""

@@ -16,6 +16,7 @@ from aclgrad.operators.families.grid_sampler.spec import SPECS as GRID_SAMPLER
 from aclgrad.operators.families.halves.spec import SPECS as HALVES
 from aclgrad.operators.families.losses.spec import SPECS as LOSSES
 from aclgrad.operators.families.matrix_products.spec import SPECS as MATRIX_PRODUCTS
+from aclgrad.operators.families.movement.spec import SPECS as MOVEMENT
 from aclgrad.operators.families.pad.spec import SPECS as PAD
 from aclgrad.operators.families.softmax.spec import SPECS as SOFTMAX
 from aclgrad.operators.group_norm_backward.spec import SPEC as GROUP_NORM_BACKWARD
@@ -39,6 +40,7 @@ FAMILIES: Final = {
     "halves": HALVES,
     "losses": LOSSES,
     "matrix_products": MATRIX_PRODUCTS,
+    "movement": MOVEMENT,
     "pad": PAD,
     "softmax": SOFTMAX,
 }
@@ -70,6 +72,7 @@ OPERATORS: Final = operator_table(
     *HALVES,
     *LOSSES,
     *MATRIX_PRODUCTS,
+    *MOVEMENT,
     *PAD,
     *SOFTMAX,
 )

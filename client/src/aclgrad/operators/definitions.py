@@ -2,9 +2,10 @@
 
 A definition has the function that the operator's kind names, which computes the result in float64 (complex128 for
 complex): `backward` for a gradient, `value` for a value. It takes the inputs by wire name and the attributes; an
-input that is not read may be a shape, and one that is optional is None by default. It returns an array, or a tuple with
-one for each output. Beside `backward` stands `forward`, the function that it is the gradient of, written in another
-way. `forward` takes the same and, as `input`, the array; of `grad_output` it uses the shape alone.
+input that is not read may be a shape, one that is optional is None by default, and a list comes as `**tensors`. It
+returns an array, or a tuple with one for each output that a caller can get; bools are 0 and 1 of int8, and integers are
+exact. Beside `backward` stands `forward`, the function that it is the gradient of, written in another way. `forward`
+takes the same and, as `input`, the array; of `grad_output` it uses the shape alone.
 
 A definition may compute whole arrays at once, as einsum does, if cell by cell would take seconds for some MB. A small
 one that goes cell by cell then stands in `tests/client/operators/test_definitions.py`.

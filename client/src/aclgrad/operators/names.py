@@ -27,6 +27,7 @@ NAMES: Final = (
     "hardsigmoid_backward",
     "hardswish_backward",
     "hardtanh_backward",
+    "inplace_copy",
     "kl_div_backward",
     "l1_loss_backward",
     "layer_norm_backward",

@@ -1,8 +1,8 @@
 """The rows of the operator table. Validation, client methods, ListOperators and the tests derive from them."""
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final
@@ -10,17 +10,22 @@ from typing import Any, Final
 import numpy as np
 
 from aclgrad.errors import Violation
+from aclgrad.operators.attribute_spec import AttributeKind as AttributeKind
+from aclgrad.operators.attribute_spec import AttributeSpec as AttributeSpec
+from aclgrad.operators.attribute_spec import counts as counts
 from aclgrad.operators.batch_axes import BatchAxes, along_the_first
 from aclgrad.operators.routes import Route
 from aclgrad.operators.values import BoolRule, ValueRule
 from aclgrad.products import Product, Work
-from aclgrad.tensors import DTYPES, DType, TensorType
+from aclgrad.tensors import DTYPES, TensorType, View
 from aclgrad.wire.values import AttributeValue
-
-Bound = float | tuple[float, ...] | None
 
 INPUT_SHAPES: Final = ("input_size", "input_shape")
 """The names of attributes that are the shape of the forward pass's input, which is that of the output here."""
+
+
+MAX_TENSORS: Final = 1024
+"""Of a list."""
 
 
 class OperatorKind(Enum):
@@ -31,34 +36,6 @@ class OperatorKind(Enum):
 
     GRADIENT = "backward"
     VALUE = "value"
-
-
-class AttributeKind(Enum):
-    """The kind of an attribute's value; the names are those of `aclgrad.v1.AttributeKind`."""
-
-    BOOL = "a bool"
-    INT = "an integer"
-    DOUBLE = "a number"
-    INTS = "a list of integers"
-    TEXT = "a text"
-    BOOLS = "a list of bools"
-    DATA_TYPE = "a data type"
-
-    @property
-    def type(self) -> type[AttributeValue]:
-        """The Python type of a value."""
-        return _TYPES[self]
-
-
-_TYPES: Final[dict[AttributeKind, type[AttributeValue]]] = {
-    AttributeKind.BOOL: bool,
-    AttributeKind.INT: int,
-    AttributeKind.DOUBLE: float,
-    AttributeKind.INTS: tuple,
-    AttributeKind.TEXT: str,
-    AttributeKind.BOOLS: tuple,
-    AttributeKind.DATA_TYPE: DType,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +75,17 @@ class Arguments:
             raise TypeError(f"{name} is {value!r}")
         return value
 
+    def scalar(self, name: str) -> float:
+        """Returns an attribute that is a number, an integer or a bool; raises TypeError for another kind."""
+        value = self.attributes[name]
+        if not isinstance(value, (float, int)):
+            raise TypeError(f"{name} is {value!r}")
+        return value
+
+    def tensors(self, name: str) -> list[TensorType]:
+        """Returns the types of a list of tensors."""
+        return [self.inputs[f"{name}_{place}"] for place in range(len(self.inputs)) if f"{name}_{place}" in self.inputs]
+
 
 @dataclass(frozen=True, slots=True)
 class InputSpec:
@@ -105,9 +93,11 @@ class InputSpec:
 
     `unread_on` has the products whose devices are known not to read the values, so that a client may send only the
     shape; None means that the values always matter. `read_for` returns true for calls that are an exception. Values on
-    which only `of_outputs` depend do not matter, on any product, to a call that wants none of these. `values`
+    which only `of_outputs` depend do not matter, on any product, to a call that wants none of these, and with `read_if`
+    they only matter to calls of which it is true. `values`
     returns the rule that the values must follow, or None if any values are legal. An optional input may be left out:
-    the operator then gets null.
+    the operator then gets null. A list stands for 1 to `MAX_TENSORS` inputs, which have its name and their places:
+    `tensors_0`, `tensors_1` and so on.
     """
 
     name: str
@@ -119,6 +109,8 @@ class InputSpec:
     values: Callable[[Arguments, Product], ValueRule | None] = lambda *_: None
     is_optional: bool = False
     of_outputs: tuple[str, ...] = ()
+    read_if: Callable[[Arguments], bool] | None = None
+    is_list: bool = False
 
     @property
     def python_name(self) -> str:
@@ -134,11 +126,17 @@ class InputSpec:
     @property
     def may_be_shape(self) -> bool:
         """Whether there are calls for which the shape does."""
+        return self.is_withheld or self.read_if is not None
+
+    @property
+    def is_withheld(self) -> bool:
+        """Whether there are calls for which it does whatever the attributes are."""
         return self.unread_on is not None or bool(self.of_outputs)
 
     def matters(self, arguments: Arguments) -> bool:
         """Says whether a wanted output depends on the input."""
-        return not self.of_outputs or any(map(arguments.wants, self.of_outputs))
+        is_read = self.read_if is None or self.read_if(arguments)
+        return is_read and (not self.of_outputs or any(map(arguments.wants, self.of_outputs)))
 
     def takes_shape(self, product: Product, shape_only: bool | None) -> bool:
         """Says whether a server accepts the shape without the values, of an input that matters.
@@ -157,87 +155,14 @@ class InputSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class AttributeSpec:
-    """One attribute; without a default it is required, unless it is optional: the operator then gets null.
-
-    `lengths` has the possible lengths of a list, and `choices` the possible texts, or the names of possible dtypes. A
-    bound applies to each value of a list; a tuple has one bound for each value. Infinity and NaN are never legal.
-    `read_as` returns what the operator gets in place of the value, which is None for an optional one that was left out.
-    """
-
-    name: str
-    summary: str
-    kind: AttributeKind
-    lengths: tuple[int, ...] = ()
-    default: AttributeValue | None = None
-    minimum: Bound = None
-    maximum: Bound = None
-    choices: tuple[str, ...] = ()
-    is_optional: bool = False
-    read_as: "Callable[[Arguments, Product], AttributeValue | None] | None" = None
-
-    def given(self, arguments: "Arguments", product: Product) -> AttributeValue | None:
-        """Returns what the operator gets on the product; None for null."""
-        return self.read_as(arguments, product) if self.read_as else arguments.attributes[self.name]
-
-    @property
-    def is_required(self) -> bool:
-        return self.default is None and not self.is_optional
-
-    def check(self, value: AttributeValue | None) -> Iterator[Violation]:
-        """Yields what is wrong with a value."""
-        field = f"attributes[{self.name}]"
-        if value is None and self.is_optional:
-            return
-        absent = ", or leave it out" if self.is_optional else ""
-        if not self._is_of_kind(value):
-            shown = str(value) if isinstance(value, DType) else repr(value)
-            yield Violation(field, f"is {shown}", f"send {self.kind.value}{absent}")
-            return
-        if isinstance(value, (str, DType)):
-            if str(value) not in self.choices:
-                yield Violation(field, f"is {str(value)!r}", f"send {' or '.join(map(repr, self.choices))}{absent}")
-            return
-        values = value if isinstance(value, tuple) else (value,)
-        if self.lengths and len(values) not in self.lengths:
-            yield Violation(field, f"has {len(values)} values", f"send {counts(self.lengths)}{absent}")
-            return
-        for position, each in enumerate(values):
-            minimum, maximum = _bound(self.minimum, position), _bound(self.maximum, position)
-            field = f"attributes[{self.name}][{position}]" if len(values) > 1 else f"attributes[{self.name}]"
-            if not math.isfinite(each):
-                yield Violation(field, f"is {each}", "send a finite number")
-            elif minimum is not None and each < minimum:
-                yield Violation(field, f"is {each}", f"send at least {minimum}")
-            elif maximum is not None and each > maximum:
-                yield Violation(field, f"is {each}", f"send at most {maximum}")
-
-    def _is_of_kind(self, value: AttributeValue | None) -> bool:
-        if type(value) is not self.kind.type:
-            return False
-        return not isinstance(value, tuple) or all(
-            (type(each) is bool) == (self.kind is AttributeKind.BOOLS) for each in value
-        )
-
-
-def counts(numbers: Sequence[int]) -> str:
-    """Returns "3 or 4", and "1 to 8" where that is shorter."""
-    first, last = min(numbers), max(numbers)
-    if len(numbers) > 2 and sorted(numbers) == list(range(first, last + 1)):
-        return f"{first} to {last}"
-    return " or ".join(map(str, numbers))
-
-
-def _bound(bound: Bound, position: int) -> float | None:
-    return bound[position] if isinstance(bound, tuple) else bound
-
-
-@dataclass(frozen=True, slots=True)
 class OutputSpec:
     """One output: `infer` gives its type and shape for legal arguments, `rule` says the same in words.
 
     A gradient is that of the input `of`, which the operator itself need not take; of a value `of` says nothing.
     The operator takes null for a nullable one that nobody wants; others have to be written all the same.
+    An operator that would write the input `begins_as` gets the output's memory in its place, a tensor as `view` says,
+    and the memory begins as a copy of the input. One that `stays_inside` has a form of the product's own: later steps
+    of a program may use it, nobody gets it, and the definition does not return it.
     `always_written` names the source that shows that every device writes all of it or fails. Without one, the server
     fills the memory before each call, so that nothing of another call can be left in it. `guarantees` returns the rule
     that all of its values follow, whatever the inputs' values are: only then may an input with a rule refer to it.
@@ -250,6 +175,9 @@ class OutputSpec:
     is_nullable: bool = False
     always_written: str = ""
     guarantees: Callable[[Arguments, Product], ValueRule] | None = None
+    begins_as: str = ""
+    view: Callable[[Arguments], tuple[tuple[int, ...], View]] | None = None
+    stays_inside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +208,11 @@ class Tolerance:
     def limit(self, truth: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
         """Returns the largest error that each element may have."""
         return self.absolute + self.relative * np.abs(truth) + self.of_elements  # type: ignore[no-any-return]
+
+
+def list_of(name: str) -> str:
+    """Returns the name of the list that an input of this name is in, if there is such a list."""
+    return re.sub(r"_(0|[1-9][0-9]*)$", "", name)
 
 
 def _cells(arguments: Arguments) -> float:
@@ -323,7 +256,7 @@ class OperatorSpec:
 
     def __post_init__(self) -> None:
         """Raises ValueError if the parts do not fit together, so that no other code has to check."""
-        object.__setattr__(self, "leading", self.leading or self.inputs[0].name)
+        object.__setattr__(self, "leading", self.leading or self.inputs_of(())[0].name)
         for problem in self._problems():
             raise ValueError(f"operator {self.name}: {problem}")
 
@@ -332,7 +265,7 @@ class OperatorSpec:
         yield from (f"{name} is the name of two inputs or attributes" for name in names if names.count(name) > 1)
         outputs = [each.name for each in self.outputs]
         yield from (f"{name} is the name of two outputs" for name in outputs if outputs.count(name) > 1)
-        if self.leading not in [each.name for each in self.inputs if not each.is_optional]:
+        if self.leading not in [each.name for each in self.inputs_of(()) if not each.is_optional]:
             yield f"the leading input {self.leading} is missing or optional, and the others follow its dtype"
         for input in self.inputs:
             for product, dtypes in input.dtypes.items():
@@ -344,9 +277,26 @@ class OperatorSpec:
             if attribute.default is not None:
                 yield from (f"the default of {each}" for each in attribute.check(attribute.default))
 
+    def inputs_of(self, given: Collection[str]) -> tuple[InputSpec, ...]:
+        """Returns the inputs of a call that has these: as many of a list as there are, and at least one."""
+        if not any(each.is_list for each in self.inputs):
+            return self.inputs
+        found: list[InputSpec] = []
+        for each in self.inputs:
+            count = sum(list_of(name) == each.name for name in given) if each.is_list else 0
+            names = [f"{each.name}_{place}" for place in range(max(count, 1))] if each.is_list else [each.name]
+            found += [replace(each, name=name) for name in names]
+        return tuple(found)
+
+    @property
+    def returned(self) -> tuple[OutputSpec, ...]:
+        """The outputs that a caller can get."""
+        return tuple(each for each in self.outputs if not each.stays_inside)
+
     def input(self, name: str) -> InputSpec:
-        """Returns the input of this wire name; raises LookupError if there is none."""
-        return {each.name: each for each in self.inputs}[name]
+        """Returns the input of this wire name, or the list; raises LookupError if there is none."""
+        named = {each.name: each for each in self.inputs}
+        return named[name] if name in named else named[list_of(name)]
 
     @property
     def products(self) -> frozenset[Product]:
@@ -361,7 +311,7 @@ class OperatorSpec:
     @property
     def leading_input(self) -> InputSpec:
         """The input whose dtype and layout a call has."""
-        return next(each for each in self.inputs if each.name == self.leading)
+        return self.input(self.leading)
 
     def dtypes_on(self, product: Product) -> tuple[str, ...]:
         """Returns the dtypes of the leading input on a product, none if the product lacks the operator."""

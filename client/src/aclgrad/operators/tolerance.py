@@ -26,12 +26,14 @@ unit of the sum on the way: together by up to n / 3 units of the last one.
 """
 _WIDE_ROUNDING: Final = 2.0**-52
 _WIDE: Final = ("float64", "complex128")
-_RESULTS: Final = {
+RESULTS: Final = {
     "float32": Tolerance(relative=2.0**-22, absolute=2.0**-125),
     "float16": Tolerance(relative=2.0**-10, absolute=2.0**-24),
     "bfloat16": Tolerance(relative=2.0**-7, absolute=2.0**-125),
 }
 """What the last rounding makes, twice; a device may take the smallest numbers of all for 0."""
+EXACT: Final = Tolerance(relative=0.0, absolute=0.0)
+"""Of integers and bools."""
 
 
 def by_dtype(table: Mapping[str, Tolerance], coarse: Mapping[tuple[Product, str], Tolerance] | None = None) -> Rule:
@@ -95,7 +97,7 @@ def of_products(
     """
 
     def by_terms(arguments: Arguments, product: Product, dtype: str) -> Tolerance:
-        plain, count = _RESULTS[dtype], max(terms(arguments), 1)
+        plain, count = RESULTS[dtype], max(terms(arguments), 1)
         precision, in_a_row = precision_of(arguments, product, dtype), min(count, _MOST_IN_A_ROW)
         of_sums = _ROUNDING * math.sqrt(count) + in_a_row / 3 * FLOAT32.unit
         roundings = 1 if precision is FLOAT32 else 2 + is_rounded_again(arguments, product, dtype)

@@ -17,6 +17,7 @@ MAX_INT64 = 2**63 - 1
 SIMILAR_LETTERS = 8
 """Of two operators' names: families share them."""
 SIMILAR_ARGUMENT_LETTERS = 3
+_MOST_NAMED = 16
 
 
 def find_operator(name: str, product: Product) -> OperatorSpec:
@@ -43,11 +44,12 @@ def find_operator(name: str, product: Product) -> OperatorSpec:
 def check_call(call: OperatorCall, spec: OperatorSpec, product: Product) -> Arguments:
     """Returns the complete arguments of a call; raises InvalidFieldError, which names the remedy."""
     inputs = {tensor.name: tensor for tensor in call.inputs}
+    specs = spec.inputs_of(inputs)
     required = [each.name for each in spec.attributes if each.is_required]
     optional = [each.name for each in spec.attributes if not each.is_required]
-    python_names = {each.python_name: each.name for each in spec.inputs}
-    needed = [each.name for each in spec.inputs if not each.is_optional]
-    others = [each.name for each in spec.inputs if each.is_optional]
+    python_names = {each.python_name: each.name for each in specs}
+    needed = [each.name for each in specs if not each.is_optional]
+    others = [each.name for each in specs if each.is_optional]
     _raise_if_any(_check_names("inputs", [each.name for each in call.inputs], needed, python_names, others))
     _raise_if_any(_check_names("attributes", list(call.attributes), required, {}, optional))
     _raise_if_any(_check_names("outputs", list(call.outputs), [], {}, [each.name for each in spec.outputs]))
@@ -57,7 +59,7 @@ def check_call(call: OperatorCall, spec: OperatorSpec, product: Product) -> Argu
         else plain_attribute(each.name, call.attributes[each.name], each)
         for each in spec.attributes
     }
-    given = [each for each in spec.inputs if each.name in inputs]
+    given = [each for each in specs if each.name in inputs]
     _raise_if_any(violation for each in given for violation in _check_input(each, inputs[each.name], product))
     _raise_if_any(violation for each in spec.attributes for violation in each.check(attributes[each.name]))
     arguments = Arguments({name: tensor.type for name, tensor in inputs.items()}, attributes, call.outputs)
@@ -103,7 +105,8 @@ def _check_names(
 ) -> Iterator[Violation]:
     known = [*required, *optional]
     takes = "returns" if kind == "outputs" else "takes"
-    takes = f"the operator {takes} {', '.join(known)}" if known else f"the operator takes no {kind}"
+    named = known if len(known) <= _MOST_NAMED else [*known[:2], "...", known[-1]]
+    takes = f"the operator {takes} {', '.join(named)}" if known else f"the operator takes no {kind}"
     free = [name for name in known if name not in given]
     unknown: dict[str, str] = {}
     for name in dict.fromkeys(given):

@@ -37,11 +37,11 @@ def compute(call: OperatorCall, product: Product, shape_only: bool) -> tuple[Ten
     given = {tensor.name: tensor for tensor in call.inputs}
     for name, sent in given.items():
         check_size(f"inputs[{name}].shape", sent.type)
-    outputs = {each.name: each.infer(arguments) for each in spec.outputs}
+    outputs = {each.name: each.infer(arguments) for each in spec.returned}
     for name, output in outputs.items():
         check_size(f"outputs[{name}]", output)
     inputs: dict[str, Array | tuple[int, ...] | None] = {}
-    for each in spec.inputs:
+    for each in spec.inputs_of(given):
         tensor = given.get(each.name)
         if tensor is None:
             inputs[each.name] = None

@@ -48,7 +48,7 @@ def check_program(program: SentProgram, product: Product) -> None:
             raise InvalidFieldError.at(f"{field}.step", problem, "name a step of the program")
         step = program.message.steps[number]
         spec = OPERATORS.get(step.operator)
-        names = [output] if spec is None else step.outputs or [each.name for each in spec.outputs]
+        names = [output] if spec is None else step.outputs or [each.name for each in spec.returned]
         if output not in names:
             problem = f"is {output!r}, and step {number} makes {' and '.join(names)}"
             raise InvalidFieldError.at(f"{field}.output", problem, "name an output that the step wants")

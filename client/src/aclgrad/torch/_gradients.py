@@ -29,6 +29,7 @@ _SCHEMA_TYPES: Final = {
     AttributeKind.BOOL: "bool",
     AttributeKind.INT: "SymInt",
     AttributeKind.DOUBLE: "float",
+    AttributeKind.SCALAR: "Scalar",
     AttributeKind.INTS: "SymInt[]",
     AttributeKind.TEXT: "str",
     AttributeKind.BOOLS: "bool[]",

@@ -21,8 +21,10 @@ MAX_PROGRAM_REST_BYTES: Final = 2**20
 """A program, without the data of its tensors."""
 MAX_RANK: Final = 8
 """Dimensions of a tensor."""
-MAX_INPUTS: Final = 16
-"""Inputs of a step."""
+MAX_INPUTS: Final = 1040
+"""Inputs of a step: some take lists of up to 1024 tensors."""
+MANY_INPUTS: Final = 16
+"""More inputs than a step has without a list."""
 MAX_ATTRIBUTES: Final = 32
 """Attributes of a step."""
 MAX_LIST_LENGTH: Final = 4096

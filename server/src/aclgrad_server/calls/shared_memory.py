@@ -110,7 +110,7 @@ class SharedTensors:
         if position >= 0:
             return "", None
         step = self._program.steps[number]
-        source, name = step.sources[-1 - position], step.plan.spec.inputs[-1 - position].name
+        source, name = step.sources[-1 - position], step.plan.inputs[-1 - position].name
         return f"inputs[{name}].shared_memory", None if source is None else source.shared
 
     async def take(self, group: Group, held: Mapping[Key, StagedTensor], failures: Container[int]) -> None:

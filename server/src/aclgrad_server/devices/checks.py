@@ -49,7 +49,8 @@ def check_presence(
         return
     field = f"inputs[{spec.name}]"
     is_mistrusted = shape_only is False
-    if not spec.matters(arguments) and not is_mistrusted:
+    # What an operator does not get, no device reads.
+    if not spec.matters(arguments) and not (is_mistrusted and spec.read_if is None):
         return
     if spec.unread_on is None and not (spec.of_outputs and is_mistrusted):
         remedy = "send the values: the operator reads them"

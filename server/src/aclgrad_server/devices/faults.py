@@ -102,7 +102,7 @@ def error_of_native(error: Exception, plan: StepPlan | None = None) -> AclgradEr
 
 
 def _invalid_value(error: native.InvalidValueError, plan: StepPlan) -> AclgradError:
-    field = f"inputs[{plan.spec.inputs[error.input].name}].data"
+    field = f"inputs[{plan.inputs[error.input].name}].data"
     if error.work is None:
         return InvalidFieldError.at(field, str(error), remedy_of(plan.rules[error.input]))
     problem = f"ask for {error.work:.3g} steps of work and the limit is {error.limit:.0f}"

@@ -10,9 +10,9 @@ import aclgrad_native as native
 from aclgrad.errors import (
     LimitExceededError,
 )
-from aclgrad.operators.spec import AttributeKind, OperatorSpec, OutputSpec
+from aclgrad.operators.spec import Arguments, AttributeKind, InputSpec, OperatorSpec, OutputSpec
 from aclgrad.operators.validation import check_call, find_operator, overflows
-from aclgrad.operators.values import BoxRule, ValueRule
+from aclgrad.operators.values import BoolRule, BoxRule, ValueRule
 from aclgrad.products import Pace, Product, Work
 from aclgrad.tensors import DType, TensorType, TensorView
 from aclgrad.wire.messages import OperatorCall, response_prefix
@@ -79,6 +79,7 @@ class StepPlan:
     """
 
     spec: OperatorSpec
+    inputs: tuple[InputSpec, ...]  # those of the spec, with one for each tensor of a list
     types: tuple[TensorType | None, ...]  # None for an input that was left out
     rules: tuple[ValueRule | None, ...]
     outputs: tuple[PlannedOutput, ...]  # those that are wanted
@@ -112,13 +113,17 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
     """Returns the plan of a call, or raises a RequestError."""
     max_tensor_bytes = limits.tensor_bytes
     spec = find_operator(call.operator, product)
+    reads_views = spec.name in limits.reads_views
     arguments = check_call(call, spec, product)
     given = {tensor.name: tensor for tensor in call.inputs}
-    inputs = tuple(given.get(each.name) for each in spec.inputs)
-    rules = tuple(each.rule(arguments, product) if each.name in given else None for each in spec.inputs)
+    specs = spec.inputs_of(given)
+    inputs = tuple(given.get(each.name) for each in specs)
+    rules = tuple(each.rule(arguments, product) if each.name in given else None for each in specs)
+    written = {each.begins_as: place for place, each in enumerate(spec.outputs) if each.begins_as}
     planned = [
-        None if tensor is None else _plan_input(tensor, rule, limits, spec.name in limits.reads_views)
-        for tensor, rule in zip(inputs, rules, strict=True)
+        # The copy that an output begins as follows the view.
+        None if tensor is None else _plan_input(tensor, rule, limits, reads_views or each.name in written)
+        for each, tensor, rule in zip(specs, inputs, rules, strict=True)
     ]
     input_bytes = [0 if each is None else each.device_bytes for each in planned]
     types = {each.name: each.infer(arguments) for each in spec.outputs}
@@ -127,27 +132,30 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
             problem = f"would be {type}, whose size overflows 64 bits"
             raise LimitExceededError.at(f"outputs[{name}]", problem, "ask for smaller sizes")
         check_tensor_size(f"outputs[{name}]", type, max_tensor_bytes)
-    for each, tensor in zip(spec.inputs, inputs, strict=True):
+    for each, tensor in zip(specs, inputs, strict=True):
         if tensor is not None:
             check_presence(each, tensor, arguments, product, limits.shape_only)
     wanted = {name: type for name, type in types.items() if not call.outputs or name in call.outputs}
     outputs = {name: PlannedOutput(name, type, response_prefix(name, type)) for name, type in wanted.items()}
     uses = {each.name: _use_of(each, outputs) for each in spec.outputs}
-    written = [0 if uses[name] == native.OutputUse.NULL else type.size_bytes for name, type in types.items()]
+    sizes = [0 if uses[name] == native.OutputUse.NULL else type.size_bytes for name, type in types.items()]
     untouched: dict[int, int] = {}
-    for index, (each, tensor) in enumerate(zip(spec.inputs, inputs, strict=True)):
+    for index, (each, tensor) in enumerate(zip(specs, inputs, strict=True)):
         if tensor is None or tensor.source.has_values or not each.is_unread(arguments, product):
             continue
         # Gets the memory of an output of its size: behind a smaller input there would be a part of the output.
-        if 0 < tensor.type.size_bytes in written:
-            untouched[index] = written.index(tensor.type.size_bytes)
+        if each.name in written:
+            input_bytes[index] = 0
+        elif 0 < tensor.type.size_bytes in sizes:
+            untouched[index] = sizes.index(tensor.type.size_bytes)
             input_bytes[index] = 0
     work = spec.work(arguments)
     # The work of boxes depends on their values, which are checked before a device has them.
     if not any(isinstance(rule, BoxRule) for rule in rules):
         of_elements = _WORK_OF_AN_ELEMENT * sum(each.type.element_count for each in call.inputs)
         check_work(work, limits.work, of_elements)
-    attributes = tuple(_native_attribute(each.given(arguments, product), each.kind) for each in spec.attributes)
+    passed = [each for each in spec.attributes if each.is_passed]
+    attributes = tuple(_native_attribute(each.given(arguments, product), each.kind) for each in passed)
     is_empty = spec.is_skipped(arguments)
     native_outputs = [
         (
@@ -161,18 +169,19 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
     ]
     return StepPlan(
         spec,
+        specs,
         tuple(None if each is None else each.type for each in inputs),
         rules,
         tuple(outputs.values()),
         tuple(input_bytes),
         sum(type.size_bytes for type in wanted.values()),
-        sum(input_bytes) + sum(written),
+        sum(input_bytes) + sum(sizes),
         is_empty,
         # What depends on values is neither small nor grouped with others, and says nothing of when to try again.
         limits.pace.seconds(work) if math.isfinite(work.operations) else GROUP_S,
         tuple(0 if each is None else each.process_bytes for each in planned),
         work,
-        {each.name: each.guarantees(arguments, product) for each in spec.outputs if each.guarantees is not None},
+        {each.name: rule for each in spec.outputs if (rule := _guarantee(each, types, arguments, product)) is not None},
         native.CallTemplate(
             spec.symbol,
             [None if each is None else each.native for each in planned],
@@ -182,6 +191,11 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
             spec.is_spatial,
             spec.is_planned_alone,
             untouched,
+            {
+                index: _in_place(spec, written[each.name], arguments, types)
+                for index, each in enumerate(specs)
+                if each.name in written
+            },
         ),
     )
 
@@ -224,9 +238,30 @@ def _plan_input(tensor: TensorView, rule: ValueRule | None, limits: Limits, read
     return _PlannedInput(device_bytes, 0, planned)
 
 
+def _guarantee(
+    output: OutputSpec, types: Mapping[str, TensorType], arguments: Arguments, product: Product
+) -> ValueRule | None:
+    """Returns the rule that all values of an output follow; those of bools are 0 or 1."""
+    if output.guarantees is not None:
+        return output.guarantees(arguments, product)
+    return BoolRule() if types[output.name].dtype.name == "bool" else None
+
+
+def _in_place(spec: OperatorSpec, number: int, arguments: Arguments, types: Mapping[str, TensorType]) -> native.InPlace:
+    """Returns what the operator gets in the place of the input that the output begins as."""
+    output = spec.outputs[number]
+    whole = types[output.name]
+    if output.view is None:
+        return native.InPlace(number, whole.shape)
+    shape, view = output.view(arguments)
+    return native.InPlace(number, shape, native.View(view.offset, view.strides_of(shape), whole.element_count))
+
+
 def _native_attribute(value: AttributeValue | None, kind: AttributeKind) -> Any:
     if isinstance(value, DType):
         return value.acl
+    if kind is AttributeKind.SCALAR and isinstance(value, float):
+        return native.Float(value)
     if kind is AttributeKind.BOOLS:
         return native.Bools(list(map(bool, value)) if isinstance(value, Sequence) else None)
     return value

@@ -141,6 +141,9 @@ def _check_returned(sent: SentProgram, program: PlannedProgram) -> None:
         if output not in names:
             problem = f"is {output[:MAX_NAME]!r}, and step {number} makes {' and '.join(names)}"
             raise InvalidFieldError.at(f"returned[{index}].output", problem, "name an output that the step wants")
+        if number in program.steps and output not in (each.name for each in program.steps[number].plan.spec.returned):
+            problem = f"is {output!r}, which has a form of the device's own"
+            raise InvalidFieldError.at(f"returned[{index}].output", problem, "use it in later steps alone")
 
 
 def _check_table(program: PlannedProgram) -> None:

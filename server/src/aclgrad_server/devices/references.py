@@ -75,7 +75,7 @@ def check_values(step: PlannedStep, call: OperatorCall, made: Made) -> None:
     """
     given = {each.name: each for each in call.inputs}
     for index in step.unseen:
-        spec, rule = step.plan.spec.inputs[index], step.plan.rules[index]
+        spec, rule = step.plan.inputs[index], step.plan.rules[index]
         tensor, source = given[spec.name], step.sources[index]
         assert rule is not None
         assert source is not None

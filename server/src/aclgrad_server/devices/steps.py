@@ -94,14 +94,17 @@ def planned_step(
 ) -> PlannedStep:
     """Returns the step; raises InvalidFieldError for shared memory that does not fit its outputs.
 
-    Outputs without shared memory go to `reply`, those that are `returned` if this is given, and the others nowhere.
+    Outputs without shared memory go to `reply`, those that are `returned` if this is given, and the others nowhere; so
+    do those that have a form of the device's own.
     """
-    check_output_memory(call, {each.name: each.type for each in plan.outputs})
+    ours = [each.name for each in plan.spec.returned]
+    check_output_memory(call, {each.name: each.type for each in plan.outputs if each.name in ours})
     sources = {each.name: each.source for each in call.inputs}
-    sinks = {each.name: reply if returned is None or each.name in returned else NOWHERE for each in plan.outputs}
+    to_reply = ours if returned is None else [name for name in ours if name in returned]
+    sinks = {each.name: reply if each.name in to_reply else NOWHERE for each in plan.outputs}
     return PlannedStep(
         plan,
-        tuple(sources.get(each.name) for each in plan.spec.inputs),
+        tuple(sources.get(each.name) for each in plan.inputs),
         tuple(call.output_memory.get(name, sink) for name, sink in sinks.items()),
     )
 

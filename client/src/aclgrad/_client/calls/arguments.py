@@ -1,6 +1,6 @@
 """From a caller's arguments to tensors, attributes and outputs: the same for calls and for steps of programs."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import index
 from typing import Any, Final
@@ -17,15 +17,20 @@ from aclgrad.operators.spec import Arguments
 from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire.values import AttributeValue, checked_name
 
-Input = TensorLike | tuple[int, ...]
-"""An array, or a tuple of sizes: a tensor of that shape whose values the operator does not read."""
-Inputs = Mapping[str, Input | None]
-"""Inputs by wire name; None for one that is optional and left out."""
+Input = TensorLike | tuple[int, ...] | TensorType
+"""An array, or a tuple of sizes or a type: a tensor of that shape whose values the operator does not read."""
+Inputs = Mapping[str, Input | Sequence[TensorLike] | None]
+"""Inputs by wire name; None for one that is optional and left out, a sequence for a list of tensors."""
 
 _ATTRIBUTES: Final = {spec.name: {each.name: each for each in spec.attributes} for spec in OPERATORS.values()}
 _OPTIONAL: Final = {spec.name: {each.name for each in spec.inputs if each.is_optional} for spec in OPERATORS.values()}
+_LISTS: Final = {
+    spec.name: names for spec in OPERATORS.values() if (names := {each.name for each in spec.inputs if each.is_list})
+}
 OUTPUTS: Final = {spec.name: tuple(each.name for each in spec.outputs) for spec in OPERATORS.values()}
 """The names of the outputs by operator."""
+RETURNED: Final = {spec.name: tuple(each.name for each in spec.returned) for spec in OPERATORS.values()}
+"""The names of those that a caller can get."""
 _LATER: Final = TensorView("", TensorType(DTYPES["float32"], ()))
 """In place of a tensor whose dtype is not known yet."""
 
@@ -33,9 +38,12 @@ _LATER: Final = TensorView("", TensorType(DTYPES["float32"], ()))
 def input_tensors(operator: str, inputs: Inputs, tensor_of: Callable[[str, Any], TensorView]) -> tuple[TensorView, ...]:
     """Returns the tensors of the inputs: `tensor_of` makes those that are no tuples of sizes.
 
-    An input that is None is left out. One that came as a shape has the dtype of the first that did not.
+    An input that is None is left out. One that came as a shape has the dtype of the first that did not. A sequence for
+    a list of tensors is an input for each.
     """
     _check_mapping("inputs", inputs, "input names to arrays or shapes")
+    if operator in _LISTS:
+        inputs = _with_lists(inputs, _LISTS[operator])
     optional = _OPTIONAL.get(operator, ())
     tensors: dict[str, TensorView] = {}
     shapes: dict[str, tuple[int, ...]] = {}
@@ -46,6 +54,9 @@ def input_tensors(operator: str, inputs: Inputs, tensor_of: Callable[[str, Any],
             # Keeps its place: its dtype may be that of an array that comes later.
             tensors[name], shapes[name] = _LATER, value
             continue
+        if type(value) is TensorType:
+            tensors[name] = TensorView(name, value)
+            continue
         tensors[name] = tensor_of(name, value)
     if shapes:
         dtype = next((each.type.dtype for each in tensors.values() if each is not _LATER), None)
@@ -55,6 +66,19 @@ def input_tensors(operator: str, inputs: Inputs, tensor_of: Callable[[str, Any],
         for name, shape in shapes.items():
             tensors[name] = TensorView(name, TensorType(dtype, shape))
     return tuple(tensors.values())
+
+
+def _with_lists(inputs: Inputs, lists: Collection[str]) -> Inputs:
+    found: dict[str, Any] = {}
+    for name, value in inputs.items():
+        if name not in lists:
+            found[name] = value
+        elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+            found |= {f"{name}_{place}": each for place, each in enumerate(value)}
+        else:
+            problem = f"is a {type(value).__name__}"
+            raise InvalidFieldError.at(f"inputs[{name}]", problem, "give a sequence of arrays")
+    return found
 
 
 def array_of_input(name: str, value: TensorLike) -> Array:
@@ -107,6 +131,12 @@ def destination_of(
     if outputs:
         destination.check(outputs)
     return destination
+
+
+def returned_names(operator: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the names of the outputs of a single call, none for all of them: some only programs have."""
+    returned = RETURNED.get(operator, ())
+    return returned if not wanted and returned != OUTPUTS.get(operator, ()) else wanted
 
 
 def wanted_names(outputs: Sequence[str] | None) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from aclgrad._client.calls.arguments import (
     input_tensors,
     output_tensors,
     plain_attributes,
+    returned_names,
     wanted_names,
 )
 from aclgrad._client.calls.arrays import Array, TensorLike
@@ -36,7 +37,7 @@ from aclgrad.tensors import (
     type_of_array,
 )
 from aclgrad.wire.chunks import encode_step_header
-from aclgrad.wire.limits import MAX_INPUTS
+from aclgrad.wire.limits import MANY_INPUTS
 from aclgrad.wire.messages import OperatorCall, decode_response, encode_request
 from aclgrad.wire.values import checked_name
 
@@ -75,7 +76,7 @@ class Call(Lender[Array]):
         """
         if type(operator) is not str:
             checked_name("operator", operator)
-        wanted = wanted_names(outputs)
+        wanted = returned_names(operator, wanted_names(outputs))
         shapes = unsent(requirements.withheld, operator, wanted)
         self.withheld: dict[str, Array] = {}
         """The caller's arrays of which only the shape is sent."""
@@ -144,7 +145,7 @@ class Call(Lender[Array]):
         if self._chunk_bytes is None and size_bytes <= self._requirements.tensor_bytes:
             return None
         chunk_bytes = self._requirements.chunk_bytes
-        inline_bytes = min(_INLINE_BYTES, chunk_bytes // MAX_INPUTS)
+        inline_bytes = min(_INLINE_BYTES, chunk_bytes // max(len(self.sent.inputs), MANY_INPUTS))
         data = {each.name: each.data for each in self.sent.inputs if each.data is not None}
         data = {name: each for name, each in data.items() if each.nbytes > inline_bytes}
         announced = [Announced(position, each) for position, each in enumerate(data.values())]

@@ -1270,6 +1270,41 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("hardtanh_backward", inputs, {"min": min, "max": max}, timeout_s=timeout_s, out=out)
 
+    def inplace_copy(
+        self,
+        input: Input,
+        src: TensorLike,
+        shape: int | Ints | None = None,
+        offset: int = 0,
+        strides: int | Ints | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Copies a tensor into another one, of any type, or into a part of it, and gives the other one.
+
+        self_ref = self, but the part of it that has the shape, offset and strides is src, converted: a number is true
+        unless it is 0, integers keep their lowest bits, and real numbers lose what is behind the point. Numbers beyond
+        the range of integers become any (PyTorch: aten::copy_, aten::as_strided_scatter).
+
+        Args:
+            input: What is written to, which stays as it is. Any shape. bfloat16, bool, float16, float32, int32, int64,
+                int8, uint8 (fewer on some products). A tuple of sizes will do.
+            src: What is copied. Any shape that broadcasts to the part. bfloat16, bool, float16, float32, int32, int64,
+                int8, uint8 (fewer on some products).
+            shape: The shape of the part that is written; all of self if it is left out.
+            offset: The element of self that is the first of the part.
+            strides: How many elements of self lie between neighbours of the part; row-major without.
+
+        Returns: self with the part, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "src": src}
+        return self.execute(
+            "inplace_copy", inputs, {"shape": shape, "offset": offset, "strides": strides}, timeout_s=timeout_s, out=out
+        )
+
     def kl_div_backward(
         self,
         grad_output: TensorLike,

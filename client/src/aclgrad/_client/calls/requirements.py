@@ -24,7 +24,7 @@ if the operator never reads them.
 _UNREAD: Final[Withheld] = {
     spec.name: names
     for spec in OPERATORS.values()
-    if (names := {each.name: each.of_outputs for each in spec.inputs if each.may_be_shape})
+    if (names := {each.name: each.of_outputs for each in spec.inputs if each.is_withheld})
 }
 
 

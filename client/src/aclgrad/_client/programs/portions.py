@@ -13,7 +13,7 @@ from aclgrad._client.programs.table import Entry
 from aclgrad.sources import SHAPE_ONLY, OutputOf, SharedRange, Source, TableEntry, in_message
 from aclgrad.tensors import TensorView
 from aclgrad.wire.chunks import encode_header
-from aclgrad.wire.limits import DEFAULT_CHUNK_BYTES, MAX_INPUTS
+from aclgrad.wire.limits import DEFAULT_CHUNK_BYTES, MANY_INPUTS
 from aclgrad.wire.messages import request_pieces
 from aclgrad.wire.programs import program_pieces
 
@@ -141,7 +141,7 @@ class Portion:
         found = set()
         for index in sorted(range(len(self.entries)), key=lambda each: self.entries[each].data.nbytes):
             left -= self.entries[index].data.nbytes
-            if self.entries[index].data.nbytes > min(_INLINE_BYTES, chunk_bytes // MAX_INPUTS) or left < 0:
+            if self.entries[index].data.nbytes > min(_INLINE_BYTES, chunk_bytes // MANY_INPUTS) or left < 0:
                 found.add(index)
         return found
 

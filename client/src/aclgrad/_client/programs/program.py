@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from aclgrad._client.calls.arguments import OUTPUTS, Inputs
+from aclgrad._client.calls.arguments import OUTPUTS, RETURNED, Inputs
 from aclgrad._client.calls.destination import Outputs, outputs_type
 from aclgrad._client.calls.handles import Handle
 from aclgrad._client.calls.operator_methods import OperatorMethods
@@ -130,6 +130,9 @@ class BaseProgram(OperatorMethods[Handle], Generic[_Client]):
             if not isinstance(handle, Handle) or not handle.is_of(self):
                 problem = f"has {handle!r}, which is no handle of this program"
                 raise InvalidFieldError.at("wanted", problem, "give what the methods of this program returned")
+            if handle.output not in RETURNED[self._steps[handle.step].operator]:
+                problem = f"has output {handle.output!r} of step {handle.step}, which has a form of the device's own"
+                raise InvalidFieldError.at("wanted", problem, "use it in later steps alone")
             returned.setdefault(handle.step, set()).add(handle.output)
         self._returned = {step: _in_order(self._steps[step], found) for step, found in returned.items()}
         run = ProgramRun(

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from aclgrad._client.calls.arguments import (
     OUTPUTS,
+    RETURNED,
     FormKey,
     Inputs,
     array_of_input,
@@ -142,7 +143,7 @@ class Step:
     @property
     def returned(self) -> tuple[str, ...]:
         """The names of all outputs that the caller may have; none where they are not known."""
-        return self.wanted or OUTPUTS.get(self.operator, ())
+        return self.wanted or RETURNED.get(self.operator, ())
 
     @property
     def told(self) -> str:

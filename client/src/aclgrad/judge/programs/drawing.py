@@ -87,7 +87,7 @@ def _draw_step(integer: Integer, generator: np.random.Generator, program: DrawnP
     drawn = {name: _array(generator, type) for name, type in arguments.inputs.items()}
     arrays = samples_of(spec.name).values(generator, case, dict(drawn))
     inputs = []
-    for each in spec.inputs:
+    for each in spec.inputs_of(arguments.inputs):
         if each.name not in arguments.inputs:
             continue
         given = Given(each.name, arguments.inputs[each.name])

@@ -159,7 +159,7 @@ def _types(where: str, spec: OperatorSpec, call: OperatorCall) -> dict[str, Tens
     except RequestError as error:
         raise ValueError(f"{where}: {error.message}") from error
     arguments = Arguments({each.name: each.type for each in call.inputs}, {**spec.defaults, **call.attributes})
-    return {each.name: each.infer(arguments) for each in spec.outputs if not call.outputs or each.name in call.outputs}
+    return {each.name: each.infer(arguments) for each in spec.returned if not call.outputs or each.name in call.outputs}
 
 
 def _operator(where: str, name: str) -> OperatorSpec:

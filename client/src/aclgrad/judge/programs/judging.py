@@ -40,10 +40,10 @@ def expected_of(step: Step, inputs: Mapping[str, Value], product: Product) -> Ex
     if not largest <= LARGEST:  # NaN, too
         return None
     spec = OPERATORS[step.operator]
-    complete = {each.name: inputs.get(each.name) for each in spec.inputs}
+    complete = {each.name: inputs.get(each.name) for each in spec.inputs_of(inputs)}
     with np.errstate(all="ignore"):
         made = arrays_of(reference.define(step.operator, complete, {**spec.defaults, **step.attributes}))
-        named = dict(zip((each.name for each in spec.outputs), made, strict=True))
+        named = dict(zip((each.name for each in spec.returned), made, strict=True))
         truths = {
             name: named[name]
             for name, type in step.types.items()

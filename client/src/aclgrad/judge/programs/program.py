@@ -118,7 +118,7 @@ def one_step(
     plain = plain_attributes({each.name: each for each in spec.attributes}, attributes)
     arguments = arguments_of(spec, inputs, plain)
     given = [Given(name, arguments.inputs[name], _array(each)) for name, each in inputs.items()]
-    types = {each.name: each.infer(arguments) for each in spec.outputs if not outputs or each.name in outputs}
+    types = {each.name: each.infer(arguments) for each in spec.returned if not outputs or each.name in outputs}
     return Program([Step(spec.name, given, plain, tuple(outputs), types)])
 
 

@@ -1,0 +1,88 @@
+"""Calls that move elements."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from aclgrad.operators.samples import PLANES, Case, Integer, Samples, case, draw_sizes, long_planes
+from aclgrad.wire.values import AttributeValue
+
+Attributes = Mapping[str, AttributeValue]
+Shape = tuple[int, ...]
+
+
+def _copy(name: str, whole: Shape, source: Shape, src: str = "", **part: AttributeValue) -> Case:
+    return case(name, part, fixed={"src": src} if src else {}, self=whole, src=source)
+
+
+def _draw_copy(integer: Integer) -> Case:
+    whole = draw_sizes(integer, integer(0, 3), 1, 7)
+    count = math.prod(whole)
+    rows = integer(1, count)
+    stride = integer(1, max((count - 1) // max(rows - 1, 1), 1)) if rows > 1 else 1
+    offset = integer(0, count - 1 - stride * (rows - 1))
+    if integer(0, 2) == 0:
+        return _copy("drawn", whole, whole if integer(0, 1) else whole[1:])
+    return _copy("drawn", whole, (rows,) if integer(0, 1) else (1,), shape=(rows,), offset=offset, strides=(stride,))
+
+
+def _copied(tensors: Mapping[str, Any], given: Attributes) -> Any:
+    import torch
+
+    whole, src = tensors["self"], tensors["src"]
+    shape = whole.shape if given["shape"] is None else given["shape"]
+    part = torch.empty(shape, dtype=whole.dtype).copy_(src)
+    if given["shape"] is None:
+        return part
+    strides = torch.empty(shape).stride() if given["strides"] is None else given["strides"]
+    return torch.as_strided_scatter(whole.contiguous(), part, shape, strides, given["offset"])
+
+
+def _fill(name: str, shape: Shape, value: AttributeValue) -> Case:
+    return case(name, {"value": value}, self=shape)
+
+
+def _filled(tensors: Mapping[str, Any], given: Attributes) -> Any:
+    import torch
+
+    return torch.full_like(tensors["self"], given["value"])
+
+
+def _cat(name: str, *shapes: Shape, dim: int = 0, **fixed: str) -> Case:
+    named = {f"tensors_{place}": each for place, each in enumerate(shapes)}
+    return replace(case(name, {"dim": dim}, fixed=fixed), shapes=named)
+
+
+def _draw_cat(integer: Integer) -> Case:
+    shape = draw_sizes(integer, integer(1, 4), 1, 6)
+    axis = integer(0, len(shape) - 1)
+    others = [(*shape[:axis], integer(0, 6), *shape[axis + 1 :]) for _ in range(integer(0, 4))]
+    return _cat("drawn", shape, *others, dim=axis - len(shape) * integer(0, 1))
+
+
+def _joined(tensors: Mapping[str, Any], given: Attributes) -> Any:
+    import torch
+
+    return torch.cat(list(tensors.values()), given["dim"])
+
+
+SAMPLES: Final[Mapping[str, Samples]] = {
+    "inplace_copy": Samples(
+        draw=_draw_copy,
+        rows=lambda length: (_copy("rows", (3, length), (length,)),),
+        timed={size: _copy("timed", shape, shape) for size, shape in PLANES.items()},
+        pytorch=_copied,
+        long=lambda cells: (_copy(name, tuple(plane), tuple(plane)) for name, *plane in long_planes(cells)),
+        picture=_copy("picture", (2, 4), (2, 2), shape=(2, 2), offset=1, strides=(4, 1)),
+        cases=(
+            _copy("all", (3, 40), (40,)),
+            _copy("converted", (3, 5), (3, 5), "int32"),
+            _copy("columns", (4, 10), (4, 3), shape=(4, 3), offset=2, strides=(10, 2)),
+            _copy("rows", (4, 10), (2, 10), "float16", shape=(2, 10), offset=20),
+            _copy("transposed", (6, 5), (5, 6), shape=(5, 6), strides=(1, 5)),
+            _copy("scalar", (), ()),
+            _copy("nothing", (3, 4), (0, 4), shape=(0, 4)),
+        ),
+    ),
+}
