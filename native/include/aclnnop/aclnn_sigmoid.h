@@ -1,0 +1,11 @@
+// 1 / (1 + exp(-x)) of each element. Of integers it is computed in the type of the result.
+#pragma once
+
+#include "aclnn/aclnn_base.h"
+
+// self  the tensor
+// out   the result, of the shape of self and of a type that it is cast to
+ACLNN_API aclnnStatus aclnnSigmoidGetWorkspaceSize(const aclTensor* self, aclTensor* out, uint64_t* workspaceSize,
+                                                   aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnSigmoid(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
+                                   aclrtStream stream);
