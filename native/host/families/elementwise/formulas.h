@@ -11,9 +11,9 @@ namespace {
 
 // Calls visit with the gradient of the function, as precise as elements of type T.
 template <typename T, typename Visitor>
-void VisitGradient(const Elementwise& work, const Visitor& visit) {
-  const auto& [first, second, third] = work.parameters;
-  switch (work.function) {
+void VisitGradient(Function function, const Parameters& parameters, const Visitor& visit) {
+  const auto& [first, second, third] = parameters;
+  switch (function) {
     case Function::kSilu:
       return visit(SiluGradient<T>{});
     case Function::kSigmoid:

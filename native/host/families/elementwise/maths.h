@@ -5,6 +5,10 @@
 
 #include <type_traits>
 
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
 #include "tensors/exp.h"
 #include "tensors/lanes.h"
 
@@ -50,6 +54,22 @@ template <typename T>
 
 // x within the bounds; NaN remains.
 inline FloatLanes Bounded(FloatLanes x, float bound) { return AtMost(AtLeast(x, -bound), bound); }
+
+// NaN of negative numbers.
+inline FloatLanes SquareRoot(FloatLanes x) {
+#if defined(__AVX512F__)
+  return BitCast<FloatLanes>(_mm512_maskz_sqrt_ps(kEveryLane, BitCast<__m512>(x)));
+#elif defined(__AVX__)
+  return BitCast<FloatLanes>(_mm256_sqrt_ps(BitCast<__m256>(x)));
+#elif defined(__SSE__)
+  return BitCast<FloatLanes>(_mm_sqrt_ps(BitCast<__m128>(x)));
+#elif defined(__aarch64__)
+  return BitCast<FloatLanes>(vsqrtq_f32(BitCast<float32x4_t>(x)));
+#else
+  for (int64_t i = 0; i < kFloatLanes; ++i) x[i] = __builtin_sqrtf(x[i]);
+  return x;
+#endif
+}
 
 // -|x|.
 inline FloatLanes NegativeSize(FloatLanes x) {

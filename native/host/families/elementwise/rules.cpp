@@ -5,23 +5,11 @@
 #include <string>
 #include <utility>
 
+#include "families/elementwise/promotion.h"
 #include "tensors/data_type.h"
 
 namespace acl_host {
 namespace {
-
-bool IsComplex(aclDataType type) { return type == ACL_COMPLEX64 || type == ACL_COMPLEX128; }
-
-bool IsDouble(aclDataType type) { return type == ACL_DOUBLE || type == ACL_COMPLEX128; }
-
-bool IsHalf(aclDataType type) { return type == ACL_FLOAT16 || type == ACL_BF16; }
-
-aclDataType Promoted(aclDataType one, aclDataType other) {
-  if (one == other) return one;
-  const bool is_double = IsDouble(one) || IsDouble(other);
-  if (IsComplex(one) || IsComplex(other)) return is_double ? ACL_COMPLEX128 : ACL_COMPLEX64;
-  return is_double ? ACL_DOUBLE : ACL_FLOAT;
-}
 
 // As it lies beside a contiguous result of these dims: axes of one step are merged.
 ElementwiseInput InputOf(const Argument& argument, const Dims& dims) {
@@ -50,6 +38,9 @@ ElementwiseInput InputOf(const Argument& argument, const Dims& dims) {
   std::reverse(input.strides.begin(), input.strides.end());
   return input;
 }
+
+// The type of the numbers that operators compute with.
+aclDataType Widened(aclDataType type) { return IsHalf(type) ? ACL_FLOAT : type; }
 
 }  // namespace
 
@@ -81,7 +72,7 @@ void CheckTypes(const ElementwiseRules& rules, const ElementwiseTensors& tensors
   }
   const aclDataType promoted = PromotedType(tensors);
   const aclDataType type = result.tensor.data_type;
-  if (rules.types_fit == Types::kPromoted ? type != promoted : IsComplex(promoted) && !IsComplex(type)) {
+  if (rules.types_fit == Types::kPromoted ? type != promoted : !CanCast(promoted, type)) {
     FailInvalid(std::string(result.name) + ": expected a type for results of " + DataTypeName(promoted) + ", got " +
                 DataTypeName(type));
   }
@@ -113,33 +104,39 @@ void CheckShapes(const ElementwiseRules& rules, const ElementwiseTensors& tensor
   CheckShape(tensors.result, "the shape of the inputs after broadcasting", dims);
 }
 
-Plan PlanElementwise(const ElementwiseTensors& tensors, Function function, Parameters parameters,
-                     std::optional<aclDataType> computed) {
+std::optional<Elementwise> AddOperands(Plan& plan, const ElementwiseTensors& tensors, aclDataType promoted,
+                                       aclDataType computed) {
   const Argument& result = tensors.result;
   const std::vector<Argument> all = tensors.all();
-  Plan plan;
   if (std::any_of(all.begin(), all.end(), [](const Argument& each) { return each.tensor.empty(); })) {
     if (!result.tensor.empty()) FailShape(result, "an empty shape, as that of an input");
-    return plan;
+    return std::nullopt;
   }
   for (const Argument& each : all) CheckAddressable(each);
   const aclDataType type = result.tensor.data_type;
-  const auto widened = [](aclDataType each) { return IsHalf(each) ? ACL_FLOAT : each; };
-  Elementwise work{function, {}, type, computed.value_or(widened(PromotedType(tensors))), 0, false, parameters};
-  work.count = ElementCount(result.tensor.view_dims);
-  work.is_alike = widened(type) == work.computed;
+  Elementwise work{{}, type, promoted, computed, ElementCount(result.tensor.view_dims), false};
+  work.is_alike = Widened(type) == computed;
   for (const OptionalArgument& each : tensors.inputs) {
     if (!each) {
       work.inputs.push_back({type, /*is_given=*/false});
       continue;
     }
     work.inputs.push_back(InputOf(*each, result.tensor.view_dims));
+    if (IsHalf(promoted) && IsWhole(each->tensor.data_type)) work.inputs.back().rounded_to = promoted;
     work.is_alike = work.is_alike && each->tensor.data_type == type;
     plan.AddStridedInput(each->tensor);
   }
   plan.AddOutput(result.tensor);
   plan.PromiseTimeOfBytes();
-  plan.SetKernel<ElementwiseBackward>(work);
+  return work;
+}
+
+Plan PlanElementwise(const ElementwiseTensors& tensors, Function function, Parameters parameters,
+                     std::optional<aclDataType> computed) {
+  const aclDataType promoted = computed.value_or(PromotedType(tensors));
+  Plan plan;
+  const std::optional<Elementwise> work = AddOperands(plan, tensors, promoted, Widened(promoted));
+  if (work) plan.SetKernel<ElementwiseBackward>(*work, function, parameters);
   return plan;
 }
 

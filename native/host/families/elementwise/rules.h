@@ -26,7 +26,7 @@ struct ElementwiseRules {
   bool limits_rank = true;
 };
 
-// The inputs are gradOutput, what the function saved, such as self, and more if it has them.
+// The inputs of a gradient are gradOutput, what the function saved, such as self, and more if it has them.
 struct ElementwiseTensors {
   ElementwiseTensors(const Argument& grad_output_in, const Argument& saved_in, const Argument& result_in)
       : ElementwiseTensors({grad_output_in, saved_in}, result_in) {}
@@ -48,6 +48,10 @@ void CheckShapes(const ElementwiseRules& rules, const ElementwiseTensors& tensor
 
 // The type that holds the numbers of all inputs; CANN's own promotion for the types of these operators.
 [[nodiscard]] aclDataType PromotedType(const ElementwiseTensors& tensors);
+
+// Adds tensors that were checked to a plan; nothing if they are empty.
+[[nodiscard]] std::optional<Elementwise> AddOperands(Plan& plan, const ElementwiseTensors& tensors,
+                                                     aclDataType promoted, aclDataType computed);
 
 // Of tensors that were checked. Does nothing if they are empty. Computes in the promoted type, unless another is given.
 [[nodiscard]] Plan PlanElementwise(const ElementwiseTensors& tensors, Function function, Parameters parameters = {},

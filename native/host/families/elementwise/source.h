@@ -18,9 +18,11 @@ namespace {
 // Elements that are gathered or converted at a time: the rows of all inputs stay in the first cache.
 constexpr int64_t kBlock = 1024;
 
-// Whether elements of type From have a value of type To.
+// Whether operators take elements of type From as numbers of type To.
 template <typename From, typename To>
-constexpr bool kConvertible = kIsComplex<To> || !kIsComplex<From>;
+constexpr bool kConvertible =
+    kIsComplex<To> ||
+    (std::is_integral_v<To> ? std::is_integral_v<From> || std::is_same_v<From, Bool> : !kIsComplex<From>);
 
 template <typename T, typename From>
 [[nodiscard]] T Converted(From value) {
@@ -38,7 +40,8 @@ template <typename T, typename From>
 
 // Whether numbers of other types are converted to T.
 template <typename T>
-constexpr bool kIsComputed = std::is_same_v<T, float> || std::is_same_v<T, double> || kIsComplex<T>;
+constexpr bool kIsComputed =
+    std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, int64_t> || kIsComplex<T>;
 
 // In place, or by way of a block: if the elements lie otherwise than those of the result, or are of another type.
 template <typename T>
@@ -152,6 +155,20 @@ class Source {
           WidenRow<From>(from, converted, count);
         } else if constexpr (kConvertible<Wide<From>, T>) {
           for (int64_t i = 0; i < count; ++i) converted[i] = Converted<T>(WidenElement<From>(from, i));
+        }
+      });
+      if (input_.rounded_to != ACL_DT_UNDEFINED) RoundTo(input_.rounded_to, converted, count);
+    }
+  }
+
+  static void RoundTo(aclDataType type, T* numbers, int64_t count) {
+    if constexpr (std::is_same_v<T, float>) {
+      VisitFloatType(type, [&](auto tag) {
+        using Rounded = typename decltype(tag)::Type;
+        for (int64_t i = 0; i < count; ++i) {
+          std::byte rounded[sizeof(Rounded)];
+          RoundElement<Rounded>(rounded, 0, numbers[i]);
+          numbers[i] = WidenElement<Rounded>(rounded, 0);
         }
       });
     }
