@@ -18,7 +18,7 @@ CHECKED_FORMATS = (
     "convolution_*",
     "embedding_*",
     "max_pool*",
-    "*_pad?d_*",
+    "*_pad?d*",
     "roi_*",
     "upsample_*",
 )
@@ -66,6 +66,8 @@ CANN_ANSWERS: Answers = (
     ("mse_loss_*", "[!o]* of FLOAT16", INVALID),
     ("binary_cross_entropy_with_logits_*", ("target of FLOAT16", "out of FLOAT16"), INVALID),
     ("softplus_*", ("DOUBLE", "self of INT32"), 0),
+    ("*_pad2d", ("INT*", "UINT8"), 0),
+    ("reflection_pad2d", "BOOL", 0),
     # Nothing of it is looked at.
     ("log_sigmoid_*", "buffer [wo]*", 0),
     ("ctc_*", ("FLOAT16", "BF16", "FLOAT* targets", "BOOL targets", "targets of FLOAT16"), 0),
@@ -123,6 +125,7 @@ ANSWERS_OF_PRODUCTS: dict[Product, Answers] = {
         ("silu_*", ("gradOutput of FLOAT16", "self of FLOAT16"), 0),
         ("silu_*", ("gradOutput with a dim less", "self with a dim less"), 0),
         ("threshold_*", "INT64", 0),
+        ("replication_pad2d", "BOOL", 0),
     ),
 }
 

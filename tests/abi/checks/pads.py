@@ -1,9 +1,9 @@
-"""The gradients of padding."""
+"""Padding and its gradients."""
 
 from aclgrad.products import Product
 from tools.abi.acl import DataType, Format
 
-from ..phase_one import INVALID, Changes, Order, Refused, changed
+from ..phase_one import INVALID, Changes, Order, Refused, changed, shapes
 
 # Which dims of self may be 0, by rule, axes and rank, as CANN has it.
 EMPTY: dict[tuple[str, int], dict[int, tuple[int, ...]]] = {
@@ -86,4 +86,50 @@ NOT_REPLICATED = (
     Refused(call((3, 4, 5), (-2, -3, 0, 0)), "gradOutput: expected no empty"),
     Refused(call((1, 1, 2**62, 2**62), (0, 0, 0, 0)), "gradOutput: expected a view"),
 )
-ORDERS = {f"{rule}_pad{axes}d_backward": order(rule, axes) for rule, axes in EMPTY}
+
+
+def padded(self: tuple[int, ...], *padding: int, out: tuple[int, ...] = ()) -> Changes:
+    left, right, top, bottom = padding
+    expected = (*self[:-2], self[-2] + top + bottom, self[-1] + left + right)
+    return shapes(self=self, out=out or expected) | {"padding": padding}
+
+
+FORWARD: dict[str, Changes] = {
+    "no images": padded((0, 3, 4, 5), 1, 1, 1, 1),
+    "no images, cropped to nothing": padded((0, 3, 4, 5), -2, -3, 0, 0),
+    "cropping": padded((2, 3, 4, 5), -1, -2, -3, 2),
+    "cropped to nothing": padded((2, 3, 4, 5), -2, -3, 0, 0),
+    "up to the other border": padded((2, 3, 4, 5), 4, 4, 3, 3),
+}
+NOT_FORWARD = (
+    *(Refused(padded(shape, 1, 1, 1, 1), "self: expected no empty") for shape in ((2, 0, 4, 5), (0, 4, 5))),
+    Refused(padded((3, 4, 5), -2, -3, 0, 0), "out: expected no empty"),
+    Refused(changed("out", format_=Format.NHWC), "out: expected the format of self"),
+    Refused({"padding": (2, 2, 2, 1)}, "out: expected dim 2 to be 8 padded by 2 and 1"),
+    Refused({"padding": (1, 2, 2, 2)}, "out: expected dim 3 to be 9 padded by 1 and 2"),
+    Refused({"padding": (2, 2, -(2**63), -1)}, "out: expected dim 2"),
+)
+MORE_OF_SELF = "padding: expected less than the last 2 dims of self"
+ORDERS = {
+    **{f"{rule}_pad{axes}d_backward": order(rule, axes) for rule, axes in EMPTY},
+    "replication_pad2d": Order(
+        accepted=FORWARD | {"padding beyond the dims": padded((2, 3, 4, 5), 50, 60, 70, 80)},
+        refused=(
+            *NOT_FORWARD,
+            Refused(padded((2, 3, 0, 5), 1, 1, 1, 1), "self: expected no empty"),
+            Refused(padded((0, 3, 4, 5), 1, 1, 1, 1, out=(5, 3, 6, 7)), "out: expected"),
+            # Formats are compared before types, and these before shapes.
+            Refused(changed("out", format_=Format.NHWC, data_type=DataType.INT32), "out: expected the format"),
+        ),
+    ),
+    "reflection_pad2d": Order(
+        # The other dims are compared when it is planned.
+        accepted=FORWARD | {"other images, of none": padded((0, 3, 4, 5), 1, 1, 1, 1, out=(5, 3, 6, 7))},
+        refused=(
+            *NOT_FORWARD,
+            *(Refused(padded((2, 3, 4, 5), *padding), MORE_OF_SELF) for padding in ((5, 0, 0, 0), (0, 0, 0, 4))),
+            Refused(padded((2, 3, 4, 5), 1, 1, 1, 1, out=(2, 4, 6, 7)), "out: expected"),
+            Refused(changed("out", format_=Format.NHWC, data_type=DataType.INT32), "out: expected the data type"),
+        ),
+    ),
+}

@@ -1,4 +1,4 @@
-// The gradients of padding: their checks, in CANN's order and with CANN's codes, and their plans.
+// Padding and its gradients: their checks, in CANN's order and with CANN's codes, and their plans.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "families/pad/computation.h"
+#include "families/pad/forward.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
 
@@ -65,29 +66,29 @@ void CheckPaddingOfBFloat16(const Dims& padding) {
               DimsText(padding));
 }
 
-// Throws unless gradOutput's dim is self's with the padding.
-PaddedAxis CheckAxis(const Argument& grad_output, const Argument& self, const Dims& padding, size_t from_end) {
+// Throws unless the dim of gradOutput, or of out, is self's with the padding.
+PaddedAxis CheckAxis(const Argument& padded, const Argument& self, const Dims& padding, size_t from_end) {
   const size_t axis = self.tensor.view_dims.size() - from_end;
   const int64_t before = padding[2 * from_end - 2];
   const int64_t after = padding[2 * from_end - 1];
   const int64_t size = self.tensor.view_dims[axis];
-  const int64_t padded = grad_output.tensor.view_dims[axis];
+  const int64_t found = padded.tensor.view_dims[axis];
   int64_t expected = 0;
   if (__builtin_add_overflow(size, before, &expected) || __builtin_add_overflow(expected, after, &expected) ||
-      padded != expected) {
-    FailShape(grad_output, "dim " + std::to_string(axis) + " to be " + std::to_string(size) + " padded by " +
-                               std::to_string(before) + " and " + std::to_string(after));
+      found != expected) {
+    FailShape(padded, "dim " + std::to_string(axis) + " to be " + std::to_string(size) + " padded by " +
+                          std::to_string(before) + " and " + std::to_string(after));
   }
   // Cropping more than the size has no further effect, and -INT64_MIN would overflow.
-  return {size, std::max(before, -size), padded};
+  return {size, std::max(before, -size), found};
 }
 
 // CANN's rules for empty tensors; the caller has found one. They look at self alone, whichever is empty.
-void CheckEmpty(const PadOperator& op, const Argument& grad_output, const Argument& self) {
+void CheckEmpty(const PadOperator& op, const Argument& padded, const Argument& self) {
   const Dims& dims = self.tensor.view_dims;
   const bool may_be_empty = dims.size() == op.axes + 2 || op.takes_no_channels;
   if (may_be_empty && std::find(dims.begin() + 1, dims.end(), 0) == dims.end()) return;
-  FailShape(self.tensor.empty() ? self : grad_output, "no empty tensor but for a batch of 0");
+  FailShape(self.tensor.empty() ? self : padded, "no empty tensor but for a batch of 0");
 }
 
 Plan MakePadPlan(const PadOperator& op, const PadArguments& arguments) {
@@ -122,6 +123,55 @@ Plan MakePadPlan(const PadOperator& op, const PadArguments& arguments) {
   return plan;
 }
 
+// Of planes, which alone are padded forward. Devices only move elements there, so they take integers, too.
+std::vector<aclDataType> MovedTypes(PadRule rule) {
+  std::vector<aclDataType> types = FloatTypes({ACL_DOUBLE, ACL_INT8, ACL_INT16, ACL_INT32, ACL_INT64, ACL_UINT8});
+  const Product product = CurrentProduct();
+  const bool reflects = rule == PadRule::kReflection;
+  if (reflects || product == Product::k950) types.push_back(ACL_BOOL);
+  if (!reflects || HasBf16(product)) types.insert(types.end(), {ACL_COMPLEX64, ACL_COMPLEX128});
+  return types;
+}
+
+Plan MakeForwardPlan(PadRule rule, const ReplicationPad2dArguments& arguments) {
+  CheckProduct(kAllProducts);
+  const PadOperator op{rule, 2, false};
+  const Argument self{"self", arguments.self};
+  const IntArrayArgument padding_argument{"padding", arguments.padding};
+  const Argument out{"out", arguments.out};
+  if (rule == PadRule::kReplication) CheckSameFormat(out, self);
+  for (const Argument& argument : {self, out}) CheckDataType(argument, MovedTypes(rule));
+  CheckSameDataType(out, self);
+  if (rule == PadRule::kReflection) CheckSameFormat(out, self);
+  for (const Argument& argument : {self, out}) CheckNotPrivateFormat(argument);
+  CheckRank(self, {3, 4});
+  CheckSameRank(out, self);
+  const Dims& padding = padding_argument.values;
+  CheckLength(padding_argument, {4});
+  if (rule == PadRule::kReflection) CheckReflection(op, self, padding);
+  PaddedAxis rows = CheckAxis(out, self, padding, 2);
+  PaddedAxis columns = CheckAxis(out, self, padding, 1);
+  if (rule == PadRule::kReflection) {
+    // Cropping beyond the size begins within the reflection, and not far, because that is less than the size.
+    rows.before = padding[2];
+    columns.before = padding[0];
+  }
+  // Devices compare the other dims for reflection when it is planned: not those of empty tensors.
+  if (rule == PadRule::kReplication) CheckSameLeadingDims(out, self, self.tensor.rank() - 2);
+  for (const Argument& argument : {self, out}) CheckNoNegativeDim(argument);
+  if (self.tensor.empty() || out.tensor.empty()) {
+    CheckEmpty(op, out, self);
+    return {};
+  }
+  CheckSameLeadingDims(out, self, self.tensor.rank() - 2);
+  Plan plan = PlanOf({self}, {out});
+  const int64_t planes = ElementCount(self.tensor.view_dims) / rows.size / columns.size;
+  plan.PromiseTimeOfBytes();
+  plan.SetCompute([pad = Pad{rule, planes, kNoAxis, rows, columns},
+                   type = self.tensor.data_type](const KernelArguments& launch) { PadPlanes(pad, type, launch); });
+  return plan;
+}
+
 constexpr auto kReflection = PadRule::kReflection;
 constexpr auto kReplication = PadRule::kReplication;
 
@@ -130,6 +180,8 @@ constexpr auto kReplication = PadRule::kReplication;
 Plan PlanReflectionPad1dBackward(const PadArguments& given) { return MakePadPlan({kReflection, 1, true}, given); }
 Plan PlanReflectionPad2dBackward(const PadArguments& given) { return MakePadPlan({kReflection, 2, true}, given); }
 Plan PlanReflectionPad3dBackward(const PadArguments& given) { return MakePadPlan({kReflection, 3, false}, given); }
+Plan PlanReflectionPad2d(const ReplicationPad2dArguments& given) { return MakeForwardPlan(kReflection, given); }
+Plan PlanReplicationPad2d(const ReplicationPad2dArguments& given) { return MakeForwardPlan(kReplication, given); }
 Plan PlanReplicationPad1dBackward(const PadArguments& given) { return MakePadPlan({kReplication, 1, false}, given); }
 Plan PlanReplicationPad2dBackward(const PadArguments& given) { return MakePadPlan({kReplication, 2, false}, given); }
 Plan PlanReplicationPad3dBackward(const PadArguments& given) { return MakePadPlan({kReplication, 3, false}, given); }

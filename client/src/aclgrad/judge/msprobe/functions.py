@@ -14,6 +14,7 @@ from aclgrad.operators.layer_norm_backward.definition import EPSILON
 
 _MOMENTUM: Final = 0.1
 _NO_GRADIENT: Final = "acc_check checks gradients, and no function of PyTorch has this one."
+_NO_BACKWARD: Final = "acc_check checks gradients, and this operator returns values."
 _OF_TORCH_NPU: Final = "acc_check knows the function as one of torch_npu, which only a machine with a card has."
 
 
@@ -242,7 +243,9 @@ APIS: Final[Mapping[str, Api]] = {
     "mm": _product("Functional.linear", lambda mat2: mat2),
     "prelu_backward": Api("Functional.prelu", lambda given: (given.tensor("self"), given.tensor("weight"))),
     "reduce_sum": Api("Torch.sum", refusal=_NO_GRADIENT),
+    "reflection_pad2d": Api("Functional.pad", refusal=_NO_BACKWARD),
     **{f"reflection_pad{axes}d_backward": _pad("reflect") for axes in (1, 2, 3)},
+    "replication_pad2d": Api("Functional.pad", refusal=_NO_BACKWARD),
     **{f"replication_pad{axes}d_backward": _pad("replicate") for axes in (1, 2, 3)},
     "rms_norm_grad": Api("NPU.npu_rms_norm", refusal=_OF_TORCH_NPU),
     "roi_align_v2_backward": Api(

@@ -63,7 +63,19 @@ def reflection_pad(grad_output: Array, input: Array, padding: Sequence[int]) -> 
     return padded(input, padding, "reflect")
 
 
+def reflection_pad2d(input: Array, padding: Sequence[int]) -> Array:
+    """numpy's reflect padding."""
+    return padded(input.astype(wide(input)), padding, "reflect")
+
+
+def replication_pad2d(input: Array, padding: Sequence[int]) -> Array:
+    """numpy's edge padding."""
+    return padded(input.astype(wide(input)), padding, "edge")
+
+
 DEFINITIONS: Final[Mapping[str, Definition]] = {
+    "reflection_pad2d": Definition(reflection_pad2d),
+    "replication_pad2d": Definition(replication_pad2d),
     **{f"reflection_pad{axes}d_backward": Definition(reflection_pad_backward, reflection_pad) for axes in (1, 2, 3)},
     **{f"replication_pad{axes}d_backward": Definition(replication_pad_backward, replication_pad) for axes in (1, 2, 3)},
 }

@@ -1,4 +1,4 @@
-"""Calls of the gradients of padding."""
+"""Calls of padding and of its gradients."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -132,6 +132,65 @@ def _timed(rule: str, axes: int, shape: tuple[int, ...]) -> Case:
     return _case("timed", rule, (batch, *sizes), (2,) * (2 * axes))
 
 
+_FORWARD = {
+    REFLECTION: ("up_to_the_other_border", (2, 3, 4, 5), (4, 4, 3, 3)),
+    REPLICATION: ("larger_than_self", (2, 2, 2, 3), (7, 6, 5, 7)),
+}
+
+
+def forward_samples(rule: str) -> Samples:
+    """Returns the samples of `{rule}_pad2d`."""
+
+    def padded(name: str, shape: tuple[int, ...], padding: tuple[int, ...]) -> Case:
+        dtypes = () if name in (*_WITH_EVERY_DTYPE, _DRAWN) else ("float32", "float16")
+        return case(name, {"padding": padding}, only=dtypes, self=shape)
+
+    def draw(integer: Integer) -> Case:
+        sizes = draw_sizes(integer, 2, 1, 12)
+        padding = [integer(0, size - 1 if rule == REFLECTION else 9) for size in reversed(sizes) for _ in range(2)]
+        return padded(_DRAWN, (*draw_leading(integer), *sizes), tuple(padding))
+
+    def rows(length: int) -> Iterator[Case]:
+        for before, after in ((2, 3), (0, 0), (0, 1)):
+            across = [min(each, length - 1) if rule == REFLECTION else each for each in (before, after)]
+            yield padded("rows", (2, 3, length), (*across, 1, 2))
+
+    def long(cells: int) -> Iterator[Case]:
+        for name, size in (("by_few", cells), ("by_its_size", cells // 3)):
+            before, after = (2, 3) if name == "by_few" else (size - 1, size - 1)
+            yield padded(f"row_{name}", (1, 1, 1, size), (before, after, 0, 0))
+            yield padded(f"column_{name}", (1, 1, size, 1), (0, 0, before, after))
+        side = math.isqrt(cells)
+        yield padded("plane", (1, 1, side, side), (1, 2, 3, 4))
+
+    def pytorch(tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
+        import torch
+
+        return getattr(torch.ops.aten, f"{rule}_pad2d")(tensors["self"], list(attributes["padding"]))
+
+    return Samples(
+        draw=draw,
+        rows=rows,
+        timed={size: padded("timed", shape, (2, 2, 2, 2)) for size, shape in PLANES.items()},
+        pytorch=pytorch,
+        long=long,
+        picture=padded("picture", *_PICTURES[2]),
+        cases=(
+            padded("two_around", (2, 3, 8, 9), (2, 2, 2, 2)),
+            padded("without_batch", (4, 6, 5), (1, 2, 3, 4)),
+            padded("rows_only", (2, 3, 4, 5), (0, 0, 2, 3)),
+            padded(*_FORWARD[rule]),
+            padded("prime_sizes", (1, 5, 17, 19), (3, 5, 2, 7)),
+            padded("nothing", (0, 3, 4, 4), (1, 1, 1, 1)),
+        ),
+    )
+
+
 SAMPLES: Final[Mapping[str, Samples]] = {
-    f"{rule}_pad{axes}d_backward": pad_samples(rule, axes) for rule in (REFLECTION, REPLICATION) for axes in (1, 2, 3)
+    **{f"{rule}_pad2d": forward_samples(rule) for rule in (REFLECTION, REPLICATION)},
+    **{
+        f"{rule}_pad{axes}d_backward": pad_samples(rule, axes)
+        for rule in (REFLECTION, REPLICATION)
+        for axes in (1, 2, 3)
+    },
 }

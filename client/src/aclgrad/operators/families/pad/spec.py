@@ -1,4 +1,4 @@
-"""The rows of the operator table that are gradients of padding."""
+"""The rows of the operator table that are padding and its gradients."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -11,6 +11,7 @@ from aclgrad.operators.spec import (
     AttributeKind,
     AttributeSpec,
     InputSpec,
+    OperatorKind,
     OperatorSpec,
     OutputSpec,
     Tolerance,
@@ -35,12 +36,13 @@ _SUMMARIES: Final = {
     REPLICATION: "Adds the gradient of every padded cell to the edge cell that it is a copy of.",
     REFLECTION: "Adds the gradient of every padded cell to the cell that it mirrors.",
 }
-_FORMULAS: Final = {
-    REPLICATION: "grad_output at position p of an axis is added to grad_input at clamp(p - before, 0, size - 1)",
-    REFLECTION: (
-        "grad_output at position p of an axis is added to grad_input at q = abs(p - before), or at 2 * (size - 1) - q "
-        "where q is not below size"
-    ),
+_COPIES: Final = {
+    REPLICATION: "are copies of the nearest edge cell",
+    REFLECTION: "are copies of the cells that they mirror",
+}
+_PLACES: Final = {
+    REPLICATION: "clamp(p - before, 0, size - 1)",
+    REFLECTION: "q = abs(p - before), or at 2 * (size - 1) - q where q is not below size",
 }
 _REAL: Final = Tolerance(relative=1e-5, absolute=1e-5)
 _DOUBLE: Final = Tolerance(relative=1e-13, absolute=1e-13)
@@ -66,7 +68,10 @@ def pad_spec(rule: str, axes: int, dtypes: Mapping[Product, tuple[str, ...]]) ->
         name=f"{rule}_pad{axes}d_backward",
         symbol=f"aclnn{rule.capitalize()}Pad{axes}dBackward",
         summary=_SUMMARIES[rule],
-        formula=f"{_FORMULAS[rule]}{crops} (PyTorch: aten::{rule}_pad{axes}d_backward).",
+        formula=(
+            f"grad_output at position p of an axis is added to grad_input at {_PLACES[rule]}{crops} "
+            f"(PyTorch: aten::{rule}_pad{axes}d_backward)."
+        ),
         inputs=(
             InputSpec(
                 "grad_output",
@@ -99,6 +104,51 @@ def pad_spec(rule: str, axes: int, dtypes: Mapping[Product, tuple[str, ...]]) ->
     )
 
 
+def forward_spec(rule: str, dtypes: Mapping[Product, tuple[str, ...]]) -> OperatorSpec:
+    """Returns the row of `{rule}_pad2d`.
+
+    CANN accepts negative padding, which is refused: no device's kernel of this is written for it.
+    """
+    limit = ", each less than the size" if rule == REFLECTION else ""
+
+    def check(arguments: Arguments, product: Product) -> Iterator[Violation]:
+        yield from _check_empty(arguments, 3)
+        yield from _check_reflection(arguments, 2) if rule == REFLECTION else ()
+
+    return OperatorSpec(
+        name=f"{rule}_pad2d",
+        symbol=f"aclnn{rule.capitalize()}Pad2d",
+        summary=f"Adds cells around planes, which {_COPIES[rule]}.",
+        formula=f"out at position p of an axis is self at {_PLACES[rule]} (PyTorch: aten::{rule}_pad2d).",
+        inputs=(InputSpec("self", "The tensor, shape (N, C, H, W) or (C, H, W).", dtypes, (3, 4)),),
+        attributes=(
+            AttributeSpec(
+                "padding",
+                f"Cells added at the left, right, top and bottom{limit}.",
+                AttributeKind.INTS,
+                (4,),
+                minimum=0,
+                maximum=_MAX_PADDING,
+            ),
+        ),
+        outputs=(
+            OutputSpec(
+                "out", "The padded tensor, shape (N, C, H + top + bottom, W + left + right) or without N.", _padded
+            ),
+        ),
+        check=check,
+        tolerance=by_dtype(dict.fromkeys(DTYPES, Tolerance(0.0, 0.0))),
+        kind=OperatorKind.VALUE,
+    )
+
+
+def _padded(arguments: Arguments) -> TensorType:
+    left, right, top, bottom = arguments.ints("padding")
+    type = arguments.inputs["self"]
+    *leading, height, width = type.shape
+    return TensorType(type.dtype, (*leading, height + top + bottom, width + left + right))
+
+
 def _copies(rule: str, arguments: Arguments) -> float:
     """Returns how many cells may be copies of one: of an edge all of the padding, and 3 along an axis that mirrors."""
     padding = arguments.ints("padding")
@@ -114,10 +164,7 @@ def _check(rule: str, axes: int, arguments: Arguments) -> Iterator[Violation]:
     yield from _check_empty(arguments, axes + (rule == REPLICATION or axes == 3))
     padding = arguments.ints("padding")
     if rule == REFLECTION:
-        sizes = arguments.inputs["self"].shape[-axes:]
-        if any(each >= sizes[-1 - side // 2] for side, each in enumerate(padding)):
-            problem = f"is {padding} for inputs[self] of sizes {sizes}"
-            yield Violation("attributes[padding]", problem, "send less than the size of the axis on each side")
+        yield from _check_reflection(arguments, axes)
     if arguments.inputs["self"].dtype.name == "bfloat16" and not sums_bfloat16(rule, padding):
         yield Violation("attributes[padding]", f"is {padding}", f"for bfloat16 send {_BFLOAT16[rule, axes]}")
 
@@ -134,12 +181,20 @@ def _check_sizes(arguments: Arguments, axes: int) -> Iterator[Violation]:
 
 def _check_empty(arguments: Arguments, rank: int) -> Iterator[Violation]:
     """Above this rank, CANN accepts an empty first dimension, and padding that crops everything."""
-    input, grad_output = arguments.inputs["self"].shape, arguments.inputs["grad_output"].shape
+    input = arguments.inputs["self"].shape
     first = 1 if len(input) > rank else 0
     if 0 in input[first:]:
         yield Violation("inputs[self].shape", f"is {input}", f"send sizes above 0 from dimension {first} on")
-    elif first == 0 and 0 in grad_output:
-        yield Violation("inputs[grad_output].shape", f"is {grad_output}", "send sizes above 0")
+    for name, type in arguments.inputs.items():
+        if name != "self" and first == 0 and 0 not in input and 0 in type.shape:
+            yield Violation(f"inputs[{name}].shape", f"is {type.shape}", "send sizes above 0")
+
+
+def _check_reflection(arguments: Arguments, axes: int) -> Iterator[Violation]:
+    padding, sizes = arguments.ints("padding"), arguments.inputs["self"].shape[-axes:]
+    if any(each >= sizes[-1 - side // 2] for side, each in enumerate(padding)):
+        problem = f"is {padding} for inputs[self] of sizes {sizes}"
+        yield Violation("attributes[padding]", problem, "send less than the size of the axis on each side")
 
 
 def sums_bfloat16(rule: str, padding: tuple[int, ...]) -> bool:
@@ -173,7 +228,14 @@ BFLOAT16_ON_SOME = {
     **same_on(WITH_BFLOAT16, DTYPES),
 }
 
+WITHOUT_COMPLEX_ON_SOME = {
+    **same_on(WITHOUT_BFLOAT16, ("float32", "float16", "float64")),
+    **same_on(WITH_BFLOAT16, DTYPES),
+}
+
 SPECS: Final = (
+    forward_spec(REFLECTION, WITHOUT_COMPLEX_ON_SOME),
+    forward_spec(REPLICATION, BFLOAT16_ON_SOME),
     # Devices add up bfloat16 only for padding from 0 to 3000.
     pad_spec(REFLECTION, 1, ON_ALL),
     # Devices add up bfloat16 in one kernel, which takes no negative padding, and large padding only within rows.
