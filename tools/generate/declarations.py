@@ -33,10 +33,11 @@ KINDS = {
 }
 """An attribute's kind in the table and its Python type, by its C type: those that `ArgumentReader` passes on."""
 NEEDS = {
+    "aclTensorList": "an InputSpec that is a list, as cat has, instead of a stub",
     "aclScalarList": "a list of numbers: a member of AttributeKind, a value on the wire, and ArgumentReader::Next",
     "aclFloatArray": "a list of numbers: a member of AttributeKind, a value on the wire, and ArgumentReader::Next",
 }
-"""What is missing for the types that no operator has yet, after which a row of KINDS is enough."""
+"""What is missing for types without stubs, after which a row of KINDS is enough."""
 OTHER_NEEDS = "a member of AttributeKind unless one fits, and ArgumentReader::Next in native/runtime/arguments.h"
 
 
@@ -118,7 +119,7 @@ def declaration_of(symbol: str, header: Path) -> Declaration:
     for each in attributes:
         if each.type not in KINDS:
             needed = NEEDS.get(each.type, OTHER_NEEDS)
-            problem = f"{each.abi_name} has the type {each.type}, which no operator has yet; it needs {needed}"
+            problem = f"{each.abi_name} has the type {each.type}, for which there are no stubs; it needs {needed}"
             raise SystemExit(f"{header.name}: {problem}; then add the type to KINDS in tools/generate/declarations.py")
     outputs = [each for each in tensors if not each.c_type.startswith("const ")]
     outputs = outputs or [each for each in tensors if each.abi_name == "out" or each.abi_name.endswith("Out")]

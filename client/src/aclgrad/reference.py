@@ -17,6 +17,7 @@ from aclgrad.operators.ctc_loss_backward.definition import backward as ctc_loss_
 from aclgrad.operators.definitions import Array
 from aclgrad.operators.dropout_do_mask.definition import value as dropout_do_mask
 from aclgrad.operators.embedding_dense_backward.definition import backward as embedding_dense_backward
+from aclgrad.operators.families.binary.definition import DEFINITIONS as BINARY
 from aclgrad.operators.families.class_losses.definition import DEFINITIONS as CLASS_LOSSES
 from aclgrad.operators.families.elementwise.definition import DEFINITIONS as ELEMENTWISE
 from aclgrad.operators.families.grid_sampler.definition import DEFINITIONS as GRID_SAMPLER
@@ -25,7 +26,9 @@ from aclgrad.operators.families.losses.definition import DEFINITIONS as LOSSES
 from aclgrad.operators.families.matrix_products.definition import DEFINITIONS as MATRIX_PRODUCTS
 from aclgrad.operators.families.movement.definition import DEFINITIONS as MOVEMENT
 from aclgrad.operators.families.pad.definition import DEFINITIONS as PAD
+from aclgrad.operators.families.scalar.definition import DEFINITIONS as SCALAR
 from aclgrad.operators.families.softmax.definition import DEFINITIONS as SOFTMAX
+from aclgrad.operators.families.unary.definition import DEFINITIONS as UNARY
 from aclgrad.operators.group_norm_backward.definition import backward as group_norm_backward
 from aclgrad.operators.layer_norm_backward.definition import backward as layer_norm_backward
 from aclgrad.operators.max_pool2d_with_indices_backward.definition import backward as max_pool2d_with_indices_backward
@@ -41,71 +44,115 @@ from aclgrad.operators.upsample_nearest2d_backward.definition import backward as
 from aclgrad.wire.values import AttributeValue
 
 __all__ = [
+    "abs",
     "adaptive_avg_pool2d_backward",
     "adaptive_avg_pool3d_backward",
+    "add",
     "addmm",
+    "adds",
     "avg_pool2d_backward",
     "batch_mat_mul",
     "batch_norm_backward",
     "binary_cross_entropy_backward",
     "binary_cross_entropy_with_logits_backward",
+    "clamp",
     "convolution_backward",
     "cross_entropy_loss_grad",
     "ctc_loss_backward",
     "define",
+    "div",
+    "divs",
     "dropout_do_mask",
     "elu_backward",
     "embedding_dense_backward",
+    "eq_scalar",
+    "eq_tensor",
+    "exp",
+    "ge_scalar",
     "gelu_backward",
     "gelu_backward_v2",
+    "gelu_v2",
     "glu_backward",
     "grid_sampler2d_backward",
     "grid_sampler3d_backward",
     "group_norm_backward",
+    "gt_scalar",
+    "gt_tensor",
     "hardshrink_backward",
     "hardsigmoid_backward",
+    "hardswish",
     "hardswish_backward",
     "hardtanh_backward",
     "inplace_copy",
     "kl_div_backward",
     "l1_loss_backward",
     "layer_norm_backward",
+    "le_scalar",
+    "leaky_relu",
     "leaky_relu_backward",
+    "log",
     "log_sigmoid_backward",
     "log_softmax_backward",
+    "lt_scalar",
     "matmul",
     "max_pool2d_with_indices_backward",
     "max_pool2d_with_mask_backward",
     "max_unpool2d_backward",
     "max_unpool3d_backward",
+    "maximum",
+    "minimum",
     "mish_backward",
     "mm",
     "mse_loss_backward",
+    "mul",
+    "muls",
+    "neg",
     "nll_loss2d_backward",
     "nll_loss_backward",
+    "pow_tensor_scalar",
     "prelu_backward",
+    "reciprocal",
     "reduce_sum",
     "reflection_pad1d_backward",
+    "reflection_pad2d",
     "reflection_pad2d_backward",
     "reflection_pad3d_backward",
+    "relu",
     "replication_pad1d_backward",
+    "replication_pad2d",
     "replication_pad2d_backward",
     "replication_pad3d_backward",
     "rms_norm_grad",
     "roi_align_v2_backward",
+    "rsqrt",
+    "s_where",
+    "sigmoid",
     "sigmoid_backward",
+    "silu",
     "silu_backward",
     "smooth_l1_loss_backward",
     "softmax_backward",
     "softplus_backward",
     "softshrink_backward",
+    "sqrt",
+    "sub",
     "swi_glu_grad",
+    "tanh",
     "tanh_backward",
     "threshold_backward",
     "upsample_bilinear2d_backward_v2",
     "upsample_nearest2d_backward",
 ]
 
+add = BINARY["add"].compute
+sub = BINARY["sub"].compute
+mul = BINARY["mul"].compute
+div = BINARY["div"].compute
+maximum = BINARY["maximum"].compute
+minimum = BINARY["minimum"].compute
+s_where = BINARY["s_where"].compute
+eq_tensor = BINARY["eq_tensor"].compute
+gt_tensor = BINARY["gt_tensor"].compute
 cross_entropy_loss_grad = CLASS_LOSSES["cross_entropy_loss_grad"].compute
 nll_loss2d_backward = CLASS_LOSSES["nll_loss2d_backward"].compute
 nll_loss_backward = CLASS_LOSSES["nll_loss_backward"].compute
@@ -140,74 +187,135 @@ batch_mat_mul = MATRIX_PRODUCTS["batch_mat_mul"].compute
 matmul = MATRIX_PRODUCTS["matmul"].compute
 mm = MATRIX_PRODUCTS["mm"].compute
 inplace_copy = MOVEMENT["inplace_copy"].compute
+reflection_pad2d = PAD["reflection_pad2d"].compute
+replication_pad2d = PAD["replication_pad2d"].compute
 reflection_pad1d_backward = PAD["reflection_pad1d_backward"].compute
 reflection_pad2d_backward = PAD["reflection_pad2d_backward"].compute
 reflection_pad3d_backward = PAD["reflection_pad3d_backward"].compute
 replication_pad1d_backward = PAD["replication_pad1d_backward"].compute
 replication_pad2d_backward = PAD["replication_pad2d_backward"].compute
 replication_pad3d_backward = PAD["replication_pad3d_backward"].compute
+adds = SCALAR["adds"].compute
+muls = SCALAR["muls"].compute
+divs = SCALAR["divs"].compute
+pow_tensor_scalar = SCALAR["pow_tensor_scalar"].compute
+clamp = SCALAR["clamp"].compute
+gt_scalar = SCALAR["gt_scalar"].compute
+ge_scalar = SCALAR["ge_scalar"].compute
+lt_scalar = SCALAR["lt_scalar"].compute
+le_scalar = SCALAR["le_scalar"].compute
+eq_scalar = SCALAR["eq_scalar"].compute
 log_softmax_backward = SOFTMAX["log_softmax_backward"].compute
 softmax_backward = SOFTMAX["softmax_backward"].compute
+neg = UNARY["neg"].compute
+abs = UNARY["abs"].compute
+exp = UNARY["exp"].compute
+log = UNARY["log"].compute
+sqrt = UNARY["sqrt"].compute
+rsqrt = UNARY["rsqrt"].compute
+reciprocal = UNARY["reciprocal"].compute
+relu = UNARY["relu"].compute
+gelu_v2 = UNARY["gelu_v2"].compute
+silu = UNARY["silu"].compute
+sigmoid = UNARY["sigmoid"].compute
+tanh = UNARY["tanh"].compute
+hardswish = UNARY["hardswish"].compute
+leaky_relu = UNARY["leaky_relu"].compute
 
 _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "abs": abs,
     "adaptive_avg_pool2d_backward": adaptive_avg_pool2d_backward,
     "adaptive_avg_pool3d_backward": adaptive_avg_pool3d_backward,
+    "add": add,
     "addmm": addmm,
+    "adds": adds,
     "avg_pool2d_backward": avg_pool2d_backward,
     "batch_mat_mul": batch_mat_mul,
     "batch_norm_backward": batch_norm_backward,
     "binary_cross_entropy_backward": binary_cross_entropy_backward,
     "binary_cross_entropy_with_logits_backward": binary_cross_entropy_with_logits_backward,
+    "clamp": clamp,
     "convolution_backward": convolution_backward,
     "cross_entropy_loss_grad": cross_entropy_loss_grad,
     "ctc_loss_backward": ctc_loss_backward,
+    "div": div,
+    "divs": divs,
     "dropout_do_mask": dropout_do_mask,
     "elu_backward": elu_backward,
     "embedding_dense_backward": embedding_dense_backward,
+    "eq_scalar": eq_scalar,
+    "eq_tensor": eq_tensor,
+    "exp": exp,
+    "ge_scalar": ge_scalar,
     "gelu_backward": gelu_backward,
     "gelu_backward_v2": gelu_backward_v2,
+    "gelu_v2": gelu_v2,
     "glu_backward": glu_backward,
     "grid_sampler2d_backward": grid_sampler2d_backward,
     "grid_sampler3d_backward": grid_sampler3d_backward,
     "group_norm_backward": group_norm_backward,
+    "gt_scalar": gt_scalar,
+    "gt_tensor": gt_tensor,
     "hardshrink_backward": hardshrink_backward,
     "hardsigmoid_backward": hardsigmoid_backward,
+    "hardswish": hardswish,
     "hardswish_backward": hardswish_backward,
     "hardtanh_backward": hardtanh_backward,
     "inplace_copy": inplace_copy,
     "kl_div_backward": kl_div_backward,
     "l1_loss_backward": l1_loss_backward,
     "layer_norm_backward": layer_norm_backward,
+    "le_scalar": le_scalar,
+    "leaky_relu": leaky_relu,
     "leaky_relu_backward": leaky_relu_backward,
+    "log": log,
     "log_sigmoid_backward": log_sigmoid_backward,
     "log_softmax_backward": log_softmax_backward,
+    "lt_scalar": lt_scalar,
     "matmul": matmul,
     "max_pool2d_with_indices_backward": max_pool2d_with_indices_backward,
     "max_pool2d_with_mask_backward": max_pool2d_with_mask_backward,
     "max_unpool2d_backward": max_unpool2d_backward,
     "max_unpool3d_backward": max_unpool3d_backward,
+    "maximum": maximum,
+    "minimum": minimum,
     "mish_backward": mish_backward,
     "mm": mm,
     "mse_loss_backward": mse_loss_backward,
+    "mul": mul,
+    "muls": muls,
+    "neg": neg,
     "nll_loss2d_backward": nll_loss2d_backward,
     "nll_loss_backward": nll_loss_backward,
+    "pow_tensor_scalar": pow_tensor_scalar,
     "prelu_backward": prelu_backward,
+    "reciprocal": reciprocal,
     "reduce_sum": reduce_sum,
     "reflection_pad1d_backward": reflection_pad1d_backward,
+    "reflection_pad2d": reflection_pad2d,
     "reflection_pad2d_backward": reflection_pad2d_backward,
     "reflection_pad3d_backward": reflection_pad3d_backward,
+    "relu": relu,
     "replication_pad1d_backward": replication_pad1d_backward,
+    "replication_pad2d": replication_pad2d,
     "replication_pad2d_backward": replication_pad2d_backward,
     "replication_pad3d_backward": replication_pad3d_backward,
     "rms_norm_grad": rms_norm_grad,
     "roi_align_v2_backward": roi_align_v2_backward,
+    "rsqrt": rsqrt,
+    "s_where": s_where,
+    "sigmoid": sigmoid,
     "sigmoid_backward": sigmoid_backward,
+    "silu": silu,
     "silu_backward": silu_backward,
     "smooth_l1_loss_backward": smooth_l1_loss_backward,
     "softmax_backward": softmax_backward,
     "softplus_backward": softplus_backward,
     "softshrink_backward": softshrink_backward,
+    "sqrt": sqrt,
+    "sub": sub,
     "swi_glu_grad": swi_glu_grad,
+    "tanh": tanh,
     "tanh_backward": tanh_backward,
     "threshold_backward": threshold_backward,
     "upsample_bilinear2d_backward_v2": upsample_bilinear2d_backward_v2,

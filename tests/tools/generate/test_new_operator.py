@@ -300,12 +300,12 @@ def test_what_has_no_stubs_is_refused(tree: Tree) -> None:
             assert refused.startswith("aclnn_aclnnmadeup.h: aclnnMadeUp has no required input, a const aclTensor* b")
     tree.declare("aclnnMadeUp", f"const aclTensorList* alpha, {WITH_SELF}")
     for kind, needed in (
-        ("aclTensorList*", "an input of several tensors: in InputSpec"),
+        ("aclTensorList*", "an InputSpec that is a list, as cat has"),
         ("aclRun", "a member of Attr"),
     ):
         tree.declare("aclnnMadeUp", f"const {kind} alpha, {WITH_SELF}")
         told = (
-            f"aclnn_aclnnmadeup.h: alpha has the type {kind.rstrip('*')}, which no operator has yet; it needs {needed}"
+            f"aclnn_aclnnmadeup.h: alpha has the type {kind.rstrip('*')}, for which there are no stubs; it needs {needed}"
         )
         assert tree.refusal("aclnnMadeUp").startswith(told)
         assert "; then add the type to KINDS in tools/generate/declarations.py" in tree.refusal("aclnnMadeUp")

@@ -10,6 +10,7 @@ from aclgrad.operators.convolution_backward.spec import SPEC as CONVOLUTION_BACK
 from aclgrad.operators.ctc_loss_backward.spec import SPEC as CTC_LOSS_BACKWARD
 from aclgrad.operators.dropout_do_mask.spec import SPEC as DROPOUT_DO_MASK
 from aclgrad.operators.embedding_dense_backward.spec import SPEC as EMBEDDING_DENSE_BACKWARD
+from aclgrad.operators.families.binary.spec import SPECS as BINARY
 from aclgrad.operators.families.class_losses.spec import SPECS as CLASS_LOSSES
 from aclgrad.operators.families.elementwise.spec import SPECS as ELEMENTWISE
 from aclgrad.operators.families.grid_sampler.spec import SPECS as GRID_SAMPLER
@@ -18,7 +19,9 @@ from aclgrad.operators.families.losses.spec import SPECS as LOSSES
 from aclgrad.operators.families.matrix_products.spec import SPECS as MATRIX_PRODUCTS
 from aclgrad.operators.families.movement.spec import SPECS as MOVEMENT
 from aclgrad.operators.families.pad.spec import SPECS as PAD
+from aclgrad.operators.families.scalar.spec import SPECS as SCALAR
 from aclgrad.operators.families.softmax.spec import SPECS as SOFTMAX
+from aclgrad.operators.families.unary.spec import SPECS as UNARY
 from aclgrad.operators.group_norm_backward.spec import SPEC as GROUP_NORM_BACKWARD
 from aclgrad.operators.layer_norm_backward.spec import SPEC as LAYER_NORM_BACKWARD
 from aclgrad.operators.max_pool2d_with_indices_backward.spec import SPEC as MAX_POOL2D_WITH_INDICES_BACKWARD
@@ -34,6 +37,7 @@ from aclgrad.operators.upsample_bilinear2d_backward_v2.spec import SPEC as UPSAM
 from aclgrad.operators.upsample_nearest2d_backward.spec import SPEC as UPSAMPLE_NEAREST2D_BACKWARD
 
 FAMILIES: Final = {
+    "binary": BINARY,
     "class_losses": CLASS_LOSSES,
     "elementwise": ELEMENTWISE,
     "grid_sampler": GRID_SAMPLER,
@@ -42,7 +46,9 @@ FAMILIES: Final = {
     "matrix_products": MATRIX_PRODUCTS,
     "movement": MOVEMENT,
     "pad": PAD,
+    "scalar": SCALAR,
     "softmax": SOFTMAX,
+    "unary": UNARY,
 }
 """The specs that are rows of families; all others have folders."""
 OPERATORS: Final = operator_table(
@@ -66,6 +72,7 @@ OPERATORS: Final = operator_table(
     ROI_ALIGN_V2_BACKWARD,
     UPSAMPLE_BILINEAR2D_BACKWARD_V2,
     UPSAMPLE_NEAREST2D_BACKWARD,
+    *BINARY,
     *CLASS_LOSSES,
     *ELEMENTWISE,
     *GRID_SAMPLER,
@@ -74,5 +81,7 @@ OPERATORS: Final = operator_table(
     *MATRIX_PRODUCTS,
     *MOVEMENT,
     *PAD,
+    *SCALAR,
     *SOFTMAX,
+    *UNARY,
 )

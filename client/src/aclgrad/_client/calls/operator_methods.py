@@ -69,6 +69,21 @@ class OperatorMethods(ABC, Generic[Result]):
         tuple of these, with None for an output that is not wanted or goes to a new array.
         """
 
+    def abs(self, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None) -> Result:
+        """Gives the absolute values.
+
+        out = |self|; the smallest integer is its own (PyTorch: aten::abs).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+
+        Returns: The results, with the shape of self and its dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("abs", inputs, {}, timeout_s=timeout_s, out=out)
+
     def adaptive_avg_pool2d_backward(
         self, grad_output: TensorLike, input: Input, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
     ) -> Result:
@@ -113,6 +128,33 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("adaptive_avg_pool3d_backward", inputs, {}, timeout_s=timeout_s, out=out)
 
+    def add(
+        self,
+        input: TensorLike,
+        other: TensorLike,
+        alpha: float = 1,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Adds up two tensors, of which the second one is multiplied by a number.
+
+        out = self + alpha * other (PyTorch: aten::add.Tensor).
+
+        Args:
+            input: The first tensor. Any shape that broadcasts. bfloat16, float16, float32, int32, int64 (fewer on some
+                products).
+            other: The second one, of any of the types. Any shape that broadcasts. bfloat16, bool, float16, float32,
+                int32, int64 (fewer on some products).
+            alpha: What other is multiplied by: an integer for integers.
+
+        Returns: The results, with the shape that the inputs are broadcast to.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "other": other}
+        return self.execute("add", inputs, {"alpha": alpha}, timeout_s=timeout_s, out=out)
+
     def addmm(
         self,
         input: TensorLike,
@@ -154,6 +196,31 @@ class OperatorMethods(ABC, Generic[Result]):
             timeout_s=timeout_s,
             out=out,
         )
+
+    def adds(
+        self,
+        input: TensorLike,
+        other: float,
+        alpha: float = 1,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Adds a number to a tensor; integers and a float make float32.
+
+        out = self + alpha * other (PyTorch: aten::add.Scalar).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+            other: The number; a float is rounded to float32.
+            alpha: What other is multiplied by: an integer for integers.
+
+        Returns: The results, with the shape of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("adds", inputs, {"other": other, "alpha": alpha}, timeout_s=timeout_s, out=out)
 
     def avg_pool2d_backward(
         self,
@@ -441,6 +508,37 @@ class OperatorMethods(ABC, Generic[Result]):
             "binary_cross_entropy_with_logits_backward", inputs, {"reduction": reduction}, timeout_s=timeout_s, out=out
         )
 
+    def clamp(
+        self,
+        input: TensorLike,
+        clip_value_min: float | None = None,
+        clip_value_max: float | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Limits the numbers of a tensor; NaN stays NaN.
+
+        out = min(max(self, clip_value_min), clip_value_max) (PyTorch: aten::clamp).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+            clip_value_min: The smallest result; none if it is left out.
+            clip_value_max: The largest result; none if it is left out.
+
+        Returns: The results, with the shape of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute(
+            "clamp",
+            inputs,
+            {"clip_value_min": clip_value_min, "clip_value_max": clip_value_max},
+            timeout_s=timeout_s,
+            out=out,
+        )
+
     @overload
     def convolution_backward(
         self: OperatorMethods[Array] | OperatorMethods[Handle],
@@ -693,6 +791,44 @@ class OperatorMethods(ABC, Generic[Result]):
             out=out,
         )
 
+    def div(
+        self, input: TensorLike, other: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Divides the first tensor by the second one: quotients of integers are float32.
+
+        out = self / other (PyTorch: aten::div.Tensor).
+
+        Args:
+            input: The first tensor. Any shape that broadcasts. bfloat16, float16, float32, int32, int64 (fewer on some
+                products).
+            other: The second one, of any of the types. Any shape that broadcasts. bfloat16, float16, float32, int32,
+                int64 (fewer on some products).
+
+        Returns: The results, with the shape that the inputs are broadcast to.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "other": other}
+        return self.execute("div", inputs, {}, timeout_s=timeout_s, out=out)
+
+    def divs(
+        self, input: TensorLike, other: float, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Divides a tensor by a number; quotients of integers are float32.
+
+        out = self / other (PyTorch: aten::div.Scalar).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+            other: The number; a float is rounded to float32.
+
+        Returns: The results, with the shape of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("divs", inputs, {"other": other}, timeout_s=timeout_s, out=out)
+
     def dropout_do_mask(
         self,
         input: TensorLike,
@@ -799,6 +935,77 @@ class OperatorMethods(ABC, Generic[Result]):
             out=out,
         )
 
+    def eq_scalar(
+        self, input: TensorLike, other: float, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Says where a tensor is equal to a number.
+
+        out = self == other (PyTorch: aten::eq.Scalar).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+            other: The number; a float is rounded to float32.
+
+        Returns: The results, with the shape of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("eq_scalar", inputs, {"other": other}, timeout_s=timeout_s, out=out)
+
+    def eq_tensor(
+        self, input: TensorLike, other: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Says where two tensors are equal.
+
+        out = self == other (PyTorch: aten::eq.Tensor).
+
+        Args:
+            input: The first tensor. Any shape that broadcasts. bfloat16, bool, float16, float32, int32, int64 (fewer on
+                some products).
+            other: The second one, of any of the types. Any shape that broadcasts. bfloat16, bool, float16, float32,
+                int32, int64 (fewer on some products).
+
+        Returns: The results, with the shape that the inputs are broadcast to.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "other": other}
+        return self.execute("eq_tensor", inputs, {}, timeout_s=timeout_s, out=out)
+
+    def exp(self, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None) -> Result:
+        """Gives the exponentials; those of integers are float32.
+
+        out = e^self (PyTorch: aten::exp).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+
+        Returns: The results, with the shape of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("exp", inputs, {}, timeout_s=timeout_s, out=out)
+
+    def ge_scalar(
+        self, input: TensorLike, other: float, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Says where a tensor is at least a number.
+
+        out = self >= other (PyTorch: aten::ge.Scalar).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+            other: The number; a float is rounded to float32.
+
+        Returns: The results, with the shape of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("ge_scalar", inputs, {"other": other}, timeout_s=timeout_s, out=out)
+
     def gelu_backward(
         self, grad_output: TensorLike, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
     ) -> Result:
@@ -848,6 +1055,25 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("gelu_backward_v2", inputs, {"approximate": approximate}, timeout_s=timeout_s, out=out)
+
+    def gelu_v2(
+        self, x: TensorLike, approximate: str = "none", *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Gives the GELU: the exact one, or the approximation by a hyperbolic tangent.
+
+        With "none": y = x * Phi(x), where Phi is the distribution of normal numbers; with "tanh": y = 0.5 * x * (1 +
+        tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) (PyTorch: aten::gelu).
+
+        Args:
+            x: The tensor. Any shape. bfloat16, float16, float32 (fewer on some products).
+            approximate: The function: "none", the exact one, or "tanh".
+
+        Returns: The results, with the shape of x and its dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"x": x}
+        return self.execute("gelu_v2", inputs, {"approximate": approximate}, timeout_s=timeout_s, out=out)
 
     def glu_backward(
         self,
@@ -1173,6 +1399,44 @@ class OperatorMethods(ABC, Generic[Result]):
             outputs=outputs,
         )
 
+    def gt_scalar(
+        self, input: TensorLike, other: float, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Says where a tensor is greater than a number.
+
+        out = self > other (PyTorch: aten::gt.Scalar).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+            other: The number; a float is rounded to float32.
+
+        Returns: The results, with the shape of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("gt_scalar", inputs, {"other": other}, timeout_s=timeout_s, out=out)
+
+    def gt_tensor(
+        self, input: TensorLike, other: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Says where the first tensor is greater than the second one.
+
+        out = self > other (PyTorch: aten::gt.Tensor).
+
+        Args:
+            input: The first tensor. Any shape that broadcasts. bfloat16, bool, float16, float32, int32, int64 (fewer on
+                some products).
+            other: The second one, of any of the types. Any shape that broadcasts. bfloat16, bool, float16, float32,
+                int32, int64 (fewer on some products).
+
+        Returns: The results, with the shape that the inputs are broadcast to.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "other": other}
+        return self.execute("gt_tensor", inputs, {}, timeout_s=timeout_s, out=out)
+
     def hardshrink_backward(
         self,
         grad_output: TensorLike,
@@ -1219,6 +1483,21 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("hardsigmoid_backward", inputs, {}, timeout_s=timeout_s, out=out)
+
+    def hardswish(self, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None) -> Result:
+        """Gives the hard swish.
+
+        out = self * min(max(self + 3, 0), 6) / 6 (PyTorch: aten::hardswish).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32 (fewer on some products).
+
+        Returns: The results, with the shape of self and its dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("hardswish", inputs, {}, timeout_s=timeout_s, out=out)
 
     def hardswish_backward(
         self, grad_output: TensorLike, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
@@ -1477,6 +1756,47 @@ class OperatorMethods(ABC, Generic[Result]):
             outputs=outputs,
         )
 
+    def le_scalar(
+        self, input: TensorLike, other: float, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Says where a tensor is at most a number.
+
+        out = self <= other (PyTorch: aten::le.Scalar).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+            other: The number; a float is rounded to float32.
+
+        Returns: The results, with the shape of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("le_scalar", inputs, {"other": other}, timeout_s=timeout_s, out=out)
+
+    def leaky_relu(
+        self,
+        input: TensorLike,
+        negative_slope: float = 0.01,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the numbers, and those below 0 times a slope.
+
+        out = self where self > 0, else self * negative_slope (PyTorch: aten::leaky_relu).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32 (fewer on some products).
+            negative_slope: What negative numbers are multiplied by; rounded to float32.
+
+        Returns: The results, with the shape of self and its dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("leaky_relu", inputs, {"negative_slope": negative_slope}, timeout_s=timeout_s, out=out)
+
     def leaky_relu_backward(
         self,
         grad_output: TensorLike,
@@ -1511,6 +1831,21 @@ class OperatorMethods(ABC, Generic[Result]):
             timeout_s=timeout_s,
             out=out,
         )
+
+    def log(self, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None) -> Result:
+        """Gives the natural logarithms; those of integers are float32.
+
+        out = ln(self), NaN below 0 and -inf at 0 (PyTorch: aten::log).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+
+        Returns: The results, with the shape of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("log", inputs, {}, timeout_s=timeout_s, out=out)
 
     def log_sigmoid_backward(
         self,
@@ -1567,6 +1902,24 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"grad_output": grad_output, "output": output}
         return self.execute("log_softmax_backward", inputs, {"dim": dim}, timeout_s=timeout_s, out=out)
+
+    def lt_scalar(
+        self, input: TensorLike, other: float, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Says where a tensor is less than a number.
+
+        out = self < other (PyTorch: aten::lt.Scalar).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+            other: The number; a float is rounded to float32.
+
+        Returns: The results, with the shape of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("lt_scalar", inputs, {"other": other}, timeout_s=timeout_s, out=out)
 
     def matmul(
         self,
@@ -1776,6 +2129,46 @@ class OperatorMethods(ABC, Generic[Result]):
             out=out,
         )
 
+    def maximum(
+        self, input: TensorLike, other: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Gives the larger one of two elements, and NaN where one is NaN.
+
+        out = max(self, other) (PyTorch: aten::maximum).
+
+        Args:
+            input: The first tensor. Any shape that broadcasts. bfloat16, float16, float32, int32, int64 (fewer on some
+                products).
+            other: The second one, of any of the types. Any shape that broadcasts. bfloat16, float16, float32, int32,
+                int64 (fewer on some products).
+
+        Returns: The results, with the shape that the inputs are broadcast to.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "other": other}
+        return self.execute("maximum", inputs, {}, timeout_s=timeout_s, out=out)
+
+    def minimum(
+        self, input: TensorLike, other: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Gives the smaller one of two elements, and NaN where one is NaN.
+
+        out = min(self, other) (PyTorch: aten::minimum).
+
+        Args:
+            input: The first tensor. Any shape that broadcasts. bfloat16, float16, float32, int32, int64 (fewer on some
+                products).
+            other: The second one, of any of the types. Any shape that broadcasts. bfloat16, float16, float32, int32,
+                int64 (fewer on some products).
+
+        Returns: The results, with the shape that the inputs are broadcast to.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "other": other}
+        return self.execute("minimum", inputs, {}, timeout_s=timeout_s, out=out)
+
     def mish_backward(
         self, grad_output: TensorLike, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
     ) -> Result:
@@ -1853,6 +2246,59 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"grad_output": grad_output, "self": input, "target": target}
         return self.execute("mse_loss_backward", inputs, {"reduction": reduction}, timeout_s=timeout_s, out=out)
+
+    def mul(
+        self, input: TensorLike, other: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Multiplies two tensors, of which the second one may be a mask.
+
+        out = self * other (PyTorch: aten::mul.Tensor).
+
+        Args:
+            input: The first tensor. Any shape that broadcasts. bfloat16, float16, float32, int32, int64 (fewer on some
+                products).
+            other: The second one, of any of the types. Any shape that broadcasts. bfloat16, bool, float16, float32,
+                int32, int64 (fewer on some products).
+
+        Returns: The results, with the shape that the inputs are broadcast to.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "other": other}
+        return self.execute("mul", inputs, {}, timeout_s=timeout_s, out=out)
+
+    def muls(
+        self, input: TensorLike, other: float, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Multiplies a tensor by a number; integers and a float make float32.
+
+        out = self * other (PyTorch: aten::mul.Scalar).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+            other: The number; a float is rounded to float32.
+
+        Returns: The results, with the shape of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("muls", inputs, {"other": other}, timeout_s=timeout_s, out=out)
+
+    def neg(self, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None) -> Result:
+        """Gives the opposite numbers.
+
+        out = -self (PyTorch: aten::neg).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+
+        Returns: The results, with the shape of self and its dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("neg", inputs, {}, timeout_s=timeout_s, out=out)
 
     def nll_loss2d_backward(
         self,
@@ -1952,6 +2398,24 @@ class OperatorMethods(ABC, Generic[Result]):
             out=out,
         )
 
+    def pow_tensor_scalar(
+        self, input: TensorLike, exponent: float, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Raises a tensor to a power; integers and a float make float32.
+
+        out = self^exponent (PyTorch: aten::pow.Tensor_Scalar).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+            exponent: The exponent; not negative if the results are integers.
+
+        Returns: The results, with the shape of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("pow_tensor_scalar", inputs, {"exponent": exponent}, timeout_s=timeout_s, out=out)
+
     @overload
     def prelu_backward(
         self: OperatorMethods[Array] | OperatorMethods[Handle],
@@ -2020,6 +2484,21 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Inputs = {"grad_output": grad_output, "self": input, "weight": weight}
         return self.execute("prelu_backward", inputs, {}, timeout_s=timeout_s, out=out, outputs=outputs)
 
+    def reciprocal(self, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None) -> Result:
+        """Gives the reciprocals; those of integers are float32.
+
+        out = 1 / self (PyTorch: aten::reciprocal).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+
+        Returns: The results, with the shape of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("reciprocal", inputs, {}, timeout_s=timeout_s, out=out)
+
     def reduce_sum(
         self,
         input: TensorLike,
@@ -2077,6 +2556,26 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("reflection_pad1d_backward", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
+
+    def reflection_pad2d(
+        self, input: TensorLike, padding: Ints, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Adds cells around planes, which are copies of the cells that they mirror.
+
+        out at position p of an axis is self at q = abs(p - before), or at 2 * (size - 1) - q where q is not below size
+        (PyTorch: aten::reflection_pad2d).
+
+        Args:
+            input: The tensor, shape (N, C, H, W) or (C, H, W). bfloat16, complex128, complex64, float16, float32,
+                float64 (fewer on some products).
+            padding: Cells added at the left, right, top and bottom, each less than the size.
+
+        Returns: The padded tensor, shape (N, C, H + top + bottom, W + left + right) or without N.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("reflection_pad2d", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
 
     def reflection_pad2d_backward(
         self,
@@ -2138,6 +2637,21 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("reflection_pad3d_backward", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
 
+    def relu(self, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None) -> Result:
+        """Gives the numbers, and 0 for those below 0.
+
+        out = max(self, 0) (PyTorch: aten::relu).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+
+        Returns: The results, with the shape of self and its dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("relu", inputs, {}, timeout_s=timeout_s, out=out)
+
     def replication_pad1d_backward(
         self,
         grad_output: TensorLike,
@@ -2165,6 +2679,25 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("replication_pad1d_backward", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
+
+    def replication_pad2d(
+        self, input: TensorLike, padding: Ints, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Adds cells around planes, which are copies of the nearest edge cell.
+
+        out at position p of an axis is self at clamp(p - before, 0, size - 1) (PyTorch: aten::replication_pad2d).
+
+        Args:
+            input: The tensor, shape (N, C, H, W) or (C, H, W). bfloat16, complex128, complex64, float16, float32,
+                float64 (fewer on some products).
+            padding: Cells added at the left, right, top and bottom.
+
+        Returns: The padded tensor, shape (N, C, H + top + bottom, W + left + right) or without N.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("replication_pad2d", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
 
     def replication_pad2d_backward(
         self,
@@ -2350,6 +2883,63 @@ class OperatorMethods(ABC, Generic[Result]):
             out=out,
         )
 
+    def rsqrt(self, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None) -> Result:
+        """Gives the reciprocals of square roots; those of integers are float32.
+
+        out = 1 / sqrt(self), NaN below 0 (PyTorch: aten::rsqrt).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+
+        Returns: The results, with the shape of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("rsqrt", inputs, {}, timeout_s=timeout_s, out=out)
+
+    def s_where(
+        self,
+        condition: TensorLike,
+        input: TensorLike,
+        other: TensorLike,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Takes elements of the first tensor where a condition holds, and of the second one elsewhere.
+
+        out = self where condition is not 0, else other (PyTorch: aten::where.self).
+
+        Args:
+            condition: Where to take self. Any shape that broadcasts. bool, uint8 (fewer on some products).
+            input: The first tensor. Any shape that broadcasts. bfloat16, bool, float16, float32, int32, int64 (fewer on
+                some products).
+            other: The second one, of any of the types. Any shape that broadcasts. bfloat16, bool, float16, float32,
+                int32, int64 (fewer on some products).
+
+        Returns: The results, with the shape that the inputs are broadcast to.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"condition": condition, "self": input, "other": other}
+        return self.execute("s_where", inputs, {}, timeout_s=timeout_s, out=out)
+
+    def sigmoid(self, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None) -> Result:
+        """Gives the logistic sigmoid.
+
+        out = 1 / (1 + exp(-self)) (PyTorch: aten::sigmoid).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32 (fewer on some products).
+
+        Returns: The results, with the shape of self and its dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("sigmoid", inputs, {}, timeout_s=timeout_s, out=out)
+
     def sigmoid_backward(
         self, grad_output: TensorLike, output: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
     ) -> Result:
@@ -2368,6 +2958,21 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"grad_output": grad_output, "output": output}
         return self.execute("sigmoid_backward", inputs, {}, timeout_s=timeout_s, out=out)
+
+    def silu(self, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None) -> Result:
+        """Gives the SiLU.
+
+        out = self * sigmoid(self) (PyTorch: aten::silu).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32 (fewer on some products).
+
+        Returns: The results, with the shape of self and its dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("silu", inputs, {}, timeout_s=timeout_s, out=out)
 
     def silu_backward(
         self, grad_output: TensorLike, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
@@ -2508,6 +3113,48 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("softshrink_backward", inputs, {"lambd": lambd}, timeout_s=timeout_s, out=out)
 
+    def sqrt(self, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None) -> Result:
+        """Gives the square roots; those of integers are float32.
+
+        out = sqrt(self), NaN below 0 (PyTorch: aten::sqrt).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+
+        Returns: The results, with the shape of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("sqrt", inputs, {}, timeout_s=timeout_s, out=out)
+
+    def sub(
+        self,
+        input: TensorLike,
+        other: TensorLike,
+        alpha: float = 1,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Subtracts the second tensor, multiplied by a number, from the first one.
+
+        out = self - alpha * other (PyTorch: aten::sub.Tensor).
+
+        Args:
+            input: The first tensor. Any shape that broadcasts. bfloat16, float16, float32, int32, int64 (fewer on some
+                products).
+            other: The second one, of any of the types. Any shape that broadcasts. bfloat16, float16, float32, int32,
+                int64 (fewer on some products).
+            alpha: What other is multiplied by: an integer for integers.
+
+        Returns: The results, with the shape that the inputs are broadcast to.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "other": other}
+        return self.execute("sub", inputs, {"alpha": alpha}, timeout_s=timeout_s, out=out)
+
     def swi_glu_grad(
         self,
         grad_output: TensorLike,
@@ -2535,6 +3182,21 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"grad_output": grad_output, "x": x}
         return self.execute("swi_glu_grad", inputs, {"dim": dim}, timeout_s=timeout_s, out=out)
+
+    def tanh(self, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None) -> Result:
+        """Gives the hyperbolic tangent.
+
+        out = tanh(self) (PyTorch: aten::tanh).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32 (fewer on some products).
+
+        Returns: The results, with the shape of self and its dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("tanh", inputs, {}, timeout_s=timeout_s, out=out)
 
     def tanh_backward(
         self, grad_output: TensorLike, output: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None

@@ -1,0 +1,1 @@
+"""Functions of two tensors, element by element, which are broadcast to each other."""

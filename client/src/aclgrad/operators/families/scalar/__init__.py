@@ -1,0 +1,1 @@
+"""Functions of a tensor and a number, element by element."""
