@@ -979,7 +979,7 @@ class OperatorMethods(ABC, Generic[Result]):
         out = e^self (PyTorch: aten::exp).
 
         Args:
-            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+            input: The tensor. Any shape. bfloat16, float16, float32, int64 (fewer on some products).
 
         Returns: The results, with the shape of self.
 

@@ -27,7 +27,8 @@ def wrapped(result: Array, *arrays: Array) -> Array:
     """Returns integers in the type of the result, which drops the bits that it has not."""
     if result.dtype.kind not in "iu":
         return result
-    return result.astype(result_dtype(*map(_type, arrays)).numpy)
+    dtype = result_dtype(*map(_type, arrays)).numpy
+    return result.astype(np.int8 if dtype.kind == "b" else dtype)
 
 
 def _arithmetic(function: Callable[[Array, Array], Array]) -> Callable[..., Array]:

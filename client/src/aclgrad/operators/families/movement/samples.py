@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from aclgrad.operators.samples import PLANES, Case, Integer, Samples, case, draw_sizes, long_planes
+import numpy as np
+
+from aclgrad.operators.samples import PLANES, Arrays, Case, Integer, Samples, case, draw_sizes, long_planes
 from aclgrad.wire.values import AttributeValue
 
 Attributes = Mapping[str, AttributeValue]
@@ -25,6 +27,15 @@ def _draw_copy(integer: Integer) -> Case:
     if integer(0, 2) == 0:
         return _copy("drawn", whole, whole if integer(0, 1) else whole[1:])
     return _copy("drawn", whole, (rows,) if integer(0, 1) else (1,), shape=(rows,), offset=offset, strides=(stride,))
+
+
+def _convertible(generator: np.random.Generator, example: Case, arrays: Arrays) -> Arrays:
+    """Numbers that the type of self holds, but for what is behind the point."""
+    whole, src = arrays["self"], arrays["src"]
+    if src.dtype == whole.dtype or src.dtype.kind == "b":
+        return arrays
+    small = src % 100 if src.dtype.kind in "iu" else np.abs(src)
+    return {**arrays, "src": small.astype(src.dtype)}
 
 
 def _copied(tensors: Mapping[str, Any], given: Attributes) -> Any:
@@ -73,6 +84,7 @@ SAMPLES: Final[Mapping[str, Samples]] = {
         rows=lambda length: (_copy("rows", (3, length), (length,)),),
         timed={size: _copy("timed", shape, shape) for size, shape in PLANES.items()},
         pytorch=_copied,
+        values=_convertible,
         long=lambda cells: (_copy(name, tuple(plane), tuple(plane)) for name, *plane in long_planes(cells)),
         picture=_copy("picture", (2, 4), (2, 2), shape=(2, 2), offset=1, strides=(4, 1)),
         cases=(

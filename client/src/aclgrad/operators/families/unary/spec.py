@@ -93,7 +93,7 @@ SPECS: Final = (
         "exp",
         "Gives the exponentials; those of integers are float32.",
         "out = e^self (PyTorch: aten::exp).",
-        floats(*INTEGERS, without=_NEITHER),
+        floats("int64", without=_NEITHER),
         of=_real,
     ),
     unary_spec(
