@@ -17,9 +17,10 @@ an `AttributeKind`) and `OutputDescription`; `ServerStatus` with `Problem`, `Dev
 `OperatorStatus`, `FailureStatus`, `ProcessStatus`, `WorkerStatus`, `SiblingWorker`, `Limits` and `TurnedOffOperator`;
 `Product`; `DType`.
 
-For annotations: `Array` (a gradient), `Input` (a `TensorLike`, or a tuple of sizes for its shape), `Output` (what `out`
-takes), `AttributeLike` and `Ints` (values of attributes), `Timeout` (seconds, None for no limit, `DEFAULT` for the
-client's), `Metadata`, `ChannelOption` and `OnCall` (arguments of a client).
+For annotations: `Array` (a gradient), `Input` (a `TensorLike`, or a tuple of sizes for its shape, or a `TensorType` for
+its dtype and shape), `Output` (what `out` takes), `AttributeLike` and `Ints` (values of attributes), `Timeout`
+(seconds, None for no limit, `DEFAULT` for the client's), `Metadata`, `ChannelOption` and `OnCall` (arguments of a
+client).
 
 Without a server: `reference` has the operators' definitions in float64, `masks` the layouts of max-pool indices.
 """
@@ -105,7 +106,7 @@ if TYPE_CHECKING:
     from aclgrad.operators.attributes import AttributeLike
     from aclgrad.operators.spec import AttributeKind, OperatorKind
     from aclgrad.products import Product
-    from aclgrad.tensors import DType
+    from aclgrad.tensors import DType, TensorType
 
 __all__ = [
     "DEFAULT",
@@ -175,6 +176,7 @@ __all__ = [
     "SharedMemoryUnavailableError",
     "SiblingWorker",
     "TensorLike",
+    "TensorType",
     "Timeout",
     "TlsError",
     "TlsFileError",
@@ -231,7 +233,7 @@ _NAMES: Final = {
     "operators.attributes": ("AttributeLike",),
     "operators.spec": ("AttributeKind", "OperatorKind"),
     "products": ("Product",),
-    "tensors": ("DType",),
+    "tensors": ("DType", "TensorType"),
 }
 """The names of each module, loaded on first use: a server needs the contract but no client, a supervisor no gRPC."""
 _MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}

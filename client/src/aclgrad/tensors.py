@@ -80,6 +80,18 @@ class TensorType:
     dtype: DType
     shape: tuple[int, ...]
 
+    @classmethod
+    def of(cls, dtype: Any, shape: Sequence[int]) -> "TensorType":
+        """Returns the type of a tensor of numpy's dtype, or of one with a name of the wire.
+
+        Raises InvalidFieldError for a dtype that the wire has not.
+        """
+        named = DTYPES.get(str(dtype))
+        found = named if isinstance(dtype, str) and named else dtype_of_numpy(np.dtype(dtype))
+        if found is None:
+            raise InvalidFieldError.at("dtype", f"is {dtype}", f"give one of {', '.join(DTYPES)}")
+        return cls(found, tuple(map(operator.index, shape)))
+
     @property
     def rank(self) -> int:
         return len(self.shape)

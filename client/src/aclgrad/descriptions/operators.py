@@ -19,7 +19,8 @@ class InputDescription:
 
     `dtypes` are those that the server's product takes, `ranks` the numbers of dimensions. With `shape_only` a shape may
     stand for the array, also in calls that want no output of `needed_for`, if there are such; one that is `optional`
-    may be left out. `unknown_dtypes` are the numbers of dtypes that this client does not know.
+    may be left out; a list stands for several arrays. `unknown_dtypes` are the numbers of dtypes that this client does
+    not know.
     """
 
     name: str
@@ -30,6 +31,7 @@ class InputDescription:
     unknown_dtypes: tuple[int, ...] = ()
     optional: bool = False
     needed_for: tuple[str, ...] = ()
+    is_list: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +56,14 @@ class AttributeDescription:
 
 @dataclass(frozen=True, slots=True)
 class OutputDescription:
-    """One output of an operator; `summary` has the rule for its shape and dtype."""
+    """One output of an operator; `summary` has the rule for its shape and dtype.
+
+    One that `stays_inside` has a form of the device's own: later steps of a program may use it, and nobody gets it.
+    """
 
     name: str
     summary: str
+    stays_inside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,7 @@ def operators_of(message: pb.ListOperatorsResponse) -> list[OperatorDescription]
             each.summary,
             tuple(map(_input, each.inputs)),
             tuple(map(_attribute, each.attributes)),
-            tuple(OutputDescription(output.name, output.summary) for output in each.outputs),
+            tuple(OutputDescription(output.name, output.summary, output.stays_inside) for output in each.outputs),
             _OPERATOR_KINDS.get(each.kind),
             each.leading_input,
             each.reads_views,
@@ -111,6 +117,7 @@ def _input(message: pb.InputDescription) -> InputDescription:
         tuple(number for number, dtype in dtypes if dtype is None),
         message.may_be_absent,
         tuple(message.needed_for),
+        message.is_list,
     )
 
 

@@ -30,7 +30,10 @@ def describe_operator(
         summary=spec.summary,
         inputs=inputs.values(),
         attributes=[_describe_attribute(each) for each in spec.attributes],
-        outputs=[pb.OutputDescription(name=each.name, summary=each.rule) for each in spec.outputs],
+        outputs=[
+            pb.OutputDescription(name=each.name, summary=each.rule, stays_inside=each.stays_inside)
+            for each in spec.outputs
+        ],
         kind=f"OPERATOR_KIND_{spec.kind.name}",
         leading_input=spec.leading,
         reads_views=reads_views,
@@ -46,6 +49,7 @@ def _describe_input(spec: InputSpec, product: Product, shape_only: bool | None) 
         needed_for=() if shape_only is False else spec.of_outputs,
         summary=spec.summary,
         may_be_absent=spec.is_optional,
+        is_list=spec.is_list,
     )
 
 
