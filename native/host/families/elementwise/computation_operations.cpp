@@ -10,9 +10,16 @@
 namespace acl_host {
 namespace {
 
+// Calls visit with the formula for results of this type.
+template <template <typename> class Formula, typename Visitor>
+void VisitPrecise(aclDataType result, const Visitor& visit) {
+  const bool is_half = result == ACL_FLOAT16 || result == ACL_BF16;
+  return is_half ? visit(Formula<Float16>{}) : visit(Formula<float>{});
+}
+
 // Calls visit with the formula of the operation.
 template <typename Visitor>
-void VisitOperation(const OperationOf& of, const Visitor& visit) {
+void VisitOperation(const OperationOf& of, aclDataType result, const Visitor& visit) {
   const Number& number = of.number;
   const auto visit_binary = [&](const auto& formula) {
     using Formula = std::decay_t<decltype(formula)>;
@@ -62,25 +69,25 @@ void VisitOperation(const OperationOf& of, const Visitor& visit) {
     case Operation::kPower:
       return visit(Power{number});
     case Operation::kExp:
-      return visit(Exponential{});
+      return VisitPrecise<Exponential>(result, visit);
     case Operation::kLog:
-      return visit(Logarithm{});
+      return VisitPrecise<Logarithm>(result, visit);
     case Operation::kSigmoid:
-      return visit(SigmoidOf{});
+      return VisitPrecise<SigmoidOf>(result, visit);
     case Operation::kTanh:
-      return visit(Tanh{});
+      return VisitPrecise<Tanh>(result, visit);
     case Operation::kRelu:
       return visit(Relu{});
     case Operation::kLeakyRelu:
       return visit(LeakyRelu{number});
     case Operation::kSilu:
-      return visit(Silu{});
+      return VisitPrecise<Silu>(result, visit);
     case Operation::kHardswish:
       return visit(Hardswish{});
     case Operation::kGelu:
-      return visit(Gelu{});
+      return VisitPrecise<Gelu>(result, visit);
     case Operation::kGeluTanh:
-      return visit(GeluTanh{});
+      return VisitPrecise<GeluTanh>(result, visit);
   }
 }
 
@@ -89,7 +96,7 @@ void VisitOperation(const OperationOf& of, const Visitor& visit) {
 template <>
 void ElementwiseForward<VECTOR_LEVEL>::Run(const Elementwise& work, const OperationOf& operation,
                                            const KernelArguments& arguments) {
-  VisitOperation(operation, [&](const auto& formula) {
+  VisitOperation(operation, work.result, [&](const auto& formula) {
     const auto map = [&](auto tag) {
       using T = typename decltype(tag)::Type;
       constexpr size_t kInputs = kInputsOf<std::decay_t<decltype(formula)>, T>;

@@ -47,30 +47,20 @@ constexpr size_t kInputsOf = kTakes<Formula, T, 1>   ? 1
                                                      : 0;
 
 // Integers wrap around in the range of a type.
-inline void Wrap(std::byte* row, aclDataType type, int64_t count) {
-  VisitNumberType(type, [&](auto tag) {
-    using To = typename decltype(tag)::Type;
-    for (int64_t i = 0; i < count; ++i) {
-      const auto number = LoadElement<int64_t>(row, i);
-      if constexpr (std::is_integral_v<To>) StoreElement(row, i, int64_t{static_cast<To>(number)});
-      if constexpr (std::is_same_v<To, Bool>) StoreElement(row, i, int64_t{number != 0});
-    }
-  });
+template <typename T>
+void WrapRow(std::byte* row, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    const auto number = LoadElement<int64_t>(row, i);
+    if constexpr (std::is_integral_v<T>) StoreElement(row, i, int64_t{static_cast<T>(number)});
+    if constexpr (std::is_same_v<T, Bool>) StoreElement(row, i, int64_t{number != 0});
+  }
 }
 
-// Checks let float numbers be written as integers only if they are 0 or 1.
 template <typename T>
 void Write(const T* from, std::byte* elements, aclDataType type, int64_t first, int64_t count) {
   VisitNumberType(type, [&](auto tag) {
     using To = typename decltype(tag)::Type;
-    std::byte* const to = elements + first * int64_t{sizeof(To)};
-    if constexpr (std::is_same_v<Wide<To>, T>) {
-      RoundRow<To>(from, to, count);
-    } else if constexpr (std::is_same_v<To, Bool>) {
-      for (int64_t i = 0; i < count; ++i) StoreElement(to, i, Bool{static_cast<uint8_t>(from[i] != T{} ? 1 : 0)});
-    } else if constexpr (kIsComplex<To> || !kIsComplex<T>) {
-      for (int64_t i = 0; i < count; ++i) RoundElement<To>(to, i, Converted<Wide<To>>(from[i]));
-    }
+    WriteRow<To>(from, elements + first * int64_t{sizeof(To)}, count);
   });
 }
 
@@ -114,7 +104,8 @@ void MapElements(const Formula& formula, const Elementwise& work, const KernelAr
       std::byte* const row = writes_in_place ? to + first * int64_t{sizeof(T)} : made.bytes();
       MakeRow<T>(formula, Rows<kInputs>{sources[kInput].Read(first, count)...}, row, count, inputs);
       if constexpr (std::is_same_v<T, int64_t>) {
-        if (work.promoted != type && work.promoted != work.result) Wrap(row, work.promoted, count);
+        if (work.promoted != type && work.promoted != work.result)
+          VisitNumberType(work.promoted, [&](auto tag) { WrapRow<typename decltype(tag)::Type>(row, count); });
       }
       if constexpr (kIsComputed<T>) {
         if (!writes_in_place) Write(made.data(), to, work.result, first, count);

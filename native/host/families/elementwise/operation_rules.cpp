@@ -60,6 +60,10 @@ void CheckUnaryShape(const ElementwiseTensors& tensors, bool limits_rank) {
 
 aclDataType RealOf(aclDataType type) { return IsWhole(type) ? ACL_FLOAT : type; }
 
+Plan PlanComparison(const ElementwiseTensors& tensors, const OperationOf& operation, aclDataType promoted) {
+  return PlanOperation(tensors, operation, IsWhole(promoted) ? ACL_INT64 : promoted);
+}
+
 Plan PlanOperation(const ElementwiseTensors& tensors, const OperationOf& operation, aclDataType promoted) {
   const aclDataType real = IsHalf(promoted) ? ACL_FLOAT : promoted;
   Plan plan;

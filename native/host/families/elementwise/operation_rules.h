@@ -34,4 +34,8 @@ void CheckUnaryShape(const ElementwiseTensors& tensors, bool limits_rank = true)
 // Of tensors that were checked. Does nothing if they are empty. Computes numbers of the promoted type.
 [[nodiscard]] Plan PlanOperation(const ElementwiseTensors& tensors, const OperationOf& operation, aclDataType promoted);
 
+// The same, but for results that are 1 or 0: these have no range to wrap around in.
+[[nodiscard]] Plan PlanComparison(const ElementwiseTensors& tensors, const OperationOf& operation,
+                                  aclDataType promoted);
+
 }  // namespace acl_host

@@ -52,7 +52,7 @@ Plan CheckAndPlanComparison(const EqTensorArguments& given, Operation operation)
   CheckDataTypes({self, other, out}, NumberTypes());
   const ElementwiseTensors tensors{{self, other}, out};
   CheckBroadcast(tensors);
-  return PlanOperation(tensors, {operation}, PromotedOf(self, other));
+  return PlanComparison(tensors, {operation}, PromotedOf(self, other));
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ Plan CheckAndPlanComparison(const GtScalarArguments& given, Operation operation)
   CheckUnaryShape(tensors);
   const aclDataType promoted = PromotedWithNumber(self.tensor.data_type, other.type());
   const Number number = RoundedTo(promoted, other.number());
-  return PlanOperation(tensors, {operation, number, {}, /*takes_number=*/true}, promoted);
+  return PlanComparison(tensors, {operation, number, {}, /*takes_number=*/true}, promoted);
 }
 
 // Whether an integer type has the number.

@@ -43,6 +43,28 @@ template <typename T>
 constexpr bool kIsComputed =
     std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, int64_t> || kIsComplex<T>;
 
+// The rows of these functions are parameters, which nothing else in memory can be.
+template <typename From, typename T>
+void ConvertRow(const std::byte* __restrict from, T* __restrict to, int64_t count) {
+  if constexpr (std::is_same_v<Wide<From>, T>) {
+    WidenRow<From>(from, to, count);
+  } else if constexpr (kConvertible<Wide<From>, T>) {
+    for (int64_t i = 0; i < count; ++i) to[i] = Converted<T>(WidenElement<From>(from, i));
+  }
+}
+
+// Checks let float numbers be written as integers only if they are 0 or 1.
+template <typename To, typename T>
+void WriteRow(const T* __restrict from, std::byte* __restrict to, int64_t count) {
+  if constexpr (std::is_same_v<Wide<To>, T>) {
+    RoundRow<To>(from, to, count);
+  } else if constexpr (std::is_same_v<To, Bool>) {
+    for (int64_t i = 0; i < count; ++i) StoreElement(to, i, Bool{static_cast<uint8_t>(from[i] != T{} ? 1 : 0)});
+  } else if constexpr (kIsComplex<To> || !kIsComplex<T>) {
+    for (int64_t i = 0; i < count; ++i) RoundElement<To>(to, i, Converted<Wide<To>>(from[i]));
+  }
+}
+
 // In place, or by way of a block: if the elements lie otherwise than those of the result, or are of another type.
 template <typename T>
 class Source {
@@ -149,14 +171,7 @@ class Source {
   void Convert(const std::byte* from, int64_t count, std::byte* to) const {
     if constexpr (kIsComputed<T>) {
       T* const converted = reinterpret_cast<T*>(to);
-      VisitNumberType(input_.type, [&](auto tag) {
-        using From = typename decltype(tag)::Type;
-        if constexpr (std::is_same_v<Wide<From>, T>) {
-          WidenRow<From>(from, converted, count);
-        } else if constexpr (kConvertible<Wide<From>, T>) {
-          for (int64_t i = 0; i < count; ++i) converted[i] = Converted<T>(WidenElement<From>(from, i));
-        }
-      });
+      VisitNumberType(input_.type, [&](auto tag) { ConvertRow<typename decltype(tag)::Type>(from, converted, count); });
       if (input_.rounded_to != ACL_DT_UNDEFINED) RoundTo(input_.rounded_to, converted, count);
     }
   }
