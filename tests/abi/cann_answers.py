@@ -15,7 +15,7 @@ CHECKED_FORMATS = (
     "adaptive_*",
     "avg_pool*",
     "batch_norm_*",
-    "convolution_*",
+    "convolution*",
     "embedding_*",
     "max_pool*",
     "*_pad?d*",
@@ -94,8 +94,10 @@ CANN_ANSWERS: Answers = (
     (("binary_cross_entropy_backward", "kl_div_*"), "target with a dim less", 0),
     (("gelu_backward_v2", "log_sigmoid_*", "swi_glu_*"), "rank 9", 0),
     # A plane's padding may have four sides. Nothing to compute still needs biasSizes, or an input without elements.
-    ("convolution_*", "padding of 4", 0),
+    ("convolution*", "padding of 4", 0),
     ("convolution_*", ("no_batch *", "no_channels *"), INVALID),
+    # Only transposed convolutions have more positions.
+    ("convolution", ("outputPadding null", "outputPadding of *", "bias in NCHW"), 0),
     # A text that is a mean if it is not given.
     ("cross_entropy_*", "reductionOptional null", 0),
     # The tiling checks the shapes of operators that CANN generates.

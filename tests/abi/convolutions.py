@@ -1,4 +1,4 @@
-"""Calls of aclnnConvolutionBackward on numpy arrays and views of them, and its results by their definition."""
+"""Calls of aclnnConvolution and aclnnConvolutionBackward on numpy arrays and views, and their results by definition."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -155,6 +155,15 @@ def _sums(
     case: Convolution, grad_output: np.ndarray, input_: np.ndarray, weight: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     small, big = (input_, grad_output) if case.transposed else (grad_output, input_)
+    of_small, of_big, of_weight = _every_sum(case, small, big, weight)
+    bias = grad_output.sum((0, *range(2, grad_output.ndim)))
+    return (of_small if case.transposed else of_big), of_weight, bias
+
+
+def _every_sum(
+    case: Convolution, small: np.ndarray, big: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the sums of each tensor over the products of the other two."""
     of_small, of_big, of_weight = (np.zeros(each.shape) for each in (small, big, weight))
     outs, ins = weight.shape[0] // case.groups, weight.shape[1]
     for tap, from_, to in _taps(case, small.shape[2:], big.shape[2:]):
@@ -166,8 +175,51 @@ def _sums(
             of_weight[(some, slice(None), *tap)] += np.einsum("nop,ncp->oc", *flat)
             of_big[:, others][to] += np.einsum("no...,oc->nc...", smalls, factor)
             of_small[:, some][from_] += np.einsum("nc...,oc->no...", bigs, factor)
-    bias = grad_output.sum((0, *range(2, grad_output.ndim)))
-    return (of_small if case.transposed else of_big), of_weight, bias
+    return of_small, of_big, of_weight
+
+
+def result(
+    acl: Library,
+    case: Convolution,
+    tensors: tuple[np.ndarray, np.ndarray, np.ndarray | None],
+    output: np.ndarray | None = None,
+) -> np.ndarray:
+    """Returns the convolution of an input by a weight, with a bias or None: in a given view, or in a new array."""
+    view = np.full(case.output, FILL, tensors[0].dtype) if output is None else output
+    with ExitStack() as stack:
+        input_, weight, bias, made = (
+            None
+            if each is None
+            else stack.enter_context(acl.tensor(storage_of(each), each, FORMATS.get(each.ndim, Format.ND)))
+            for each in (*tensors, view)
+        )
+        lists = [stack.enter_context(acl.int_array(each)) for each in (case.stride, case.padding, case.dilation)]
+        more = stack.enter_context(acl.int_array(case.more))
+        handles = [None if each is None else each.handle for each in (input_, weight, bias)]
+        acl.run("aclnnConvolution", *handles, *lists, case.transposed, more, case.groups, made.handle, 0)
+        return _read(made.read_storage(), view)
+
+
+def assert_result(
+    found: np.ndarray, case: Convolution, tensors: tuple[np.ndarray, np.ndarray, np.ndarray | None], name: object = ""
+) -> None:
+    """Compares with sums in float64, by the errors of float32 sums and of one rounding."""
+    truth, size = (
+        _result(case, *[None if each is None else of(each.astype(np.float64)) for each in tensors])
+        for of in (np.asarray, np.abs)
+    )
+    depth = tensors[1].size / case.output[1] + 2
+    bound = (np.sqrt(depth) + 4) * 2.0**-23 * size + 2 * ROUNDING[found.dtype.name] * abs(truth) + 1e-7
+    wrong = ~(abs(found.astype(np.float64) - truth) <= bound)
+    assert not wrong.any(), (name, case, np.argwhere(wrong)[:3], found[wrong][:3], truth[wrong][:3])
+
+
+def _result(case: Convolution, input_: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+    other = np.zeros(case.output)
+    small, big = (input_, other) if case.transposed else (other, input_)
+    of_small, of_big, _ = _every_sum(case, small, big, weight)
+    found = of_big if case.transposed else of_small
+    return found if bias is None else found + bias.reshape(-1, *[1] * len(case.stride))
 
 
 def assert_gradients(found: Gradients, case: Convolution, tensors: tuple[np.ndarray, ...], name: object = "") -> None:

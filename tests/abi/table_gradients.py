@@ -28,7 +28,7 @@ FEW_LENGTHS = (1, 3, 7, 9, 17, 33, 65)
 DRAWS, FEW_DRAWS = 20, 5
 FILL = 7
 """In memory that a call must not write, and in integers that it has to."""
-PRODUCTS = ("addmm-", "batch_mat_mul-", "convolution_backward-", "matmul-", "mm-")
+PRODUCTS = ("addmm-", "batch_mat_mul-", "convolution-", "convolution_backward-", "matmul-", "mm-")
 """How calls of operators are printed whose bits are those of a vector level."""
 LARGE = "6 MB"
 """Several pieces of a parallel loop."""

@@ -172,6 +172,12 @@ def convolution(images: int, channels: int, groups: int, *sizes: int) -> Sum:
     return Sum("convolution_backward", shapes, (channels // groups, terms, terms), attributes)
 
 
+def channels(terms: int, *, transposed: bool) -> Sum:
+    """A convolution of one position, from many channels to a few."""
+    shapes = {"input": (2, terms, 1), "weight": (terms, 3, 1) if transposed else (3, terms, 1)}
+    return Sum("convolution", shapes, (terms,), {"transposed": transposed}, leading="input")
+
+
 def reduction(dims: tuple[int, ...], *shape: int, dtype: str = "float32") -> Sum:
     terms = prod(shape[dim] for dim in dims)
     return Sum("reduce_sum", {"self": shape}, (terms,), {"dims": dims}, dtype=dtype, leading="self")
@@ -207,6 +213,7 @@ def sums(terms: int) -> tuple[Sum, ...]:
         product("matmul", (terms,), (terms, 3)),
         convolution(1, 1, 1, terms), convolution(terms, 1, 1, 1), convolution(1, terms, 1, 1),
         convolution(1, 2, 2, terms), convolution(2, 6, 2, side, side), convolution(terms // 16, 16, 16, 4, 4),
+        channels(terms, transposed=False), channels(terms, transposed=True),
         reduction((0,), terms, 1), reduction((0,), terms, 3), reduction((1,), 3, terms),
         reduction((0, 2), side, 2, side),
     )  # fmt: skip
@@ -214,7 +221,7 @@ def sums(terms: int) -> tuple[Sum, ...]:
 
 UPSAMPLING = ("upsample_nearest2d_backward", "upsample_bilinear2d_backward_v2")
 LONG = sums(1 << 20)
-PRODUCTS = {"addmm", "batch_mat_mul", "convolution_backward", "matmul", "mm"}
+PRODUCTS = {"addmm", "batch_mat_mul", "convolution", "convolution_backward", "matmul", "mm"}
 
 
 def arrays_for(typed: TypedCase, sum: Sum) -> Arrays:

@@ -1,4 +1,4 @@
-"""Convolutions whose gradients the host library and PyTorch race for: ResNet-50's, and those of other kinds."""
+"""Convolutions that the host library and PyTorch race for, and their gradients: of ResNet-50 and of other kinds."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -78,10 +78,11 @@ OTHERS: Final = (
 
 @dataclass(frozen=True)
 class Race:
-    """The gradients of a layer that training needs, in one type."""
+    """A layer in one type: its forward pass, or the gradients that training needs."""
 
     layer: Layer
     dtype: str
+    is_forward: bool
 
     def __str__(self) -> str:
         layer = self.layer
@@ -90,63 +91,79 @@ class Race:
         return f"{weight} of {'x'.join(map(str, layer.input))}, stride {layer.stride}{kind}"
 
     @property
+    def tensors(self) -> int:
+        """How many tensors are made that take products."""
+        return 1 if self.is_forward else sum(self.layer.mask)
+
+    @property
     def operations(self) -> int:
         small = self.layer.input if self.layer.transposed else self.layer.output
-        return 2 * sum(self.layer.mask) * small[0] * prod(small[2:]) * prod(self.layer.weight)
+        return 2 * self.tensors * small[0] * prod(small[2:]) * prod(self.layer.weight)
 
     def calls(self, acl: Library, stack: ExitStack) -> dict[str, Callable[[], object]]:
         """Returns our call and PyTorch's, whose results have been compared."""
         layer, (dtype, data_type) = self.layer, DTYPES[self.dtype]
         shapes = (layer.output, layer.input, layer.weight)
-        given = [torch.randn(shape).to(dtype) for shape in shapes]
-        made = [torch.empty(shape, dtype=dtype) for shape in shapes[1:]]
-        tensors = [*given, *made]
+        read = (1, 2) if self.is_forward else (0, 1, 2)
+        given = [torch.randn(shapes[each]).to(dtype) for each in read]
+        bias = torch.randn(layer.output[1:2]).to(dtype)
+        made = [torch.empty(shape, dtype=dtype) for shape in (shapes[:1] if self.is_forward else shapes[1:])]
+        tensors = [*given, *made, bias]
         stack.callback(tensors.clear)  # tensors of the library do not hold their memory
         handles = [
             stack.enter_context(
-                acl.describe(tuple(each.shape), data_type, format_=FORMATS[each.ndim], address=each.data_ptr())
+                acl.describe(
+                    tuple(each.shape), data_type, format_=FORMATS.get(each.ndim, Format.ND), address=each.data_ptr()
+                )
             )
             for each in tensors
         ]
         axes = len(layer.input) - 2
         lists = [(layer.stride,) * axes, (layer.padding,) * axes, (1,) * axes]
-        attributes: list[Any] = [(layer.output[1],), *lists, layer.transposed, (0,) * axes, layer.groups, layer.mask]
+        attributes: list[Any] = [*lists, layer.transposed, (0,) * axes, layer.groups]
+        attributes = attributes if self.is_forward else [(layer.output[1],), *attributes, layer.mask]
         values = [stack.enter_context(acl.value(each)) if isinstance(each, tuple) else each for each in attributes]
-        outputs = [handle if wanted else None for handle, wanted in zip(handles[3:], layer.mask, strict=False)]
-        size, executor = acl.plan("aclnnConvolutionBackward", *handles[:3], *values, 0, *outputs, None)
+        if self.is_forward:
+            symbol = "aclnnConvolution"
+            size, executor = acl.plan(symbol, *handles[:2], handles[3], *values, handles[2], 0)
+        else:
+            symbol = "aclnnConvolutionBackward"
+            outputs = [handle if wanted else None for handle, wanted in zip(handles[3:5], layer.mask, strict=False)]
+            size, executor = acl.plan(symbol, *handles[:3], *values, 0, *outputs, None)
         acl.call("aclSetAclOpExecutorRepeatable", executor)
         stack.callback(acl.call, "aclDestroyAclOpExecutor", executor)
         workspace = stack.enter_context(acl.buffer(size)) if size else None
 
         def ours() -> None:
-            acl.call("aclnnConvolutionBackward", workspace, size, executor, None)
+            acl.call(symbol, workspace, size, executor, None)
             acl.call("aclrtSynchronizeStream", None)
 
         def pytorch() -> tuple[torch.Tensor, ...]:
-            return self._pytorch(given)
+            return self._pytorch(given, bias)
 
         ours()
-        for found, truth, wanted in zip(
-            made, self._pytorch([each.float() for each in given]), layer.mask, strict=False
-        ):
+        wide = [each.float() for each in given]
+        wanted_of = (True,) if self.is_forward else layer.mask
+        for found, truth, wanted in zip(made, self._pytorch(wide, bias.float()), wanted_of, strict=False):
             if wanted:
                 torch.testing.assert_close(found.float(), truth, rtol=2e-2, atol=2e-2 * truth.std().item())
         # PyTorch takes hundreds of times as long for float16.
         return {"ours": ours} if self.dtype == "float16" else {"ours": ours, "pytorch": pytorch}
 
-    def _pytorch(self, given: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    def _pytorch(self, given: list[torch.Tensor], bias: torch.Tensor) -> tuple[torch.Tensor, ...]:
         layer = self.layer
         axes = len(layer.input) - 2
-        found: tuple[torch.Tensor, ...] = torch.ops.aten.convolution_backward(
-            *given, None, [layer.stride] * axes, [layer.padding] * axes, [1] * axes, layer.transposed, [0] * axes,
-            layer.groups, list(layer.mask),
-        )  # fmt: skip
+        lists = ([layer.stride] * axes, [layer.padding] * axes, [1] * axes, layer.transposed, [0] * axes, layer.groups)
+        if self.is_forward:
+            return (torch.ops.aten.convolution(*given, bias, *lists),)
+        found: tuple[torch.Tensor, ...] = torch.ops.aten.convolution_backward(*given, None, *lists, list(layer.mask))
         return found
 
 
 def races(dtypes: tuple[str, ...], *, quick: bool) -> Iterator[Race]:
-    """Yields every layer and dtype; float32 comes first."""
+    """Yields every layer and dtype, forward before the gradients; float32 comes first."""
     for layer in (*resnet50(), *OTHERS):
         for dtype in DTYPES:
-            if dtype in dtypes and (not quick or Race(layer, dtype).operations <= QUICK):
-                yield Race(layer, dtype)
+            for race in (Race(layer, dtype, is_forward=True), Race(layer, dtype, is_forward=False)):
+                if dtype in dtypes and (not quick or race.operations <= QUICK):
+                    yield race

@@ -169,17 +169,18 @@ def measure_products(flags: argparse.Namespace, threads: int, quick: bool) -> li
 
 
 def measure_convolutions(flags: argparse.Namespace, threads: int, quick: bool) -> list[tuple[str, ...]]:
-    """The same of the gradients of convolutions."""
+    """The same of convolutions and their gradients."""
     acl = open_library(flags, threads)
     found, of_float32 = [], {}
     for race in races(tuple(flags.dtypes), quick=quick):
         with ExitStack() as stack:
             ms = fastest_ms(race.calls(acl, stack), flags.rounds)
         ours, pytorch = ms["ours"], ms.get("pytorch", float("nan"))
-        widest = of_float32.setdefault(race.layer, ours)
+        widest = of_float32.setdefault((race.layer, race.is_forward), ours)
         times = (f"{number:.4g}" for number in (ours, pytorch, race.operations / ours / 1e6))
         ratios = f"{pytorch / ours:.2f}", f"{ours / widest:.2f}"
-        cells = race.layer.name, str(race), str(race.layer.count), race.dtype, str(threads), *times, *ratios
+        of = f"{race.layer.name} {'forward' if race.is_forward else 'backward'}"
+        cells = of, str(race), str(race.layer.count), race.dtype, str(threads), *times, *ratios
         print(*cells, flush=True)
         found.append(cells)
     return found

@@ -38,7 +38,7 @@ def tolerance_of(
     given = {each.python_name: inputs[each.name] for each in spec.inputs_of(inputs) if each.name in inputs}
     factors = {name for route in routes for name in route.inputs or (spec.leading,)}
     terms = [each.python_name for each in spec.inputs if each.name in factors]
-    positive = {**given, **{name: np.abs(given[name]) for name in terms if isinstance(given[name], np.ndarray)}}
+    positive = {**given, **{name: np.abs(given[name]) for name in terms if isinstance(given.get(name), np.ndarray)}}
     numbers = {name: abs(each) if isinstance(each, float) else each for name, each in attributes.items()}
     with np.errstate(invalid="ignore", over="ignore"):
         pairs = zip(arrays_of(define(**given, **attributes)), arrays_of(define(**positive, **numbers)), strict=True)

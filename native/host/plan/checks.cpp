@@ -192,6 +192,12 @@ void CheckEachPositive(const IntArrayArgument& argument) {
   FailInvalid(std::string(argument.name) + ": expected values above 0, got " + DimsText(values));
 }
 
+void CheckEachAtLeast0(const IntArrayArgument& argument) {
+  const Dims& values = argument.values;
+  if (std::all_of(values.begin(), values.end(), [](int64_t value) { return value >= 0; })) return;
+  FailInvalid(std::string(argument.name) + ": expected values of at least 0, got " + DimsText(values));
+}
+
 Pair ReadPair(const Dims& values) { return {values.front(), values.back()}; }
 
 Windows CheckWindows(const IntArrayArgument& kernel_size, const IntArrayArgument& stride,

@@ -99,6 +99,7 @@ void CheckCubeMathType(int8_t cube_math_type, bool multiplies_float);
 void CheckLength(const IntArrayArgument& argument, std::initializer_list<size_t> allowed,
                  aclnnStatus code = ACLNN_ERR_PARAM_INVALID);
 void CheckEachPositive(const IntArrayArgument& argument);
+void CheckEachAtLeast0(const IntArrayArgument& argument);
 
 // values holds one number for both axes, or height and width.
 [[nodiscard]] Pair ReadPair(const Dims& values);

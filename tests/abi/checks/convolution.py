@@ -1,4 +1,4 @@
-"""Convolutions: of (2, 4, 9, 8) by (6, 2, 3, 3) in two groups."""
+"""Convolutions of (2, 4, 9, 8) by (6, 2, 3, 3) in two groups, and their gradients."""
 
 from typing import Any
 
@@ -172,4 +172,121 @@ CONVOLUTION = Order(
     valid={**VALID, "cubeMathType": 1},
 )
 
-ORDERS = {"convolution_backward": CONVOLUTION}
+
+def result(output: tuple[int, ...], input_: tuple[int, ...], weight: tuple[int, ...], **more: object) -> dict[str, Any]:
+    """A convolution of these shapes, with lists of ones or zeros unless they are given."""
+    axes, format_ = len(input_) - 2, FORMATS.get(len(input_), Format.ND)
+    given = zip(("input", "weight", "output"), (input_, weight, output), strict=True)
+    return {
+        **{name: {"shape": shape, "format_": format_} for name, shape in given},
+        "bias": {"shape": output[1:2], "format_": Format.ND},
+        **{name: (int(name in ("stride", "dilation")),) * axes for name in LISTS},
+        "transposed": False,
+        "groups": 1,
+        **more,
+    }
+
+
+MADE = result((2, 6, 9, 8), (2, 4, 9, 8), (6, 2, 3, 3), padding=(1, 1), groups=2)
+MADE_VOLUMES = result((2, 6, 5, 9, 8), (2, 4, 5, 9, 8), (6, 2, 3, 3, 3), padding=(1, 1, 1), groups=2)
+MADE_BACK = result((2, 4, 9, 8), (2, 6, 9, 8), (6, 2, 3, 3), padding=(1, 1), groups=2, transposed=True)
+_TENSORS = ("input", "weight", "bias", "output")
+_FAR = {
+    "taps far beyond the padding": result((1, 1, 258), (1, 1, 1), (1, 1, 258), transposed=True),
+    "padding beyond taps of volumes": result(
+        (1, 1, 3, 3, 1), (1, 1, 3, 3, 3), (1, 1, 1, 1, 1), padding=(0, 0, 1), transposed=True
+    ),
+}
+_TOO_FAR = dict(zip(_FAR, ("at most", "0 to"), strict=True))
+
+FORWARD = Order(
+    accepted={
+        "halves": changed(*_TENSORS, data_type=HALF),
+        "BF16": changed(*_TENSORS, data_type=BF16),
+        **{f"mode {mode}": {"cubeMathType": mode} for mode in range(4)},
+        "no bias": {"bias": None},
+        "one axis": result((2, 6, 9), (2, 4, 9), (6, 2, 3), padding=(1,), groups=2),
+        "sides of one axis": result((2, 6, 9), (2, 4, 9), (6, 4, 3), padding=(0, 2)),
+        "sides": MADE | {"padding": (0, 2, 2, 0)},
+        "three axes": MADE_VOLUMES,
+        "transposed": MADE_BACK,
+        "transposed, by the dilation": MADE_BACK
+        | {"padding": (2, 2), "dilation": (2, 1), "outputPadding": (1, 0)}
+        | changed("output", shape=(2, 4, 10, 6)),
+        "any outputPadding that nobody needs": {"outputPadding": (7,) * 9},
+        "no batch": result((0, 6, 9, 8), (0, 4, 9, 8), (6, 2, 3, 3), padding=(1, 1), groups=2),
+        "no batch, transposed": result((0, 3, 9, 8), (0, 6, 9, 8), (6, 3, 1, 1), transposed=True),
+        "no channels": result((2, 0, 9, 8), (2, 4, 9, 8), (0, 4, 1, 1)),
+        "steps of one position": result((2, 6, 1, 1), (2, 4, 9, 8), (6, 4, 9, 8), stride=(HUGE, HUGE)),
+        "distances of one tap": result((2, 6, 9, 8), (2, 4, 9, 8), (6, 4, 1, 1), dilation=(HUGE, HUGE)),
+        "taps far from the others": result((1, 1, 257), (1, 1, 2), (1, 1, 256), transposed=True),
+    },
+    refused=(
+        # The order of null pointers, types, ranks and lengths, formats, numbers, sizes, cubeMathType.
+        *(
+            Refused(dict.fromkeys(names), f"{names[0]} must not be null", NULL)
+            for names in (
+                ("input", "weight", "bias", *LISTS, "output"),
+                ("weight", "stride"),
+                ("stride", "padding"),
+                ("padding", "dilation"),
+                ("dilation", "output"),
+            )
+        ),
+        Refused(MADE_BACK | {"output": None, "outputPadding": None}, "output must not be null", NULL),
+        Refused(MADE_BACK | {"outputPadding": None, "stride": (1,)}, "outputPadding must not be null", NULL),
+        Refused(changed("bias", "input", data_type=DOUBLE), "bias: expected data type"),
+        Refused(changed("output", data_type=DOUBLE) | {"stride": (1,)}, "output: expected data type"),
+        Refused(changed("output", data_type=HALF) | {"stride": (1,)}, "output: expected the data type of input"),
+        Refused(shapes(weight=(6, 2, 3), bias=(7,)), "weight: expected the rank of input"),
+        Refused(shapes(bias=(6, 1)) | {"stride": (1,)}, "bias: expected rank 1"),
+        Refused(shapes(bias=(7,)) | {"stride": (1,)}, "bias: expected dim 0"),
+        Refused({"stride": (1,), "dilation": (1,)}, "stride: expected 2 values"),
+        Refused({"dilation": (1,), "padding": (1,)}, "dilation: expected 2 values"),
+        Refused({"padding": (1, 1, 1), **changed("weight", format_=Format.ND)}, "padding: expected 2 or 4 values"),
+        Refused(MADE_VOLUMES | {"padding": (1,) * 6}, "padding: expected 3 values"),
+        Refused(MADE_BACK | {"outputPadding": (0,) * 4}, "outputPadding: expected 2 values"),
+        Refused(changed("output", "bias", format_=Format.NHWC), "output: expected the format of input"),
+        Refused(changed("bias", "weight", format_=Format.NHWC), "bias: expected format ND"),
+        Refused(changed("weight", format_=Format.ND) | {"stride": (0, 0)}, "weight: expected format NCHW"),
+        Refused(shapes(weight=(6, 2, 0, 3)) | {"stride": (0, 0)}, "weight: expected no empty dim from dim 2 on"),
+        Refused({"stride": (0, 1), "dilation": (0, 1)}, "stride: expected values above 0"),
+        Refused({"dilation": (1, 0), "groups": 0}, "dilation: expected values above 0"),
+        Refused({"padding": (-1, 0)}, "padding: expected values of at least 0"),
+        Refused(shapes(weight=(6, 2, 12, 3)) | {"groups": 0}, "weight: expected a kernel that fits"),
+        *(Refused({"groups": each, "cubeMathType": 4}, "groups: expected a value above 0") for each in (0, -1)),
+        *(Refused({"groups": each, "cubeMathType": 4}, "input: expected dim 1") for each in (1, 2**62)),
+        Refused(result((2, 5, 9, 8), (2, 4, 9, 8), (5, 2, 1, 1), groups=2), "weight: expected dim 0 to be a multiple"),
+        Refused(MADE_BACK | shapes(weight=(4, 2, 3, 3)), "weight: expected dim 0"),
+        *(
+            Refused(MADE_BACK | {"outputPadding": (each, 0)}, "outputPadding: expected values from 0 to below")
+            for each in (1, -1, HUGE)
+        ),
+        Refused(result((2, 3, 9, 8), (2, 0, 9, 8), (0, 3, 1, 1), transposed=True), "input: expected dim 1 above 0"),
+        *(Refused(_FAR[name], f"weight: expected a kernel that reaches {bounds}") for name, bounds in _TOO_FAR.items()),
+        Refused(shapes(output=(3, 6, 9, 8)) | {"cubeMathType": 4}, "output: expected dim 0"),
+        Refused(shapes(output=(2, 6, 9, 7)) | {"cubeMathType": 4}, "output: expected dim 3"),
+        Refused(result((2, 6, 9, 8), (2, 0, 9, 8), (6, 0, 1, 1)), "output: expected no elements"),
+        *(Refused({"cubeMathType": each}, "cubeMathType: expected a value") for each in (-1, 4)),
+        *(
+            Refused({name: (HUGE, HUGE)}, message)
+            for name, message in (
+                ("stride", "output: expected dim 2"),
+                ("padding", "weight: expected a kernel whose"),
+                ("dilation", "weight: expected a kernel that fits"),
+            )
+        ),
+        Refused(MADE_BACK | {"stride": (HUGE, HUGE)}, "weight: expected a kernel whose"),
+        Refused(changed("weight", strides=(HUGE, HUGE, HUGE, HUGE)), "weight: expected a view"),
+    ),
+    otherwise={
+        Product.ATLAS_INFERENCE: {
+            "BF16": Refused(changed(*_TENSORS, data_type=BF16), "bias: expected data type"),
+            **{f"mode {mode}": Refused({"cubeMathType": mode}, "cubeMathType: expected 1 or 2") for mode in (0, 3)},
+        },
+        Product.ASCEND_950: {name: Refused(each, "", 0) for name, each in _FAR.items()},
+    },
+    valid={**MADE, "cubeMathType": 1},
+)
+
+ORDERS = {"convolution": FORWARD, "convolution_backward": CONVOLUTION}

@@ -1,4 +1,4 @@
-"""Convolution: its definition cell by cell, what it refuses, and how far a product may be off."""
+"""Convolution and its gradients: cell by cell, what they refuse, and how far a product may be off."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ import pytest
 from aclgrad import reference
 from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.convolution.samples import convolution_case as forward_case
 from aclgrad.operators.convolution_backward.samples import convolution_case
 from aclgrad.operators.spec import Arguments
 from aclgrad.products import Product
@@ -189,3 +190,54 @@ def test_the_work_is_that_of_wanted_gradients() -> None:
     )
     assert (2 * one, none) == (both, 0)
     assert one == 2 * inputs["grad_output"].element_count * np.prod(inputs["weight"].shape[1:])
+
+
+def forward_problems(
+    product: Product = A2, input: tuple[int, ...] = (2, 4, 7, 8), of: str = "float32", **changed: Any
+) -> str:
+    """Returns what is wrong with a convolution that is legal without the changes, which name inputs and attributes."""
+    spec, has_kernel = OPERATORS["convolution"], "kernel" in changed
+    kernel = changed.pop("kernel", (3,) * (len(input) - 2))
+    lists = {name: changed.pop(name) for name in ("padding", "transposed") if name in changed and has_kernel}
+    typed = TypedCase(spec, forward_case("legal", input, 6, kernel, **lists), of)
+    types = {
+        name: TensorType(DTYPES[of], changed[name]) if name in changed else type
+        for name, type in typed.arguments.inputs.items()
+    }
+    given = {name: each for name, each in changed.items() if name not in types}
+    found = spec.check(Arguments(types, {**typed.attributes, **given}), product)
+    return "; ".join(f"{each.field} {each.problem}; {each.remedy}" for each in found)
+
+
+FAR: Any = {"input": (1, 1, 2, 2), "kernel": (258, 1), "transposed": True}
+COVERED: Any = {"input": (1, 1, 3, 3, 3), "kernel": (1, 1, 1), "padding": (0, 0, 1), "transposed": True}
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"bias": (5,)}, "inputs[bias].shape is (5,), and the result has 6 channels; send (6,), or leave it out"),
+        ({"weight": (6, 4, 3)}, "inputs[weight].shape has 3 dimensions, and inputs[input] has 4"),
+        ({"weight": (6, 5, 3, 3)}, "inputs[input] has 4 channels in 1 groups"),
+        ({"weight": (6, 4, 12, 3)}, "inputs[input].shape is (2, 4, 7, 8), which the kernel (12, 3) makes results of"),
+        ({"input": (2, 0, 7, 8)}, "inputs[input].shape is (2, 0, 7, 8), with no elements"),
+        ({"input": (2, 4, 0, 8), "kernel": (1, 1), "transposed": True}, "makes results of (0, 8) of"),
+        ({"output_padding": (1,)}, "attributes[output_padding] is (1, 1), and the convolution is not transposed"),
+        (FAR, "reaches 257 positions beyond the padding; send at most 255 to product 910B"),
+        (COVERED, "the padding (0, 0, 1) reaches beyond it; send less padding to product 910B"),
+    ],
+)
+def test_what_does_not_fit_forward_is_refused(changed: dict[str, Any], told: str) -> None:
+    assert not forward_problems()
+    assert told in forward_problems(**changed)
+
+
+def test_the_950_takes_transposed_convolutions_that_reach_far() -> None:
+    for each in (FAR, COVERED):
+        assert not forward_problems(P950, **each)
+
+
+def test_the_documents_leave_out_the_910a_and_three_axes_on_the_310p() -> None:
+    assert P910A not in OPERATORS["convolution"].products
+    assert "no convolution along three axes" in forward_problems(P310, (2, 4, 5, 7, 8))
+    assert not forward_problems(P310)

@@ -56,11 +56,13 @@ inline FloatLanes Repeated(float element) {
 }
 
 // Float32 sums in memory of any alignment. The first of the products that a sum consists of is stored, others added.
+// `added` is null, or has a further term for each row.
 struct SumTile {
   std::byte* first;
   int64_t row_bytes;
   int64_t columns;
   bool is_first;
+  const float* added = nullptr;
 };
 
 // A panel has for each step along the depth one element of each of its rows, or of each of its columns. The left matrix
@@ -114,6 +116,7 @@ inline void MultiplyPanels(std::index_sequence<kRow...> /*rows*/, int64_t depth,
       const auto store = [&](auto lanes) {
         FloatLanes sum = sums[row][vector];
         if (!to.is_first) sum += LoadLanes<float>(place, first, lanes);
+        if (to.added != nullptr) sum += Repeated(to.added[row]);
         StoreLanes<float>(sum, place, first, lanes);
       };
       if (first + kFloatLanes <= to.columns) {

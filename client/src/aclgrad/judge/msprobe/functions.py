@@ -9,7 +9,7 @@ from aclgrad.judge.msprobe.arguments import Api, Arguments, Array, Given, Tensor
 from aclgrad.judge.msprobe.losses import LOSSES
 from aclgrad.masks import pair
 from aclgrad.operators.cases import TypedCase
-from aclgrad.operators.convolution_backward.geometry import for_axes
+from aclgrad.operators.families.convolution.geometry import for_axes
 from aclgrad.operators.layer_norm_backward.definition import EPSILON
 
 _MOMENTUM: Final = 0.1

@@ -1,13 +1,13 @@
 """Convolution and its gradients."""
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from aclgrad.operators.convolution_backward.geometry import Geometry
 from aclgrad.operators.definitions import Array, shape_of
+from aclgrad.operators.families.convolution.definition import at, by_group, gathered, on_grid, scattered, taps
+from aclgrad.operators.families.convolution.geometry import Geometry
 
 
 def backward(
@@ -29,74 +29,23 @@ def backward(
     grad_bias = grad_output.astype(np.float64).sum((0, *range(2, grad_output.ndim)))
     grad_input, grad_weight = (np.full(shape, np.nan) for shape in shapes)
     if isinstance(weight, np.ndarray):
-        matrices = _by_group(weight, 0, groups)
+        matrices = by_group(weight, 0, groups)
         if transposed:
-            grad_input = _gathered(_on_grid(grad_output, geometry), matrices, geometry).reshape(shapes[0])
+            grad_input = gathered(on_grid(grad_output, geometry), matrices, geometry).reshape(shapes[0])
         else:
-            grad_input = _scattered(grad_output, matrices, geometry)
+            grad_input = scattered(grad_output, matrices, geometry)
     if isinstance(input, np.ndarray):
         small, big = (input, grad_output) if transposed else (grad_output, input)
-        grad_weight = _of_weight(_by_group(small, 1, groups), _on_grid(big, geometry), geometry)
+        grad_weight = _of_weight(by_group(small, 1, groups), on_grid(big, geometry), geometry)
     return grad_input, grad_weight, grad_bias
-
-
-def _by_group(array: Array, axis: int, groups: int) -> Array:
-    shape = array.shape
-    return array.astype(np.float64).reshape(*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
-
-
-def _on_grid(big: Array, geometry: Geometry) -> Array:
-    """Returns the big side by groups, with zeros around it for what taps reach beyond."""
-    axes = zip(
-        big.shape[2:],
-        geometry.small[2:],
-        geometry.kernel,
-        geometry.stride,
-        geometry.padding,
-        geometry.dilation,
-        strict=True,
-    )
-    pads = [(p, max((q - 1) * s + d * (k - 1) + 1 - p - size, 0)) for size, q, k, s, p, d in axes]
-    return np.pad(_by_group(big, 1, geometry.groups), [(0, 0)] * 3 + pads)
-
-
-def _at(places: Sequence[Any]) -> Any:
-    """Returns the index of these places along the last axes."""
-    return (..., *places)
-
-
-def _taps(geometry: Geometry) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
-    """Yields each tap, and the cells of the grid that it touches."""
-    for tap in np.ndindex(*geometry.kernel):
-        axes = zip(tap, geometry.small[2:], geometry.stride, geometry.dilation, strict=True)
-        yield tap, tuple(slice(k * d, k * d + (q - 1) * s + 1, s) for k, q, s, d in axes)
-
-
-def _gathered(grid: Array, weight: Array, geometry: Geometry) -> Array:
-    """Returns the gradient of the small side, by groups."""
-    found = np.zeros((*grid.shape[:2], weight.shape[1], *geometry.small[2:]))
-    for tap, cells in _taps(geometry):
-        found += np.einsum("ngc...,goc->ngo...", grid[_at(cells)], weight[_at(tap)], optimize=True)
-    return found
-
-
-def _scattered(small: Array, weight: Array, geometry: Geometry) -> Array:
-    """Returns the gradient of the big side."""
-    small = _by_group(small, 1, geometry.groups)
-    grid: Array = np.zeros_like(_on_grid(np.zeros(geometry.big), geometry))
-    for tap, cells in _taps(geometry):
-        grid[_at(cells)] += np.einsum("ngo...,goc->ngc...", small, weight[_at(tap)], optimize=True)
-    inside = tuple(slice(p, p + size) for p, size in zip(geometry.padding, geometry.big[2:], strict=True))
-    found: Array = grid[_at(inside)].reshape(geometry.big)
-    return found
 
 
 def _of_weight(small: Array, grid: Array, geometry: Geometry) -> Array:
     found = np.zeros((*small.shape[1:3], grid.shape[2], *geometry.kernel))
     rows = small.reshape(*small.shape[:3], math.prod(small.shape[3:]))
-    for tap, cells in _taps(geometry):
-        columns = grid[_at(cells)].reshape(*grid.shape[:3], rows.shape[3])
-        found[_at(tap)] = np.einsum("ngoq,ngcq->goc", rows, columns, optimize=True)
+    for tap, cells in taps(geometry):
+        columns = grid[at(cells)].reshape(*grid.shape[:3], rows.shape[3])
+        found[at(tap)] = np.einsum("ngoq,ngcq->goc", rows, columns, optimize=True)
     return found.reshape(geometry.weight)
 
 
@@ -120,23 +69,21 @@ def forward(
     )
     spatial = tuple(range(2, input.ndim))
     spans = [d * (k - 1) + 1 for k, d in zip(geometry.kernel, geometry.dilation, strict=True)]
-    matrices = _by_group(weight, 0, groups)
+    matrices = by_group(weight, 0, groups)
     if transposed:
         sizes = [(size - 1) * s + 1 for size, s in zip(input.shape[2:], geometry.stride, strict=True)]
         cells = np.zeros((*input.shape[:2], *sizes))
-        cells[_at([slice(None, None, s) for s in geometry.stride])] = input
+        cells[at([slice(None, None, s) for s in geometry.stride])] = input
         pads = [(span - 1, span - 1 + more) for span, more in zip(spans, geometry.output_padding, strict=True)]
         cells = np.pad(cells, [(0, 0)] * 2 + pads)
         inside = [slice(p, size - p) for p, size in zip(geometry.padding, cells.shape[2:], strict=True)]
-        cells, steps = cells[_at(inside)], (1,) * len(spatial)
+        cells, steps = cells[at(inside)], (1,) * len(spatial)
         matrices = np.flip(matrices.swapaxes(1, 2), tuple(range(3, matrices.ndim)))
     else:
         cells, steps = np.pad(input, [(0, 0)] * 2 + [(p, p) for p in geometry.padding]), geometry.stride
-    windows = np.lib.stride_tricks.sliding_window_view(
-        _by_group(cells, 1, groups), spans, tuple(s + 1 for s in spatial)
-    )
+    windows = np.lib.stride_tricks.sliding_window_view(by_group(cells, 1, groups), spans, tuple(s + 1 for s in spatial))
     chosen = [slice(None, None, each) for each in (*steps, *geometry.dilation)]
     places, taps = "xyz"[: len(spatial)], "ijk"[: len(spatial)]
     equation = f"ngc{places}{taps},goc{taps}->ngo{places}"
-    found: Array = np.einsum(equation, windows[_at(chosen)], matrices).reshape(grad_output.shape)
+    found: Array = np.einsum(equation, windows[at(chosen)], matrices).reshape(grad_output.shape)
     return found if bias is None else found + bias.reshape(-1, *[1] * len(spatial))

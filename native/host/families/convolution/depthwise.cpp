@@ -1,4 +1,4 @@
-#include "operators/convolution_backward/depthwise.h"
+#include "families/convolution/depthwise.h"
 
 #include <algorithm>
 

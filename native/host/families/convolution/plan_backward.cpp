@@ -4,11 +4,10 @@
 #include <vector>
 
 #include "device/runtime.h"
+#include "families/convolution/checks_backward.h"
+#include "families/convolution/geometry.h"
+#include "families/convolution/kernels.h"
 #include "operator_plans.h"
-#include "operators/convolution_backward/checks.h"
-#include "operators/convolution_backward/computation.h"
-#include "operators/convolution_backward/depthwise.h"
-#include "operators/convolution_backward/geometry.h"
 #include "operators/reduce_sum/computation.h"
 #include "plan/checks.h"
 
@@ -31,11 +30,6 @@ Plan MakeEmptyPlan(const ConvolutionOutputs& outputs) {
   plan.PromiseTimeOfBytes();
   return plan;
 }
-
-struct Computation {
-  uint64_t scratch_bytes;
-  Plan::Compute run;
-};
 
 // The computations of a plan one after the other, each with some of its inputs, one output and all scratch.
 class Steps {
@@ -78,59 +72,16 @@ class Steps {
   uint64_t scratch_bytes_ = 0;
 };
 
-template <template <VectorLevel> class Kernel, typename... Given>
-Plan::Compute ComputeOf(const Given&... given) {
-  return [run = AtVectorLevel<Kernel>(), given...](const KernelArguments& launch) { run(given..., launch); };
-}
-
-template <template <VectorLevel> class Kernel>
-Computation DepthwiseWith(const Convolution& convolution, const Depthwise& depthwise) {
-  return {depthwise.scratch_bytes(convolution.groups * convolution.small_channels),
-          ComputeOf<Kernel>(convolution, depthwise)};
-}
-
-Computation BigOf(const Convolution& convolution, int64_t threads) {
-  if (const auto depthwise = DepthwiseOfBig(convolution, threads); depthwise) {
-    return DepthwiseWith<DepthwiseGradientOfBig>(convolution, *depthwise);
-  }
-  const TensorBlocks blocks = BlocksOfBig(convolution, threads);
-  return {blocks.bytes(), ComputeOf<GradientOfBig>(convolution, blocks)};
-}
-
-Computation SmallOf(const Convolution& convolution, int64_t threads) {
-  if (const auto depthwise = DepthwiseOfSmall(convolution, threads); depthwise) {
-    return DepthwiseWith<DepthwiseGradientOfSmall>(convolution, *depthwise);
-  }
-  const TensorBlocks blocks = BlocksOfSmall(convolution, threads);
-  return {blocks.bytes(), ComputeOf<GradientOfSmall>(convolution, blocks)};
-}
-
-Computation WeightOf(const Convolution& convolution, int64_t threads) {
-  if (const auto depthwise = DepthwiseOfWeight(convolution, threads); depthwise) {
-    return DepthwiseWith<DepthwiseGradientOfWeight>(convolution, *depthwise);
-  }
-  const WeightBlocks blocks = BlocksOfWeight(convolution, threads);
-  return {blocks.bytes(), ComputeOf<GradientOfWeight>(convolution, blocks)};
-}
-
 // The one sum of a tensor, over all axes but the channels.
 Computation BiasOf(const aclTensor& grad_output) {
   std::vector<bool> is_added(grad_output.view_dims.size(), true);
   is_added[1] = false;
-  return {kPartBytes, ComputeOf<ReduceSum>(SummationOf(grad_output, is_added, grad_output.data_type))};
+  const Summation summation = SummationOf(grad_output, is_added, grad_output.data_type);
+  return {kPartBytes,
+          [run = AtVectorLevel<ReduceSum>(), summation](const KernelArguments& launch) { run(summation, launch); }};
 }
 
-// Products of one gradient.
-double ProductsOf(const Convolution& convolution) {
-  double products = static_cast<double>(convolution.images) * static_cast<double>(convolution.groups) *
-                    static_cast<double>(convolution.small_channels) * static_cast<double>(convolution.big_channels);
-  for (const ConvolvedAxis& axis : convolution.axes) {
-    products *= static_cast<double>(axis.small) * static_cast<double>(axis.kernel);
-  }
-  return products;
-}
-
-Plan MakePlan(const ConvolutionArguments& given, const ConvolutionOutputs& outputs) {
+Plan MakePlan(const ConvolvedArguments& given, const ConvolutionOutputs& outputs) {
   Plan plan;
   if (outputs.input() == nullptr && outputs.weight() == nullptr && outputs.bias() == nullptr) return plan;
   for (const Argument* each : {&given.input, &given.weight}) CheckAddressable(*each);
@@ -138,7 +89,7 @@ Plan MakePlan(const ConvolutionArguments& given, const ConvolutionOutputs& outpu
   const int64_t threads = Runtime::Current()->config().threads;
   double products = 0;
   Steps steps(plan);
-  const size_t gradient = steps.AddInput(given.grad_output);
+  const size_t gradient = steps.AddInput(given.result);
   if (const Argument* const output = outputs.input(); output != nullptr) {
     Convolution one = convolution;
     (given.transposed ? one.small : one.big) = RowMajorStridesOf(output->tensor);
@@ -155,7 +106,7 @@ Plan MakePlan(const ConvolutionArguments& given, const ConvolutionOutputs& outpu
     products += ProductsOf(one);
   }
   if (const Argument* const output = outputs.bias(); output != nullptr) {
-    steps.Add({gradient}, *output, BiasOf(given.grad_output.tensor));
+    steps.Add({gradient}, *output, BiasOf(given.result.tensor));
   }
   steps.Finish();
   plan.PromiseTimeOfProducts(products);
@@ -166,15 +117,15 @@ Plan MakePlan(const ConvolutionArguments& given, const ConvolutionOutputs& outpu
 
 Plan PlanConvolutionBackward(const ConvolutionBackwardArguments& arguments) {
   CheckProduct(kAllProducts);
-  const ConvolutionArguments given{{"gradOutput", arguments.grad_output},
-                                   {"input", arguments.input},
-                                   {"weight", arguments.weight},
-                                   {"stride", arguments.stride},
-                                   {"padding", arguments.padding},
-                                   {"dilation", arguments.dilation},
-                                   {"outputPadding", arguments.output_padding},
-                                   arguments.transposed,
-                                   arguments.groups};
+  const ConvolvedArguments given{{"gradOutput", arguments.grad_output},
+                                 {"input", arguments.input},
+                                 {"weight", arguments.weight},
+                                 {"stride", arguments.stride},
+                                 {"padding", arguments.padding},
+                                 {"dilation", arguments.dilation},
+                                 {"outputPadding", arguments.output_padding},
+                                 arguments.transposed,
+                                 arguments.groups};
   const std::vector<bool>& mask =
       OutputMask(arguments.output_mask, 3, {ACLNN_ERR_PARAM_NULLPTR, ACLNN_ERR_PARAM_NULLPTR});
   const ConvolutionOutputs outputs{OutputOf(mask, 0, "gradInput", arguments.grad_input),

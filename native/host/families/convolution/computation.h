@@ -1,14 +1,15 @@
-// The gradients of convolutions.
+// Convolutions and their gradients.
 //
 // A convolution has a small and a big tensor: its result and its input, or those of a transposed convolution in turn.
 // Position q of the small one touches the positions q * stride - padding + k * dilation of the big one, for each tap k
-// of the kernel. Each of the three gradients is a sum over what the other two tensors hold:
+// of the kernel. So three sums are enough, each over what the other two tensors hold:
 //
 //   of big     big[n, c, y]    = sum over o and k, with y = q * s - p + k * d, of small[n, o, q] * weight[o, c, k]
 //   of small   small[n, o, q]  = sum over c and k of big[n, c, q * s - p + k * d] * weight[o, c, k]
 //   of weight  weight[o, c, k] = sum over n and q of small[n, o, q] * big[n, c, q * s - p + k * d]
 //
-// Positions outside of the big tensor hold zeros.
+// Positions outside of the big tensor hold zeros. A convolution's result is the sum of small, a transposed one's that
+// of big; the gradient of its input is the other one.
 #pragma once
 
 #include <array>
@@ -40,7 +41,8 @@ struct ConvolvedStrides {
 };
 
 // A computation has the two tensors that it reads as inputs, in the order small, big, weight, and one output, whose
-// strides are row-major. None is empty.
+// strides are row-major. None is empty. The sums of small or big may have a bias as a third input, a row of a number
+// for each channel of the result, and then take memory for these as float32 as a second scratch.
 struct Convolution {
   aclDataType type;
   int64_t images;
@@ -53,11 +55,16 @@ struct Convolution {
   ConvolvedStrides weight;
 };
 
-// How gradients are divided among threads, and the scratch that this takes. Bits depend only on what is said to depend
+// How sums are divided among threads, and the scratch that this takes. Bits depend only on what is said to depend
 // on the sizes alone. Scratch, and slots of it, begin where vectors do.
 inline constexpr int64_t kConvolutionAlignment = 64;
 
-// The gradient of the small or the big tensor: weight times patches.
+// The second scratch, of a bias of so many channels.
+[[nodiscard]] inline uint64_t BiasBytes(int64_t channels) {
+  return static_cast<uint64_t>(channels + 1) * sizeof(float);
+}
+
+// The sums of the small or the big tensor: weight times patches.
 struct TensorBlocks {
   static constexpr int64_t kColumns = 288;
   static constexpr int64_t kFewColumns = 512;
@@ -83,7 +90,7 @@ struct TensorBlocks {
 [[nodiscard]] TensorBlocks BlocksOfSmall(const Convolution& convolution, int64_t threads);
 [[nodiscard]] TensorBlocks BlocksOfBig(const Convolution& convolution, int64_t threads);
 
-// The gradient of the weight: patches times the small tensor.
+// The sums of the weight: patches times the small tensor.
 struct WeightBlocks {
   // Of a unit: rows of patches, channels of the small tensor, and the columns of a chunk. All depend on the sizes
   // alone.
@@ -111,15 +118,15 @@ struct WeightBlocks {
 [[nodiscard]] WeightBlocks BlocksOfWeight(const Convolution& convolution, int64_t threads);
 
 template <VectorLevel>
-struct GradientOfSmall {
+struct SumsOfSmall {
   static void Run(const Convolution& convolution, const TensorBlocks& blocks, const KernelArguments& arguments);
 };
 template <VectorLevel>
-struct GradientOfBig {
+struct SumsOfBig {
   static void Run(const Convolution& convolution, const TensorBlocks& blocks, const KernelArguments& arguments);
 };
 template <VectorLevel>
-struct GradientOfWeight {
+struct SumsOfWeight {
   static void Run(const Convolution& convolution, const WeightBlocks& blocks, const KernelArguments& arguments);
 };
 

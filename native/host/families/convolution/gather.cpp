@@ -1,4 +1,4 @@
-#include "operators/convolution_backward/gather.h"
+#include "families/convolution/gather.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,11 +1,11 @@
-// The gradients of the small and the big tensor: products of the weight and patches of the other.
+// The sums of the small and the big tensor: products of the weight and patches of the other one.
 #include <algorithm>
-#include <cstring>
 
+#include "families/convolution/bias.h"
+#include "families/convolution/computation.h"
+#include "families/convolution/patches.h"
 #include "families/gemm/computation.h"
 #include "families/gemm/micro_kernel.h"
-#include "operators/convolution_backward/computation.h"
-#include "operators/convolution_backward/patches.h"
 #include "plan/scratch.h"
 #include "plan/scratch_slots.h"
 #include "tensors/axes.h"
@@ -24,12 +24,14 @@ struct Unit {
 };
 
 template <typename T>
-class TensorGradient {
+class TensorSums {
  public:
-  TensorGradient(const Gather& gather, const TensorBlocks& blocks, const KernelArguments& arguments)
+  // `bias` is null, or has a number for each channel of the result.
+  TensorSums(const Gather& gather, const TensorBlocks& blocks, const KernelArguments& arguments, const float* bias)
       : gather_(gather),
         blocks_(blocks),
         arguments_(arguments),
+        bias_(bias),
         memory_(AlignedTo<std::byte>(arguments.scratch[0], kConvolutionAlignment)),
         tile_rows_(PartOf(std::min(gather.results, blocks.channels), kRows)),
         pass_(PartOf(gather.rows(), kDepthOfSum)),
@@ -112,7 +114,7 @@ class TensorGradient {
     const Gather gather = gather_.WithTaps(taps);
     TensorBlocks blocks = blocks_;
     blocks.weight_bytes = 0;
-    TensorGradient(gather, blocks, arguments_).Make(unit, memory);
+    TensorSums(gather, blocks, arguments_, bias_).Make(unit, memory);
   }
 
   void Make(const Unit& unit, std::byte* memory) const {
@@ -155,11 +157,12 @@ class TensorGradient {
         const int64_t lines = std::min(tile_rows_, channels.end - channel);
         const float* const left = is_shared ? PanelAt(unit.group, channel) + rows.begin * lines
                                             : panels + (channel - channels.begin) * rows.size();
-        const SumTile to = direct != nullptr ? SumTile{direct + channel * gather_.result.channel * kFloatBytes,
-                                                       gather_.result.channel * kFloatBytes, columns, rows.begin == 0}
-                                             : SumTile{sums + (channel - unit.channels.begin) * row_bytes +
-                                                           (column - unit.columns.begin) * kFloatBytes,
-                                                       row_bytes, columns, rows.begin == 0};
+        SumTile to = direct != nullptr ? SumTile{direct + channel * gather_.result.channel * kFloatBytes,
+                                                 gather_.result.channel * kFloatBytes, columns, rows.begin == 0}
+                                       : SumTile{sums + (channel - unit.channels.begin) * row_bytes +
+                                                     (column - unit.columns.begin) * kFloatBytes,
+                                                 row_bytes, columns, rows.begin == 0};
+        if (bias_ != nullptr && rows.end == gather_.rows()) to.added = bias_ + unit.group * gather_.results + channel;
         MultiplyTile(lines, VectorsOf(columns), rows.size(), left, packed + (column - unit.columns.begin) * rows.size(),
                      to);
       }
@@ -199,6 +202,7 @@ class TensorGradient {
   const Gather& gather_;
   const TensorBlocks& blocks_;
   const KernelArguments& arguments_;
+  const float* const bias_;
   std::byte* const memory_;
   const int64_t tile_rows_;
   const int64_t pass_;
@@ -206,31 +210,55 @@ class TensorGradient {
   const bool has_rows_side_by_side_;
 };
 
-void Make(const Gather& gather, const TensorBlocks& blocks, const KernelArguments& arguments) {
-  VisitFloatType(gather.type,
-                 [&](auto tag) { TensorGradient<typename decltype(tag)::Type>(gather, blocks, arguments).Run(); });
+template <typename T>
+void MakeSmall(const Convolution& convolution, const TensorBlocks& blocks, const KernelArguments& arguments) {
+  const float* const bias = WidenedBias<T>(arguments, convolution.groups * convolution.small_channels);
+  const Gather gather = GatherOfSmall(convolution);
+  TensorSums<T>(gather, blocks, arguments, bias).Run();
+}
+
+// The bias of each plane of the big tensor, or zeros, for the positions that no tap touches.
+template <typename T>
+void FillPlanes(const Convolution& convolution, const float* bias, const KernelArguments& arguments) {
+  const int64_t channels = convolution.groups * convolution.big_channels;
+  int64_t plane = 1;
+  for (const ConvolvedAxis& axis : convolution.axes) plane *= axis.big;
+  arguments.pool.ParallelFor(convolution.images * channels * plane, kGrainWork, [&](int64_t begin, int64_t end) {
+    while (begin < end) {
+      const int64_t count = std::min(end, (begin / plane + 1) * plane) - begin;
+      const FloatLanes filled = Repeated(bias == nullptr ? 0 : bias[begin / plane % channels]);
+      std::byte* const to = arguments.outputs[0] + begin * int64_t{sizeof(T)};
+      ForLanes(count, [&](int64_t i, auto lanes) { StoreLanes<T>(filled, to, i, lanes); });
+      begin += count;
+    }
+  });
+}
+
+template <typename T>
+void MakeBig(const Convolution& convolution, const TensorBlocks& blocks, const KernelArguments& arguments) {
+  const float* const bias = WidenedBias<T>(arguments, convolution.groups * convolution.big_channels);
+  const PhasesOfBig phases(convolution);
+  if (!phases.are_all()) FillPlanes<T>(convolution, bias, arguments);
+  for (int64_t i = 0; i < phases.count(); ++i) {
+    const Gather gather = phases.At(i);
+    TensorSums<T>(gather, blocks, arguments, bias).Run();
+  }
 }
 
 }  // namespace
 
 template <>
-void GradientOfSmall<VECTOR_LEVEL>::Run(const Convolution& convolution, const TensorBlocks& blocks,
-                                        const KernelArguments& arguments) {
-  Make(GatherOfSmall(convolution), blocks, arguments);
+void SumsOfSmall<VECTOR_LEVEL>::Run(const Convolution& convolution, const TensorBlocks& blocks,
+                                    const KernelArguments& arguments) {
+  VisitFloatType(convolution.type,
+                 [&](auto tag) { MakeSmall<typename decltype(tag)::Type>(convolution, blocks, arguments); });
 }
 
 template <>
-void GradientOfBig<VECTOR_LEVEL>::Run(const Convolution& convolution, const TensorBlocks& blocks,
-                                      const KernelArguments& arguments) {
-  const PhasesOfBig phases(convolution);
-  if (!phases.are_all()) {
-    const int64_t bytes = convolution.images * convolution.big.outer * aclDataTypeSize(convolution.type);
-    std::byte* const out = arguments.outputs[0];
-    arguments.pool.ParallelFor(bytes, int64_t{1} << 18, [&](int64_t begin, int64_t end) {
-      std::memset(out + begin, 0, static_cast<size_t>(end - begin));
-    });
-  }
-  for (int64_t i = 0; i < phases.count(); ++i) Make(phases.At(i), blocks, arguments);
+void SumsOfBig<VECTOR_LEVEL>::Run(const Convolution& convolution, const TensorBlocks& blocks,
+                                  const KernelArguments& arguments) {
+  VisitFloatType(convolution.type,
+                 [&](auto tag) { MakeBig<typename decltype(tag)::Type>(convolution, blocks, arguments); });
 }
 
 }  // namespace acl_host

@@ -6,7 +6,7 @@ Along each axis, position q of the small side touches q * stride - padding + k *
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 Shape = tuple[int, ...]
 
@@ -22,7 +22,7 @@ class Geometry:
 
     input: Shape
     weight: Shape
-    grad_output: Shape
+    result: Shape
     stride: Shape
     padding: Shape
     dilation: Shape
@@ -35,7 +35,7 @@ class Geometry:
         cls,
         input: Shape,
         weight: Shape,
-        grad_output: Shape,
+        result: Shape | None,
         stride: Sequence[int],
         padding: Sequence[int],
         dilation: Sequence[int],
@@ -43,10 +43,11 @@ class Geometry:
         transposed: bool = False,
         groups: int = 1,
     ) -> "Geometry":
-        """Takes lists of one value for each spatial axis, or of one for all."""
+        """Takes lists of one value for each spatial axis, or of one for all; the result is its own if it is None."""
         axes = len(input) - 2
         stride, padding, dilation, more = (for_axes(each, axes) for each in (stride, padding, dilation, output_padding))
-        return cls(input, weight, grad_output, stride, padding, dilation, more, transposed, groups)
+        found = cls(input, weight, result or (), stride, padding, dilation, more, transposed, groups)
+        return replace(found, result=found.own_result) if result is None else found
 
     @property
     def kernel(self) -> Shape:
@@ -54,11 +55,11 @@ class Geometry:
 
     @property
     def small(self) -> Shape:
-        return self.input if self.transposed else self.grad_output
+        return self.input if self.transposed else self.result
 
     @property
     def big(self) -> Shape:
-        return self.grad_output if self.transposed else self.input
+        return self.result if self.transposed else self.input
 
     @property
     def output_sizes(self) -> Shape:
@@ -75,15 +76,31 @@ class Geometry:
         return self.weight[1] * self.groups if self.transposed else self.weight[0]
 
     @property
+    def own_result(self) -> Shape:
+        """The shape of the result; a size below 1 says that there is none."""
+        return (self.input[0], self.output_channels, *self.output_sizes)
+
+    @property
     def products(self) -> int:
-        """How many products one of the two large gradients takes."""
+        """How many products the result takes, or one of the two large gradients."""
         return math.prod(self.small) * math.prod(self.weight[1:])
 
     @property
     def terms_of_input(self) -> int:
         """The most products that an element of the input's gradient is the sum of."""
-        if self.transposed:
-            return math.prod(self.weight[1:])
+        return self._terms_of_small if self.transposed else self._terms_of_big
+
+    @property
+    def terms_of_result(self) -> int:
+        """The most products that an element of the result is the sum of."""
+        return self._terms_of_big if self.transposed else self._terms_of_small
+
+    @property
+    def _terms_of_small(self) -> int:
+        return math.prod(self.weight[1:])
+
+    @property
+    def _terms_of_big(self) -> int:
         axes = zip(self.kernel, self.stride, self.dilation, strict=True)
         taps = math.prod(-(-k // (s // math.gcd(s, d))) for k, s, d in axes)
         return self.weight[0] // self.groups * taps
@@ -96,4 +113,4 @@ class Geometry:
     @property
     def terms_of_bias(self) -> int:
         """How many elements of the result's gradient an element of the bias's is the sum of."""
-        return self.grad_output[0] * math.prod(self.grad_output[2:])
+        return self.result[0] * math.prod(self.result[2:])

@@ -1,10 +1,11 @@
 #include <algorithm>
 
-#include "operators/convolution_backward/depthwise.h"
-#include "operators/convolution_backward/depthwise_boxes.h"
-#include "operators/convolution_backward/depthwise_slots.h"
-#include "operators/convolution_backward/depthwise_sums.h"
-#include "operators/convolution_backward/side_by_side.h"
+#include "families/convolution/bias.h"
+#include "families/convolution/depthwise.h"
+#include "families/convolution/depthwise_boxes.h"
+#include "families/convolution/depthwise_slots.h"
+#include "families/convolution/depthwise_sums.h"
+#include "families/convolution/side_by_side.h"
 #include "plan/scratch.h"
 #include "tensors/axes.h"
 #include "tensors/rows.h"
@@ -14,13 +15,13 @@ namespace acl_host {
 namespace {
 
 template <typename T>
-class DepthwiseGradient {
+class DepthwiseSums {
  public:
-  DepthwiseGradient(const Convolution& convolution, const Depthwise& depthwise, const KernelArguments& arguments)
+  DepthwiseSums(const Convolution& convolution, const Depthwise& depthwise, const KernelArguments& arguments)
       : convolution_(convolution), depthwise_(depthwise), arguments_(arguments), packing_(depthwise) {}
 
-  // The gradient of one of both tensors: a plane of results for each image and channel.
-  void GatherAll(const ConvolvedStrides& source, int64_t channels, int64_t multiplier) const {
+  // The sums of one of both tensors: a plane of results for each image and channel, whose bias may be null.
+  void GatherAll(const ConvolvedStrides& source, int64_t channels, int64_t multiplier, const float* bias) const {
     const int64_t boxes = depthwise_.boxes();
     const int64_t plane = depthwise_.results();
     const int64_t work = std::min(plane, kLongPlane) / boxes * depthwise_.taps * depthwise_.sources;
@@ -36,11 +37,12 @@ class DepthwiseGradient {
                }
                const std::byte* const weight =
                    arguments_.inputs[1] + channel * depthwise_.sources * convolution_.weight.outer * kBytes;
-               Gather(box, weight, slot, arguments_.outputs[0] + index / boxes * plane * kBytes);
+               Gather(box, weight, bias == nullptr ? 0 : bias[channel], slot,
+                      arguments_.outputs[0] + index / boxes * plane * kBytes);
              });
   }
 
-  // The gradient of the weight, in parts that are added in order.
+  // The sums of the weight, in parts that are added in order.
   void SumAll() const {
     const int64_t channels = convolution_.groups * convolution_.small_channels;
     const int64_t taps = depthwise_.taps;
@@ -87,7 +89,7 @@ class DepthwiseGradient {
   }
 
   // The results of a box.
-  void Gather(const Box& box, const std::byte* weight, const Slot& slot, std::byte* to) const {
+  void Gather(const Box& box, const std::byte* weight, float bias, const Slot& slot, std::byte* to) const {
     const auto& axes = depthwise_.axes;
     const auto x_phases = std::min(axes[2].step, axes[2].results);
     const int64_t result_floats = depthwise_.result_floats / x_phases;
@@ -106,7 +108,8 @@ class DepthwiseGradient {
         numbers = slot.numbers;
         for (int64_t x = 0; x < x_phases; ++x) {
           const std::vector<DepthwiseTap>& taps = depthwise_.phases[first + static_cast<size_t>(x)].taps;
-          SumTaps(slot.packed + z * depthwise_.plane_floats, numbers, taps, length, slot.results + x * result_floats);
+          SumTaps(slot.packed + z * depthwise_.plane_floats, numbers, taps, length, bias,
+                  slot.results + x * result_floats);
           numbers += taps.size();
         }
         for (int64_t y = 0; y < box.count[1]; ++y) {
@@ -195,32 +198,33 @@ void Gather(const Convolution& convolution, const Depthwise& depthwise, const Ke
             const ConvolvedStrides& source, bool is_small) {
   VisitFloatType(convolution.type, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    if (depthwise.is_side_by_side) return SideBySide<T>(convolution, depthwise, arguments).GatherAll(source);
     const int64_t multiplier = is_small ? convolution.small_channels : 1;
-    DepthwiseGradient<T>(convolution, depthwise, arguments)
-        .GatherAll(source, convolution.groups * multiplier, multiplier);
+    const int64_t channels = convolution.groups * multiplier;
+    const float* const bias = WidenedBias<T>(arguments, channels);
+    if (depthwise.is_side_by_side) return SideBySide<T>(convolution, depthwise, arguments).GatherAll(source, bias);
+    DepthwiseSums<T>(convolution, depthwise, arguments).GatherAll(source, channels, multiplier, bias);
   });
 }
 
 }  // namespace
 
 template <>
-void DepthwiseGradientOfBig<VECTOR_LEVEL>::Run(const Convolution& convolution, const Depthwise& depthwise,
-                                               const KernelArguments& arguments) {
+void DepthwiseSumsOfBig<VECTOR_LEVEL>::Run(const Convolution& convolution, const Depthwise& depthwise,
+                                           const KernelArguments& arguments) {
   Gather(convolution, depthwise, arguments, convolution.small, false);
 }
 
 template <>
-void DepthwiseGradientOfSmall<VECTOR_LEVEL>::Run(const Convolution& convolution, const Depthwise& depthwise,
-                                                 const KernelArguments& arguments) {
+void DepthwiseSumsOfSmall<VECTOR_LEVEL>::Run(const Convolution& convolution, const Depthwise& depthwise,
+                                             const KernelArguments& arguments) {
   Gather(convolution, depthwise, arguments, convolution.big, true);
 }
 
 template <>
-void DepthwiseGradientOfWeight<VECTOR_LEVEL>::Run(const Convolution& convolution, const Depthwise& depthwise,
-                                                  const KernelArguments& arguments) {
+void DepthwiseSumsOfWeight<VECTOR_LEVEL>::Run(const Convolution& convolution, const Depthwise& depthwise,
+                                              const KernelArguments& arguments) {
   VisitFloatType(convolution.type, [&](auto tag) {
-    DepthwiseGradient<typename decltype(tag)::Type>(convolution, depthwise, arguments).SumAll();
+    DepthwiseSums<typename decltype(tag)::Type>(convolution, depthwise, arguments).SumAll();
   });
 }
 

@@ -1,4 +1,4 @@
-#include "operators/convolution_backward/checks.h"
+#include "families/convolution/checks_backward.h"
 
 #include <algorithm>
 #include <string>
@@ -13,14 +13,8 @@ void CheckFormatOfRank(const Argument& argument) {
   CheckFormat(argument, rank == 3 ? ACL_FORMAT_NCL : rank == 4 ? ACL_FORMAT_NCHW : ACL_FORMAT_NCDHW);
 }
 
-void CheckEachAtLeast0(const IntArrayArgument& argument) {
-  const Dims& values = argument.values;
-  if (std::all_of(values.begin(), values.end(), [](int64_t value) { return value >= 0; })) return;
-  FailInvalid(std::string(argument.name) + ": expected values of at least 0, got " + DimsText(values));
-}
-
 // CANN bounds outputPadding only along three axes, and then by the stride alone.
-void CheckOutputPadding(const ConvolutionArguments& given) {
+void CheckOutputPadding(const ConvolvedArguments& given) {
   const Dims& values = given.output_padding.values;
   for (size_t axis = 0; axis < std::min(values.size(), given.stride.values.size()); ++axis) {
     const int64_t dilation = axis < given.dilation.values.size() ? given.dilation.values[axis] : 1;
@@ -33,7 +27,7 @@ void CheckOutputPadding(const ConvolutionArguments& given) {
   }
 }
 
-void CheckLengths(const ConvolutionArguments& given) {
+void CheckLengths(const ConvolvedArguments& given) {
   const size_t axes = given.spatial_axes();
   const auto check_sides = [&](const IntArrayArgument& list) {
     axes == 2 ? CheckLength(list, {2, 4}) : CheckLength(list, {axes});
@@ -46,12 +40,12 @@ void CheckLengths(const ConvolutionArguments& given) {
 }
 
 // The number of grad_output's channels that the weight leads to.
-int64_t OutputChannels(const ConvolutionArguments& given) {
+int64_t OutputChannels(const ConvolvedArguments& given) {
   const Dims& weight = given.weight.tensor.view_dims;
   return given.transposed ? ElementCount({weight[1], given.groups}) : weight[0];
 }
 
-void CheckChannels(const ConvolutionArguments& given) {
+void CheckChannels(const ConvolvedArguments& given) {
   const Dims& weight = given.weight.tensor.view_dims;
   CheckDim(given.weight, 0, ("the channels of " + std::string(given.small().name)).c_str(),
            given.small().tensor.view_dims[1]);
@@ -61,7 +55,7 @@ void CheckChannels(const ConvolutionArguments& given) {
   }
 }
 
-void CheckOutputs(const ConvolutionArguments& given, const ConvolutionOutputs& outputs, int64_t channels) {
+void CheckOutputs(const ConvolvedArguments& given, const ConvolutionOutputs& outputs, int64_t channels) {
   if (outputs.input() != nullptr) CheckSameShape(*outputs.input(), given.input);
   if (outputs.weight() != nullptr) CheckSameShape(*outputs.weight(), given.weight);
   if (outputs.bias() != nullptr) CheckShape(*outputs.bias(), "the channels of gradOutput", {channels});
@@ -74,21 +68,21 @@ void CheckBiasSizes(const aclIntArray* bias_sizes, int64_t channels) {
 
 }  // namespace
 
-void CheckDataTypes(const ConvolutionArguments& given, const ConvolutionOutputs& outputs) {
+void CheckDataTypes(const ConvolvedArguments& given, const ConvolutionOutputs& outputs) {
   const std::vector<aclDataType> allowed = FloatTypes();
-  for (const Argument* each : {&given.grad_output, &given.input, &given.weight}) CheckDataType(*each, allowed);
+  for (const Argument* each : {&given.result, &given.input, &given.weight}) CheckDataType(*each, allowed);
   for (const OptionalArgument* each : {&outputs.grad_input, &outputs.grad_weight, &outputs.grad_bias}) {
     if (*each) CheckDataType(**each, allowed);
   }
   // Devices other than the 950 convert mixed types.
-  for (const Argument* each : {&given.input, &given.weight}) CheckSameDataType(*each, given.grad_output);
+  for (const Argument* each : {&given.input, &given.weight}) CheckSameDataType(*each, given.result);
   for (const Argument* each : {outputs.input(), outputs.weight(), outputs.bias()}) {
-    if (each != nullptr) CheckSameDataType(*each, given.grad_output);
+    if (each != nullptr) CheckSameDataType(*each, given.result);
   }
 }
 
-void CheckFormats(const ConvolutionArguments& given, const ConvolutionOutputs& outputs) {
-  for (const Argument* each : {&given.grad_output, &given.input, &given.weight, outputs.input(), outputs.weight()}) {
+void CheckFormats(const ConvolvedArguments& given, const ConvolutionOutputs& outputs) {
+  for (const Argument* each : {&given.result, &given.input, &given.weight, outputs.input(), outputs.weight()}) {
     if (each != nullptr) CheckFormatOfRank(*each);
   }
   if (outputs.bias() == nullptr) return;
@@ -96,7 +90,7 @@ void CheckFormats(const ConvolutionArguments& given, const ConvolutionOutputs& o
   CheckNotPrivateFormat(*outputs.bias());
 }
 
-void CheckNumbers(const ConvolutionArguments& given) {
+void CheckNumbers(const ConvolvedArguments& given) {
   CheckEachPositive(given.stride);
   CheckEachAtLeast0(given.padding);
   CheckEachPositive(given.dilation);
@@ -110,14 +104,14 @@ void CheckNumbers(const ConvolutionArguments& given) {
   if (given.groups < 1) FailInvalid("groups: expected a value above 0, got " + std::to_string(given.groups));
 }
 
-void CheckEmpty(const ConvolutionArguments& given, const ConvolutionOutputs& outputs, const aclIntArray* bias_sizes) {
+void CheckEmpty(const ConvolvedArguments& given, const ConvolutionOutputs& outputs, const aclIntArray* bias_sizes) {
   for (const Argument* each : {&given.input, &given.weight}) {
     if (!HasBf16(CurrentProduct())) CheckNoEmptyDim(*each, 0);
-    CheckSameRank(*each, given.grad_output);
+    CheckSameRank(*each, given.result);
     CheckNoNegativeDim(*each);
   }
-  CheckNoNegativeDim(given.grad_output);
-  const int64_t channels = given.transposed ? OutputChannels(given) : given.grad_output.tensor.view_dims[1];
+  CheckNoNegativeDim(given.result);
+  const int64_t channels = given.transposed ? OutputChannels(given) : given.result.tensor.view_dims[1];
   if (outputs.bias() != nullptr) {
     if (bias_sizes == nullptr) FailInvalid("biasSizes: expected " + DimsText({channels}) + ", got null");
     CheckBiasSizes(bias_sizes, channels);
@@ -132,15 +126,15 @@ void CheckEmpty(const ConvolutionArguments& given, const ConvolutionOutputs& out
   CheckChannels(given);
   if (given.transposed && weight[0] == 0) FailShape(given.weight, "dim 0 above 0");
   CheckNoEmptyDim(given.weight, 2);
-  CheckDim(given.grad_output, 0, "that of input", input[0]);
-  CheckDim(given.grad_output, 1, "the channels of the forward pass", OutputChannels(given));
+  CheckDim(given.result, 0, "that of input", input[0]);
+  CheckDim(given.result, 1, "the channels of the forward pass", OutputChannels(given));
   CheckSizes(given);
 }
 
-void CheckShapes(const ConvolutionArguments& given, const ConvolutionOutputs& outputs, const aclIntArray* bias_sizes) {
-  const int64_t channels = given.grad_output.tensor.view_dims[1];
-  for (const Argument* each : {&given.input, &given.weight}) CheckSameRank(*each, given.grad_output);
-  for (const Argument* each : {&given.grad_output, &given.input, &given.weight}) {
+void CheckShapes(const ConvolvedArguments& given, const ConvolutionOutputs& outputs, const aclIntArray* bias_sizes) {
+  const int64_t channels = given.result.tensor.view_dims[1];
+  for (const Argument* each : {&given.input, &given.weight}) CheckSameRank(*each, given.result);
+  for (const Argument* each : {&given.result, &given.input, &given.weight}) {
     CheckNoNegativeDim(*each);
     CheckNoEmptyDim(*each, 0);
   }
@@ -149,11 +143,11 @@ void CheckShapes(const ConvolutionArguments& given, const ConvolutionOutputs& ou
   CheckChannels(given);
   // Devices do not check the batch, the sizes along one or two axes, and biasSizes, and answer wrongly.
   CheckSizes(given);
-  CheckDim(given.grad_output, 0, "that of input", given.input.tensor.view_dims[0]);
+  CheckDim(given.result, 0, "that of input", given.input.tensor.view_dims[0]);
   if (outputs.bias() != nullptr) CheckBiasSizes(bias_sizes, channels);
 }
 
-void CheckRoute(const ConvolutionArguments& given, const ConvolutionOutputs& outputs, int8_t cube_math_type) {
+void CheckRoute(const ConvolvedArguments& given, const ConvolutionOutputs& outputs, int8_t cube_math_type) {
   if (given.spatial_axes() != 3) return;
   const Product product = CurrentProduct();
   if (!HasBf16(product)) FailShape(given.input, "one or two spatial axes on this product");

@@ -1,12 +1,12 @@
-// Gradients of convolutions whose groups have one channel of the big tensor, and few of the small one.
+// Convolutions whose groups have one channel of the big tensor, and few of the small one.
 //
 // A plane of a channel is cut into boxes. For a box, the source is packed as float32 with its zeros around, one row
 // after the other, so that a tap reads it at one distance from each result: results are made as one long row, some
 // vectors at a time, and what lies between the rows is left out. Steps of more than one are turned into distances of
 // one:
 //
-//   the source of a gradient of small, of which each stride-th position is read, is packed by residues
-//   a gradient of big is made by phases: results that are a stride apart have the same taps
+//   the source of sums of small, of which each stride-th position is read, is packed by residues
+//   sums of big are made by phases: results that are a stride apart have the same taps
 //
 // Rows of small planes would fill few lanes, so there a vector has an element of each of several channels.
 #pragma once
@@ -16,7 +16,7 @@
 #include <optional>
 #include <vector>
 
-#include "operators/convolution_backward/computation.h"
+#include "families/convolution/computation.h"
 
 namespace acl_host {
 
@@ -61,7 +61,7 @@ struct Depthwise {
   int64_t number_floats;
   int64_t more_floats;
   int64_t slots;
-  // The weight's gradient is made of so many parts, which are added in order.
+  // The sums of the weight are made of so many parts, which are added in order.
   int64_t parts;
   int64_t taps;
 
@@ -83,15 +83,15 @@ inline constexpr int64_t kMostLanes = 16;
 [[nodiscard]] std::optional<Depthwise> DepthwiseOfWeight(const Convolution& convolution, int64_t threads);
 
 template <VectorLevel>
-struct DepthwiseGradientOfBig {
+struct DepthwiseSumsOfBig {
   static void Run(const Convolution& convolution, const Depthwise& depthwise, const KernelArguments& arguments);
 };
 template <VectorLevel>
-struct DepthwiseGradientOfSmall {
+struct DepthwiseSumsOfSmall {
   static void Run(const Convolution& convolution, const Depthwise& depthwise, const KernelArguments& arguments);
 };
 template <VectorLevel>
-struct DepthwiseGradientOfWeight {
+struct DepthwiseSumsOfWeight {
   static void Run(const Convolution& convolution, const Depthwise& depthwise, const KernelArguments& arguments);
 };
 

@@ -1,9 +1,9 @@
 
 #include <algorithm>
 
+#include "families/convolution/computation.h"
+#include "families/convolution/gather.h"
 #include "families/gemm/computation.h"
-#include "operators/convolution_backward/computation.h"
-#include "operators/convolution_backward/gather.h"
 #include "tensors/sums.h"
 
 namespace acl_host {

@@ -1,12 +1,13 @@
-// The gradient of the weight: products of patches of the big tensor and the small one, over all positions.
+// The sums of the weight, which are its gradient: products of patches of the big tensor and the small one, over all
+// positions.
 #include <algorithm>
 #include <array>
 #include <cstring>
 
+#include "families/convolution/computation.h"
+#include "families/convolution/patches.h"
 #include "families/gemm/computation.h"
 #include "families/gemm/micro_kernel.h"
-#include "operators/convolution_backward/computation.h"
-#include "operators/convolution_backward/patches.h"
 #include "plan/scratch.h"
 #include "plan/scratch_slots.h"
 #include "tensors/axes.h"
@@ -23,9 +24,9 @@ struct Block {
 };
 
 template <typename T>
-class WeightGradient {
+class WeightSums {
  public:
-  WeightGradient(const Gather& gather, const WeightBlocks& blocks, const KernelArguments& arguments)
+  WeightSums(const Gather& gather, const WeightBlocks& blocks, const KernelArguments& arguments)
       : gather_(gather),
         blocks_(blocks),
         arguments_(arguments),
@@ -213,11 +214,11 @@ class WeightGradient {
 }  // namespace
 
 template <>
-void GradientOfWeight<VECTOR_LEVEL>::Run(const Convolution& convolution, const WeightBlocks& blocks,
-                                         const KernelArguments& arguments) {
+void SumsOfWeight<VECTOR_LEVEL>::Run(const Convolution& convolution, const WeightBlocks& blocks,
+                                     const KernelArguments& arguments) {
   const Gather gather = GatherOfSmall(convolution);
   VisitFloatType(gather.type,
-                 [&](auto tag) { WeightGradient<typename decltype(tag)::Type>(gather, blocks, arguments).Run(); });
+                 [&](auto tag) { WeightSums<typename decltype(tag)::Type>(gather, blocks, arguments).Run(); });
 }
 
 }  // namespace acl_host

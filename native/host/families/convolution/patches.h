@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "families/convolution/gather.h"
 #include "families/gemm/micro_kernel.h"
 #include "families/gemm/packing.h"
-#include "operators/convolution_backward/gather.h"
 
 namespace acl_host {
 namespace {

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "families/convolution/depthwise.h"
+#include "families/convolution/depthwise_rows.h"
 #include "families/gemm/micro_kernel.h"
-#include "operators/convolution_backward/depthwise.h"
-#include "operators/convolution_backward/depthwise_rows.h"
 #include "tensors/lanes.h"
 #include "tensors/sums.h"
 
@@ -30,8 +30,9 @@ constexpr size_t kSummedTaps = 10;
 
 template <size_t... kVector>
 inline void SumTapsOf(std::index_sequence<kVector...> /*vectors*/, const float* source, const float* weights,
-                      const DepthwiseTap* taps, int64_t count, bool is_first, float* to) {
-  std::array<FloatLanes, sizeof...(kVector)> sums{};
+                      const DepthwiseTap* taps, int64_t count, bool is_first, float bias, float* to) {
+  std::array<FloatLanes, sizeof...(kVector)> sums;
+  sums.fill(Repeated(bias));
   for (int64_t tap = 0; tap < count; ++tap) {
     const FloatLanes weight = Repeated(weights[tap]);
     const float* const from = source + taps[tap].offset;
@@ -76,17 +77,17 @@ inline void ForPieces(int64_t length, const Visit& visit) {
   for (int64_t i = 0; i < pieces; ++i) visit(i * length / pieces, (i + 1) * length / pieces - i * length / pieces);
 }
 
-// Whole vectors of results, each the sum of all taps; zeros without any.
+// Whole vectors of results, each the sum of the bias and of all taps.
 inline void SumTaps(const float* source, const float* weights, const std::vector<DepthwiseTap>& taps, int64_t length,
-                    float* to) {
+                    float bias, float* to) {
   const auto count = static_cast<int64_t>(taps.size());
-  if (count == 0) return void(std::fill_n(to, length, 0.0F));
+  if (count == 0) return void(std::fill_n(to, length, bias));
   ForPieces<kResultVectors>((length + kFloatLanes - 1) / kFloatLanes, [&](int64_t vector, int64_t vectors) {
     const int64_t place = vector * kFloatLanes;
     WithIndices<kResultVectors>(vectors, [&](auto indices) {
       for (int64_t first = 0; first < count; first += kMostFloatAdditions) {
         SumTapsOf(indices, source + place, weights + first, taps.data() + first,
-                  std::min(kMostFloatAdditions, count - first), first == 0, to + place);
+                  std::min(kMostFloatAdditions, count - first), first == 0, first == 0 ? bias : 0, to + place);
       }
     });
   });

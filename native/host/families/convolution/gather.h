@@ -1,14 +1,13 @@
 // Convolutions as sums over patches: what positions of a grid read of a tensor around them.
 //
-// A column is a position of an image, and a row is a channel and a tap, taps following one another. So the gradients
-// of the small and the big tensor are products of the weight and patches, and the gradient of the weight is one of
-// patches and the small tensor.
+// A column is a position of an image, and a row is a channel and a tap, taps following one another. So the small and
+// the big tensor are products of the weight and patches, and the weight is one of patches and the small tensor.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
-#include "operators/convolution_backward/computation.h"
+#include "families/convolution/computation.h"
 #include "tensors/axes.h"
 
 namespace acl_host {

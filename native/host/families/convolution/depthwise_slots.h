@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "device/thread_pool.h"
-#include "operators/convolution_backward/depthwise.h"
+#include "families/convolution/depthwise.h"
 #include "plan/scratch.h"
 #include "plan/scratch_slots.h"
 

@@ -1,7 +1,6 @@
-#include "operators/convolution_backward/geometry.h"
+#include "families/convolution/geometry.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 
 namespace acl_host {
@@ -20,24 +19,9 @@ Padding PaddingOf(const Dims& values, size_t axis, size_t axes) {
   return {values[2 * axis], Int128{values[2 * axis]} + values[2 * axis + 1]};
 }
 
-// The size of grad_output along an axis; nothing if it is below 1, or if positions do not fit in 63 bits.
-std::optional<int64_t> ForwardSize(const ConvolutionArguments& arguments, size_t axis) {
-  constexpr Int128 kMost = INT64_MAX / 8;
-  // No product of two numbers of 63 bits exceeds 126 bits.
-  const Int128 in = arguments.input.tensor.view_dims[axis + 2];
-  const Int128 stride = arguments.stride.values[axis];
-  const Int128 both = PaddingOf(arguments.padding.values, axis, arguments.spatial_axes()).both;
-  const Int128 reach = Int128{arguments.dilation.values[axis]} * (arguments.weight.tensor.view_dims[axis + 2] - 1) + 1;
-  const Int128 extent = arguments.transposed ? (in - 1) * stride : in;
-  if (both > kMost || reach > kMost || extent > kMost) return std::nullopt;
-  Int128 size = 0;
-  if (arguments.transposed) {
-    size = extent - both + reach + arguments.output_padding.values[axis];
-  } else if (in + both >= reach) {
-    size = (in + both - reach) / stride + 1;
-  }
-  if (size < 1) return std::nullopt;
-  return static_cast<int64_t>(size);
+// From the first tap of a kernel to the last one.
+Int128 ReachOf(const ConvolvedArguments& arguments, size_t axis) {
+  return Int128{arguments.dilation.values[axis]} * (arguments.weight.tensor.view_dims[axis + 2] - 1) + 1;
 }
 
 ConvolvedStrides Spread(const Dims& strides) {
@@ -48,22 +32,39 @@ ConvolvedStrides Spread(const Dims& strides) {
 
 }  // namespace
 
-void CheckSizes(const ConvolutionArguments& arguments) {
-  const Dims& dims = arguments.grad_output.tensor.view_dims;
+bool Fits(const ConvolvedArguments& arguments, size_t axis) {
+  const Int128 size = arguments.input.tensor.view_dims[axis + 2];
+  return size + PaddingOf(arguments.padding.values, axis, arguments.spatial_axes()).both >= ReachOf(arguments, axis);
+}
+
+std::optional<int64_t> ResultSize(const ConvolvedArguments& arguments, size_t axis) {
+  constexpr Int128 kMost = INT64_MAX / 8;
+  // No product of two numbers of 63 bits exceeds 126 bits.
+  const Int128 in = arguments.input.tensor.view_dims[axis + 2];
+  const Int128 stride = arguments.stride.values[axis];
+  const Int128 both = PaddingOf(arguments.padding.values, axis, arguments.spatial_axes()).both;
+  const Int128 reach = ReachOf(arguments, axis);
+  const Int128 extent = arguments.transposed ? (in - 1) * stride : in;
+  if (both > kMost || reach > kMost || extent > kMost) return std::nullopt;
+  const Int128 size = arguments.transposed ? extent - both + reach + arguments.output_padding.values[axis]
+                                           : (in + both - reach) / stride + 1;
+  if (size > INT64_MAX) return std::nullopt;
+  return static_cast<int64_t>(std::max<Int128>(size, -1));
+}
+
+void CheckSizes(const ConvolvedArguments& arguments) {
   for (size_t axis = 0; axis < arguments.spatial_axes(); ++axis) {
-    const std::optional<int64_t> expected = ForwardSize(arguments, axis);
-    if (!expected) {
+    const std::optional<int64_t> expected = ResultSize(arguments, axis);
+    if (!expected || *expected < 1 || !(arguments.transposed || Fits(arguments, axis))) {
       FailShape(arguments.weight, "a kernel with which the forward pass has a result along dim " +
                                       std::to_string(axis + 2) + " of input, shape " +
                                       DimsText(arguments.input.tensor.view_dims));
     }
-    if (dims[axis + 2] != *expected) {
-      CheckDim(arguments.grad_output, axis + 2, "that of the forward pass", *expected);
-    }
+    CheckDim(arguments.result, axis + 2, "that of the forward pass", *expected);
   }
 }
 
-Convolution ConvolutionOf(const ConvolutionArguments& arguments) {
+Convolution ConvolutionOf(const ConvolvedArguments& arguments) {
   const Dims& small = arguments.small().tensor.view_dims;
   const Dims& big = arguments.big().tensor.view_dims;
   const Dims& weight = arguments.weight.tensor.view_dims;

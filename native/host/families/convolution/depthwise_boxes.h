@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "operators/convolution_backward/depthwise.h"
-#include "operators/convolution_backward/depthwise_rows.h"
+#include "families/convolution/depthwise.h"
+#include "families/convolution/depthwise_rows.h"
 #include "tensors/axes.h"
 
 namespace acl_host {

@@ -9,12 +9,12 @@
 #include <cstdint>
 #include <utility>
 
+#include "families/convolution/depthwise.h"
+#include "families/convolution/depthwise_rows.h"
+#include "families/convolution/depthwise_slots.h"
+#include "families/convolution/depthwise_sums.h"
 #include "families/gemm/micro_kernel.h"
 #include "families/gemm/packing.h"
-#include "operators/convolution_backward/depthwise.h"
-#include "operators/convolution_backward/depthwise_rows.h"
-#include "operators/convolution_backward/depthwise_slots.h"
-#include "operators/convolution_backward/depthwise_sums.h"
 #include "tensors/axes.h"
 
 namespace acl_host {
@@ -26,22 +26,24 @@ class SideBySide {
   SideBySide(const Convolution& convolution, const Depthwise& depthwise, const KernelArguments& arguments)
       : convolution_(convolution), depthwise_(depthwise), arguments_(arguments) {}
 
-  // The gradient of one of both tensors. Images follow one another, so that weights are read once for some.
-  void GatherAll(const ConvolvedStrides& source) const {
+  // The sums of one of both tensors, whose bias may be null. Images follow one another, so that weights are read once
+  // for some.
+  void GatherAll(const ConvolvedStrides& source, const float* bias) const {
     const int64_t channels = convolution_.groups;
     const int64_t made = (channels + kFloatLanes - 1) / kFloatLanes;
     const int64_t work = depthwise_.results() * depthwise_.taps * kFloatLanes;
-    ForSlots(depthwise_, arguments_.pool, arguments_.scratch[0], made * convolution_.images, work,
-             [&](int64_t index, const Slot& slot, bool is_first) {
-               const int64_t image = index % convolution_.images;
-               const int64_t channel = index / convolution_.images * kFloatLanes;
-               const int64_t count = std::min(kFloatLanes, channels - channel);
-               if (is_first || image == 0) ReadWeights(channel, count, slot.numbers);
-               Pack(arguments_.inputs[0] + (image * source.outer + channel * source.channel) * kBytes, source, count,
-                    slot);
-               Gather(slot);
-               Write(slot, count, arguments_.outputs[0] + (image * channels + channel) * depthwise_.results() * kBytes);
-             });
+    ForSlots(
+        depthwise_, arguments_.pool, arguments_.scratch[0], made * convolution_.images, work,
+        [&](int64_t index, const Slot& slot, bool is_first) {
+          const int64_t image = index % convolution_.images;
+          const int64_t channel = index / convolution_.images * kFloatLanes;
+          const int64_t count = std::min(kFloatLanes, channels - channel);
+          if (is_first || image == 0) ReadWeights(channel, count, slot.numbers);
+          Pack(arguments_.inputs[0] + (image * source.outer + channel * source.channel) * kBytes, source, count, slot);
+          Gather(slot, bias == nullptr ? FloatLanes{}
+                                       : LoadLanes<float>(reinterpret_cast<const std::byte*>(bias), channel, count));
+          Write(slot, count, arguments_.outputs[0] + (image * channels + channel) * depthwise_.results() * kBytes);
+        });
   }
 
   // The sums of each tap over some images, of one channel after the other.
@@ -145,8 +147,8 @@ class SideBySide {
     return 0 <= place && place < axis.source;
   }
 
-  // Vectors of all results, in order.
-  void Gather(const Slot& slot) const {
+  // Vectors of all results, in order, each the sum of the bias and of all taps.
+  void Gather(const Slot& slot, FloatLanes bias) const {
     const auto& axes = depthwise_.axes;
     const float* numbers = slot.numbers;
     for (const DepthwisePhase& phase : depthwise_.phases) {
@@ -161,7 +163,7 @@ class SideBySide {
           float* const to = slot.results + (row * axes[2].results + phase.first[2]) * kFloatLanes;
           ForPieces<kResultVectors>(count(2), [&](int64_t x, int64_t some) {
             WithIndices<kResultVectors>(some, [&](auto indices) {
-              Gather(indices, source + x * kFloatLanes, numbers, phase.taps, axes[2].step * kFloatLanes,
+              Gather(indices, source + x * kFloatLanes, numbers, phase.taps, axes[2].step * kFloatLanes, bias,
                      to + x * axes[2].step * kFloatLanes);
             });
           });
@@ -173,8 +175,9 @@ class SideBySide {
 
   template <size_t... kVector>
   static void Gather(std::index_sequence<kVector...> /*vectors*/, const float* source, const float* weights,
-                     const std::vector<DepthwiseTap>& taps, int64_t apart, float* to) {
-    std::array<FloatLanes, sizeof...(kVector)> sums{};
+                     const std::vector<DepthwiseTap>& taps, int64_t apart, FloatLanes bias, float* to) {
+    std::array<FloatLanes, sizeof...(kVector)> sums;
+    sums.fill(bias);
     for (const DepthwiseTap& tap : taps) {
       const FloatLanes weight = LoadFloats(weights);
       const float* const from = source + tap.offset * kFloatLanes;

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "operators/convolution_backward/geometry.h"
+#include "families/convolution/geometry.h"
 #include "plan/checks.h"
 
 namespace acl_host {
@@ -22,13 +22,13 @@ struct ConvolutionOutputs {
 };
 
 // In this order.
-void CheckDataTypes(const ConvolutionArguments& given, const ConvolutionOutputs& outputs);
-void CheckFormats(const ConvolutionArguments& given, const ConvolutionOutputs& outputs);
-void CheckNumbers(const ConvolutionArguments& given);
+void CheckDataTypes(const ConvolvedArguments& given, const ConvolutionOutputs& outputs);
+void CheckFormats(const ConvolvedArguments& given, const ConvolutionOutputs& outputs);
+void CheckNumbers(const ConvolvedArguments& given);
 
 // Then either, if input or weight is empty, or both others.
-void CheckEmpty(const ConvolutionArguments& given, const ConvolutionOutputs& outputs, const aclIntArray* bias_sizes);
-void CheckShapes(const ConvolutionArguments& given, const ConvolutionOutputs& outputs, const aclIntArray* bias_sizes);
-void CheckRoute(const ConvolutionArguments& given, const ConvolutionOutputs& outputs, int8_t cube_math_type);
+void CheckEmpty(const ConvolvedArguments& given, const ConvolutionOutputs& outputs, const aclIntArray* bias_sizes);
+void CheckShapes(const ConvolvedArguments& given, const ConvolutionOutputs& outputs, const aclIntArray* bias_sizes);
+void CheckRoute(const ConvolvedArguments& given, const ConvolutionOutputs& outputs, int8_t cube_math_type);
 
 }  // namespace acl_host

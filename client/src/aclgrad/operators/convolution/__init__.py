@@ -1,0 +1,1 @@
+"""aclnnConvolution: convolutions and transposed convolutions along one to three axes."""

@@ -1,0 +1,1 @@
+"""What a convolution and its gradients share."""
