@@ -12,6 +12,7 @@ from aclgrad.operators.adaptive_avg_pool2d_backward.definition import backward a
 from aclgrad.operators.adaptive_avg_pool3d_backward.definition import backward as adaptive_avg_pool3d_backward
 from aclgrad.operators.avg_pool2d_backward.definition import backward as avg_pool2d_backward
 from aclgrad.operators.batch_norm_backward.definition import backward as batch_norm_backward
+from aclgrad.operators.convolution.definition import value as convolution
 from aclgrad.operators.convolution_backward.definition import backward as convolution_backward
 from aclgrad.operators.ctc_loss_backward.definition import backward as ctc_loss_backward
 from aclgrad.operators.definitions import Array
@@ -56,6 +57,7 @@ __all__ = [
     "binary_cross_entropy_backward",
     "binary_cross_entropy_with_logits_backward",
     "clamp",
+    "convolution",
     "convolution_backward",
     "cross_entropy_loss_grad",
     "ctc_loss_backward",
@@ -235,6 +237,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "binary_cross_entropy_backward": binary_cross_entropy_backward,
     "binary_cross_entropy_with_logits_backward": binary_cross_entropy_with_logits_backward,
     "clamp": clamp,
+    "convolution": convolution,
     "convolution_backward": convolution_backward,
     "cross_entropy_loss_grad": cross_entropy_loss_grad,
     "ctc_loss_backward": ctc_loss_backward,

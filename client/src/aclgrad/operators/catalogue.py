@@ -6,6 +6,7 @@ from aclgrad.operators.adaptive_avg_pool2d_backward.spec import SPEC as ADAPTIVE
 from aclgrad.operators.adaptive_avg_pool3d_backward.spec import SPEC as ADAPTIVE_AVG_POOL3D_BACKWARD
 from aclgrad.operators.avg_pool2d_backward.spec import SPEC as AVG_POOL2D_BACKWARD
 from aclgrad.operators.batch_norm_backward.spec import SPEC as BATCH_NORM_BACKWARD
+from aclgrad.operators.convolution.spec import SPEC as CONVOLUTION
 from aclgrad.operators.convolution_backward.spec import SPEC as CONVOLUTION_BACKWARD
 from aclgrad.operators.ctc_loss_backward.spec import SPEC as CTC_LOSS_BACKWARD
 from aclgrad.operators.dropout_do_mask.spec import SPEC as DROPOUT_DO_MASK
@@ -56,6 +57,7 @@ OPERATORS: Final = operator_table(
     ADAPTIVE_AVG_POOL3D_BACKWARD,
     AVG_POOL2D_BACKWARD,
     BATCH_NORM_BACKWARD,
+    CONVOLUTION,
     CONVOLUTION_BACKWARD,
     CTC_LOSS_BACKWARD,
     DROPOUT_DO_MASK,

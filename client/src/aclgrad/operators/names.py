@@ -15,6 +15,7 @@ NAMES: Final = (
     "binary_cross_entropy_backward",
     "binary_cross_entropy_with_logits_backward",
     "clamp",
+    "convolution",
     "convolution_backward",
     "cross_entropy_loss_grad",
     "ctc_loss_backward",

@@ -539,6 +539,67 @@ class OperatorMethods(ABC, Generic[Result]):
             out=out,
         )
 
+    def convolution(
+        self,
+        input: TensorLike,
+        weight: TensorLike,
+        bias: TensorLike | None = None,
+        stride: int | Ints = (1,),
+        padding: int | Ints = (0,),
+        dilation: int | Ints = (1,),
+        transposed: bool = False,
+        output_padding: int | Ints = (0,),
+        groups: int = 1,
+        cube_math_type: int | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Convolves along one, two or three axes, also transposed, with or without a bias.
+
+        result[n, o, q] = bias[o] + sum over c, k of input[n, c, q * stride - padding + k * dilation] * weight[o, c, k],
+        along one, two or three axes, o and c within each of the groups; with `transposed`, input and result change
+        places (PyTorch: aten::convolution). Padding is multiplied as zeros are. On 310P operands of float32 are rounded
+        to FLOAT16, see `cube_math_type`, and there are no three axes.
+
+        Args:
+            input: The input, shape (N, channels, sizes...). bfloat16, float16, float32 (fewer on some products).
+            weight: The weight, shape (output channels, input channels / groups, kernel...), of a transposed convolution
+                (input channels, output channels / groups, kernel...), dtype of `input`. bfloat16, float16, float32
+                (fewer on some products).
+            bias: The bias, shape (output channels,), dtype of `input`. bfloat16, float16, float32 (fewer on some
+                products).
+            stride: Steps between windows. One value for each spatial axis, or one for all.
+            padding: Zeros on both sides. One value for each spatial axis, or one for all.
+            dilation: Steps between the cells of a window. One value for each spatial axis, or one for all.
+            transposed: The convolution is a transposed one.
+            output_padding: Further cells of a transposed one's result. One value for each spatial axis, or one for all.
+            groups: Groups of channels that are convolved apart.
+            cube_math_type: How precisely matrix units multiply float32: 0 in full, 1 in what the product has less, 2 in
+                FLOAT16, 3 in HFLOAT32 (11 bits). Left out: 0, but 1 on 310P and 910A, which have FLOAT16 alone. A
+                server on a CPU always multiplies in full.
+
+        Returns: The result, shape (N, output channels, sizes...), dtype of `input`.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"input": input, "weight": weight, "bias": bias}
+        return self.execute(
+            "convolution",
+            inputs,
+            {
+                "stride": stride,
+                "padding": padding,
+                "dilation": dilation,
+                "transposed": transposed,
+                "output_padding": output_padding,
+                "groups": groups,
+                "cube_math_type": cube_math_type,
+            },
+            timeout_s=timeout_s,
+            out=out,
+        )
+
     @overload
     def convolution_backward(
         self: OperatorMethods[Array] | OperatorMethods[Handle],
