@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aclgrad.judge.msprobe.arguments import OF_16_BITS, Argument, Arguments, Array, Given, Tensor
-from aclgrad.judge.msprobe.functions import APIS
+from aclgrad.judge.msprobe.functions import api_of_operator
 from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.samples import Arrays
 from aclgrad.products import Product
@@ -30,7 +30,7 @@ class ApiCall:
 
 def api_of(typed: TypedCase) -> str:
     """Returns the name that msprobe has for the function whose gradient the operator is, or whose value."""
-    return APIS[typed.spec.name].name_of(typed)
+    return api_of_operator(typed.spec.name).name_of(typed)
 
 
 def refusal(typed: TypedCase) -> str:
@@ -48,12 +48,12 @@ def refusal(typed: TypedCase) -> str:
         return "PyTorch has no gradients of integers."
     if typed.case.shapes.keys() == {"grad_output", "output"} and typed.dtype in ("float16", "bfloat16"):
         return OF_16_BITS
-    api = APIS[typed.spec.name]
+    api = api_of_operator(typed.spec.name)
     return api.refusal or api.refuses(typed)
 
 
 def api_call(typed: TypedCase, arrays: Arrays) -> ApiCall:
     """Returns the call whose backward pass has the gradient of the case with these inputs, if nothing refuses it."""
-    api = APIS[typed.spec.name]
+    api = api_of_operator(typed.spec.name)
     given = Given(typed, arrays)
     return ApiCall(api.name_of(typed), api.arguments(given), api.keywords(given), api.grad_output(given))

@@ -243,9 +243,7 @@ APIS: Final[Mapping[str, Api]] = {
     "mm": _product("Functional.linear", lambda mat2: mat2),
     "prelu_backward": Api("Functional.prelu", lambda given: (given.tensor("self"), given.tensor("weight"))),
     "reduce_sum": Api("Torch.sum", refusal=_NO_GRADIENT),
-    "reflection_pad2d": Api("Functional.pad", refusal=_NO_BACKWARD),
     **{f"reflection_pad{axes}d_backward": _pad("reflect") for axes in (1, 2, 3)},
-    "replication_pad2d": Api("Functional.pad", refusal=_NO_BACKWARD),
     **{f"replication_pad{axes}d_backward": _pad("replicate") for axes in (1, 2, 3)},
     "rms_norm_grad": Api("NPU.npu_rms_norm", refusal=_OF_TORCH_NPU),
     "roi_align_v2_backward": Api(
@@ -266,3 +264,8 @@ APIS: Final[Mapping[str, Api]] = {
     **LOSSES,
 }
 """By the operator."""
+
+
+def api_of_operator(name: str) -> Api:
+    """Returns the call of PyTorch for an operator, by its wire name. Those of forward functions have no backward."""
+    return APIS.get(name) or Api(f"Torch.{name}", refusal=_NO_BACKWARD)
