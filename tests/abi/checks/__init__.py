@@ -5,12 +5,24 @@ from aclgrad.products import Product
 
 from ..phase_one import Row
 from ..table_calls import rows_of
-from . import class_losses, convolution, elementwise, norms, pads, pointwise_losses, pooling, products, sampling
+from . import (
+    class_losses,
+    convolution,
+    elementwise,
+    functions,
+    norms,
+    pads,
+    pointwise_losses,
+    pooling,
+    products,
+    sampling,
+)
 
 ORDERS = (
     class_losses.ORDERS
     | convolution.ORDERS
     | elementwise.ORDERS
+    | functions.ORDERS
     | norms.ORDERS
     | pads.ORDERS
     | pointwise_losses.ORDERS

@@ -22,7 +22,6 @@ Number RoundedTo(aclDataType type, Number number) {
 }
 
 Plan CheckAndPlanComparison(const GtScalarArguments& given, Operation operation) {
-  CheckProduct(kAllProducts);
   const Argument self{"self", given.self};
   const NumberArgument other{"other", given.other};
   const Argument out{"out", given.out};
@@ -115,7 +114,7 @@ Plan PlanMuls(const MulsArguments& given) {
 
 // Some devices cast quotients of integers to integers.
 Plan PlanDivs(const DivsArguments& given) {
-  CheckProduct(kAllProducts);
+  CheckProduct(kNot310P);
   const Argument self{"self", given.self};
   const NumberArgument other{"other", given.other};
   const Argument out{"out", given.out};
@@ -175,16 +174,29 @@ Plan PlanClamp(const ClampArguments& given) {
   return PlanOperation(tensors, {Operation::kClamp, least, most}, promoted);
 }
 
-Plan PlanGtScalar(const GtScalarArguments& given) { return CheckAndPlanComparison(given, Operation::kGreater); }
+Plan PlanGtScalar(const GtScalarArguments& given) {
+  CheckProduct(kAllProducts);
+  return CheckAndPlanComparison(given, Operation::kGreater);
+}
 
-Plan PlanGeScalar(const GeScalarArguments& given) { return CheckAndPlanComparison(given, Operation::kGreaterOrEqual); }
+Plan PlanGeScalar(const GeScalarArguments& given) {
+  CheckProduct(kAllProducts);
+  return CheckAndPlanComparison(given, Operation::kGreaterOrEqual);
+}
 
-Plan PlanLeScalar(const LeScalarArguments& given) { return CheckAndPlanComparison(given, Operation::kLessOrEqual); }
+Plan PlanLeScalar(const LeScalarArguments& given) {
+  CheckProduct(kAllProducts);
+  return CheckAndPlanComparison(given, Operation::kLessOrEqual);
+}
 
-Plan PlanEqScalar(const EqScalarArguments& given) { return CheckAndPlanComparison(given, Operation::kEqual); }
+Plan PlanEqScalar(const EqScalarArguments& given) {
+  CheckProduct(kNot310P);
+  return CheckAndPlanComparison(given, Operation::kEqual);
+}
 
 // Where CANN makes a tensor of the number first, it has another code for null pointers.
 Plan PlanLtScalar(const LtScalarArguments& given) {
+  CheckProduct(kNot310P);
   const aclnnStatus code = CurrentProduct() == Product::k950 ? ACLNN_ERR_PARAM_NULLPTR : ACLNN_ERR_INNER_NULLPTR;
   CheckNotNull<OperatorError>(given.other, "other", code);
   CheckNotNull<OperatorError>(given.self, "self", code);

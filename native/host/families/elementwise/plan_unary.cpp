@@ -8,9 +8,10 @@
 namespace acl_host {
 namespace {
 
+constexpr Products kWithBf16 = {Product::k910B, Product::k910_93, Product::k950};
+
 // The result of these is cast.
 Plan CheckAndPlanCast(const AbsArguments& given, Operation operation, const std::vector<aclDataType>& types) {
-  CheckProduct(kAllProducts);
   const Argument self{"self", given.self};
   const Argument out{"out", given.out};
   CheckDataType(self, types);
@@ -25,7 +26,6 @@ Plan CheckAndPlanCast(const AbsArguments& given, Operation operation, const std:
 
 // Of integers CANN computes these in the type of the result.
 Plan CheckAndPlanReal(const AbsArguments& given, Operation operation) {
-  CheckProduct(kAllProducts);
   const Argument self{"self", given.self};
   const Argument out{"out", given.out};
   CheckDataType(self, NumberTypes());
@@ -54,10 +54,12 @@ void CheckPlainFormat(const Argument& self, const Argument& out) {
 }  // namespace
 
 Plan PlanNeg(const NegArguments& given) {
+  CheckProduct(kNot310P);
   return CheckAndPlanCast(given, Operation::kNegative, FloatTypes({ACL_DOUBLE, ACL_INT8, ACL_INT32, ACL_INT64}));
 }
 
 Plan PlanExp(const ExpArguments& given) {
+  CheckProduct(kWithBf16);
   return CheckAndPlanCast(given, Operation::kExp, FloatTypes({ACL_DOUBLE, ACL_BOOL, ACL_INT64}));
 }
 
@@ -83,7 +85,7 @@ Plan PlanReciprocal(const ReciprocalArguments& given) {
 }
 
 Plan PlanTanh(const TanhArguments& given) {
-  CheckProduct(kAllProducts);
+  CheckProduct(kNot310P);
   const Argument self{"self", given.self};
   const Argument out{"out", given.out};
   CheckDataType(self, FloatTypes({ACL_INT8, ACL_INT16, ACL_INT32, ACL_INT64, ACL_UINT8, ACL_BOOL}));
@@ -107,7 +109,7 @@ Plan PlanAbs(const AbsArguments& given) {
 }
 
 Plan PlanRelu(const ReluArguments& given) {
-  CheckProduct(kAllProducts);
+  CheckProduct(kNot310P);
   const Argument self{"self", given.self};
   const Argument out{"out", given.out};
   return CheckAndPlanAlike(self, out, Operation::kRelu, FloatTypes({ACL_INT8, ACL_INT32, ACL_INT64, ACL_UINT8}),
@@ -132,7 +134,7 @@ Plan PlanGeluV2(const GeluV2Arguments& given) {
 }
 
 Plan PlanHardswish(const HardswishArguments& given) {
-  CheckProduct(kAllProducts);
+  CheckProduct(kNot310P);
   const Argument self{"self", given.self};
   const Argument out{"out", given.out};
   CheckDataTypes({self, out}, FloatTypes());
@@ -142,7 +144,7 @@ Plan PlanHardswish(const HardswishArguments& given) {
 }
 
 Plan PlanLeakyRelu(const LeakyReluArguments& given) {
-  CheckProduct(kAllProducts);
+  CheckProduct(kNot310P);
   const Argument self{"self", given.self};
   const NumberArgument slope{"negativeSlope", given.negative_slope};
   const Argument out{"out", given.out};

@@ -69,8 +69,9 @@ struct Power {
   FloatLanes operator()(FloatLanes x) const {
     // PyTorch rounds the exponent to the type of the bases, too.
     const double power = static_cast<double>(static_cast<float>(exponent.real));
+    if (power == 0) return Filled(1.0F);
     FloatLanes result;
-    if (power == 0 || !std::isfinite(power)) {
+    if (!std::isfinite(power)) {
       for (int64_t i = 0; i < kFloatLanes; ++i) result[i] = std::pow(x[i], static_cast<float>(power));
       return result;
     }
@@ -123,7 +124,8 @@ struct Reciprocal {
 struct ReciprocalSquare {
   template <typename T, typename = IfReal<T>>
   T operator()(T x) const {
-    return As<T>(1) / (x * x);
+    const T reciprocal = As<T>(1) / x;
+    return reciprocal * reciprocal;
   }
 };
 
