@@ -107,10 +107,10 @@ def _dtypes(typed: TypedCase, product: Product) -> dict[str, Row]:
     """Yields all tensors of the operator's type together, and each tensor with its own types separately."""
     spec, valid = typed.spec, arguments_of(typed, product)
     names = abi_names(spec)
-    common = valid[names[spec.inputs[0].name]].data_type
+    common = valid[names[spec.leading_input.name]].data_type
     rows = {}
     for kind in DataType:
-        if kind not in _types(spec.inputs[0], product):
+        if kind not in _types(spec.leading_input, product):
             changed = {name: value for name, value in valid.items() if _has_type(value, common)}
             rows[kind.name] = Row({**valid, **_retyped(changed, kind)}, INVALID)
     for each in spec.inputs:
@@ -150,7 +150,7 @@ def _ranks(typed: TypedCase, product: Product) -> dict[str, Row]:
     tensors = {name: value for name, value in valid.items() if isinstance(value, Tensor)}
     rows = {}
     if len({each.ranks for each in spec.inputs}) == 1:
-        ranks = spec.inputs[0].ranks
+        ranks = spec.leading_input.ranks
         for rank in {max(min(ranks) - 1, 0), max(ranks) + 1} - set(ranks):
             changed = {name: _of_rank(tensor, rank) for name, tensor in tensors.items()}
             rows[f"rank {rank}"] = Row({**valid, **changed}, INVALID)

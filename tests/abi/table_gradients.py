@@ -44,7 +44,7 @@ def sweep(product: Product = PRODUCT, *, is_short: bool = False) -> Iterator[Typ
 
 
 def _calls_of(spec: OperatorSpec, product: Product, is_short: bool) -> Iterator[TypedCase]:
-    samples, dtypes = samples_of(spec.name), spec.inputs[0].dtypes.get(product, ())
+    samples, dtypes = samples_of(spec.name), spec.leading_input.dtypes.get(product, ())
     integers = np.random.default_rng(0).integers
     draws, lengths = (FEW_DRAWS, FEW_LENGTHS) if is_short else (DRAWS, LENGTHS)
     cases = [samples.draw(lambda least, most: int(integers(least, most, endpoint=True))) for _ in range(draws)]

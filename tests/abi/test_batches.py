@@ -63,7 +63,7 @@ def test_every_sample(acl: Library, name: str) -> None:
             is_wanted = dtype not in joined or place == number % len(dtypes)
             if is_wanted and assert_invariant(acl, TypedCase(OPERATORS[name], case, dtype), MOST_ELEMENTS):
                 joined.add(dtype)
-    assert joined == (set() if name in LONE else set(OPERATORS[name].inputs[0].dtypes[PRODUCT]))
+    assert joined == (set() if name in LONE else set(OPERATORS[name].leading_input.dtypes[PRODUCT]))
 
 
 @pytest.mark.parametrize("name", sorted(OPERATORS.keys() - LONE))
@@ -72,7 +72,7 @@ def test_large_calls(acl: Library, name: str) -> None:
     timed = samples_of(name).timed[LARGE]
     if reduction := SUMS.get(timed.attributes.get("reduction")):
         timed = replace(timed, attributes={**timed.attributes, "reduction": reduction})
-    own = TypedCase(spec, timed, spec.inputs[0].dtypes[PRODUCT][0])
+    own = TypedCase(spec, timed, spec.leading_input.dtypes[PRODUCT][0])
     typed = LARGE_CALLS.get(name, own)
     assert assert_invariant(acl, typed, MOST_OF_LARGE, LARGE_SIZES)
 

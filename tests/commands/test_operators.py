@@ -73,7 +73,7 @@ def test_json_has_the_fields_of_the_descriptions(run: Run) -> None:
     (pool,) = json.loads(run(f"operators {spec.name} --json").output)
     assert pool in listed
     assert pool["product"] == "910B"
-    assert pool["inputs"][0]["dtypes"] == list(spec.inputs[0].dtypes[Product.ATLAS_A2])
+    assert pool["inputs"][0]["dtypes"] == list(spec.leading_input.dtypes[Product.ATLAS_A2])
     ceil_mode = next(each for each in pool["attributes"] if each["name"] == "ceil_mode")
     assert (ceil_mode["kind"], ceil_mode["default"], ceil_mode["required"]) == ("bool", False, False)
 

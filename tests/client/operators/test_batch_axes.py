@@ -19,7 +19,7 @@ MOST_ELEMENTS = 2**10
 
 def items_of(name: str) -> list[Items]:
     """Returns the items of the operator's samples that join, with its first dtype."""
-    dtype = OPERATORS[name].inputs[0].dtypes[Product.ATLAS_A2][0]
+    dtype = OPERATORS[name].leading_input.dtypes[Product.ATLAS_A2][0]
     cases = [each for each in typed_cases(Product.ATLAS_A2, name) if each.dtype == dtype]
     return [items for each in cases if (items := Items.of(each))]
 

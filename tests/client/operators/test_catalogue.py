@@ -51,7 +51,7 @@ def test_cases_are_legal(product: Product) -> None:
 @settings(max_examples=5)
 def test_drawn_case_is_legal(spec: OperatorSpec, data: st.DataObject) -> None:
     drawn = samples_of(spec.name).draw(lambda least, most: data.draw(st.integers(least, most)))
-    for dtype in drawn.only or spec.inputs[0].dtypes[Product.ATLAS_A2]:
+    for dtype in drawn.only or spec.leading_input.dtypes[Product.ATLAS_A2]:
         assert_legal(TypedCase(spec, drawn, dtype), Product.ATLAS_A2)
 
 

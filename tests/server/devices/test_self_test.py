@@ -124,7 +124,7 @@ def reasons(off: TurnedOff) -> dict[str, tuple[tuple[str, ...], str]]:
 
 
 def dtypes_of(name: str) -> tuple[str, ...]:
-    return tuple(OPERATORS[name].inputs[0].dtypes[Product.ATLAS_A2])
+    return tuple(OPERATORS[name].leading_input.dtypes[Product.ATLAS_A2])
 
 
 @pytest.mark.parametrize("product", FEW_PRODUCTS)
@@ -132,7 +132,7 @@ async def test_every_dtype_of_every_operator_is_run_once_within_the_time_limit(p
     device = HonestDevice()
     assert reasons(await self_test(device, product, TIMEOUT_S)) == {}
     run = [(plan.spec.name, plan.types[0].dtype.name) for plan, _ in device.executed]
-    expected = {(name, dtype) for name, spec in OPERATORS.items() for dtype in spec.inputs[0].dtypes.get(product, ())}
+    expected = {(name, dtype) for name, spec in OPERATORS.items() for dtype in spec.leading_input.dtypes.get(product, ())}
     assert sorted(run) == sorted(expected)
     assert device.trims == 1
     assert all(time.monotonic() < deadline <= time.monotonic() + TIMEOUT_S for _, deadline in device.executed)
