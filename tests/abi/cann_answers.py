@@ -35,6 +35,12 @@ MIXING = (
 """Operators that take tensors of different types."""
 
 PRODUCTS = ("*mm", "*matmul", "batch_mat_mul")
+OF_TWO = ("add", "sub", "mul", "div", "maximum", "minimum", "s_where", "eq_tensor", "gt_tensor")
+"""Functions of two tensors, which are broadcast."""
+OF_ANY = ("add", "sub", "mul", "maximum", "minimum", "abs", "pow_tensor_scalar", "clamp", "??_tensor", "??_scalar")
+"""Functions of elements that take integers of any size."""
+REAL = ("div", "exp", "log", "sqrt", "rsqrt", "reciprocal", "adds", "muls", "divs", "sigmoid", "leaky_relu", "neg")
+INNER_NULL = 561103
 
 CANN_ANSWERS: Answers = (
     # The host library follows no private format, where CANN may.
@@ -107,12 +113,30 @@ CANN_ANSWERS: Answers = (
     # Formats that are compared with one another.
     ("binary_cross_entropy_*", ("self in NCHW", "target in NCHW"), INVALID),
     ("binary_cross_entropy_with_logits_*", "out in NCHW", INVALID),
+    (("abs", "div", "divs", "tanh"), "FRACTAL_NZ", INVALID),
+    (("abs", "reciprocal", "tanh"), "* in NCHW", INVALID),
     # Formats of tensors that are not compared.
     ("adaptive_avg_pool2d_*", "out in *", 0),
     ("max_pool2d_*", "indices in *", 0),
     ("batch_norm_*", "*[es]* in *", 0),
     ("embedding_*", "* in NCHW", 0),
     ("upsample_*", "gradOut in *", 0),
+    # Functions of elements take more types, and cast their results.
+    ((*OF_ANY, *REAL), "DOUBLE", 0),
+    (OF_ANY, ("INT8", "UINT8", "INT16", "BOOL"), 0),
+    (("sub", "pow_tensor_scalar", "clamp"), "BOOL", INVALID),
+    ("clamp", "UINT8", INVALID),
+    (("neg", "relu"), "INT8", 0),
+    ("relu", "UINT8", 0),
+    ("s_where", ("INT8", "UINT8", "INT16", "DOUBLE"), 0),
+    ((*OF_TWO, *OF_ANY, *REAL, "tanh", "hardswish"), "* of FLOAT16", 0),
+    (("abs", "gelu_v2"), "* of FLOAT16", INVALID),
+    ("s_where", "condition of FLOAT16", INVALID),
+    (OF_TWO, ("self with a dim less", "other with a dim less", "condition with a dim *"), 0),
+    ("gelu_v2", "* with a dim less", INVALID),
+    (("muls", "silu", "gelu_v2", "hardswish"), "rank 9", 0),
+    ("clamp", "clipValue* null", 0),
+    ("lt_scalar", ("self null", "other null"), INNER_NULL),
 )
 """Patterns of operators and rows, and CANN's code if it differs from the table's: the last counts."""
 
@@ -127,6 +151,7 @@ ANSWERS_OF_PRODUCTS: dict[Product, Answers] = {
         ("silu_*", ("gradOutput of FLOAT16", "self of FLOAT16"), 0),
         ("silu_*", ("gradOutput with a dim less", "self with a dim less"), 0),
         ("threshold_*", "INT64", 0),
+        ("lt_scalar", ("self null", "other null"), NULL),
         ("replication_pad2d", "BOOL", 0),
     ),
 }

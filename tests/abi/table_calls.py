@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from aclgrad.operators.cases import TypedCase, served_dtypes
 from aclgrad.operators.parts import samples_of
@@ -64,8 +65,18 @@ def arguments_of(typed: TypedCase, product: Product) -> Arguments:
         listed[names[each.name]] = DataType(value.acl) if isinstance(value, DType) else value
     listed[MASK] = (True,) * len(spec.outputs)
     parameters = _parameters(spec)
-    scalars = {name: Scalar(listed[name]) for name, kind in parameters.items() if kind == "aclScalar"}
+    kinds = {names[each.name]: each.kind for each in spec.attributes}
+    scalars = {name: _scalar(listed[name], kinds[name]) for name, kind in parameters.items() if kind == "aclScalar"}
     return {name: scalars.get(name, listed.get(name)) for name in parameters}
+
+
+def _scalar(value: Any, kind: AttributeKind) -> Scalar | None:
+    """Returns the scalar that the server makes: of a number's own kind, or a double."""
+    if value is None:
+        return None
+    if kind is not AttributeKind.SCALAR:
+        return Scalar(value)
+    return Scalar(value, "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32")
 
 
 def _tensor(spec: OperatorSpec, type: TensorType) -> Tensor:

@@ -28,7 +28,7 @@ def order(
     limits_rank: bool = True,
     accepted: dict[str, Changes] | None = None,
     refused: Sequence[Refused] = (),
-    on_950: dict[str, Refused] | None = None,
+    valid: Changes | None = None,
 ) -> Order:
     """Returns the rows of an operator with these tensors, of which the last is the result; mixes have their types."""
     *inputs, out = names
@@ -52,8 +52,8 @@ def order(
         otherwise={
             Product.ATLAS_TRAINING: with_bf16,
             Product.ATLAS_INFERENCE: with_bf16,
-            Product.ASCEND_950: on_950 or {},
         },
+        valid=valid or {},
     )
 
 
@@ -193,6 +193,7 @@ ORDERS = {
         *ONE,
         mixes=(*_REAL, (INT8, INT64)),
         unmixable=((FLOAT, INT32), (FLOAT, BOOL)),
+        valid={"other": INTEGER},
         accepted={
             **_kinds("other"),
             "a flag and an integer": {**typed(ONE, (BOOL, INT64)), "other": Scalar(2, "int64"), "alpha": INTEGER},
@@ -236,7 +237,7 @@ ORDERS = {
     "clamp": order(
         *ONE,
         mixes=((FLOAT, FLOAT16), (INT32, INT64), (INT8, FLOAT)),
-        unmixable=((FLOAT, INT32), (BOOL, BOOL)),
+        unmixable=((FLOAT, INT32),),
         accepted={
             "one bound": {"clipValueMin": None, "clipValueMax": Scalar(2, "int64")},
             "the other": {"clipValueMin": Scalar(2, "int64"), "clipValueMax": None},

@@ -131,9 +131,7 @@ class Arguments {
       arrays_.push_back(aclCreateIntArray(values.data(), values.size()));
       return arrays_.back();
     } else if constexpr (std::is_same_v<Parameter, const aclScalar*>) {
-      double value = std::get<double>(call_.attributes.at(next_attribute_++));
-      scalars_.push_back(aclCreateScalar(&value, ACL_DOUBLE));
-      return scalars_.back();
+      return NextScalar();
     } else if constexpr (std::is_same_v<Parameter, char*>) {
       return const_cast<char*>(std::get<std::string>(call_.attributes.at(next_attribute_++)).c_str());
     } else if constexpr (std::is_same_v<Parameter, uint64_t*>) {
@@ -157,6 +155,21 @@ class Arguments {
   aclOpExecutor* executor = nullptr;
 
  private:
+  // Of the kind that the attribute is of; null without one.
+  [[nodiscard]] const aclScalar* NextScalar() {
+    const call_file::Attribute& attribute = call_.attributes.at(next_attribute_++);
+    if (std::holds_alternative<std::monostate>(attribute)) return nullptr;
+    const auto create = [](auto value, aclDataType type) { return aclCreateScalar(&value, type); };
+    if (const bool* const flag = std::get_if<bool>(&attribute)) {
+      scalars_.push_back(create(*flag, ACL_BOOL));
+    } else if (const int64_t* const integer = std::get_if<int64_t>(&attribute)) {
+      scalars_.push_back(create(*integer, ACL_INT64));
+    } else {
+      scalars_.push_back(create(std::get<double>(attribute), ACL_DOUBLE));
+    }
+    return scalars_.back();
+  }
+
   const call_file::Call& call_;
   std::deque<DeviceTensor> inputs_;
   std::deque<DeviceTensor> outputs_;

@@ -63,14 +63,26 @@ Plan PlanExp(const ExpArguments& given) {
   return CheckAndPlanCast(given, Operation::kExp, FloatTypes({ACL_DOUBLE, ACL_BOOL, ACL_INT64}));
 }
 
-Plan PlanLog(const LogArguments& given) { return CheckAndPlanCast(given, Operation::kLog, NumberTypes()); }
+Plan PlanLog(const LogArguments& given) {
+  CheckProduct(kWithBf16);
+  return CheckAndPlanCast(given, Operation::kLog, NumberTypes());
+}
 
 // Of INT64 it is computed in DOUBLE.
-Plan PlanSqrt(const SqrtArguments& given) { return CheckAndPlanCast(given, Operation::kSqrt, NumberTypes()); }
+Plan PlanSqrt(const SqrtArguments& given) {
+  CheckProduct(kNot310P);
+  return CheckAndPlanCast(given, Operation::kSqrt, NumberTypes());
+}
 
-Plan PlanRsqrt(const RsqrtArguments& given) { return CheckAndPlanReal(given, Operation::kRsqrt); }
+Plan PlanRsqrt(const RsqrtArguments& given) {
+  CheckProduct(kAllProducts);
+  return CheckAndPlanReal(given, Operation::kRsqrt);
+}
 
-Plan PlanSigmoid(const SigmoidArguments& given) { return CheckAndPlanReal(given, Operation::kSigmoid); }
+Plan PlanSigmoid(const SigmoidArguments& given) {
+  CheckProduct(kAllProducts);
+  return CheckAndPlanReal(given, Operation::kSigmoid);
+}
 
 Plan PlanReciprocal(const ReciprocalArguments& given) {
   CheckProduct(kAllProducts);
