@@ -35,6 +35,7 @@ class Plan {
   void AddInput(const aclTensor& tensor) { inputs_.push_back(MakeOperand(tensor)); }
   // The computation gets the address of the view's first element, and follows its strides itself.
   void AddStridedInput(const aclTensor& tensor) { inputs_.push_back(MakeOperand(tensor, /*staged=*/false)); }
+  void AddStridedOutput(const aclTensor& tensor) { outputs_.push_back(MakeOperand(tensor, /*staged=*/false)); }
   void AddOutput(const aclTensor& tensor) { outputs_.push_back(MakeOperand(tensor)); }
 
   // Device memory that only the computation uses.
