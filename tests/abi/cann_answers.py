@@ -41,14 +41,29 @@ OF_ANY = ("add", "sub", "mul", "maximum", "minimum", "abs", "pow_tensor_scalar",
 """Functions of elements that take integers of any size."""
 REAL = ("div", "exp", "log", "sqrt", "rsqrt", "reciprocal", "adds", "muls", "divs", "sigmoid", "leaky_relu", "neg")
 INNER_NULL = 561103
+REDUCTIONS = ("amax", "mean", "reduce_sum")
+GATHERING = ("embedding", "gather", "index_add", "index_select", "scatter_add")
+LATE = 561103
+"""Of what a device finds when it copies its result."""
 
 CANN_ANSWERS: Answers = (
     # The host library follows no private format, where CANN may.
-    ((*PRODUCTS, "reduce_sum"), "FRACTAL_NZ", INVALID),
+    ((*PRODUCTS, *REDUCTIONS, *GATHERING), "FRACTAL_NZ", INVALID),
     # The addend is broadcast.
     ("addmm", "self with a dim less", 0),
     # Sums may be of another type, and of more terms.
-    ("reduce_sum", ("self of FLOAT16", "self with dim 0 one larger"), 0),
+    (REDUCTIONS, "self with dim 0 one larger", 0),
+    (("mean", "reduce_sum"), "self of FLOAT16", 0),
+    ("mean", ("DOUBLE", "out of FLOAT16"), 0),
+    # So may numbers be that are compared, taken or added.
+    (("amax", *GATHERING), ("DOUBLE", "INT8", "INT16", "UINT8", "BOOL"), 0),
+    (("embedding", "index_select", "scatter_add"), ("COMPLEX64", "COMPLEX128"), 0),
+    # There may be more to take from, and more to add.
+    ("embedding", "weight with dim 0 *", 0),
+    (("gather", "index_select"), "self with dim [01] *", 0),
+    ("index_select", "self with dim 1 *", INVALID),
+    ("scatter_add", "src with dim *", 0),
+    ("embedding", ("weight with dim 1 *", "weight with a dim *", "out with dim 2 *"), LATE),
     # The documents exclude it on some products, the checks on none.
     (("grid_sampler3d_*", "layer_norm_*"), "BF16", 0),
     # These lengths and masks are checked together with the null pointers.

@@ -1,4 +1,4 @@
-"""Calls of the matrix products and of aclnnReduceSum on numpy arrays and views of them."""
+"""Calls of the matrix products and of reductions on numpy arrays and views of them."""
 
 from contextlib import ExitStack
 
@@ -56,18 +56,25 @@ def product(
 
 
 def reduced(
-    acl: Library, array: np.ndarray, dims: tuple[int, ...], dtype: np.dtype | None = None, *, keeps: bool = False
+    acl: Library,
+    array: np.ndarray,
+    dims: tuple[int, ...],
+    dtype: np.dtype | None = None,
+    *,
+    keeps: bool = False,
+    symbol: str = "aclnnReduceSum",
 ) -> np.ndarray:
     axes = dims or tuple(range(array.ndim))
     dtype = array.dtype if dtype is None else np.dtype(dtype)
     out = np.full(np.empty(array.shape, np.int8).sum(axes, keepdims=keeps).shape, FILL, dtype)
     with (
         acl.tensor(storage_of(array), array, Format.ND) as self,
-        acl.tensor(out, format_=Format.ND) as sums,
+        acl.tensor(out, format_=Format.ND) as results,
         acl.int_array(dims) as axes_array,
     ):
-        acl.run("aclnnReduceSum", self.handle, axes_array, keeps, DATA_TYPES[dtype], sums.handle)
-        return sums.read_storage()
+        types = () if symbol == "aclnnAmax" else (DATA_TYPES[dtype],)
+        acl.run(symbol, self.handle, axes_array, keeps, *types, results.handle)
+        return results.read_storage()
 
 
 def assert_product(

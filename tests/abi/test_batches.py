@@ -18,13 +18,14 @@ from .table_gradients import LARGE, call, gradient_of
 ITEMS = 3
 SIZES = (2, 17, 257)
 LARGE_SIZES = (2, 5)
-LONE = {"addmm", "ctc_loss_backward", "dropout_do_mask", "mm"}
+LONE = {"addmm", "ctc_loss_backward", "dropout_do_mask", "gather", "inplace_copy", "mm", "scatter_add"}
 """Operators whose calls do not join."""
 SUMS = {1: 2, "mean": "sum"}
 """The reduction in place of one that depends on the batch."""
 LARGE_CALLS = {
     "matmul": call("matmul", self=(2, 300, 200), mat2=(2, 200, 100)),
     "reduce_sum": call("reduce_sum", self=(2, 300, 700), dims=(1,)),
+    **{name: call(name, self=(2, 300, 700), dim=(1,)) for name in ("amax", "mean")},
 }
 """In place of the operator's own, which do not join."""
 MOST_ELEMENTS = 2**16

@@ -183,6 +183,19 @@ def reduction(dims: tuple[int, ...], *shape: int, dtype: str = "float32") -> Sum
     return Sum("reduce_sum", {"self": shape}, (terms,), {"dims": dims}, dtype=dtype, leading="self")
 
 
+def mean(dim: int, *shape: int, dtype: str = "float32") -> Sum:
+    return Sum("mean", {"self": shape}, (1,), {"dim": (dim,)}, dtype=dtype, leading="self")
+
+
+def added(name: str, terms: int, columns: int, dtype: str = "float32") -> Sum:
+    """To the first of two rows of zeros."""
+    source, index = ("source", (terms,)) if name == "index_add" else ("src", (terms, columns))
+    shapes = {"self": (2, columns), "index": index, source: (terms, columns)}
+    values = {"self": 0, "index": 0}
+    sums = (np.array([[terms], [0]]),)
+    return Sum(name, shapes, sums, {"dim": 0}, values, {"index": "int64"}, dtype, leading=source)
+
+
 def sums(terms: int) -> tuple[Sum, ...]:
     """Of so many terms, a power of 4; fewer where windows overlap, because the time is the square of their number."""
     side = isqrt(terms)
@@ -215,7 +228,8 @@ def sums(terms: int) -> tuple[Sum, ...]:
         convolution(1, 2, 2, terms), convolution(2, 6, 2, side, side), convolution(terms // 16, 16, 16, 4, 4),
         channels(terms, transposed=False), channels(terms, transposed=True),
         reduction((0,), terms, 1), reduction((0,), terms, 3), reduction((1,), 3, terms),
-        reduction((0, 2), side, 2, side),
+        reduction((0, 2), side, 2, side), mean(0, terms, 3), mean(1, 3, terms),
+        *(added(name, terms, columns) for name in ("index_add", "scatter_add") for columns in (1, 5)),
     )  # fmt: skip
 
 

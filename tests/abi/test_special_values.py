@@ -13,8 +13,8 @@ from .table_gradients import call, gradient_of, unwritten
 
 NAN, INF = np.nan, np.inf
 WRITTEN = {
-    "addmm", "batch_mat_mul", "ctc_loss_backward", "embedding_dense_backward", "layer_norm_backward", "matmul", "mm",
-    "prelu_backward", "reduce_sum", "roi_align_v2_backward",
+    "addmm", "batch_mat_mul", "ctc_loss_backward", "embedding_dense_backward", "layer_norm_backward", "matmul", "mean",
+    "mm", "prelu_backward", "reduce_sum", "roi_align_v2_backward", "scatter_add",
 }  # fmt: skip
 """Operators that write an output for empty inputs."""
 

@@ -10,11 +10,13 @@ from . import (
     convolution,
     elementwise,
     functions,
+    gathering,
     norms,
     pads,
     pointwise_losses,
     pooling,
     products,
+    reductions,
     sampling,
 )
 
@@ -23,11 +25,13 @@ ORDERS = (
     | convolution.ORDERS
     | elementwise.ORDERS
     | functions.ORDERS
+    | gathering.ORDERS
     | norms.ORDERS
     | pads.ORDERS
     | pointwise_losses.ORDERS
     | pooling.ORDERS
     | products.ORDERS
+    | reductions.ORDERS
     | sampling.ORDERS
 )
 

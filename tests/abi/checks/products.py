@@ -105,24 +105,4 @@ ADDMM = product(
     Refused(changed("self", shape=(7,), format_=Format.FRACTAL_NZ), "self: expected a plain format"),
 )
 
-REDUCE_SUM = Order(
-    {
-        "all axes": {"dims": (), "out": {"shape": ()}},
-        "axes that remain": {"dims": (-1, 0), "keepDims": True, "out": {"shape": (1, 3, 1)}},
-        "nothing to add": shapes(self=(0, 3, 4)),
-        "other sums": {"dtype": DOUBLE, "out": {"data_type": DOUBLE}},
-    },
-    (
-        *(Refused({"dims": dims}, "dims: expected values from -3 to 2") for dims in ((3,), (-4,))),
-        Refused({"dims": (1, -2)}, "dims: expected each axis once"),
-        Refused({"dtype": DOUBLE, "dims": (9,)}, "out: expected the data type of dtype"),
-        Refused({"keepDims": True}, "out: expected the shape of self without the axes in dims"),
-        *(
-            Refused({"dtype": kind, "out": {"data_type": kind}}, "dtype: expected a type that holds sums")
-            for kind in (DataType.INT32, DataType.BOOL)
-        ),
-    ),
-    valid={"self": {"shape": (2, 3, 4)}, "dims": (0,), "keepDims": False, "out": {"shape": (3, 4)}},
-)
-
-ORDERS = {"mm": MM, "matmul": MATMUL, "batch_mat_mul": BATCH_MAT_MUL, "addmm": ADDMM, "reduce_sum": REDUCE_SUM}
+ORDERS = {"mm": MM, "matmul": MATMUL, "batch_mat_mul": BATCH_MAT_MUL, "addmm": ADDMM}

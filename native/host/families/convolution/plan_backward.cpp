@@ -7,8 +7,8 @@
 #include "families/convolution/checks_backward.h"
 #include "families/convolution/geometry.h"
 #include "families/convolution/kernels.h"
+#include "families/reductions/computation.h"
 #include "operator_plans.h"
-#include "operators/reduce_sum/computation.h"
 #include "plan/checks.h"
 
 namespace acl_host {
@@ -76,9 +76,9 @@ class Steps {
 Computation BiasOf(const aclTensor& grad_output) {
   std::vector<bool> is_added(grad_output.view_dims.size(), true);
   is_added[1] = false;
-  const Summation summation = SummationOf(grad_output, is_added, grad_output.data_type);
+  const Reduction reduction = ReductionOf(grad_output, is_added, grad_output.data_type);
   return {kPartBytes,
-          [run = AtVectorLevel<ReduceSum>(), summation](const KernelArguments& launch) { run(summation, launch); }};
+          [run = AtVectorLevel<ReduceSum>(), reduction](const KernelArguments& launch) { run(reduction, launch); }};
 }
 
 Plan MakePlan(const ConvolvedArguments& given, const ConvolutionOutputs& outputs) {

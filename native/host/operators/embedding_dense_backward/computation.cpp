@@ -1,5 +1,3 @@
-// The indices are ordered by the block of rows that they are in, some blocks at a time: the time does not grow with the
-// number of indices times that of the blocks, and the order of all would take as much memory as they do.
 #include "computation.h"
 
 #include <algorithm>
@@ -9,141 +7,61 @@
 #include <utility>
 #include <vector>
 
+#include "families/gathering/positions.h"
 #include "plan/tiles.h"
 
 namespace acl_host {
 namespace {
 
 template <typename Index>
-[[nodiscard]] int64_t IndexAt(const std::byte* indices, int64_t position) {
+[[nodiscard]] int64_t IndexOf(const std::byte* indices, int64_t position) {
   return static_cast<int64_t>(WidenElement<Index>(indices, position));
 }
 
 // A device would write out of bounds. Here it always faults.
 template <typename Index>
 void CheckIndices(const Embedding& embedding, const std::byte* indices) {
-  for (int64_t i = 0; i < embedding.count; ++i) {
-    const int64_t index = IndexAt<Index>(indices, i);
-    if (0 <= index && index < embedding.weights) continue;
+  for (int64_t i = 0; i < embedding.blocks.count; ++i) {
+    const int64_t index = IndexOf<Index>(indices, i);
+    if (0 <= index && index < embedding.blocks.rows) continue;
     throw Error(ACL_ERROR_RT_AICORE_EXCEPTION, "aclnnEmbeddingDenseBackward: indices: element " + std::to_string(i) +
                                                    " is " + std::to_string(index) + ", and there are " +
-                                                   std::to_string(embedding.weights) + " rows");
+                                                   std::to_string(embedding.blocks.rows) + " rows");
   }
 }
 
-// Blocks [first, last) that are made together, and the number of their indices.
-struct Batch {
-  int64_t first;
-  int64_t last;
-  int64_t count;
-};
-
-// The positions of the indices, ordered by their blocks. Within one they keep their order.
-template <typename Index>
-class Positions {
- public:
-  Positions(const Embedding& embedding, const KernelArguments& arguments)
-      : embedding_(embedding),
-        indices_(arguments.inputs[1]),
-        sizes_(embedding.blocks() == 1 ? nullptr : arguments.scratch[0]) {
-    if (embedding.blocks() == 1) return;
-    for (int64_t block = 0; block < embedding.blocks(); ++block) StoreElement<int64_t>(sizes_, block, 0);
-    for (int64_t i = 0; i < embedding.count; ++i) (void)Advance(BlockAt(i));
-  }
-
-  // As many blocks as there is room for the positions of, but at least one.
-  [[nodiscard]] Batch From(int64_t first) const {
-    Batch batch{first, first + 1, SizeOf(first)};
-    while (batch.last < embedding_.blocks() && batch.count + SizeOf(batch.last) <= embedding_.most_positions()) {
-      batch.count += SizeOf(batch.last++);
-    }
-    return batch;
-  }
-
-  void Order(const Batch& batch) {
-    batch_ = batch;
-    if (LooksThroughAll()) return;
-    int64_t begin = 0;
-    for (int64_t block = batch.first; block < batch.last; ++block) {
-      const int64_t size = SizeOf(block);
-      StoreElement<int64_t>(sizes_, block, begin);
-      begin += size;
-    }
-    // Each beginning moves to the end of its block.
-    ForRows(batch.first, batch.last, [&](int64_t position) {
-      StoreElement<int64_t>(sizes_, embedding_.blocks() + Advance(BlockAt(position)), position);
-    });
-  }
-
-  // Calls visit(position) for the indices of a block of the batch.
-  template <typename Visit>
-  void ForBlock(int64_t block, const Visit& visit) const {
-    if (LooksThroughAll()) return ForRows(block, block + 1, visit);
-    const int64_t end = SizeOf(block);
-    for (int64_t i = block == batch_.first ? 0 : SizeOf(block - 1); i < end; ++i) {
-      visit(LoadElement<int64_t>(sizes_, embedding_.blocks() + i));
-    }
-  }
-
- private:
-  // Looks for the indices of blocks [first, last) among all.
-  template <typename Visit>
-  void ForRows(int64_t first, int64_t last, const Visit& visit) const {
-    const int64_t begin = first * embedding_.block_rows();
-    const int64_t end = last * embedding_.block_rows();
-    for (int64_t i = 0; i < embedding_.count; ++i) {
-      const int64_t index = IndexAt<Index>(indices_, i);
-      if (begin <= index && index < end) visit(i);
-    }
-  }
-  [[nodiscard]] bool LooksThroughAll() const { return batch_.count > embedding_.most_positions(); }
-  [[nodiscard]] int64_t BlockAt(int64_t position) const {
-    return IndexAt<Index>(indices_, position) / embedding_.block_rows();
-  }
-  [[nodiscard]] int64_t SizeOf(int64_t block) const {
-    return embedding_.blocks() == 1 ? embedding_.count : LoadElement<int64_t>(sizes_, block);
-  }
-  [[nodiscard]] int64_t Advance(int64_t block) const {
-    const auto before = LoadElement<int64_t>(sizes_, block);
-    StoreElement<int64_t>(sizes_, block, before + 1);
-    return before;
-  }
-
-  const Embedding& embedding_;
-  const std::byte* const indices_;
-  std::byte* const sizes_;  // of all blocks, and behind them positions
-  Batch batch_{};
-};
-
 // Makes tiles of out, in one thread.
-template <typename Index>
+template <typename IndexAt>
 class WeightTiles {
  public:
-  WeightTiles(const Embedding& embedding, const KernelArguments& arguments, const Positions<Index>& positions)
+  WeightTiles(const Embedding& embedding, const KernelArguments& arguments, const IndexAt& index_at,
+              const Positions<IndexAt>& positions)
       : embedding_(embedding),
+        blocks_(embedding.blocks),
         arguments_(arguments),
+        index_at_(index_at),
         positions_(positions),
-        grads_(arguments, embedding.grad, embedding.tile_columns()),
-        sums_(embedding.block_rows() * embedding.tile_columns()),
-        row_(embedding.tile_columns()),
-        rows_(static_cast<size_t>(embedding.block_rows())),
+        grads_(arguments, embedding.grad, blocks_.tile_columns()),
+        sums_(blocks_.block_rows() * blocks_.tile_columns()),
+        row_(blocks_.tile_columns()),
+        rows_(static_cast<size_t>(blocks_.block_rows())),
         // One or two numbers have the same sum in float32, and then no others are needed.
         most_direct_(embedding.grad.type != embedding.out.type ? 0
                      : embedding.scales                        ? 1
                                                                : 2) {}
 
   void Make(int64_t block, int64_t left) {
-    const int64_t first = block * embedding_.block_rows();
-    const int64_t rows = std::min(embedding_.block_rows(), embedding_.weights - first);
-    const int64_t width = std::min(embedding_.tile_columns(), embedding_.columns - left);
+    const int64_t first = block * blocks_.block_rows();
+    const int64_t rows = std::min(blocks_.block_rows(), blocks_.rows - first);
+    const int64_t width = std::min(blocks_.tile_columns(), blocks_.columns - left);
     std::fill(rows_.begin(), rows_.end(), Row{});
     ForIndices(block, [&](Row& row, int64_t, int64_t) { ++row.count; });
     ForIndices(block, [&](Row& of, int64_t row, int64_t position) {
       const int64_t earlier = std::exchange(of.latest, position);
-      const int64_t cell = position * embedding_.columns + left;
+      const int64_t cell = position * blocks_.columns + left;
       if (of.count <= most_direct_) {
         if (of.count == 2 && earlier < 0) return;
-        WriteSum(cell, of.count == 1 ? -1 : earlier * embedding_.columns + left, TargetOf(first + row, left), width);
+        WriteSum(cell, of.count == 1 ? -1 : earlier * blocks_.columns + left, TargetOf(first + row, left), width);
         return;
       }
       const std::byte* const grads = grads_.Read(cell, width);
@@ -179,14 +97,14 @@ class WeightTiles {
   template <typename Visit>
   void ForIndices(int64_t block, const Visit& visit) {
     positions_.ForBlock(block, [&](int64_t position) {
-      const int64_t index = IndexAt<Index>(arguments_.inputs[1], position);
+      const int64_t index = index_at_(position);
       if (index == embedding_.padding) return;
-      const int64_t row = index - block * embedding_.block_rows();
+      const int64_t row = index - block * blocks_.block_rows();
       visit(rows_[static_cast<size_t>(row)], row, position);
     });
   }
 
-  [[nodiscard]] int64_t TargetOf(int64_t row, int64_t left) const { return row * embedding_.columns + left; }
+  [[nodiscard]] int64_t TargetOf(int64_t row, int64_t left) const { return row * blocks_.columns + left; }
 
   // The sum of gradients from one cell on and from another one, or zeros if that is negative.
   void WriteSum(int64_t cell, int64_t other, int64_t target, int64_t width) const {
@@ -208,8 +126,10 @@ class WeightTiles {
   }
 
   const Embedding& embedding_;
+  const RowBlocks& blocks_;
   const KernelArguments& arguments_;
-  const Positions<Index>& positions_;
+  const IndexAt& index_at_;
+  const Positions<IndexAt>& positions_;
   const Floats grads_;
   const Scratch<double> sums_;
   const Scratch<float> row_;
@@ -217,18 +137,19 @@ class WeightTiles {
   const int64_t most_direct_;  // indices of a row whose gradients are written without sums
 };
 
-template <typename Index>
-void MakeBatch(const Embedding& embedding, const KernelArguments& arguments, const Positions<Index>& positions,
-               const Batch& batch) {
-  const int64_t across = (embedding.columns - 1) / embedding.tile_columns() + 1;
-  const int64_t rows = batch.count + (batch.last - batch.first) * embedding.block_rows();
-  const int64_t scratch_bytes = embedding.block_rows() * (embedding.tile_columns() + 2) * int64_t{sizeof(double)};
+template <typename IndexAt>
+void MakeBatch(const Embedding& embedding, const KernelArguments& arguments, const IndexAt& index_at,
+               const Positions<IndexAt>& positions, const Batch& batch) {
+  const RowBlocks& blocks = embedding.blocks;
+  const int64_t across = blocks.tiles_across();
+  const int64_t rows = batch.count + (batch.last - batch.first) * blocks.block_rows();
+  const int64_t scratch_bytes = blocks.block_rows() * (blocks.tile_columns() + 2) * int64_t{sizeof(double)};
   const Tiles tiles{1, across * (batch.last - batch.first), 1, 1};
-  const TileWork work{rows * embedding.columns, sizeof(uint16_t), scratch_bytes};
+  const TileWork work{rows * blocks.columns, sizeof(uint16_t), scratch_bytes};
   arguments.pool.ParallelFor(tiles.count(), GrainOf(tiles, work), [&](int64_t begin, int64_t end) {
-    WeightTiles<Index> weights(embedding, arguments, positions);
+    WeightTiles<IndexAt> weights(embedding, arguments, index_at, positions);
     for (int64_t tile = begin; tile < end; ++tile) {
-      weights.Make(batch.first + tile / across, tile % across * embedding.tile_columns());
+      weights.Make(batch.first + tile / across, tile % across * blocks.tile_columns());
     }
   });
 }
@@ -236,13 +157,10 @@ void MakeBatch(const Embedding& embedding, const KernelArguments& arguments, con
 template <typename Index>
 void MakeAll(const Embedding& embedding, const KernelArguments& arguments) {
   CheckIndices<Index>(embedding, arguments.inputs[1]);
-  Positions<Index> positions(embedding, arguments);
-  for (int64_t first = 0; first < embedding.blocks();) {
-    const Batch batch = positions.From(first);
-    positions.Order(batch);
-    MakeBatch(embedding, arguments, positions, batch);
-    first = batch.last;
-  }
+  const auto index_at = [indices = arguments.inputs[1]](int64_t position) { return IndexOf<Index>(indices, position); };
+  std::byte* const memory = embedding.blocks.numbers() == 0 ? nullptr : arguments.scratch[0];
+  Positions positions(embedding.blocks, index_at, memory);
+  positions.ForBatches([&](const Batch& batch) { MakeBatch(embedding, arguments, index_at, positions, batch); });
 }
 
 }  // namespace

@@ -22,14 +22,14 @@ Embedding CheckShapes(const Argument& grad, const Argument& indices, const Argum
     FailInvalid("numWeights: expected less than 2^63, got " + std::to_string(weights));
   }
   Embedding embedding{};
-  embedding.columns = dims.back();
-  embedding.count = ElementCount(indices.tensor.view_dims);
-  embedding.weights = static_cast<int64_t>(weights);
+  embedding.blocks.columns = dims.back();
+  embedding.blocks.count = ElementCount(indices.tensor.view_dims);
+  embedding.blocks.rows = static_cast<int64_t>(weights);
   const int64_t rows = ElementCount(Dims(dims.begin(), dims.end() - 1));
-  if (embedding.columns != 0 && rows != embedding.count) {
-    FailShape(grad, "a row for each of " + std::to_string(embedding.count) + " indices");
+  if (embedding.blocks.columns != 0 && rows != embedding.blocks.count) {
+    FailShape(grad, "a row for each of " + std::to_string(embedding.blocks.count) + " indices");
   }
-  CheckShape(out, "numWeights rows of the last dim of grad", {embedding.weights, embedding.columns});
+  CheckShape(out, "numWeights rows of the last dim of grad", {embedding.blocks.rows, embedding.blocks.columns});
   for (const Argument& each : {grad, indices, out}) CheckNotPrivateFormat(each);
   return embedding;
 }
@@ -52,7 +52,7 @@ Plan PlanEmbeddingDenseBackward(const EmbeddingDenseBackwardArguments& given) {
   for (const Argument& each : {grad, indices, out}) CheckAddressable(each);
   plan.AddOutput(out.tensor);
   plan.PromiseTimeOfBytes();
-  if (embedding.count == 0) {
+  if (embedding.blocks.count == 0) {
     plan.SetZeros();
     return plan;
   }
@@ -65,7 +65,7 @@ Plan PlanEmbeddingDenseBackward(const EmbeddingDenseBackwardArguments& given) {
   const aclDataType index_type = indices.tensor.data_type;
   embedding.index_type = index_type == ACL_BOOL ? ACL_UINT8 : index_type;
   embedding.out = {0, out.tensor.data_type};
-  if (const auto numbers = static_cast<uint64_t>(embedding.numbers()); numbers > 0) {
+  if (const auto numbers = static_cast<uint64_t>(embedding.blocks.numbers()); numbers > 0) {
     plan.AddScratch(numbers * sizeof(int64_t));
   }
   plan.SetKernel<EmbeddingDenseBackward>(embedding);
