@@ -7,6 +7,7 @@ from aclgrad.products import Product
 from .phase_one import INVALID, NULL, TILING
 
 NO_KERNEL = 561003
+NO_TENSOR = 561103
 
 Patterns = str | tuple[str, ...]
 Answers = tuple[tuple[Patterns, Patterns, int], ...]
@@ -89,6 +90,7 @@ CANN_ANSWERS: Answers = (
     ("softplus_*", ("DOUBLE", "self of INT32"), 0),
     ("*_pad2d", ("INT*", "UINT8"), 0),
     ("reflection_pad2d", "BOOL", 0),
+    ("upsample_nearest2d_v2", ("DOUBLE", "UINT8"), 0),
     # Nothing of it is looked at.
     ("log_sigmoid_*", "buffer [wo]*", 0),
     ("ctc_*", ("FLOAT16", "BF16", "FLOAT* targets", "BOOL targets", "targets of FLOAT16"), 0),
@@ -152,6 +154,11 @@ CANN_ANSWERS: Answers = (
     (("muls", "silu", "gelu_v2", "hardswish"), "rank 9", 0),
     ("clamp", "clipValue* null", 0),
     ("lt_scalar", ("self null", "other null"), INNER_NULL),
+    # A null pointer is taken for a step that failed, and for a wrong size.
+    ("upsample_bilinear2d", ("self null", "out null", "null and wrong"), NO_TENSOR),
+    ("upsample_bilinear2d", "outputSize null", INVALID),
+    # Any plane has an upsampled one.
+    (("upsample_bilinear2d", "upsample_nearest2d_v2"), "self with dim [23] *", 0),
 )
 """Patterns of operators and rows, and CANN's code if it differs from the table's: the last counts."""
 

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from aclgrad.operators.families.resampling.definition import upsample_bilinear2d
+from aclgrad.operators.upsample_nearest2d_backward.spec import nearest
 from tools.abi.acl import Library
 
 from .table_gradients import call, gradient_of
@@ -39,3 +41,48 @@ def test_padding_moves_bits(acl: Library, name: str) -> None:
         unsigned = array.view(f"u{array.itemsize}")
         expected = np.pad(unsigned, ((0, 0), (0, 0), (1, 1), (3, 1)), mode=mode)
         np.testing.assert_array_equal(gradient_of(acl, typed, self=array).view(unsigned.dtype), expected)
+
+
+SIZES = [
+    ((3, 2100), (6, 4200)),  # tiles of a row
+    ((2, 1100), (4, 3300)),
+    ((2, 900), (8, 3600)),
+    ((2, 700), (2, 3500)),  # more copies than have a loop of their own
+    ((2, 7), (3, 5000)),
+    ((3, 9001), (5, 1001)),  # cells that are far apart
+    ((5000, 3), (4, 2)),
+    ((1, 1), (3, 4)),
+    ((7, 6), (7, 6)),
+]
+
+
+@pytest.mark.parametrize(("size", "upsampled"), SIZES, ids=str)
+def test_copies_of_large_planes(acl: Library, size: tuple[int, int], upsampled: tuple[int, int]) -> None:
+    for dtype in ("float32", "float16"):
+        array = np.random.default_rng(3).standard_normal((1, 2, *size)).astype(dtype)
+        rows, columns = (nearest(*each) for each in zip(upsampled, size, strict=True))
+        typed = call("upsample_nearest2d_v2", dtype, self=array.shape, output_size=upsampled)
+        found = gradient_of(acl, typed, self=array)
+        np.testing.assert_array_equal(found, array[:, :, rows[:, None], columns])
+
+
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize(("size", "upsampled"), SIZES, ids=str)
+def test_interpolations_of_large_planes(
+    acl: Library, size: tuple[int, int], upsampled: tuple[int, int], align: bool
+) -> None:
+    for dtype, bound in (("float32", 2e-6), ("float16", 2e-3)):
+        array = np.random.default_rng(4).standard_normal((1, 2, *size)).astype(dtype)
+        attributes = {"output_size": upsampled, "align_corners": align}
+        typed = call("upsample_bilinear2d", dtype, self=array.shape, **attributes)
+        truth = upsample_bilinear2d(array, **attributes)
+        np.testing.assert_allclose(gradient_of(acl, typed, self=array), truth, rtol=bound, atol=bound)
+
+
+@pytest.mark.parametrize("value", [NAN, INF, -INF])
+def test_what_is_not_finite_is_in_what_lies_beside_it(acl: Library, value: float) -> None:
+    array = np.ones((1, 1, 6, 20), np.float32)
+    array[0, 0, 2, 19] = value
+    typed = call("upsample_bilinear2d", self=array.shape, output_size=(12, 40))
+    found = gradient_of(acl, typed, self=array)[0, 0]
+    assert np.argwhere(~np.isfinite(found)).tolist() == [[y, x] for y in range(3, 7) for x in range(37, 40)]

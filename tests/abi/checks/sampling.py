@@ -73,7 +73,59 @@ def upsampled(planes: tuple[int, int], size: tuple[int, int], upsampled: tuple[i
     }
 
 
+def enlarged(self: tuple[int, ...], *out: int) -> Changes:
+    return shapes(self=self, out=(*self[:2], *out)) | {"outputSize": out}
+
+
+# The order of the checks of both operators, by what is wrong as well.
+UPSAMPLED = (
+    Refused(changed("self", "out", format_=Format.NHWC), "self: expected format NCHW"),
+    Refused(shapes(out=(3, 3, 8, 10)), "out: expected"),
+    Refused(shapes(out=(2, 4, 8, 10)), "out: expected"),
+    Refused({"outputSize": (8, 11)}, "out: expected dim 3 to be that of outputSize, 11"),
+    Refused({"outputSize": (9, 10)}, "out: expected dim 2 to be that of outputSize, 9"),
+    Refused(changed("out", data_type=DataType.FLOAT16) | {"outputSize": (8,)}, "out: expected the data type"),
+    Refused(enlarged((1, 1, 2**31, 2**31), 1, 1), "self: expected"),
+)
+
 ORDERS = {
+    "upsample_nearest2d_v2": Order(
+        accepted={
+            "no planes, and no sizes": shapes(self=(0, 3, 4, 5)) | {"outputSize": None},
+            "no cells": shapes(self=(1, 2, 0, 5)),
+            "nothing upsampled, of other types": changed("out", shape=(0,), data_type=DataType.INT32),
+            "equal sizes": enlarged((2, 3, 4, 5), 4, 5),
+            "any scales": {"scalesH": -1.0, "scalesW": 1e-30},
+            "scales that are no number": {"scalesH": NAN, "scalesW": INF},
+        },
+        refused=(
+            *UPSAMPLED,
+            Refused({"outputSize": None}, "outputSize must not be null", NULL),
+            Refused({"outputSize": (0, 10)}, "outputSize: expected sizes above 0"),
+            Refused(changed("self", format_=Format.ND), "self: expected format NCHW"),
+            Refused(changed("out", format_=Format.NHWC), "out: expected format NCHW"),
+        ),
+    ),
+    "upsample_bilinear2d": Order(
+        accepted={
+            "no planes": enlarged((2, 0, 4, 5), 8, 10),
+            "no cells": enlarged((1, 2, 0, 5), 8, 10),
+            "nothing upsampled": enlarged((1, 2, 4, 5), 0, 10),
+            "equal sizes": enlarged((2, 3, 4, 5), 4, 5),
+            "scales of the sizes": {"scalesH": 2.0, "scalesW": 2.0},
+            "a scale that is rounded": enlarged((2, 3, 3, 7), 10, 9) | {"scalesH": 10 / 3, "scalesW": 9 / 7},
+            "scales of nothing": enlarged((0, 3, 4, 5), 8, 10) | {"scalesH": 7.0},
+        },
+        refused=(
+            *UPSAMPLED,
+            Refused(changed("out", format_=Format.ND), "out: expected the format of self"),
+            Refused(changed("self", "out", data_type=DataType.DOUBLE), "self: expected data type"),
+            Refused({"scalesW": -0.5, "outputSize": None}, "scalesW: expected 0 or more, got -0.5"),
+            Refused({"scalesH": -1.0}, "scalesH: expected 0 or more"),
+            # Some routes of devices ignore scales, and others do not.
+            *(Refused({"scalesH": scale}, "scalesH: expected 0 or 8 / 4") for scale in (1.0, 2.001, NAN, INF)),
+        ),
+    ),
     "upsample_bilinear2d_backward_v2": Order(
         accepted={
             "no planes": upsampled((2, 0), (4, 5), (8, 10)),

@@ -259,8 +259,10 @@ APIS: Final[Mapping[str, Api]] = {
     "swi_glu_grad": Api("NPU.npu_swiglu", refusal=_OF_TORCH_NPU),
     "tanh_backward": _of_output("tanh", np.arctanh),
     "threshold_backward": Api("Functional.threshold", _threshold),
+    "upsample_bilinear2d": Api("Functional.interpolate", refusal=_NO_BACKWARD),
     "upsample_bilinear2d_backward_v2": _interpolate("bilinear"),
     "upsample_nearest2d_backward": _interpolate("nearest"),
+    "upsample_nearest2d_v2": Api("Functional.interpolate", refusal=_NO_BACKWARD),
     **LOSSES,
 }
 """By the operator."""

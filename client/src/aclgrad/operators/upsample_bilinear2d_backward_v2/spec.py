@@ -6,7 +6,7 @@ errors grow with the sizes.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -42,7 +42,12 @@ def _check(arguments: Arguments, product: Product) -> Iterator[Violation]:
     if output_size == input_size[2:] and product in _COPIES_NOTHING:
         problem = f"is {output_size}, the size of the input, and this product returns nothing then"
         yield Violation("attributes[output_size]", problem, "take grad_output, which is the gradient")
-    for name, output, input in zip(("scales_h", "scales_w"), output_size, input_size[2:], strict=True):
+    yield from check_scales(arguments, output_size, input_size[2:])
+
+
+def check_scales(arguments: Arguments, outputs: Sequence[int], inputs: Sequence[int]) -> Iterator[Violation]:
+    """A scale is that of the sizes."""
+    for name, output, input in zip(("scales_h", "scales_w"), outputs, inputs, strict=True):
         scale = arguments.double(name)
         if scale and np.float32(1 / scale) != np.float32(input / output):
             problem = f"is {scale}, and the sizes have the ratio {output / input}"
@@ -55,13 +60,20 @@ def _terms(arguments: Arguments) -> float:
     return float(math.prod(2 * -(-output // max(input, 1)) + 2 for output, input in sizes))
 
 
-def _placed(rule: Rule) -> Rule:
+TOLERANCES: Final = {
+    "float32": Tolerance(relative=1e-5, absolute=1e-5),
+    "float16": Tolerance(relative=1e-3, absolute=1e-3),
+    "bfloat16": Tolerance(relative=8e-3, absolute=8e-3),
+}
+
+
+def placed(rule: Rule, terms: Callable[[Arguments], float], sizes: Callable[[Arguments], Sequence[int]]) -> Rule:
     """Returns the rule with what the weights of far cells may be off by: an error of places in float32."""
 
     def by_place(arguments: Arguments, product: Product, dtype: str) -> Tolerance:
-        plain, terms = rule(arguments, product, dtype), _terms(arguments)
-        error = 2.0**-22 * max(arguments.ints("input_size")[2:])
-        return grown(plain, dtype, max(terms, (error * 2.0**23) ** 2), 1.0)
+        error = 2.0**-22 * max(sizes(arguments))
+        many = max(terms(arguments), (error * 2.0**23) ** 2)
+        return grown(rule(arguments, product, dtype), dtype, many, 1.0)
 
     return by_place
 
@@ -105,17 +117,6 @@ SPEC = OperatorSpec(
     ),
     outputs=(OutputSpec("out", "The gradient, of shape `input_size` and the dtype of `grad_output`.", _out),),
     check=_check,
-    tolerance=_placed(
-        summed(
-            by_dtype(
-                {
-                    "float32": Tolerance(relative=1e-5, absolute=1e-5),
-                    "float16": Tolerance(relative=1e-3, absolute=1e-3),
-                    "bfloat16": Tolerance(relative=8e-3, absolute=8e-3),
-                }
-            ),
-            _terms,
-        )
-    ),
+    tolerance=placed(summed(by_dtype(TOLERANCES), _terms), _terms, lambda arguments: arguments.ints("input_size")[2:]),
     batch_axes=lambda _: BatchAxes(counts=("input_size",)),
 )

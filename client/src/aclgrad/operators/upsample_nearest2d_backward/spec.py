@@ -7,7 +7,7 @@ oH / H and all three rules agree on these sizes. The format NHWC, which some pro
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -52,9 +52,14 @@ def _check(arguments: Arguments, product: Product) -> Iterator[Violation]:
     yield from equal_sizes(
         "inputs[grad_output].shape", have, "attributes[input_size] with attributes[output_size]", expected
     )
-    scales = {name: float(arguments.attributes[name]) for name in ("scales_h", "scales_w")}  # type: ignore[arg-type]
+    yield from check_scales(arguments, output_size, input_size[2:])
+
+
+def check_scales(arguments: Arguments, outputs: Sequence[int], inputs: Sequence[int]) -> Iterator[Violation]:
+    """Scales are those of the sizes, for which all devices have one rule."""
+    scales = {name: arguments.double(name) for name in ("scales_h", "scales_w")}
     if any(scales.values()):
-        for name, output, input in zip(scales, output_size, input_size[2:], strict=True):
+        for name, output, input in zip(scales, outputs, inputs, strict=True):
             yield from _check_scale(name, scales[name], output, input)
 
 

@@ -23,11 +23,16 @@ class Sources {
   explicit Sources(const LinearAxis& axis) : axis_(axis) {}
 
   [[nodiscard]] LinearSource Of(int64_t copy) const {
+    const LinearSource source = WithNextOf(copy);
+    return source.cell < axis_.size - 1 ? source : LinearSource{source.cell, source.own + source.of_next, 0};
+  }
+
+  // As if the last cell were followed by itself.
+  [[nodiscard]] LinearSource WithNextOf(int64_t copy) const {
     const float place = Place(copy);
     const int64_t cell = std::min(static_cast<int64_t>(place), axis_.size - 1);
     const float of_next = std::clamp(place - static_cast<float>(cell), 0.0F, 1.0F);
-    const float own = 1.0F - of_next;
-    return cell < axis_.size - 1 ? LinearSource{cell, own, of_next} : LinearSource{cell, own + of_next, 0};
+    return {cell, 1.0F - of_next, of_next};
   }
 
   // The first copy that comes from this cell or a later one. Places ascend with the copies, also after rounding.

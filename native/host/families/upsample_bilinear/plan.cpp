@@ -1,9 +1,10 @@
-// aclnnUpsampleBilinear2dBackwardV2: its checks, in CANN's order, and its plan.
+// aclnnUpsampleBilinear2d and its gradient: their checks, in CANN's order, and their plans.
 #include <algorithm>
 #include <cstdint>
 #include <string>
 
 #include "computation.h"
+#include "errors/pointers.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
 
@@ -38,7 +39,51 @@ LinearAxis AxisOf(const char* name, int64_t size, int64_t upsampled, bool aligns
   return axis;
 }
 
+void CheckSizesOf31Bits(const Argument& argument) {
+  const Dims& dims = argument.tensor.view_dims;
+  if (CurrentProduct() == Product::k950 || *std::max_element(dims.begin(), dims.end()) <= INT32_MAX) return;
+  FailShape(argument, "sizes of 31 bits");
+}
+
+void CheckNoNegativeScale(const char* name, double scale) {
+  if (scale < 0) FailInvalid(std::string(name) + ": expected 0 or more, got " + std::to_string(scale));
+}
+
 }  // namespace
+
+Plan PlanUpsampleBilinear2d(const UpsampleBilinear2dArguments& given) {
+  CheckProduct(kAllProducts);
+  CheckNotNull<OperatorError>(given.self, "self", ACLNN_ERR_INNER_NULLPTR);
+  CheckNotNull<OperatorError>(given.out, "out", ACLNN_ERR_INNER_NULLPTR);
+  const Argument self{"self", given.self};
+  const Argument out{"out", given.out};
+  // CANN also takes DOUBLE, but not as NCHW; and NHWC, which this library does not compute.
+  CheckDataType(self, FloatTypes());
+  CheckSameDataType(out, self);
+  CheckSameFormat(out, self);
+  CheckFormat(self, ACL_FORMAT_NCHW);
+  CheckRank(self, {4});
+  CheckRank(out, {4});
+  CheckSameLeadingDims(out, self, 2);
+  CheckNoNegativeScale("scalesW", given.scales_w);
+  CheckNoNegativeScale("scalesH", given.scales_h);
+  if (given.output_size == nullptr) FailInvalid("outputSize must not be null");
+  const IntArrayArgument output_size{"outputSize", given.output_size};
+  CheckLength(output_size, {2});
+  for (size_t axis = 0; axis < 2; ++axis) CheckDim(out, axis + 2, "that of outputSize", output_size.values[axis]);
+  for (const Argument& argument : {self, out}) {
+    CheckNoNegativeDim(argument);
+    CheckSizesOf31Bits(argument);
+  }
+  if (self.tensor.empty() || out.tensor.empty()) return {};
+  const Dims& in = self.tensor.view_dims;
+  const LinearAxis rows = AxisOf("scalesH", in[2], output_size.values[0], given.align_corners, given.scales_h);
+  const LinearAxis columns = AxisOf("scalesW", in[3], output_size.values[1], given.align_corners, given.scales_w);
+  Plan plan = PlanOf({self}, {out});
+  plan.PromiseTimeOfBytes();
+  plan.SetKernel<UpsampleBilinear2d>(LinearUpsampling{in[0] * in[1], rows, columns}, self.tensor.data_type);
+  return plan;
+}
 
 Plan PlanUpsampleBilinear2dBackwardV2(const UpsampleBilinear2dBackwardV2Arguments& given) {
   CheckProduct(kAllProducts);
@@ -57,10 +102,7 @@ Plan PlanUpsampleBilinear2dBackwardV2(const UpsampleBilinear2dBackwardV2Argument
   CheckDataType(grad_out, FloatTypes());
   CheckSameDataType(out, grad_out);
   CheckNoNegativeDim(grad_out);
-  if (CurrentProduct() != Product::k950) {
-    const Dims& dims = grad_out.tensor.view_dims;
-    if (*std::max_element(dims.begin(), dims.end()) > INT32_MAX) FailShape(grad_out, "sizes of 31 bits");
-  }
+  CheckSizesOf31Bits(grad_out);
   const Dims& in = input_size.values;
   const LinearAxis rows = AxisOf("scalesH", in[2], output_size.values[0], given.align_corners, given.scales_h);
   const LinearAxis columns = AxisOf("scalesW", in[3], output_size.values[1], given.align_corners, given.scales_w);

@@ -31,4 +31,10 @@ struct UpsampleBilinear2dBackward {
   static void Run(const LinearUpsampling& upsampling, aclDataType type, const KernelArguments& arguments);
 };
 
+// self -> the upsampled tensor, of the same types.
+template <VectorLevel>
+struct UpsampleBilinear2d {
+  static void Run(const LinearUpsampling& upsampling, aclDataType type, const KernelArguments& arguments);
+};
+
 }  // namespace acl_host

@@ -1,6 +1,7 @@
-// aclnnUpsampleNearest2dBackward: its checks and its plan.
+// aclnnUpsampleNearest2dV2 and its gradient: their checks, in CANN's order, and their plans.
 
 #include "computation.h"
+#include "forward.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
 
@@ -37,7 +38,52 @@ NearestRule RuleOf(Product product, const UpsampleNearest2dBackwardArguments& ar
   return arguments.scales_h > 0 || arguments.scales_w > 0 ? NearestRule::kScale : NearestRule::kRatio;
 }
 
+// The axis of a forward call on a product. Devices with a kernel of their own for scales call it if both are given;
+// some ignore them.
+NearestAxis AxisOf(Product product, int64_t size, int64_t upsampled, float scale, bool both_scales, bool is_small) {
+  const float ratio = static_cast<float>(size) / static_cast<float>(upsampled);
+  if (product == Product::k950) return {size, upsampled, scale > 0 ? 1.0F / scale : ratio};
+  if (product == Product::k910A || !both_scales || size == upsampled) return {size, upsampled, ratio};
+  if (is_small && 2 * size == upsampled) return {size, upsampled, 0.5F};
+  return {size, upsampled, static_cast<float>(1.0 / static_cast<double>(scale))};
+}
+
 }  // namespace
+
+Plan PlanUpsampleNearest2dV2(const UpsampleNearest2dV2Arguments& arguments) {
+  const Product product = CurrentProduct();
+  CheckProduct(kAllProducts);
+  const Argument self{"self", arguments.self};
+  const Argument out{"out", arguments.out};
+  // Nothing is checked then.
+  if (self.tensor.empty() || out.tensor.empty()) return {};
+  const IntArrayArgument output_size{"outputSize", arguments.output_size};
+  CheckDataType(self, FloatTypes({ACL_DOUBLE, ACL_UINT8}));
+  CheckSameDataType(out, self);
+  CheckLength(output_size, {2});
+  CheckRank(self, {4});
+  const Dims& to = output_size.values;
+  if (to[0] == 0 || to[1] == 0) FailInvalid("outputSize: expected sizes above 0, got " + DimsText(to));
+  // A device also takes NHWC, which this library does not compute.
+  CheckFormat(self, ACL_FORMAT_NCHW);
+  CheckFormat(out, ACL_FORMAT_NCHW);
+  CheckRank(out, {4});
+  CheckSameLeadingDims(out, self, 2);
+  for (size_t axis = 0; axis < 2; ++axis) CheckDim(out, axis + 2, "that of outputSize", to[axis]);
+  for (const Argument& argument : {self, out}) CheckNoNegativeDim(argument);
+
+  Plan plan = PlanOf({self}, {out});
+  const Dims& from = self.tensor.view_dims;
+  const bool both_scales = arguments.scales_h > 0 && arguments.scales_w > 0;
+  constexpr int64_t kSmall = 128;
+  const bool is_small = to[0] <= kSmall && to[1] <= kSmall - to[0];
+  const NearestCopies copies{from[0] * from[1],
+                             AxisOf(product, from[2], to[0], arguments.scales_h, both_scales, is_small),
+                             AxisOf(product, from[3], to[1], arguments.scales_w, both_scales, is_small)};
+  plan.PromiseTimeOfBytes();
+  plan.SetKernel<UpsampleNearest2d>(copies, self.tensor.data_type);
+  return plan;
+}
 
 Plan PlanUpsampleNearest2dBackward(const UpsampleNearest2dBackwardArguments& arguments) {
   const Product product = CurrentProduct();

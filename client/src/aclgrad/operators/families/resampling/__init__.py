@@ -1,0 +1,1 @@
+"""Upsampling of planes: the functions of which other operators are the gradients."""
