@@ -157,8 +157,9 @@ CANN_ANSWERS: Answers = (
     # A null pointer is taken for a step that failed, and for a wrong size.
     ("upsample_bilinear2d", ("self null", "out null", "null and wrong"), NO_TENSOR),
     ("upsample_bilinear2d", "outputSize null", INVALID),
-    # Any plane has an upsampled one.
+    # Any plane has an upsampled one, and samples.
     (("upsample_bilinear2d", "upsample_nearest2d_v2"), "self with dim [23] *", 0),
+    ("grid_sampler2d", "input with dim [23] *", 0),
 )
 """Patterns of operators and rows, and CANN's code if it differs from the table's: the last counts."""
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from aclgrad.operators.families.grid_sampler.definition import value as sampled
 from aclgrad.operators.families.resampling.definition import upsample_bilinear2d
 from aclgrad.operators.upsample_nearest2d_backward.spec import nearest
 from tools.abi.acl import Library
@@ -86,3 +87,30 @@ def test_what_is_not_finite_is_in_what_lies_beside_it(acl: Library, value: float
     typed = call("upsample_bilinear2d", self=array.shape, output_size=(12, 40))
     found = gradient_of(acl, typed, self=array)[0, 0]
     assert np.argwhere(~np.isfinite(found)).tolist() == [[y, x] for y in range(3, 7) for x in range(37, 40)]
+
+
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("padding", [0, 1, 2])
+@pytest.mark.parametrize("mode", [0, 1])
+@pytest.mark.parametrize("size", [(5, 8), (1, 8), (5, 1), (1, 1)], ids=str)
+def test_points_of_every_kind(acl: Library, size: tuple[int, int], mode: int, padding: int, align: bool) -> None:
+    """Inside, outside, far away, and at no number."""
+    generator = np.random.default_rng(5)
+    odd = (NAN, INF, -INF, 1e30, 0.3)
+    points = generator.uniform(-1.4, 1.4, (1, 300, 2))
+    points[0, : len(odd) ** 2] = [(x, y) for x in odd for y in odd]
+    image = generator.standard_normal((1, 3, *size)).astype(np.float32)
+    grid = points[:, None].astype(np.float32)
+    given = {"interpolation_mode": mode, "padding_mode": padding, "align_corners": align}
+    typed = call("grid_sampler2d", input=image.shape, grid=grid.shape, **given)
+    found = gradient_of(acl, typed, input=image, grid=grid)
+    # Where reflections of 1e30 are is anybody's guess.
+    known = ~(np.abs(points[0]) == 1e30).any(axis=-1) if padding == 2 else np.full(300, True)
+    np.testing.assert_allclose(found[..., known], sampled(image, grid, **given)[..., known], rtol=1e-5, atol=1e-5)
+
+
+def test_cells_outside_are_not_read(acl: Library) -> None:
+    image = np.full((1, 1, 2, 2), INF, np.float32)
+    grid = np.array([[[[-2, -2], [-3, 0], [-0.2, 0.2]]]], np.float32)
+    typed = call("grid_sampler2d", input=image.shape, grid=grid.shape)
+    np.testing.assert_array_equal(gradient_of(acl, typed, input=image, grid=grid), [[[[0, 0, INF]]]])

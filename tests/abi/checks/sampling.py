@@ -57,6 +57,43 @@ def _grid_sampler(axes: int) -> Order:
     return Order(accepted, tuple(refused), otherwise)
 
 
+def sampled(input: tuple[int, ...], *points: int, grid: int | None = None) -> Changes:
+    images = input[0] if grid is None else grid
+    return shapes(input=input, grid=(images, *points, 2), out=(*input[:2], *points))
+
+
+GRID_SAMPLER = Order(
+    accepted={
+        "nearest, reflected, aligned": {"interpolationMode": 1, "paddingMode": 2, "alignCorners": True},
+        "DOUBLE": changed("input", "grid", "out", data_type=DataType.DOUBLE),
+        "no channels": sampled((2, 0, 5, 7), 4, 6),
+        "no points": sampled((2, 3, 5, 7), 4, 0),
+        "any format": changed("input", format_=Format.NHWC),
+    },
+    refused=(
+        # Types come before modes, and these before shapes; the types of the tensors are compared before they are known.
+        Refused(
+            changed("grid", data_type=DataType.INT32) | {"paddingMode": 3}, "grid: expected the data type of input"
+        ),
+        Refused({"interpolationMode": 3, "paddingMode": 3}, "interpolationMode: expected 0 to 1"),
+        Refused({"interpolationMode": 2}, "interpolationMode: expected 0 to 1"),
+        Refused({"interpolationMode": -1}, "interpolationMode: expected 0 to 1"),
+        Refused({"paddingMode": 3} | sampled((2, 3, 0, 7), 4, 6), "paddingMode: expected 0 to 2"),
+        Refused({"paddingMode": -1}, "paddingMode: expected 0 to 2"),
+        Refused(sampled((2, 3, 5, 7), 4, 6, grid=3), "grid: expected dim 0"),
+        Refused(sampled((2, 3, 0, 7), 4, 6), "input: expected a height and a width"),
+        Refused(sampled((2, 3, 5, 0), 4, 0), "input: expected a height and a width"),
+        Refused(sampled((2, 3, 5, -7), 4, 6), "input: expected no negative"),
+        Refused(sampled((1, 1, 2**16, 2**15), 1, 1), "input: expected planes of less than 2^31 cells", 561103),
+    ),
+    otherwise={
+        Product.ATLAS_TRAINING: {
+            "BF16": Refused(changed("input", "grid", "out", data_type=DataType.BF16), "input: expected data type")
+        }
+    },
+)
+
+
 def embedded(indices: tuple[int, ...], weights: int, columns: int) -> Changes:
     return shapes(grad=(*indices, columns), indices=indices, out=(weights, columns)) | {"numWeights": weights}
 
@@ -148,6 +185,7 @@ ORDERS = {
             Refused(upsampled((HUGE, 3), (4, 5), (8, 10)), ""),
         ),
     ),
+    "grid_sampler2d": GRID_SAMPLER,
     **{f"grid_sampler{axes}d_backward": _grid_sampler(axes) for axes in (2, 3)},
     "embedding_dense_backward": Order(
         valid=embedded((2, 3), 5, 8) | {"paddingIdx": 2**64 - 1},

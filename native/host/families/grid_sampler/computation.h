@@ -1,4 +1,4 @@
-// The gradients of sampling images, which are planes or volumes, at the points of grids.
+// Sampling images, which are planes or volumes, at the points of grids, and its gradients.
 #pragma once
 
 #include <array>
@@ -40,6 +40,12 @@ struct GridSampling {
 // scratch memory has that of all slots.
 template <VectorLevel>
 struct GridSamplerBackward {
+  static void Run(const GridSampling& sampling, aclDataType type, const KernelArguments& arguments);
+};
+
+// input, grid -> the samples of planes, all of one floating-point type.
+template <VectorLevel>
+struct GridSampler {
   static void Run(const GridSampling& sampling, aclDataType type, const KernelArguments& arguments);
 };
 

@@ -1,4 +1,4 @@
-// The gradients of grid sampling: their checks, which differ a little, and their plans.
+// Grid sampling and its gradients: their checks, which differ a little, and their plans.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -111,14 +111,13 @@ GridSampling Divide(GridSampling sampling, aclDataType type) {
   return sampling;
 }
 
-Plan MakePlan(const GridArguments& given, const Tensors& tensors, int axes) {
-  Plan plan;
-  if (!tensors.needs_work()) return plan;
-  const aclTensor& input = tensors.input.tensor;
-  const Dims& shape = input.view_dims;
-  const Dims& points = tensors.grid.tensor.view_dims;
+// Arguments are those of a gradient or of the function itself.
+template <typename AnyArguments>
+GridSampling SamplingOf(const AnyArguments& given) {
+  const Dims& shape = given.input->view_dims;
+  const Dims& points = given.grid->view_dims;
   GridSampling sampling{};
-  sampling.axes = axes;
+  sampling.axes = static_cast<int>(shape.size()) - 2;
   sampling.images = shape[0];
   sampling.channels = shape[1];
   sampling.sizes = {1, 1, 1};
@@ -127,6 +126,14 @@ Plan MakePlan(const GridArguments& given, const Tensors& tensors, int axes) {
   sampling.nearest = given.interpolation_mode == kNearest;
   sampling.padding = static_cast<SamplingPadding>(given.padding_mode);
   sampling.align_corners = given.align_corners;
+  return sampling;
+}
+
+Plan MakePlan(const GridArguments& given, const Tensors& tensors) {
+  Plan plan;
+  if (!tensors.needs_work()) return plan;
+  const aclTensor& input = tensors.input.tensor;
+  GridSampling sampling = SamplingOf(given);
   sampling.wants_input_grad = tensors.mask.values[0];
   sampling.wants_grid_grad = tensors.mask.values[1];
   sampling = Divide(sampling, input.data_type);
@@ -139,7 +146,43 @@ Plan MakePlan(const GridArguments& given, const Tensors& tensors, int axes) {
   return plan;
 }
 
+void CheckShapes(const Argument& input, const Argument& grid, const Argument& out) {
+  for (const Argument& each : {input, grid, out}) CheckRank(each, {4});
+  const Dims& shape = input.tensor.view_dims;
+  CheckDim(grid, 0, "input's dim 0", shape[0]);
+  CheckDim(out, 0, "input's dim 0", shape[0]);
+  CheckDim(out, 1, "input's dim 1", shape[1]);
+  for (size_t axis = 1; axis < 3; ++axis) {
+    const std::string what = "out's dim " + std::to_string(axis + 1);
+    CheckDim(grid, axis, what.c_str(), out.tensor.view_dims[axis + 1]);
+  }
+  if (shape[2] == 0 || shape[3] == 0) FailShape(input, "a height and a width above 0");
+  CheckDim(grid, 3, "x and y", 2);
+  for (const Argument& each : {input, grid, out}) CheckNoNegativeDim(each);
+  // Only a device's kernel asks for this, when it is planned.
+  if (shape[2] > INT32_MAX / shape[3]) FailShape(input, "planes of less than 2^31 cells", ACLNN_ERR_INNER_NULLPTR);
+}
+
 }  // namespace
+
+Plan PlanGridSampler2D(const GridSampler2DArguments& given) {
+  CheckProduct(kAllProducts);
+  const Argument input{"input", given.input};
+  const Argument grid{"grid", given.grid};
+  const Argument out{"out", given.out};
+  CheckSameDataType(grid, input);
+  CheckSameDataType(out, input);
+  CheckDataType(input, FloatTypes({ACL_DOUBLE}));
+  // CANN also has mode 2, bicubic, which this library does not compute.
+  CheckMode("interpolationMode", given.interpolation_mode, kNearest);
+  CheckMode("paddingMode", given.padding_mode, kReflection);
+  CheckShapes(input, grid, out);
+  if (input.tensor.empty() || grid.tensor.empty()) return {};
+  Plan plan = PlanOf({input, grid}, {out});
+  plan.PromiseTimeOfBytes();
+  plan.SetKernel<GridSampler>(Divide(SamplingOf(given), input.tensor.data_type), input.tensor.data_type);
+  return plan;
+}
 
 Plan PlanGridSampler2DBackward(const GridArguments& given) {
   CheckProduct(kNot310P);
@@ -150,7 +193,7 @@ Plan PlanGridSampler2DBackward(const GridArguments& given) {
   CheckMode("interpolationMode", given.interpolation_mode, kNearest);
   CheckMode("paddingMode", given.padding_mode, kReflection);
   CheckShapes(tensors, 2);
-  return MakePlan(given, tensors, 2);
+  return MakePlan(given, tensors);
 }
 
 // Every product takes BF16.
@@ -164,7 +207,7 @@ Plan PlanGridSampler3DBackward(const GridArguments& given) {
   // Devices also take channels in the last dim, which this library does not compute.
   if (tensors.input.tensor.format == ACL_FORMAT_NDHWC) CheckFormat(tensors.input, ACL_FORMAT_NCDHW);
   CheckShapes(tensors, 3);
-  return MakePlan(given, tensors, 3);
+  return MakePlan(given, tensors);
 }
 
 }  // namespace acl_host

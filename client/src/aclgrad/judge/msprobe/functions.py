@@ -223,6 +223,7 @@ APIS: Final[Mapping[str, Api]] = {
     "gelu_backward": _gelu(lambda _: "tanh"),
     "gelu_backward_v2": _gelu(lambda given: str(given["approximate"])),
     "glu_backward": _elementwise("glu", "dim"),
+    "grid_sampler2d": Api("Functional.grid_sample", refusal=_NO_BACKWARD),
     **{f"grid_sampler{axes}d_backward": Api("Functional.grid_sample", _grid_sample) for axes in (2, 3)},
     "group_norm_backward": Api("Functional.group_norm", _group_norm),
     "hardshrink_backward": _elementwise("hardshrink", "lambd"),

@@ -1,6 +1,6 @@
 """Sampling planes or volumes at the points of a grid, and its gradients. Points have x first, and sizes have W last."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -25,17 +25,7 @@ def backward(
     positions, slopes = zip(
         *(_positions(grid[..., axis], sizes[axis], padding_mode, align_corners) for axis in axes), strict=True
     )
-    for corner in np.ndindex((1 if interpolation_mode == NEAREST else 2,) * len(sizes)):
-        if interpolation_mode == NEAREST:
-            at = [np.rint(position) for position in positions]
-            weights = [np.ones(position.shape) for position in positions]
-        else:
-            at = [np.floor(position) + after for position, after in zip(positions, corner, strict=True)]
-            weights = [1 - np.abs(position - cell) for position, cell in zip(positions, at, strict=True)]
-        inside = np.nonzero(np.all([(at[axis] >= 0) & (at[axis] < sizes[axis]) for axis in axes], axis=0))
-        image, *point = inside
-        samples: Any = (image, slice(None), *point)
-        taken: Any = (image, slice(None), *(each[inside].astype(int) for each in reversed(at)))
+    for corner, weights, inside, samples, taken in _corners(positions, sizes, interpolation_mode):
         np.add.at(input_grad, taken, grads[samples] * np.prod(weights, axis=0)[inside][:, None])
         for axis in axes if interpolation_mode != NEAREST else ():
             edge = (2 * corner[axis] - 1) * np.prod([weights[other] for other in axes if other != axis], axis=0)
@@ -44,6 +34,36 @@ def backward(
         for axis in axes:
             grid_grad[..., axis] = (grads * growth[axis]).sum(axis=1) * slopes[axis]
     return input_grad, grid_grad
+
+
+def value(input: Array, grid: Array, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Array:
+    """Each point takes the cells around it by their weights."""
+    cells, sizes = input.astype(np.float64), input.shape[:1:-1]
+    sampled = np.zeros((*input.shape[:2], *grid.shape[1:-1]))
+    positions = [_positions(grid[..., axis], size, padding_mode, align_corners)[0] for axis, size in enumerate(sizes)]
+    for _, weights, inside, samples, taken in _corners(positions, sizes, interpolation_mode):
+        sampled[samples] += cells[taken] * np.prod(weights, axis=0)[inside][:, None]
+    return sampled
+
+
+def _corners(
+    positions: Sequence[Array], sizes: Sequence[int], interpolation_mode: int
+) -> Iterator[tuple[tuple[int, ...], list[Array], Any, Any, Any]]:
+    """Yields each corner of the cells around points, with the weights of its cells along each axis, the points of which
+    the cells exist, and where the samples of these and the cells are.
+    """
+    for corner in np.ndindex((1 if interpolation_mode == NEAREST else 2,) * len(sizes)):
+        if interpolation_mode == NEAREST:
+            at = [np.rint(position) for position in positions]
+            weights = [np.ones(position.shape) for position in positions]
+        else:
+            at = [np.floor(position) + after for position, after in zip(positions, corner, strict=True)]
+            weights = [1 - np.abs(position - cell) for position, cell in zip(positions, at, strict=True)]
+        exists = [(each >= 0) & (each < size) for each, size in zip(at, sizes, strict=True)]
+        inside = np.nonzero(np.all(exists, axis=0))
+        image, *point = inside
+        taken = (image, slice(None), *(each[inside].astype(int) for each in reversed(at)))
+        yield corner, weights, inside, (image, slice(None), *point), taken
 
 
 def _positions(values: Array, size: int, padding_mode: int, align_corners: bool) -> tuple[Array, Array]:
@@ -87,5 +107,6 @@ def forward(
 
 
 DEFINITIONS: Final[Mapping[str, Definition]] = {
-    f"grid_sampler{axes}d_backward": Definition(backward, forward) for axes in (2, 3)
+    "grid_sampler2d": Definition(value),
+    **{f"grid_sampler{axes}d_backward": Definition(backward, forward) for axes in (2, 3)},
 }

@@ -1,7 +1,8 @@
-"""Calls of the gradients of grid sampling."""
+"""Calls of grid sampling and of its gradients."""
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -26,7 +27,8 @@ def _values(generator: np.random.Generator, example: Case, arrays: Arrays) -> Ar
         points = (drawn + np.where(_near_jumps(drawn, sizes, example), 4 * _MARGIN / sizes, 0)).astype(grid.dtype)
         # The gradient of a point adds up all channels, times half the image's size: so does the rounding of its place,
         # for which the tolerance has a figure of small images.
-        return {**arrays, "grid": points, "grad_output": arrays["grad_output"] / _TIMED_SCALE}
+        scaled = {"grad_output": arrays["grad_output"] / _TIMED_SCALE} if "grad_output" in arrays else {}
+        return {**arrays, **scaled, "grid": points}
     points = np.zeros(grid.shape, grid.dtype)
     bad = np.ones(grid.shape, bool)
     for _ in range(_TRIES):
@@ -81,6 +83,15 @@ _CASES: Final = (
     ("no_channels", (2, 0), (3, 4, 4), (2, 5, 6), (0, 0, False)),
     ("no_points", (2, 3), (3, 4, 4), (2, 0, 6), (0, 0, False)),
 )
+_FORWARD: Final = (
+    "bilinear_zeros",
+    "bilinear_border_aligned",
+    "bilinear_reflection_far",
+    "nearest_zeros",
+    "many_points",
+    "no_points",
+)
+"""The cases of sampling itself: its gradients have more."""
 _PICTURES: Final = {2: ((1, 1, 3, 4), (2, 3)), 3: ((1, 1, 2, 2, 3), (1, 2, 2))}
 
 
@@ -164,4 +175,36 @@ def grid_sampler_samples(axes: int) -> Samples:
     )
 
 
-SAMPLES: Final[Mapping[str, Samples]] = {f"grid_sampler{axes}d_backward": grid_sampler_samples(axes) for axes in (2, 3)}
+def _forward(gradient: Case) -> Case:
+    """Returns the call of which the other is one of the gradient."""
+    shapes = {name: gradient.shapes[name] for name in ("input", "grid")}
+    return replace(gradient, shapes=shapes)
+
+
+def forward_samples() -> Samples:
+    """Returns the samples of `grid_sampler2d`: calls of its gradient without the gradient."""
+
+    def pytorch(tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
+        import torch
+
+        names = ("interpolation_mode", "padding_mode", "align_corners")
+        return torch.ops.aten.grid_sampler_2d(tensors["input"], tensors["grid"], *(attributes[name] for name in names))
+
+    gradients = grid_sampler_samples(2)
+    assert gradients.picture is not None
+    return replace(
+        gradients,
+        draw=lambda integer: _forward(gradients.draw(integer)),
+        rows=lambda length: tuple(map(_forward, gradients.rows(length))),
+        timed={size: _forward(each) for size, each in gradients.timed.items()},
+        pytorch=pytorch,
+        long=lambda cells: map(_forward, gradients.long(cells)),
+        picture=_forward(gradients.picture),
+        cases=tuple(_forward(each) for each in gradients.cases if each.name in _FORWARD),
+    )
+
+
+SAMPLES: Final[Mapping[str, Samples]] = {
+    "grid_sampler2d": forward_samples(),
+    **{f"grid_sampler{axes}d_backward": grid_sampler_samples(axes) for axes in (2, 3)},
+}

@@ -1,9 +1,10 @@
-"""The rows of the operator table that are gradients of sampling planes or volumes at the points of a grid.
+"""The rows of the operator table that sample planes at the points of a grid, and gradients of that, also of volumes.
 
-Devices follow the definition but for three things. The 950 finds the places of float16 and bfloat16 points in their own
-type, and adds up `input_grad` in it; of volumes unless there are 128 channels or more. Sums change their order from
-call to call, except for float64, of volumes above 2048 channels (A2, A3), and on Atlas training products. A reflected
-place is anywhere if it was 2^31 or more images away, where float32 has no cells.
+Devices follow the definition but for three things, of which the first two concern gradients. The 950 finds the places
+of float16 and bfloat16 points in their own type, and adds up `input_grad` in it; of volumes unless there are 128
+channels or more. Sums change their order from call to call, except for float64, of volumes above 2048 channels (A2,
+A3), and on Atlas training products. A reflected place is anywhere if it was 2^31 or more images away, where float32 has
+no cells.
 
 Grids may hold any numbers: the definition says what becomes of those that are not finite, as devices do. PyTorch's CPU
 kernel of planes crashes on some of them.
@@ -15,12 +16,14 @@ from enum import IntEnum
 from typing import Final
 
 from aclgrad.errors import Violation
+from aclgrad.operators.families.elementwise.spec import floats
 from aclgrad.operators.rules import equal_sizes, first_problem, same_dtype
 from aclgrad.operators.spec import (
     Arguments,
     AttributeKind,
     AttributeSpec,
     InputSpec,
+    OperatorKind,
     OperatorSpec,
     OutputSpec,
     Tolerance,
@@ -68,6 +71,8 @@ _COARSE: Final = {
     (Product.ASCEND_950, "bfloat16"): Tolerance(relative=0.8, absolute=4.0),
 }
 """A place in float16 is off by up to W / 2048, in bfloat16 by W / 256."""
+_MOST_CELLS: Final = 2**31 - 1
+_FORWARD_DTYPES: Final = floats("float64")
 _AXES: Final = (("x", "W"), ("y", "H"), ("z", "D"))
 
 
@@ -122,30 +127,7 @@ def grid_sampler_spec(axes: int, refused_mode: int | None = None) -> OperatorSpe
                 ranks,
             ),
         ),
-        attributes=(
-            AttributeSpec(
-                "interpolation_mode",
-                f"0: {linear}, 1: nearest.{some_have}",
-                AttributeKind.INT,
-                default=0,
-                minimum=0,
-                maximum=refused_mode or NEAREST,
-            ),
-            AttributeSpec(
-                "padding_mode",
-                "0: zeros, 1: border, 2: reflection.",
-                AttributeKind.INT,
-                default=0,
-                minimum=Padding.ZEROS,
-                maximum=Padding.REFLECTION,
-            ),
-            AttributeSpec(
-                "align_corners",
-                "-1 and 1 are the centres of the outer cells, not edges.",
-                AttributeKind.BOOL,
-                default=False,
-            ),
-        ),
+        attributes=_attributes(f"0: {linear}, 1: nearest.{some_have}", refused_mode or NEAREST),
         outputs=(_like("input"), _like("grid")),
         check=check,
         tolerance=summed(
@@ -157,6 +139,52 @@ def grid_sampler_spec(axes: int, refused_mode: int | None = None) -> OperatorSpe
     )
 
 
+def _attributes(modes: str, most: int) -> tuple[AttributeSpec, ...]:
+    return (
+        AttributeSpec("interpolation_mode", modes, AttributeKind.INT, default=0, minimum=0, maximum=most),
+        AttributeSpec(
+            "padding_mode",
+            "0: zeros, 1: border, 2: reflection.",
+            AttributeKind.INT,
+            default=0,
+            minimum=Padding.ZEROS,
+            maximum=Padding.REFLECTION,
+        ),
+        AttributeSpec(
+            "align_corners",
+            "-1 and 1 are the centres of the outer cells, not edges.",
+            AttributeKind.BOOL,
+            default=False,
+        ),
+    )
+
+
+def _check_forward(arguments: Arguments, product: Product) -> Iterator[Violation]:
+    yield from same_dtype(arguments, "input", "grid")
+    images, _, *sizes = arguments.inputs["input"].shape
+    grid = arguments.inputs["grid"].shape
+    yield from _cells(tuple(sizes))
+    yield from equal_sizes(
+        "inputs[grid].shape",
+        grid,
+        "one (x, y) for each point, and the images of inputs[input]",
+        (images, *grid[1:3], 2),
+    )
+    if math.prod(sizes) > _MOST_CELLS:
+        problem = f"ends with {tuple(sizes)}, and devices count the cells of a plane in 31 bits"
+        yield Violation("inputs[input].shape", problem, f"send planes of at most {_MOST_CELLS} cells")
+
+
+def _cells(sizes: tuple[int, ...]) -> Iterator[Violation]:
+    if 0 in sizes:
+        yield Violation("inputs[input].shape", f"ends with {sizes}", "send at least one cell along each axis")
+
+
+def _samples(arguments: Arguments) -> TensorType:
+    input, grid = arguments.inputs["input"], arguments.inputs["grid"]
+    return TensorType(input.dtype, (*input.shape[:2], *grid.shape[1:3]))
+
+
 def _points(arguments: Arguments) -> float:
     """Returns how many samples of an image may have a cell in common."""
     return float(math.prod(arguments.inputs["grad_output"].shape[2:]))
@@ -166,8 +194,7 @@ def _sizes(arguments: Arguments, point: str) -> Iterator[Violation]:
     images, channels, *sizes = arguments.inputs["input"].shape
     grad_output = arguments.inputs["grad_output"].shape
     points = grad_output[2:]
-    if 0 in sizes:
-        yield Violation("inputs[input].shape", f"ends with {tuple(sizes)}", "send at least one cell along each axis")
+    yield from _cells(tuple(sizes))
     expected = (images, channels, *points)
     yield from equal_sizes(
         "inputs[grad_output].shape", grad_output, "images and channels of inputs[input] with its own points", expected
@@ -191,7 +218,36 @@ def _like(name: str) -> OutputSpec:
     return OutputSpec(f"{name}_grad", f"The gradient of `{name}`, of its shape and dtype.", infer, of=name)
 
 
+_FORWARD: Final = OperatorSpec(
+    name="grid_sampler2d",
+    symbol="aclnnGridSampler2D",
+    summary="Samples planes at the points of a grid.",
+    formula=(
+        "A point (x, y) is at ((x + 1) W - 1) / 2, ((y + 1) H - 1) / 2 in cells, or with align_corners at "
+        "(x + 1) / 2 (W - 1), (y + 1) / 2 (H - 1), then padded: border moves it to the nearest cell, reflection "
+        "mirrors it at the edges. Its sample is the nearest cell (halves to even), or the mean of the four around it "
+        "weighted bilinearly; cells outside are 0. A point that is not at a number is outside "
+        "(PyTorch: aten::grid_sampler_2d)."
+    ),
+    inputs=(
+        InputSpec("input", "The images, shape (N, C, H, W).", _FORWARD_DTYPES, (4,)),
+        InputSpec(
+            "grid",
+            "The points, shape (N, oH, oW, 2): x and y, with the image between -1 and 1.",
+            _FORWARD_DTYPES,
+            (4,),
+        ),
+    ),
+    attributes=_attributes("0: bilinear, 1: nearest.", NEAREST),
+    outputs=(OutputSpec("out", "The samples, shape (N, C, oH, oW).", _samples),),
+    check=_check_forward,
+    tolerance=by_dtype(_TOLERANCES),
+    kind=OperatorKind.VALUE,
+    operations=lambda arguments: 8.0 * _samples(arguments).element_count,
+)
+
 SPECS: Final = (
+    _FORWARD,
     # CANN has bicubic interpolation from 9.1 on. No device says whether its CANN has it, so it is refused.
     grid_sampler_spec(2, refused_mode=_BICUBIC),
     grid_sampler_spec(3),
