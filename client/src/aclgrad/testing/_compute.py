@@ -78,7 +78,8 @@ def _values(tensor: TensorView, rule: ValueRule | None) -> Array:
     array = array_of_view(tensor) if is_sent else np.empty(tensor.type.shape, tensor.type.dtype.numpy)
     if rule is None or not array.size:
         return array
-    if tensor.source.step is not None:
+    # All that a step makes of the type bool is 0 or 1.
+    if tensor.source.step is not None and not isinstance(rule, BoolRule):
         problem = f"names step {tensor.source.step}, which guarantees no values, and those of this input have a rule"
         raise InvalidFieldError.at(f"inputs[{tensor.name}].output_of", problem, "send the values themselves")
     field = f"inputs[{tensor.name}].data"
