@@ -71,6 +71,20 @@ class Program:
         """All outputs of all steps."""
         return [(number, name) for number, step in enumerate(self.steps) for name in step.types]
 
+    def for_outputs(self, returned: Sequence[Returned]) -> "tuple[Program, list[Returned]]":
+        """Returns the steps that these outputs need, and the same outputs of them."""
+        needed = {number for number, _ in returned}
+        for number in reversed(range(len(self.steps))):
+            if number in needed:
+                needed.update(each.step for each in self.steps[number].inputs if each.step is not None)
+        numbers = {number: place for place, number in enumerate(sorted(needed))}
+        steps = [
+            replace(step, inputs=[replace(each, step=numbers.get(each.step)) for each in step.inputs])  # type: ignore[arg-type]
+            for number, step in enumerate(self.steps)
+            if number in needed
+        ]
+        return replace(self, steps=steps), [(numbers[number], output) for number, output in returned]
+
     def label(self, returned: Returned) -> str:
         """Returns the name of a step's output, or input: "g.grad_input", or "3.grad_input" if the step has no name.
 

@@ -1,19 +1,22 @@
-"""Composites as programs to judge: the steps that they add, with their arrays."""
+"""Programs to judge: the steps that something adds to one, with their arrays."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
+import numpy as np
+
 from aclgrad import composites
 from aclgrad._client.calls.arguments import Inputs
-from aclgrad._client.calls.arrays import as_array
 from aclgrad._client.calls.handles import Handle
 from aclgrad._client.calls.requirements import MAX_MESSAGE_BYTES, Requirements
 from aclgrad._client.programs.program import BaseProgram
-from aclgrad.judge.programs.program import Given, Program, Returned, Step
+from aclgrad._client.programs.steps import StepInput
+from aclgrad.judge.programs.program import Array, Given, Program, Returned, Step
 from aclgrad.operators.attributes import AttributeLike
+from aclgrad.tensors import laid_over
 
 
-class _Recorder(BaseProgram[None]):
+class Recorder(BaseProgram[None]):
     """Notes the steps that are added; it has no server."""
 
     def __init__(self) -> None:
@@ -26,9 +29,14 @@ class _Recorder(BaseProgram[None]):
         handle = super().execute(name, inputs, attributes, **options)
         step = self._steps[-1]
         given = [
-            Given(each.name, each.type, step=each.step, output=each.output, view=each.view)
-            if each.step is not None
-            else Given(each.name, each.type, as_array(each.name, inputs[each.name]))
+            Given(
+                each.name,
+                each.type,
+                _array(each),
+                each.step,
+                each.output,
+                view=each.view if each.entry is None else None,
+            )
             for each in step.inputs
         ]
         types = {each.name: each.type for each in step.outputs}
@@ -39,12 +47,22 @@ class _Recorder(BaseProgram[None]):
         raise NotImplementedError("only a client's program runs")
 
 
+def _array(input: StepInput) -> Array | None:
+    """Returns the array that was given, as it was then; None for another input."""
+    if input.entry is None:
+        return None
+    elements = np.frombuffer(input.entry.data, input.type.dtype.numpy)
+    return (
+        elements.reshape(input.type.shape) if input.view is None else laid_over(elements, input.view, input.type.shape)
+    )
+
+
 def recorded(composite: str, *arguments: Any, **options: Any) -> tuple[Program, dict[str, Returned]]:
     """Returns the program of a function of `aclgrad.composites`, and the outputs that are its gradients, by name.
 
     The step that makes a gradient has the name of it. An output lies as the operator makes it, and not as the operand.
     """
-    recorder = _Recorder()
+    recorder = Recorder()
     made = getattr(composites, composite)(recorder, *arguments, **options)
     names: Sequence[str] = getattr(made, "_fields", [f"grad_{number}" for number in range(len(made))])
     handles = {name: each for name, each in zip(names, made, strict=True) if each is not None}

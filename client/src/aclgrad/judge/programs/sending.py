@@ -20,7 +20,7 @@ def send(client: Client, program: Program, returned: Sequence[Returned]) -> dict
         sent = client.program()
         return dict(zip(labels, sent.run(*add_steps(program, sent, returned)), strict=True))
     (step,) = program.steps
-    inputs = program.values_of(step, ())
+    inputs = {each.name: _input(program, each, {}, None) for each in step.inputs}
     found = _named(step.operator, client.execute(step.operator, inputs, step.attributes, outputs=step.outputs or None))
     return {label: found[output] for label, (_, output) in zip(labels, returned, strict=True)}
 
@@ -36,9 +36,11 @@ def add_steps(program: Program, to: BaseProgram[Any], returned: Sequence[Returne
     return [handles[each] for each in returned]
 
 
-def _input(program: Program, given: Given, handles: dict[Returned, Handle], to: BaseProgram[Any]) -> Any:
+def _input(program: Program, given: Given, handles: dict[Returned, Handle], to: BaseProgram[Any] | None) -> Any:
     if given.step is None:
-        return program.value_of(given, ())
+        value = program.value_of(given, ())
+        # The type, because a shape would have that of another input.
+        return given.type if isinstance(value, tuple) else value
     whole = handles[given.step, given.output]
     if given.view is None:
         return whole
