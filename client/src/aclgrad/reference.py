@@ -21,12 +21,15 @@ from aclgrad.operators.embedding_dense_backward.definition import backward as em
 from aclgrad.operators.families.binary.definition import DEFINITIONS as BINARY
 from aclgrad.operators.families.class_losses.definition import DEFINITIONS as CLASS_LOSSES
 from aclgrad.operators.families.elementwise.definition import DEFINITIONS as ELEMENTWISE
+from aclgrad.operators.families.gathering.definition import DEFINITIONS as GATHERING
 from aclgrad.operators.families.grid_sampler.definition import DEFINITIONS as GRID_SAMPLER
 from aclgrad.operators.families.halves.definition import DEFINITIONS as HALVES
 from aclgrad.operators.families.losses.definition import DEFINITIONS as LOSSES
 from aclgrad.operators.families.matrix_products.definition import DEFINITIONS as MATRIX_PRODUCTS
 from aclgrad.operators.families.movement.definition import DEFINITIONS as MOVEMENT
 from aclgrad.operators.families.pad.definition import DEFINITIONS as PAD
+from aclgrad.operators.families.reductions.definition import DEFINITIONS as REDUCTIONS
+from aclgrad.operators.families.resampling.definition import DEFINITIONS as RESAMPLING
 from aclgrad.operators.families.scalar.definition import DEFINITIONS as SCALAR
 from aclgrad.operators.families.softmax.definition import DEFINITIONS as SOFTMAX
 from aclgrad.operators.families.unary.definition import DEFINITIONS as UNARY
@@ -37,7 +40,6 @@ from aclgrad.operators.max_pool2d_with_mask_backward.definition import backward 
 from aclgrad.operators.max_unpool2d_backward.definition import backward as max_unpool2d_backward
 from aclgrad.operators.max_unpool3d_backward.definition import backward as max_unpool3d_backward
 from aclgrad.operators.prelu_backward.definition import backward as prelu_backward
-from aclgrad.operators.reduce_sum.definition import value as reduce_sum
 from aclgrad.operators.rms_norm_grad.definition import backward as rms_norm_grad
 from aclgrad.operators.roi_align_v2_backward.definition import backward as roi_align_v2_backward
 from aclgrad.operators.upsample_bilinear2d_backward_v2.definition import backward as upsample_bilinear2d_backward_v2
@@ -51,11 +53,13 @@ __all__ = [
     "add",
     "addmm",
     "adds",
+    "amax",
     "avg_pool2d_backward",
     "batch_mat_mul",
     "batch_norm_backward",
     "binary_cross_entropy_backward",
     "binary_cross_entropy_with_logits_backward",
+    "cat",
     "clamp",
     "convolution",
     "convolution_backward",
@@ -66,15 +70,18 @@ __all__ = [
     "divs",
     "dropout_do_mask",
     "elu_backward",
+    "embedding",
     "embedding_dense_backward",
     "eq_scalar",
     "eq_tensor",
     "exp",
+    "gather",
     "ge_scalar",
     "gelu_backward",
     "gelu_backward_v2",
     "gelu_v2",
     "glu_backward",
+    "grid_sampler2d",
     "grid_sampler2d_backward",
     "grid_sampler3d_backward",
     "group_norm_backward",
@@ -85,7 +92,10 @@ __all__ = [
     "hardswish",
     "hardswish_backward",
     "hardtanh_backward",
+    "index_add",
+    "index_select",
     "inplace_copy",
+    "inplace_fill_scalar",
     "kl_div_backward",
     "l1_loss_backward",
     "layer_norm_backward",
@@ -102,6 +112,7 @@ __all__ = [
     "max_unpool2d_backward",
     "max_unpool3d_backward",
     "maximum",
+    "mean",
     "minimum",
     "mish_backward",
     "mm",
@@ -128,6 +139,7 @@ __all__ = [
     "roi_align_v2_backward",
     "rsqrt",
     "s_where",
+    "scatter_add",
     "sigmoid",
     "sigmoid_backward",
     "silu",
@@ -142,8 +154,10 @@ __all__ = [
     "tanh",
     "tanh_backward",
     "threshold_backward",
+    "upsample_bilinear2d",
     "upsample_bilinear2d_backward_v2",
     "upsample_nearest2d_backward",
+    "upsample_nearest2d_v2",
 ]
 
 add = BINARY["add"].compute
@@ -174,6 +188,12 @@ softplus_backward = ELEMENTWISE["softplus_backward"].compute
 softshrink_backward = ELEMENTWISE["softshrink_backward"].compute
 tanh_backward = ELEMENTWISE["tanh_backward"].compute
 threshold_backward = ELEMENTWISE["threshold_backward"].compute
+embedding = GATHERING["embedding"].compute
+gather = GATHERING["gather"].compute
+index_add = GATHERING["index_add"].compute
+index_select = GATHERING["index_select"].compute
+scatter_add = GATHERING["scatter_add"].compute
+grid_sampler2d = GRID_SAMPLER["grid_sampler2d"].compute
 grid_sampler2d_backward = GRID_SAMPLER["grid_sampler2d_backward"].compute
 grid_sampler3d_backward = GRID_SAMPLER["grid_sampler3d_backward"].compute
 glu_backward = HALVES["glu_backward"].compute
@@ -189,6 +209,8 @@ batch_mat_mul = MATRIX_PRODUCTS["batch_mat_mul"].compute
 matmul = MATRIX_PRODUCTS["matmul"].compute
 mm = MATRIX_PRODUCTS["mm"].compute
 inplace_copy = MOVEMENT["inplace_copy"].compute
+inplace_fill_scalar = MOVEMENT["inplace_fill_scalar"].compute
+cat = MOVEMENT["cat"].compute
 reflection_pad2d = PAD["reflection_pad2d"].compute
 replication_pad2d = PAD["replication_pad2d"].compute
 reflection_pad1d_backward = PAD["reflection_pad1d_backward"].compute
@@ -197,6 +219,11 @@ reflection_pad3d_backward = PAD["reflection_pad3d_backward"].compute
 replication_pad1d_backward = PAD["replication_pad1d_backward"].compute
 replication_pad2d_backward = PAD["replication_pad2d_backward"].compute
 replication_pad3d_backward = PAD["replication_pad3d_backward"].compute
+amax = REDUCTIONS["amax"].compute
+mean = REDUCTIONS["mean"].compute
+reduce_sum = REDUCTIONS["reduce_sum"].compute
+upsample_nearest2d_v2 = RESAMPLING["upsample_nearest2d_v2"].compute
+upsample_bilinear2d = RESAMPLING["upsample_bilinear2d"].compute
 adds = SCALAR["adds"].compute
 muls = SCALAR["muls"].compute
 divs = SCALAR["divs"].compute
@@ -231,11 +258,13 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "add": add,
     "addmm": addmm,
     "adds": adds,
+    "amax": amax,
     "avg_pool2d_backward": avg_pool2d_backward,
     "batch_mat_mul": batch_mat_mul,
     "batch_norm_backward": batch_norm_backward,
     "binary_cross_entropy_backward": binary_cross_entropy_backward,
     "binary_cross_entropy_with_logits_backward": binary_cross_entropy_with_logits_backward,
+    "cat": cat,
     "clamp": clamp,
     "convolution": convolution,
     "convolution_backward": convolution_backward,
@@ -245,15 +274,18 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "divs": divs,
     "dropout_do_mask": dropout_do_mask,
     "elu_backward": elu_backward,
+    "embedding": embedding,
     "embedding_dense_backward": embedding_dense_backward,
     "eq_scalar": eq_scalar,
     "eq_tensor": eq_tensor,
     "exp": exp,
+    "gather": gather,
     "ge_scalar": ge_scalar,
     "gelu_backward": gelu_backward,
     "gelu_backward_v2": gelu_backward_v2,
     "gelu_v2": gelu_v2,
     "glu_backward": glu_backward,
+    "grid_sampler2d": grid_sampler2d,
     "grid_sampler2d_backward": grid_sampler2d_backward,
     "grid_sampler3d_backward": grid_sampler3d_backward,
     "group_norm_backward": group_norm_backward,
@@ -264,7 +296,10 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "hardswish": hardswish,
     "hardswish_backward": hardswish_backward,
     "hardtanh_backward": hardtanh_backward,
+    "index_add": index_add,
+    "index_select": index_select,
     "inplace_copy": inplace_copy,
+    "inplace_fill_scalar": inplace_fill_scalar,
     "kl_div_backward": kl_div_backward,
     "l1_loss_backward": l1_loss_backward,
     "layer_norm_backward": layer_norm_backward,
@@ -281,6 +316,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "max_unpool2d_backward": max_unpool2d_backward,
     "max_unpool3d_backward": max_unpool3d_backward,
     "maximum": maximum,
+    "mean": mean,
     "minimum": minimum,
     "mish_backward": mish_backward,
     "mm": mm,
@@ -307,6 +343,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "roi_align_v2_backward": roi_align_v2_backward,
     "rsqrt": rsqrt,
     "s_where": s_where,
+    "scatter_add": scatter_add,
     "sigmoid": sigmoid,
     "sigmoid_backward": sigmoid_backward,
     "silu": silu,
@@ -321,8 +358,10 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "tanh": tanh,
     "tanh_backward": tanh_backward,
     "threshold_backward": threshold_backward,
+    "upsample_bilinear2d": upsample_bilinear2d,
     "upsample_bilinear2d_backward_v2": upsample_bilinear2d_backward_v2,
     "upsample_nearest2d_backward": upsample_nearest2d_backward,
+    "upsample_nearest2d_v2": upsample_nearest2d_v2,
 }
 
 

@@ -132,7 +132,9 @@ async def test_every_dtype_of_every_operator_is_run_once_within_the_time_limit(p
     device = HonestDevice()
     assert reasons(await self_test(device, product, TIMEOUT_S)) == {}
     run = [(plan.spec.name, plan.types[0].dtype.name) for plan, _ in device.executed]
-    expected = {(name, dtype) for name, spec in OPERATORS.items() for dtype in spec.leading_input.dtypes.get(product, ())}
+    expected = {
+        (name, dtype) for name, spec in OPERATORS.items() for dtype in spec.leading_input.dtypes.get(product, ())
+    }
     assert sorted(run) == sorted(expected)
     assert device.trims == 1
     assert all(time.monotonic() < deadline <= time.monotonic() + TIMEOUT_S for _, deadline in device.executed)

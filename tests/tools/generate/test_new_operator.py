@@ -304,7 +304,8 @@ def test_what_has_no_stubs_is_refused(tree: Tree) -> None:
         ("aclRun", "a member of Attr"),
     ):
         tree.declare("aclnnMadeUp", f"const {kind} alpha, {WITH_SELF}")
-        told = f"aclnn_aclnnmadeup.h: alpha has the type {kind.rstrip('*')}, for which there are no stubs; it needs {needed}"
+        name = kind.rstrip("*")
+        told = f"aclnn_aclnnmadeup.h: alpha has the type {name}, for which there are no stubs; it needs {needed}"
         assert tree.refusal("aclnnMadeUp").startswith(told)
         assert "; then add the type to KINDS in tools/generate/declarations.py" in tree.refusal("aclnnMadeUp")
     tree.declare("aclnnMadeUp", WITH_SELF)

@@ -14,12 +14,15 @@ from aclgrad.operators.embedding_dense_backward.spec import SPEC as EMBEDDING_DE
 from aclgrad.operators.families.binary.spec import SPECS as BINARY
 from aclgrad.operators.families.class_losses.spec import SPECS as CLASS_LOSSES
 from aclgrad.operators.families.elementwise.spec import SPECS as ELEMENTWISE
+from aclgrad.operators.families.gathering.spec import SPECS as GATHERING
 from aclgrad.operators.families.grid_sampler.spec import SPECS as GRID_SAMPLER
 from aclgrad.operators.families.halves.spec import SPECS as HALVES
 from aclgrad.operators.families.losses.spec import SPECS as LOSSES
 from aclgrad.operators.families.matrix_products.spec import SPECS as MATRIX_PRODUCTS
 from aclgrad.operators.families.movement.spec import SPECS as MOVEMENT
 from aclgrad.operators.families.pad.spec import SPECS as PAD
+from aclgrad.operators.families.reductions.spec import SPECS as REDUCTIONS
+from aclgrad.operators.families.resampling.spec import SPECS as RESAMPLING
 from aclgrad.operators.families.scalar.spec import SPECS as SCALAR
 from aclgrad.operators.families.softmax.spec import SPECS as SOFTMAX
 from aclgrad.operators.families.unary.spec import SPECS as UNARY
@@ -30,7 +33,6 @@ from aclgrad.operators.max_pool2d_with_mask_backward.spec import SPEC as MAX_POO
 from aclgrad.operators.max_unpool2d_backward.spec import SPEC as MAX_UNPOOL2D_BACKWARD
 from aclgrad.operators.max_unpool3d_backward.spec import SPEC as MAX_UNPOOL3D_BACKWARD
 from aclgrad.operators.prelu_backward.spec import SPEC as PRELU_BACKWARD
-from aclgrad.operators.reduce_sum.spec import SPEC as REDUCE_SUM
 from aclgrad.operators.rms_norm_grad.spec import SPEC as RMS_NORM_GRAD
 from aclgrad.operators.roi_align_v2_backward.spec import SPEC as ROI_ALIGN_V2_BACKWARD
 from aclgrad.operators.spec import operator_table
@@ -41,12 +43,15 @@ FAMILIES: Final = {
     "binary": BINARY,
     "class_losses": CLASS_LOSSES,
     "elementwise": ELEMENTWISE,
+    "gathering": GATHERING,
     "grid_sampler": GRID_SAMPLER,
     "halves": HALVES,
     "losses": LOSSES,
     "matrix_products": MATRIX_PRODUCTS,
     "movement": MOVEMENT,
     "pad": PAD,
+    "reductions": REDUCTIONS,
+    "resampling": RESAMPLING,
     "scalar": SCALAR,
     "softmax": SOFTMAX,
     "unary": UNARY,
@@ -69,7 +74,6 @@ OPERATORS: Final = operator_table(
     MAX_UNPOOL2D_BACKWARD,
     MAX_UNPOOL3D_BACKWARD,
     PRELU_BACKWARD,
-    REDUCE_SUM,
     RMS_NORM_GRAD,
     ROI_ALIGN_V2_BACKWARD,
     UPSAMPLE_BILINEAR2D_BACKWARD_V2,
@@ -77,12 +81,15 @@ OPERATORS: Final = operator_table(
     *BINARY,
     *CLASS_LOSSES,
     *ELEMENTWISE,
+    *GATHERING,
     *GRID_SAMPLER,
     *HALVES,
     *LOSSES,
     *MATRIX_PRODUCTS,
     *MOVEMENT,
     *PAD,
+    *REDUCTIONS,
+    *RESAMPLING,
     *SCALAR,
     *SOFTMAX,
     *UNARY,

@@ -222,6 +222,31 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Inputs = {"self": input}
         return self.execute("adds", inputs, {"other": other, "alpha": alpha}, timeout_s=timeout_s, out=out)
 
+    def amax(
+        self,
+        input: TensorLike,
+        dim: int | Ints = (),
+        keep_dim: bool = False,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the largest elements of a tensor along some of its axes.
+
+        out = the largest element of self along dim, NaN if there is one (PyTorch: aten::amax).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+            dim: The axes, each once; a negative one counts from the last. An empty list for all.
+            keep_dim: Keeps the axes, with a size of 1.
+
+        Returns: The results: self without the axes, or with a size of 1 for each.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("amax", inputs, {"dim": dim, "keep_dim": keep_dim}, timeout_s=timeout_s, out=out)
+
     def avg_pool2d_backward(
         self,
         grad_output: TensorLike,
@@ -507,6 +532,26 @@ class OperatorMethods(ABC, Generic[Result]):
         return self.execute(
             "binary_cross_entropy_with_logits_backward", inputs, {"reduction": reduction}, timeout_s=timeout_s, out=out
         )
+
+    def cat(
+        self, tensors: Sequence[TensorLike], dim: int = 0, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Joins tensors along an axis.
+
+        out = the tensors one after the other along dim, in the type that all are promoted to; one of shape (0,) count
+        for nothing (PyTorch: aten::cat).
+
+        Args:
+            tensors: The tensors, of one shape but along dim. bfloat16, bool, float16, float32, int32, int64, int8,
+                uint8 (fewer on some products).
+            dim: The axis; a negative one counts from the last.
+
+        Returns: The joined tensor.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"tensors": tensors}
+        return self.execute("cat", inputs, {"dim": dim}, timeout_s=timeout_s, out=out)
 
     def clamp(
         self,
@@ -959,6 +1004,24 @@ class OperatorMethods(ABC, Generic[Result]):
             out=out,
         )
 
+    def embedding(
+        self, weight: TensorLike, indices: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Looks up rows of a weight.
+
+        out[i] = weight[indices[i]] (PyTorch: aten::embedding).
+
+        Args:
+            weight: The rows, shape (rows, columns). bfloat16, float16, float32, int32, int64 (fewer on some products).
+            indices: The rows that are looked up, from 0 to rows - 1. Any shape. int32, int64 (fewer on some products).
+
+        Returns: The rows: the shape of indices, and a last axis of columns.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"weight": weight, "indices": indices}
+        return self.execute("embedding", inputs, {}, timeout_s=timeout_s, out=out)
+
     def embedding_dense_backward(
         self,
         grad_output: TensorLike,
@@ -1048,6 +1111,26 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"self": input}
         return self.execute("exp", inputs, {}, timeout_s=timeout_s, out=out)
+
+    def gather(
+        self, input: TensorLike, index: TensorLike, dim: int, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Takes elements of a tensor, each at a position of its own along one axis.
+
+        Along the axis, out[i] = self[index[i]]; along others, out and self have the same place (PyTorch: aten::gather).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+            index: The positions; at most as large as self in all other axes. From 0 to the size of the axis. int32,
+                int64 (fewer on some products).
+            dim: The axis of self; a negative one counts from the last.
+
+        Returns: The elements, in the shape of index.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "index": index}
+        return self.execute("gather", inputs, {"dim": dim}, timeout_s=timeout_s, out=out)
 
     def ge_scalar(
         self, input: TensorLike, other: float, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
@@ -1163,6 +1246,45 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("glu_backward", inputs, {"dim": dim}, timeout_s=timeout_s, out=out)
+
+    def grid_sampler2d(
+        self,
+        input: TensorLike,
+        grid: TensorLike,
+        interpolation_mode: int = 0,
+        padding_mode: int = 0,
+        align_corners: bool = False,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Samples planes at the points of a grid.
+
+        A point (x, y) is at ((x + 1) W - 1) / 2, ((y + 1) H - 1) / 2 in cells, or with align_corners at (x + 1) / 2 (W
+        - 1), (y + 1) / 2 (H - 1), then padded: border moves it to the nearest cell, reflection mirrors it at the edges.
+        Its sample is the nearest cell (halves to even), or the mean of the four around it weighted bilinearly; cells
+        outside are 0. A point that is not at a number is outside (PyTorch: aten::grid_sampler_2d).
+
+        Args:
+            input: The images, shape (N, C, H, W). bfloat16, float16, float32, float64 (fewer on some products).
+            grid: The points, shape (N, oH, oW, 2): x and y, with the image between -1 and 1. bfloat16, float16,
+                float32, float64 (fewer on some products).
+            interpolation_mode: 0: bilinear, 1: nearest.
+            padding_mode: 0: zeros, 1: border, 2: reflection.
+            align_corners: -1 and 1 are the centres of the outer cells, not edges.
+
+        Returns: The samples, shape (N, C, oH, oW).
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"input": input, "grid": grid}
+        return self.execute(
+            "grid_sampler2d",
+            inputs,
+            {"interpolation_mode": interpolation_mode, "padding_mode": padding_mode, "align_corners": align_corners},
+            timeout_s=timeout_s,
+            out=out,
+        )
 
     @overload
     def grid_sampler2d_backward(
@@ -1610,6 +1732,56 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("hardtanh_backward", inputs, {"min": min, "max": max}, timeout_s=timeout_s, out=out)
 
+    def index_add(
+        self,
+        input: TensorLike,
+        index: TensorLike,
+        source: TensorLike,
+        dim: int,
+        alpha: float = 1,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Adds slices to those of a tensor, by their positions along one axis.
+
+        out = self, and along the axis out[index[i]] += alpha * source[i]; integers wrap around (PyTorch:
+        aten::index_add).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+            index: The position of each slice. From 0 to the size of the axis. int32, int64 (fewer on some products).
+            source: The slices, with the dtype of self and its sizes along others. bfloat16, float16, float32, int32,
+                int64 (fewer on some products).
+            dim: The axis of self; a negative one counts from the last.
+            alpha: What source is multiplied by.
+
+        Returns: The sums, with the shape and dtype of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "index": index, "source": source}
+        return self.execute("index_add", inputs, {"dim": dim, "alpha": alpha}, timeout_s=timeout_s, out=out)
+
+    def index_select(
+        self, input: TensorLike, index: TensorLike, dim: int, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Takes slices of a tensor, by their positions along one axis.
+
+        Along the axis, out[i] = self[index[i]] (PyTorch: aten::index_select).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+            index: The position of each slice. From 0 to the size of the axis. int32, int64 (fewer on some products).
+            dim: The axis of self; a negative one counts from the last.
+
+        Returns: The slices: self, with as many along the axis as index has.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "index": index}
+        return self.execute("index_select", inputs, {"dim": dim}, timeout_s=timeout_s, out=out)
+
     def inplace_copy(
         self,
         input: Input,
@@ -1644,6 +1816,25 @@ class OperatorMethods(ABC, Generic[Result]):
         return self.execute(
             "inplace_copy", inputs, {"shape": shape, "offset": offset, "strides": strides}, timeout_s=timeout_s, out=out
         )
+
+    def inplace_fill_scalar(
+        self, input: Input, value: float, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Gives a tensor of a shape and dtype, all of whose elements are one number.
+
+        self_ref = value (PyTorch: aten::fill_.Scalar, aten::full).
+
+        Args:
+            input: What is written to, which stays as it is: only its shape and dtype count. Any shape. bfloat16, bool,
+                float16, float32, int32, int64, int8, uint8 (fewer on some products). A tuple of sizes will do.
+            value: The number.
+
+        Returns: The tensor, with the shape and dtype of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("inplace_fill_scalar", inputs, {"value": value}, timeout_s=timeout_s, out=out)
 
     def kl_div_backward(
         self,
@@ -2210,6 +2401,35 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Inputs = {"self": input, "other": other}
         return self.execute("maximum", inputs, {}, timeout_s=timeout_s, out=out)
 
+    def mean(
+        self,
+        input: TensorLike,
+        dim: int | Ints = (),
+        keep_dim: bool = False,
+        dtype: DataType | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Averages a tensor along some of its axes.
+
+        out = the sum of self along dim, divided by the number of its terms (PyTorch: aten::mean.dim).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32 (fewer on some products).
+            dim: The axes, each once; a negative one counts from the last. An empty list for all.
+            keep_dim: Keeps the axes, with a size of 1.
+            dtype: The data type of out; that of self if it is left out.
+
+        Returns: The results: self without the axes, or with a size of 1 for each.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute(
+            "mean", inputs, {"dim": dim, "keep_dim": keep_dim, "dtype": dtype}, timeout_s=timeout_s, out=out
+        )
+
     def minimum(
         self, input: TensorLike, other: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
     ) -> Result:
@@ -2580,7 +2800,7 @@ class OperatorMethods(ABC, Generic[Result]):
             keep_dims: Keeps the axes, with a size of 1.
             dtype: The data type of out; that of self if it is left out.
 
-        Returns: The sums: self without the axes, or with a size of 1 for each.
+        Returns: The results: self without the axes, or with a size of 1 for each.
 
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
@@ -2986,6 +3206,36 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Inputs = {"condition": condition, "self": input, "other": other}
         return self.execute("s_where", inputs, {}, timeout_s=timeout_s, out=out)
 
+    def scatter_add(
+        self,
+        input: TensorLike,
+        index: TensorLike,
+        src: TensorLike,
+        dim: int,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Adds elements to those of a tensor, each at a position of its own along one axis.
+
+        out = self, and along the axis out[index[i]] += src[i]; along others, all have the same place. Integers wrap
+        around (PyTorch: aten::scatter_add).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32, int32, int64 (fewer on some products).
+            index: The positions; at most as large as self in all other axes. From 0 to the size of the axis. int32,
+                int64 (fewer on some products).
+            src: The elements, with the dtype of self; at least as large as index. bfloat16, float16, float32, int32,
+                int64 (fewer on some products).
+            dim: The axis of self; a negative one counts from the last.
+
+        Returns: The sums, with the shape and dtype of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "index": index, "src": src}
+        return self.execute("scatter_add", inputs, {"dim": dim}, timeout_s=timeout_s, out=out)
+
     def sigmoid(self, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None) -> Result:
         """Gives the logistic sigmoid.
 
@@ -3305,6 +3555,43 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("threshold_backward", inputs, {"threshold": threshold}, timeout_s=timeout_s, out=out)
 
+    def upsample_bilinear2d(
+        self,
+        input: TensorLike,
+        output_size: Ints,
+        align_corners: bool = False,
+        scales_h: float = 0.0,
+        scales_w: float = 0.0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Upsamples planes to a size: each new cell is the mean of the four around its place, by its distances.
+
+        along each axis of n cells and o outputs, output i lies at x = max((i + 0.5) * n / o - 0.5, 0), or with
+        align_corners at i * (n - 1) / (o - 1), between the cells floor(x) and the next one, or the last twice (PyTorch:
+        aten::upsample_bilinear2d).
+
+        Args:
+            input: The tensor, shape (N, C, H, W). bfloat16, float16, float32 (fewer on some products).
+            output_size: oH and oW, the upsampled size.
+            align_corners: Whether the corners of both tensors lie on each other.
+            scales_h: The scale of rows: oH / H; 0 for the ratio of the sizes.
+            scales_w: The scale of columns: oW / W; 0 for the ratio of the sizes.
+
+        Returns: The upsampled tensor, shape (N, C, oH, oW).
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute(
+            "upsample_bilinear2d",
+            inputs,
+            {"output_size": output_size, "align_corners": align_corners, "scales_h": scales_h, "scales_w": scales_w},
+            timeout_s=timeout_s,
+            out=out,
+        )
+
     def upsample_bilinear2d_backward_v2(
         self,
         grad_output: TensorLike,
@@ -3384,6 +3671,40 @@ class OperatorMethods(ABC, Generic[Result]):
             "upsample_nearest2d_backward",
             inputs,
             {"output_size": output_size, "input_size": input_size, "scales_h": scales_h, "scales_w": scales_w},
+            timeout_s=timeout_s,
+            out=out,
+        )
+
+    def upsample_nearest2d_v2(
+        self,
+        input: TensorLike,
+        output_size: Ints,
+        scales_h: float = 0.0,
+        scales_w: float = 0.0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Upsamples planes to a size: each cell is copied.
+
+        out[y, x] = self[min(floor(y * (H / oH)), H - 1), min(floor(x * (W / oW)), W - 1)], with the ratio and the
+        product in float32 (PyTorch: aten::upsample_nearest2d).
+
+        Args:
+            input: The tensor, shape (N, C, H, W). bfloat16, float16, float32 (fewer on some products).
+            output_size: oH and oW, the upsampled size.
+            scales_h: The scale of rows: oH / H; 0 for the ratio of the sizes.
+            scales_w: The scale of columns: oW / W; 0 for the ratio of the sizes.
+
+        Returns: The upsampled tensor, shape (N, C, oH, oW).
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute(
+            "upsample_nearest2d_v2",
+            inputs,
+            {"output_size": output_size, "scales_h": scales_h, "scales_w": scales_w},
             timeout_s=timeout_s,
             out=out,
         )

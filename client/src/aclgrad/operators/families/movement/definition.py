@@ -54,4 +54,6 @@ def cat(dim: int = 0, **tensors: Array) -> Array:
 
 DEFINITIONS: Final[Mapping[str, Definition]] = {
     "inplace_copy": Definition(inplace_copy),
+    "inplace_fill_scalar": Definition(inplace_fill_scalar),
+    "cat": Definition(cat),
 }

@@ -97,4 +97,37 @@ SAMPLES: Final[Mapping[str, Samples]] = {
             _copy("nothing", (3, 4), (0, 4), shape=(0, 4)),
         ),
     ),
+    "inplace_fill_scalar": Samples(
+        draw=lambda integer: _fill("drawn", draw_sizes(integer, integer(0, 4), 0, 7), integer(0, 1)),
+        rows=lambda length: (_fill("rows", (length,), 1),),
+        timed={size: _fill("timed", shape, 0) for size, shape in PLANES.items()},
+        pytorch=_filled,
+        long=lambda cells: (_fill(name, tuple(plane), 1) for name, *plane in long_planes(cells)),
+        picture=_fill("picture", (2, 4), 1),
+        cases=(
+            _fill("ones", (3, 40), 1),
+            _fill("zeros", (7,), False),
+            _fill("scalar", (), True),
+            _fill("nothing", (0, 3), 1),
+        ),
+    ),
+    "cat": Samples(
+        draw=_draw_cat,
+        rows=lambda length: (_cat("rows", (3, length), (3, 5), dim=1),),
+        timed={size: _cat("timed", *(shape[1:],) * 2, dim=-1) for size, shape in PLANES.items()},
+        pytorch=_joined,
+        long=lambda cells: (
+            _cat(name, (rows, columns), (rows, 1), dim=1) for name, rows, columns in long_planes(cells)
+        ),
+        picture=_cat("picture", (2, 2), (2, 3), dim=1),
+        cases=(
+            _cat("rows", (2, 37), (3, 37)),
+            _cat("middle", (2, 3, 5), (2, 1, 5), (2, 4, 5), dim=-2),
+            _cat("one", (4, 5), dim=1),
+            _cat("promoted", (2, 3), (2, 2), dim=1, tensors_1="float32"),
+            _cat("with_nothing", (0,), (2, 3), (0, 3)),
+            _cat("many", *((1, 2),) * 40),
+            _cat("nothing", (0, 3), (0, 3)),
+        ),
+    ),
 }

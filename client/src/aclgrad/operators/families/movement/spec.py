@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from aclgrad.errors import Violation
-from aclgrad.operators.families.elementwise.spec import RANKS, floats
+from aclgrad.operators.families.elementwise.spec import LARGEST, RANKS, floats
 from aclgrad.operators.promotion import category, holds, promoted
 from aclgrad.operators.rules import axis_in_range, broadcasts
 from aclgrad.operators.spec import (
@@ -192,6 +192,55 @@ SPECS: Final = (
         tolerance=lambda arguments, *_: _tolerance(_self(arguments).dtype.name),
         kind=OperatorKind.VALUE,
         runs_on_nothing=lambda arguments: _self(arguments).element_count > 0,
+        is_spatial=False,
+        batch_axes=lambda _: None,
+    ),
+    OperatorSpec(
+        name="inplace_fill_scalar",
+        symbol="aclnnInplaceFillScalar",
+        summary="Gives a tensor of a shape and dtype, all of whose elements are one number.",
+        formula="self_ref = value (PyTorch: aten::fill_.Scalar, aten::full).",
+        inputs=(
+            InputSpec(
+                "self",
+                "What is written to, which stays as it is: only its shape and dtype count. Any shape.",
+                _DTYPES,
+                RANKS,
+                unread_on=frozenset(Product),
+                read_if=lambda _: False,
+            ),
+        ),
+        attributes=(AttributeSpec("value", "The number.", AttributeKind.SCALAR, minimum=-LARGEST, maximum=LARGEST),),
+        outputs=(OutputSpec("self_ref", "The tensor, with the shape and dtype of self.", _self, begins_as="self"),),
+        check=_check_fill,
+        tolerance=lambda arguments, *_: _tolerance(_self(arguments).dtype.name),
+        kind=OperatorKind.VALUE,
+        is_spatial=False,
+    ),
+    OperatorSpec(
+        name="cat",
+        symbol="aclnnCat",
+        summary="Joins tensors along an axis.",
+        formula=(
+            "out = the tensors one after the other along dim, in the type that all are promoted to; one of shape (0,) "
+            "count for nothing (PyTorch: aten::cat)."
+        ),
+        inputs=(InputSpec("tensors", "The tensors, of one shape but along dim.", _DTYPES, RANKS[1:], is_list=True),),
+        attributes=(
+            AttributeSpec(
+                "dim",
+                "The axis; a negative one counts from the last.",
+                AttributeKind.INT,
+                default=0,
+                minimum=-max(RANKS),
+                maximum=max(RANKS) - 1,
+            ),
+        ),
+        outputs=(OutputSpec("out", "The joined tensor.", _joined),),
+        check=_check_cat,
+        tolerance=lambda arguments, *_: _tolerance(_joined(arguments).dtype.name),
+        kind=OperatorKind.VALUE,
+        runs_on_nothing=lambda arguments: _joined(arguments).element_count > 0,
         is_spatial=False,
         batch_axes=lambda _: None,
     ),
