@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from aclgrad.judge.check.command import CHECKS
-from aclgrad.operators.spec import OperatorSpec
+from aclgrad.operators.spec import OperatorKind, OperatorSpec
 from aclgrad.products import Product
 
 ROOT: Final = Path(__file__).parents[2]
@@ -39,6 +39,22 @@ FAMILIES: Final = {
         "mish",
         "softplus",
     ),
+    "copies, positions": ("inplace_", "cat", "gather", "index_", "scatter_"),
+    "arithmetic with a number": ("adds", "muls", "divs", "_scalar", "clamp"),
+    "arithmetic": (
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "maximum",
+        "minimum",
+        "s_where",
+        "eq_tensor",
+        "gt_tensor",
+        "mean",
+        "amax",
+    ),
+    "functions": ("neg", "exp", "log", "sqrt", "reciprocal", "abs"),
 }
 """What the names of a family's operators contain; the README has a row for each, and one for all others."""
 
@@ -62,12 +78,22 @@ def with_table(page: Path, subject: str, table: str) -> bytes:
     return "".join([before, start, table, end, after]).encode()
 
 
-def family_table(specs: Iterable[OperatorSpec]) -> str:
-    """Returns a row for each family: the dtypes of its operators, and which of them each product has."""
+def family_of(spec: OperatorSpec) -> str:
+    """Returns the first family whose words the operator's name contains."""
+    return next((name for name, words in FAMILIES.items() if any(word in spec.name for word in words)), "other")
+
+
+def family_table(specs: Sequence[OperatorSpec]) -> str:
+    """Returns a row for each family: the dtypes of its operators, and which of them each product has.
+
+    Forward functions have a row of their own beside the gradients of their family.
+    """
     families: dict[str, list[OperatorSpec]] = {}
-    for spec in specs:
-        family = next((name for name, words in FAMILIES.items() if any(word in spec.name for word in words)), "other")
-        families.setdefault(family, []).append(spec)
+    of_gradients = {family_of(spec) for spec in specs if spec.kind is OperatorKind.GRADIENT}
+    for spec in sorted(specs, key=lambda each: each.kind is OperatorKind.VALUE):
+        family = family_of(spec)
+        is_beside = spec.kind is OperatorKind.VALUE and family in of_gradients
+        families.setdefault(f"{family}, forward" if is_beside else family, []).append(spec)
     served = [product for product in Product if any(product in each.products for each in specs)]
     heads = ("family", "operators", "dtypes of all", "of some", *served)
     rows = [f"| {' | '.join(heads)} |", f"|---|---|---|---|{':-:|' * len(served)}"]
