@@ -1,6 +1,6 @@
 """Forward operators: numbers of any kind, lists of tensors, and outputs that begin as copies of inputs."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -109,7 +109,51 @@ def test_a_condition_and_a_mask_are_made_on_the_server(client: aclgrad.Client) -
     np.testing.assert_array_equal(kept, X * (X > 5))
 
 
-REFUSED = {
+def test_a_tensor_is_filled_without_sending_values(client: aclgrad.Client) -> None:
+    for value, dtype in ((0.1, np.float16), (7, np.int64), (True, np.bool_)):
+        found = client.inplace_fill_scalar(TensorType.of(dtype, (2, 3)), value)
+        np.testing.assert_array_equal(found, np.full((2, 3), value, dtype), strict=True)
+    # As the gradient of a slice: zeros, and a copy into a part.
+    p = client.program()
+    zeros = p.inplace_fill_scalar(TensorType.of(np.float32, (4, 6)), 0)
+    (found,) = p.run(p.inplace_copy(zeros, X[:, :2], shape=(3, 2), offset=7, strides=(6, 2)))
+    expected = np.zeros((4, 6), np.float32)
+    expected[1:4, 1:5:2] = X[:, :2]
+    np.testing.assert_array_equal(found, expected, strict=True)
+
+
+@pytest.mark.parametrize("count", [1, 2, 33, 1000, 1024])
+def test_lists_of_tensors_are_joined(client: aclgrad.Client, count: int) -> None:
+    parts = [X[:, : 1 + place % 3] + place for place in range(count)]
+    np.testing.assert_array_equal(client.cat(parts, 1), np.concatenate(parts, 1), strict=True)
+    p = client.program()
+    made = [p.relu(each) for each in parts[:40]]
+    (found,) = p.run(p.cat([*made, X[0:3].astype(np.float16)], -1))
+    np.testing.assert_array_equal(found, np.concatenate([*parts[:40], X], 1), strict=True)
+
+
+def test_a_list_in_a_call_of_many_chunks_is_joined(shared_server: Server) -> None:
+    with aclgrad.Client(shared_server.address, max_message_bytes=2000) as client:
+        parts = [X + place for place in range(50)]
+        np.testing.assert_array_equal(client.cat(parts), np.concatenate(parts), strict=True)
+
+
+def test_a_list_without_tensors_or_with_gaps_is_refused(client: aclgrad.Client) -> None:
+    with pytest.raises(InvalidFieldError, match=r"inputs\[tensors_0\] is missing; send it"):
+        client.cat([])
+    with pytest.raises(InvalidFieldError, match=r"are 1025 tensors; send at most 1024 at a time"):
+        client.cat([X[:, :1]] * 1025, 1)
+    with pytest.raises(InvalidFieldError, match=r"inputs\[tensors\] is a ndarray; give a sequence of arrays"):
+        client.cat(X)  # type: ignore[arg-type]
+    with pytest.raises(
+        InvalidFieldError, match=r"inputs\[tensors_2\]\.shape is \(2, 4\), and inputs\[tensors_0\] is \(3, 4\)"
+    ):
+        client.cat([X, X, X[:2]], 1)
+    with pytest.raises(InvalidFieldError, match=r"inputs\[tensors_0\] is missing"):
+        client.execute("cat", {"tensors_1": X})
+
+
+REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "shapes": (lambda client: client.add(X, np.ones(3, np.float32)), r"inputs\[other\]\.shape is \(3,\)"),
     "nine_dimensions": (lambda client: client.neg(np.ones((1,) * 9, np.float32)), "9"),
     "part_beyond_the_end": (
