@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from aclgrad.operators.cases import TypedCase, served_dtypes
+from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.parts import samples_of
 from aclgrad.operators.spec import AttributeKind, InputSpec, OperatorSpec
 from aclgrad.products import Product
@@ -16,6 +17,13 @@ from .cann_answers import CHECKED_FORMATS, answer_of, matches
 from .phase_one import INVALID, NULL, Arguments, Row, Tensor
 
 _PROTOTYPES = read_prototypes()
+
+TABLED = {
+    name: spec
+    for name, spec in OPERATORS.items()
+    if not any(each.is_list for each in spec.inputs) and not any(each.begins_as for each in spec.outputs)
+}
+"""Those whose parameters are their inputs and outputs: lists, and what is written in place, are in test_movement.py."""
 
 MASK = "outputMask"
 """The parameter that says which outputs are wanted, under the name that it has for every operator."""

@@ -20,7 +20,7 @@ from tests.call_file import PRODUCT, device_array
 from tools.abi.acl import DeviceTensor, Library
 
 from .phase_one import Tensor
-from .table_calls import abi_names, arguments_of
+from .table_calls import TABLED, abi_names, arguments_of
 
 LENGTHS = (*range(1, 10), 15, 16, 17, 31, 32, 33, 65)
 """Lengths of rows: up to and around the vectors of each type, and twice the longest."""
@@ -36,8 +36,8 @@ LARGE = "6 MB"
 
 def sweep(product: Product = PRODUCT, *, is_short: bool = False) -> Iterator[TypedCase]:
     """Yields calls of every operator and type whose gradients must not depend on processor, threads or addresses."""
-    listed = [typed for spec in OPERATORS.values() for typed in _calls_of(spec, product, is_short)]
-    for typed in (*typed_cases(product), *listed):
+    listed = [typed for spec in TABLED.values() for typed in _calls_of(spec, product, is_short)]
+    for typed in (*typed_cases(product, *TABLED), *listed):
         # For an empty input, operators leave the output unchanged.
         if all(map(all, typed.case.shapes.values())) and not list(typed.spec.check(typed.arguments, product)):
             yield typed

@@ -13,6 +13,7 @@ from aclgrad.operators.parts import samples_of
 from tests.call_file import PRODUCT
 from tools.abi.acl import Library
 
+from .table_calls import TABLED
 from .table_gradients import LARGE, call, gradient_of
 
 ITEMS = 3
@@ -54,7 +55,7 @@ def assert_invariant(acl: Library, typed: TypedCase, most: int, sizes: Sequence[
     return largest > 1
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", TABLED)
 def test_every_sample(acl: Library, name: str) -> None:
     """Each with one dtype in turn, and with every dtype until a batch of that is legal."""
     joined: set[str] = set()
@@ -67,7 +68,7 @@ def test_every_sample(acl: Library, name: str) -> None:
     assert joined == (set() if name in LONE else set(OPERATORS[name].leading_input.dtypes[PRODUCT]))
 
 
-@pytest.mark.parametrize("name", sorted(OPERATORS.keys() - LONE))
+@pytest.mark.parametrize("name", sorted(TABLED.keys() - LONE))
 def test_large_calls(acl: Library, name: str) -> None:
     spec = OPERATORS[name]
     timed = samples_of(name).timed[LARGE]

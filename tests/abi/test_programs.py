@@ -16,12 +16,13 @@ from tests.call_file import PRODUCT, split_outputs, write_calls
 from tools.abi.prototypes import INCLUDE
 
 from .compiling import compile_program
+from .table_calls import TABLED
 
 SANITIZE = sanitizers.SANITIZE
 
 pytestmark = pytest.mark.timeout(900)  # the first one may build the library
 
-CASES = [typed for typed in typed_cases(PRODUCT) if all(map(all, typed.case.shapes.values()))]
+CASES = [typed for typed in typed_cases(PRODUCT, *TABLED) if all(map(all, typed.case.shapes.values()))]
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from tests.call_file import PRODUCT
 from tools.abi.acl import Library
 
 from .cann_answers import answer_of
+from .table_calls import TABLED
 from .table_gradients import call, gradient_of, unwritten
 
 NAN, INF = np.nan, np.inf
@@ -25,7 +26,7 @@ def is_empty(typed: TypedCase) -> bool:
 
 
 def test_empty_inputs(acl: Library) -> None:
-    for typed in filter(is_empty, typed_cases(PRODUCT)):
+    for typed in filter(is_empty, typed_cases(PRODUCT, *TABLED)):
         if answer_of(typed.spec.name, f"{typed.case.name} {typed.dtype}", 0, PRODUCT) != 0:
             continue  # refused, see test_products.py
         found = gradient_of(acl, typed)

@@ -23,7 +23,7 @@ def describe_operator(
     """
     inputs = {each.name: _describe_input(each, product, shape_only) for each in spec.inputs}
     if dtypes is not None:
-        inputs[spec.leading].data_types[:] = [DTYPES[name].wire for name in dtypes]
+        inputs[spec.leading_input.name].data_types[:] = [DTYPES[name].wire for name in dtypes]
     return pb.OperatorDescription(
         name=spec.name,
         symbol=spec.symbol,
@@ -35,7 +35,7 @@ def describe_operator(
             for each in spec.outputs
         ],
         kind=f"OPERATOR_KIND_{spec.kind.name}",
-        leading_input=spec.leading,
+        leading_input=spec.leading_input.name,
         reads_views=reads_views,
     )
 

@@ -119,6 +119,8 @@ class InputSpec:
 
     def rule(self, arguments: Arguments, product: Product) -> ValueRule | None:
         """Returns the rule that the values must follow, or None if any values are legal."""
+        if self.read_if is not None and not self.read_if(arguments):
+            return None
         own = self.values(arguments, product)
         is_bool = own is None and arguments.inputs[self.name].dtype.name == "bool"
         return BoolRule() if is_bool else own

@@ -69,7 +69,7 @@ class KnownCase:
         plan = plan_call(OperatorCall(typed.spec.name, views, typed.case.attributes), product, Limits(MAX_INT64))
         tolerance = tolerance_of(typed.spec, product, arrays, typed.case.attributes)
         given = {each.name: each.data for each in views}
-        contents = [given.get(each.name) for each in typed.spec.inputs]
+        contents = [given.get(each.name) for each in plan.inputs]
         return cls(typed, plan, contents, truths_of(typed, arrays), tolerance)
 
     def __str__(self) -> str:

@@ -93,7 +93,7 @@ class Target:
     def missing_dtypes(self, operator: str) -> list[str]:
         """The dtypes that the product has for a listed operator and the server does not list."""
         spec = OPERATORS[operator]
-        inputs = (each for each in self.described[operator].inputs if each.name == spec.leading)
+        inputs = (each for each in self.described[operator].inputs if each.name == spec.leading_input.name)
         listed = {dtype.name for each in inputs for dtype in each.dtypes}
         return [dtype for dtype in spec.dtypes_on(self.product) if dtype not in listed]
 
