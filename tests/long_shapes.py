@@ -48,7 +48,7 @@ def _values(rule: ValueRule | None, type: TensorType, output: TensorType) -> np.
         case ArgmaxRule() | WindowRule():
             return np.resize(_first_cells(rule.pooling), type.shape).astype(type.dtype.numpy)
         case BoxRule():
-            return _boxes(rule, type.shape[0], output.shape[0])
+            return _boxes(rule, type, rule.images or output.shape[0])
         case _:
             assert_never(rule)
 
@@ -62,9 +62,9 @@ def _first_cells(pooling: Pooling) -> np.ndarray:
     return rows[:, None] * pooling.input_size[1] + columns
 
 
-def _boxes(rule: BoxRule, count: int, images: int) -> np.ndarray:
+def _boxes(rule: BoxRule, type: TensorType, images: int) -> np.ndarray:
     """Boxes of most of an image, of one image after the other."""
-    boxes = np.zeros((count, 5), np.float32)
-    boxes[:, 0] = np.arange(count) % images
+    boxes = np.zeros(type.shape, type.dtype.numpy)
+    boxes[:, 0] = np.arange(len(boxes)) % images
     boxes[:, 1:] = 0.1 * rule.width, 0.1 * rule.height, 0.9 * rule.width, 0.9 * rule.height
     return boxes

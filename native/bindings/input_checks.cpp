@@ -54,9 +54,9 @@ void BindInputChecks(py::module_& module) {
       .def(py::init(&MakePooling), py::arg("input_size"), py::arg("output_size"), py::arg("kernel_size"),
            py::arg("stride"), py::arg("padding"), py::arg("dilation") = Pair{1, 1});
   py::class_<RoiAlign>(module, "RoiAlign")
-      .def(py::init<int64_t, int64_t, int64_t, int64_t, int64_t, float, int64_t, bool>(), py::arg("channels"),
-           py::arg("height"), py::arg("width"), py::arg("pooled_height"), py::arg("pooled_width"),
-           py::arg("spatial_scale"), py::arg("sampling_ratio"), py::arg("aligned"))
+      .def(py::init<int64_t, int64_t, int64_t, int64_t, int64_t, float, int64_t, bool, std::optional<int64_t>>(),
+           py::arg("channels"), py::arg("height"), py::arg("width"), py::arg("pooled_height"), py::arg("pooled_width"),
+           py::arg("spatial_scale"), py::arg("sampling_ratio"), py::arg("aligned"), py::arg("images") = py::none())
       .def("count_work", &CountWorkOf, py::arg("boxes"));
 
   py::enum_<MaskEncoding>(module, "MaskEncoding")
@@ -69,7 +69,9 @@ void BindInputChecks(py::module_& module) {
   BindCheck<ArgmaxCheck>(module, "ArgmaxCheck")
       .def(py::init<Pooling, std::size_t, int64_t, int64_t, MaskEncoding>(), py::arg("pooling"), py::arg("item_bytes"),
            py::arg("batch"), py::arg("channels"), py::arg("encoding"));
-  BindCheck<BoxCheck>(module, "BoxCheck").def(py::init<RoiAlign, double>(), py::arg("roi_align"), py::arg("max_work"));
+  BindCheck<BoxCheck>(module, "BoxCheck")
+      .def(py::init<RoiAlign, double, std::size_t>(), py::arg("roi_align"), py::arg("max_work"),
+           py::arg("item_bytes") = sizeof(float));
   BindCheck<VarianceCheck>(module, "VarianceCheck")
       .def(py::init<double, double, bool>(), py::arg("eps"), py::arg("tolerance"), py::arg("is_converted"));
   BindCheck<BoolCheck>(module, "BoolCheck").def(py::init<>());

@@ -6,7 +6,7 @@
 namespace aclgrad {
 namespace {
 
-constexpr std::size_t kBoxBytes = 5 * sizeof(float);
+constexpr std::size_t kBoxItems = 5;
 
 using Bytes = std::optional<std::vector<std::byte>>;
 
@@ -59,7 +59,8 @@ struct Applied {
   }
 
   Bytes operator()(const BoxCheck& check) const {
-    const double work = CountWork(data, size_bytes / kBoxBytes, check.roi_align);
+    const std::size_t count = size_bytes / (kBoxItems * check.item_bytes);
+    const double work = CountWork(data, count, check.roi_align, check.item_bytes);
     if (work > check.max_work) throw TooMuchWork(work, check.max_work);
     return std::nullopt;
   }

@@ -32,10 +32,11 @@ struct ArgmaxCheck {
   MaskEncoding encoding;
 };
 
-// Every box is finite after scaling, and all of them together ask for at most max_work.
+// Every box is finite after scaling and has an output, and all of them together ask for at most max_work.
 struct BoxCheck {
   RoiAlign roi_align;
   double max_work;
+  std::size_t item_bytes = sizeof(float);
 };
 
 // Every byte is 0 or 1.

@@ -160,6 +160,7 @@ CANN_ANSWERS: Answers = (
     # Any plane has an upsampled one, and samples.
     (("upsample_bilinear2d", "upsample_nearest2d_v2"), "self with dim [23] *", 0),
     ("grid_sampler2d", "input with dim [23] *", 0),
+    ("roi_align_v2", ("self with dim [023] *",), 0),
 )
 """Patterns of operators and rows, and CANN's code if it differs from the table's: the last counts."""
 

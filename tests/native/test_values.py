@@ -210,3 +210,40 @@ def test_a_box_that_is_not_finite_is_refused(value: float) -> None:
             roi_align(2).count_work(rows.tobytes())
     with pytest.raises(InvalidValueError, match="after scaling"):
         roi_align(2, scale=1e30).count_work(boxes((0, 1, 1, 1e30, 1)))
+
+
+def test_boxes_that_a_device_writes_nothing_for_are_refused() -> None:
+    """They need an image, and an extent if samples follow it; in both dtypes."""
+
+    def check(sampling_ratio: int, aligned: bool, *row: float) -> None:
+        pooling = aclgrad_native.RoiAlign(3, 100, 100, 2, 5, 1.0, sampling_ratio, aligned, 2)
+        for dtype in (np.float32, np.float16):
+            rows = np.array([(1, 1, 1, 4, 4), row], dtype)
+            assert aclgrad_native.BoxCheck(pooling, 1e9, rows.itemsize).apply(rows.tobytes()) is None
+
+    for image in (-1, -0.25, 2, 7):
+        with pytest.raises(InvalidValueError, match="box at row 1 of no image: there are 2"):
+            check(2, True, image, 1, 1, 4, 4)
+    for corners in ((1, 1, 4, 1), (1, 1, 1, 4), (4, 1, 1, 4)):
+        with pytest.raises(InvalidValueError, match="box at row 1 without an extent"):
+            check(0, True, 0, *corners)
+        check(2, True, 0, *corners)
+        check(0, False, 0, *corners)
+    check(0, True, 1.75, -4, -4, 300.5, 1e-7)
+
+
+@pytest.mark.parametrize("number", [0.0, 1.0, -2.5, 6e-8, 6.1e-5, 1234.5, 65504.0])
+def test_float16_boxes_are_the_same_work(number: float) -> None:
+    rows = np.array([(0, 1, 1, abs(number), 4), (0, number, number, 70, 9)], np.float16)
+    pooling, most = roi_align(0), 1e9
+    work = pooling.count_work(rows.astype(np.float32).tobytes())
+    for limit in (work, np.nextafter(work, 0)):
+        checked = aclgrad_native.BoxCheck(pooling, limit, 2)
+        if limit == work:
+            assert checked.apply(rows.tobytes()) is None
+        else:
+            with pytest.raises(Exception, match="work"):
+                checked.apply(rows.tobytes())
+    rows[0, 0] = np.inf
+    with pytest.raises(InvalidValueError, match="not finite"):
+        aclgrad_native.BoxCheck(pooling, most, 2).apply(rows.tobytes())

@@ -206,6 +206,37 @@ ORDERS = {
             Refused(embedded((1,), 2**60, 64), ""),
         ),
     ),
+    "roi_align_v2": Order(
+        accepted={
+            "most samples": {"samplingRatio": 2**31 - 1},
+            "smallest scale": {"spatialScale": SMALLEST_NORMAL * (1 + 2.0**-23)},
+            "infinite scale": {"spatialScale": INF},
+            "no channels": shapes(self=(2, 0, 20, 24), out=(6, 0, 7, 7)),
+            "no boxes": shapes(boxes=(0, 5), out=(0, 3, 7, 7)),
+            "no bins": shapes(out=(6, 3, 0, 7)) | {"pooledHeight": 0},
+        },
+        refused=(
+            # Types, formats, shapes, and then the scale.
+            Refused(
+                changed("boxes", data_type=DataType.FLOAT16) | changed("self", format_=Format.ND),
+                "boxes: expected the data type",
+            ),
+            Refused(changed("self", format_=Format.NHWC, shape=(0, 3, 20, 24)), "self: expected format"),
+            *(
+                Refused(shapes(self=shape), "self: expected images of at least one cell")
+                for shape in ((0, 3, 20, 24), (2, 3, 0, 24), (2, 3, 20, 0))
+            ),
+            Refused({"pooledHeight": 4, "samplingRatio": -1}, "out: expected dim 2"),
+            Refused({"pooledWidth": 2**63 - 1}, "out: expected dim 3"),
+            Refused({"samplingRatio": -1, "spatialScale": 0.0}, "samplingRatio: expected 0 or more"),
+            Refused({"samplingRatio": 2**40}, "samplingRatio: expected less than"),
+            *(
+                Refused({"spatialScale": scale}, "spatialScale: expected more than")
+                for scale in (0.0, -0.5, 1e-40, SMALLEST_NORMAL, NAN)
+            ),
+            Refused(shapes(self=(1, 3, HUGE, HUGE)), "self: expected a view"),
+        ),
+    ),
     "roi_align_v2_backward": Order(
         accepted={
             "most samples": {"samplingRatio": 2**31 - 1},

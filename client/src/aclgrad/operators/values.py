@@ -52,7 +52,9 @@ class WindowRule:
 class BoxRule:
     """Every box (image, x1, y1, x2, y2) is finite after scaling, and their total work is limited.
 
-    The work is the number of bilinear samples and of cells that are passed over, in all channels.
+    The work is the number of bilinear samples and of cells that are passed over, in all channels. With a number of
+    images, a box has one of these; and if its samples follow its size, an aligned one has a height and a width above 0.
+    A device writes no output for other boxes.
     """
 
     channels: int
@@ -63,6 +65,7 @@ class BoxRule:
     spatial_scale: float
     sampling_ratio: int
     aligned: bool
+    images: int | None = None
 
     def device_type(self, type: TensorType) -> TensorType:
         return type

@@ -93,6 +93,8 @@ def _values(tensor: TensorView, rule: ValueRule | None) -> Array:
             raise InvalidFieldError.at(field, "has a byte that is neither 0 nor 1", remedy_of(rule))
         case BoxRule() if not np.isfinite(array * max(rule.spatial_scale, 1.0)).all():
             raise InvalidFieldError.at(field, "has a box that is not finite", "send finite boxes")
+        case BoxRule(images=int(images)) if ((array[:, 0] < 0) | (array[:, 0] >= images)).any():
+            raise InvalidFieldError.at(field, "has a box of no image", f"send images from 0 to {images - 1}")
         case VarianceRule() if not _are_reciprocals(array, rule):
             raise InvalidFieldError.at(field, "has a value outside of 0 to 1 / sqrt(eps)", remedy_of(rule))
     return array

@@ -96,7 +96,7 @@ def check_of(rule: ValueRule | None, type: TensorType, max_roi_work: int) -> tup
     if isinstance(rule, IndexRule):
         return native.IndexCheck(rule.bound, type.dtype.itemsize, rule.ignored), False
     if isinstance(rule, BoxRule):
-        return native.BoxCheck(native.RoiAlign(*astuple(rule)), max_roi_work), False
+        return native.BoxCheck(native.RoiAlign(*astuple(rule)), max_roi_work, type.dtype.itemsize), False
     if isinstance(rule, VarianceRule):
         return native.VarianceCheck(rule.eps, rule.tolerance, rule.is_converted), False
     if isinstance(rule, BoolRule):

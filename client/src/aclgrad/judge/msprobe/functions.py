@@ -247,6 +247,7 @@ APIS: Final[Mapping[str, Api]] = {
     **{f"reflection_pad{axes}d_backward": _pad("reflect") for axes in (1, 2, 3)},
     **{f"replication_pad{axes}d_backward": _pad("replicate") for axes in (1, 2, 3)},
     "rms_norm_grad": Api("NPU.npu_rms_norm", refusal=_OF_TORCH_NPU),
+    "roi_align_v2": Api("torchvision.ops.roi_align", refusal=_NO_BACKWARD),
     "roi_align_v2_backward": Api(
         "torchvision.ops.roi_align", refusal="acc_check reports RoI align as passed without computing it."
     ),

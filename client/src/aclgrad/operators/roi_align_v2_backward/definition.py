@@ -62,9 +62,22 @@ def forward(
     sampling_ratio: int = 0,
     aligned: bool = False,
 ) -> Array:
+    """The pooled boxes alone."""
+    return value(input, boxes, pooled_height, pooled_width, spatial_scale, sampling_ratio, aligned)
+
+
+def value(
+    input: Array,
+    boxes: Array,
+    pooled_height: int,
+    pooled_width: int,
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = 0,
+    aligned: bool = False,
+) -> Array:
     """The mean over sampling points of the bilinear interpolation, all points of a box at once."""
     images, channels, height, width = input.shape
-    output = np.zeros(grad_output.shape)
+    output = np.zeros((len(boxes), channels, pooled_height, pooled_width))
     for index, (image, *corners) in enumerate(boxes.astype(np.float64)):
         if not 0 <= np.floor(image) < images:
             continue

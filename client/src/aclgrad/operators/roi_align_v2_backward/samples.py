@@ -11,10 +11,10 @@ from aclgrad.operators.samples import Arrays, Case, Integer, Samples, case, draw
 from aclgrad.wire.values import AttributeValue
 
 
-def _values(generator: np.random.Generator, example: Case, arrays: Arrays) -> Arrays:
+def box_values(generator: np.random.Generator, example: Case, arrays: Arrays) -> Arrays:
     """Boxes with corners in and around the image; the case's name may ask for special ones."""
     attributes: Mapping[str, Any] = example.attributes
-    images, _, height, width = attributes["input_shape"]
+    images, _, height, width = attributes.get("input_shape", example.shapes.get("self", ()))
     scale = float(attributes.get("spatial_scale", 1.0))
     count = example.shapes["boxes"][0]
     low = generator.uniform(-0.2, 0.7, (count, 2)) * (width, height)
@@ -36,7 +36,7 @@ def _values(generator: np.random.Generator, example: Case, arrays: Arrays) -> Ar
     if "picture" in example.name:
         low, size = np.array([[1.0, 0.5]]), np.array([[4.0, 3.0]])
     boxes = np.column_stack([image, low / scale, (low + size) / scale])
-    return {**arrays, "boxes": boxes.astype(np.float32)}
+    return {**arrays, "boxes": boxes.astype(arrays["boxes"].dtype)}
 
 
 def _case(name: str, input_shape: tuple[int, ...], count: int, pooled: tuple[int, ...], **attributes: float) -> Case:
@@ -114,7 +114,7 @@ SAMPLES = Samples(
     },
     pytorch=_pytorch,
     long=_long,
-    values=_values,
+    values=box_values,
     picture=_case("picture", (1, 1, 5, 6), 1, (2, 2), sampling_ratio=2, aligned=True),
     cases=(
         _case("two_samples", (2, 3, 20, 24), 6, (7, 7), spatial_scale=0.25, sampling_ratio=2, aligned=True),

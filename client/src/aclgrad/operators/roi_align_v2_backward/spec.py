@@ -76,6 +76,29 @@ _IMAGES: Final = BatchAxes(
     counts=("input_shape",), numbers={"boxes": np.index_exp[:, 0]}, item="images with their boxes"
 )
 
+ATTRIBUTES: Final = (
+    AttributeSpec("pooled_height", "Bins of a box along its height.", AttributeKind.INT, minimum=0, maximum=_MAX_BINS),
+    AttributeSpec("pooled_width", "Bins of a box along its width.", AttributeKind.INT, minimum=0, maximum=_MAX_BINS),
+    AttributeSpec(
+        "spatial_scale",
+        "What box coordinates are multiplied by, as float32.",
+        AttributeKind.DOUBLE,
+        default=1.0,
+        minimum=_SMALLEST_SCALE,
+        maximum=float(_FLOAT32.max),
+    ),
+    AttributeSpec(
+        "sampling_ratio",
+        "Samples of a bin along each axis; 0 follows the size of the bin.",
+        AttributeKind.INT,
+        default=0,
+        minimum=0,
+    ),
+    AttributeSpec(
+        "aligned", "Shifts boxes by half a cell, so that cells are points.", AttributeKind.BOOL, default=False
+    ),
+)
+"""What RoI align itself has, too."""
 
 SPEC = OperatorSpec(
     name="roi_align_v2_backward",
@@ -106,30 +129,7 @@ SPEC = OperatorSpec(
             (4,),
             minimum=0,
         ),
-        AttributeSpec(
-            "pooled_height", "Bins of a box along its height.", AttributeKind.INT, minimum=0, maximum=_MAX_BINS
-        ),
-        AttributeSpec(
-            "pooled_width", "Bins of a box along its width.", AttributeKind.INT, minimum=0, maximum=_MAX_BINS
-        ),
-        AttributeSpec(
-            "spatial_scale",
-            "What box coordinates are multiplied by, as float32.",
-            AttributeKind.DOUBLE,
-            default=1.0,
-            minimum=_SMALLEST_SCALE,
-            maximum=float(_FLOAT32.max),
-        ),
-        AttributeSpec(
-            "sampling_ratio",
-            "Samples of a bin along each axis; 0 follows the size of the bin.",
-            AttributeKind.INT,
-            default=0,
-            minimum=0,
-        ),
-        AttributeSpec(
-            "aligned", "Shifts boxes by half a cell, so that cells are points.", AttributeKind.BOOL, default=False
-        ),
+        *ATTRIBUTES,
     ),
     outputs=(OutputSpec("grad_input", "The gradient of the pooled tensor, of input_shape.", _grad_input),),
     check=_check,

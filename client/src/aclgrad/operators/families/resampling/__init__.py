@@ -1,1 +1,1 @@
-"""Upsampling of planes: the functions of which other operators are the gradients."""
+"""Upsampling of planes and pooling of boxes: the functions of which other operators are the gradients."""

@@ -1,4 +1,4 @@
-"""Upsampling of planes, by the cells that the gradients' definitions find."""
+"""Upsampling of planes, by the cells that the gradients' definitions find, and pooling of boxes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 
 from aclgrad.operators.definitions import Array, Definition
+from aclgrad.operators.roi_align_v2_backward.definition import value as roi_align
 from aclgrad.operators.upsample_bilinear2d_backward_v2.definition import neighbours
 from aclgrad.operators.upsample_nearest2d_backward.spec import nearest
 
@@ -33,6 +34,7 @@ def upsample_bilinear2d(
 
 
 DEFINITIONS: Final[Mapping[str, Definition]] = {
+    "roi_align_v2": Definition(roi_align),
     "upsample_bilinear2d": Definition(upsample_bilinear2d),
     "upsample_nearest2d_v2": Definition(upsample_nearest2d),
 }

@@ -1,9 +1,11 @@
-"""Calls of upsampling."""
+"""Calls of upsampling and of RoI align."""
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
+from aclgrad.operators.roi_align_v2_backward.samples import SAMPLES as ROI
 from aclgrad.operators.samples import PLANES, Case, Integer, Samples, both_ways, case, draw_sizes
 
 NEAREST: Final = "upsample_nearest2d_v2"
@@ -71,7 +73,53 @@ def upsampling_samples(operator: str, function: str) -> Samples:
     )
 
 
+_SPECIAL: Final = ("no_image", "zero_size", "reversed")
+"""Boxes that only the gradient takes."""
+_POOLED: Final = ("two_samples", "adaptive", "adaptive_not_aligned", "outside", "many_channels", "no_boxes")
+
+
+def _pooling(gradient: Case, only: tuple[str, ...] = ()) -> Case:
+    """Returns the call of which the other is the gradient, with ordinary boxes if its own are legal there alone."""
+    attributes = dict(gradient.attributes)
+    images: Any = attributes.pop("input_shape")
+    is_special = any(each in gradient.name for each in _SPECIAL)
+    return replace(
+        gradient,
+        name="drawn" if is_special else gradient.name,
+        shapes={"self": tuple(images), "boxes": gradient.shapes["boxes"]},
+        attributes=attributes,
+        only=only,
+        in_pytorch=True,
+    )
+
+
+def _roi_align(tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
+    """Needs torchvision's kernels to be loaded."""
+    import torch
+
+    names = ("spatial_scale", "pooled_height", "pooled_width", "sampling_ratio", "aligned")
+    given = (attributes[name] for name in names)
+    return torch.ops.torchvision.roi_align(tensors["self"], tensors["boxes"], *given)
+
+
+def pooling_samples() -> Samples:
+    """Returns the samples of `roi_align_v2`: calls of its gradient without the gradient."""
+    assert ROI.picture is not None
+    return replace(
+        ROI,
+        draw=lambda integer: _pooling(ROI.draw(integer)),
+        rows=lambda length: tuple(map(_pooling, ROI.rows(length))),
+        timed={size: _pooling(each) for size, each in ROI.timed.items()},
+        pytorch=_roi_align,
+        # float16 holds no place in a long row.
+        long=lambda cells: (_pooling(each, ("float32",)) for each in ROI.long(cells)),
+        picture=_pooling(ROI.picture),
+        cases=tuple(_pooling(each) for each in ROI.cases if each.name in _POOLED),
+    )
+
+
 SAMPLES: Final[Mapping[str, Samples]] = {
+    "roi_align_v2": pooling_samples(),
     BILINEAR: upsampling_samples(BILINEAR, "upsample_bilinear2d"),
     NEAREST: upsampling_samples(NEAREST, "upsample_nearest2d"),
 }

@@ -1,14 +1,22 @@
-"""The rows of the operator table that are upsampling of planes.
+"""The rows of the operator table that are upsampling of planes, and pooling of boxes.
 
 What devices make of scales, and which are legal, is said at the gradients: a scale is refused unless it is that of the
 sizes. The 950 has a faster kernel for 0, the absent scale, than for -1.
+
+RoI align leaves the output of a box without an image or without samples as it was, so such boxes are refused; its
+gradient skips them. Devices multiply by the reciprocal of the pooled size: an adaptive bin of a whole number of cells
+may have one sample more than that. They multiply and add float16 as such.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from aclgrad.errors import Violation
+from aclgrad.operators.batch_axes import BatchAxes
 from aclgrad.operators.families.elementwise.spec import floats
+from aclgrad.operators.roi_align_v2_backward.spec import ATTRIBUTES, BOX
+from aclgrad.operators.rules import same_dtype
 from aclgrad.operators.spec import (
     Arguments,
     AttributeKind,
@@ -18,11 +26,13 @@ from aclgrad.operators.spec import (
     OperatorSpec,
     OutputSpec,
     Tolerance,
+    same_on,
 )
 from aclgrad.operators.tolerance import Rule, by_dtype
 from aclgrad.operators.upsample_bilinear2d_backward_v2.spec import TOLERANCES, placed
 from aclgrad.operators.upsample_bilinear2d_backward_v2.spec import check_scales as check_bilinear_scales
 from aclgrad.operators.upsample_nearest2d_backward.spec import check_scales as check_nearest_scales
+from aclgrad.operators.values import BoxRule
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType
 
@@ -82,7 +92,83 @@ def _upsampling(
     )
 
 
+_ROI_DTYPES: Final = same_on(
+    (Product.ATLAS_TRAINING, Product.ATLAS_INFERENCE, Product.ATLAS_A2, Product.ATLAS_A3), ("float32", "float16")
+)
+
+
+def _pooled(arguments: Arguments) -> TensorType:
+    images, boxes = arguments.inputs["self"], arguments.inputs["boxes"]
+    pooled = (arguments.int("pooled_height"), arguments.int("pooled_width"))
+    return TensorType(images.dtype, (boxes.shape[0], images.shape[1], *pooled))
+
+
+def _check_boxes(arguments: Arguments, product: Product) -> Iterator[Violation]:
+    yield from same_dtype(arguments, "self", "boxes")
+    shape, boxes = arguments.inputs["self"].shape, arguments.inputs["boxes"].shape
+    if 0 in (shape[0], *shape[2:]):
+        yield Violation("inputs[self].shape", f"is {shape}", "send at least one image of at least one cell")
+    if boxes[1] != BOX:
+        yield Violation(
+            "inputs[boxes].shape", f"is {boxes}", f"send one box (image, x1, y1, x2, y2) a row: {BOX} sizes"
+        )
+    for name in ("pooled_height", "pooled_width"):
+        if arguments.int(name) == 0:
+            yield Violation(f"attributes[{name}]", "is 0", "send at least one bin")
+
+
+def _box_rule(arguments: Arguments, product: Product) -> BoxRule:
+    images, channels, height, width = arguments.inputs["self"].shape
+    return BoxRule(
+        channels=channels,
+        height=height,
+        width=width,
+        pooled_height=arguments.int("pooled_height"),
+        pooled_width=arguments.int("pooled_width"),
+        spatial_scale=arguments.double("spatial_scale"),
+        sampling_ratio=arguments.int("sampling_ratio"),
+        aligned=bool(arguments.attributes["aligned"]),
+        images=images,
+    )
+
+
+def _samples(arguments: Arguments) -> float:
+    """Every sample takes four cells; without a ratio, the number of samples depends on the boxes."""
+    ratio = arguments.int("sampling_ratio")
+    return 8.0 * ratio * ratio * _pooled(arguments).element_count if ratio else math.inf
+
+
+_ROI_ALIGN: Final = OperatorSpec(
+    name="roi_align_v2",
+    symbol="aclnnRoiAlignV2",
+    summary="Pools boxes of images: each bin is the mean of samples between cells.",
+    formula=(
+        "A bin averages sampling_ratio x sampling_ratio bilinear samples (with 0: ceil(bin size) per axis). Samples "
+        "beyond [-1, H] x [-1, W] are 0 (torchvision: ops.roi_align)."
+    ),
+    inputs=(
+        InputSpec("self", "The images, shape (N, C, H, W).", _ROI_DTYPES, (4,)),
+        InputSpec(
+            "boxes",
+            "The boxes, shape (K, 5): image, x1, y1, x2, y2, before scaling.",
+            _ROI_DTYPES,
+            (2,),
+            values=_box_rule,
+        ),
+    ),
+    attributes=ATTRIBUTES,
+    outputs=(OutputSpec("out", "The pooled boxes, shape (K, C, pooled_height, pooled_width).", _pooled),),
+    check=_check_boxes,
+    tolerance=by_dtype(
+        {"float32": Tolerance(relative=1e-3, absolute=1e-4), "float16": Tolerance(relative=2e-3, absolute=1e-2)}
+    ),
+    kind=OperatorKind.VALUE,
+    operations=_samples,
+    batch_axes=lambda _: BatchAxes(others={"self": None}, item="boxes"),
+)
+
 SPECS: Final = (
+    _ROI_ALIGN,
     _upsampling(
         "upsample_nearest2d_v2",
         "aclnnUpsampleNearest2dV2",
