@@ -136,6 +136,7 @@ __all__ = [
     "replication_pad2d_backward",
     "replication_pad3d_backward",
     "rms_norm_grad",
+    "roi_align_v2",
     "roi_align_v2_backward",
     "rsqrt",
     "s_where",
@@ -222,6 +223,7 @@ replication_pad3d_backward = PAD["replication_pad3d_backward"].compute
 amax = REDUCTIONS["amax"].compute
 mean = REDUCTIONS["mean"].compute
 reduce_sum = REDUCTIONS["reduce_sum"].compute
+roi_align_v2 = RESAMPLING["roi_align_v2"].compute
 upsample_nearest2d_v2 = RESAMPLING["upsample_nearest2d_v2"].compute
 upsample_bilinear2d = RESAMPLING["upsample_bilinear2d"].compute
 adds = SCALAR["adds"].compute
@@ -340,6 +342,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "replication_pad2d_backward": replication_pad2d_backward,
     "replication_pad3d_backward": replication_pad3d_backward,
     "rms_norm_grad": rms_norm_grad,
+    "roi_align_v2": roi_align_v2,
     "roi_align_v2_backward": roi_align_v2_backward,
     "rsqrt": rsqrt,
     "s_where": s_where,

@@ -91,6 +91,7 @@ NAMES: Final = (
     "replication_pad2d_backward",
     "replication_pad3d_backward",
     "rms_norm_grad",
+    "roi_align_v2",
     "roi_align_v2_backward",
     "rsqrt",
     "s_where",

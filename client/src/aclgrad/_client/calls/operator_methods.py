@@ -3113,6 +3113,53 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Inputs = {"grad_output": grad_output, "input": input, "rstd": rstd, "gamma": gamma}
         return self.execute("rms_norm_grad", inputs, {}, timeout_s=timeout_s, out=out, outputs=outputs)
 
+    def roi_align_v2(
+        self,
+        input: TensorLike,
+        boxes: TensorLike,
+        pooled_height: int,
+        pooled_width: int,
+        spatial_scale: float = 1.0,
+        sampling_ratio: int = 0,
+        aligned: bool = False,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Pools boxes of images: each bin is the mean of samples between cells.
+
+        A bin averages sampling_ratio x sampling_ratio bilinear samples (with 0: ceil(bin size) per axis). Samples
+        beyond [-1, H] x [-1, W] are 0 (torchvision: ops.roi_align).
+
+        Args:
+            input: The images, shape (N, C, H, W). float16, float32 (fewer on some products).
+            boxes: The boxes, shape (K, 5): image, x1, y1, x2, y2, before scaling. float16, float32 (fewer on some
+                products).
+            pooled_height: Bins of a box along its height.
+            pooled_width: Bins of a box along its width.
+            spatial_scale: What box coordinates are multiplied by, as float32.
+            sampling_ratio: Samples of a bin along each axis; 0 follows the size of the bin.
+            aligned: Shifts boxes by half a cell, so that cells are points.
+
+        Returns: The pooled boxes, shape (K, C, pooled_height, pooled_width).
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "boxes": boxes}
+        return self.execute(
+            "roi_align_v2",
+            inputs,
+            {
+                "pooled_height": pooled_height,
+                "pooled_width": pooled_width,
+                "spatial_scale": spatial_scale,
+                "sampling_ratio": sampling_ratio,
+                "aligned": aligned,
+            },
+            timeout_s=timeout_s,
+            out=out,
+        )
+
     def roi_align_v2_backward(
         self,
         grad_output: TensorLike,
