@@ -19,7 +19,11 @@ from .table_gradients import LARGE, call, gradient_of
 ITEMS = 3
 SIZES = (2, 17, 257)
 LARGE_SIZES = (2, 5)
-LONE = {"addmm", "ctc_loss_backward", "dropout_do_mask", "gather", "inplace_copy", "mm", "scatter_add"}
+LONE = {
+    *("addmm", "ctc_loss_backward", "dropout_do_mask", "gather", "inplace_copy", "mm", "scatter_add"),
+    # What is broadcast has no axis of its own.
+    *("add", "div", "eq_tensor", "gt_tensor", "maximum", "minimum", "mul", "s_where", "sub"),
+}
 """Operators whose calls do not join."""
 SUMS = {1: 2, "mean": "sum"}
 """The reduction in place of one that depends on the batch."""

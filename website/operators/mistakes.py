@@ -49,7 +49,7 @@ def _said(
 
 
 def _wrong_types(spec: OperatorSpec, name: str, type: TensorType, product: Product) -> Iterator[tuple[str, TensorType]]:
-    input = next(each for each in spec.inputs if each.name == name)
+    input = spec.input(name)
     shape = type.shape
     dtype = next(each for each in DTYPES if each not in input.dtypes[product])
     yield f"`{input.python_name}` of {dtype}", replace(type, dtype=DTYPES[dtype])
@@ -67,4 +67,4 @@ def _wrong_values(spec: AttributeSpec, right: AttributeValue | None) -> Iterator
         if isinstance(bound, tuple) or bound is None or not abs(bound) < 2**30 or int(bound) != bound:
             continue
         beyond = int(bound) + step
-        yield (beyond,) * len(values) if isinstance(right, tuple) and values else spec.kind.type(beyond)  # type: ignore[call-arg,arg-type]
+        yield (beyond,) * len(values) if isinstance(right, tuple) and values else spec.kind.types[0](beyond)  # type: ignore[call-arg,arg-type]

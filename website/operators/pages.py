@@ -12,7 +12,7 @@ from aclgrad.operators.cases import served_dtypes
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.definitions import Array
 from aclgrad.operators.parts import definition_of, samples_of
-from aclgrad.operators.spec import InputSpec, OperatorKind, OperatorSpec, Tolerance
+from aclgrad.operators.spec import InputSpec, OperatorKind, OperatorSpec, Tolerance, list_of
 from aclgrad.products import Product
 from website.operators import arguments
 from website.operators.flows import flow_of, pictured
@@ -111,7 +111,18 @@ def example(spec: OperatorSpec) -> str:
     """Returns a program that makes the call of the picture."""
     typed = pictured(spec)
     arrays = typed.arrays()
-    given = [f"{each.python_name}={_argument(each, arrays[each.name])}" for each in spec.inputs if each.name in arrays]
+    sent = {
+        each.name: _argument(each, arrays[each.name], len(arrays) == 1)
+        for each in spec.inputs_of(arrays)
+        if each.name in arrays
+    }
+    lists = {
+        each.name: f"[{', '.join(sent[one] for one in sent if list_of(one) == each.name)}]"
+        for each in spec.inputs
+        if each.is_list
+    }
+    written = sent | lists
+    given = [f"{each.python_name}={written[each.name]}" for each in spec.inputs if each.name in written]
     given += [f"{name}={value!r}" for name, value in typed.case.attributes.items()]
     result = spec.kind.name.lower() + ("" if len(spec.outputs) == 1 else "s")
     return (
@@ -123,9 +134,9 @@ def example(spec: OperatorSpec) -> str:
     )
 
 
-def _argument(spec: InputSpec, array: Array) -> str:
+def _argument(spec: InputSpec, array: Array, is_alone: bool) -> str:
     if spec.unread_on is not None:
-        return str(array.shape)
+        return f'aclgrad.TensorType.of("{array.dtype}", {array.shape})' if is_alone else str(array.shape)
     if spec.name == "grad_output":
         return f"np.ones({array.shape}, np.{array.dtype})"
     listed = str(array.tolist()).replace("inf", "np.inf")

@@ -69,8 +69,11 @@ def against_truth(gradient: Array, truth: Array, tolerance: Tolerance) -> Findin
     what the tolerance allows there.
     """
     with np.errstate(invalid="ignore", over="ignore"):
-        error = np.abs(gradient.astype(truth.dtype) - truth)
-    return _within(gradient, truth, error, tolerance.limit(truth), tolerance)
+        wide = gradient.astype(truth.dtype)
+        # What is not a number by the definition, as the mean of nothing, is right if it is none.
+        is_nan = np.isnan(wide) & np.isnan(truth)
+        error, limit = (np.where(is_nan, 0, each) for each in (np.abs(wide - truth), tolerance.limit(truth)))
+    return _within(gradient, truth, error, limit, tolerance)
 
 
 def against_benchmark(
