@@ -34,7 +34,11 @@ def long_calls(product: Product, cells: int) -> Iterator[TypedCase]:
 def long_arrays(typed: TypedCase, product: Product) -> Arrays:
     """Returns legal inputs that are made quickly: ones, the first cell of each window, and large boxes."""
     arguments = typed.arguments
-    rules = {each.name: each.values(arguments, product) for each in typed.spec.inputs if each.name in arguments.inputs}
+    rules = {
+        each.name: each.values(arguments, product)
+        for each in typed.spec.inputs_of(arguments.inputs)
+        if each.name in arguments.inputs
+    }
     output = next(iter(typed.outputs.values()))
     return {name: _values(rule, arguments.inputs[name], output) for name, rule in rules.items()}
 

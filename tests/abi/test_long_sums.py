@@ -274,8 +274,8 @@ def grows(name: str) -> bool:
 
 
 def test_every_operator_with_a_long_sum_has_one_here() -> None:
-    # The errors of CTC are those of logarithms, which grow with the steps.
-    here = {each.operator for each in LONG} | {"ctc_loss_backward"}
+    # The errors of CTC are those of logarithms, which grow with the steps, and those of upsampling are of positions.
+    here = {each.operator for each in LONG} | {"ctc_loss_backward", "upsample_bilinear2d"}
     assert [name for name in OPERATORS if grows(name) and name not in here] == []
 
 

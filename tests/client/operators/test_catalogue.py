@@ -71,8 +71,9 @@ def assert_legal(typed: TypedCase, product: Product) -> None:
     spec, arguments = typed.spec, typed.arguments
     given = {name: TensorType(DTYPES[array.dtype.name], array.shape) for name, array in typed.arrays().items()}
     assert given == arguments.inputs
-    assert list(given) == [each.name for each in spec.inputs if each.name in given or not each.is_optional]
-    assert all(given[each.name].rank in each.ranks for each in spec.inputs if each.name in given)
+    inputs = spec.inputs_of(given)
+    assert list(given) == [each.name for each in inputs if each.name in given or not each.is_optional]
+    assert all(given[each.name].rank in each.ranks for each in inputs if each.name in given)
     assert set(arguments.attributes) == {each.name for each in spec.attributes}
     assert [violation for each in spec.attributes for violation in each.check(arguments.attributes[each.name])] == []
     assert list(spec.check(arguments, product)) == []

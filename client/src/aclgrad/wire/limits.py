@@ -23,6 +23,8 @@ MAX_RANK: Final = 8
 """Dimensions of a tensor."""
 MAX_INPUTS: Final = 1040
 """Inputs of a step: some take lists of up to 1024 tensors."""
+MAX_OUTPUTS: Final = 16
+"""Outputs of a step."""
 MANY_INPUTS: Final = 16
 """More inputs than a step has without a list."""
 MAX_ATTRIBUTES: Final = 32

@@ -11,7 +11,7 @@ from aclgrad.errors import MalformedRequestError
 from aclgrad.sources import InMessage, SharedRange, in_message
 from aclgrad.tensors import TensorType, TensorView
 from aclgrad.v1 import operator_service_pb2, tensor_pb2
-from aclgrad.wire.limits import MAX_ATTRIBUTES, MAX_INPUTS
+from aclgrad.wire.limits import MAX_ATTRIBUTES, MAX_INPUTS, MAX_OUTPUTS
 from aclgrad.wire.scan import extract_payloads
 from aclgrad.wire.values import (
     DATA,
@@ -104,8 +104,8 @@ def call_of_message(
     """Returns the call of a message with placeholders in place of its payloads; see `decode_request`."""
     check_count("inputs", len(message.inputs), MAX_INPUTS)
     check_count("attributes", len(message.attributes), MAX_ATTRIBUTES)
-    check_count("output_memory", len(message.output_memory), MAX_INPUTS)
-    check_count("outputs", len(message.outputs), MAX_INPUTS)
+    check_count("output_memory", len(message.output_memory), MAX_OUTPUTS)
+    check_count("outputs", len(message.outputs), MAX_OUTPUTS)
     inputs = tuple(tensor_view(tensor, payloads) for tensor in message.inputs)
     attributes = {name: attribute_value(name, value) for name, value in message.attributes.items()}
     output_memory = {name: shared_range(range) for name, range in message.output_memory.items()}

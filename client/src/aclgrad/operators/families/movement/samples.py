@@ -65,6 +65,11 @@ def _cat(name: str, *shapes: Shape, dim: int = 0, **fixed: str) -> Case:
     return replace(case(name, {"dim": dim}, fixed=fixed), shapes=named)
 
 
+def _halves(shape: Shape) -> tuple[Shape, Shape]:
+    half = (shape[0], shape[1] // 2, *shape[2:])
+    return half, half
+
+
 def _draw_cat(integer: Integer) -> Case:
     shape = draw_sizes(integer, integer(1, 4), 1, 6)
     axis = integer(0, len(shape) - 1)
@@ -114,7 +119,7 @@ SAMPLES: Final[Mapping[str, Samples]] = {
     "cat": Samples(
         draw=_draw_cat,
         rows=lambda length: (_cat("rows", (3, length), (3, 5), dim=1),),
-        timed={size: _cat("timed", *(shape[1:],) * 2, dim=-1) for size, shape in PLANES.items()},
+        timed={size: _cat("timed", *_halves(shape), dim=1) for size, shape in PLANES.items()},
         pytorch=_joined,
         long=lambda cells: (
             _cat(name, (rows, columns), (rows, 1), dim=1) for name, rows, columns in long_planes(cells)
