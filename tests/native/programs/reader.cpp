@@ -28,8 +28,9 @@ uint64_t SizeOf(const std::string& library, const aclBoolArray* array) {
 
 template <typename Parameter>
 void ExpectRefused(const aclgrad::AclFunctions& acl, const Attribute& attribute) {
+  std::vector<aclgrad::TensorHandle> no_tensors;
   try {
-    (void)ArgumentReader(acl, {}, {}, {}, {attribute}).Next<Parameter>();
+    (void)ArgumentReader(acl, no_tensors, {}, {}, {attribute}).Next<Parameter>();
   } catch (const std::invalid_argument&) {
     return;
   }
@@ -46,9 +47,10 @@ void ReadAll(const std::string& library, const aclgrad::AclFunctions& acl) {
                                           int64_t{12},
                                           std::monostate(),
                                           std::monostate(),
-                                          std::string("mean")};
+                                          std::string("mean"),
+                                          aclgrad::Float{0.5F}};
   const std::vector<bool> wanted{true, false};
-  const std::vector<aclgrad::TensorHandle> no_tensors;
+  std::vector<aclgrad::TensorHandle> no_tensors;
   ArgumentReader reader(acl, no_tensors, no_tensors, wanted, attributes);
   Expect(reader.Next<const aclIntArray*>() == nullptr, "an absent list is not null");
   Expect(reader.Next<const aclIntArray*>() != nullptr, "a list is null");
@@ -61,6 +63,7 @@ void ReadAll(const std::string& library, const aclgrad::AclFunctions& acl) {
   Expect(reader.Next<const aclScalar*>() == nullptr, "an absent scalar is not null");
   Expect(reader.Next<char*>() == nullptr, "an absent text is not null");
   Expect(std::string(reader.Next<const char*>()) == "mean", "the text is another");
+  Expect(reader.Next<const aclScalar*>() != nullptr, "a number is null");
   reader.ExpectEnd();
 }
 

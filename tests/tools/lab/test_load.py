@@ -73,6 +73,9 @@ def test_a_figure_that_was_not_measured_in_each_round_keeps_no_bound(bound: dict
 def test_only_the_gradient_of_the_definition_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gradients, "typed_cases", first_cases)
     for known in (of_size("16 KB"), *of_all_operators.__wrapped__()):
+        first = next(iter(known.inputs.values()))
+        if {each.dtype.kind for each in (*known.truths, first)} != {"f"}:
+            continue  # a hundredth more is no other integer or bool
         sampler = Sampler(share=1.0, seed=0)
         right = tuple(truth.astype(next(iter(known.inputs.values())).dtype) for truth in known.truths)
         sampler.compare(known, right)
