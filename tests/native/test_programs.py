@@ -22,7 +22,12 @@ LONG_ROW = 5000
 @pytest.fixture(scope="module")
 def calls(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A file with small and large calls of every operator."""
-    small = list(first_cases(PRODUCT))
+    # Lists, and what is written in place, take forms that the file has not.
+    small = [
+        each
+        for each in first_cases(PRODUCT)
+        if not any(output.begins_as for output in each.spec.outputs) and not any(i.is_list for i in each.spec.inputs)
+    ]
     large = [
         TypedCase(typed.spec, case, typed.dtype)
         for typed in small
