@@ -48,6 +48,7 @@ _STORED_NAMES: Final = {
     **{f"float{bits}": f"F{bits}" for bits in (16, 32, 64)},
     **{f"int{bits}": f"I{bits}" for bits in (8, 16, 32, 64)},
     "uint8": "U8",
+    "bool": "BOOL",
     "bfloat16": "BF16",
 }
 """The names of dtypes in safetensors."""

@@ -17,6 +17,7 @@ from aclgrad.operators.cases import TypedCase, served_dtypes, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.parts import samples_of
 from aclgrad.operators.samples import PLANES, Arrays
+from aclgrad.operators.spec import list_of
 from aclgrad.products import Product
 
 CONNECT_TIMEOUT_S: Final = 5.0
@@ -84,7 +85,7 @@ class Target:
             return False
         taken = {input.name: input.dtypes for input in described.inputs}
         types = typed.arguments.inputs
-        return all(type.dtype in taken.get(name, ()) for name, type in types.items())
+        return all(type.dtype in taken.get(name, taken.get(list_of(name), ())) for name, type in types.items())
 
     def takes_shape(self, operator: str, input: str) -> bool:
         """Says whether the server takes the shape of this input in place of its values."""
