@@ -70,5 +70,6 @@ def _boxes(rule: BoxRule, type: TensorType, images: int) -> np.ndarray:
     """Boxes of most of an image, of one image after the other."""
     boxes = np.zeros(type.shape, type.dtype.numpy)
     boxes[:, 0] = np.arange(len(boxes)) % images
-    boxes[:, 1:] = 0.1 * rule.width, 0.1 * rule.height, 0.9 * rule.width, 0.9 * rule.height
+    sizes = 0.1 * rule.width, 0.1 * rule.height, 0.9 * rule.width, 0.9 * rule.height
+    boxes[:, 1:] = np.minimum(sizes, float(np.finfo(type.dtype.numpy).max))
     return boxes
