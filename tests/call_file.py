@@ -34,22 +34,26 @@ def device_array(typed: TypedCase, name: str, array: np.ndarray, product: Produc
     return array.astype(dtype, copy=False)
 
 
+def written_types(typed: TypedCase) -> dict[str, TensorType]:
+    """Returns the types of the outputs that are tensors of their own, and not written in the place of an input."""
+    return {each.name: each.infer(typed.arguments) for each in typed.spec.outputs if not each.begins_as}
+
+
 def write_calls(path: Path, calls: Iterable[TypedCase]) -> Path:
     """Writes the calls, each kind of argument in the order of aclnn's parameters; returns the path."""
     path.write_bytes(b"".join(map(_call, calls)))
     return path
 
 
-def split_outputs(path: Path, calls: Iterable[TypedCase]) -> list[tuple[np.ndarray, ...]]:
-    """Returns the outputs of each of these calls, which a program wrote one behind the other."""
+def split_outputs(path: Path, calls: Iterable[TypedCase]) -> list[tuple[np.ndarray | None, ...]]:
+    """Returns the outputs of each of these calls, which a program wrote one behind the other: None if in place."""
     data, outputs, offset = path.read_bytes(), [], 0
     for typed in calls:
-        arrays = []
-        for type in typed.outputs.values():
-            array = np.frombuffer(data, type.dtype.numpy, type.element_count, offset).reshape(type.shape)
-            arrays.append(array)
-            offset += array.nbytes
-        outputs.append(tuple(arrays))
+        arrays = {}
+        for name, type in written_types(typed).items():
+            arrays[name] = np.frombuffer(data, type.dtype.numpy, type.element_count, offset).reshape(type.shape)
+            offset += arrays[name].nbytes
+        outputs.append(tuple(map(arrays.get, typed.outputs)))
     assert offset == len(data)
     return outputs
 
@@ -58,7 +62,7 @@ def _call(typed: TypedCase) -> bytes:
     arrays = typed.arrays()
     inputs = [_input(typed, each, arrays.get(each.name)) for each in typed.spec.inputs]
     attributes = [_attribute(each.given(typed.arguments, PRODUCT)) for each in typed.spec.attributes]
-    outputs = [_tensor(each, b"") for each in typed.outputs.values()]
+    outputs = [_tensor(each, b"") for each in written_types(typed).values()]
     symbol, is_spatial = _text(typed.spec.symbol.encode()), _words(typed.spec.is_spatial)
     return b"".join((symbol, is_spatial, *map(_list, (inputs, attributes, outputs))))
 

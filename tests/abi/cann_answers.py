@@ -119,6 +119,11 @@ CANN_ANSWERS: Answers = (
     # A plane's padding may have four sides. Nothing to compute still needs biasSizes, or an input without elements.
     ("convolution*", "padding of 4", 0),
     ("convolution_*", ("no_batch *", "no_channels *"), INVALID),
+    # As many windows fit into one row more.
+    (("avg_pool2d", "max_pool2d_with_indices", "max_pool2d_with_mask"), "self with dim 2 *", 0),
+    ("adaptive_avg_pool2d", "self with dim [23] *", 0),
+    # A mask is written from the begin of its storage on.
+    ("max_pool2d_with_mask", "indices before *", 0),
     # Only transposed convolutions have more positions.
     ("convolution", ("outputPadding null", "outputPadding of *", "bias in NCHW"), 0),
     # A text that is a mean if it is not given.

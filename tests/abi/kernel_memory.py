@@ -10,7 +10,7 @@ from aclgrad.masks import MaskLayout
 from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.values import ArgmaxRule
 from aclgrad.products import Product
-from tests.call_file import device_array
+from tests.call_file import device_array, written_types
 from tests.long_shapes import MAX_BESIDE_BYTES, MAX_OF_TENSORS, long_arrays, long_calls
 from tools.abi.acl import Library
 
@@ -45,7 +45,7 @@ def print_excesses(acl: Library, product: str, cells: int, is_short: bool) -> No
 def _measure(acl: Library, typed: TypedCase, product: Product) -> tuple[int, int]:
     """Runs the call; returns the bytes that it reads and writes, and the most that the process took beside them."""
     names = abi_names(typed.spec)
-    outputs = {names[name]: np.full(type.shape, 7, type.dtype.numpy) for name, type in typed.outputs.items()}
+    outputs = {names[name]: np.full(type.shape, 7, type.dtype.numpy) for name, type in written_types(typed).items()}
     out = next(iter(outputs.values()))
     unread = {each.name for each in typed.spec.inputs if each.unread_on is not None}
     arrays = {name: array for name, array in long_arrays(typed, product).items() if name not in unread}

@@ -21,20 +21,26 @@ _PROTOTYPES = read_prototypes()
 TABLED = {
     name: spec
     for name, spec in OPERATORS.items()
-    if not any(each.is_list for each in spec.inputs) and not any(each.begins_as for each in spec.outputs)
+    if not any(each.is_list for each in spec.inputs) and not name.startswith("inplace_")
 }
-"""Those whose parameters are their inputs and outputs: lists, and what is written in place, are in test_movement.py."""
+"""Those whose parameters are their inputs and outputs: lists, copies and fills are in test_movement.py."""
 
 MASK = "outputMask"
 """The parameter that says which outputs are wanted, under the name that it has for every operator."""
 
 
 def abi_names(spec: OperatorSpec) -> dict[str, str]:
-    """Returns CANN's names of inputs, attributes and outputs, by their wire names."""
+    """Returns CANN's names of inputs, attributes and outputs, by their wire names.
+
+    An output that begins as an input has the input's.
+    """
     parameters = _parameters(spec)
     tensors = [name for name, kind in parameters.items() if kind == "aclTensor"]
     values = [name for name, kind in parameters.items() if kind not in ("aclTensor", "aclBoolArray")]
-    outside = dict(zip((each.name for each in (*spec.inputs, *spec.outputs)), tensors, strict=True))
+    in_place = {each.name: each.begins_as for each in spec.outputs if each.begins_as}
+    own = [each.name for each in (*spec.inputs, *spec.outputs) if each.name not in in_place]
+    outside = dict(zip(own, tensors, strict=True))
+    outside |= {name: outside[input] for name, input in in_place.items()}
     return outside | dict(zip((each.name for each in spec.attributes), values, strict=True))
 
 
@@ -61,7 +67,7 @@ def rows_of(spec: OperatorSpec, product: Product) -> dict[str, Row]:
 def arguments_of(typed: TypedCase, product: Product) -> Arguments:
     """Returns the device's arguments, in aclnn's order; all outputs are wanted."""
     spec, given = typed.spec, typed.arguments
-    tensors: dict[str, TensorType] = typed.outputs
+    tensors = {each.name: each.infer(given) for each in spec.outputs}
     for each in spec.inputs:
         if each.name in given.inputs:
             rule, type = each.values(given, product), given.inputs[each.name]

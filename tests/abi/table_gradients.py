@@ -16,7 +16,7 @@ from aclgrad.operators.spec import OperatorSpec
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType
 from tests.bounds import assert_defined
-from tests.call_file import PRODUCT, device_array
+from tests.call_file import PRODUCT, device_array, written_types
 from tools.abi.acl import DeviceTensor, Library
 
 from .phase_one import Tensor
@@ -96,8 +96,7 @@ def result_of(outputs: Mapping[str, np.ndarray]) -> Any:
 def gradient(acl: Library, typed: TypedCase, offset: int = 0, product: Product = PRODUCT) -> Any:
     """Runs the call on host memory as it is, every operand and the workspace at that offset."""
     names = abi_names(typed.spec)
-    outputs = {names[name]: placed(unwritten(type), offset) for name, type in typed.outputs.items()}
-    memory = dict(outputs)
+    memory = {names[name]: placed(unwritten(type), offset) for name, type in written_types(typed).items()}
     for name, array in typed.arrays().items():
         memory[names[name]] = placed(device_array(typed, name, array, product), offset)
     with described(acl, typed, memory, product) as given:
@@ -105,12 +104,12 @@ def gradient(acl: Library, typed: TypedCase, offset: int = 0, product: Product =
         workspace = placed(np.zeros(size, np.uint8), offset)
         acl.call(typed.spec.symbol, workspace.ctypes.data if size else None, size, executor, None)
         acl.call("aclrtSynchronizeStream", None)
-    return result_of(outputs)
+    return result_of({name: memory[names[name]] for name in typed.outputs})
 
 
 def device_arrays(typed: TypedCase, given: Mapping[str, np.ndarray] = MappingProxyType({})) -> dict[str, np.ndarray]:
     """Returns the inputs as the device reads them and full outputs by CANN's names; some of both may be given."""
-    names, outputs = abi_names(typed.spec), typed.outputs
+    names, outputs = abi_names(typed.spec), written_types(typed)
     inputs = {name: array for name, array in given.items() if name not in outputs}
     inputs = inputs if inputs.keys() == typed.case.shapes.keys() else typed.arrays() | inputs
     arrays = {names[name]: device_array(typed, name, array) for name, array in inputs.items()}

@@ -20,7 +20,16 @@ ITEMS = 3
 SIZES = (2, 17, 257)
 LARGE_SIZES = (2, 5)
 LONE = {
-    *("addmm", "ctc_loss_backward", "dropout_do_mask", "gather", "inplace_copy", "mm", "scatter_add"),
+    *(
+        "addmm",
+        "ctc_loss_backward",
+        "dropout_do_mask",
+        "gather",
+        "inplace_copy",
+        "max_pool2d_with_mask",
+        "mm",
+        "scatter_add",
+    ),
     # What is broadcast has no axis of its own.
     *("add", "div", "eq_tensor", "gt_tensor", "maximum", "minimum", "mul", "s_where", "sub"),
 }

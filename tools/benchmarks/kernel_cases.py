@@ -41,7 +41,8 @@ class Contest:
         self.typed = typed
         self._unread = {each.name for each in typed.spec.inputs if each.unread_on is not None}
         self.read = {name: array for name, array in typed.arrays().items() if name not in self._unread}
-        self.outs = [np.empty(type.shape, type.dtype.numpy) for type in typed.outputs.values()]
+        types = [each.infer(typed.arguments) for each in typed.spec.outputs]
+        self.outs = [np.empty(type.shape, type.dtype.numpy) for type in types]
         given = typed.case.shapes
         self._rules = {
             each.name: each.values(typed.arguments, PRODUCT) for each in typed.spec.inputs if each.name in given

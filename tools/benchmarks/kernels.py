@@ -100,7 +100,8 @@ def compare(case: Contest, theirs: tuple[torch.Tensor, ...]) -> None:
     """Raises AssertionError if the results differ by more than rounding does."""
     # PyTorch itself loses some digits of float32 in the logarithms of CTC.
     allowed = 2e-3 if case.typed.dtype == "float32" else 5e-2
-    for out, rival in zip(case.outs, theirs, strict=True):
+    # What stays inside comes last, and PyTorch has nothing like it.
+    for out, rival in zip(case.outs[: len(theirs)], theirs, strict=True):
         count = min(out.size, 1 << 22)
         expected = rival.reshape(-1)[:count].to(torch.float64).numpy()
         found = out.reshape(-1)[:count].astype(np.float64)

@@ -23,7 +23,9 @@ int64_t MostPieces(const Tiles& tiles, const TileWork& work) {
 
 int64_t GrainOf(const Tiles& tiles, const TileWork& work) {
   const int64_t count = tiles.count();
-  return std::max(Grain(work.elements / count + 1), (count - 1) / MostPieces(tiles, work) + 1);
+  const double of_tile = std::min(work.operations / static_cast<double>(count), 1e9);
+  const int64_t most = std::max(work.elements / count, static_cast<int64_t>(of_tile));
+  return std::max(Grain(most + 1), (count - 1) / MostPieces(tiles, work) + 1);
 }
 
 }  // namespace acl_host

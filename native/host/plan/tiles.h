@@ -42,6 +42,7 @@ struct TileWork {
   int64_t elements;       // that it reads and writes in all
   int64_t element_bytes;  // of each
   int64_t scratch_bytes;  // of each thread
+  double operations = 0;  // in all, if they are more than the elements
 };
 
 // The most pieces of the loop, so that the scratch of all threads is little beside the tensors.

@@ -9,6 +9,7 @@ from . import (
     class_losses,
     convolution,
     elementwise,
+    forward_pooling,
     functions,
     gathering,
     norms,
@@ -24,6 +25,7 @@ ORDERS = (
     class_losses.ORDERS
     | convolution.ORDERS
     | elementwise.ORDERS
+    | forward_pooling.ORDERS
     | functions.ORDERS
     | gathering.ORDERS
     | norms.ORDERS

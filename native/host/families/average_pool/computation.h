@@ -1,4 +1,4 @@
-// The gradient of average pooling, over up to three axes: adaptive, or with windows of one size.
+// Average pooling over two axes, and its gradient over up to three: adaptive, or with windows of one size.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,12 @@ struct AveragePool {
 // gradOutput -> the gradient, both of a real floating-point type.
 template <VectorLevel>
 struct AveragePoolBackward {
+  static void Run(const AveragePool& pool, aclDataType type, const KernelArguments& arguments);
+};
+
+// The input -> the pooled tensor, over the last two axes.
+template <VectorLevel>
+struct AveragePoolForward {
   static void Run(const AveragePool& pool, aclDataType type, const KernelArguments& arguments);
 };
 

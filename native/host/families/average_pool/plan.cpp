@@ -1,4 +1,4 @@
-// The gradients of average pooling: their checks, in CANN's order and with CANN's codes, and their plans.
+// Average pooling: its checks, in CANN's order and with CANN's codes, and its plans.
 #include <algorithm>
 #include <string>
 
@@ -10,178 +10,137 @@
 namespace acl_host {
 namespace {
 
-void CheckShapesOf3d(Product product, const Argument& grad_output, const Argument& self, const Argument& out) {
-  CheckRank(self, {4, 5});
-  CheckSameRank(grad_output, self);
+void CheckPooledTensors(const Argument& self, const Argument& out) {
+  for (const Argument& argument : {self, out}) CheckDataType(argument, FloatTypes());
+  CheckSameDataType(out, self);
+}
+
+void CheckFormats(const Argument& self, const Argument& out) {
+  for (const Argument& argument : {self, out}) {
+    const int64_t rank = argument.tensor.rank();
+    if (rank == 3 || argument.tensor.format != ACL_FORMAT_NCHW) CheckFormat(argument, ACL_FORMAT_NCL);
+  }
+  for (const Argument& argument : {self, out}) {
+    if (self.tensor.rank() == 4) CheckFormat(argument, ACL_FORMAT_NCHW);
+  }
+}
+
+Windows CheckAveragedWindows(const AvgPool2dArguments& arguments, const Argument& self, const Argument& out) {
+  const IntArrayArgument kernel_size{"kernelSize", arguments.kernel_size};
+  const IntArrayArgument strides{"strides", arguments.strides};
+  const IntArrayArgument paddings{"paddings", arguments.paddings};
+  for (const Argument& argument : {self, out}) CheckNoNegativeDim(argument);
+  CheckEachPositive(kernel_size);
+  CheckEachPositive(strides);
+  CheckEachAtLeast0(paddings);
+  CheckRank(self, {3, 4});
   CheckSameRank(out, self);
-  const Dims& dims = self.tensor.view_dims;
-  // The 950 checks neither the first dim of self nor that of out.
-  CheckNoEmptyDim(self, product == Product::k950 ? 1 : 0);
-  CheckSameShape(out, self);
-  CheckSameLeadingDims(grad_output, self, self.tensor.rank() - 3);
-  CheckNoEmptyDim(grad_output, dims.size() - 3);
-  CheckNoNegativeDim(self);
-}
-
-bool HasOneWindow(const Argument& grad_output) {
-  const Dims& pooled = grad_output.tensor.view_dims;
-  return std::all_of(pooled.end() - 3, pooled.end(), [](int64_t dim) { return dim == 1; });
-}
-
-void CheckTypesOf3d(Product product, const Argument& grad_output, const Argument& self, const Argument& out) {
-  const bool takes_double = !HasBf16(product) || HasOneWindow(grad_output);
-  CheckDataType(grad_output, takes_double ? FloatTypes({ACL_DOUBLE}) : FloatTypes());
-  CheckSameDataType(self, grad_output);
-  CheckSameDataType(out, grad_output);
-}
-
-// Windows that divide the last axes of self among those of gradOutput.
-AveragePool AdaptivePool(const Argument& grad_output, const Argument& self, size_t axes) {
-  const Dims& in = self.tensor.view_dims;
-  const Dims& pooled = grad_output.tensor.view_dims;
-  const size_t first = in.size() - axes;
-  const auto axis = [&](size_t index) { return PooledAxis{in[first + index], pooled[first + index]}; };
-  return {ElementCount(Dims(in.begin(), in.end() - static_cast<std::ptrdiff_t>(axes))),
-          axes == 3 ? axis(0) : kNotPooled, axis(axes - 2), axis(axes - 1)};
-}
-
-void CheckTensors(const Argument& grad_output, const Argument& self, const Argument& grad_input) {
-  for (const Argument& argument : {grad_output, self, grad_input}) {
-    CheckDataType(argument, FloatTypes());
+  CheckNoEmptyDim(self, self.tensor.view_dims.size() - 3);
+  CheckLength(kernel_size, {1, 2});
+  CheckLength(paddings, {1, 2});
+  CheckLength(strides, {0, 1, 2});
+  const Pair kernel = ReadPair(kernel_size.values);
+  const Pair pads = ReadPair(paddings.values);
+  if (pads.height > kernel.height / 2 || pads.width > kernel.width / 2) {
+    FailInvalid("paddings: expected at most half of kernelSize, " + DimsText(kernel_size.values) + ", got " +
+                DimsText(paddings.values));
   }
-  CheckSameDataType(grad_input, grad_output);
-  for (const Argument& argument : {grad_output, self, grad_input}) {
-    if (argument.tensor.format != ACL_FORMAT_NCL) CheckFormat(argument, ACL_FORMAT_NCHW);
-  }
-  for (const Argument& argument : {grad_output, grad_input}) {
-    if (argument.tensor.rank() == 4) CheckFormat(argument, ACL_FORMAT_NCHW);
-  }
-  CheckRank(grad_output, {3, 4});
-  CheckSameRank(grad_input, grad_output);
-  for (const Argument& argument : {grad_output, self, grad_input}) CheckNoNegativeDim(argument);
+  return {kernel, strides.values.empty() ? kernel : ReadPair(strides.values), pads};
 }
 
-// Products without BF16 compute a convolution in FLOAT16, and refuse FLOAT unless cubeMathType allows that.
-void CheckPrecision(const AvgPool2dBackwardArguments& arguments) {
-  CheckCubeMathType(arguments.cube_math_type);
-  if (HasBf16(CurrentProduct())) return;
-  if (arguments.divisor_override < -255 || arguments.divisor_override > 255) {
-    FailInvalid("divisorOverride: expected a value from -255 to 255, got " +
-                std::to_string(arguments.divisor_override));
-  }
-  const bool is_single = arguments.grad_output->data_type == ACL_FLOAT;
-  if (arguments.cube_math_type == 3 || (is_single && arguments.cube_math_type == 0)) {
-    FailInvalid("cubeMathType: expected 1 for FLOAT and not 3, got " + std::to_string(arguments.cube_math_type));
-  }
-}
-
-// Most devices do not compare these sizes and read out of bounds.
-AveragePool PoolOf(const AvgPool2dBackwardArguments& arguments, const Windows& windows, const Argument& grad_output) {
+AveragePool PoolOf(const AvgPool2dArguments& arguments, const Windows& windows, const Argument& out) {
   Dims dims = arguments.self->view_dims;
-  const size_t axis = dims.size() - 2;
+  const auto inner = dims.end() - 2;
   const auto pooled = [&](int64_t size, int64_t kernel, int64_t stride, int64_t padding) {
     const int64_t count = PooledSize(size, kernel, stride, padding, arguments.ceil_mode);
     return PooledAxis{size, count, kernel, stride, padding, arguments.count_include_pad};
   };
-  const PooledAxis rows = pooled(dims[axis], windows.kernel.height, windows.stride.height, windows.padding.height);
-  const PooledAxis columns = pooled(dims[axis + 1], windows.kernel.width, windows.stride.width, windows.padding.width);
-  dims[axis] = rows.pooled;
-  dims[axis + 1] = columns.pooled;
-  if (rows.pooled == 0 || columns.pooled == 0 || grad_output.tensor.view_dims != dims) {
-    FailShape(grad_output, "shape " + DimsText(dims) + ", one element for each window");
+  const PooledAxis rows = pooled(inner[0], windows.kernel.height, windows.stride.height, windows.padding.height);
+  const PooledAxis columns = pooled(inner[1], windows.kernel.width, windows.stride.width, windows.padding.width);
+  inner[0] = rows.pooled;
+  inner[1] = columns.pooled;
+  if (rows.pooled == 0 || columns.pooled == 0) {
+    FailInvalid("kernelSize: expected a window that fits self, of shape " + DimsText(arguments.self->view_dims));
   }
-  const int64_t planes = ElementCount(Dims(dims.begin(), dims.end() - 2));
-  return {planes, kNotPooled, rows, columns, arguments.divisor_override};
+  CheckShape(out, "one element for each window", dims);
+  return {ElementCount(Dims(dims.begin(), inner)), kNotPooled, rows, columns, arguments.divisor_override};
 }
 
-// Whether only few windows cover each cell.
-bool IsShort(const AveragePool& pool) {
-  constexpr int64_t kFewWindows = 8;
-  const auto few = [](const PooledAxis& axis) {
-    return std::min(axis.kernel / axis.stride, axis.pooled) <= kFewWindows;
-  };
-  return few(pool.rows) && few(pool.columns);
+// Atlas A2 and A3 compute some windows in the cube unit, of FLOAT as it is or in FLOAT16.
+bool IsConvolved(const AveragePool& pool, int64_t channels, bool ceil_mode) {
+  constexpr int64_t kMost = 255, kMostSide = 20, kMostChannels = 65536, kLong = 2;
+  const auto is_whole = [](const PooledAxis& axis) { return axis.kernel == axis.size && axis.padding == 0; };
+  if (is_whole(pool.rows) && is_whole(pool.columns)) return true;
+  const int64_t height = pool.rows.kernel, width = pool.columns.kernel;
+  const bool is_long = pool.rows.size / pool.columns.size >= kLong || pool.columns.size / pool.rows.size >= kLong;
+  const bool is_small =
+      std::max(height, width) <= kMost && (height * width <= kMost || std::max(height, width) <= kMostSide);
+  const bool has_divisor = -kMost <= pool.divisor && pool.divisor <= kMost;
+  return !is_long && is_small && has_divisor && !ceil_mode && channels < kMostChannels;
+}
+
+void CheckPrecision(const AvgPool2dArguments& arguments, const AveragePool& pool, int64_t channels) {
+  const bool is_a2_or_a3 = CurrentProduct() == Product::k910B || CurrentProduct() == Product::k910_93;
+  if (!is_a2_or_a3 || arguments.self->data_type != ACL_FLOAT) return;
+  if (arguments.cube_math_type == 0 || arguments.cube_math_type == 2) return;
+  if (!IsConvolved(pool, channels, arguments.ceil_mode)) return;
+  FailInvalid("cubeMathType: expected 0 or 2 for FLOAT, got " + std::to_string(arguments.cube_math_type));
+}
+
+Plan MakePlan(const AveragePool& pool, const Argument& self, const Argument& out) {
+  Plan plan = PlanOf({self}, {out});
+  constexpr int64_t kFewCells = 64;
+  const int64_t most = std::min(MostWindowsOver(pool.rows), pool.rows.pooled);
+  if (most <= kFewCells / std::min(MostWindowsOver(pool.columns), kFewCells)) plan.PromiseTimeOfBytes();
+  plan.SetKernel<AveragePoolForward>(pool, self.tensor.data_type);
+  return plan;
 }
 
 }  // namespace
 
-Plan PlanAdaptiveAvgPool2dBackward(const AdaptiveAvgPool2dBackwardArguments& arguments) {
+Plan PlanAvgPool2d(const AvgPool2dArguments& arguments) {
   CheckProduct(kAllProducts);
-  const Argument grad_output{"gradOutput", arguments.grad_output};
   const Argument self{"self", arguments.self};
-  const Argument out{"out", arguments.out};
-
-  CheckSameRank(grad_output, self);
-  CheckNoNegativeDim(grad_output);
-  CheckNoNegativeDim(self);
-
-  CheckRank(out, {3, 4});
-  CheckSameRank(out, self);
-  const int64_t leading = self.tensor.rank() - 2;
-  CheckSameLeadingDims(out, self, leading);
-  CheckSameLeadingDims(grad_output, self, leading);
-
-  CheckDataType(grad_output, FloatTypes());
-  CheckDataType(self, FloatTypes());
-  CheckSameDataType(grad_output, self);
-
-  CheckSameFormat(grad_output, self);
-  CheckNotPrivateFormat(grad_output);
-
-  // A device does not check these and writes out of bounds; here a difference is an error.
-  CheckSameShape(out, self);
-  CheckSameDataType(out, self);
-  Plan plan = PlanOf({grad_output}, {out});
-  if (grad_output.tensor.empty() || self.tensor.empty()) return {};
-  plan.PromiseTimeOfBytes();
-  plan.SetKernel<AveragePoolBackward>(AdaptivePool(grad_output, self, 2), self.tensor.data_type);
-  return plan;
-}
-
-Plan PlanAdaptiveAvgPool3dBackward(const AdaptiveAvgPool3dBackwardArguments& arguments) {
-  const Product product = CurrentProduct();
-  CheckProduct(kAllProducts);
-  const Argument grad_output{"gradOutput", arguments.grad_output};
-  const Argument self{"self", arguments.self};
-  const Argument out{"out", arguments.out};
-  CheckShapesOf3d(product, grad_output, self, out);
-  CheckTypesOf3d(product, grad_output, self, out);
-  CheckSameFormat(grad_output, self);
-  CheckSameFormat(out, self);
-  CheckNotPrivateFormat(self);
-  if (!HasOneWindow(grad_output)) {
-    const char* const expected = "one window for each plane";
-    if (product == Product::k910A) FailShape(grad_output, expected);
-    if (product == Product::k310P) FailShape(grad_output, expected, ACLNN_ERR_INNER_FIND_KERNEL_ERROR);
+  for (const auto& [name, list] :
+       {std::pair{"kernelSize", arguments.kernel_size}, std::pair{"strides", arguments.strides},
+        std::pair{"paddings", arguments.paddings}}) {
+    (void)IntArrayArgument{name, list};
   }
+  const Argument out{"out", arguments.out};
+  CheckPooledTensors(self, out);
+  CheckFormats(self, out);
+  const Windows windows = CheckAveragedWindows(arguments, self, out);
+  const AveragePool pool = PoolOf(arguments, windows, out);
+  CheckCubeMathType(arguments.cube_math_type, self.tensor.data_type == ACL_FLOAT);
   if (self.tensor.empty()) return {};
-
-  Plan plan = PlanOf({grad_output}, {out});
-  plan.PromiseTimeOfBytes();
-  plan.SetKernel<AveragePoolBackward>(AdaptivePool(grad_output, self, 3), self.tensor.data_type);
-  return plan;
+  CheckPrecision(arguments, pool, *(self.tensor.view_dims.end() - 3));
+  return MakePlan(pool, self, out);
 }
 
-Plan PlanAvgPool2dBackward(const AvgPool2dBackwardArguments& arguments) {
+Plan PlanAdaptiveAvgPool2d(const AdaptiveAvgPool2dArguments& arguments) {
   CheckProduct(kAllProducts);
-  const Argument grad_output{"gradOutput", arguments.grad_output};
   const Argument self{"self", arguments.self};
-  const IntArrayArgument kernel_size{"kernelSize", arguments.kernel_size};
-  // Devices do not check this pointer, and crash.
-  const IntArrayArgument stride{"stride", arguments.stride};
-  const IntArrayArgument padding{"padding", arguments.padding};
-  const Argument grad_input{"gradInput", arguments.grad_input};
-  CheckTensors(grad_output, self, grad_input);
-  const Windows windows = CheckWindows(kernel_size, stride, padding);
-  CheckPrecision(arguments);
-  CheckSameShape(grad_input, self);
-
-  if (grad_output.tensor.empty() || self.tensor.empty()) return {};
-  Plan plan = PlanOf({grad_output}, {grad_input});
-  const AveragePool pool = PoolOf(arguments, windows, grad_output);
-  if (IsShort(pool)) plan.PromiseTimeOfBytes();
-  plan.SetKernel<AveragePoolBackward>(pool, grad_output.tensor.data_type);
-  return plan;
+  const IntArrayArgument output_size{"outputSize", arguments.output_size};
+  const Argument out{"out", arguments.out};
+  CheckRank(self, {3, 4});
+  CheckSameRank(out, self);
+  const Dims& dims = self.tensor.view_dims;
+  CheckSameLeadingDims(out, self, self.tensor.rank() - 2);
+  const bool is_950 = CurrentProduct() == Product::k950;
+  if (is_950) CheckNoEmptyDim(self, dims.size() - 2);
+  CheckPooledTensors(self, out);
+  CheckSameFormat(out, self);
+  CheckFormat(self, self.tensor.rank() == 3 ? ACL_FORMAT_NCL : ACL_FORMAT_NCHW);
+  CheckLength(output_size, {2});
+  is_950 ? CheckEachAtLeast0(output_size) : CheckEachPositive(output_size);
+  for (size_t axis = 0; axis < 2; ++axis) {
+    CheckDim(out, dims.size() - 2 + axis, "that of outputSize", output_size.values[axis]);
+  }
+  CheckNoNegativeDim(self);
+  if (self.tensor.empty() || out.tensor.empty()) return {};
+  const auto axis = [&](size_t index) { return PooledAxis{dims[dims.size() - 2 + index], output_size.values[index]}; };
+  const AveragePool pool{ElementCount(Dims(dims.begin(), dims.end() - 2)), kNotPooled, axis(0), axis(1)};
+  return MakePlan(pool, self, out);
 }
 
 }  // namespace acl_host

@@ -40,6 +40,17 @@ void FindWindowsOver(const PooledAxis& axis, int64_t first_cell, int64_t cells, 
   }
 }
 
+void FindCells(const PooledAxis& axis, int64_t first_window, int64_t windows, Range* cells) {
+  if (axis.kernel == 0) {
+    return Divide(axis.size, axis.pooled, first_window, windows,
+                  [=](int64_t i, const Range& each) { cells[i] = each; });
+  }
+  for (int64_t i = 0; i < windows; ++i) {
+    const int64_t begin = (first_window + i) * axis.stride - axis.padding;
+    cells[i] = {std::max<int64_t>(begin, 0), std::min(begin + axis.kernel, axis.size)};
+  }
+}
+
 void CountCells(const PooledAxis& axis, int64_t first_window, int64_t windows, int64_t* counts) {
   if (axis.kernel == 0) {
     return Divide(axis.size, axis.pooled, first_window, windows,
@@ -59,6 +70,11 @@ int64_t MostWindowsOver(const PooledAxis& axis) {
   const int64_t rest = axis.pooled % axis.size;
   if (rest == 0) return axis.pooled / axis.size;
   return axis.pooled / axis.size + (axis.size % rest == 0 ? 1 : 2);
+}
+
+int64_t MostCellsIn(const PooledAxis& axis) {
+  if (axis.kernel > 0) return std::min(axis.kernel, axis.size);
+  return std::min(axis.size / axis.pooled + (axis.size % axis.pooled == 0 ? 0 : 2), axis.size);
 }
 
 }  // namespace acl_host

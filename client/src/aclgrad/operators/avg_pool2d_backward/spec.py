@@ -24,11 +24,13 @@ from aclgrad.operators.families.pooling2d.spec import (
     GRAD_INPUT,
     TOLERANCES,
     WINDOWS,
+    check_overlap,
     check_pooled,
     check_windows,
     grad_output,
     pooled_input,
     pooling_of,
+    reaches_beyond,
     windows_over,
 )
 from aclgrad.operators.routes import FLOAT16, HFLOAT32, Route
@@ -47,8 +49,6 @@ _DTYPES = {
 _MAX_DIVISOR: Final = 2**31 - 1
 _MAX_CONVOLVED_DIVISOR: Final = 255
 _CONVOLVED_CHANNELS: Final = 65536
-_MAX_OVERLAP: Final = 64
-"""Windows that may cover one cell along an axis, because each costs time: few bytes must not keep a device busy."""
 _LARGE: Final = 10
 """From this height and width on, a device has a kernel of its own for one window over all of a plane."""
 
@@ -57,7 +57,7 @@ def _check(arguments: Arguments, product: Product) -> Iterator[Violation]:
     yield from same_dtype(arguments, "grad_output", "self")
     pooling = pooling_of(arguments)
     yield from first_problem(
-        check_windows(pooling), _check_overlap(pooling), check_pooled(arguments, pooling, "grad_output")
+        check_windows(pooling), check_overlap(pooling), check_pooled(arguments, pooling, "grad_output")
     )
     if not arguments.int("divisor_override") and any(pooling.padding) and _has_one_window(pooling):
         remedy = "send a padding of 0, or the number of cells as divisor_override"
@@ -68,13 +68,6 @@ def _check(arguments: Arguments, product: Product) -> Iterator[Violation]:
         yield Violation("inputs[self].shape", problem, remedy)
     if product in CONVOLVING:
         yield from _check_convolved(arguments, pooling, product)
-
-
-def _check_overlap(pooling: Pooling) -> Iterator[Violation]:
-    axes = zip(pooling.kernel_size, pooling.stride, pooling.output_size, strict=True)
-    if any(min(kernel // stride, count) > _MAX_OVERLAP for kernel, stride, count in axes):
-        problem = f"is {pooling.kernel_size} with stride {pooling.stride}"
-        yield Violation("attributes[kernel_size]", problem, f"send at most {_MAX_OVERLAP} times the stride")
 
 
 def _operations(arguments: Arguments) -> float:
@@ -96,27 +89,13 @@ def _check_convolved(arguments: Arguments, pooling: Pooling, product: Product) -
     if abs(divisor) > most:
         remedy = f"send a value from -{most} to {most} to product {product}"
         yield Violation("attributes[divisor_override]", f"is {divisor}", remedy)
-    if counts_padding and not divisor and _reaches_beyond(pooling):
+    if counts_padding and not divisor and reaches_beyond(pooling):
         problem = f"is true, and product {product} counts also what is beyond the padding"
         yield Violation("attributes[ceil_mode]", problem, "send false for ceil_mode or for count_include_pad")
     precision, dtype = arguments.int("cube_math_type"), arguments.inputs["grad_output"].dtype.name
     if precision == 3 or (precision == 0 and dtype == "float32"):
         remedy = f"send 1 to product {product}, which computes in float16"
         yield Violation("attributes[cube_math_type]", f"is {precision} for {dtype}", remedy)
-
-
-def _reaches_beyond(pooling: Pooling) -> bool:
-    return any(
-        (count - 1) * stride + kernel > size + 2 * padding
-        for count, stride, kernel, size, padding in zip(
-            pooling.output_size,
-            pooling.stride,
-            pooling.kernel_size,
-            pooling.input_size,
-            pooling.padding,
-            strict=True,
-        )
-    )
 
 
 def _route(arguments: Arguments, product: Product) -> Route | None:

@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from aclgrad.errors import Violation
 from aclgrad.operators.families.pooling2d.spec import (
     CEIL_MODE,
+    DILATION,
     GRAD_INPUT,
     MAX_FORMULA,
     RANKS,
     TOLERANCES,
     WINDOWS,
+    check_dilation,
     check_planes,
     check_pooled,
     check_windows,
@@ -24,7 +26,7 @@ from aclgrad.operators.families.pooling2d.spec import (
     windows_over,
 )
 from aclgrad.operators.rules import first_problem, same_dtype
-from aclgrad.operators.spec import Arguments, AttributeKind, AttributeSpec, InputSpec, OperatorSpec, same_on
+from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec, same_on
 from aclgrad.operators.tolerance import by_dtype, summed
 from aclgrad.operators.values import WindowRule
 from aclgrad.products import Product
@@ -40,17 +42,11 @@ def _check(arguments: Arguments, product: Product) -> Iterator[Violation]:
     yield from same_dtype(arguments, "grad_output", "self")
     pooling = pooling_of(arguments)
     yield from first_problem(
-        _check_dilation(arguments, product),
+        check_dilation(arguments, product),
         check_planes(arguments),
         check_windows(pooling),
         check_pooled(arguments, pooling, "grad_output", "indices"),
     )
-
-
-def _check_dilation(arguments: Arguments, product: Product) -> Iterator[Violation]:
-    dilation = arguments.ints("dilation")
-    if product is not Product.ASCEND_950 and set(dilation) != {1}:
-        yield Violation("attributes[dilation]", f"is {dilation}", f"send 1: product {product} has no other")
 
 
 def _window_rule(arguments: Arguments, product: Product) -> WindowRule:
@@ -77,14 +73,7 @@ SPEC = OperatorSpec(
     ),
     attributes=(
         *WINDOWS,
-        AttributeSpec(
-            "dilation",
-            "Distance of the cells of a window; 1 except on product 950.",
-            AttributeKind.INTS,
-            (1, 2),
-            default=(1,),
-            minimum=1,
-        ),
+        DILATION,
         CEIL_MODE,
     ),
     outputs=(GRAD_INPUT,),

@@ -1,4 +1,4 @@
-"""What the rows of the operator table that are gradients of two-dimensional pooling share."""
+"""What the rows of the operator table that are two-dimensional pooling, or its gradients, share."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -9,33 +9,49 @@ from aclgrad.masks import Pooling
 from aclgrad.operators.rules import equal_sizes
 from aclgrad.operators.spec import Arguments, AttributeKind, AttributeSpec, InputSpec, OutputSpec, Tolerance
 from aclgrad.products import Product
+from aclgrad.tensors import TensorType
 
 Dtypes = Mapping[Product, tuple[str, ...]]
 
 RANKS: Final = (3, 4)
 _MAX_CELLS: Final = 2**31 - 1
 """Cells of a plane that is max-pooled: indices are checked in int32, and devices count in it."""
+_MAX_OVERLAP: Final = 64
 _MAX_SPAN: Final = 2**31 - 1
 """Cells along an axis from the first of a window to its last."""
 
-WINDOWS: Final = (
-    AttributeSpec("kernel_size", "Height and width of a window.", AttributeKind.INTS, (1, 2), minimum=1),
-    AttributeSpec(
-        "stride",
-        "Distance of the windows; empty for the size of the kernel.",
-        AttributeKind.INTS,
-        (0, 1, 2),
-        default=(),
-        minimum=1,
-    ),
-    AttributeSpec(
-        "padding",
-        "Cells added on both sides, at most half the kernel.",
-        AttributeKind.INTS,
-        (1, 2),
-        default=(0,),
-        minimum=0,
-    ),
+
+def windows(plural: str = "") -> tuple[AttributeSpec, ...]:
+    """Returns the attributes that say where windows are; two names of one operator are plurals."""
+    return (
+        AttributeSpec("kernel_size", "Height and width of a window.", AttributeKind.INTS, (1, 2), minimum=1),
+        AttributeSpec(
+            f"stride{plural}",
+            "Distance of the windows; empty for the size of the kernel.",
+            AttributeKind.INTS,
+            (0, 1, 2),
+            default=(),
+            minimum=1,
+        ),
+        AttributeSpec(
+            f"padding{plural}",
+            "Cells added on both sides, at most half the kernel.",
+            AttributeKind.INTS,
+            (1, 2),
+            default=(0,),
+            minimum=0,
+        ),
+    )
+
+
+WINDOWS: Final = windows()
+DILATION: Final = AttributeSpec(
+    "dilation",
+    "Distance of the cells of a window; 1 except on product 950.",
+    AttributeKind.INTS,
+    (1, 2),
+    default=(1,),
+    minimum=1,
 )
 CEIL_MODE: Final = AttributeSpec(
     "ceil_mode",
@@ -74,14 +90,21 @@ def pooled_input(
 def pooling_of(arguments: Arguments) -> Pooling:
     """Returns the geometry that the arguments describe."""
     dilation = arguments.ints("dilation") if "dilation" in arguments.attributes else 1
+    plural = "s" if "strides" in arguments.attributes else ""
     return Pooling.of(
         arguments.inputs["self"].shape[-2:],
         arguments.ints("kernel_size"),
-        arguments.ints("stride"),
-        arguments.ints("padding"),
+        arguments.ints(f"stride{plural}"),
+        arguments.ints(f"padding{plural}"),
         bool(arguments.attributes["ceil_mode"]),
         dilation,
     )
+
+
+def pooled_type(arguments: Arguments) -> TensorType:
+    """Returns the type of what `self` is pooled to."""
+    self = arguments.inputs["self"]
+    return TensorType(self.dtype, (*self.shape[:-2], *pooling_of(arguments).output_size))
 
 
 def windows_over(arguments: Arguments) -> float:
@@ -96,16 +119,46 @@ def windows_over(arguments: Arguments) -> float:
     )
 
 
-def check_windows(pooling: Pooling) -> Iterator[Violation]:
+def check_windows(pooling: Pooling, plural: str = "") -> Iterator[Violation]:
     """The padding is at most half the kernel, and a window fits the padded plane."""
     kernel = f"kernel_size {pooling.kernel_size}"
     if any(padding > size // 2 for padding, size in zip(pooling.padding, pooling.kernel_size, strict=True)):
         problem = f"is {pooling.padding} for {kernel}"
-        yield Violation("attributes[padding]", problem, "send at most half the kernel, rounded down")
+        yield Violation(f"attributes[padding{plural}]", problem, "send at most half the kernel, rounded down")
     elif min(pooling.output_size) <= 0 or max(pooling.span) > _MAX_SPAN:
         dilation = f" with dilation {pooling.dilation}" if pooling.dilation != (1, 1) else ""
         problem = f"is {pooling.kernel_size}{dilation}, larger than the padded {pooling.input_size} of inputs[self]"
         yield Violation("attributes[kernel_size]", problem, "send a kernel that fits")
+
+
+def check_dilation(arguments: Arguments, product: Product) -> Iterator[Violation]:
+    """Only the 950 has another one than 1."""
+    dilation = arguments.ints("dilation")
+    if product is not Product.ASCEND_950 and set(dilation) != {1}:
+        yield Violation("attributes[dilation]", f"is {dilation}", f"send 1: product {product} has no other")
+
+
+def check_overlap(pooling: Pooling) -> Iterator[Violation]:
+    """Not many windows cover one cell along an axis: each costs time, and few bytes must not keep a device busy."""
+    axes = zip(pooling.kernel_size, pooling.stride, pooling.output_size, strict=True)
+    if any(min(kernel // stride, count) > _MAX_OVERLAP for kernel, stride, count in axes):
+        problem = f"is {pooling.kernel_size} with stride {pooling.stride}"
+        yield Violation("attributes[kernel_size]", problem, f"send at most {_MAX_OVERLAP} times the stride")
+
+
+def reaches_beyond(pooling: Pooling) -> bool:
+    """Returns whether a window reaches beyond the padding."""
+    return any(
+        (count - 1) * stride + kernel > size + 2 * padding
+        for count, stride, kernel, size, padding in zip(
+            pooling.output_size,
+            pooling.stride,
+            pooling.kernel_size,
+            pooling.input_size,
+            pooling.padding,
+            strict=True,
+        )
+    )
 
 
 def check_planes(arguments: Arguments) -> Iterator[Violation]:

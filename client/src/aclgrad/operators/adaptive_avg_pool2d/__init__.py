@@ -1,0 +1,1 @@
+"""aclnnAdaptiveAvgPool2d: adaptive average pooling over the last two dimensions."""

@@ -1,0 +1,1 @@
+"""aclnnAvgPool2d: two-dimensional average pooling."""
