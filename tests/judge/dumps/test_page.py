@@ -183,7 +183,7 @@ def test_what_the_server_has_not_computed_is_in_the_page_and_in_the_rows() -> No
     )
     assert page.kind("verdict") == "card notice"
     fields = told(summary, run)
-    assert (fields["served"], fields["on_the_server_alone"]) == (3, 1)
+    assert (fields["served"], fields["on_the_server_alone"]) == ({"backward": 3}, 1)
     assert sum(each["calls"] for each in fields["not_served"]) == 10
     assert [CallRow.from_json(json.loads(json.dumps(row.to_json()))) for row in summary.rows] == [
         replace(row, seconds=round(row.seconds, 4)) for row in summary.rows

@@ -22,6 +22,10 @@ SERVED = (
     "avg_pool2d.0 gradient of input",
     *(f"layer_norm.0 gradient of {name}" for name in ("input", "weight", "bias")),
 )
+COMPUTED = (
+    *(f"max_pool2d.0.forward output[{number}]" for number in (0, 1)),
+    *(f"{name}.0.forward output" for name in ("pad", "avg_pool2d", "layer_norm")),
+)
 
 
 @pytest.mark.parametrize(
@@ -34,12 +38,13 @@ def test_served_calls_pass_and_others_are_counted(
     found = replay(sample(tmp_path / "dump", dtype, task), server, tmp_path / "out", "--local", "cpu")
     assert found.exit_code == 0, found.output
     sides = found.sides("server")
-    assert set(sides) == set(SERVED)
+    assert set(sides) == {*SERVED, *COMPUTED}
     assert set(sides.values()) <= {"passed", "noted"}
-    assert "server: 3 of 5 backward calls\n" in found.output
+    assert "server: 4 of 5 forward and 3 of 5 backward calls\n" in found.output
     assert "not computed: Torch.erf 1: no operator computes this gradient\n" in found.output
+    assert "not computed: Torch.erf 1: no operator computes this function: aten::erf\n" in found.output
     assert "not computed: Functional.pad 1: there is no operator for constant pads\n" in found.output
-    assert found.summary["served"] == 3
+    assert found.summary["served"] == {"forward": 4, "backward": 3}
     statuses = {row[0]: row[2] for row in found.table("result")}
     # acc_check judges halves by relative errors alone, which rounding makes large where a gradient is near 0.
     assert statuses.pop("Functional.layer_norm.0") == "pass" or dtype is not torch.float32
@@ -53,7 +58,7 @@ def test_served_calls_pass_and_others_are_counted(
     assert names[-3:] == [f"Functional.layer_norm.0.backward.output.{number}" for number in range(3)]
     page = (tmp_path / "out" / "report.html").read_text()
     assert "<h1>aclgrad replay" in page
-    assert page.index("server: 3 of 5 backward calls") < page.index("No judged call is wrong</p>")
+    assert page.index("server: 4 of 5 forward and 3 of 5 backward calls") < page.index("No judged call is wrong</p>")
 
 
 def test_both_sides_of_a_gradient_are_one_tensor_and_all_passes_are_judged(server: Server, tmp_path: Path) -> None:
@@ -61,7 +66,7 @@ def test_both_sides_of_a_gradient_are_one_tensor_and_all_passes_are_judged(serve
     assert "10 calls: 10 judged, 0 not judged\n" in found.output
     training = found.sides("training")
     assert set(training.values()) == {"passed"}
-    assert set(SERVED) < set(training)
+    assert {*SERVED, *COMPUTED} < set(training)
     assert len(training) == len(SERVED) + 2 + 6, "gradients that only training has, and results of forward passes"
 
 
@@ -69,9 +74,9 @@ def test_without_tensors_the_server_is_the_only_side(server: Server, tmp_path: P
     found = replay(sample(tmp_path / "dump", task="statistics"), server, tmp_path / "out")
     assert found.sides("training") == {}
     assert found.output.count("the dump has no elements of its tensors") == 1
-    assert "10 calls: 3 judged, 7 not judged\n" in found.output
-    assert "3 calls judged on the server alone\n" in found.output
-    assert found.summary["on_the_server_alone"] == 3
+    assert "10 calls: 7 judged, 3 not judged\n" in found.output
+    assert "7 calls judged on the server alone\n" in found.output
+    assert found.summary["on_the_server_alone"] == 7
     assert replay(tmp_path / "dump", server, tmp_path / "other", "--require-all").exit_code == 1
 
 
@@ -86,7 +91,8 @@ def test_infinite_gradients_of_values_beyond_the_products_route_are_noted(tmp_pa
     with Server("--backend", "host", "--acl-config", config) as own, changed(own.address, infinite) as wrong:
         found = replay(dump.write(), wrong, tmp_path / "out")
     name = "adaptive_avg_pool2d.{} gradient of input".format
-    assert found.sides("server") == {name(0): "failed", name(1): "noted"}
+    gradients = {key: each for key, each in found.sides("server").items() if "gradient" in key}
+    assert gradients == {name(0): "failed", name(1): "noted"}
     message = "grad_output has values above 65504, and product 310P computes in FLOAT16"
     assert [row["name"].split(".")[2] for row in found.rows if message in json.dumps(row)] == ["1"]
 
@@ -163,9 +169,12 @@ def test_a_gradient_that_the_dump_has_not_is_a_tensor_of_its_own(server: Server,
     with changed(server.address, of_gradients("log_softmax_backward", lambda each: each * factor)) as target:
         found = replay(dump.write(), target, tmp_path / "out")
     assert found.exit_code == (0 if factor == 1 else 1), found.output
-    assert found.sides("server") == {"cross_entropy.0 gradient of input": "passed" if factor == 1 else "failed"}
+    assert found.sides("server") == {
+        "cross_entropy.0.forward output": "passed",
+        "cross_entropy.0 gradient of input": "passed" if factor == 1 else "failed",
+    }
     assert found.sides("training") == {
-        "cross_entropy.0.forward output.0": "passed",
+        "cross_entropy.0.forward output": "passed",
         "cross_entropy.0 gradient.0": "passed",
     }
 
@@ -228,7 +237,7 @@ def test_a_run_in_which_the_server_computes_nothing_says_so(server: Server, tmp_
         (tmp_path / "ranks" / rank / "dump.json").write_text(json.dumps({"data": {}}))
     for name, dumped, flags, expected in (
         ("erf", tmp_path / "erf", [], "the server has computed no call; `aclgrad judge` judges a dump without one"),
-        ("others", sample(tmp_path / "sample"), ["--api", "erf"], "server: 0 of 1 backward call\n"),
+        ("others", sample(tmp_path / "sample"), ["--api", "erf"], "server: 0 of 1 forward and 0 of 1 backward calls\n"),
         ("ranks", tmp_path / "ranks", [], "no dump of 2 can be judged; the first: "),
         ("one", tmp_path / "ranks" / "rank0", [], "dump.json holds no call; dump again with level"),
     ):

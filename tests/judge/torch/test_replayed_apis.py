@@ -10,7 +10,8 @@ from torch.nn import functional
 import aclgrad.torch
 from aclgrad.bridges.products import COMPOSITES
 from aclgrad.judge.replay import command
-from aclgrad.judge.replay.calls import PyTorchCall, ServerGradients, served_apis
+from aclgrad.judge.replay.calls import PyTorchCall, ServerGradients
+from aclgrad.judge.replay.jobs import served_apis
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import OperatorKind
 from tests.judge.torch.recording import Recording
@@ -284,13 +285,15 @@ def test_every_operator_and_every_spelling_is_replayed(
     assert found.exit_code == 0, found.output
     told = {row["name"]: row for row in found.rows}
     assert {name: row["message"] for name, row in told.items() if row["verdict"] not in ("passed", "noted")} == {}
-    assert {name: row["unserved"] for name, row in told.items() if row["unserved"]} == {}
+    unserved = {name: row["unserved"] for name, row in told.items() if row["unserved"]}
+    assert {name for name in unserved if name.endswith(".backward")} == set()
+    assert all(each.startswith("no operator computes this function: aten::") for each in unserved.values())
     assert told.keys() == {f"{name}.{each}" for name in named for each in ("forward", "backward")}
-    assert found.summary["served"] == len(named)
+    assert found.summary["served"] == {"forward": len(named) - len(unserved), "backward": len(named)}
     assert found.summary["on_the_server_alone"] == 0
     gradients = {name for name, spec in OPERATORS.items() if spec.kind is OperatorKind.GRADIENT}
     composites = {*COMPOSITES, "cross_entropy_backward", "dropout_do_mask"}
-    assert set(called) == gradients - ELSEWHERE | composites
+    assert set(called) & (gradients | composites) == gradients - ELSEWHERE | composites
 
 
 @pytest.mark.parametrize("name", [name for name in CALLS if is_in_place(name) and name not in DROPOUTS])

@@ -339,8 +339,8 @@ def replay_command(**given: Any) -> None:
     """Says what is wrong in an msprobe dump, and what a server computes wrong of it.
 
     DUMP is a dump.json, or a folder: every one in it. Results in the dump are judged as by `aclgrad judge`. Beside
-    them, the server at TARGET computes the backward calls for which there is an operator. The tables are those that
-    `msprobe api_precision_compare` reads.
+    them, the server at TARGET computes the forward and backward calls for which there are operators. The tables are
+    those that `msprobe api_precision_compare` reads; they have the gradients.
 
     Exits with 0 if every judged call is right on both sides, 1 if one is wrong, 2 if none could be judged or the server
     computed none, 130 if interrupted.

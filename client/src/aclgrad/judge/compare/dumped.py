@@ -16,7 +16,8 @@ from aclgrad.judge.dumps.recorded import Source
 from aclgrad.judge.findings import comparison
 from aclgrad.judge.findings.rows import Finding
 from aclgrad.judge.msprobe.dump import DumpError, Entry, EntryError, Found, find_dumps, tensors
-from aclgrad.judge.replay.calls import Expected, Job, PyTorchCall, ServerGradients, read_jobs, served_entries
+from aclgrad.judge.replay.calls import Expected, PyTorchCall, ServerGradients
+from aclgrad.judge.replay.jobs import Job, read_jobs, served_entries
 from aclgrad.operators.cases import arrays_of
 from aclgrad.torch.calls import Array, LocalError, SentCall
 

@@ -113,7 +113,8 @@ class Computed:
 
     def __init__(self, call: Recorded) -> None:
         self.call = call
-        self.api, self.seen, self._first = _chosen(call)
+        self.api, self.seen, self.first = _chosen(call)
+        """The last is what autocast has rounded the arguments to, or None."""
         if _has_inplace(self.api.function, call):
             self.api = replace(self.api, is_in_place=True)
         if self.seen.is_random:
@@ -121,12 +122,12 @@ class Computed:
 
     def rounded_dtype(self, recorded: Tensor) -> torch.dtype:
         """Returns the dtype that a result was rounded to: its own, or a narrower one of autocast before."""
-        return self._first if self._first in HALVES and self._first is not None else recorded.dtype
+        return self.first if self.first in HALVES and self.first is not None else recorded.dtype
 
     @property
     def has_halves(self) -> bool:
         """Whether 16 bits are among the dtypes that the call computes in."""
-        return self._first in HALVES or any(
+        return self.first in HALVES or any(
             each.dtype in HALVES for each in tensors_of((self.call.args, self.call.kwargs))
         )
 
@@ -165,22 +166,22 @@ class Computed:
     @cached_property
     def wide(self) -> Run:
         """The run in float64, or complex128."""
-        return self._run(Dtypes(WIDE, self._first))
+        return self._run(Dtypes(WIDE, self.first))
 
     @cached_property
     def single(self) -> Run:
         """The run in float32, or in the dtype of the arguments if that is wider."""
-        return self._run(Dtypes(SINGLE, self._first))
+        return self._run(Dtypes(SINGLE, self.first))
 
     @cached_property
     def own(self) -> Run:
         """The run in the dtype of the arguments, as autocast has cast them."""
-        return self._run(Dtypes(_SAME, self._first))
+        return self._run(Dtypes(_SAME, self.first))
 
     @cached_property
     def narrow(self) -> Run:
         """The run in float32 of a call in float64: its errors are those of float64, but for their size."""
-        return self._run(Dtypes(NARROW, self._first))
+        return self._run(Dtypes(NARROW, self.first))
 
     @cached_property
     def terms(self) -> Run | None:
@@ -188,13 +189,13 @@ class Computed:
         name = self.api.name.rpartition(".")[2]
         if (of_loss := TERMS_OF_OUTPUTS.get(name)) is not None:
             forward = replace(self.call, entry=replace(self.call.entry, backward=None))
-            return run(self.api, forward, Dtypes(WIDE, self._first), function=of_loss)
+            return run(self.api, forward, Dtypes(WIDE, self.first), function=of_loss)
         function = function_of_terms(name, self.api.function)
         if function is None:
             return None
         gradients = tuple(None if each is None else each.abs() for each in self.call.grad_outputs)
         call = replace(self.call, grad_outputs=gradients)
-        absolute = Dtypes(WIDE, self._first, torch.abs)
+        absolute = Dtypes(WIDE, self.first, torch.abs)
         return run(self.api, call, absolute, function=function, number=absolute_number(name))
 
     def layouts(self) -> Iterator["Computed"]:
@@ -217,7 +218,7 @@ class Computed:
             with sdpa_kernel(SDPBackend.MATH), RoundedProducts(ROUNDINGS[precision]):
                 yield
 
-        return run(self.api, self.call, Dtypes(WIDE, self._first), within=within)
+        return run(self.api, self.call, Dtypes(WIDE, self.first), within=within)
 
     def _run(self, dtypes: Dtypes) -> Run:
         try:

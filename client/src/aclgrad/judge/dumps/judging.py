@@ -114,7 +114,7 @@ class Judge:
         found = _Found(_digests(tensors_of((call.args, call.kwargs))))
         for number, result in enumerate(call.outputs):
             if result is not None:
-                found.take(result, partial(self._tensor, computed, at=TensorIndex(output=number)))
+                found.take(result, partial(self._output, computed, at=TensorIndex(output=number)))
         if computed.seen.is_random and (wrong := computed.wrong_share()):
             found.fail(wrong)
         if computed.api.is_in_place and found.has_failed and computed.is_overwritten:
@@ -164,6 +164,9 @@ class Judge:
         found.tensors.append(_row(results[0], None, Side(Verdict.PASSED)))
         found.notes.append(LAST_STEP)
         return found
+
+    def _output(self, computed: Computed, result: Result, at: TensorIndex) -> TensorRow:
+        return replace(self._tensor(computed, result, at), result=at.output)
 
     def _gradient(self, computed: Computed, result: Result, at: TensorIndex) -> TensorRow:
         return replace(self._tensor(computed, result, at), argument=at.owner(computed.wide))

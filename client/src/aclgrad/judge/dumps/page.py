@@ -256,7 +256,7 @@ def told(summary: Summary, run: Run) -> dict[str, Any]:
 def _told_of_server(summary: Summary) -> dict[str, Any]:
     reasons = summary.unserved.items()
     return {
-        "served": summary.served,
+        "served": dict(summary.served),
         "not_served": [
             {"api": api, "calls": count, "reason": reason} for reason, apis in reasons for api, count in apis.items()
         ],

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import torch
 from torch import Tensor
@@ -26,6 +26,8 @@ from aclgrad.judge.msprobe.dump import (
 )
 from aclgrad.judge.msprobe.values import built_arguments, load_tensor, with_gradient
 
+CASTS: Final = ("to", "type")
+"""Functions whose dtype msprobe leaves out where it is no keyword."""
 MAX_BYTES = 2**30
 """What the tensors of one call may take together; its runs take about ten times as much."""
 
@@ -64,7 +66,7 @@ class Recorded:
     def of(cls, entry: Entry, folder: Path) -> "Recorded":
         """Reads the arguments of a call; raises EntryError if one of them is missing or broken."""
         _check_size(entry)
-        told = _with_dtype(entry) if entry.api in ("to", "type") else entry
+        told = _with_dtype(entry) if entry.api in CASTS else entry
         args, kwargs = built_arguments(told, lambda info: with_gradient(_load(info, folder), info))
         outputs = tuple(_results(entry.outputs, "output", folder))
         try:
@@ -73,6 +75,12 @@ class Recorded:
         except EntryError as error:
             return cls(entry, args, kwargs, outputs, (), (), str(error))
         return cls(entry, args, kwargs, outputs, given, found, "")
+
+    @classmethod
+    def of_values(cls, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], folder: Path) -> "Recorded":
+        """Returns the forward pass alone, with these arguments; the files of its results need not be there."""
+        outputs = tuple(_results(entry.outputs, "output", folder))
+        return cls(entry, args, kwargs, outputs, (), (), "its forward pass alone")
 
     @property
     def has_backward(self) -> bool:

@@ -84,6 +84,8 @@ class TensorRow:
     sides: Mapping[str, Side]
     argument: int | None = None
     """Of a gradient: the place of its tensor among the tensors of the arguments, if it is that of one."""
+    result: int | None = None
+    """Of a result of the forward pass: its place among the tensors that the function returns."""
 
     @property
     def elements(self) -> int:
@@ -92,13 +94,14 @@ class TensorRow:
     def to_json(self) -> dict[str, Any]:
         sides = {name: side.to_json() for name, side in self.sides.items()}
         fields = {"name": self.name, "dtype": self.dtype, "shape": self.shape, "pytorch_error": self.pytorch_error}
-        return {**fields, "sides": sides} | ({} if self.argument is None else {"argument": self.argument})
+        places = {"argument": self.argument, "result": self.result}
+        return {**fields, "sides": sides} | {name: each for name, each in places.items() if each is not None}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         sides = {str(name): Side.from_json(each) for name, each in fields["sides"].items()}
-        shape, argument = tuple(fields["shape"]), fields.get("argument")
-        return cls(str(fields["name"]), str(fields["dtype"]), shape, fields["pytorch_error"], sides, argument)
+        shape, places = tuple(fields["shape"]), (fields.get("argument"), fields.get("result"))
+        return cls(str(fields["name"]), str(fields["dtype"]), shape, fields["pytorch_error"], sides, *places)
 
 
 class Digests(NamedTuple):
@@ -133,7 +136,7 @@ class CallRow:
     inputs_are_off: bool = False
     """Whether one of its inputs is a wrong result of an earlier call."""
     unserved: str = ""
-    """Why a server has not computed this backward pass; empty if it has, or if no server was asked."""
+    """Why a server has not computed this pass; empty if it has, or if no server was asked."""
     digests: Digests = _NO_DIGESTS
     seconds: float = 0.0
 
@@ -147,6 +150,11 @@ class CallRow:
     @property
     def is_backward(self) -> bool:
         return not is_forward(self.name)
+
+    @property
+    def kind(self) -> str:
+        """Which pass it is: "forward" or "backward"."""
+        return "backward" if self.is_backward else "forward"
 
     def has(self, side: str) -> bool:
         """Says whether this side of one of its tensors was judged."""

@@ -102,11 +102,12 @@ def run(
         result = (function or api.function)(*args, **kwargs)
         outputs = tensors_of(args[0] if result is None and args else result)
         gradients, owners, found = _backward(outputs, leaves, call.grad_outputs) if wants else ((), (), ())
+        detached = tuple(each.detach() for each in outputs)
     of_arguments: list[Tensor | None] = [None] * count
     for index, gradient in zip(indices, found, strict=False):
         of_arguments[index] = gradient
     owned = tuple(None if each is None else indices[each] for each in owners)
-    return Run(tuple(each.detach() for each in outputs), gradients, owned, tuple(of_arguments))
+    return Run(detached, gradients, owned, tuple(of_arguments))
 
 
 def _is_number(value: Any) -> bool:

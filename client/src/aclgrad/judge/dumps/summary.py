@@ -113,13 +113,18 @@ class Summary:
         return any(row.unserved or row.has(SERVER) for row in self.rows)
 
     @cached_property
-    def served(self) -> int:
-        """The backward passes that the server has computed."""
-        return sum(row.has(SERVER) for row in self.rows)
+    def served(self) -> Counter[str]:
+        """How many forward and backward passes the server has computed."""
+        return Counter(row.kind for row in self.rows if row.has(SERVER))
+
+    @cached_property
+    def asked(self) -> Counter[str]:
+        """How many forward and backward passes the server was asked for."""
+        return self.served + Counter(row.kind for row in self.rows if row.unserved)
 
     @cached_property
     def unserved(self) -> dict[str, Counter[str]]:
-        """The backward passes that the server has not computed, by reason and API, the most frequent reason first."""
+        """The passes that the server has not computed, by reason and API, the most frequent reason first."""
         reasons: dict[str, Counter[str]] = {}
         for row in self.rows:
             if row.unserved:
@@ -133,7 +138,7 @@ class Summary:
 
     @cached_property
     def is_covered(self) -> bool:
-        """Whether each call was judged: what is recorded and, if a server was asked, each backward pass of it."""
+        """Whether each call was judged: what is recorded and, if a server was asked, what it was asked for."""
         is_whole = bool(self.rows) and self.judged == self.planned
         return is_whole and not self.unserved and not self.of_server_alone
 
@@ -230,10 +235,9 @@ def sides_of(summary: Summary) -> list[str]:
     """Returns what the server has computed and what it has not, and which calls it alone was judged of."""
     if not summary.has_server:
         return []
-    unserved = summary.unserved
-    asked = summary.served + sum(each.total() for each in unserved.values())
-    lines = [f"server: {summary.served:,} of {counted(asked, 'backward call')}"]
-    for reason, apis in unserved.items():
+    kinds = [f"{summary.served[kind]:,} of {count:,} {kind}" for kind, count in sorted(summary.asked.items())[::-1]]
+    lines = [f"server: {' and '.join(kinds)} call{'' if summary.asked.total() == 1 else 's'}"]
+    for reason, apis in summary.unserved.items():
         lines.append(f"not computed: {listed(apis)}: {reason}")
     told = {f"{NOT_RECORDED}: {each.reason}" for each in summary.unjudged}
     for why, count in summary.of_server_alone.items():

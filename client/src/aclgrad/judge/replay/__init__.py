@@ -1,1 +1,1 @@
-"""`aclgrad replay`: the backward calls of an msprobe dump, computed by a server and judged."""
+"""`aclgrad replay`: the calls of an msprobe dump, computed by a server and judged."""

@@ -1,64 +1,80 @@
-"""Judges the calls of a dump: what is recorded on this CPU, and meanwhile what a server computes of them.
+"""What a server computes of a call, beside float64 and PyTorch, and its gradients in acc_check's rows."""
 
-What comes out has the order of what goes in. A server's gradients stand beside float64 and PyTorch, and in acc_check's
-rows.
-"""
-
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 import ml_dtypes
 import numpy as np
 import torch
 
 from aclgrad._client.sync.client import Client
-from aclgrad.bridges.served import served_by
 from aclgrad.errors import AccessDeniedError, AclgradError, DeadlinePassedError, RequestError
 from aclgrad.judge.bundles import JudgedProgram
-from aclgrad.judge.dumps.judging import Judge
+from aclgrad.judge.dumps.apis import NotJudgedError
 from aclgrad.judge.dumps.limits import largest_error, side_of
-from aclgrad.judge.dumps.recorded import Given
-from aclgrad.judge.dumps.records import NOT_RECORDED, SERVER, CallRow, Side, TensorRow, line_of
-from aclgrad.judge.findings.rows import GONE, Finding, Origin, Row, Task, Verdict, worst_of
+from aclgrad.judge.dumps.records import SERVER, Side, TensorRow, line_of
+from aclgrad.judge.findings.rows import GONE, Finding, Origin, Row, Task, Verdict
 from aclgrad.judge.msprobe import cells
-from aclgrad.judge.replay.calls import Expected, Job, PyTorchCall, ServerGradients, dtype_of
+from aclgrad.judge.replay.calls import Expected, ServerGradients, dtype_of
+from aclgrad.judge.replay.jobs import Job
+from aclgrad.judge.replay.outputs import ServerOutputs
 from aclgrad.judge.replay.sent import judged_program
 from aclgrad.operators.spec import Tolerance
 from aclgrad.torch.calls import Array, LocalError, tensor_of
 
 _UNWANTED: Final = cells.skipped("The tensor needs no gradient.")
+_TOLERANCE: Final = ("relative_tolerance", "absolute_tolerance")
 _KEYWORDS: Final = cells.skipped("All tensors are keyword arguments, whose gradients acc_check does not look at.")
-_WINDOW_BYTES: Final = 2**28
-"""The tensors of calls under way; a larger one goes alone. Their float64 forms take several times as much."""
-_NO_OPERATOR: Final = "no operator computes this gradient"
-_MODULE: Final = "a module; a dump of level L1 has the functions in it"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What became of a call: a tensor for each gradient, and acc_check's rows for each positional tensor.
+class Failed:
+    """A tensor that failed: what the bundle of the worst call says of it, and what the server was sent for it."""
+
+    row: Row
+    sent: Callable[[Tolerance], JudgedProgram]
+
+    def judged(self) -> JudgedProgram:
+        """Returns what was sent, with the tolerance by which it was judged."""
+        relative, absolute = (self.row.figures.get(name) or 0.0 for name in _TOLERANCE)
+        return self.sent(Tolerance(relative, absolute))
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What a server has computed of the forward or the backward pass of a call, or why it has computed nothing.
+
+    It has neither for a forward pass that computes nothing.
+    """
+
+    tensors: Sequence[TensorRow] = ()
+    reason: str = ""
+    failed: Sequence[Failed] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Gradients(Pass):
+    """A backward pass, with acc_check's rows for each positional tensor.
 
     The rows of PyTorch's gradients mean nothing if there is no device for them.
     """
 
-    job: Job
-    of_server: Sequence[cells.Row]
-    of_pytorch: Sequence[cells.Row]
-    tensors: Sequence[TensorRow] = ()
-    reason: str = ""
-    """Why the server has computed no gradient."""
-    failed: Sequence[Row] = ()
-    actual: ServerGradients | None = None
+    of_server: Sequence[cells.Row] = ()
+    of_pytorch: Sequence[cells.Row] = ()
 
-    def sent(self, row: Row) -> JudgedProgram | None:
-        """Returns what the server was sent for a gradient that failed, or None if nothing was."""
-        if self.actual is None:
-            return None
-        relative, absolute = (row.figures[name] or 0.0 for name in ("relative_tolerance", "absolute_tolerance"))
-        return judged_program(self.actual.sent, Tolerance(relative, absolute))
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of a call."""
+
+    job: Job
+    backward: Gradients
+    forward: Pass
+
+
+_Pass = TypeVar("_Pass", bound=Pass)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,32 +90,55 @@ class Asked:
 
         Raises one of GONE where the server has gone away, and DeadlinePassedError where it no longer answers.
         """
-        if job.call is None:
-            return _without_gradient(job, reason=job.reason)
+        gradients = self._tried(partial(self._gradients, job), partial(_without_gradient, job))
+        return Answer(job, gradients, self._tried(partial(self._outputs, job), partial(_without_output, job)))
+
+    def _tried(self, judge: Callable[[], _Pass], without: Callable[[str, AclgradError | None], _Pass]) -> _Pass:
+        """Returns what is judged, or what is said `without` that, for a reason or for an error of the server."""
         try:
-            job.call.check_output(self.client)
-            actual = ServerGradients.of(job.call, self.client)
-            return self._compared(job, job.call, actual, Expected.of(job.call, self.local or "cpu"))
+            return judge()
         except GONE:
             raise
-        except (LocalError, RequestError, AccessDeniedError) as reason:
-            return _without_gradient(job, reason=str(reason))
-        except DeadlinePassedError as error:
-            # Is it the call that takes so long, or does the server no longer answer at all?
-            self.client.server_status()
-            return _without_gradient(job, error=error)
+        except (LocalError, NotJudgedError, RequestError, AccessDeniedError) as reason:
+            return without(str(reason), None)
         except AclgradError as error:
-            return _without_gradient(job, error=error)
+            if isinstance(error, DeadlinePassedError):
+                # Is it the call that takes so long, or does the server no longer answer at all?
+                self.client.server_status()
+            return without(f"{type(error).__name__}: {error}", error)
         except Exception as reason:  # PyTorch has many for arguments, and a dump may have any
-            return _without_gradient(job, reason=f"PyTorch refuses the call: {reason}")
+            return without(f"PyTorch refuses the call: {reason}", None)
 
-    def _row(self, job: Job, call: PyTorchCall, name: str, finding: Finding) -> Row:
-        """Returns what the bundle of the worst call says of it."""
-        shape, case = tuple(call.grad_output.shape), f"{job.name} {name}"
-        task = Task(self.origin, "replay", job.api, dtype_of(call), shape, case, lambda: finding)
-        return Row.of(task, finding, seconds=0.0)
+    def _failed(
+        self, job: Job, result: Array, name: str, finding: Finding, sent: Callable[[Tolerance], JudgedProgram]
+    ) -> Failed:
+        case, dtype = f"{job.name} {name}", result.dtype.name
+        task = Task(self.origin, "replay", job.api, dtype, result.shape, case, lambda: finding)
+        return Failed(Row.of(task, finding, seconds=0.0), sent)
 
-    def _compared(self, job: Job, call: PyTorchCall, actual: ServerGradients, expected: Expected) -> Answer:
+    def _outputs(self, job: Job) -> Pass:
+        if isinstance(job.forward, str):
+            return Pass(reason=job.forward)
+        actual = ServerOutputs.of(job.forward, self.client)
+        if actual is None:
+            return Pass()
+        tensors, failed = [], []
+        for number, each in actual.outputs.items():
+            finding = actual.judge(each)
+            side = _side(finding, each.result, each.truth, each.benchmark)
+            error, dtype = largest_error(_tensor(each.benchmark), _tensor(each.truth)), each.result.dtype.name
+            tensors.append(TensorRow(each.name, dtype, each.result.shape, error, {SERVER: side}, result=number))
+            if side.verdict is Verdict.FAILED:
+                failed.append(self._failed(job, each.result, each.name, finding, actual.sent))
+        return Pass(tensors, failed=failed)
+
+    def _gradients(self, job: Job) -> Gradients:
+        call = job.call
+        if call is None:
+            return _without_gradient(job, job.reason, None) if job.reason else Gradients()
+        call.check_output(self.client)
+        actual = ServerGradients.of(call, self.client)
+        expected = Expected.of(call, self.local or "cpu")
         names, keys = call.names(), list(call.inputs())
         tensors, failed = [], []
         of_server, of_pytorch = {}, {}
@@ -114,22 +153,31 @@ class Asked:
             argument, dtype = keys.index(key), gradient.dtype.name
             tensors.append(TensorRow(name, dtype, gradient.shape, error, {SERVER: side}, argument))
             if side.verdict is Verdict.FAILED:
-                failed.append(self._row(job, call, names[key], finding))
+                failed.append(self._failed(job, gradient, names[key], finding, partial(judged_program, actual.sent)))
         positional = [key for key in keys if key.isdigit()]
         pair = (of_server, of_pytorch)
         ours, theirs = ([found.get(each, _UNWANTED) for each in positional] or [_KEYWORDS] for found in pair)
-        return Answer(job, ours, theirs, tensors, failed=failed, actual=actual)
+        return Gradients(tensors, failed=failed, of_server=ours, of_pytorch=theirs)
 
 
-def _without_gradient(job: Job, *, reason: str = "", error: AclgradError | None = None) -> Answer:
-    """Returns the answer of a server that has computed nothing, or that has failed with an error."""
-    text = line_of(reason or f"{type(error).__name__}: {error}")
+def _without_gradient(job: Job, reason: str, error: AclgradError | None) -> Gradients:
+    """Returns what a server has computed nothing of, or has failed at with an error."""
+    text = line_of(reason)
     skipped = [cells.skipped(text)]
     if error is None or job.call is None:
-        return Answer(job, skipped, skipped, reason=text)
-    side = Side(Verdict.FAILED, text)
+        return Gradients(reason=text, of_server=skipped, of_pytorch=skipped)
     shape = tuple(job.call.grad_output.shape)
-    return Answer(job, skipped, skipped, [TensorRow("gradients", dtype_of(job.call), shape, None, {SERVER: side})])
+    row = TensorRow("gradients", dtype_of(job.call), shape, None, {SERVER: Side(Verdict.FAILED, text)})
+    return Gradients([row], of_server=skipped, of_pytorch=skipped)
+
+
+def _without_output(job: Job, reason: str, error: AclgradError | None) -> Pass:
+    text = line_of(reason)
+    recorded = () if isinstance(job.forward, str) else job.forward.outputs
+    first = next((each.info for each in recorded if each is not None), None)
+    if error is None or first is None:
+        return Pass(reason=text)
+    return Pass([TensorRow("outputs", first.dtype, first.shape, None, {SERVER: Side(Verdict.FAILED, text)})])
 
 
 def _side(finding: Finding, gradient: Array, truth: Array, benchmark: Array) -> Side:
@@ -165,100 +213,3 @@ def _with_status(finding: Finding, row: cells.Row) -> Finding:
         return finding
     message = f"acc_check says {row.status}, but PyTorch's own error is as large: {row.message}"
     return replace(finding, verdict=Verdict.NOTED, message=message)
-
-
-WORKERS: Final = 16
-"""Calls under way: PyTorch's autograd asks for each gradient by itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class _UnderWay:
-    rows: Sequence[CallRow]
-    answer: Future[Answer] | None
-    reason: str
-    """Why there is no answer."""
-    size_bytes: int
-
-
-class Engine:
-    """Judges calls by what is recorded and by one server."""
-
-    def __init__(self, server: Asked, judge: Judge) -> None:
-        self._server = server
-        self._judge = judge
-
-    def rows(
-        self, calls: Iterable[Given | CallRow], job_of: Callable[[Given], Job | None], take: Callable[[Answer], None]
-    ) -> Iterator[CallRow]:
-        """Yields the rows of the calls. `take` gets each answer before its rows come.
-
-        Raises one of GONE where the server has gone away, and DeadlinePassedError where it no longer answers; what was
-        yielded before stands.
-        """
-        served_by(self._server.client)  # or each worker would ask
-        window: deque[_UnderWay] = deque()
-        workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="replay")
-
-        def first() -> Iterator[CallRow]:
-            under_way = window.popleft()
-            answer = under_way.answer.result() if under_way.answer else None
-            if answer:
-                take(answer)
-            for row in under_way.rows:
-                yield with_server(row, answer or under_way.reason) if ".backward" in row.name else row
-
-        try:
-            for call in calls:
-                job = None if isinstance(call, CallRow) else job_of(call)
-                size = job.call.size_bytes if job and job.call else 0
-                while window and (_is_done(window[0]) or _is_full(window, size)):
-                    yield from first()
-                answer = workers.submit(self._server.answer, job) if job else None
-                rows = [call] if isinstance(call, CallRow) else list(self._judge.rows(call))
-                window.append(_UnderWay(rows, answer, _reason(call), size))
-            while window:
-                yield from first()
-        finally:
-            # Whoever stops waits for no call: those under way end with their client.
-            workers.shutdown(wait=False, cancel_futures=True)
-
-
-def _is_done(under_way: _UnderWay) -> bool:
-    return under_way.answer is None or under_way.answer.done()
-
-
-def _is_full(window: Sequence[_UnderWay], size: int) -> bool:
-    waiting = [each for each in window if each.answer]
-    return len(waiting) >= 2 * WORKERS or sum(each.size_bytes for each in waiting) + size > _WINDOW_BYTES
-
-
-def _reason(call: Given | CallRow) -> str:
-    """Returns why a server does not compute a call that is no job."""
-    if isinstance(call, CallRow):
-        return call.message
-    return _MODULE if call.entry.name.startswith("Module.") else _NO_OPERATOR
-
-
-def with_server(row: CallRow, answer: Answer | str) -> CallRow:
-    """Returns the row of a backward pass with the server's side of its gradients, or why there is none.
-
-    Where the recorded gradient of a tensor is that of an argument, both sides are those of one tensor.
-    """
-    if isinstance(answer, str) or not answer.tensors:
-        return replace(row, unserved=answer if isinstance(answer, str) else answer.reason)
-    own = {each.argument: each for each in answer.tensors}
-    tensors = [_merged(each, own.pop(each.argument, None)) for each in row.tensors]
-    tensors += own.values()
-    is_judged = row.verdict is not Verdict.SKIPPED
-    found = {side.verdict for each in tensors for side in each.sides.values()} | ({row.verdict} if is_judged else set())
-    verdict = worst_of(found)
-    message = row.message if is_judged else f"{NOT_RECORDED}: {row.message}"
-    return replace(row, verdict=verdict, message=message, tensors=tuple(tensors))
-
-
-def _merged(recorded: TensorRow, computed: TensorRow | None) -> TensorRow:
-    """Returns the tensor with both sides, and the error of PyTorch in the call's own dtype."""
-    if computed is None:
-        return recorded
-    sides = {**recorded.sides, **computed.sides}
-    return replace(recorded, name=computed.name, pytorch_error=computed.pytorch_error, sides=sides)

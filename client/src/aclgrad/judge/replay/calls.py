@@ -4,27 +4,21 @@ It is what a dump's entry and a step of a user's own training have in common, so
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial, wraps
+from functools import partial
 from inspect import Parameter
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from aclgrad._client.sync.client import Client
 from aclgrad.bridges.served import served_by
-from aclgrad.judge.dumps.apis import OTHERS, find_apis
-from aclgrad.judge.dumps.npu_functions import CONVOLUTIONS
-from aclgrad.judge.dumps.recorded import Result, Source, mapped, tensors_of
+from aclgrad.judge.dumps.recorded import mapped, tensors_of
 from aclgrad.judge.dumps.runs import WIDE
 from aclgrad.judge.findings import comparison
 from aclgrad.judge.findings.rows import Finding, Verdict
-from aclgrad.judge.msprobe.dump import Dump, Entry, EntryError, TensorInfo
-from aclgrad.judge.msprobe.values import Values, read_values
-from aclgrad.judge.replay.dropout import as_it_kept, is_dropout
 from aclgrad.judge.replay.sent import limit_of
 from aclgrad.torch.calls import (
     Array,
@@ -32,12 +26,7 @@ from aclgrad.torch.calls import (
     SentCall,
     array_of,
     dtype_name,
-    interpolate,
     record_sent_calls,
-    rerouted,
-    rms_norm,
-    roi_align,
-    swiglu,
 )
 
 Gradients = dict[str, Tensor]
@@ -210,131 +199,3 @@ def _arrays(gradients: Gradients) -> dict[str, Array]:
 def dtype_of(call: PyTorchCall) -> str:
     """Returns the name of the dtype of the call's gradient."""
     return dtype_name(call.grad_output)
-
-
-@dataclass(frozen=True, slots=True)
-class Api:
-    """A function of PyTorch, and the same one with the gradients of a client's server."""
-
-    function: Callable[..., Any]
-    remote: Callable[..., Any]
-
-
-def _remote_npu_cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    reduction: str = "mean",
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    *_: Any,
-    client: Client,
-    **__: Any,
-) -> Tensor:
-    options = {"ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing}
-    remote: Tensor = rerouted()[functional.cross_entropy](input, target, weight, **options, client=client)
-    return remote
-
-
-def _upsample_bilinear(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, **options: Any) -> Tensor:
-        return function(input, size, scale_factor, "bilinear", align_corners=True, **options)
-
-    return upsample
-
-
-def _remote_npu_rms_norm(input: Tensor, gamma: Tensor, epsilon: float = 1e-6, *, client: Client) -> Tensor:
-    return rms_norm(input, gamma.shape, gamma, epsilon, client=client)
-
-
-def _with_remote_convolution(function: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(function)  # the signature names the arguments
-    def remote(*args: Any, client: Client, **kwargs: Any) -> Any:
-        return function(*args, **kwargs, convolve=partial(rerouted()[torch.convolution], client=client))
-
-    return remote
-
-
-_INTERPOLATE: Final = Api(functional.interpolate, interpolate)
-_OTHERS: Final = {
-    **{name: Api(each, _with_remote_convolution(each)) for name, each in CONVOLUTIONS.items()},
-    "NPU.npu_cross_entropy_loss": Api(OTHERS["NPU.npu_cross_entropy_loss"], _remote_npu_cross_entropy),
-    "NPU.npu_rms_norm": Api(OTHERS["NPU.npu_rms_norm"], _remote_npu_rms_norm),
-    "NPU.npu_swiglu": Api(OTHERS["NPU.npu_swiglu"], swiglu),
-    "torchvision.ops.roi_align": Api(OTHERS["torchvision.ops.roi_align"], roi_align),
-    # Old names, of the same arguments.
-    **dict.fromkeys(("Functional.upsample", "Functional.upsample_nearest"), _INTERPOLATE),
-    "Functional.upsample_bilinear": Api(_upsample_bilinear(functional.interpolate), _upsample_bilinear(interpolate)),
-}
-"""What need not be installed, and what a block has no need to see."""
-
-
-_DROPOUTS: Final = ("NPU._npu_dropout", "Torch.native_dropout")
-
-
-def served_apis() -> dict[str, Api]:
-    """Returns the APIs that a server may differentiate, by msprobe's names without a number."""
-    remotes = rerouted()
-    modules = {"Functional": functional, "Torch": torch, "Tensor": Tensor}
-    found = {
-        f"{prefix}.{name}": Api(function, remotes[function])
-        for prefix, module in modules.items()
-        for name, function in inspect.getmembers_static(module, callable)
-        if function in remotes
-    }
-    names = {f"NPU.npu_{name}": found[f"Functional.{name}"] for name in ("linear", "mish", "silu")}
-    # Each call has its own dropout, which keeps what that call has kept.
-    drawn = {name: Api(find_apis(name)[0].function, found["Functional.dropout"].remote) for name in _DROPOUTS}
-    return {**found, **_OTHERS, **names, **drawn}
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One API of a dump, "Functional.pad.0", and its call, or why there is none."""
-
-    name: str
-    call: PyTorchCall | None
-    reason: str = ""
-
-    @property
-    def api(self) -> str:
-        """The API without the number of the call."""
-        return self.name.rpartition(".")[0]
-
-
-def served_entries(source: Source) -> list[Entry]:
-    """Returns the wanted calls with a backward pass of those APIs that operators differentiate."""
-    served, wanted = served_apis(), set(source.names())
-    return [each for each in source.dump.entries if f"{each.name}.backward" in wanted and _api(each) in served]
-
-
-def read_jobs(dump: Dump, wanted: Callable[[Entry], bool]) -> Iterator[Job]:
-    """Yields those of the `served_entries` that are wanted, with tensors or with the reason why there are none."""
-    served = served_apis()
-    for entry, values in read_values(dump, wanted):
-        if isinstance(values, EntryError):
-            yield Job(entry.name, None, str(values))
-        else:
-            yield _job(dump, entry, values, served[_api(entry)])
-
-
-def _job(dump: Dump, entry: Entry, values: Values, api: Api) -> Job:
-    if values.grad_output is None:
-        return Job(entry.name, None, "the dump has no gradient of the call's output")
-    function, remote = api.function, api.remote
-    if is_dropout(entry.api):
-        try:
-            outputs = [Result("output", TensorInfo.of(each), dump.tensor_folder).tensor for each in entry.outputs[:2]]
-            function, remote = as_it_kept(entry.api, values.args, values.kwargs, outputs)
-        except EntryError as reason:
-            return Job(entry.name, None, f"it draws random numbers, and {reason}")
-        except LocalError as reason:
-            return Job(entry.name, None, str(reason))
-    call = PyTorchCall(function, remote, values.args, values.kwargs, values.grad_output)
-    if not any(isinstance(each, Tensor) and each.requires_grad for each in call.inputs().values()):
-        return Job(entry.name, None, "none of its tensors needs a gradient")
-    return Job(entry.name, call)
-
-
-def _api(entry: Entry) -> str:
-    return f"{entry.prefix}.{entry.api}"

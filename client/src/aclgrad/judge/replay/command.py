@@ -1,7 +1,7 @@
 """The command line of a replay: flags to a run, and a run to an exit code."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -20,8 +20,9 @@ from aclgrad.judge.findings.run import WorstCall, exits_by_report
 from aclgrad.judge.msprobe.dump import find_dumps
 from aclgrad.judge.msprobe.tables import Tables, is_readable
 from aclgrad.judge.msprobe.values import first_random
-from aclgrad.judge.replay.answers import Answer, Asked, Engine
-from aclgrad.judge.replay.calls import Job, read_jobs, served_entries
+from aclgrad.judge.replay.answers import Answer, Asked
+from aclgrad.judge.replay.engine import Engine
+from aclgrad.judge.replay.jobs import Job, read_jobs, served_entries
 from aclgrad.new_files import check_unwritten, checked_folder
 
 _CONNECT_TIMEOUT_S: Final = 5.0
@@ -74,18 +75,19 @@ class _Replay:
 
     def rows(self, source: Source, calls: command.Calls) -> Iterator[CallRow]:
         """Yields the rows of the calls of one dump, and writes the tables of those that operators compute."""
-        names = [entry.name for entry in served_entries(source)]
+        names = {entry.name for entry in served_entries(source)}
         tables = self._opened(source) if names else None
 
         def take(answer: Answer) -> None:
             # Before the rows: a run that resumes this one takes a call for done by them.
-            if tables and answer.job.name not in tables.complete:
-                tables.write(answer.job.name, answer.of_server, answer.of_pytorch)
+            name, gradients = answer.job.name, answer.backward
+            if tables and name in names and gradients.of_server and name not in tables.complete:
+                tables.write(name, gradients.of_server, gradients.of_pytorch)
             if self._options.bundle:
-                for row in answer.failed:
-                    self.worst.take(row, answer.sent(row))
+                for each in (*answer.forward.failed, *gradients.failed):
+                    self.worst.take(each.row, each.judged())
 
-        yield from self._engine.rows(calls, _Jobs(source, names).of, take)
+        yield from self._engine.rows(calls, _Jobs(source).of, take)
 
     def _opened(self, source: Source) -> Tables:
         opened = Tables.resume if self._options.resume else Tables.start
@@ -112,11 +114,11 @@ class _Replay:
 
 
 class _Jobs:
-    """The calls of a dump that operators compute; random inputs depend on those before, so they are read in order."""
+    """The calls of a dump; random inputs depend on those before, so they are read in order."""
 
-    def __init__(self, source: Source, names: list[str]) -> None:
+    def __init__(self, source: Source) -> None:
         self._dump = source.dump
-        self._names = set(names)
+        self._entries = source.entries
         self._wanted = ""
         self._rest = self._from_the_first()
 
@@ -124,12 +126,14 @@ class _Jobs:
         return read_jobs(self._dump, lambda entry: entry.name == self._wanted)
 
     def of(self, call: Given) -> Job | None:
-        """Returns the call, or None for one without a backward pass to judge, or that no operator computes."""
+        """Returns the call with those of its passes that are to be judged, or None for that of a module."""
         self._wanted = call.entry.name
-        if self._wanted not in self._names or not any(each.endswith(".backward") for _, each in call.passes):
+        if self._wanted not in self._entries:
             return None
         job = next(self._rest, None)
         if job is None:  # its place was passed, because an earlier run has judged its forward pass
             self._rest = self._from_the_first()
             job = next(self._rest)
-        return job
+        passes = {each.rpartition(".")[2] for _, each in call.passes}
+        job = job if "forward" in passes else replace(job, forward="")
+        return job if "backward" in passes else replace(job, call=None, reason="")

@@ -1,6 +1,6 @@
-"""What a server was sent for the gradients of a call: an operator, or composites of products of matrices.
+"""What a server was sent for a call: of gradients an operator, or composites of products of matrices; of results steps.
 
-How near the gradients have to be follows from that, and so does what a bundle repeats.
+How near these have to be follows from that, and so does what a bundle repeats.
 """
 
 import math
@@ -13,10 +13,11 @@ from aclgrad.bridges.products import COMPOSITES
 from aclgrad.composites import DEFINITIONS
 from aclgrad.judge.bundles import JudgedProgram
 from aclgrad.judge.programs.judging import DEFINITION
-from aclgrad.judge.programs.program import one_step
+from aclgrad.judge.programs.program import Program, Step, one_step
 from aclgrad.judge.programs.recording import recorded
 from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.routes import Route
 from aclgrad.operators.spec import Arguments, Tolerance
 from aclgrad.products import Product
 from aclgrad.reference import define
@@ -78,6 +79,40 @@ def _terms(call: SentCall) -> Iterator[tuple[int, int]]:
         is_of_addend = name == composite.gradients[-1] and len(composite.gradients) > len(composite.mats)
         products = size if is_of_addend else size * call.inputs[one].shape[-1]
         yield gradient.size, max(products // max(gradient.size, 1), 1)
+
+
+def limit_of_program(program: Program, product: Product | None) -> Limit:
+    """Returns the largest limit of the steps on a product, by default on the first one of the first step.
+
+    Errors add up along a program. PyTorch's own result shows by how much, and ten times its error is allowed, too.
+    """
+    own = product or min(OPERATORS[program.steps[0].operator].products)
+    found: list[tuple[Tolerance, Step]] = []
+    for step in program.steps:
+        operator = OPERATORS[step.operator]
+        types = {each.name: each.type for each in step.inputs}
+        arguments = Arguments(types, {**operator.defaults, **step.attributes})
+        tolerance = operator.tolerance(arguments, own, types[operator.leading].dtype.name)
+        found += [(tolerance.of(output), step) for output in step.types]
+    relative, largest = (max(figure(each) for each, _ in found) for figure in (_relative, _of_largest))
+    rounded: dict[str, Array] = {}
+    route: Route | None = None
+    for each, step in found:
+        if each.route is not None:
+            route = each.route
+            names = route.inputs or (OPERATORS[step.operator].leading,)
+            rounded |= {
+                given.name: given.array for given in step.inputs if given.name in names and given.array is not None
+            }
+    return Limit(Tolerance(relative, largest, route=route), rounded, own)
+
+
+def _relative(tolerance: Tolerance) -> float:
+    return tolerance.relative
+
+
+def _of_largest(tolerance: Tolerance) -> float:
+    return tolerance.of_largest
 
 
 def judged_program(sent: Sequence[SentCall], tolerance: Tolerance) -> JudgedProgram:
