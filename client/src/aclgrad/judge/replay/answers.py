@@ -7,7 +7,6 @@ from typing import Final, TypeVar
 
 import ml_dtypes
 import numpy as np
-import torch
 
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import AccessDeniedError, AclgradError, DeadlinePassedError, RequestError
@@ -19,10 +18,10 @@ from aclgrad.judge.findings.rows import GONE, Finding, Origin, Row, Task, Verdic
 from aclgrad.judge.msprobe import cells
 from aclgrad.judge.replay.calls import Expected, ServerGradients, dtype_of
 from aclgrad.judge.replay.jobs import Job
-from aclgrad.judge.replay.outputs import ServerOutputs
+from aclgrad.judge.replay.outputs import ServerOutputs, as_tensor
 from aclgrad.judge.replay.sent import judged_program
 from aclgrad.operators.spec import Tolerance
-from aclgrad.torch.calls import Array, LocalError, tensor_of
+from aclgrad.torch.calls import Array, LocalError
 
 _UNWANTED: Final = cells.skipped("The tensor needs no gradient.")
 _TOLERANCE: Final = ("relative_tolerance", "absolute_tolerance")
@@ -125,9 +124,13 @@ class Asked:
         tensors, failed = [], []
         for number, each in actual.outputs.items():
             finding = actual.judge(each)
-            side = _side(finding, each.result, each.truth, each.benchmark)
-            error, dtype = largest_error(_tensor(each.benchmark), _tensor(each.truth)), each.result.dtype.name
-            tensors.append(TensorRow(each.name, dtype, each.result.shape, error, {SERVER: side}, result=number))
+            if each.is_exact:
+                side, error = actual.exact_side(each), None
+            else:
+                side = _side(finding, each.result, each.truth, each.benchmark)
+                error = largest_error(as_tensor(each.benchmark), as_tensor(each.truth))
+            own = {SERVER: side}
+            tensors.append(TensorRow(each.name, each.result.dtype.name, each.result.shape, error, own, result=number))
             if side.verdict is Verdict.FAILED:
                 failed.append(self._failed(job, each.result, each.name, finding, actual.sent))
         return Pass(tensors, failed=failed)
@@ -149,7 +152,7 @@ class Asked:
                 of_pytorch[key] = _cells(truth, benchmark)
             finding = _with_status(actual.judge(key, expected, self.client), of_server[key])
             side = _side(finding, gradient, truth, benchmark)
-            error, name = largest_error(_tensor(benchmark), _tensor(truth)), f"gradient of {names[key]}"
+            error, name = largest_error(as_tensor(benchmark), as_tensor(truth)), f"gradient of {names[key]}"
             argument, dtype = keys.index(key), gradient.dtype.name
             tensors.append(TensorRow(name, dtype, gradient.shape, error, {SERVER: side}, argument))
             if side.verdict is Verdict.FAILED:
@@ -182,8 +185,8 @@ def _without_output(job: Job, reason: str, error: AclgradError | None) -> Pass:
 
 def _side(finding: Finding, gradient: Array, truth: Array, benchmark: Array) -> Side:
     """Returns the server's side: the finding's verdict, with the figures of its limits for each element."""
-    right, relative, absolute = _tensor(truth), *_limits(finding)
-    side = side_of(_tensor(gradient), right, relative * right.abs() + absolute, _tensor(benchmark))
+    right, relative, absolute = as_tensor(truth), *_limits(finding)
+    side = side_of(as_tensor(gradient), right, relative * right.abs() + absolute, as_tensor(benchmark))
     if finding.verdict is side.verdict is Verdict.FAILED:
         return side
     worst = finding.worst if finding.verdict is Verdict.FAILED else ()
@@ -193,10 +196,6 @@ def _side(finding: Finding, gradient: Array, truth: Array, benchmark: Array) -> 
 def _limits(finding: Finding) -> tuple[float, float]:
     figures = finding.figures
     return figures["relative_tolerance"] or 0.0, figures["absolute_tolerance"] or 0.0
-
-
-def _tensor(array: Array) -> torch.Tensor:
-    return tensor_of(array if array.flags.writeable else array.copy())
 
 
 def _cells(truth: Array, gradient: Array) -> cells.Row:

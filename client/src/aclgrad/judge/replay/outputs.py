@@ -19,6 +19,7 @@ from aclgrad.judge.dumps.choices import are_ties
 from aclgrad.judge.dumps.computed import Computed
 from aclgrad.judge.dumps.limits import exact_side
 from aclgrad.judge.dumps.recorded import Recorded, mapped, tensors_of
+from aclgrad.judge.dumps.records import Side
 from aclgrad.judge.dumps.runs import WIDE, Dtypes, run
 from aclgrad.judge.findings import comparison
 from aclgrad.judge.findings.rows import Finding, Verdict
@@ -37,7 +38,6 @@ from aclgrad.tensors import row_major
 from aclgrad.torch.calls import Array, LocalError, array_of, tensor_of
 
 _HALF_ULP: Final = torch.finfo(torch.float32).eps / 2
-_EXACT: Final = {"relative_tolerance": 0.0, "absolute_tolerance": 0.0}
 BY_PYTORCH: Final = "PyTorch"
 """What computed expected values, as bundles have it."""
 
@@ -56,6 +56,11 @@ class Output:
     rounding: Array
     returned: Returned
     """The output of the program that it is."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is one of integers or truth values, which do not round."""
+        return self.result.dtype.kind in "iub"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,7 @@ class ServerOutputs:
         for (number, handle), place in zip(handles.items(), places, strict=True):
             truth = _wide(truths[number])
             with np.errstate(invalid="ignore"):
-                rounding = np.nan_to_num(_wide(moved[number]) - truth)
+                rounding = np.nan_to_num(_wide(moved[number]) - truth.astype(np.float64))
             name = "output" if len(benchmarks) == 1 else f"output[{number}]"
             result, benchmark = sent[program.label(place)].reshape(handle.shape), array_of(benchmarks[number])
             outputs[number] = Output(name, result, truth, benchmark, rounding, place)
@@ -108,18 +113,21 @@ class ServerOutputs:
 
         Wrong results of values that the product's route cannot hold are noted: they are infinite there.
         """
-        result, truth = output.result, output.truth
-        if result.dtype.kind in "iub":
-            found, right = tensor_of(result), tensor_of(truth.astype(result.dtype))
-            side = exact_side(found, right)
-            is_wrong = side.verdict is Verdict.FAILED and not are_ties(self.function, self.sources[0], found, right)
-            verdict = Verdict.FAILED if is_wrong else Verdict.PASSED
-            return Finding(verdict, side.message if is_wrong else "", _EXACT, side.worst if is_wrong else ())
-        tolerance = self.limit.tolerance
+        if output.is_exact:
+            side = self.exact_side(output)
+            return Finding(side.verdict, side.message, worst=side.worst)
+        result, truth, tolerance = output.result, output.truth, self.limit.tolerance
         finding = comparison.against_benchmark(result, truth, output.benchmark, tolerance, output.rounding)
         if finding.verdict is Verdict.FAILED and (excess := self.limit.excess):
             return replace(finding, verdict=Verdict.NOTED, message=excess)
         return finding
+
+    def exact_side(self, output: Output) -> Side:
+        """Returns what is found of integers and truth values; indices may be those of equal elements."""
+        found, right = as_tensor(output.result), as_tensor(output.truth)
+        side = exact_side(found, right)
+        is_wrong = side.verdict is Verdict.FAILED and not are_ties(self.function, self.sources[0], found, right)
+        return side if is_wrong else Side(Verdict.PASSED)
 
     def sent(self, tolerance: Tolerance) -> JudgedProgram:
         """Returns what was sent, with what PyTorch gives in float64."""
@@ -172,8 +180,14 @@ def _is_whole(recorder: Recorder, handle: Handle) -> bool:
 
 
 def _wide(tensor: Tensor) -> Array:
+    """Returns numbers in float64 or complex128, and others as they are."""
     array = array_of(tensor)
-    return array.astype(np.complex128 if tensor.is_complex() else np.float64)
+    return array if array.dtype.kind in "iub" else array.astype(np.complex128 if tensor.is_complex() else np.float64)
+
+
+def as_tensor(array: Array) -> Tensor:
+    """Returns a view of the array, or a copy of one that may not be written."""
+    return tensor_of(array if array.flags.writeable else array.copy())
 
 
 def _moved(tensor: Tensor) -> Tensor:
