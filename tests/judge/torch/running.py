@@ -52,6 +52,10 @@ class Ran:
             if (own := tensor["sides"].get(side))
         }
 
+    def gradients(self, side: str) -> dict[str, str]:
+        """Returns the verdicts of gradients alone."""
+        return {name: verdict for name, verdict in self.sides(side).items() if " gradient of " in name}
+
     def table(self, kind: str, folder: str = ".") -> list[list[str]]:
         (path,) = (self.folder / folder).glob(f"accuracy_checking_{kind}_*.csv")
         return list(csv.reader(path.read_text("utf-8-sig").splitlines()[1:]))

@@ -103,7 +103,7 @@ def test_a_planted_error_of_a_weight_is_found_and_bundled(
     assert set(right.sides("server").values()) == {"passed"}, right.output
     with changed(server.address, of_gradients("mm", of_shape((12, 24), factor))) as wrong:
         found = replay(tmp_path / "dump", wrong, tmp_path / "out", "--bundle", str(bundle))
-    assert found.sides("server") == {
+    assert found.gradients("server") == {
         "linear.0 gradient of input": "passed",
         "linear.0 gradient of weight": "failed",
         "linear.0 gradient of bias": "passed",
@@ -147,7 +147,8 @@ def test_gradients_are_told_by_the_names_of_operands(server: Server, tmp_path: P
         dump.differentiate(drawn(4, 4), api, *addend, *pair)
     dump.differentiate(drawn(4, 4), "Torch.einsum", "ij,jk", *pair)
     names = [
-        each.partition(" gradient of ")[::2] for each in replay(dump.write(), server, tmp_path / "out").sides("server")
+        each.partition(" gradient of ")[::2]
+        for each in replay(dump.write(), server, tmp_path / "out").gradients("server")
     ]
     assert names == [
         ("__matmul__.0", "input"), ("__matmul__.0", "other"),

@@ -123,12 +123,17 @@ def test_every_view_is_among_them(direct: aclgrad.Client, monkeypatch: pytest.Mo
 
 
 LINEAR: Final[Call] = ("Functional.linear", (drawn(2, 3, 4), drawn(5, 4), drawn(5)), {})
+COMPARISON: Final[Call] = ("Torch.gt", (drawn(6, 5), 0.0), {})
 OF_16_BITS: Final[Call] = ("Functional.softmax", (drawn(6, 5, dtype=torch.float16), -1), {"dtype": torch.float32})
 
 
 @pytest.mark.parametrize(
     ("call", "operator", "place", "title"),
-    [(LINEAR, "addmm", [0, 1, 2], "addmm"), (OF_16_BITS, "softmax", [1, 2], "program of 2 steps")],
+    [
+        (LINEAR, "addmm", [0, 1, 2], "addmm"),
+        (OF_16_BITS, "softmax", [1, 2], "program of 2 steps"),
+        (COMPARISON, "gt_scalar", [1, 2], "gt_scalar"),
+    ],
 )
 def test_a_planted_error_of_a_step_is_found_and_located(
     target: str, tmp_path: Path, call: Call, operator: str, place: list[int], title: str
@@ -138,7 +143,8 @@ def test_a_planted_error_of_a_step_is_found_and_located(
 
     def one_element(array: Any) -> Any:
         wrong = array.copy()
-        wrong.reshape(-1)[7] += 1
+        flat = wrong.reshape(-1)
+        flat[7] = not flat[7] if flat.dtype == bool else flat[7] + 1
         return wrong
 
     with changed(target, of_gradients(operator, one_element)) as address:
