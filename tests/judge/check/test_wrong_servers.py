@@ -271,7 +271,7 @@ def test_without_a_wrong_gradient_there_is_no_bundle(
     with changed(address, change) as server:
         checked = check(tmp_path, server, "--bundle", str(path), only=("accuracy",))
     assert checked.exit_code == exit_code
-    assert f"{path} is not written: no gradient is wrong" in checked.output
+    assert f"{path} is not written: no result is wrong" in checked.output
     assert not path.exists()
 
 

@@ -99,7 +99,7 @@ class WorstCall:
     def write(self, path: Path, servers: Mapping[Origin, ServerStatus], *, overwrite: bool) -> str:
         """Writes the bundle, if there is a call, and returns what to tell; errors are those of `bundles.write`."""
         if self._row is None or self._judged is None:
-            return f"{path} is not written: no gradient is wrong"
+            return f"{path} is not written: no result is wrong"
         line = line_of(self._row)
         bundles.write(path, Bundle.of(self._judged, line, servers[self._row.origin]), overwrite=overwrite)
         return f"{path} has the worst call, which `aclgrad call --bundle {path}` repeats: {line}"
