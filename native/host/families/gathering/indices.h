@@ -36,16 +36,21 @@ template <typename Index>
 // Faults for an element that is out of range, of those that lie so many steps apart.
 template <typename Index>
 void CheckIndices(const char* name, const std::byte* index, int64_t count, int64_t step, int64_t positions) {
-  const auto is_in_range = [=](int64_t place) { return IsIn(IndexAt<Index>(index, place), positions); };
-  bool all_are = true;
+  // A number is negative if one of these is, which takes no comparisons.
+  uint64_t outside = 0;
+  const auto look = [&](int64_t place) {
+    const auto position = static_cast<uint64_t>(IndexAt<Index>(index, place));
+    outside |= position | (static_cast<uint64_t>(positions) - 1 - position);
+  };
   if (step == 1) {
-    for (int64_t i = 0; i < count; ++i) all_are &= is_in_range(i);
+    for (int64_t i = 0; i < count; ++i) look(i);
   } else {
-    for (int64_t i = 0; i < count; ++i) all_are &= is_in_range(i * step);
+    for (int64_t i = 0; i < count; ++i) look(i * step);
   }
-  if (all_are) return;
+  if (outside >> 63U == 0) return;
   for (int64_t i = 0; i < count; ++i) {
-    if (!is_in_range(i * step)) FailIndex(name, IndexAt<Index>(index, i * step), positions);
+    const int64_t position = IndexAt<Index>(index, i * step);
+    if (!IsIn(position, positions)) FailIndex(name, position, positions);
   }
 }
 
