@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from aclgrad.operators.cases import TypedCase, arrays_of
+from aclgrad.operators.cases import TypedCase, arrays_of, returned_arrays
 from aclgrad.operators.parts import samples_of
 from aclgrad.operators.samples import Arrays
 from aclgrad.operators.spec import Tolerance
@@ -28,7 +28,7 @@ def assert_defined(typed: TypedCase, gradients: Any, product: Product, arrays: A
         if gradient is None:
             continue
         assert gradient.shape == truth.shape
-        name = typed.spec.outputs[position].name
+        name = typed.spec.returned[position].name
         own = tolerance.of(name)
         error = _errors(gradient, truth)
         if (error <= own.limit(truth)).all():
@@ -50,7 +50,7 @@ def assert_near(typed: TypedCase, gradients: Any, product: Product) -> None:
     """The same for each element alone, and for its type; bits are equal where nothing is computed."""
     tolerance = tolerance_of(typed.spec, product, typed.arrays(), typed.attributes)
     truths = truths_of(typed, typed.arrays())
-    for gradient, truth, (name, type) in zip(arrays_of(gradients), truths, typed.outputs.items(), strict=True):
+    for gradient, truth, (name, type) in zip(returned_arrays(gradients), truths, typed.outputs.items(), strict=True):
         assert (gradient.dtype, gradient.shape) == (type.dtype.numpy, truth.shape), f"{typed} {name}"
         if tolerance == Tolerance(0.0, 0.0):
             np.testing.assert_array_equal(gradient, truth, f"{typed} {name}")
@@ -61,4 +61,4 @@ def assert_near(typed: TypedCase, gradients: Any, product: Product) -> None:
 
 def bits_of(gradients: Any) -> list[tuple[str, tuple[int, ...], bytes]]:
     """Returns what two equal results have in common: type, shape and bytes of each gradient."""
-    return [(each.dtype.name, each.shape, each.tobytes()) for each in arrays_of(gradients)]
+    return [(each.dtype.name, each.shape, each.tobytes()) for each in returned_arrays(gradients)]

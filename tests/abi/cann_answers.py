@@ -15,16 +15,17 @@ Answers = tuple[tuple[Patterns, Patterns, int], ...]
 CHECKED_FORMATS = (
     "adaptive_*",
     "avg_pool*",
-    "batch_norm_*",
+    "batch_norm*",
     "convolution*",
     "embedding_*",
+    "group_norm",
     "max_pool*",
     "*_pad?d*",
     "roi_*",
     "upsample_*",
 )
 """Operators that take tensors in some formats alone."""
-LOSSES = ("binary_cross_entropy_*", "kl_div_*", "l1_loss_*", "mse_loss_*", "smooth_l1_loss_*")
+LOSSES = ("binary_cross_entropy_*backward", "kl_div_*", "l1_loss_*", "mse_loss_*", "smooth_l1_loss_*")
 """Gradients of losses of each element by itself."""
 BROADCASTING = (
     "gelu_*", "*shrink_*", "l1_loss_*", "leaky_relu_*", "mish_*", "mse_loss_*", "sigmoid_*", "smooth_l1_loss_*",
@@ -99,11 +100,22 @@ CANN_ANSWERS: Answers = (
     ("batch_norm_*", ("gradOut of FLOAT16", "input of FLOAT16"), INVALID),
     ("layer_norm_*", ("[mr]* of FLOAT16", "biasOptional of FLOAT16", "grad?*Out of FLOAT16"), 0),
     ("*softmax_*", "out of FLOAT16", 0),
+    (("*softmax", "layer_norm"), ("self of FLOAT16", "input of FLOAT16", "*[Oo]ut* of FLOAT16"), 0),
+    (("mse_loss", "smooth_l1_loss"), "* of FLOAT16", 0),
+    ("nll_loss", "*[Oo]ut of FLOAT16", 0),
+    ("binary_cross_entropy_with_logits", "self of FLOAT16", 0),
+    ("batch_norm", "* of FLOAT16", 0),
+    ("batch_norm", ("input of FLOAT16", "output of FLOAT16"), NO_TENSOR),
+    # What was saved may be left out, and so may statistics that begin.
+    ("layer_norm", "*OutOptional null", 0),
+    ("layer_norm", "null and wrong", INVALID),
+    ("batch_norm", "running* null", 0),
     # Only elements are counted.
     ("layer_norm_*", "grad[WB]* with a dim more", 0),
+    ("layer_norm", "*OutOptional with a dim more", 0),
     ("group_norm_*", ("gradOut with a dim more", "mean with a dim more", "rstd with a dim more"), 0),
     ("embedding_*", ("indices with a dim more", "grad with a dim more"), 0),
-    ("nll_*", ("gradOutput with a dim more", "totalWeight with a dim more"), 0),
+    ("nll_loss*", ("gradOutput with a dim more", "totalWeight* with a dim more"), 0),
     ("cross_entropy_*", "gradLoss with a dim more", 0),
     (("nll_loss2d_*", "prelu_*"), "weight with a dim more", 0),
     # There may be more of them than the call needs.
@@ -112,10 +124,11 @@ CANN_ANSWERS: Answers = (
     ("max_pool2d_with_mask_*", ("indices with dim *", "indices with a dim less"), 0),
     ("adaptive_avg_pool?d_*", "gradOutput with dim [234] *", 0),
     (BROADCASTING, "* with a dim less", 0),
+    (("mse_loss", "smooth_l1_loss"), ("self with a dim less", "target with a dim less"), 0),
     (BROADCASTING, ("gradInput with a dim less", "out with a dim less"), INVALID),
     (LOSSES, "gradOut* with a dim more", 0),
     (("binary_cross_entropy_backward", "kl_div_*"), "target with a dim less", 0),
-    (("gelu_backward_v2", "log_sigmoid_*", "swi_glu_*"), "rank 9", 0),
+    (("gelu_backward_v2", "log_sigmoid_*", "swi_glu*"), "rank 9", 0),
     # A plane's padding may have four sides. Nothing to compute still needs biasSizes, or an input without elements.
     ("convolution*", "padding of 4", 0),
     ("convolution_*", ("no_batch *", "no_channels *"), INVALID),
@@ -130,10 +143,12 @@ CANN_ANSWERS: Answers = (
     ("cross_entropy_*", "reductionOptional null", 0),
     # The tiling checks the shapes of operators that CANN generates.
     ("cross_entropy_*", ("logProb with dim 0 *", "target with *"), TILING),
-    ("swi_glu_*", ("rank 0", "x with dim 2 *"), TILING),
-    ("rms_norm_*", ("* with *", "a negative dim", "rank 9"), TILING),
+    ("swi_glu*", ("rank 0", "x with dim 2 *"), TILING),
+    ("swi_glu", "nothing *", TILING),
+    ("rms_norm*", ("* with *", "a negative dim", "rank 9"), TILING),
+    ("rms_norm", ("rank 0", "no_rows *"), TILING),
     # Formats that are compared with one another.
-    ("binary_cross_entropy_*", ("self in NCHW", "target in NCHW"), INVALID),
+    ("binary_cross_entropy_*backward", ("self in NCHW", "target in NCHW"), INVALID),
     ("binary_cross_entropy_with_logits_*", "out in NCHW", INVALID),
     (("abs", "div", "divs", "tanh"), "FRACTAL_NZ", INVALID),
     (("abs", "reciprocal", "tanh"), "* in NCHW", INVALID),
@@ -141,6 +156,7 @@ CANN_ANSWERS: Answers = (
     ("adaptive_avg_pool2d_*", "out in *", 0),
     ("max_pool2d_*", "indices in *", 0),
     ("batch_norm_*", "*[es]* in *", 0),
+    (("batch_norm", "group_norm"), ("[bgmrw]* in *", "save* in *"), 0),
     ("embedding_*", "* in NCHW", 0),
     ("upsample_*", "gradOut in *", 0),
     # Functions of elements take more types, and cast their results.
@@ -174,9 +190,16 @@ _ANY_BIAS = ("convolution_*", "gradBias in NCHW", 0)
 _WIDE_CTC = ("ctc_*", ("FLOAT16", "BF16"), INVALID)
 ANSWERS_OF_PRODUCTS: dict[Product, Answers] = {
     Product.ATLAS_TRAINING: (("adaptive_avg_pool3d_*", _ONE_WINDOW, INVALID), _ANY_BIAS, _WIDE_CTC),
-    Product.ATLAS_INFERENCE: (("adaptive_avg_pool3d_*", _ONE_WINDOW, NO_KERNEL), _ANY_BIAS, _WIDE_CTC),
+    Product.ATLAS_INFERENCE: (
+        ("adaptive_avg_pool3d_*", _ONE_WINDOW, NO_KERNEL),
+        _ANY_BIAS,
+        _WIDE_CTC,
+        ("swi_glu", "x with dim 1 *", TILING),
+    ),
     Product.ASCEND_950: (
         ("batch_norm_*", "* of FLOAT16", INVALID),
+        ("layer_norm", "*OutOptional with a dim more", INVALID),
+        ("swi_glu", "nothing *", 0),
         ("silu_*", ("gradOutput of FLOAT16", "self of FLOAT16"), 0),
         ("silu_*", ("gradOutput with a dim less", "self with a dim less"), 0),
         ("threshold_*", "INT64", 0),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from aclgrad import reference
 from aclgrad.operators.cases import TypedCase, arrays_of, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.parts import samples_of
@@ -143,6 +144,17 @@ def masked_gradients_of(acl: Library, typed: TypedCase, changed: Mapping[str, ob
         }
         run(acl, typed, tensors, **changed)
         return result_of({each: tensors[names[each]].read_storage() for each in typed.outputs})
+
+
+def assert_exact(acl: Library, typed: TypedCase, arrays: Mapping[str, Any], rtol: float = 1e-6) -> None:
+    """Compares with the definition, also where that is not finite."""
+    given = {name: np.asarray(each).astype(typed.arguments.inputs[name].dtype.numpy) for name, each in arrays.items()}
+    with np.errstate(all="ignore"):
+        truths = [
+            each.astype(np.float32) for each in arrays_of(reference.define(typed.spec.name, given, typed.attributes))
+        ]
+    for found, truth in zip(arrays_of(gradient_of(acl, typed, **given)), truths, strict=True):
+        np.testing.assert_allclose(found, truth, rtol, 1e-6, err_msg=str(typed))
 
 
 def call(name: str, dtype: str = "float32", /, *, fixed: Mapping[str, str] | None = None, **given: tuple) -> TypedCase:

@@ -8,8 +8,10 @@ import pytest
 
 from aclgrad.operators.cases import TypedCase, served_dtypes
 from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.families.losses.spec import NONE
 from aclgrad.operators.items import Items
 from aclgrad.operators.parts import samples_of
+from aclgrad.operators.spec import OperatorKind
 from tests.call_file import PRODUCT
 from tools.abi.acl import Library
 
@@ -35,7 +37,7 @@ LONE = {
 }
 """Operators whose calls do not join."""
 SUMS = {1: 2, "mean": "sum"}
-"""The reduction in place of one that depends on the batch."""
+"""The reduction in place of one that depends on the batch: of a gradient. Losses join if they are not reduced."""
 LARGE_CALLS = {
     "matmul": call("matmul", self=(2, 300, 200), mat2=(2, 200, 100)),
     "reduce_sum": call("reduce_sum", self=(2, 300, 700), dims=(1,)),
@@ -86,6 +88,7 @@ def test_large_calls(acl: Library, name: str) -> None:
     spec = OPERATORS[name]
     timed = samples_of(name).timed[LARGE]
     if reduction := SUMS.get(timed.attributes.get("reduction")):
+        reduction = NONE if spec.kind is OperatorKind.VALUE else reduction
         timed = replace(timed, attributes={**timed.attributes, "reduction": reduction})
     own = TypedCase(spec, timed, spec.leading_input.dtypes[PRODUCT][0])
     typed = LARGE_CALLS.get(name, own)
@@ -108,10 +111,11 @@ def test_products_of_every_kind(acl: Library, left: tuple[int, ...], right: tupl
 
 
 @pytest.mark.parametrize("length", [1, 31, 33, 65, 257, 1025, 8193, 20_000])
-@pytest.mark.parametrize("name", ["softmax_backward", "log_softmax_backward"])
+@pytest.mark.parametrize("name", ["softmax", "softmax_backward", "log_softmax", "log_softmax_backward"])
 def test_rows_beside_each_other(acl: Library, name: str, length: int) -> None:
     """Short and long ones, and those of several parts."""
-    typed = call(name, grad_output=(length, 2), output=(length, 2), dim=0)
+    inputs = ("grad_output", "output") if name.endswith("backward") else ("self",)
+    typed = call(name, **dict.fromkeys(inputs, (length, 2)), dim=0)
     assert assert_invariant(acl, typed, MOST_OF_LARGE)
 
 

@@ -1,7 +1,8 @@
 """Sums of millions of terms, in every operator that adds up: float32 would be too short for one after the other."""
 
 import hashlib
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import isqrt, prod
 
@@ -76,6 +77,28 @@ def batch_norm(samples: int, area: int) -> Sum:
 
 def softmax(name: str, output: int, *shape: int, dim: int) -> Sum:
     return Sum(name, {"grad_output": shape, "output": shape}, (1 - shape[dim],), {"dim": dim}, {"output": output})
+
+
+def row_values(terms: int) -> Iterator[Sum]:
+    """Of equal elements: logits, rows whose deviation is that of eps, and losses."""
+    row, logarithm = (1, terms), -math.log(terms) / GRAD
+    for shape, dim in ((row, -1), ((terms, 2), 0)):
+        yield Sum("softmax", {"self": shape}, (1 / terms / GRAD,), {"dim": dim}, leading="self")
+        yield Sum("log_softmax", {"self": shape}, (logarithm,), {"dim": dim}, leading="self")
+    rstd = (1e-5**-0.5) / GRAD
+    yield Sum("layer_norm", {"input": row}, (0, 1, rstd), {"normalized_shape": (terms,)}, leading="input")
+    sizes = {"n": 1, "c": 1, "hxw": terms, "group": 1}
+    yield Sum("group_norm", {"self": (1, 1, terms)}, (0, 1, rstd), sizes, leading="self")
+    yield Sum("rms_norm", {"x": row, "gamma": (terms,)}, (1 / GRAD, GRAD**-2), {"epsilon": 0.0}, leading="x")
+    cross_entropy = math.log1p(math.exp(GRAD)) / GRAD
+    losses = {"mse_loss": GRAD, "smooth_l1_loss": GRAD / 2, "binary_cross_entropy_with_logits": cross_entropy}
+    for name, share in losses.items():
+        for reduction, count in ((1, 1), (2, terms)):
+            shapes, given = {"self": row, "target": row}, {"reduction": reduction}
+            yield Sum(name, shapes, (count * share,), given, {"target": 0}, leading="self")
+    shapes = {"self": (terms, 1), "target": (terms,), "weight": (1,)}
+    given = {"reduction": 2, "ignore_index": -100}
+    yield Sum("nll_loss", shapes, (-terms, terms / GRAD), given, {"target": 0}, {"target": "int64"}, leading="self")
 
 
 def embedding(indices: int) -> Sum:
@@ -205,7 +228,7 @@ def sums(terms: int) -> tuple[Sum, ...]:
         group_norm(terms, 1), group_norm(1, terms), batch_norm(terms, 1), batch_norm(1, terms),
         softmax("softmax_backward", 1, 1, terms, dim=-1), softmax("softmax_backward", 1, terms, 2, dim=0),
         softmax("log_softmax_backward", 0, 1, terms, dim=-1), softmax("log_softmax_backward", 0, terms, 2, dim=0),
-        embedding(terms),
+        *row_values(terms), embedding(terms),
         folded("adaptive_avg_pool2d_backward", side, side),
         folded("adaptive_avg_pool3d_backward", 16, side // 16, side),
         avg_pool(1, 2 * side), avg_pool(32, side // 32),

@@ -13,7 +13,8 @@ from tools.abi.acl import Library
 from .table_gradients import call, gradient_of
 
 NAMES = (
-    "group_norm_backward", "layer_norm_backward", "log_softmax_backward", "rms_norm_grad", "softmax_backward",
+    "group_norm", "group_norm_backward", "layer_norm", "layer_norm_backward", "log_softmax", "log_softmax_backward",
+    "rms_norm", "rms_norm_grad", "softmax", "softmax_backward",
 )  # fmt: skip
 SPECIAL = (np.nan, np.inf, -np.inf)
 

@@ -42,7 +42,7 @@ def known(operator: str, inputs: Mapping[str, Any], attributes: Mapping[str, Any
     truths = arrays_of(reference.define(operator, inputs, attributes))
     spec = OPERATORS[operator]
     tolerance = tolerance_of(spec, PRODUCT, inputs, attributes)
-    limits = (tolerance.of(each.name).limit(truth) for each, truth in zip(spec.outputs, truths, strict=True))
+    limits = (tolerance.of(each.name).limit(truth) for each, truth in zip(spec.returned, truths, strict=True))
     return Known(operator, inputs, attributes, truths, tuple(limits))
 
 

@@ -12,12 +12,14 @@ from . import (
     forward_pooling,
     functions,
     gathering,
+    loss_values,
     norms,
     pads,
     pointwise_losses,
     pooling,
     products,
     reductions,
+    row_values,
     sampling,
 )
 
@@ -28,12 +30,14 @@ ORDERS = (
     | forward_pooling.ORDERS
     | functions.ORDERS
     | gathering.ORDERS
+    | loss_values.ORDERS
     | norms.ORDERS
     | pads.ORDERS
     | pointwise_losses.ORDERS
     | pooling.ORDERS
     | products.ORDERS
     | reductions.ORDERS
+    | row_values.ORDERS
     | sampling.ORDERS
 )
 

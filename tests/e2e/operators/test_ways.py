@@ -23,7 +23,7 @@ TYPED = [
 CASES = [
     (typed, outputs)
     for typed in TYPED
-    for names in [[each.name for each in typed.spec.outputs]]
+    for names in [[each.name for each in typed.spec.returned]]
     for count in range(1, len(names) + 1)
     for outputs in combinations(names, count)
     if typed.dtype == "float32" or count == len(names)

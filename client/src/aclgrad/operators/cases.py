@@ -73,6 +73,11 @@ def arrays_of(results: Any) -> tuple[np.ndarray[Any, Any], ...]:
     return tuple(results) if isinstance(results, tuple) else (results,)
 
 
+def returned_arrays(results: Any) -> tuple[np.ndarray[Any, Any], ...]:
+    """Returns the arrays that a call returned: there is None for an output that nobody wanted, or that stays inside."""
+    return tuple(each for each in arrays_of(results) if each is not None)
+
+
 def served_dtypes(spec: OperatorSpec, case: Case, product: Product) -> list[str]:
     """Returns the dtypes with which the product serves the case."""
     dtypes = spec.dtypes_on(product) if product in case.products else ()

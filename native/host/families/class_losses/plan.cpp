@@ -1,7 +1,9 @@
-// aclnnNLLLossBackward and aclnnNLLLoss2dBackward: their checks, in CANN's order, and their plans.
+// aclnnNLLLoss, aclnnNLLLossBackward and aclnnNLLLoss2dBackward: their checks, in CANN's order, and their plans.
+#include <limits>
 #include <string>
 
 #include "families/class_losses/computation.h"
+#include "families/rows/fills.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
 
@@ -51,11 +53,14 @@ void CheckTargets(const NllTensors& tensors) {
   CheckShape(tensors.target, "a target for each sample", expected);
 }
 
+// A device compares 32 bits.
+void CheckIgnoreIndex(int64_t ignore_index) {
+  if (ignore_index == static_cast<int32_t>(ignore_index)) return;
+  FailInvalid("ignoreIndex: expected 32 bits, got " + std::to_string(ignore_index));
+}
+
 Plan MakeNllPlan(const NllTensors& tensors, int64_t reduction, int64_t ignore_index) {
-  // A device compares 32 bits.
-  if (ignore_index != static_cast<int32_t>(ignore_index)) {
-    FailInvalid("ignoreIndex: expected 32 bits, got " + std::to_string(ignore_index));
-  }
+  CheckIgnoreIndex(ignore_index);
   const auto& [grad_output, self, target, weight, total_weight, out] = tensors;
   CheckNoNegativeDim(self);
   CheckAddressable(self);
@@ -75,7 +80,58 @@ Plan MakeNllPlan(const NllTensors& tensors, int64_t reduction, int64_t ignore_in
   return plan;
 }
 
+// A loss for each sample, or one number.
+void CheckLoss(const Argument& out, const Argument& self, bool for_each_sample) {
+  if (for_each_sample) return CheckShape(out, "a loss for each sample", {self.tensor.view_dims.front()});
+  CheckRank(out, {0, 1});
+  CheckCount(out, 1);
+}
+
+// The mean of nothing is not a number, and its sum is 0.
+Plan FillLoss(int64_t reduction, const Argument& out, const Argument& total_weight) {
+  if (reduction == kNone) return {};
+  return FillsOf({{out, reduction == kMean ? std::numeric_limits<float>::quiet_NaN() : 0}, {total_weight, 0}});
+}
+
 }  // namespace
+
+// A device casts the results to any type; this one to those that it computes with.
+Plan PlanNLLLoss(const NLLLossArguments& given) {
+  CheckProduct(kAllProducts);
+  const Argument self{"self", given.self};
+  const Argument target{"target", given.target};
+  const Argument weight{"weight", given.weight};
+  const Argument out{"out", given.out};
+  const Argument total_weight{"totalWeightOut", given.total_weight_out};
+  CheckSameDataType(weight, self);
+  for (const Argument& each : {out, total_weight, self}) CheckDataType(each, FloatTypes());
+  CheckDataType(target, {ACL_INT64, ACL_INT32, ACL_UINT8});
+  CheckReduction(given.reduction);
+  CheckRank(self, {1, 2});
+  CheckNoNegativeDim(self);
+  const Dims& dims = self.tensor.view_dims;
+  CheckShape(target, "a target for each sample", Dims(dims.begin(), dims.end() - 1));
+  CheckShape(weight, "a weight for each class", {dims.back()});
+  CheckLoss(out, self, given.reduction == kNone && dims.size() == 2);
+  CheckCount(total_weight, 1);
+  CheckIgnoreIndex(given.ignore_index);
+  if (self.tensor.empty()) {
+    if (!target.tensor.empty()) FailShape(self, "a class for each target");
+    return FillLoss(given.reduction, out, total_weight);
+  }
+  Plan plan = PlanOf({self, target, weight}, {out, total_weight});
+  const NllLossValues loss{ElementCount(target.tensor.view_dims),
+                           {target.tensor.data_type, dims.back(), given.ignore_index},
+                           self.tensor.data_type,
+                           out.tensor.data_type,
+                           total_weight.tensor.data_type,
+                           given.reduction == kMean,
+                           given.reduction != kNone};
+  if (loss.is_reduced) plan.AddScratch((static_cast<uint64_t>(loss.parts()) + 1) * 2 * sizeof(double));
+  plan.PromiseTimeOfBytes();
+  plan.SetKernel<NllLossForward>(loss);
+  return plan;
+}
 
 Plan PlanNLLLossBackward(const NLLLossBackwardArguments& given) {
   CheckProduct(kNot310P);

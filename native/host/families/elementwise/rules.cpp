@@ -11,34 +11,6 @@
 namespace acl_host {
 namespace {
 
-// As it lies beside a contiguous result of these dims: axes of one step are merged.
-ElementwiseInput InputOf(const Argument& argument, const Dims& dims) {
-  ElementwiseInput input{argument.tensor.data_type};
-  const aclTensor view = Broadcast(argument.tensor, dims);
-  if (view.contiguous()) return input;
-  int64_t inner = 1;
-  for (size_t axis = dims.size(); axis-- > 0;) {
-    const int64_t dim = dims[axis];
-    const int64_t stride = view.strides[axis];
-    if (dim == 1) continue;
-    int64_t reach = 0;
-    const bool is_merged = !input.dims.empty() &&
-                           !__builtin_mul_overflow(input.dims.back(), input.strides.back(), &reach) && stride == reach;
-    if (is_merged) {
-      input.dims.back() *= dim;
-    } else {
-      input.dims.push_back(dim);
-      input.strides.push_back(stride);
-    }
-    inner *= dim;
-    if (stride != 0) input.period = inner;
-  }
-  input.period = std::max<int64_t>(input.period, 1);
-  std::reverse(input.dims.begin(), input.dims.end());
-  std::reverse(input.strides.begin(), input.strides.end());
-  return input;
-}
-
 // The type of the numbers that operators compute with.
 aclDataType Widened(aclDataType type) { return IsHalf(type) ? ACL_FLOAT : type; }
 
@@ -102,6 +74,34 @@ void CheckShapes(const ElementwiseRules& rules, const ElementwiseTensors& tensor
     dims = *std::move(fitting);
   }
   CheckShape(tensors.result, "the shape of the inputs after broadcasting", dims);
+}
+
+// Axes of one step are merged.
+ElementwiseInput InputOf(const Argument& argument, const Dims& dims) {
+  ElementwiseInput input{argument.tensor.data_type};
+  const aclTensor view = Broadcast(argument.tensor, dims);
+  if (view.contiguous()) return input;
+  int64_t inner = 1;
+  for (size_t axis = dims.size(); axis-- > 0;) {
+    const int64_t dim = dims[axis];
+    const int64_t stride = view.strides[axis];
+    if (dim == 1) continue;
+    int64_t reach = 0;
+    const bool is_merged = !input.dims.empty() &&
+                           !__builtin_mul_overflow(input.dims.back(), input.strides.back(), &reach) && stride == reach;
+    if (is_merged) {
+      input.dims.back() *= dim;
+    } else {
+      input.dims.push_back(dim);
+      input.strides.push_back(stride);
+    }
+    inner *= dim;
+    if (stride != 0) input.period = inner;
+  }
+  input.period = std::max<int64_t>(input.period, 1);
+  std::reverse(input.dims.begin(), input.dims.end());
+  std::reverse(input.strides.begin(), input.strides.end());
+  return input;
 }
 
 std::optional<Elementwise> AddOperands(Plan& plan, const ElementwiseTensors& tensors, aclDataType promoted,

@@ -49,6 +49,9 @@ void CheckShapes(const ElementwiseRules& rules, const ElementwiseTensors& tensor
 // The type that holds the numbers of all inputs; CANN's own promotion for the types of these operators.
 [[nodiscard]] aclDataType PromotedType(const ElementwiseTensors& tensors);
 
+// An input as it lies beside a contiguous result of these dims, to which it is broadcast.
+[[nodiscard]] ElementwiseInput InputOf(const Argument& argument, const Dims& dims);
+
 // Adds tensors that were checked to a plan; nothing if they are empty.
 [[nodiscard]] std::optional<Elementwise> AddOperands(Plan& plan, const ElementwiseTensors& tensors,
                                                      aclDataType promoted, aclDataType computed);

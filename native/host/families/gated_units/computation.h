@@ -1,4 +1,4 @@
-// The gradients of gated linear units: products of one half of a tensor and a function of the other.
+// Gated linear units, products of one half of a tensor and a function of the other, and their gradients.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,12 @@ struct GatedUnit {
   int64_t rows;
   int64_t columns;  // of the result
   aclDataType type;
+};
+
+// The tensor -> the result; of kSwiGlu alone.
+template <VectorLevel>
+struct GatedUnitValue {
+  static void Run(const GatedUnit& unit, const KernelArguments& arguments);
 };
 
 // The gradient of the result and the tensor -> the gradient of the tensor.

@@ -1,5 +1,5 @@
-// aclnnGluBackward and aclnnSwiGluGrad: their checks and plans. CANN generates the latter: its tiling (561002) does not
-// compare yGrad with x, so that all is checked here.
+// aclnnSwiGlu, aclnnGluBackward and aclnnSwiGluGrad: their checks and plans. CANN generates those of SwiGLU: the tiling
+// (561002) of the gradient does not compare yGrad with x, so that all is checked here.
 #include <string>
 
 #include "families/gated_units/computation.h"
@@ -29,12 +29,23 @@ size_t CheckDim(const Argument& x, int64_t dim, aclnnStatus code) {
   return axis;
 }
 
+Dims Halved(const Argument& x, size_t axis) {
+  Dims halved = x.tensor.view_dims;
+  halved[axis] /= 2;
+  return halved;
+}
+
+// Rows of the tensor with this axis halved.
+GatedUnit UnitOf(Gate gate, const Dims& halved, size_t axis, aclDataType type) {
+  const int64_t rows = ElementCount(Dims(halved.begin(), halved.begin() + static_cast<int64_t>(axis)));
+  return {gate, rows, ElementCount(halved) / rows, type};
+}
+
 // With the right types and ranks. An empty one earns the code, or success.
 Plan MakeGatedPlan(Gate gate, const GatedTensors& tensors, int64_t dim, aclnnStatus code, bool takes_empty) {
   const auto& [grad, x, out] = tensors;
   const size_t axis = CheckDim(x, dim, code);
-  Dims halved = x.tensor.view_dims;
-  halved[axis] /= 2;
+  const Dims halved = Halved(x, axis);
   CheckShape(grad, ("the shape of " + std::string(x.name) + " with half of dim " + std::to_string(axis)).c_str(),
              halved);
   CheckSameShape(out, x);
@@ -44,14 +55,40 @@ Plan MakeGatedPlan(Gate gate, const GatedTensors& tensors, int64_t dim, aclnnSta
     return {};
   }
   Plan plan = PlanOf({grad, x}, {out});
-  const auto place = static_cast<int64_t>(axis);
-  const int64_t rows = ElementCount(Dims(halved.begin(), halved.begin() + place));
   plan.PromiseTimeOfBytes();
-  plan.SetKernel<GatedUnitGradient>(GatedUnit{gate, rows, ElementCount(halved) / rows, x.tensor.data_type});
+  plan.SetKernel<GatedUnitGradient>(UnitOf(gate, halved, axis, x.tensor.data_type));
   return plan;
 }
 
 }  // namespace
+
+// Products but the 950 divide by the size of empty rows.
+Plan PlanSwiGlu(const SwiGluArguments& given) {
+  constexpr aclnnStatus kTiling = ACLNN_ERR_INNER_TILING_ERROR;
+  const Product product = CurrentProduct();
+  CheckProduct(kSwiGluProducts);
+  const Argument x{"x", given.x};
+  const Argument out{"out", given.out};
+  for (const Argument& each : {x, out}) CheckDataType(each, FloatTypes());
+  CheckSameDataType(out, x);
+  const size_t axis = CheckDim(x, given.dim, kTiling);
+  CheckNoNegativeDim(x);
+  const Dims halved = Halved(x, axis);
+  CheckShape(out, "the shape of x with half of dim", halved);
+  if (x.tensor.empty()) {
+    if (product != Product::k950) FailShape(x, "elements", kTiling);
+    return {};
+  }
+  const GatedUnit unit = UnitOf(Gate::kSwiGlu, halved, axis, x.tensor.data_type);
+  constexpr int64_t kBytes = 64;
+  if (product == Product::k310P && unit.columns * static_cast<int64_t>(aclDataTypeSize(unit.type)) % kBytes != 0) {
+    FailShape(x, "halves of a multiple of 64 bytes from dim " + std::to_string(axis) + " on", kTiling);
+  }
+  Plan plan = PlanOf({x}, {out});
+  plan.PromiseTimeOfBytes();
+  plan.SetKernel<GatedUnitValue>(unit);
+  return plan;
+}
 
 Plan PlanGluBackward(const GluBackwardArguments& given) {
   CheckProduct(kAllProducts);

@@ -10,6 +10,7 @@
 
 #include "families/normalisation/computation.h"
 #include "families/normalisation/runs.h"
+#include "plan/scratch.h"
 
 namespace acl_host {
 namespace {
@@ -33,12 +34,26 @@ struct Slot {
   int64_t count;
 };
 
+template <typename Visit>
+void ForSlots(const NormalisedTensor& norm, const NormalisationLayout& layout, const Tile& tile, const Visit& visit) {
+  const int64_t of_channel = layout.slots_of_channel;
+  const int64_t cells = layout.slot_cells;
+  int64_t channel = tile.first_slot / of_channel;
+  int64_t cell = tile.first_slot % of_channel * cells;
+  for (int64_t slot = tile.first_slot; slot < tile.end_slot; ++slot) {
+    visit(Slot{slot, channel, channel * norm.cells + cell, std::min(cells, norm.cells - cell)});
+    cell += cells;
+    if (cell < norm.cells) continue;
+    cell = 0;
+    ++channel;
+  }
+}
+
 template <typename T>
 class Elements {
  public:
-  Elements(const Normalisation& norm, const NormalisationLayout& layout, const KernelArguments& arguments)
+  Elements(const Normalisation& norm, const KernelArguments& arguments)
       : norm_(norm),
-        layout_(layout),
         grads_(arguments.inputs[norm.grad_out.index]),
         // Nobody uses the sums with an input that is not read.
         inputs_(norm.input ? arguments.inputs[norm.input->index] : grads_),
@@ -61,24 +76,8 @@ class Elements {
     return gradients_ + sample * SampleBytes<To>() + first * int64_t{sizeof(To)};
   }
 
-  template <typename Visit>
-  void ForSlots(const Tile& tile, const Visit& visit) const {
-    const int64_t of_channel = layout_.slots_of_channel;
-    const int64_t cells = layout_.slot_cells;
-    int64_t channel = tile.first_slot / of_channel;
-    int64_t cell = tile.first_slot % of_channel * cells;
-    for (int64_t slot = tile.first_slot; slot < tile.end_slot; ++slot) {
-      visit(Slot{slot, channel, channel * norm_.cells + cell, std::min(cells, norm_.cells - cell)});
-      cell += cells;
-      if (cell < norm_.cells) continue;
-      cell = 0;
-      ++channel;
-    }
-  }
-
  private:
   const Normalisation& norm_;
-  const NormalisationLayout& layout_;
   const std::byte* const grads_;
   const std::byte* const inputs_;
   std::byte* const gradients_;
@@ -105,6 +104,44 @@ inline void ReadValues(const KernelArguments& arguments, const std::optional<Flo
     for (int64_t i = 0; i < count; ++i) to[i] = WidenElement<T>(elements, first + i * step);
   });
 }
+
+// A parameter of a tile of short channels, one number for each cell.
+class CellNumbers {
+ public:
+  CellNumbers(const NormalisedTensor& norm, const NormalisationLayout& layout, const KernelArguments& arguments,
+              const std::optional<FloatOperand>& operand, float absent)
+      : cells_(norm.cells),
+        arguments_(arguments),
+        operand_(operand),
+        absent_(absent),
+        numbers_(arguments, operand, norm.cells == 1 ? layout.tile_slots : 0, absent),
+        repeated_(layout.is_short && norm.cells > 1 ? layout.tile_slots : 0) {}
+
+  // Valid up to the next call.
+  [[nodiscard]] Each Of(const Tile& tile) {
+    if (tile.first_slot == first_slot_) return each_;
+    first_slot_ = tile.first_slot;
+    if (cells_ == 1) {
+      each_ = {numbers_.Read(tile.first_slot, tile.slots())};
+    } else {
+      for (int64_t i = 0; i < tile.slots(); ++i) {
+        repeated_.data()[i] = ValueOf(arguments_, operand_, (tile.first_slot + i) / cells_, absent_);
+      }
+      each_ = {repeated_.bytes()};
+    }
+    return each_;
+  }
+
+ private:
+  const int64_t cells_;
+  const KernelArguments& arguments_;
+  const std::optional<FloatOperand>& operand_;
+  const float absent_;
+  const Floats numbers_;
+  const Scratch<float> repeated_;
+  int64_t first_slot_ = -1;
+  Each each_{};
+};
 
 // Rows of float32 in scratch memory, from this one of each row on.
 struct Table {

@@ -7,21 +7,21 @@ namespace {
 
 int64_t Parts(int64_t count, int64_t of_part) { return (count - 1) / of_part + 1; }
 
-int64_t ChunkSamples(const Normalisation& norm, const NormalisationLayout& layout) {
+int64_t ChunkSamples(const NormalisedTensor& norm, const NormalisationLayout& layout) {
   if (norm.over_samples()) return std::clamp<int64_t>(2048 / norm.cells, 1, 64);
   const int64_t wanted =
       std::max({32 / layout.slot_cells, 65536 / (norm.channels * norm.cells), Parts(norm.samples, 32)});
   return std::min(wanted, kMostFloatAdditions * (layout.is_short ? NormalisationLayout::kRowsTogether : 1));
 }
 
-int64_t StepSamples(const Normalisation& norm, const NormalisationLayout& layout) {
+int64_t StepSamples(const NormalisedTensor& norm, const NormalisationLayout& layout) {
   if (norm.over_samples()) return norm.samples;
   if (!layout.is_short) return 1;
   constexpr int64_t kTogether = NormalisationLayout::kRowsTogether;
   return std::clamp<int64_t>(kRowPart / kTogether / layout.block_slots, 1, 64) * kTogether;
 }
 
-bool SharesTasks(const Normalisation& norm, const NormalisationLayout& layout) {
+bool SharesTasks(const NormalisedTensor& norm, const NormalisationLayout& layout) {
   constexpr int64_t kMostOfTask = 65536;
   if (layout.tiles * (norm.over_samples() ? layout.chunks : 1) == 1) return false;
   return layout.tasks < 2 * norm.threads || (!norm.over_samples() && layout.block_channels * norm.cells > kMostOfTask);
@@ -29,7 +29,7 @@ bool SharesTasks(const Normalisation& norm, const NormalisationLayout& layout) {
 
 }  // namespace
 
-NormalisationLayout::NormalisationLayout(const Normalisation& norm) {
+NormalisationLayout::NormalisationLayout(const NormalisedTensor& norm, bool has_sums) {
   is_short = norm.cells < kSumsAlong;
   slot_cells = is_short ? 1 : std::min(norm.cells, kRowPart);
   slots_of_channel = Parts(norm.cells, slot_cells);
@@ -51,9 +51,8 @@ NormalisationLayout::NormalisationLayout(const Normalisation& norm) {
   shares_tasks = SharesTasks(norm, *this);
 
   block_numbers = kNumbers * block_channels * (is_short ? norm.cells : 1);
-  const bool has_sums =
-      norm.over_samples() ? shares_tasks && norm.needs_sums() : norm.has_parameters() && (chunks > 1 || !is_short);
-  sums_bytes = has_sums ? static_cast<uint64_t>(chunks * slots) * 2 * sizeof(float) : 0;
+  const bool keeps_sums = has_sums && (norm.over_samples() ? shares_tasks : chunks > 1 || !is_short);
+  sums_bytes = keeps_sums ? static_cast<uint64_t>(chunks * slots) * 2 * sizeof(float) : 0;
   const auto numbers = static_cast<uint64_t>(blocks * block_numbers) * sizeof(float);
   const auto totals = static_cast<uint64_t>(norm.samples * blocks * tiles) * 2 * sizeof(double);
   statistics_bytes = !shares_tasks ? 0 : norm.over_samples() ? numbers : totals;

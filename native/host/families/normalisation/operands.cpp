@@ -3,6 +3,20 @@
 #include "device/runtime.h"
 
 namespace acl_host {
+namespace {
+
+template <template <VectorLevel> class Kernel, typename Norm>
+void SetKernel(Plan& plan, Norm norm) {
+  norm.threads = Runtime::Current()->config().threads;
+  const NormalisationLayout layout(norm, norm.has_sums());
+  for (const uint64_t bytes : {layout.sums_bytes, layout.statistics_bytes}) {
+    if (bytes > 0) plan.AddScratch(bytes);
+  }
+  plan.PromiseTimeOfBytes();
+  plan.SetKernel<Kernel>(norm, layout);
+}
+
+}  // namespace
 
 FloatOperand NormalisationOperands::AddInput(const Argument& argument) {
   CheckAddressable(argument);
@@ -15,23 +29,19 @@ std::optional<FloatOperand> NormalisationOperands::AddInput(const OptionalArgume
   return AddInput(*argument);
 }
 
-std::optional<FloatOperand> NormalisationOperands::AddOutput(const OptionalArgument& argument) {
-  if (!argument) return std::nullopt;
-  CheckAddressable(*argument);
-  plan_.AddOutput(argument->tensor);
-  return FloatOperand{outputs_++, argument->tensor.data_type};
+FloatOperand NormalisationOperands::AddOutput(const Argument& argument) {
+  CheckAddressable(argument);
+  plan_.AddOutput(argument.tensor);
+  return {outputs_++, argument.tensor.data_type};
 }
 
-void SetNormalisation(Plan& plan, Normalisation norm) {
-  norm.threads = Runtime::Current()->config().threads;
-  const NormalisationLayout layout(norm);
-  for (const uint64_t bytes : {layout.sums_bytes, layout.statistics_bytes}) {
-    if (bytes > 0) plan.AddScratch(bytes);
-  }
-  plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<NormalisationBackward>(), norm, layout](const KernelArguments& arguments) {
-    run(norm, layout, arguments);
-  });
+std::optional<FloatOperand> NormalisationOperands::AddOutput(const OptionalArgument& argument) {
+  if (!argument) return std::nullopt;
+  return AddOutput(*argument);
 }
+
+void SetNormalisation(Plan& plan, NormalisationValue norm) { SetKernel<NormalisationForward>(plan, norm); }
+
+void SetNormalisation(Plan& plan, Normalisation norm) { SetKernel<NormalisationBackward>(plan, norm); }
 
 }  // namespace acl_host

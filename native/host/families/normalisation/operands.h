@@ -1,4 +1,4 @@
-// The plan of a normalisation's gradients, for tensors that were checked.
+// The plan of a normalisation or its gradients, for tensors that were checked.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +17,7 @@ class NormalisationOperands {
 
   FloatOperand AddInput(const Argument& argument);
   std::optional<FloatOperand> AddInput(const OptionalArgument& argument);
+  FloatOperand AddOutput(const Argument& argument);
   std::optional<FloatOperand> AddOutput(const OptionalArgument& argument);
 
  private:
@@ -26,6 +27,7 @@ class NormalisationOperands {
 };
 
 // Sets the computation, when all operands were added.
+void SetNormalisation(Plan& plan, NormalisationValue norm);
 void SetNormalisation(Plan& plan, Normalisation norm);
 
 }  // namespace acl_host

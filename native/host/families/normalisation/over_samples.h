@@ -19,7 +19,7 @@ class OverSamples {
       : norm_(norm),
         layout_(layout),
         arguments_(arguments),
-        elements_(norm, layout, arguments),
+        elements_(norm, arguments),
         own_sums_(layout.shares_tasks ? 0 : layout.chunks * layout.block_slots * 2),
         own_numbers_(layout.shares_tasks ? 0 : layout.block_numbers),
         repeats_(layout.is_short ? norm.cells : 1),
@@ -50,7 +50,7 @@ class OverSamples {
       if (tile.slots() > kFloatLanes) return add(EachOf(kMean, tile), EachOf(kRstd, tile));
       return add(OnlyLanesOf(kMean, tile), OnlyLanesOf(kRstd, tile));
     }
-    elements_.ForSlots(tile, [&](const Slot& slot) {
+    ForSlots(norm_, layout_, tile, [&](const Slot& slot) {
       const float mean = NumberOf(kMean, slot.channel);
       const float rstd = NumberOf(kRstd, slot.channel);
       SumsOfRuns<2> of_slot;
@@ -76,22 +76,25 @@ class OverSamples {
     }
   }
 
-  void AddUp(const Tile&) const {}
+  void Make(const Tile& tile) const {
+    if (!norm_.grad_input) return;
+    VisitFloatType(norm_.grad_input->type, [&](auto tag) { MakeAs<typename decltype(tag)::Type>(tile); });
+  }
 
+ private:
   // Writes elements of type To.
   template <typename To>
-  void Make(const Tile& tile) const {
+  void MakeAs(const Tile& tile) const {
     if (layout_.is_short) {
       const auto make = [&](const auto& of) { MakeSamples<To>(tile, tile.first_slot, tile.slots(), of); };
       if (tile.slots() > kFloatLanes) return make([&](Number number) { return EachOf(number, tile); });
       return make([&](Number number) { return OnlyLanesOf(number, tile); });
     }
-    elements_.ForSlots(tile, [&](const Slot& slot) {
+    ForSlots(norm_, layout_, tile, [&](const Slot& slot) {
       MakeSamples<To>(tile, slot.first, slot.count, [&](Number number) { return NumberOf(number, slot.channel); });
     });
   }
 
- private:
   // What is known of each channel; once for each cell if channels are short.
   enum Number { kMean, kRstd, kScale, kProduct, kShift };
 

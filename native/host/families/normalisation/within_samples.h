@@ -18,10 +18,9 @@ class WithinSamples {
       : norm_(norm),
         layout_(layout),
         arguments_(arguments),
-        elements_(norm, layout, arguments),
+        elements_(norm, arguments),
         terms_of_{1 / static_cast<double>(layout.block_channels * norm.cells), norm.is_centred},
-        weights_(arguments, norm.weight, norm.cells == 1 ? layout.tile_slots : 0),
-        repeated_(layout.is_short && norm.cells > 1 ? layout.tile_slots : 0),
+        weights_(norm, layout, arguments, norm.weight, 1),
         own_totals_(layout.shares_tasks ? 0 : layout.step_samples * layout.tiles * 2),
         totals_(layout.shares_tasks ? arguments.scratch.back() : own_totals_.bytes()),
         own_slots_(layout.shares_tasks ? layout.tile_slots : layout.block_slots),
@@ -41,7 +40,7 @@ class WithinSamples {
       const Statistics of = StatisticsOf(sample, tile.block);
       const bool is_first = sample % layout_.chunk_samples == 0;
       Sums<double> total{};
-      elements_.ForSlots(tile, [&](const Slot& slot) {
+      ForSlots(norm_, layout_, tile, [&](const Slot& slot) {
         const double weight = ValueOf(arguments_, norm_.weight, slot.channel, 1);
         const Sums<float> sums = SumOf(elements_.RunAt(sample, slot.first, of.mean, of.rstd), slot.count, 1.0F);
         total.grad += weight * double{sums.grad};
@@ -55,18 +54,12 @@ class WithinSamples {
     }
   }
 
-  // Adds a tile that was made, and is in the cache, to the sums of its slots. Those of a single chunk are complete.
-  void AddUp(const Tile& tile) {
-    if (!layout_.is_short || !norm_.has_parameters()) return;
-    const auto run_at = [rows = RowsOf(tile), first = tile.first_sample](int64_t sample) {
-      return rows.At(sample - first);
-    };
-    if (layout_.sums_bytes > 0) return AddSamples(layout_, tile, sums_, run_at);
-    const int64_t first = layout_.shares_tasks ? tile.first_slot : tile.block * layout_.block_slots;
-    const Table sums{own_sums_.bytes(), first, own_slots_};
-    AddSamples(layout_, tile, sums, run_at);
-    if (tile.end_sample < norm_.samples) return;
-    WriteParameters(norm_, layout_, arguments_, sums, tile.first_slot / norm_.cells, tile.end_slot / norm_.cells);
+  // What is made is in the cache, where it is added to the sums of its slots.
+  void Make(const Tile& tile) {
+    if (norm_.grad_input) {
+      VisitFloatType(norm_.grad_input->type, [&](auto tag) { MakeAs<typename decltype(tag)::Type>(tile); });
+    }
+    AddUp(tile);
   }
 
   // Replaces the sums of the first tile of each sample by those of all.
@@ -84,14 +77,15 @@ class WithinSamples {
     }
   }
 
+ private:
   // Writes elements of type To.
   template <typename To>
-  void Make(const Tile& tile) {
+  void MakeAs(const Tile& tile) {
     if (layout_.is_short) return SumsWhenMade(tile) ? MakeShort<To, true>(tile) : MakeShort<To, false>(tile);
     for (int64_t sample = tile.first_sample; sample < tile.end_sample; ++sample) {
       const Statistics of = StatisticsOf(sample, tile.block);
       const Sums<float> terms = terms_of_(LoadElement<Sums<double>>(TotalsOf(sample, tile.block), 0), of.rstd);
-      elements_.ForSlots(tile, [&](const Slot& slot) {
+      ForSlots(norm_, layout_, tile, [&](const Slot& slot) {
         const float scale = ValueOf(arguments_, norm_.weight, slot.channel, 1) * of.rstd;
         MakeRun<To>(elements_.RunAt(sample, slot.first, of.mean, of.rstd), slot.count, scale, terms.product, terms.grad,
                     elements_.template GradientAt<To>(sample, slot.first));
@@ -99,7 +93,20 @@ class WithinSamples {
     }
   }
 
- private:
+  // Adds a tile to the sums of its slots. Those of a single chunk are complete.
+  void AddUp(const Tile& tile) {
+    if (!layout_.is_short || !norm_.has_parameters()) return;
+    const auto run_at = [rows = RowsOf(tile), first = tile.first_sample](int64_t sample) {
+      return rows.At(sample - first);
+    };
+    if (layout_.sums_bytes > 0) return AddSamples(layout_, tile, sums_, run_at);
+    const int64_t first = layout_.shares_tasks ? tile.first_slot : tile.block * layout_.block_slots;
+    const Table sums{own_sums_.bytes(), first, own_slots_};
+    AddSamples(layout_, tile, sums, run_at);
+    if (tile.end_sample < norm_.samples) return;
+    WriteParameters(norm_, layout_, arguments_, sums, tile.first_slot / norm_.cells, tile.end_slot / norm_.cells);
+  }
+
   // What the sums of a group add to each gradient: a constant, and that times the normalised input.
   struct Terms {
     [[nodiscard]] Sums<float> operator()(const Sums<double>& sums, float rstd) const {
@@ -119,7 +126,7 @@ class WithinSamples {
   // Calls make with the weights of a tile: lanes if it fits in one vector.
   template <typename Make>
   void WithWeights(const Tile& tile, const Make& make) {
-    const Each weights = WeightsOf(tile);
+    const Each weights = weights_.Of(tile);
     tile.slots() > kFloatLanes ? make(weights) : make(LoadLanes<float>(weights.numbers, 0, tile.slots()));
   }
 
@@ -199,28 +206,12 @@ class WithinSamples {
 
   [[nodiscard]] int64_t TotalsStep() const { return (layout_.shares_tasks ? layout_.blocks : 1) * layout_.tiles; }
 
-  // Those of a tile of short channels, one for each cell.
-  [[nodiscard]] Each WeightsOf(const Tile& tile) {
-    if (tile.first_slot == first_weight_) return {weight_};
-    first_weight_ = tile.first_slot;
-    if (norm_.cells == 1) {
-      weight_ = weights_.Read(tile.first_slot, tile.slots());
-    } else {
-      for (int64_t i = 0; i < tile.slots(); ++i) {
-        repeated_.data()[i] = ValueOf(arguments_, norm_.weight, (tile.first_slot + i) / norm_.cells, 1);
-      }
-      weight_ = repeated_.bytes();
-    }
-    return {weight_};
-  }
-
   const Normalisation& norm_;
   const NormalisationLayout& layout_;
   const KernelArguments& arguments_;
   const Elements<T> elements_;
   const Terms terms_of_;
-  const Floats weights_;
-  const Scratch<float> repeated_;
+  CellNumbers weights_;
   const Scratch<double> own_totals_;
   std::byte* const totals_;
   const int64_t own_slots_;
@@ -228,8 +219,6 @@ class WithinSamples {
   const Table sums_;
   const Scratch<float> statistics_;  // means, then rstds, of the rows of a tile
   int64_t first_row_ = -1;
-  int64_t first_weight_ = -1;
-  const std::byte* weight_ = nullptr;
 };
 
 }  // namespace

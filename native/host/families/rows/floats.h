@@ -36,15 +36,17 @@ constexpr int64_t kFloatBytes = sizeof(float);
 
 inline float FloatAt(const std::byte* row, int64_t index) { return LoadElement<float>(row, index); }
 
-// Reads elements of any type as float32: in place, or by way of a widened copy. An operand that is not given is ones.
+// Reads elements of any type as float32: in place, or by way of a widened copy. An operand that is not given is ones,
+// or another number.
 class Floats {
  public:
   // At most `most` elements at a time.
-  Floats(const KernelArguments& arguments, const std::optional<FloatOperand>& operand, int64_t most)
+  Floats(const KernelArguments& arguments, const std::optional<FloatOperand>& operand, int64_t most,
+         float absent = 1.0F)
       : elements_(operand ? arguments.inputs[operand->index] : nullptr),
         type_(operand ? operand->type : ACL_FLOAT),
         copy_(operand && type_ == ACL_FLOAT ? 0 : most) {
-    if (!operand) std::fill_n(copy_.data(), most, 1.0F);
+    if (!operand) std::fill_n(copy_.data(), most, absent);
   }
 
   // The result is valid up to the next call.

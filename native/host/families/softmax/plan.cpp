@@ -1,8 +1,5 @@
 // The gradients of softmax and of its logarithm: their checks, which differ in their order, and their plans.
-#include <algorithm>
-#include <string>
-
-#include "families/softmax/computation.h"
+#include "families/softmax/rows.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
 
@@ -36,37 +33,20 @@ void CheckShapes(const Tensors& tensors) {
   CheckNoNegativeDim(tensors.grad_output);
 }
 
-void CheckAxis(const Tensors& tensors, int64_t dim) {
-  const int64_t rank = std::max<int64_t>(tensors.grad_output.tensor.rank(), 1);
-  if (-rank <= dim && dim < rank) return;
-  FailInvalid("dim: expected -" + std::to_string(rank) + " to " + std::to_string(rank - 1) +
-              " for gradOutput of shape " + DimsText(tensors.grad_output.tensor.view_dims) + ", got " +
-              std::to_string(dim));
-}
-
 // Products but the 950 answer empty tensors before they look at anything else.
 bool IsAnsweredUnchecked(const Tensors& tensors) {
   return CurrentProduct() != Product::k950 && (tensors.grad_output.tensor.empty() || tensors.output.tensor.empty());
 }
 
 Plan MakePlan(RowFunction function, const Tensors& tensors, int64_t dim) {
-  const Dims& dims = tensors.grad_output.tensor.view_dims;
   if (tensors.grad_output.tensor.empty()) return {};
   Plan plan = PlanOf({tensors.grad_output, tensors.output}, {tensors.out});
-  RowGradient work{function,
-                   1,
-                   1,
-                   1,
-                   {0, tensors.grad_output.tensor.data_type},
-                   {1, tensors.output.tensor.data_type},
-                   {0, tensors.out.tensor.data_type}};
-  if (!dims.empty()) {
-    const auto axis = dims.begin() + (dim < 0 ? dim + tensors.grad_output.tensor.rank() : dim);
-    work.outer = ElementCount(Dims(dims.begin(), axis));
-    work.length = *axis;
-    work.inner = ElementCount(Dims(axis + 1, dims.end()));
-  }
-  if (work.sums_bytes() > 0) plan.AddScratch(work.sums_bytes());
+  const RowGradient work{RowsOf(tensors.grad_output, dim),
+                         function,
+                         {0, tensors.grad_output.tensor.data_type},
+                         {1, tensors.output.tensor.data_type},
+                         {0, tensors.out.tensor.data_type}};
+  if (work.rows.parts_bytes() > 0) plan.AddScratch(work.rows.parts_bytes());
   plan.PromiseTimeOfBytes();
   plan.SetKernel<RowGradients>(work);
   return plan;
@@ -79,7 +59,7 @@ Plan PlanSoftmaxBackward(const SoftmaxBackwardArguments& given) {
   const Tensors tensors(given);
   if (IsAnsweredUnchecked(tensors)) return {};
   CheckTypes(tensors);
-  CheckAxis(tensors, given.dim);
+  CheckAxis(tensors.grad_output, given.dim);
   CheckShapes(tensors);
   return MakePlan(RowFunction::kSoftmax, tensors, given.dim);
 }
@@ -90,7 +70,7 @@ Plan PlanLogSoftmaxBackward(const LogSoftmaxBackwardArguments& given) {
   if (IsAnsweredUnchecked(tensors)) return {};
   CheckTypes(tensors);
   CheckShapes(tensors);
-  CheckAxis(tensors, given.dim);
+  CheckAxis(tensors.grad_output, given.dim);
   return MakePlan(RowFunction::kLogSoftmax, tensors, given.dim);
 }
 

@@ -59,14 +59,15 @@ class KnownCase:
     contents: Sequence[memoryview | None]
     """The bytes of each input of the plan."""
     truths: tuple[Array, ...]
-    """One for each output."""
+    """One for each output that is returned."""
     tolerance: Tolerance
 
     @classmethod
     def of(cls, typed: TypedCase, product: Product) -> "KnownCase":
         arrays = typed.arrays()
         views = tuple(view_of_array(name, array) for name, array in arrays.items())
-        plan = plan_call(OperatorCall(typed.spec.name, views, typed.case.attributes), product, Limits(MAX_INT64))
+        call = OperatorCall(typed.spec.name, views, typed.case.attributes, outputs=tuple(typed.outputs))
+        plan = plan_call(call, product, Limits(MAX_INT64))
         tolerance = tolerance_of(typed.spec, product, arrays, typed.case.attributes)
         given = {each.name: each.data for each in views}
         contents = [given.get(each.name) for each in plan.inputs]

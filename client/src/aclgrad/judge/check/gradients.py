@@ -15,7 +15,7 @@ from aclgrad.judge.findings.rows import Finding, Task, Verdict
 from aclgrad.judge.programs.judging import DEFINITION
 from aclgrad.judge.programs.program import one_step
 from aclgrad.masks import mask_of_argmax
-from aclgrad.operators.cases import TypedCase, arrays_of
+from aclgrad.operators.cases import TypedCase, arrays_of, returned_arrays
 from aclgrad.operators.samples import Arrays
 from aclgrad.operators.spec import OperatorKind
 from aclgrad.operators.values import ArgmaxRule, VarianceRule
@@ -66,7 +66,7 @@ def _accuracy(target: Target, typed: TypedCase) -> Finding:
     finding = comparison.against_definition(gradients, truth, outputs, tolerance)
     judged = JudgedProgram.of_call(
         one_step(typed.spec, inputs, typed.case.attributes),
-        gradients=dict(zip(outputs, arrays_of(gradients), strict=True)),
+        gradients=dict(zip(outputs, returned_arrays(gradients), strict=True)),
         expected=dict(zip(outputs, arrays_of(truth), strict=True)),
         computed_by=DEFINITION,
         tolerance=tolerance,

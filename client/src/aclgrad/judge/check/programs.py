@@ -21,7 +21,7 @@ from aclgrad.judge.programs.drawing import draw_program
 from aclgrad.judge.programs.judging import DEFINITION
 from aclgrad.judge.programs.program import Array, Program, Result, Returned, alone
 from aclgrad.judge.programs.sending import send
-from aclgrad.operators.cases import arrays_of
+from aclgrad.operators.cases import returned_arrays
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import Integer
 from aclgrad.operators.spec import OperatorKind, Tolerance
@@ -143,7 +143,7 @@ def _run_alone(target: Target, drawn: Program, results: Sequence[Result]) -> dic
     steps = alone(drawn, results)
     for step in steps.steps:
         batch.execute(step.operator, steps.values_of(step, ()), step.attributes, outputs=step.outputs or None)
-    made = [[each for each in arrays_of(found) if each is not None] for found in batch.run()]
+    made = [returned_arrays(found) for found in batch.run()]
     return {
         drawn.label((number, name)): array
         for number, (step, arrays) in enumerate(zip(drawn.steps, made, strict=True))

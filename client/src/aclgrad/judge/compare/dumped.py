@@ -18,7 +18,7 @@ from aclgrad.judge.findings.rows import Finding
 from aclgrad.judge.msprobe.dump import DumpError, Entry, EntryError, Found, find_dumps, tensors
 from aclgrad.judge.replay.calls import Expected, PyTorchCall, ServerGradients
 from aclgrad.judge.replay.jobs import Job, read_jobs, served_entries
-from aclgrad.operators.cases import arrays_of
+from aclgrad.operators.cases import returned_arrays
 from aclgrad.torch.calls import Array, LocalError, SentCall
 
 _HELD_BYTES: Final = 2**28
@@ -66,7 +66,7 @@ def _again(target: Target, sent: SentCall, times: int) -> Sequence[tuple[Array, 
     if sent.operator not in COMPOSITES:
         call = (sent.operator, sent.inputs, sent.attributes)
         runs = repeated(target, 0, times, *call, outputs=tuple(sent.gradients))
-        return [tuple(each for each in arrays_of(run) if each is not None) for run in runs]
+        return [returned_arrays(run) for run in runs]
     composite, program = COMPOSITES[sent.operator], target.client.program()
     wanted = [name in sent.gradients for name in composite.outputs]
     handles = [composite.add_steps(program, **sent.inputs, **sent.attributes, wanted=wanted) for _ in range(times)]

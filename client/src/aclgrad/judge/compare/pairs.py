@@ -14,7 +14,7 @@ from aclgrad.judge.check.target import Selection, Target
 from aclgrad.judge.findings import comparison
 from aclgrad.judge.findings.rows import GONE, Finding, Task, Verdict, error_of, worst_of
 from aclgrad.judge.findings.run import finding_of
-from aclgrad.operators.cases import TypedCase, arrays_of, served_dtypes
+from aclgrad.operators.cases import TypedCase, returned_arrays, served_dtypes
 from aclgrad.operators.samples import Arrays
 from aclgrad.tolerances import tolerance_of
 
@@ -81,7 +81,7 @@ class TableQuestion:
 
     def ask(self, target: Target) -> Answer:
         runs = repeated(target, 1, AT_ONCE, self.typed.spec.name, self.inputs, self.typed.case.attributes)
-        return Answer(dict(zip(self.typed.outputs, arrays_of(runs[0]), strict=True)), runs)
+        return Answer(dict(zip(self.typed.outputs, returned_arrays(runs[0]), strict=True)), runs)
 
     def judge(self, target: Target, answer: Answer) -> Finding:
         gradients = tuple(answer.gradients.values())

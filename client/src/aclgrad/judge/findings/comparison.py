@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from aclgrad.judge.findings.rows import Element, Finding, Verdict, error_of
-from aclgrad.operators.cases import arrays_of
+from aclgrad.operators.cases import arrays_of, returned_arrays
 from aclgrad.operators.spec import Tolerance
 from aclgrad.tensors import TensorType
 
@@ -26,7 +26,7 @@ _SLOPE_ROUNDING: Final = 1e-9
 
 def wrong_type(gradients: Any, expected: Mapping[str, TensorType]) -> Finding | None:
     """Returns the finding about a gradient of another shape or dtype than the operator has, or None."""
-    for (name, type), gradient in zip(expected.items(), arrays_of(gradients), strict=True):
+    for (name, type), gradient in zip(expected.items(), returned_arrays(gradients), strict=True):
         if gradient.shape != type.shape or gradient.dtype != type.dtype.numpy:
             have = f"{gradient.dtype.name} {gradient.shape}"
             return Finding(Verdict.FAILED, f"{name} is {have} instead of {type.dtype} {type.shape}")
@@ -35,12 +35,12 @@ def wrong_type(gradients: Any, expected: Mapping[str, TensorType]) -> Finding | 
 
 def each_output(judge: Callable[[Array, Array], Finding], names: Iterable[str], gradients: Any, truth: Any) -> Finding:
     """Returns the finding of the only output, or of the one that is worst, which the message then names."""
-    return worst_output(dict(zip(names, map(judge, arrays_of(gradients), arrays_of(truth)), strict=True)))
+    return worst_output(dict(zip(names, map(judge, returned_arrays(gradients), arrays_of(truth)), strict=True)))
 
 
 def each_against_truth(names: Iterable[str], gradients: Any, truth: Any, tolerance: Tolerance) -> Finding:
     """Returns the finding of `against_truth` about each output, by its own part of the tolerance."""
-    pairs = zip(names, arrays_of(gradients), arrays_of(truth), strict=True)
+    pairs = zip(names, returned_arrays(gradients), arrays_of(truth), strict=True)
     return worst_output({name: against_truth(found, right, tolerance.of(name)) for name, found, right in pairs})
 
 
@@ -220,7 +220,7 @@ def zeros(gradient: Array, untouched: Array) -> Finding:
 
 def same_bits(first: Any, second: Any) -> bool:
     """Says whether the gradients of two calls have the same types, shapes and bytes."""
-    return all(map(_same_bits, arrays_of(first), arrays_of(second)))
+    return all(map(_same_bits, returned_arrays(first), returned_arrays(second)))
 
 
 def _same_bits(first: Array, second: Array) -> bool:
@@ -229,7 +229,7 @@ def _same_bits(first: Array, second: Array) -> bool:
 
 def difference(first: Any, second: Any) -> str:
     """Describes the first difference of the gradients of two calls whose bits differ."""
-    pairs = zip(arrays_of(first), arrays_of(second), strict=True)
+    pairs = zip(returned_arrays(first), returned_arrays(second), strict=True)
     return next(_difference(*pair) for pair in pairs if not _same_bits(*pair))
 
 

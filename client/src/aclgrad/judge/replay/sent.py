@@ -121,8 +121,8 @@ def judged_program(sent: Sequence[SentCall], tolerance: Tolerance) -> JudgedProg
     if first.operator in COMPOSITES:
         return max((_judged_composite(each, tolerance) for each in sent), key=_error)
     operator = OPERATORS[first.operator]
-    truths = zip(operator.outputs, arrays_of(define(first.operator, first.inputs, first.attributes)), strict=True)
-    outputs = tuple(first.gradients) if len(first.gradients) < len(operator.outputs) else ()
+    truths = zip(operator.returned, arrays_of(define(first.operator, first.inputs, first.attributes)), strict=True)
+    outputs = tuple(first.gradients) if len(first.gradients) < len(operator.returned) else ()
     return JudgedProgram.of_call(
         one_step(operator, first.inputs, first.attributes, outputs),
         gradients=first.gradients,

@@ -89,12 +89,14 @@ _ROUNDING: Final = {"float32": 1e-4, "float16": 1e-3, "bfloat16": 5e-3}
 """By how much a saved reciprocal may be too large: kernels save it in the dtype of the input or of the parameters."""
 
 
-def _variance_rule(arguments: Arguments, product: Product) -> VarianceRule | None:
-    if not arguments.attributes["training"]:
-        return None
+def variance_rule(arguments: Arguments, product: Product, input: str = "grad_output") -> VarianceRule:
+    """Returns the rule of what a forward pass saves of inputs like this one."""
     eps = float(np.float32(arguments.attributes["eps"]))  # type: ignore[arg-type]
-    rounding = _ROUNDING[arguments.inputs["grad_output"].dtype.name]
-    return VarianceRule(eps, product is not Product.ASCEND_950, rounding)
+    return VarianceRule(eps, product is not Product.ASCEND_950, _ROUNDING[arguments.inputs[input].dtype.name])
+
+
+def _variance_rule(arguments: Arguments, product: Product) -> VarianceRule | None:
+    return variance_rule(arguments, product) if arguments.attributes["training"] else None
 
 
 def _grad_input(arguments: Arguments) -> TensorType:

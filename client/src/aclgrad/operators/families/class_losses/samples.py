@@ -12,10 +12,10 @@ from aclgrad.products import Product
 
 Shape = tuple[int, ...]
 
-_ROWS: Final = {"16 KB": (32, 128), "6 MB": (1536, 1000), "100 MB": (512, 50257), "1 GB": (5120, 50257)}
+ROWS: Final = {"16 KB": (32, 128), "6 MB": (1536, 1000), "100 MB": (512, 50257), "1 GB": (5120, 50257)}
 
 
-def _targets(
+def drawn_targets(
     generator: np.random.Generator, example: Case, like: np.ndarray[Any, Any], classes: int
 ) -> np.ndarray[Any, Any]:
     """Returns classes, of which some are ignored, or all in the case that has that in its name."""
@@ -37,7 +37,7 @@ def nll_case(name: str, shape: Shape, reduction: int = MEAN, ignored: int = -100
 def _nll_values(generator: np.random.Generator, example: Case, arrays: Arrays) -> Arrays:
     """The inputs are logarithms, and the total is that of the weights."""
     input, weight = arrays["self"], np.abs(arrays["weight"])
-    target = _targets(generator, example, arrays["target"], weight.size)
+    target = drawn_targets(generator, example, arrays["target"], weight.size)
     used = target[target != example.attributes["ignore_index"]].astype(np.int64)
     total = weight[used].astype(np.float64).sum() if weight.size else 0.0
     changed = {"self": -np.abs(input), "target": target, "weight": weight}
@@ -109,7 +109,7 @@ def cross_case(
 def _cross_values(generator: np.random.Generator, example: Case, arrays: Arrays) -> Arrays:
     logits = arrays["log_prob"].astype(np.float64)
     logarithms = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True, initial=-np.inf)
-    target = _targets(generator, example, arrays["target"], logits.shape[1])
+    target = drawn_targets(generator, example, arrays["target"], logits.shape[1])
     weight = {"weight": np.abs(arrays["weight"])} if "weight" in arrays else {}
     return {**arrays, **weight, "log_prob": logarithms.astype(arrays["log_prob"].dtype), "target": target}
 
@@ -136,7 +136,7 @@ SAMPLES: Final[Mapping[str, Samples]] = {
     "cross_entropy_loss_grad": Samples(
         draw=_draw_cross,
         rows=lambda length: (cross_case("rows", 5, length, smoothing=0.25, weight=(length,)),),
-        timed={size: cross_case("timed", shape[0], shape[1]) for size, shape in _ROWS.items()},
+        timed={size: cross_case("timed", shape[0], shape[1]) for size, shape in ROWS.items()},
         pytorch=_cross_pytorch,
         values=_cross_values,
         long=lambda cells: (cross_case(name, rows, classes) for name, rows, classes in long_rows(cells)),
@@ -176,7 +176,7 @@ SAMPLES: Final[Mapping[str, Samples]] = {
             "large": (65, 131),
             "no_rows": (0, 4),
         },
-        _ROWS,
+        ROWS,
         lambda cells: ((rows, columns) for _, rows, columns in long_rows(cells)),
     ),
 }

@@ -36,7 +36,7 @@ _TOLERANCES: Final = {
     "float16": Tolerance(relative=1e-3, absolute=2.0**-24),
     "bfloat16": Tolerance(relative=8e-3, absolute=2.0**-126),
 }
-_IGNORE_INDEX: Final = AttributeSpec(
+IGNORE_INDEX: Final = AttributeSpec(
     "ignore_index",
     "The target whose gradient is 0; it need not be a class.",
     AttributeKind.INT,
@@ -46,7 +46,7 @@ _IGNORE_INDEX: Final = AttributeSpec(
 )
 
 
-def _classes(name: str) -> Callable[[Arguments, Product], IndexRule]:
+def classes_of(name: str) -> Callable[[Arguments, Product], IndexRule]:
     """Returns the function to the rule of targets that are classes of this input."""
 
     def rule(arguments: Arguments, product: Product) -> IndexRule:
@@ -111,7 +111,7 @@ def nll_spec(
                 f"The class of each, {of_targets}: 0 to C - 1, or ignore_index.",
                 _TARGETS,
                 ranks["target"],
-                values=_classes("self"),
+                values=classes_of("self"),
             ),
             InputSpec("weight", "The weight of each class, (C).", _DTYPES, (1,)),
             InputSpec(
@@ -121,7 +121,7 @@ def nll_spec(
                 (0, 1),
             ),
         ),
-        attributes=(REDUCTION, _IGNORE_INDEX),
+        attributes=(REDUCTION, IGNORE_INDEX),
         outputs=(
             OutputSpec("out", "The gradient of self, with its shape and dtype.", lambda given: given.inputs["self"]),
         ),
@@ -181,7 +181,7 @@ _CROSS_ENTROPY: Final = OperatorSpec(
             "The class of each row, (N): 0 to C - 1, or ignore_index.",
             _CROSS_TARGETS,
             (1,),
-            values=_classes("log_prob"),
+            values=classes_of("log_prob"),
         ),
         InputSpec("weight", "The weight of each class, (C), float32; 1 without it.", _FLOAT32, (1,), is_optional=True),
         InputSpec("grad_zloss", "Is refused: devices ignore it.", _CROSS_DTYPES, (0, 1), is_optional=True),
@@ -195,7 +195,7 @@ _CROSS_ENTROPY: Final = OperatorSpec(
             default="mean",
             choices=("mean", "sum", "none"),
         ),
-        _IGNORE_INDEX,
+        IGNORE_INDEX,
         AttributeSpec(
             "label_smoothing",
             "The share of all classes in a target.",

@@ -1,1 +1,3 @@
-"""Gradients of gated units, which multiply one half of a tensor by the other: an operator is a row of each module."""
+"""Gated units, which multiply one half of a tensor by the other, and their gradients: an operator is a row of each
+module.
+"""

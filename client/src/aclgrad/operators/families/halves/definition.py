@@ -36,7 +36,14 @@ def swi_glu(grad_output: Array, x: Array, dim: int = -1) -> Array:
     return np.asarray(a / (1 + np.exp(-a)) * b)
 
 
+def value_of_swi_glu(x: Array, dim: int = -1) -> Array:
+    """The same of an array of any type."""
+    a, b = np.split(x.astype(np.float64), 2, dim)
+    return a * sigmoid(a) * b
+
+
 DEFINITIONS: Final[Mapping[str, Definition]] = {
     "glu_backward": Definition(glu_backward, glu),
+    "swi_glu": Definition(value_of_swi_glu),
     "swi_glu_grad": Definition(swi_glu_grad, swi_glu),
 }

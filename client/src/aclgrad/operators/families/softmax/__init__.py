@@ -1,1 +1,1 @@
-"""Softmax along one axis, and its logarithm."""
+"""Softmax along one axis, and its logarithm: values and gradients."""

@@ -15,10 +15,12 @@ def softmax(input: Array, dim: int) -> Array:
 
 def log_softmax(input: Array, dim: int) -> Array:
     """Returns the logarithm of softmax, which overflows for no number."""
-    if not input.ndim or not input.size:
-        return np.zeros(input.shape)
-    below: Array = input - input.max(dim, keepdims=True)
-    return np.asarray(below - np.log(np.exp(below).sum(dim, keepdims=True)))
+    wide = input.astype(np.float64)
+    if not wide.ndim or not wide.size:
+        return wide - wide
+    with np.errstate(invalid="ignore"):
+        below: Array = wide - wide.max(dim, keepdims=True)
+        return np.asarray(below - np.log(np.exp(below).sum(dim, keepdims=True)))
 
 
 def rows_along(dim: int, *arrays: Array) -> list[Array]:
@@ -55,6 +57,8 @@ def shifted_log_softmax(grad_output: Array, output: Array, dim: int, input: Arra
 
 
 DEFINITIONS: Final[Mapping[str, Definition]] = {
+    "log_softmax": Definition(log_softmax),
     "log_softmax_backward": Definition(log_softmax_backward, shifted_log_softmax),
+    "softmax": Definition(softmax),
     "softmax_backward": Definition(softmax_backward, shifted_softmax),
 }

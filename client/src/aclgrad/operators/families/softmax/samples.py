@@ -1,4 +1,4 @@
-"""Calls of the gradients of softmax and of its logarithm."""
+"""Calls of softmax and of its logarithm, and of their gradients."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -71,7 +71,54 @@ def softmax_samples(function: Callable[[Array, int], Array], operator: str) -> S
     )
 
 
+_VALUE_CASES: Final = {
+    "rows": ((2, 3, 40), -1),
+    "columns": ((3, 40, 5), 1),
+    "scalar": ((), 0),
+    "eight_dimensions": ((2, 1, 2, 3, 2, 1, 2, 2), 3),
+    "long_rows": ((2, 9000), 1),
+    "nothing": ((0, 3), 1),
+}
+
+
+def _logits(generator: np.random.Generator, example: Case, arrays: Arrays) -> Arrays:
+    logits = arrays["self"]
+    return {"self": np.asarray(3 * logits).astype(logits.dtype)}
+
+
+def value_samples(aten: str) -> Samples:
+    """Returns the samples of a function, which is `aten` in PyTorch."""
+
+    def sample(name: str, shape: tuple[int, ...], dim: int) -> Case:
+        return case(name, {"dim": dim}, self=shape)
+
+    def draw(integer: Integer) -> Case:
+        shape = draw_sizes(integer, integer(0, 4), 1, 12)
+        rank = max(len(shape), 1)
+        return sample("drawn", shape, integer(-rank, rank - 1))
+
+    def pytorch(tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
+        import torch
+
+        return getattr(torch, aten)(tensors["self"], attributes["dim"])
+
+    return Samples(
+        draw=draw,
+        rows=lambda length: (sample("rows", (3, length), -1), sample("rows", (2, 4, length), 1)),
+        timed={size: sample("timed", shape, -1) for size, shape in _TIMED.items()},
+        pytorch=pytorch,
+        long=lambda cells: (
+            sample(f"{name}_along_{dim}", tuple(plane), dim) for name, *plane in long_rows(cells) for dim in (0, 1)
+        ),
+        values=_logits,
+        picture=sample("picture", (2, 4), -1),
+        cases=tuple(sample(name, *given) for name, given in _VALUE_CASES.items()),
+    )
+
+
 SAMPLES: Final[Mapping[str, Samples]] = {
+    "log_softmax": value_samples("log_softmax"),
     "log_softmax_backward": softmax_samples(log_softmax, "_log_softmax_backward_data"),
+    "softmax": value_samples("softmax"),
     "softmax_backward": softmax_samples(softmax, "_softmax_backward_data"),
 }

@@ -1,6 +1,7 @@
-"""The rows of the operator table that are gradients of softmax and of its logarithm."""
+"""The rows of the operator table that are softmax and its logarithm, and their gradients."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from aclgrad.errors import Violation
@@ -11,6 +12,7 @@ from aclgrad.operators.spec import (
     AttributeKind,
     AttributeSpec,
     InputSpec,
+    OperatorKind,
     OperatorSpec,
     OutputSpec,
     Tolerance,
@@ -23,6 +25,46 @@ _DTYPES: Final = {
     **dict.fromkeys((Product.ATLAS_A2, Product.ATLAS_A3, Product.ASCEND_950), ("float32", "float16", "bfloat16")),
 }
 _RANKS: Final = tuple(range(9))
+_DIM: Final = AttributeSpec(
+    "dim",
+    "The axis along which it is computed; a negative one counts from the last.",
+    AttributeKind.INT,
+    minimum=-max(_RANKS),
+    maximum=max(_RANKS) - 1,
+)
+
+
+def value_spec(name: str, symbol: str, function: str, formula: str) -> OperatorSpec:
+    """Returns the row of the function."""
+    is_logarithm = name.startswith("log")
+    absolute = 1e-5 if is_logarithm else 1e-7
+    return OperatorSpec(
+        name=name,
+        symbol=symbol,
+        summary=f"Gives {function} along one axis.",
+        formula=f"{formula}, where sum() is along dim (PyTorch: aten::{name}.int).",
+        inputs=(InputSpec("self", "The tensor. Any shape.", _DTYPES, _RANKS),),
+        attributes=(_DIM,),
+        outputs=(
+            OutputSpec("out", "The result, with the shape and dtype of self.", lambda given: given.inputs["self"]),
+        ),
+        check=lambda arguments, _: axis_in_range(arguments, "dim", "self"),
+        # The powers of a row have one sum, whose error is a share of each quotient.
+        tolerance=summed(
+            by_dtype(
+                {
+                    "float32": Tolerance(relative=1e-5, absolute=absolute),
+                    "float16": Tolerance(relative=1e-3, absolute=absolute),
+                    "bfloat16": Tolerance(relative=8e-3, absolute=absolute),
+                }
+            ),
+            lambda arguments: _row(arguments, "self"),
+            weight=lambda arguments: _row(arguments, "self") ** (-0.5 if is_logarithm else -1.5),
+        ),
+        kind=OperatorKind.VALUE,
+        is_spatial=False,
+        batch_axes=beside("dim"),
+    )
 
 
 def softmax_spec(name: str, symbol: str, function: str, formula: str) -> OperatorSpec:
@@ -40,13 +82,7 @@ def softmax_spec(name: str, symbol: str, function: str, formula: str) -> Operato
             InputSpec("output", f"What {function} returned. Any shape.", _DTYPES, _RANKS),
         ),
         attributes=(
-            AttributeSpec(
-                "dim",
-                "The axis along which it was computed; a negative one counts from the last.",
-                AttributeKind.INT,
-                minimum=-max(_RANKS),
-                maximum=max(_RANKS) - 1,
-            ),
+            replace(_DIM, summary="The axis along which it was computed; a negative one counts from the last."),
         ),
         outputs=(
             OutputSpec(
@@ -74,9 +110,9 @@ def softmax_spec(name: str, symbol: str, function: str, formula: str) -> Operato
     )
 
 
-def _row(arguments: Arguments) -> float:
-    """Returns the terms of a sum; those of softmax are multiplied by numbers that add up to 1."""
-    shape = arguments.inputs["output"].shape
+def _row(arguments: Arguments, input: str = "output") -> float:
+    """Returns the terms of a sum; in a gradient, those of softmax are multiplied by numbers that add up to 1."""
+    shape = arguments.inputs[input].shape
     return float(max(shape[arguments.int("dim")], 1)) if shape else 1.0
 
 
@@ -88,12 +124,20 @@ def _check(arguments: Arguments, product: Product) -> Iterator[Violation]:
 
 
 SPECS: Final = (
+    # Some devices find the largest element of a row in float16.
+    value_spec(
+        "log_softmax",
+        "aclnnLogSoftmax",
+        "the logarithm of softmax",
+        "out = self - log(sum(exp(self)))",
+    ),
     softmax_spec(
         "log_softmax_backward",
         "aclnnLogSoftmaxBackward",
         "the logarithm of softmax",
         "out = grad_output - exp(output) * sum(grad_output)",
     ),
+    value_spec("softmax", "aclnnSoftmax", "softmax", "out = exp(self) / sum(exp(self))"),
     # Phase 1 on a device does not look at the status of its own kernel, so all that the kernel needs is checked here.
     softmax_spec(
         "softmax_backward",

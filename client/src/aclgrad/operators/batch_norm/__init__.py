@@ -1,0 +1,1 @@
+"""aclnnBatchNorm: batch normalisation."""
