@@ -8,9 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from aclgrad.errors import UnknownOperatorError
+from aclgrad.operators.adaptive_avg_pool2d.definition import value as adaptive_avg_pool2d
 from aclgrad.operators.adaptive_avg_pool2d_backward.definition import backward as adaptive_avg_pool2d_backward
 from aclgrad.operators.adaptive_avg_pool3d_backward.definition import backward as adaptive_avg_pool3d_backward
+from aclgrad.operators.avg_pool2d.definition import value as avg_pool2d
 from aclgrad.operators.avg_pool2d_backward.definition import backward as avg_pool2d_backward
+from aclgrad.operators.batch_norm.definition import value as batch_norm
 from aclgrad.operators.batch_norm_backward.definition import backward as batch_norm_backward
 from aclgrad.operators.convolution.definition import value as convolution
 from aclgrad.operators.convolution_backward.definition import backward as convolution_backward
@@ -24,9 +27,12 @@ from aclgrad.operators.families.elementwise.definition import DEFINITIONS as ELE
 from aclgrad.operators.families.gathering.definition import DEFINITIONS as GATHERING
 from aclgrad.operators.families.grid_sampler.definition import DEFINITIONS as GRID_SAMPLER
 from aclgrad.operators.families.halves.definition import DEFINITIONS as HALVES
+from aclgrad.operators.families.loss_values.definition import DEFINITIONS as LOSS_VALUES
 from aclgrad.operators.families.losses.definition import DEFINITIONS as LOSSES
 from aclgrad.operators.families.matrix_products.definition import DEFINITIONS as MATRIX_PRODUCTS
+from aclgrad.operators.families.max_pool2d.definition import DEFINITIONS as MAX_POOL2D
 from aclgrad.operators.families.movement.definition import DEFINITIONS as MOVEMENT
+from aclgrad.operators.families.normalisation.definition import DEFINITIONS as NORMALISATION
 from aclgrad.operators.families.pad.definition import DEFINITIONS as PAD
 from aclgrad.operators.families.reductions.definition import DEFINITIONS as REDUCTIONS
 from aclgrad.operators.families.resampling.definition import DEFINITIONS as RESAMPLING
@@ -48,16 +54,20 @@ from aclgrad.wire.values import AttributeValue
 
 __all__ = [
     "abs",
+    "adaptive_avg_pool2d",
     "adaptive_avg_pool2d_backward",
     "adaptive_avg_pool3d_backward",
     "add",
     "addmm",
     "adds",
     "amax",
+    "avg_pool2d",
     "avg_pool2d_backward",
     "batch_mat_mul",
+    "batch_norm",
     "batch_norm_backward",
     "binary_cross_entropy_backward",
+    "binary_cross_entropy_with_logits",
     "binary_cross_entropy_with_logits_backward",
     "cat",
     "clamp",
@@ -84,6 +94,7 @@ __all__ = [
     "grid_sampler2d",
     "grid_sampler2d_backward",
     "grid_sampler3d_backward",
+    "group_norm",
     "group_norm_backward",
     "gt_scalar",
     "gt_tensor",
@@ -98,16 +109,20 @@ __all__ = [
     "inplace_fill_scalar",
     "kl_div_backward",
     "l1_loss_backward",
+    "layer_norm",
     "layer_norm_backward",
     "le_scalar",
     "leaky_relu",
     "leaky_relu_backward",
     "log",
     "log_sigmoid_backward",
+    "log_softmax",
     "log_softmax_backward",
     "lt_scalar",
     "matmul",
+    "max_pool2d_with_indices",
     "max_pool2d_with_indices_backward",
+    "max_pool2d_with_mask",
     "max_pool2d_with_mask_backward",
     "max_unpool2d_backward",
     "max_unpool3d_backward",
@@ -116,10 +131,12 @@ __all__ = [
     "minimum",
     "mish_backward",
     "mm",
+    "mse_loss",
     "mse_loss_backward",
     "mul",
     "muls",
     "neg",
+    "nll_loss",
     "nll_loss2d_backward",
     "nll_loss_backward",
     "pow_tensor_scalar",
@@ -135,6 +152,7 @@ __all__ = [
     "replication_pad2d",
     "replication_pad2d_backward",
     "replication_pad3d_backward",
+    "rms_norm",
     "rms_norm_grad",
     "roi_align_v2",
     "roi_align_v2_backward",
@@ -145,12 +163,15 @@ __all__ = [
     "sigmoid_backward",
     "silu",
     "silu_backward",
+    "smooth_l1_loss",
     "smooth_l1_loss_backward",
+    "softmax",
     "softmax_backward",
     "softplus_backward",
     "softshrink_backward",
     "sqrt",
     "sub",
+    "swi_glu",
     "swi_glu_grad",
     "tanh",
     "tanh_backward",
@@ -198,7 +219,12 @@ grid_sampler2d = GRID_SAMPLER["grid_sampler2d"].compute
 grid_sampler2d_backward = GRID_SAMPLER["grid_sampler2d_backward"].compute
 grid_sampler3d_backward = GRID_SAMPLER["grid_sampler3d_backward"].compute
 glu_backward = HALVES["glu_backward"].compute
+swi_glu = HALVES["swi_glu"].compute
 swi_glu_grad = HALVES["swi_glu_grad"].compute
+binary_cross_entropy_with_logits = LOSS_VALUES["binary_cross_entropy_with_logits"].compute
+mse_loss = LOSS_VALUES["mse_loss"].compute
+nll_loss = LOSS_VALUES["nll_loss"].compute
+smooth_l1_loss = LOSS_VALUES["smooth_l1_loss"].compute
 binary_cross_entropy_backward = LOSSES["binary_cross_entropy_backward"].compute
 binary_cross_entropy_with_logits_backward = LOSSES["binary_cross_entropy_with_logits_backward"].compute
 kl_div_backward = LOSSES["kl_div_backward"].compute
@@ -209,9 +235,14 @@ addmm = MATRIX_PRODUCTS["addmm"].compute
 batch_mat_mul = MATRIX_PRODUCTS["batch_mat_mul"].compute
 matmul = MATRIX_PRODUCTS["matmul"].compute
 mm = MATRIX_PRODUCTS["mm"].compute
+max_pool2d_with_indices = MAX_POOL2D["max_pool2d_with_indices"].compute
+max_pool2d_with_mask = MAX_POOL2D["max_pool2d_with_mask"].compute
 inplace_copy = MOVEMENT["inplace_copy"].compute
 inplace_fill_scalar = MOVEMENT["inplace_fill_scalar"].compute
 cat = MOVEMENT["cat"].compute
+group_norm = NORMALISATION["group_norm"].compute
+layer_norm = NORMALISATION["layer_norm"].compute
+rms_norm = NORMALISATION["rms_norm"].compute
 reflection_pad2d = PAD["reflection_pad2d"].compute
 replication_pad2d = PAD["replication_pad2d"].compute
 reflection_pad1d_backward = PAD["reflection_pad1d_backward"].compute
@@ -236,7 +267,9 @@ ge_scalar = SCALAR["ge_scalar"].compute
 lt_scalar = SCALAR["lt_scalar"].compute
 le_scalar = SCALAR["le_scalar"].compute
 eq_scalar = SCALAR["eq_scalar"].compute
+log_softmax = SOFTMAX["log_softmax"].compute
 log_softmax_backward = SOFTMAX["log_softmax_backward"].compute
+softmax = SOFTMAX["softmax"].compute
 softmax_backward = SOFTMAX["softmax_backward"].compute
 neg = UNARY["neg"].compute
 abs = UNARY["abs"].compute
@@ -255,16 +288,20 @@ leaky_relu = UNARY["leaky_relu"].compute
 
 _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "abs": abs,
+    "adaptive_avg_pool2d": adaptive_avg_pool2d,
     "adaptive_avg_pool2d_backward": adaptive_avg_pool2d_backward,
     "adaptive_avg_pool3d_backward": adaptive_avg_pool3d_backward,
     "add": add,
     "addmm": addmm,
     "adds": adds,
     "amax": amax,
+    "avg_pool2d": avg_pool2d,
     "avg_pool2d_backward": avg_pool2d_backward,
     "batch_mat_mul": batch_mat_mul,
+    "batch_norm": batch_norm,
     "batch_norm_backward": batch_norm_backward,
     "binary_cross_entropy_backward": binary_cross_entropy_backward,
+    "binary_cross_entropy_with_logits": binary_cross_entropy_with_logits,
     "binary_cross_entropy_with_logits_backward": binary_cross_entropy_with_logits_backward,
     "cat": cat,
     "clamp": clamp,
@@ -290,6 +327,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "grid_sampler2d": grid_sampler2d,
     "grid_sampler2d_backward": grid_sampler2d_backward,
     "grid_sampler3d_backward": grid_sampler3d_backward,
+    "group_norm": group_norm,
     "group_norm_backward": group_norm_backward,
     "gt_scalar": gt_scalar,
     "gt_tensor": gt_tensor,
@@ -304,16 +342,20 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "inplace_fill_scalar": inplace_fill_scalar,
     "kl_div_backward": kl_div_backward,
     "l1_loss_backward": l1_loss_backward,
+    "layer_norm": layer_norm,
     "layer_norm_backward": layer_norm_backward,
     "le_scalar": le_scalar,
     "leaky_relu": leaky_relu,
     "leaky_relu_backward": leaky_relu_backward,
     "log": log,
     "log_sigmoid_backward": log_sigmoid_backward,
+    "log_softmax": log_softmax,
     "log_softmax_backward": log_softmax_backward,
     "lt_scalar": lt_scalar,
     "matmul": matmul,
+    "max_pool2d_with_indices": max_pool2d_with_indices,
     "max_pool2d_with_indices_backward": max_pool2d_with_indices_backward,
+    "max_pool2d_with_mask": max_pool2d_with_mask,
     "max_pool2d_with_mask_backward": max_pool2d_with_mask_backward,
     "max_unpool2d_backward": max_unpool2d_backward,
     "max_unpool3d_backward": max_unpool3d_backward,
@@ -322,10 +364,12 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "minimum": minimum,
     "mish_backward": mish_backward,
     "mm": mm,
+    "mse_loss": mse_loss,
     "mse_loss_backward": mse_loss_backward,
     "mul": mul,
     "muls": muls,
     "neg": neg,
+    "nll_loss": nll_loss,
     "nll_loss2d_backward": nll_loss2d_backward,
     "nll_loss_backward": nll_loss_backward,
     "pow_tensor_scalar": pow_tensor_scalar,
@@ -341,6 +385,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "replication_pad2d": replication_pad2d,
     "replication_pad2d_backward": replication_pad2d_backward,
     "replication_pad3d_backward": replication_pad3d_backward,
+    "rms_norm": rms_norm,
     "rms_norm_grad": rms_norm_grad,
     "roi_align_v2": roi_align_v2,
     "roi_align_v2_backward": roi_align_v2_backward,
@@ -351,12 +396,15 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "sigmoid_backward": sigmoid_backward,
     "silu": silu,
     "silu_backward": silu_backward,
+    "smooth_l1_loss": smooth_l1_loss,
     "smooth_l1_loss_backward": smooth_l1_loss_backward,
+    "softmax": softmax,
     "softmax_backward": softmax_backward,
     "softplus_backward": softplus_backward,
     "softshrink_backward": softshrink_backward,
     "sqrt": sqrt,
     "sub": sub,
+    "swi_glu": swi_glu,
     "swi_glu_grad": swi_glu_grad,
     "tanh": tanh,
     "tanh_backward": tanh_backward,

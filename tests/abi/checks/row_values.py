@@ -9,7 +9,6 @@ FLOAT, FLOAT16, BF16, DOUBLE = DataType.FLOAT, DataType.FLOAT16, DataType.BF16, 
 HUGE = 2**62
 NAN = float("nan")
 P310, P910A, P950 = Product.ATLAS_INFERENCE, Product.ATLAS_TRAINING, Product.ASCEND_950
-_EACH = (P910A, Product.ATLAS_A2, Product.ATLAS_A3, P310, P950)
 
 
 def both(*shape: int) -> Changes:

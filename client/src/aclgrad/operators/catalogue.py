@@ -2,9 +2,12 @@
 
 from typing import Final
 
+from aclgrad.operators.adaptive_avg_pool2d.spec import SPEC as ADAPTIVE_AVG_POOL2D
 from aclgrad.operators.adaptive_avg_pool2d_backward.spec import SPEC as ADAPTIVE_AVG_POOL2D_BACKWARD
 from aclgrad.operators.adaptive_avg_pool3d_backward.spec import SPEC as ADAPTIVE_AVG_POOL3D_BACKWARD
+from aclgrad.operators.avg_pool2d.spec import SPEC as AVG_POOL2D
 from aclgrad.operators.avg_pool2d_backward.spec import SPEC as AVG_POOL2D_BACKWARD
+from aclgrad.operators.batch_norm.spec import SPEC as BATCH_NORM
 from aclgrad.operators.batch_norm_backward.spec import SPEC as BATCH_NORM_BACKWARD
 from aclgrad.operators.convolution.spec import SPEC as CONVOLUTION
 from aclgrad.operators.convolution_backward.spec import SPEC as CONVOLUTION_BACKWARD
@@ -17,9 +20,12 @@ from aclgrad.operators.families.elementwise.spec import SPECS as ELEMENTWISE
 from aclgrad.operators.families.gathering.spec import SPECS as GATHERING
 from aclgrad.operators.families.grid_sampler.spec import SPECS as GRID_SAMPLER
 from aclgrad.operators.families.halves.spec import SPECS as HALVES
+from aclgrad.operators.families.loss_values.spec import SPECS as LOSS_VALUES
 from aclgrad.operators.families.losses.spec import SPECS as LOSSES
 from aclgrad.operators.families.matrix_products.spec import SPECS as MATRIX_PRODUCTS
+from aclgrad.operators.families.max_pool2d.spec import SPECS as MAX_POOL2D
 from aclgrad.operators.families.movement.spec import SPECS as MOVEMENT
+from aclgrad.operators.families.normalisation.spec import SPECS as NORMALISATION
 from aclgrad.operators.families.pad.spec import SPECS as PAD
 from aclgrad.operators.families.reductions.spec import SPECS as REDUCTIONS
 from aclgrad.operators.families.resampling.spec import SPECS as RESAMPLING
@@ -46,9 +52,12 @@ FAMILIES: Final = {
     "gathering": GATHERING,
     "grid_sampler": GRID_SAMPLER,
     "halves": HALVES,
+    "loss_values": LOSS_VALUES,
     "losses": LOSSES,
     "matrix_products": MATRIX_PRODUCTS,
+    "max_pool2d": MAX_POOL2D,
     "movement": MOVEMENT,
+    "normalisation": NORMALISATION,
     "pad": PAD,
     "reductions": REDUCTIONS,
     "resampling": RESAMPLING,
@@ -58,9 +67,12 @@ FAMILIES: Final = {
 }
 """The specs that are rows of families; all others have folders."""
 OPERATORS: Final = operator_table(
+    ADAPTIVE_AVG_POOL2D,
     ADAPTIVE_AVG_POOL2D_BACKWARD,
     ADAPTIVE_AVG_POOL3D_BACKWARD,
+    AVG_POOL2D,
     AVG_POOL2D_BACKWARD,
+    BATCH_NORM,
     BATCH_NORM_BACKWARD,
     CONVOLUTION,
     CONVOLUTION_BACKWARD,
@@ -84,9 +96,12 @@ OPERATORS: Final = operator_table(
     *GATHERING,
     *GRID_SAMPLER,
     *HALVES,
+    *LOSS_VALUES,
     *LOSSES,
     *MATRIX_PRODUCTS,
+    *MAX_POOL2D,
     *MOVEMENT,
+    *NORMALISATION,
     *PAD,
     *REDUCTIONS,
     *RESAMPLING,

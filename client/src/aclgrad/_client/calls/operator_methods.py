@@ -16,13 +16,20 @@ from aclgrad._client.settings.checks import DEFAULT, Timeout
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.outputs import (
     BatchNormBackwardOutputs,
+    BatchNormOutputs,
     ConvolutionBackwardOutputs,
     GridSampler2DBackwardOutputs,
     GridSampler3DBackwardOutputs,
     GroupNormBackwardOutputs,
+    GroupNormOutputs,
     LayerNormBackwardOutputs,
+    LayerNormOutputs,
+    MaxPool2dWithIndicesOutputs,
+    MaxPool2dWithMaskOutputs,
+    NLLLossOutputs,
     PreluBackwardOutputs,
     RmsNormGradOutputs,
+    RmsNormOutputs,
 )
 from aclgrad.tensors import DType
 
@@ -83,6 +90,25 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"self": input}
         return self.execute("abs", inputs, {}, timeout_s=timeout_s, out=out)
+
+    def adaptive_avg_pool2d(
+        self, input: TensorLike, output_size: Ints, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Averages the windows that divide a plane into so many rows and columns.
+
+        Output cell (i, j) averages the rows floor(i*H/oH) up to ceil((i+1)*H/oH) and the columns alike (PyTorch:
+        aten::_adaptive_avg_pool2d).
+
+        Args:
+            input: The tensor, shape (N, C, H, W) or (C, H, W). bfloat16, float16, float32 (fewer on some products).
+            output_size: Height and width of the result.
+
+        Returns: The averages, shape (N, C, oH, oW) or (C, oH, oW), dtype of `input`.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("adaptive_avg_pool2d", inputs, {"output_size": output_size}, timeout_s=timeout_s, out=out)
 
     def adaptive_avg_pool2d_backward(
         self, grad_output: TensorLike, input: Input, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
@@ -247,6 +273,58 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Inputs = {"self": input}
         return self.execute("amax", inputs, {"dim": dim, "keep_dim": keep_dim}, timeout_s=timeout_s, out=out)
 
+    def avg_pool2d(
+        self,
+        input: TensorLike,
+        kernel_size: int | Ints,
+        strides: int | Ints = (),
+        paddings: int | Ints = (0,),
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int = 0,
+        cube_math_type: int = 0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Averages each window of a plane.
+
+        out[n, c, oh, ow] = the sum of self[n, c] over the window, divided by `divisor_override` or, if that is 0, by
+        the number of the window's cells, padding included unless `count_include_pad` is false (PyTorch:
+        aten::avg_pool2d).
+
+        Args:
+            input: The tensor, shape (N, C, H, W) or (C, H, W). bfloat16, float16, float32 (fewer on some products).
+            kernel_size: Height and width of a window.
+            strides: Distance of the windows; empty for the size of the kernel.
+            paddings: Cells added on both sides, at most half the kernel.
+            ceil_mode: Rounds the pooled size up, so that a last window may reach beyond the padded plane.
+            count_include_pad: Counts padding among the cells of a window.
+            divisor_override: The divisor of every window; 0 for the number of its cells.
+            cube_math_type: How precisely matrix units may compute: 0 as the dtype, 1 less than float32, 2 in FLOAT16, 3
+                in HFLOAT32.
+
+        Returns: The averages, shape (N, C, oH, oW) or (C, oH, oW), dtype of `input`.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute(
+            "avg_pool2d",
+            inputs,
+            {
+                "kernel_size": kernel_size,
+                "strides": strides,
+                "paddings": paddings,
+                "ceil_mode": ceil_mode,
+                "count_include_pad": count_include_pad,
+                "divisor_override": divisor_override,
+                "cube_math_type": cube_math_type,
+            },
+            timeout_s=timeout_s,
+            out=out,
+        )
+
     def avg_pool2d_backward(
         self,
         grad_output: TensorLike,
@@ -331,6 +409,117 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"self": input, "mat2": mat2}
         return self.execute("batch_mat_mul", inputs, {"cube_math_type": cube_math_type}, timeout_s=timeout_s, out=out)
+
+    @overload
+    def batch_norm(
+        self: OperatorMethods[Array] | OperatorMethods[Handle],
+        input: TensorLike,
+        running_mean: TensorLike,
+        running_var: TensorLike,
+        training: bool,
+        weight: TensorLike | None = None,
+        bias: TensorLike | None = None,
+        momentum: float = 0.1,
+        eps: float = 1e-05,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> BatchNormOutputs: ...
+
+    @overload
+    def batch_norm(
+        self: OperatorMethods[Coroutine[Any, Any, Array]],
+        input: TensorLike,
+        running_mean: TensorLike,
+        running_var: TensorLike,
+        training: bool,
+        weight: TensorLike | None = None,
+        bias: TensorLike | None = None,
+        momentum: float = 0.1,
+        eps: float = 1e-05,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, BatchNormOutputs]: ...
+
+    @overload
+    def batch_norm(
+        self: OperatorMethods[int],
+        input: TensorLike,
+        running_mean: TensorLike,
+        running_var: TensorLike,
+        training: bool,
+        weight: TensorLike | None = None,
+        bias: TensorLike | None = None,
+        momentum: float = 0.1,
+        eps: float = 1e-05,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> int: ...
+
+    def batch_norm(
+        self,
+        input: TensorLike,
+        running_mean: TensorLike,
+        running_var: TensorLike,
+        training: bool,
+        weight: TensorLike | None = None,
+        bias: TensorLike | None = None,
+        momentum: float = 0.1,
+        eps: float = 1e-05,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Any:
+        """Normalises the channels of a batch by their mean and deviation.
+
+        output = (input - mean) / sqrt(var + eps) * weight + bias, with the mean and the variance of each channel of the
+        batch when training, running_mean and running_var otherwise (PyTorch:
+        aten::_native_batch_norm_legit_functional).
+
+        Args:
+            input: The tensor, shape (N, C) or (N, C, ...). bfloat16, float16, float32 (fewer on some products).
+            weight: What the normalised elements are multiplied by, shape (C,): float32, or the dtype of input. Left
+                out: ones. bfloat16, float16, float32 (fewer on some products).
+            bias: What is added to them, shape (C,): float32, or the dtype of input. Left out: zeros. bfloat16, float16,
+                float32 (fewer on some products).
+            running_mean: The mean so far, shape (C,): float32, or the dtype of input. bfloat16, float16, float32 (fewer
+                on some products).
+            running_var: The variance so far, with the shape and dtype of running_mean. bfloat16, float16, float32
+                (fewer on some products).
+            training: Whether the statistics are those of the batch.
+            momentum: The share of the batch in the new running statistics; rounded to float32.
+            eps: What is added to each variance; rounded to float32.
+
+        Returns:
+            output: The normalised tensor, with the shape and dtype of input.
+            new_running_mean: running_mean * (1 - momentum) + mean * momentum; running_mean without training.
+            new_running_var: running_var * (1 - momentum) + unbiased variance * momentum; running_var without training.
+            save_mean: The mean of each channel of the batch, shape (C,), float32; (0,) without training.
+            save_invstd: What batch_norm_backward takes in a later step of a program, and nobody else gets.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {
+            "input": input,
+            "weight": weight,
+            "bias": bias,
+            "running_mean": running_mean,
+            "running_var": running_var,
+        }
+        return self.execute(
+            "batch_norm",
+            inputs,
+            {"training": training, "momentum": momentum, "eps": eps},
+            timeout_s=timeout_s,
+            out=out,
+            outputs=outputs,
+        )
 
     @overload
     def batch_norm_backward(
@@ -487,6 +676,41 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Inputs = {"grad_output": grad_output, "self": input, "target": target, "weight": weight}
         return self.execute(
             "binary_cross_entropy_backward", inputs, {"reduction": reduction}, timeout_s=timeout_s, out=out
+        )
+
+    def binary_cross_entropy_with_logits(
+        self,
+        input: TensorLike,
+        target: TensorLike,
+        weight: TensorLike | None = None,
+        pos_weight: TensorLike | None = None,
+        reduction: int = 1,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the binary cross entropy of logits.
+
+        With p = pos_weight: out = weight * (p * target * log(1 + exp(-self)) + (1 - target) * log(1 + exp(self))); then
+        the mean if the reduction is 1, or the sum if it is 2 (PyTorch: aten::binary_cross_entropy_with_logits).
+
+        Args:
+            input: What is compared with the target. Any shape. bfloat16, float16, float32 (fewer on some products).
+            target: The targets, from 0 to 1, with the shape of self. bfloat16, float16, float32 (fewer on some
+                products).
+            weight: The weight of each element, broadcast to self; 1 without it. bfloat16, float16, float32 (fewer on
+                some products).
+            pos_weight: The weight of positive targets, broadcast to self; 1 without it. bfloat16, float16, float32
+                (fewer on some products).
+            reduction: What the loss was made of its elements: 0 nothing, 1 their mean, 2 their sum.
+
+        Returns: The losses, with the shape and dtype of self; their mean or sum has the shape ().
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "target": target, "weight": weight, "pos_weight": pos_weight}
+        return self.execute(
+            "binary_cross_entropy_with_logits", inputs, {"reduction": reduction}, timeout_s=timeout_s, out=out
         )
 
     def binary_cross_entropy_with_logits_backward(
@@ -1474,6 +1698,106 @@ class OperatorMethods(ABC, Generic[Result]):
         )
 
     @overload
+    def group_norm(
+        self: OperatorMethods[Array] | OperatorMethods[Handle],
+        input: TensorLike,
+        n: int,
+        c: int,
+        hxw: int,
+        group: int,
+        gamma: TensorLike | None = None,
+        beta: TensorLike | None = None,
+        eps: float = 1e-05,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> GroupNormOutputs: ...
+
+    @overload
+    def group_norm(
+        self: OperatorMethods[Coroutine[Any, Any, Array]],
+        input: TensorLike,
+        n: int,
+        c: int,
+        hxw: int,
+        group: int,
+        gamma: TensorLike | None = None,
+        beta: TensorLike | None = None,
+        eps: float = 1e-05,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, GroupNormOutputs]: ...
+
+    @overload
+    def group_norm(
+        self: OperatorMethods[int],
+        input: TensorLike,
+        n: int,
+        c: int,
+        hxw: int,
+        group: int,
+        gamma: TensorLike | None = None,
+        beta: TensorLike | None = None,
+        eps: float = 1e-05,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> int: ...
+
+    def group_norm(
+        self,
+        input: TensorLike,
+        n: int,
+        c: int,
+        hxw: int,
+        group: int,
+        gamma: TensorLike | None = None,
+        beta: TensorLike | None = None,
+        eps: float = 1e-05,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Any:
+        """Normalises groups of the channels of each sample by their mean and deviation.
+
+        out = (self - mean_out) * rstd_out * gamma + beta, where mean_out is the mean of a group and rstd_out = 1 /
+        sqrt(variance + eps) (PyTorch: aten::native_group_norm).
+
+        Args:
+            input: The tensor, shape (N, C, ...). bfloat16, float16, float32 (fewer on some products).
+            gamma: What the normalised elements are multiplied by, shape (C,), with the dtype of self. Left out: ones.
+                bfloat16, float16, float32 (fewer on some products).
+            beta: What is added to them, shape (C,), with the dtype of self. Left out: zeros. bfloat16, float16, float32
+                (fewer on some products).
+            n: N of the shape of self.
+            c: C of the shape of self.
+            hxw: The product of its other sizes.
+            group: The groups of channels, which divide C.
+            eps: What is added to each variance; rounded to float32.
+
+        Returns:
+            out: The normalised tensor, with the shape and dtype of self.
+            mean_out: The mean of each group, shape (N, group), with the dtype of self.
+            rstd_out: 1 / sqrt(variance + eps) of each group, in the same way.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "gamma": gamma, "beta": beta}
+        return self.execute(
+            "group_norm",
+            inputs,
+            {"n": n, "c": c, "hxw": hxw, "group": group, "eps": eps},
+            timeout_s=timeout_s,
+            out=out,
+            outputs=outputs,
+        )
+
+    @overload
     def group_norm_backward(
         self: OperatorMethods[Array] | OperatorMethods[Handle],
         grad_output: TensorLike,
@@ -1901,6 +2225,92 @@ class OperatorMethods(ABC, Generic[Result]):
         return self.execute("l1_loss_backward", inputs, {"reduction": reduction}, timeout_s=timeout_s, out=out)
 
     @overload
+    def layer_norm(
+        self: OperatorMethods[Array] | OperatorMethods[Handle],
+        input: TensorLike,
+        normalized_shape: int | Ints,
+        weight: TensorLike | None = None,
+        bias: TensorLike | None = None,
+        eps: float = 1e-05,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> LayerNormOutputs: ...
+
+    @overload
+    def layer_norm(
+        self: OperatorMethods[Coroutine[Any, Any, Array]],
+        input: TensorLike,
+        normalized_shape: int | Ints,
+        weight: TensorLike | None = None,
+        bias: TensorLike | None = None,
+        eps: float = 1e-05,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, LayerNormOutputs]: ...
+
+    @overload
+    def layer_norm(
+        self: OperatorMethods[int],
+        input: TensorLike,
+        normalized_shape: int | Ints,
+        weight: TensorLike | None = None,
+        bias: TensorLike | None = None,
+        eps: float = 1e-05,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> int: ...
+
+    def layer_norm(
+        self,
+        input: TensorLike,
+        normalized_shape: int | Ints,
+        weight: TensorLike | None = None,
+        bias: TensorLike | None = None,
+        eps: float = 1e-05,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Any:
+        """Normalises the elements of each row by their mean and deviation.
+
+        out = (input - mean_out) * rstd_out * weight + bias, where mean_out is the mean over normalized_shape and
+        rstd_out = 1 / sqrt(variance + eps) (PyTorch: aten::native_layer_norm).
+
+        Args:
+            input: The tensor, whose last sizes are normalized_shape. bfloat16, float16, float32 (fewer on some
+                products).
+            weight: What the normalised elements are multiplied by, of normalized_shape: float32, or the dtype of input,
+                as the other. Left out: ones. bfloat16, float16, float32 (fewer on some products).
+            bias: What is added to them, of normalized_shape: float32, or the dtype of input, as the other. Left out:
+                zeros. bfloat16, float16, float32 (fewer on some products).
+            normalized_shape: The last sizes of input, over which each row is normalised.
+            eps: What is added to each variance; rounded to float32.
+
+        Returns:
+            out: The normalised tensor, with the shape and dtype of input.
+            mean_out: The mean of each row, float32 or rounded; the sizes of input before normalized_shape, then ones.
+            rstd_out: 1 / sqrt(variance + eps) of each row, in the same way.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"input": input, "weight": weight, "bias": bias}
+        return self.execute(
+            "layer_norm",
+            inputs,
+            {"normalized_shape": normalized_shape, "eps": eps},
+            timeout_s=timeout_s,
+            out=out,
+            outputs=outputs,
+        )
+
+    @overload
     def layer_norm_backward(
         self: OperatorMethods[Array] | OperatorMethods[Handle],
         grad_output: TensorLike,
@@ -2127,6 +2537,24 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Inputs = {"grad_output": grad_output, "self": input, "buffer": buffer}
         return self.execute("log_sigmoid_backward", inputs, {}, timeout_s=timeout_s, out=out)
 
+    def log_softmax(
+        self, input: TensorLike, dim: int, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Gives the logarithm of softmax along one axis.
+
+        out = self - log(sum(exp(self))), where sum() is along dim (PyTorch: aten::log_softmax.int).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32 (fewer on some products).
+            dim: The axis along which it is computed; a negative one counts from the last.
+
+        Returns: The result, with the shape and dtype of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("log_softmax", inputs, {"dim": dim}, timeout_s=timeout_s, out=out)
+
     def log_softmax_backward(
         self,
         grad_output: TensorLike,
@@ -2203,6 +2631,99 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Inputs = {"self": input, "mat2": mat2}
         return self.execute("matmul", inputs, {"cube_math_type": cube_math_type}, timeout_s=timeout_s, out=out)
 
+    @overload
+    def max_pool2d_with_indices(
+        self: OperatorMethods[Array] | OperatorMethods[Handle],
+        input: TensorLike,
+        kernel_size: int | Ints,
+        stride: int | Ints = (),
+        padding: int | Ints = (0,),
+        dilation: int | Ints = (1,),
+        ceil_mode: bool = False,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> MaxPool2dWithIndicesOutputs: ...
+
+    @overload
+    def max_pool2d_with_indices(
+        self: OperatorMethods[Coroutine[Any, Any, Array]],
+        input: TensorLike,
+        kernel_size: int | Ints,
+        stride: int | Ints = (),
+        padding: int | Ints = (0,),
+        dilation: int | Ints = (1,),
+        ceil_mode: bool = False,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, MaxPool2dWithIndicesOutputs]: ...
+
+    @overload
+    def max_pool2d_with_indices(
+        self: OperatorMethods[int],
+        input: TensorLike,
+        kernel_size: int | Ints,
+        stride: int | Ints = (),
+        padding: int | Ints = (0,),
+        dilation: int | Ints = (1,),
+        ceil_mode: bool = False,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> int: ...
+
+    def max_pool2d_with_indices(
+        self,
+        input: TensorLike,
+        kernel_size: int | Ints,
+        stride: int | Ints = (),
+        padding: int | Ints = (0,),
+        dilation: int | Ints = (1,),
+        ceil_mode: bool = False,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Any:
+        """Takes the maximum of each window of a plane, and says where they are.
+
+        out[n, c, oh, ow] = the maximum of self[n, c] over the window; NaN is larger than any number. The padding is
+        minus infinity (PyTorch: aten::max_pool2d_with_indices).
+
+        Args:
+            input: The tensor, shape (N, C, H, W) or (C, H, W). bfloat16, float16, float32 (fewer on some products).
+            kernel_size: Height and width of a window.
+            stride: Distance of the windows; empty for the size of the kernel.
+            padding: Cells added on both sides, at most half the kernel.
+            dilation: Distance of the cells of a window; 1 except on product 950.
+            ceil_mode: Rounds the pooled size up, so that a last window may reach beyond the padded plane.
+
+        Returns:
+            out: The maxima, shape (N, C, oH, oW) or (C, oH, oW), dtype of `input`.
+            indices: The argmax ih * W + iw, int32, shape of `out`: of equal numbers the first, of NaN the last.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute(
+            "max_pool2d_with_indices",
+            inputs,
+            {
+                "kernel_size": kernel_size,
+                "stride": stride,
+                "padding": padding,
+                "dilation": dilation,
+                "ceil_mode": ceil_mode,
+            },
+            timeout_s=timeout_s,
+            out=out,
+            outputs=outputs,
+        )
+
     def max_pool2d_with_indices_backward(
         self,
         grad_output: TensorLike,
@@ -2252,6 +2773,99 @@ class OperatorMethods(ABC, Generic[Result]):
             },
             timeout_s=timeout_s,
             out=out,
+        )
+
+    @overload
+    def max_pool2d_with_mask(
+        self: OperatorMethods[Array] | OperatorMethods[Handle],
+        input: TensorLike,
+        kernel_size: int | Ints,
+        stride: int | Ints = (),
+        padding: int | Ints = (0,),
+        dilation: int | Ints = (1,),
+        ceil_mode: bool = False,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> MaxPool2dWithMaskOutputs: ...
+
+    @overload
+    def max_pool2d_with_mask(
+        self: OperatorMethods[Coroutine[Any, Any, Array]],
+        input: TensorLike,
+        kernel_size: int | Ints,
+        stride: int | Ints = (),
+        padding: int | Ints = (0,),
+        dilation: int | Ints = (1,),
+        ceil_mode: bool = False,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, MaxPool2dWithMaskOutputs]: ...
+
+    @overload
+    def max_pool2d_with_mask(
+        self: OperatorMethods[int],
+        input: TensorLike,
+        kernel_size: int | Ints,
+        stride: int | Ints = (),
+        padding: int | Ints = (0,),
+        dilation: int | Ints = (1,),
+        ceil_mode: bool = False,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> int: ...
+
+    def max_pool2d_with_mask(
+        self,
+        input: TensorLike,
+        kernel_size: int | Ints,
+        stride: int | Ints = (),
+        padding: int | Ints = (0,),
+        dilation: int | Ints = (1,),
+        ceil_mode: bool = False,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Any:
+        """Takes the maximum of each window of a plane, and keeps a mask for max_pool2d_with_mask_backward.
+
+        out[n, c, oh, ow] = the maximum of self[n, c] over the window; NaN is larger than any number. The padding is
+        minus infinity (PyTorch: aten::max_pool2d_with_indices).
+
+        Args:
+            input: The tensor, shape (N, C, H, W) or (C, H, W). bfloat16, float16, float32 (fewer on some products).
+            kernel_size: Height and width of a window.
+            stride: Distance of the windows; empty for the size of the kernel.
+            padding: Cells added on both sides, at most half the kernel.
+            dilation: Distance of the cells of a window; 1 except on product 950.
+            ceil_mode: Rounds the pooled size up, so that a last window may reach beyond the padded plane.
+
+        Returns:
+            out: The maxima, shape (N, C, oH, oW) or (C, oH, oW), dtype of `input`.
+            indices: The product's own mask, int8, shape (N, C, kH * kW, (ceil(oH * oW / 16) + 1) * 32).
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute(
+            "max_pool2d_with_mask",
+            inputs,
+            {
+                "kernel_size": kernel_size,
+                "stride": stride,
+                "padding": padding,
+                "dilation": dilation,
+                "ceil_mode": ceil_mode,
+            },
+            timeout_s=timeout_s,
+            out=out,
+            outputs=outputs,
         )
 
     def max_pool2d_with_mask_backward(
@@ -2499,6 +3113,31 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Inputs = {"self": input, "mat2": mat2}
         return self.execute("mm", inputs, {"cube_math_type": cube_math_type}, timeout_s=timeout_s, out=out)
 
+    def mse_loss(
+        self,
+        input: TensorLike,
+        target: TensorLike,
+        reduction: int = 1,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the squared difference.
+
+        out = (self - target)^2; then the mean if the reduction is 1, or the sum if it is 2 (PyTorch: aten::mse_loss).
+
+        Args:
+            input: What is compared with the target. Any shape. bfloat16, float16, float32 (fewer on some products).
+            target: The target, broadcast to self. bfloat16, float16, float32 (fewer on some products).
+            reduction: What the loss was made of its elements: 0 nothing, 1 their mean, 2 their sum.
+
+        Returns: The losses, with the shape and dtype of self; their mean or sum has the shape ().
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "target": target}
+        return self.execute("mse_loss", inputs, {"reduction": reduction}, timeout_s=timeout_s, out=out)
+
     def mse_loss_backward(
         self,
         grad_output: TensorLike,
@@ -2580,6 +3219,89 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"self": input}
         return self.execute("neg", inputs, {}, timeout_s=timeout_s, out=out)
+
+    @overload
+    def nll_loss(
+        self: OperatorMethods[Array] | OperatorMethods[Handle],
+        input: TensorLike,
+        target: TensorLike,
+        weight: TensorLike,
+        reduction: int = 1,
+        ignore_index: int = -100,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> NLLLossOutputs: ...
+
+    @overload
+    def nll_loss(
+        self: OperatorMethods[Coroutine[Any, Any, Array]],
+        input: TensorLike,
+        target: TensorLike,
+        weight: TensorLike,
+        reduction: int = 1,
+        ignore_index: int = -100,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, NLLLossOutputs]: ...
+
+    @overload
+    def nll_loss(
+        self: OperatorMethods[int],
+        input: TensorLike,
+        target: TensorLike,
+        weight: TensorLike,
+        reduction: int = 1,
+        ignore_index: int = -100,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> int: ...
+
+    def nll_loss(
+        self,
+        input: TensorLike,
+        target: TensorLike,
+        weight: TensorLike,
+        reduction: int = 1,
+        ignore_index: int = -100,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Any:
+        """Gives the negative log likelihood of a class for each row.
+
+        out = -weight[target] * self[target], and 0 where the target is ignore_index; then the sum if the reduction is
+        2, or that divided by total_weight_out if it is 1 (PyTorch: aten::nll_loss_forward).
+
+        Args:
+            input: The logarithms of probabilities, (N, C) or (C). bfloat16, float16, float32 (fewer on some products).
+            target: The class of each row, (N) or (): 0 to C - 1, or ignore_index. int32, int64, uint8 (fewer on some
+                products).
+            weight: The weight of each class, (C). bfloat16, float16, float32 (fewer on some products).
+            reduction: What the loss was made of its elements: 0 nothing, 1 their mean, 2 their sum.
+            ignore_index: The target of rows that do not count; it need not be a class.
+
+        Returns:
+            out: The losses, with the shape of target; their mean or sum has the shape ().
+            total_weight_out: The sum of the weights of all targets, shape (); 0 (NaN of a device) without a reduction.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "target": target, "weight": weight}
+        return self.execute(
+            "nll_loss",
+            inputs,
+            {"reduction": reduction, "ignore_index": ignore_index},
+            timeout_s=timeout_s,
+            out=out,
+            outputs=outputs,
+        )
 
     def nll_loss2d_backward(
         self,
@@ -3040,6 +3762,72 @@ class OperatorMethods(ABC, Generic[Result]):
         return self.execute("replication_pad3d_backward", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
 
     @overload
+    def rms_norm(
+        self: OperatorMethods[Array] | OperatorMethods[Handle],
+        x: TensorLike,
+        gamma: TensorLike,
+        epsilon: float = 1e-06,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> RmsNormOutputs: ...
+
+    @overload
+    def rms_norm(
+        self: OperatorMethods[Coroutine[Any, Any, Array]],
+        x: TensorLike,
+        gamma: TensorLike,
+        epsilon: float = 1e-06,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, RmsNormOutputs]: ...
+
+    @overload
+    def rms_norm(
+        self: OperatorMethods[int],
+        x: TensorLike,
+        gamma: TensorLike,
+        epsilon: float = 1e-06,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> int: ...
+
+    def rms_norm(
+        self,
+        x: TensorLike,
+        gamma: TensorLike,
+        epsilon: float = 1e-06,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Any:
+        """Normalises the elements of each row by the root of their mean square.
+
+        y_out = x * rstd_out * gamma, where rstd_out = 1 / sqrt(mean(x^2) + epsilon) over the sizes of gamma (PyTorch:
+        aten::_fused_rms_norm).
+
+        Args:
+            x: The tensor, whose last sizes are those of gamma. bfloat16, float16, float32 (fewer on some products).
+            gamma: What the normalised rows are multiplied by: float32 (not on 310P), or the dtype of x. bfloat16,
+                float16, float32 (fewer on some products).
+            epsilon: What is added to each mean square; rounded to float32.
+
+        Returns:
+            y_out: The normalised tensor, with the shape and dtype of x.
+            rstd_out: 1 / sqrt(mean square + epsilon) of each row, float32; the sizes of x before gamma's, then ones.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"x": x, "gamma": gamma}
+        return self.execute("rms_norm", inputs, {"epsilon": epsilon}, timeout_s=timeout_s, out=out, outputs=outputs)
+
+    @overload
     def rms_norm_grad(
         self: OperatorMethods[Array] | OperatorMethods[Handle],
         grad_output: TensorLike,
@@ -3352,6 +4140,36 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("silu_backward", inputs, {}, timeout_s=timeout_s, out=out)
 
+    def smooth_l1_loss(
+        self,
+        input: TensorLike,
+        target: TensorLike,
+        reduction: int = 1,
+        beta: float = 1.0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the absolute difference, which is squared near 0.
+
+        With d = |self - target|: result = d^2 / (2 * beta) where d < beta, else d - beta / 2; then the mean if the
+        reduction is 1, or the sum if it is 2 (PyTorch: aten::smooth_l1_loss).
+
+        Args:
+            input: What is compared with the target. Any shape. bfloat16, float16, float32 (fewer on some products).
+            target: The target, broadcast to self. bfloat16, float16, float32 (fewer on some products).
+            reduction: What the loss was made of its elements: 0 nothing, 1 their mean, 2 their sum.
+            beta: The size of differences below which they are squared; rounded to float32.
+
+        Returns: The losses, with the shape and dtype of self; their mean or sum has the shape ().
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input, "target": target}
+        return self.execute(
+            "smooth_l1_loss", inputs, {"reduction": reduction, "beta": beta}, timeout_s=timeout_s, out=out
+        )
+
     def smooth_l1_loss_backward(
         self,
         grad_output: TensorLike,
@@ -3384,6 +4202,24 @@ class OperatorMethods(ABC, Generic[Result]):
         return self.execute(
             "smooth_l1_loss_backward", inputs, {"reduction": reduction, "beta": beta}, timeout_s=timeout_s, out=out
         )
+
+    def softmax(
+        self, input: TensorLike, dim: int, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Gives softmax along one axis.
+
+        out = exp(self) / sum(exp(self)), where sum() is along dim (PyTorch: aten::softmax.int).
+
+        Args:
+            input: The tensor. Any shape. bfloat16, float16, float32 (fewer on some products).
+            dim: The axis along which it is computed; a negative one counts from the last.
+
+        Returns: The result, with the shape and dtype of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"self": input}
+        return self.execute("softmax", inputs, {"dim": dim}, timeout_s=timeout_s, out=out)
 
     def softmax_backward(
         self,
@@ -3512,6 +4348,24 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"self": input, "other": other}
         return self.execute("sub", inputs, {"alpha": alpha}, timeout_s=timeout_s, out=out)
+
+    def swi_glu(
+        self, x: TensorLike, dim: int = -1, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Gives SwiGLU, SiLU(A) * B, where A and B are the halves of x along dim.
+
+        out = A * sigmoid(A) * B (PyTorch: silu(a) * b with a, b = x.chunk(2, dim)).
+
+        Args:
+            x: The tensor: A, then B, along dim. bfloat16, float16, float32 (fewer on some products).
+            dim: The axis that is halved; negative: counted from the end.
+
+        Returns: The result, shaped as x with half of dim, with its dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"x": x}
+        return self.execute("swi_glu", inputs, {"dim": dim}, timeout_s=timeout_s, out=out)
 
     def swi_glu_grad(
         self,

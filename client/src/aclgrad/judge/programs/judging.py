@@ -35,7 +35,8 @@ class Expected:
 
 def expected_of(step: Step, inputs: Mapping[str, Value], product: Product) -> Expected | None:
     """Returns what the definition gives for these inputs, or None for inputs that it cannot judge."""
-    numbers = [np.abs(each).max(initial=0) for each in inputs.values() if _is_of_floats(each)]
+    with np.errstate(invalid="ignore"):  # a NaN of bfloat16
+        numbers = [np.abs(each).max(initial=0) for each in inputs.values() if _is_of_floats(each)]
     largest = float(max(numbers, default=0.0))
     if not largest <= LARGEST:  # NaN, too
         return None
