@@ -210,7 +210,7 @@ BAD_CONFIGURATIONS = [
     ('{"host": {"host_pointers": 1}}', "host.host_pointers must be true or false, not 1"),
     ('{"host": {"workspace_percent": 101}}', "host.workspace_percent must be an integer from 0 to 100, not 101"),
     ('{"host": {"not_repeatable": "aclnnRoiAlignV2Backward"}}', "host.not_repeatable must be a list"),
-    ('{"host": {"not_repeatable": ["aclnnRelu"]}}', "host.not_repeatable[0] must be one of aclnnAdaptive"),
+    ('{"host": {"not_repeatable": ["aclnnReluForward"]}}', "host.not_repeatable[0] must be one of aclnnAbs"),
     ('{"host": {"faults": {}}}', "host.faults must be a list"),
     ('{"host": {"faults": [1]}}', "host.faults[0] must be an object, not 1"),
     ('{"host": {"faults": [{"at": 1}]}}', "host.faults[0].kind must be one of out_of_memory, out_of_pinned_memory"),
