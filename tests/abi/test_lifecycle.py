@@ -224,7 +224,7 @@ BAD_CONFIGURATIONS = [
     ('{"host": {"faults": [{"kind": "hang_copy", "at": 1, "code": 507015}]}}', "unknown key host.faults[0].code"),
     (
         '{"host": {"faults": [{"kind": "hang", "at": 1, "operator": "Relu"}]}}',
-        "faults[0].operator must be one of aclnnAd",
+        "faults[0].operator must be one of aclnnAb",
     ),
     (
         '{"host": {"faults": [{"kind": "hang", "at": 1, "data_type": "fp16"}]}}',

@@ -20,10 +20,14 @@ Array = np.ndarray[Any, Any]
 
 
 class Definition(NamedTuple):
-    """What computes the result of one operator, and of a gradient also the forward function."""
+    """What computes the result of one operator, of a gradient also the forward function, and what stays inside.
+
+    `inside` returns the output that stays inside, in the form that another operator takes from a client.
+    """
 
     compute: Callable[..., Any]
     forward: Callable[..., Any] | None = None
+    inside: Callable[..., Any] | None = None
 
 
 def shape_of(input: Array | Sequence[int]) -> tuple[int, ...]:

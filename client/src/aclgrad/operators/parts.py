@@ -18,7 +18,9 @@ def definition_of(operator: str) -> Definition:
     if operator in _FAMILY:
         found: Definition = module.DEFINITIONS[operator]
         return found
-    return Definition(module.backward, module.forward) if hasattr(module, "backward") else Definition(module.value)
+    if hasattr(module, "backward"):
+        return Definition(module.backward, module.forward)
+    return Definition(module.value, inside=getattr(module, "inside", None))
 
 
 @cache

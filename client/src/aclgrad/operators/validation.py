@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from aclgrad.errors import InvalidFieldError, OperatorNotSupportedError, RequestError, UnknownOperatorError, Violation
@@ -39,6 +40,19 @@ def find_operator(name: str, product: Product) -> OperatorSpec:
             metadata={"operator": name, "product": product},
         )
     return spec
+
+
+def call_alone(call: OperatorCall) -> OperatorCall:
+    """Returns a call alone, which wants no output that later steps of a program would have to read."""
+    spec = OPERATORS.get(call.operator)
+    if spec is None or spec.returned == spec.outputs:
+        return call
+    returned = tuple(each.name for each in spec.returned)
+    for name in call.outputs:
+        if name not in returned and name in [each.name for each in spec.outputs]:
+            problem = "has a form of the device's own, and there is no later step that reads it"
+            raise InvalidFieldError.at(f"outputs[{name}]", problem, "leave it out, or use it in a program")
+    return replace(call, outputs=call.outputs or returned)
 
 
 def check_call(call: OperatorCall, spec: OperatorSpec, product: Product) -> Arguments:

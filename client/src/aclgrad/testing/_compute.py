@@ -1,13 +1,14 @@
 """Checks and computes one call in numpy, by the rules of a server."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from aclgrad.errors import InputValuesRequiredError, InvalidFieldError, LimitExceededError
-from aclgrad.masks import MaskLayout, Pooling, argmax_of_mask
+from aclgrad.masks import Pooling, argmax_of_mask, mask_layout
 from aclgrad.operators.cases import arrays_of
+from aclgrad.operators.parts import definition_of
 from aclgrad.operators.validation import check_call, find_operator
 from aclgrad.operators.values import (
     ArgmaxRule,
@@ -17,10 +18,14 @@ from aclgrad.operators.values import (
     ValueRule,
     VarianceRule,
     WindowRule,
+    guarantees,
+    is_read_as_sent,
     remedy_of,
+    words_of,
 )
 from aclgrad.products import Product
 from aclgrad.reference import define
+from aclgrad.sources import InMessage
 from aclgrad.tensors import TensorType, TensorView, array_of_view, view_of_array
 from aclgrad.wire.messages import OperatorCall
 
@@ -30,16 +35,29 @@ MAX_TENSOR_BYTES: Final = 2**31
 _REMEDY: Final = "send values in that range"
 
 
+@dataclass(frozen=True, slots=True)
+class Made(InMessage):
+    """The bytes of an output of a step, and the rule that its values follow, whatever the inputs are."""
+
+    promise: ValueRule | None = None
+    stays_inside: bool = False
+    producer: int | None = None
+
+    @property
+    def step(self) -> int | None:
+        return self.producer
+
+
 def compute(call: OperatorCall, product: Product, shape_only: bool) -> tuple[TensorView, ...]:
-    """Returns the gradients of a call; raises a RequestError for one that a server would refuse."""
+    """Returns all outputs of a call; raises a RequestError for one that a server would refuse."""
     spec = find_operator(call.operator, product)
     arguments = check_call(call, spec, product)
     given = {tensor.name: tensor for tensor in call.inputs}
     for name, sent in given.items():
         check_size(f"inputs[{name}].shape", sent.type)
-    outputs = {each.name: each.infer(arguments) for each in spec.returned}
-    for name, output in outputs.items():
-        check_size(f"outputs[{name}]", output)
+    outputs = {each.name: each.infer(arguments) for each in spec.outputs}
+    for name, type in outputs.items():
+        check_size(f"outputs[{name}]", type)
     inputs: dict[str, Array | tuple[int, ...] | None] = {}
     for each in spec.inputs_of(given):
         tensor = given.get(each.name)
@@ -55,14 +73,25 @@ def compute(call: OperatorCall, product: Product, shape_only: bool) -> tuple[Ten
     # Numbers beyond the range of a dtype become infinite, and what is not finite spreads, as on a device.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if spec.is_skipped(arguments):
-            gradients: Sequence[Array] = [np.zeros(each.shape) for each in outputs.values()]
+            made = {name: np.zeros(each.shape) for name, each in outputs.items()}
         else:
-            gradients = arrays_of(define(spec.name, inputs, arguments.attributes))
-        return tuple(
-            view_of_array(name, gradient.astype(type.dtype.numpy))
-            for (name, type), gradient in zip(outputs.items(), gradients, strict=True)
-            if not call.outputs or name in call.outputs
-        )
+            returned = arrays_of(define(spec.name, inputs, arguments.attributes))
+            made = dict(zip((each.name for each in spec.returned), returned, strict=True))
+            inside = definition_of(spec.name).inside
+            if inside is not None:
+                arrays = {"input" if name == "self" else name: array for name, array in inputs.items()}
+                made |= {
+                    each.name: inside(**arrays, **arguments.attributes) for each in spec.outputs if each.stays_inside
+                }
+        tensors = []
+        for output in spec.outputs:
+            if not call.outputs or output.name in call.outputs:
+                view = view_of_array(output.name, made[output.name].astype(outputs[output.name].dtype.numpy))
+                assert view.data is not None
+                promise = None if output.guarantees is None else output.guarantees(arguments, product)
+                source = Made(view.data.nbytes, 0, view.data, promise, output.stays_inside)
+                tensors.append(replace(view, source=source))
+    return tuple(tensors)
 
 
 def check_size(field: str, type: TensorType) -> None:
@@ -76,12 +105,10 @@ def _values(tensor: TensorView, rule: ValueRule | None) -> Array:
     """Returns the values of an input; raises InvalidFieldError if they break its rule."""
     is_sent = tensor.data is not None
     array = array_of_view(tensor) if is_sent else np.empty(tensor.type.shape, tensor.type.dtype.numpy)
+    if isinstance(tensor.source, Made) and tensor.source.step is not None:
+        _check_made(tensor, tensor.source, rule)
     if rule is None or not array.size:
         return array
-    # All that a step makes of the type bool is 0 or 1.
-    if tensor.source.step is not None and not isinstance(rule, BoolRule):
-        problem = f"names step {tensor.source.step}, which guarantees no values, and those of this input have a rule"
-        raise InvalidFieldError.at(f"inputs[{tensor.name}].output_of", problem, "send the values themselves")
     field = f"inputs[{tensor.name}].data"
     match rule:
         case IndexRule(bound, ignored) if (((array < 0) | (array >= bound)) & (array != ignored)).any():
@@ -100,6 +127,26 @@ def _values(tensor: TensorView, rule: ValueRule | None) -> Array:
     return array
 
 
+def _check_made(tensor: TensorView, source: Made, rule: ValueRule | None) -> None:
+    """Raises InvalidFieldError unless the step that made the values guarantees those that the input needs."""
+    # All that a step makes of the type bool is 0 or 1.
+    if isinstance(rule, BoolRule) or (rule is None and not source.stays_inside) or not tensor.type.element_count:
+        return
+    field, remedy = f"inputs[{tensor.name}].output_of", "send the values themselves"
+    if rule is None:
+        problem = f"names an output of step {source.step} that has a form of the device's own"
+        raise InvalidFieldError.at(field, problem, "name it in the gradient of that step, or another output")
+    if tensor.view is not None:
+        problem = "has a view, and its values have a rule that is checked for whole tensors"
+        raise InvalidFieldError.at(field, problem, remedy)
+    if not source.stays_inside and not is_read_as_sent(rule, tensor.type):
+        raise InvalidFieldError.at(field, f"is {tensor.type}, of which the device reads another form", remedy)
+    if source.promise is None or not guarantees(source.promise, rule):
+        promise = "guarantees no values" if source.promise is None else f"guarantees {words_of(source.promise)}"
+        problem = f"names step {source.step}, which {promise}, and this input needs {words_of(rule)}"
+        raise InvalidFieldError.at(field, problem, remedy)
+
+
 def _are_reciprocals(values: Array, rule: VarianceRule) -> bool:
     """Says whether each value is the reciprocal of a standard deviation, overflowed or not, or NaN."""
     least, most = np.finfo(np.float32).max ** -0.5, rule.eps**-0.5 * (1 + rule.tolerance)
@@ -110,7 +157,7 @@ def _are_reciprocals(values: Array, rule: VarianceRule) -> bool:
 def _lie_in_windows(indices: Array, pooling: Pooling) -> bool:
     """Says whether each index, or each entry of a mask, is a cell of its own window."""
     if indices.dtype == np.int8:
-        indices = argmax_of_mask(indices, pooling, MaskLayout.INT32_PREFIX)
+        indices = argmax_of_mask(indices, pooling, mask_layout(Product.ATLAS_A2, pooling.kernel_size))
     height, width = pooling.input_size
     cells = np.divmod(indices, width)
     firsts = np.meshgrid(*map(np.arange, indices.shape[-2:]), indexing="ij")

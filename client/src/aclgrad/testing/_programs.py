@@ -1,7 +1,7 @@
 """Runs the steps of a program one after the other, by the rules of a server."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from aclgrad.errors import (
     AclgradError,
@@ -13,25 +13,14 @@ from aclgrad.errors import (
 )
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
-from aclgrad.sources import InMessage, Source
+from aclgrad.sources import Source
 from aclgrad.tensors import TensorType, TensorView
-from aclgrad.testing._compute import check_size
+from aclgrad.testing._compute import Made, check_size
 from aclgrad.wire.messages import OperatorCall
 from aclgrad.wire.programs import SentProgram, StepOutcome
 
-Made = Mapping[int, tuple[TensorView, ...]]
+Outputs = Mapping[int, tuple[TensorView, ...]]
 """The outputs of the earlier steps that did not fail."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Made(InMessage):
-    """The bytes of an output of an earlier step."""
-
-    producer: int = 0
-
-    @property
-    def step(self) -> int:
-        return self.producer
 
 
 def check_program(program: SentProgram, product: Product) -> None:
@@ -52,6 +41,9 @@ def check_program(program: SentProgram, product: Product) -> None:
         if output not in names:
             problem = f"is {output!r}, and step {number} makes {' and '.join(names)}"
             raise InvalidFieldError.at(f"{field}.output", problem, "name an output that the step wants")
+        if spec is not None and output not in (each.name for each in spec.returned):
+            problem = f"is {output!r}, which has a form of the device's own"
+            raise InvalidFieldError.at(f"{field}.output", problem, "use it in later steps alone")
 
 
 def _check_table(program: SentProgram) -> None:
@@ -98,14 +90,19 @@ def run_program(
             yield to_status(error, request_id)
         else:
             returned = program.returned
-            yield tuple(each for each in made[number] if not returned or (number, each.name) in returned)
+            yield tuple(each for each in _returned(made[number]) if not returned or (number, each.name) in returned)
+
+
+def _returned(outputs: Iterable[TensorView]) -> Iterator[TensorView]:
+    """Yields those that do not stay inside."""
+    return (each for each in outputs if not (isinstance(each.source, Made) and each.source.stays_inside))
 
 
 def resolve(
     call: OperatorCall,
     number: int = 0,
     table: Sequence[TensorView] = (),
-    made: Made | None = None,
+    made: Outputs | None = None,
     causes: Mapping[int, int] | None = None,
 ) -> OperatorCall:
     """Returns the call of a step with what its inputs refer to; `causes` has, by failed step, the one that began it."""
@@ -120,7 +117,7 @@ def resolve(
 
 
 def _source(
-    tensor: TensorView, number: int, table: Sequence[TensorView], made: Made, causes: Mapping[int, int]
+    tensor: TensorView, number: int, table: Sequence[TensorView], made: Outputs, causes: Mapping[int, int]
 ) -> Source:
     source, field = tensor.source, f"inputs[{tensor.name}]"
     if (entry := source.entry) is not None:
@@ -142,8 +139,8 @@ def _source(
         problem = f"is {source.output_name!r}, and step {producer} makes {' and '.join(outputs)}"
         raise InvalidFieldError.at(f"{field}.output_of.output", problem, "name an output that the step wants")
     _check_type(tensor, output.type)
-    assert output.data is not None
-    return _Made(output.data.nbytes, 0, output.data, producer)
+    assert isinstance(output.source, Made)
+    return replace(output.source, producer=producer)
 
 
 def _check_type(tensor: TensorView, type: TensorType) -> None:

@@ -21,6 +21,7 @@ from aclgrad.errors import (
 )
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.describe import describe_operator
+from aclgrad.operators.validation import call_alone
 from aclgrad.products import Product
 from aclgrad.sources import InMessage, in_message
 from aclgrad.tensors import TensorView
@@ -79,7 +80,7 @@ class TestServer:
         unary: dict[str, Callable[[bytes, str], bytes]] = {
             "ListOperators": self._list,
             "GetServerStatus": self._status,
-            "ExecuteOperator": lambda message, _: response_of(*self._execute(resolve(decode_request(message)))),
+            "ExecuteOperator": self._operator,
             "ExecuteProgram": self._program,
         }
         methods: dict[str, Any] = {
@@ -98,6 +99,9 @@ class TestServer:
         with self._lock:
             self.calls.append(call.operator)
         return outputs
+
+    def _operator(self, message: bytes, request_id: str) -> bytes:
+        return response_of(*self._execute(call_alone(resolve(decode_request(message)))))
 
     def _program(self, message: bytes, request_id: str) -> bytes:
         program = decode_program(message)

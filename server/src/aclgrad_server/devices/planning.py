@@ -11,12 +11,12 @@ from typing import Final
 import aclgrad_native as native
 from aclgrad.errors import (
     AclgradError,
-    InvalidFieldError,
     LimitExceededError,
     MalformedRequestError,
     OperatorTurnedOffError,
 )
 from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.validation import call_alone
 from aclgrad.products import Product
 from aclgrad.sources import REPLY, SHAPE_ONLY, InMessage, Sink
 from aclgrad.tensors import TensorView
@@ -61,19 +61,6 @@ def _form_of(call: OperatorCall) -> _Form | None:
     attributes = tuple(sorted((name, repr(value)) for name, value in call.attributes.items()))
     bare = OperatorCall(call.operator, inputs, call.attributes, outputs=call.outputs)
     return _Form(call.operator, inputs, attributes, call.outputs, bare)
-
-
-def _with_outputs(call: OperatorCall) -> OperatorCall:
-    """Returns a call alone, which wants no output that later steps of a program would have to read."""
-    spec = OPERATORS.get(call.operator)
-    if spec is None or spec.returned == spec.outputs:
-        return call
-    returned = tuple(each.name for each in spec.returned)
-    for name in call.outputs:
-        if name not in returned and name in [each.name for each in spec.outputs]:
-            problem = "has a form of the device's own, and there is no later step that reads it"
-            raise InvalidFieldError.at(f"outputs[{name}]", problem, "leave it out, or use it in a program")
-    return replace(call, outputs=call.outputs or returned)
 
 
 class Planner:
@@ -124,7 +111,7 @@ class Planner:
         """Returns a step that knows its payloads by their numbers alone: it depends only on their lengths."""
         call = parse_request(rest, [InMessage(length, index) for index, length in enumerate(lengths)])
         check_references(0, call, {}, {}, ())
-        return self.step(_with_outputs(call))
+        return self.step(call_alone(call))
 
 
 def extract_payloads(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from aclgrad.errors import InvalidFieldError
 from aclgrad.operators.values import guarantees, is_read_as_sent, words_of
+from aclgrad.sources import Source
 from aclgrad.tensors import TensorType, TensorView
 from aclgrad.wire.limits import MAX_NAME
 from aclgrad.wire.messages import OperatorCall
@@ -74,6 +75,7 @@ def check_values(step: PlannedStep, call: OperatorCall, made: Made) -> None:
     has to guarantee, by its own attributes and sizes, what this step's rule says, in the form that the device reads.
     """
     given = {each.name: each for each in call.inputs}
+    _check_inside(step, call, made)
     for index in step.unseen:
         spec, rule = step.plan.inputs[index], step.plan.rules[index]
         tensor, source = given[spec.name], step.sources[index]
@@ -85,7 +87,7 @@ def check_values(step: PlannedStep, call: OperatorCall, made: Made) -> None:
         if tensor.view is not None:
             problem = "has a view, and its values have a rule that is checked for whole tensors"
             raise InvalidFieldError.at(field, problem, remedy)
-        if not is_read_as_sent(rule, tensor.type):
+        if not is_read_as_sent(rule, tensor.type) and not _stays_inside(source, made):
             problem = f"is {tensor.type}, of which the device reads another form"
             raise InvalidFieldError.at(field, problem, remedy)
         guaranteed = made[source.step].plan.guarantees.get(source.output_name)
@@ -93,3 +95,19 @@ def check_values(step: PlannedStep, call: OperatorCall, made: Made) -> None:
             promise = "guarantees no values" if guaranteed is None else f"guarantees {words_of(guaranteed)}"
             problem = f"names step {source.step}, which {promise}, and this input needs {words_of(rule)}"
             raise InvalidFieldError.at(field, problem, remedy)
+
+
+def _check_inside(step: PlannedStep, call: OperatorCall, made: Made) -> None:
+    """Raises InvalidFieldError for an input without a rule that names an output in a form of the device's own."""
+    for spec, source, rule in zip(step.plan.inputs, step.sources, step.plan.rules, strict=True):
+        if source is not None and source.step is not None and rule is None and _stays_inside(source, made):
+            field = f"inputs[{spec.name}].output_of"
+            problem = f"names {source.output_name!r} of step {source.step}, which has a form of the device's own"
+            raise InvalidFieldError.at(field, problem, "name it in the gradient of that step, or another output")
+
+
+def _stays_inside(source: Source, made: Made) -> bool:
+    """Says whether the output has a form of the device's own, which what it guarantees tells."""
+    assert source.step is not None
+    outputs = made[source.step].plan.spec.outputs
+    return any(each.stays_inside for each in outputs if each.name == source.output_name)

@@ -32,3 +32,23 @@ def value(
         shift = 0.0 if bias is None else np.float64(bias[channel])
         output[:, channel] = (elements - means[channel]) / np.sqrt(variances[channel] + rounded(eps)) * factor + shift
     return output, new_means, new_variances, means if training else np.zeros(0)
+
+
+def inside(
+    input: Array,
+    running_mean: Array,
+    running_var: Array,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    *,
+    training: bool,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Array:
+    """The reciprocal deviation of each channel of the batch."""
+    if not training:
+        return np.zeros(0)
+    (wide,) = widened(input)
+    axes = tuple(axis for axis in range(input.ndim) if axis != 1)
+    reciprocals: Array = 1 / np.sqrt(wide.var(axes) + rounded(eps))
+    return reciprocals

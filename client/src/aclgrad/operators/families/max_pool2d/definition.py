@@ -5,9 +5,10 @@ from typing import Final
 
 import numpy as np
 
-from aclgrad.masks import Pooling
+from aclgrad.masks import Pooling, mask_layout, mask_of_argmax
 from aclgrad.operators.definitions import Array, Definition
 from aclgrad.operators.families.pooling2d.definition import windows
+from aclgrad.products import Product
 
 
 def _pooled(
@@ -46,7 +47,21 @@ def _maxima(
     return _pooled(input, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
+def _mask(
+    input: Array,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    ceil_mode: bool = False,
+) -> Array:
+    """The argmax as the mask of Atlas A2."""
+    pooling = Pooling.of(input.shape[-2:], kernel_size, stride, padding, ceil_mode, dilation)
+    argmax = _pooled(input, kernel_size, stride, padding, dilation, ceil_mode)[1]
+    return mask_of_argmax(argmax, pooling, mask_layout(Product.ATLAS_A2, pooling.kernel_size))
+
+
 DEFINITIONS: Final = {
     "max_pool2d_with_indices": Definition(_pooled),
-    "max_pool2d_with_mask": Definition(_maxima),
+    "max_pool2d_with_mask": Definition(_maxima, inside=_mask),
 }
