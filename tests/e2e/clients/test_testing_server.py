@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad.operators.cases import arrays_of, first_cases
+from aclgrad.operators.cases import returned_arrays, first_cases
 from aclgrad.products import Product
 from aclgrad.testing import serve
 from tools.serving import Server
@@ -62,7 +62,7 @@ def pair(server: Server) -> Iterator[tuple[aclgrad.Client, aclgrad.Client]]:
 def test_it_computes_what_the_real_server_computes(pair: tuple[aclgrad.Client, aclgrad.Client]) -> None:
     for typed in first_cases(Product.ATLAS_A2):
         call = typed.spec.name, typed.arrays(), typed.attributes
-        for found, expected in zip(*(arrays_of(each.execute(*call)) for each in pair), strict=True):
+        for found, expected in zip(*(returned_arrays(each.execute(*call)) for each in pair), strict=True):
             assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
             wide = found.astype(np.complex128), expected.astype(np.complex128)
             np.testing.assert_allclose(*wide, rtol=1e-3, atol=1e-3, err_msg=str(typed))

@@ -76,11 +76,13 @@ REFUSES_ND = {
 }
 
 INT32, INT64 = DataType.INT32, DataType.INT64
-# What a device reads as `indices` where that is not what the wire has.
+# What a device reads or writes as `indices` where that is not what the wire has.
 INDEX_TYPES: dict[str, Callable[[Product], set[DataType]]] = {
     # On Atlas A2 and A3 CANN's documents have INT32 alone; on an A3, INT64 was 161002 (Torch-FL).
     "max_pool2d_with_indices_backward": lambda product: {INT32, INT64} if product is Product.ASCEND_950 else {INT32},
+    "max_pool2d_with_indices": lambda _: {INT32},
     # The mask.
+    "max_pool2d_with_mask": lambda _: {DataType.INT8},
     "max_pool2d_with_mask_backward": lambda _: {DataType.INT8},
 }
 

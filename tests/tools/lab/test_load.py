@@ -82,7 +82,7 @@ def test_only_the_gradient_of_the_definition_passes(monkeypatch: pytest.MonkeyPa
         assert sampler.compared == 1
         for position, each in enumerate(right):
             largest = np.unravel_index(np.abs(each).argmax(), each.shape)
-            for wrong in (each[largest] * 1.01, 0, np.nan):
+            for wrong in {each[largest] * 1.01, 0, np.nan} - {each[largest]}:
                 spoiled = each.copy()
                 spoiled[largest] = wrong
                 with pytest.raises(WrongGradientError):

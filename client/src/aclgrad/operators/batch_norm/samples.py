@@ -71,7 +71,7 @@ SAMPLES = Samples(
     picture=batch_norm_case("picture", (1, 1, 5, 6)),
     cases=(
         batch_norm_case("planes", (4, 3, 6, 7)),
-        batch_norm_case("not_training", (4, 3, 6, 7), training=False),
+        batch_norm_case("not_training", (4, 3, 2, 3, 7), training=False),
         batch_norm_case("no_parameters", (3, 5, 4, 12), _RUNNING, momentum=0.25, eps=0.5),
         batch_norm_case("of_the_dtype", (37, 19), fixed=""),
         batch_norm_case("long_rows", (2, 3, 9000), f"bias {_RUNNING}"),
