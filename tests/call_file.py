@@ -22,7 +22,7 @@ PRODUCT = Product.ATLAS_A2
 
 def device_array(typed: TypedCase, name: str, array: np.ndarray, product: Product = PRODUCT) -> np.ndarray:
     """Returns an input as the device reads it: an argmax as a mask, or as integers of the device's type; a variance."""
-    spec = next(each for each in typed.spec.inputs if each.name == name)
+    spec = next(each for each in typed.spec.inputs_of(typed.arguments.inputs) if each.name == name)
     rule = spec.values(typed.arguments, product)
     if rule is None:
         return array
@@ -60,7 +60,7 @@ def split_outputs(path: Path, calls: Iterable[TypedCase]) -> list[tuple[np.ndarr
 
 def _call(typed: TypedCase) -> bytes:
     arrays = typed.arrays()
-    inputs = [_input(typed, each, arrays.get(each.name)) for each in typed.spec.inputs]
+    inputs = [_input(typed, each, arrays.get(each.name)) for each in typed.spec.inputs_of(arrays)]
     attributes = [_attribute(each.given(typed.arguments, PRODUCT)) for each in typed.spec.attributes]
     outputs = [_tensor(each, b"") for each in written_types(typed).values()]
     symbol, is_spatial = _text(typed.spec.symbol.encode()), _words(typed.spec.is_spatial)
