@@ -53,6 +53,8 @@ def _wrong_types(spec: OperatorSpec, name: str, type: TensorType, product: Produ
     shape = type.shape
     dtype = next(each for each in DTYPES if each not in input.dtypes[product])
     yield f"`{input.python_name}` of {dtype}", replace(type, dtype=DTYPES[dtype])
+    if not shape:
+        return
     yield f"`{input.python_name}` of shape {shape[-1:]}", replace(type, shape=shape[-1:])
     larger = (*shape[:-1], shape[-1] + 1)
     yield f"`{input.python_name}` of shape {larger}", replace(type, shape=larger)
@@ -67,4 +69,5 @@ def _wrong_values(spec: AttributeSpec, right: AttributeValue | None) -> Iterator
         if isinstance(bound, tuple) or bound is None or not abs(bound) < 2**30 or int(bound) != bound:
             continue
         beyond = int(bound) + step
-        yield (beyond,) * len(values) if isinstance(right, tuple) and values else spec.kind.types[0](beyond)  # type: ignore[call-arg,arg-type]
+        is_list = spec.kind is AttributeKind.INTS
+        yield (beyond,) * max(len(values), 1) if is_list else spec.kind.types[0](beyond)  # type: ignore[call-arg,arg-type]

@@ -3,23 +3,24 @@
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 import aclgrad
 from aclgrad.operators.cases import served_dtypes
-from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.catalogue import FAMILIES, OPERATORS
 from aclgrad.operators.definitions import Array
 from aclgrad.operators.parts import definition_of, samples_of
 from aclgrad.operators.spec import InputSpec, OperatorKind, OperatorSpec, Tolerance, list_of
 from aclgrad.products import Product
 from website.operators import arguments
-from website.operators.flows import flow_of, pictured
+from website.operators.flows import LEADING, flow_of, pictured
 from website.operators.mistakes import mistakes, product_of
 from website.operators.pictures import picture
 
-_EQUIVALENT: Final = re.compile(r" \((?P<library>PyTorch|torchvision): (?P<name>.*)\)\.?$")
+_EQUIVALENT: Final = re.compile(r" \((?P<library>PyTorch|torchvision): (?P<name>(?:[^()]|\([^()]*\))*)\)")
 _FAMILIES: Final = "aclgrad.operators.families."
 _TEMPLATES: Final = Environment(
     loader=PackageLoader("website.operators", "."),
@@ -31,17 +32,38 @@ _TEMPLATES: Final = Environment(
 
 def pages() -> Iterator[tuple[str, str]]:
     """Yields path and text of every page."""
-    rows = [(spec, equivalent(spec)) for spec in OPERATORS.values()]
-    yield "operators/index.md", _TEMPLATES.get_template("index.md.j2").render(operators=rows, products=list(Product))
-    for spec in OPERATORS.values():
+    shared = {name: values for name, specs in FAMILIES.items() if len(values := list(filter(_is_value, specs))) > 1}
+    places = {spec.name: f"{name}.md#{spec.name}" for name, specs in shared.items() for spec in specs}
+    alone = [spec for spec in OPERATORS.values() if spec.name not in places]
+    places |= {spec.name: f"{spec.name}.md" for spec in alone}
+    rows = [(spec, equivalent(spec), places[spec.name]) for spec in OPERATORS.values()]
+    titles = {name: _title(name) for name in shared}
+    titles |= {spec.name: spec.name.removesuffix("_backward") for spec in alone}
+    index = _TEMPLATES.get_template("index.md.j2")
+    of_pages = sorted((title, name) for name, title in titles.items())
+    yield "operators/index.md", index.render(operators=rows, products=list(Product), titles=of_pages)
+    for spec in alone:
         yield f"operators/{spec.name}.md", page(spec)
+    for name, specs in shared.items():
+        about, _, _ = str(import_module(f"{_FAMILIES}{name}").__doc__).partition(": an operator is a row")
+        parts = (f"# {_title(name)}", about.strip().rstrip(".") + ".", *(page(spec, "##") for spec in specs))
+        yield f"operators/{name}.md", "\n\n".join(parts)
 
 
-def page(spec: OperatorSpec) -> str:
-    """Returns the page of one operator."""
+def _is_value(spec: OperatorSpec) -> bool:
+    return spec.kind is OperatorKind.VALUE
+
+
+def _title(family: str) -> str:
+    return family.replace("_", " ").capitalize()
+
+
+def page(spec: OperatorSpec, level: str = "#") -> str:
+    """Returns the page of one operator, or with a lower level its part of a page."""
     typed = pictured(spec)
     return _TEMPLATES.get_template("operator.md.j2").render(
         spec=spec,
+        level=level,
         formula=_EQUIVALENT.sub("", spec.formula).rstrip("."),
         equivalent=equivalent(spec),
         picture=drawn(spec),
@@ -67,6 +89,8 @@ def tolerances(spec: OperatorSpec) -> list[tuple[str, Tolerance]]:
             found[dtype].setdefault(first, []).append(product)
     rows = []
     for dtype, products in found.items():
+        if not products:
+            continue  # every call takes a route
         usual = max(products, key=lambda each: len(products[each]))
         others = (each for each in products if each is not usual)
         rows += [(dtype, usual), *((f"{dtype} on {', '.join(products[each])}", each) for each in others)]
@@ -93,16 +117,18 @@ def _of_samples(spec: OperatorSpec, product: Product) -> Iterator[tuple[str, Tol
 def drawn(spec: OperatorSpec) -> str:
     """Returns the picture of the first gradient; none without a case for it, or if elements depend on all others."""
     samples = samples_of(spec.name)
-    if samples.picture is None or samples.has_signed_weights or spec.kind is not OperatorKind.GRADIENT:
+    if samples.picture is None or samples.has_signed_weights or _is_value(spec):
+        return ""
+    if len(pictured(spec).case.shapes["grad_output"]) <= LEADING:
         return ""
     return picture(flow_of(spec), ("grad_output", spec.outputs[0].name))
 
 
 def equivalent(spec: OperatorSpec) -> str:
-    """Returns what the operator is in PyTorch or torchvision; its formula has to end with that."""
+    """Returns what the operator is in PyTorch or torchvision, which its formula has to say."""
     found = _EQUIVALENT.search(spec.formula)
     if found is None:
-        raise ValueError(f"operator {spec.name}: its formula has to end with '(PyTorch: NAME)'")
+        raise ValueError(f"operator {spec.name}: its formula has to say '(PyTorch: NAME)'")
     words, _, name = found["name"].rpartition(" ")
     return " ".join(each for each in (f"{found['library']}:", words, f"`{name}`") if each)
 

@@ -131,6 +131,7 @@ def _check_cat(arguments: Arguments, product: Product) -> Iterator[Violation]:
         if len(shape) != rank or (*shape[:axis], *shape[axis + 1 :]) != (*like[:axis], *like[axis + 1 :]):
             problem = f"is {shape}, and inputs[tensors_{first}] is {like}"
             yield Violation(f"inputs[tensors_{number}].shape", problem, f"make all sizes equal but that of axis {axis}")
+            return
     if (dtype := _joined(arguments).dtype.name) not in _DTYPES[product]:
         yield Violation("inputs[tensors].data_type", f"make {dtype}, which is not served", "send fewer types")
 
