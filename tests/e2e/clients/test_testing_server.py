@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad.operators.cases import returned_arrays, first_cases
+from aclgrad.operators.cases import first_cases, returned_arrays
 from aclgrad.products import Product
 from aclgrad.testing import serve
 from tools.serving import Server

@@ -121,7 +121,11 @@ def test_bad_field_is_refused_by_name(call: OperatorCall, fields: list[str]) -> 
 
 @pytest.mark.parametrize(
     ("name", "remedy"),
-    [("avg_pool9d_backward", "did you mean avg_pool2d or avg_pool2d_backward?"), ("nothing", "ListOperators"), ("", "ListOperators")],
+    [
+        ("avg_pool9d_backward", "did you mean avg_pool2d or avg_pool2d_backward?"),
+        ("nothing", "ListOperators"),
+        ("", "ListOperators"),
+    ],
 )
 def test_unknown_operator_is_told_a_similar_one_or_where_all_are(name: str, remedy: str) -> None:
     with pytest.raises(errors.UnknownOperatorError) as caught:
