@@ -65,7 +65,9 @@ def check_scales(arguments: Arguments, outputs: Sequence[int], inputs: Sequence[
 
 def _check_scale(name: str, scale: float, output: int, input: int) -> Iterator[Violation]:
     ratio = np.float32(output) / np.float32(input)
-    if scale and np.float32(scale) != ratio:
+    with np.errstate(over="ignore"):
+        is_other = bool(scale) and np.float32(scale) != ratio
+    if is_other:
         problem = f"is {scale}, and the sizes have the ratio {output / input}"
         yield Violation(f"attributes[{name}]", problem, "send 0, which stands for the ratio of the sizes")
     elif max(output, input) > _MAX_SCALED or not _rules_agree(output, input, ratio):

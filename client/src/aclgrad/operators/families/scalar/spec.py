@@ -178,12 +178,15 @@ def _check_comparison(arguments: Arguments, product: Product) -> Iterator[Violat
     number, dtype = arguments.scalar("other"), arguments.inputs["self"].dtype
     if not holds(dtype, number):
         problem = f"is {number}, which {dtype} does not hold, so devices compare with another number"
-        nearest = (
-            float(np.asarray(min(max(number, -LARGEST), LARGEST)).astype(dtype.numpy)) if category(dtype) == 2 else 0
-        )
-        finite = nearest if abs(nearest) <= LARGEST else 0.0
-        remedy = f"send {finite}" if category(dtype) == 2 else "send an integer that it holds"
+        remedy = f"send {_nearest(number, dtype)}" if category(dtype) == 2 else "send an integer that it holds"
         yield Violation("attributes[other]", problem, remedy)
+
+
+def _nearest(number: float, dtype: DType) -> float:
+    """Returns what the dtype holds in the place of a number; 0 for one beyond its range."""
+    with np.errstate(over="ignore"):
+        nearest = float(np.asarray(float(min(max(number, -LARGEST), LARGEST))).astype(dtype.numpy))
+    return nearest if abs(nearest) <= LARGEST else 0.0
 
 
 def _comparison(name: str, words: str, sign: str, aten: str, *, everywhere: bool = True) -> OperatorSpec:
