@@ -75,17 +75,23 @@ def _problems(program: DrawnProgram, number: int, result: Result, failed: dict[i
     """Yields what is wrong with a step beside its values."""
     step = program.steps[number]
     if isinstance(result, AclgradError):
-        yield from _problems_of_error(number, result, failed)
+        yield from _problems_of_error(program, number, result, failed)
     elif number in failed:
         yield f"step {number} ({step.operator}) should have failed"
     elif list(result) != list(step.types):
         yield f"step {number} returned {list(result)}, not {list(step.types)}"
 
 
-def _problems_of_error(number: int, error: AclgradError, failed: dict[int, int]) -> Iterator[str]:
+def _problems_of_error(
+    program: DrawnProgram, number: int, error: AclgradError, failed: dict[int, int]
+) -> Iterator[str]:
+    # Values of steps that run together are looked at together: with wrong ones, a step need not know of its input's.
+    is_own = failed.get(number) == number or (
+        program.faults.get(number) == "values" and error.reason == "INVALID_FIELD"
+    )
     if number not in failed:
         yield f"step {number} failed: {error}"
-    elif failed[number] == number:
+    elif is_own:
         if error.reason != "INVALID_FIELD":
             yield f"step {number} failed with {error.reason}: {error}"
     elif (error.reason, error.metadata.get("step")) != ("INPUT_FAILED", str(failed[number])):
