@@ -70,7 +70,7 @@ def against_truth(gradient: Array, truth: Array, tolerance: Tolerance) -> Findin
     """
     with np.errstate(invalid="ignore", over="ignore"):
         wide = gradient.astype(truth.dtype)
-        # What is not a number by the definition, as the mean of nothing, is right if it is none.
+        # Where the definition has NaN, as for the mean of nothing, NaN is right.
         is_nan = np.isnan(wide) & np.isnan(truth)
         error, limit = (np.where(is_nan, 0, each) for each in (np.abs(wide - truth), tolerance.limit(truth)))
     return _within(gradient, truth, error, limit, tolerance)

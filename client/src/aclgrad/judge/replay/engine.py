@@ -93,7 +93,7 @@ def _reason(call: Given | CallRow) -> str:
 
 
 def with_server(row: CallRow, answer: Answer | str) -> CallRow:
-    """Returns the row of a pass with the server's side of its tensors, or why there is none.
+    """Returns the row of a pass with the server's side of its tensors, or the reason for its lack.
 
     Where a recorded gradient is that of an argument, both sides are those of one tensor, and so are those of results.
     """

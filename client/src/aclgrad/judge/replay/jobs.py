@@ -108,13 +108,13 @@ def served_apis() -> dict[str, Api]:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One API of a dump, "Functional.pad.0": the call whose gradients are wanted, or why there is none, and itself."""
+    """One API of a dump, "Functional.pad.0": the call whose gradients are wanted or the reason for its lack, and the API itself."""
 
     name: str
     call: PyTorchCall | None
     reason: str = ""
     forward: Recorded | str = ""
-    """The call whose results are wanted, or why there is none; empty if they are not wanted."""
+    """The call whose results are wanted, or the reason for its lack; empty if they are not wanted."""
 
     @property
     def api(self) -> str:
@@ -139,7 +139,7 @@ def served_entries(source: Source) -> list[Entry]:
 
 
 def read_jobs(dump: Dump, wanted: Callable[[Entry], bool]) -> Iterator[Job]:
-    """Yields the calls that are wanted, with tensors or with the reason why there are none."""
+    """Yields the calls that are wanted, with their tensors or the reason for their lack."""
     served = served_apis()
     for entry, values in read_values(dump, wanted):
         if isinstance(values, EntryError):

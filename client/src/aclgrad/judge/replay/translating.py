@@ -109,7 +109,7 @@ class Translation(TorchDispatchMode):
 
 
 def _checked(value: Value, result: Tensor, name: str) -> Handle | str:
-    """Returns the handle, or why there is none of this result."""
+    """Returns the handle of this result, or the reason for its lack."""
     if not isinstance(value, Handle):
         return f"no operator gives this result of {name}"
     type = TensorType(value.type.dtype, tuple(result.shape))

@@ -77,7 +77,7 @@ class Geometry:
 
     @property
     def own_result(self) -> Shape:
-        """The shape of the result; a size below 1 says that there is none."""
+        """The shape of the result; a size below 1 stands for no result."""
         return (self.input[0], self.output_channels, *self.output_sizes)
 
     @property
