@@ -108,7 +108,7 @@ def served_apis() -> dict[str, Api]:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One API of a dump, "Functional.pad.0": the call whose gradients are wanted or the reason for its lack, and the API itself."""
+    """One API of a dump, "Functional.pad.0": the call whose gradients are wanted, or why it lacks, and the API."""
 
     name: str
     call: PyTorchCall | None

@@ -14,6 +14,7 @@ from aclgrad.errors import Violation
 from aclgrad.masks import Pooling
 from aclgrad.operators.families.elementwise.spec import floats
 from aclgrad.operators.families.pooling2d.spec import (
+    AVERAGES,
     CEIL_MODE,
     RANKS,
     TOLERANCES,
@@ -29,8 +30,6 @@ from aclgrad.operators.routes import FLOAT16, Route
 from aclgrad.operators.rules import first_problem
 from aclgrad.operators.spec import (
     Arguments,
-    AttributeKind,
-    AttributeSpec,
     InputSpec,
     OperatorKind,
     OperatorSpec,
@@ -43,7 +42,6 @@ CONVOLVING: Final = (Product.ATLAS_INFERENCE, Product.ATLAS_TRAINING)
 """The products that multiply in FLOAT16."""
 _PARTLY_CONVOLVING: Final = (Product.ATLAS_A2, Product.ATLAS_A3)
 _DTYPES: Final = floats()
-_MAX_DIVISOR: Final = 2**31 - 1
 _MAX_CONVOLVED_DIVISOR: Final = 255
 _CONVOLVED_CHANNELS: Final = 65536
 
@@ -138,25 +136,7 @@ SPEC = OperatorSpec(
     attributes=(
         *windows("s"),
         CEIL_MODE,
-        AttributeSpec(
-            "count_include_pad", "Counts padding among the cells of a window.", AttributeKind.BOOL, default=True
-        ),
-        AttributeSpec(
-            "divisor_override",
-            "The divisor of every window; 0 for the number of its cells.",
-            AttributeKind.INT,
-            default=0,
-            minimum=-_MAX_DIVISOR,
-            maximum=_MAX_DIVISOR,
-        ),
-        AttributeSpec(
-            "cube_math_type",
-            "How precisely matrix units may compute: 0 as the dtype, 1 less than float32, 2 in FLOAT16, 3 in HFLOAT32.",
-            AttributeKind.INT,
-            default=0,
-            minimum=0,
-            maximum=3,
-        ),
+        *AVERAGES,
     ),
     outputs=(OutputSpec("out", "The averages, shape (N, C, oH, oW) or (C, oH, oW), dtype of `self`.", pooled_type),),
     check=_check,

@@ -20,6 +20,7 @@ from typing import Final
 from aclgrad.errors import Violation
 from aclgrad.masks import Pooling
 from aclgrad.operators.families.pooling2d.spec import (
+    AVERAGES,
     CEIL_MODE,
     GRAD_INPUT,
     TOLERANCES,
@@ -35,7 +36,7 @@ from aclgrad.operators.families.pooling2d.spec import (
 )
 from aclgrad.operators.routes import FLOAT16, HFLOAT32, Route
 from aclgrad.operators.rules import first_problem, same_dtype
-from aclgrad.operators.spec import Arguments, AttributeKind, AttributeSpec, OperatorSpec, same_on
+from aclgrad.operators.spec import Arguments, OperatorSpec, same_on
 from aclgrad.operators.tolerance import by_dtype, routed, summed
 from aclgrad.products import Product
 
@@ -46,7 +47,6 @@ _DTYPES = {
     **same_on(CONVOLVING, ("float32", "float16")),
     **same_on((Product.ATLAS_A2, Product.ATLAS_A3, Product.ASCEND_950), ("float32", "float16", "bfloat16")),
 }
-_MAX_DIVISOR: Final = 2**31 - 1
 _MAX_CONVOLVED_DIVISOR: Final = 255
 _CONVOLVED_CHANNELS: Final = 65536
 _LARGE: Final = 10
@@ -159,25 +159,7 @@ SPEC = OperatorSpec(
     attributes=(
         *WINDOWS,
         CEIL_MODE,
-        AttributeSpec(
-            "count_include_pad", "Counts padding among the cells of a window.", AttributeKind.BOOL, default=True
-        ),
-        AttributeSpec(
-            "divisor_override",
-            "The divisor of every window; 0 for the number of its cells.",
-            AttributeKind.INT,
-            default=0,
-            minimum=-_MAX_DIVISOR,
-            maximum=_MAX_DIVISOR,
-        ),
-        AttributeSpec(
-            "cube_math_type",
-            "How precisely matrix units may compute: 0 as the dtype, 1 less than float32, 2 in FLOAT16, 3 in HFLOAT32.",
-            AttributeKind.INT,
-            default=0,
-            minimum=0,
-            maximum=3,
-        ),
+        *AVERAGES,
     ),
     outputs=(GRAD_INPUT,),
     check=_check,

@@ -16,6 +16,7 @@ Dtypes = Mapping[Product, tuple[str, ...]]
 RANKS: Final = (3, 4)
 _MAX_CELLS: Final = 2**31 - 1
 """Cells of a plane that is max-pooled: indices are checked in int32, and devices count in it."""
+_MAX_DIVISOR: Final = 2**31 - 1
 _MAX_OVERLAP: Final = 64
 _MAX_SPAN: Final = 2**31 - 1
 """Cells along an axis from the first of a window to its last."""
@@ -58,6 +59,25 @@ CEIL_MODE: Final = AttributeSpec(
     "Rounds the pooled size up, so that a last window may reach beyond the padded plane.",
     AttributeKind.BOOL,
     default=False,
+)
+AVERAGES: Final = (
+    AttributeSpec("count_include_pad", "Counts padding among the cells of a window.", AttributeKind.BOOL, default=True),
+    AttributeSpec(
+        "divisor_override",
+        "The divisor of every window; 0 for the number of its cells.",
+        AttributeKind.INT,
+        default=0,
+        minimum=-_MAX_DIVISOR,
+        maximum=_MAX_DIVISOR,
+    ),
+    AttributeSpec(
+        "cube_math_type",
+        "How precisely matrix units may compute: 0 as the dtype, 1 less than float32, 2 in FLOAT16, 3 in HFLOAT32.",
+        AttributeKind.INT,
+        default=0,
+        minimum=0,
+        maximum=3,
+    ),
 )
 MAX_FORMULA: Final = (
     "grad_input[n, c, indices[n, c, oh, ow]] += grad_output[n, c, oh, ow], every other cell is 0; an index counts "
