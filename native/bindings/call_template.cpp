@@ -38,7 +38,7 @@ std::shared_ptr<CallTemplate> MakePlan(std::string symbol, const std::vector<std
                                        std::vector<Attribute> attributes, const std::vector<PlanOutput>& outputs,
                                        bool is_empty, bool is_spatial, bool is_planned_alone,
                                        const std::map<std::size_t, std::size_t>& untouched,
-                                       const InPlaceInputs& in_place) {
+                                       const InPlaceInputs& in_place, bool joins) {
   auto plan = std::make_shared<CallTemplate>();
   std::vector<InputForm> input_forms;
   std::vector<OutputForm> output_forms;
@@ -77,6 +77,7 @@ std::shared_ptr<CallTemplate> MakePlan(std::string symbol, const std::vector<std
   plan->call.form = std::make_shared<CallForm>(std::move(symbol), std::move(input_forms), std::move(attributes),
                                                std::move(output_forms), is_spatial, is_planned_alone);
   plan->call.is_empty = is_empty;
+  plan->call.is_joined = joins;
   return plan;
 }
 
@@ -104,7 +105,8 @@ void BindCallTemplate(py::module_& module) {
   py::class_<CallTemplate, std::shared_ptr<CallTemplate>>(module, "CallTemplate")
       .def(py::init(&MakePlan), py::arg("symbol"), py::arg("inputs"), py::arg("attributes"), py::arg("outputs"),
            py::arg("is_empty") = false, py::arg("is_spatial") = true, py::arg("is_planned_alone") = false,
-           py::arg("untouched") = std::map<std::size_t, std::size_t>{}, py::arg("in_place") = InPlaceInputs{})
+           py::arg("untouched") = std::map<std::size_t, std::size_t>{}, py::arg("in_place") = InPlaceInputs{},
+           py::arg("joins") = false)
       .def_property_readonly("key", [](const CallTemplate& plan) { return py::bytes(plan.call.form->key); })
       .def_property_readonly("is_short", [](const CallTemplate& plan) { return plan.is_short.load(); });
 }

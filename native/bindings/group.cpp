@@ -118,6 +118,7 @@ bool LiesOver(const OutputBytes& output, const Tensor& tensor) {
 
 // An output is filled before the inputs are read.
 void ExpectApart(const OperatorCall& call) {
+  if (HasJoinedInputs(call)) return;
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
     const OutputBytes& output = call.outputs[i];
     if (std::holds_alternative<std::monostate>(output.target)) continue;

@@ -62,6 +62,7 @@ void LaneCall::Plan(const AclLibrary& library, LaneMemory& memory, LaneCopies& c
     outputs_.push_back(PrepareOutput(library, memory, call_->form->outputs[i], call_->outputs[i]));
   }
   if (call_->is_empty) return;
+  if (HasJoinedInputs(*call_)) return;
   inputs_.reserve(call_->inputs.size());
   for (std::size_t i = 0; i < call_->inputs.size(); ++i) {
     const InputForm& form = call_->form->inputs[i];
@@ -217,6 +218,7 @@ std::size_t LaneCall::NeedCopies(LaneCopies& copies) const {
 }
 
 void LaneCall::Launch(const AclLibrary& library, Stream& stream, void* workspace) {
+  if (HasJoinedInputs(*call_)) return;
   if (call_->is_empty) return WriteZeros(library, stream);
   FillOutputs(library, stream);
   if (!input_copies_.empty()) {

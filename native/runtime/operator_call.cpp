@@ -94,6 +94,19 @@ std::string ExecutorKey(const OperatorCall& call) {
   return key;
 }
 
+bool HasJoinedInputs(const OperatorCall& call) {
+  if (!call.is_joined) return false;
+  const auto* const whole = std::get_if<Place>(&call.outputs.at(0).target);
+  if (whole == nullptr) return false;
+  std::size_t end = whole->offset;
+  for (const InputBytes& input : call.inputs) {
+    const auto* const part = std::get_if<Place>(&input);
+    if (part == nullptr || part->offset != end) return false;
+    end += part->size_bytes;
+  }
+  return end == whole->offset + whole->size_bytes;
+}
+
 std::size_t SizeBytes(const AclLibrary& library, const std::vector<int64_t>& shape, aclDataType dtype) {
   std::size_t size = library->aclDataTypeSize(dtype);
   if (size == 0) throw std::invalid_argument("the library has no data type " + std::to_string(dtype));

@@ -107,11 +107,15 @@ struct OperatorCall {
   std::vector<OutputBytes> outputs;
   std::size_t workspace_limit = SIZE_MAX;  // bytes that the operator may have as workspace
   bool is_empty = false;                   // an input is empty: the operator does not run, and outputs are zeros
+  bool is_joined = false;                  // the output is the inputs, one behind the other
 };
 
 // Calls with the same key differ only in addresses, so they can share an executor. Everything else in an executor
 // (formats, determinism, device, stream) is the same for all calls of a stream.
 [[nodiscard]] std::string ExecutorKey(const OperatorCall& call);
+
+// Whether the output is made of the inputs where they lie in the memory of a lane, so that nothing is left to do.
+[[nodiscard]] bool HasJoinedInputs(const OperatorCall& call);
 
 // Throws std::invalid_argument for an invalid shape or a size that overflows.
 [[nodiscard]] std::size_t SizeBytes(const AclLibrary& library, const std::vector<int64_t>& shape, aclDataType dtype);

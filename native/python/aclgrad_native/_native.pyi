@@ -238,12 +238,14 @@ class CallTemplate:
         is_planned_alone: bool = False,
         untouched: Mapping[int, int] = ...,
         in_place: Mapping[int, InPlace] = ...,
+        joins: bool = False,
     ) -> None:
         """An absent input is None.
 
         `untouched` are inputs, by their numbers, whose memory the operator neither reads nor writes, each with the
         number of an output of the same size: without contents, it gets the address of that output. `in_place` are
-        inputs that it would write, by their numbers.
+        inputs that it would write, by their numbers. A call that `joins` has nothing to do if its inputs lie one behind
+        the other in its output.
 
         `outputs` have a shape, a dtype, a size in bytes, what stands before them in a reply, and what becomes of them.
         Tensors that are not spatial have the format ND, others that of their rank.

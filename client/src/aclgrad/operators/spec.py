@@ -235,7 +235,8 @@ class OperatorSpec:
     does not run, and its outputs are zeros, unless it `runs_on_nothing`. The tensors of a spatial operator have
     a batch, channels and spatial axes, which their format tells a device. Of an operator that is planned alone,
     phase 1 keeps something of the call for the whole process, so a process runs one at a time. `batch_axes` says
-    along which axes calls of this form join into one, and returns None if they do not.
+    along which axes calls of this form join into one, and returns None if they do not. `joins` says whether the output
+    is the inputs one behind the other, so that nothing is left to do if they lie like that.
     """
 
     name: str
@@ -255,6 +256,7 @@ class OperatorSpec:
     is_spatial: bool = True
     is_planned_alone: bool = False
     batch_axes: Callable[[Arguments], BatchAxes | None] = along_the_first
+    joins: Callable[[Arguments], bool] = lambda _: False
 
     def __post_init__(self) -> None:
         """Raises ValueError if the parts do not fit together, so that no other code has to check."""

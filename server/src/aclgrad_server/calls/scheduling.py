@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
-from aclgrad.sources import InMessage, Sink, Source
+from aclgrad.sources import InMessage, Source
 from aclgrad.wire.programs import result_prefix
 from aclgrad_server.calls.arena import Arena
+from aclgrad_server.calls.intermediates import Intermediate, join
 from aclgrad_server.calls.schedule import (
     IN_TABLE,
     Content,
@@ -41,6 +42,8 @@ async def make_schedule(
     for number in program.steps:
         maker.note_uses(number)
         await pause()
+    for number in program.steps:
+        maker.join_parts(number)
     for index in range(len(groups)):
         for number in groups[index]:
             maker.place(index, number)
@@ -75,29 +78,11 @@ def _producer(step: PlannedStep, index: int) -> int | None:
 
 
 @dataclass(slots=True)
-class _Output:
-    """A wanted output of a step: who uses it, and where it lies."""
-
-    size_bytes: int
-    sink: Sink
-    group: int
-    last_group: int
-    last_step: int
-    """The last step of its own group that uses it."""
-    is_used: bool = False
-    offset: int = 0  # in its lane's memory
-
-    @property
-    def is_held(self) -> bool:
-        return self.last_group > self.group or self.sink.in_chunks or self.sink.shared is not None
-
-
-@dataclass(slots=True)
 class _LaneInMaking:
     group: int
     lane: Lane = field(default_factory=lambda: Lane([], []))
     arena: Arena = field(default_factory=Arena)
-    over: dict[int, list[_Output]] = field(default_factory=dict)
+    over: dict[int, list[Intermediate]] = field(default_factory=dict)
     """The outputs whose memory is free after a step."""
     copied: set[tuple[Key, int]] = field(default_factory=set)
     """The inputs that it copies to the device, and how much of them, once for all of its steps."""
@@ -113,7 +98,7 @@ class _Maker:
         self._copies_inputs = copies_inputs
         self._group_of = {number: index for index, group in enumerate(groups) for number in group}
         self._groups = [Group() for _ in groups]
-        self._outputs: dict[Key, _Output] = {}
+        self._outputs: dict[Key, Intermediate] = {}
         self._held: dict[Key, Held] = {}
         count = len(groups)
         self._device, self._process, self._reply = [0] * (count + 1), [0] * (count + 1), [0] * count
@@ -134,7 +119,7 @@ class _Maker:
         step, group = self._program.steps[number], self._group_of[number]
         for position, (output, sink) in enumerate(zip(step.plan.outputs, step.sinks, strict=True)):
             size_bytes = output.type.size_bytes
-            self._outputs[number, position] = _Output(size_bytes, sink, group, group, number)
+            self._outputs[number, position] = Intermediate(number, size_bytes, sink, group, group, number)
         for index, source in enumerate(step.sources):
             if source is None:
                 continue
@@ -149,8 +134,16 @@ class _Maker:
             elif source.is_beside:
                 self._hold(key, source.nbytes, group, group, is_checked)
 
-    def _use(self, output: _Output, producer: int, number: int) -> None:
-        output.is_used, output.last_group = True, self._group_of[number]
+    def join_parts(self, number: int) -> None:
+        """Has the inputs of a step that joins them lie in its output, if they may; all uses are noted."""
+        step = self._program.steps[number]
+        keys = [_key_of(self._program, number, index) for index in range(len(step.sources))]
+        if step.plan.joins and all(each is not None and each.step is not None for each in step.sources):
+            join([self._outputs[key] for key in keys], self._outputs[number, 0])
+
+    def _use(self, output: Intermediate, producer: int, number: int) -> None:
+        output.use_count += 1
+        output.last_group = self._group_of[number]
         if output.last_group == output.group:
             output.last_step = number
             first, other = sorted((self._first_of(producer), self._first_of(number)))
@@ -188,7 +181,7 @@ class _Maker:
         group.steps.append(GroupStep(number, step, prefix, contents, None if is_plain else sinks, needs))
         self._count(making, number)
         for output in making.over.pop(number, ()):
-            making.arena.give_back(output.offset, output.size_bytes)
+            making.arena.give_back(output.position, output.size_bytes)
 
     def _content(self, number: int, position: int) -> Content:
         source, key = self._program.steps[number].sources[position], _key_of(self._program, number, position)
@@ -197,7 +190,7 @@ class _Maker:
         if key in self._held:
             return FromHeld(key, source.nbytes)
         if source.step is not None:
-            return Place(self._outputs[key].offset, source.nbytes)
+            return Place(self._outputs[key].position, source.nbytes)
         in_message = source if source.entry is None else self._program.table[source.entry].source
         return FromMessage(in_message.index, source.nbytes) if isinstance(in_message, InMessage) else None
 
@@ -213,12 +206,12 @@ class _Maker:
             last = len(self._groups) - 1 if output.sink.in_chunks else output.last_group
             self._hold((number, position), output.size_bytes, index, last, False)
             return (number, position), in_reply
-        if in_reply and not output.is_used:
+        if in_reply and not output.use_count and not output.has_parts:
             return None, True
-        output.offset = making.arena.take(output.size_bytes)
-        if not in_reply:  # otherwise it is copied at the end of the lane
+        output.take(making.arena)
+        if output.whole is None and not output.is_copied:
             making.over.setdefault(output.last_step, []).append(output)
-        return Place(output.offset, output.size_bytes), in_reply
+        return Place(output.position, output.size_bytes), in_reply
 
     def _count(self, making: _LaneInMaking, number: int) -> None:
         """Counts what the step takes besides its outputs and held tensors."""

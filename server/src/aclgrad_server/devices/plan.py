@@ -91,6 +91,7 @@ class StepPlan:
     encoded: tuple[int, ...]  # bytes of each input that the process has in the form that is checked or read, besides
     work: Work  # with infinite operations if they depend on values
     guarantees: Mapping[str, ValueRule]  # of the outputs whose values follow a rule
+    joins: bool  # whether the output is the inputs one behind the other, as they come
     native: native.CallTemplate  # the plan in the form that the device takes
     workspace: Workspace = field(default_factory=Workspace, compare=False)
 
@@ -157,6 +158,7 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
     passed = [each for each in spec.attributes if each.is_passed]
     attributes = tuple(_native_attribute(each.given(arguments, product), each.kind) for each in passed)
     is_empty = spec.is_skipped(arguments)
+    joins = spec.joins(arguments) and all(each.view is None for each in given.values())
     native_outputs = [
         (
             type.shape,
@@ -182,6 +184,7 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
         tuple(0 if each is None else each.process_bytes for each in planned),
         work,
         {each.name: rule for each in spec.outputs if (rule := _guarantee(each, types, arguments, product)) is not None},
+        joins,
         native.CallTemplate(
             spec.symbol,
             [None if each is None else each.native for each in planned],
@@ -196,6 +199,7 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
                 for index, each in enumerate(specs)
                 if each.name in written
             },
+            joins,
         ),
     )
 

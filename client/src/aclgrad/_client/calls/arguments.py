@@ -116,7 +116,7 @@ def output_tensors(operator: str, key: FormKey, wanted: tuple[str, ...]) -> tupl
         arguments = Arguments(inputs, given, wanted)
         found = [(each.name, each.infer(arguments)) for each in spec.outputs if not wanted or each.name in wanted]
         return tuple(TensorView(name, TensorType(type.dtype, tuple(map(index, type.shape)))) for name, type in found)
-    except (LookupError, TypeError, ValueError):
+    except (LookupError, TypeError, ValueError, ArithmeticError):
         return ()
 
 

@@ -114,6 +114,14 @@ def _joined(arguments: Arguments) -> TensorType:
     return TensorType(dtype, (*shape[:axis], sum(each.shape[axis] for each in kept), *shape[axis + 1 :]))
 
 
+def _joins(arguments: Arguments) -> bool:
+    """Says whether all have the result's dtype, and nothing stands before the axis."""
+    result, tensors = _joined(arguments), arguments.tensors("tensors")
+    axis = arguments.int("dim") % max(len(result.shape), 1)
+    is_plain = all(each.dtype is result.dtype and each.element_count for each in tensors)
+    return is_plain and all(size == 1 for size in result.shape[:axis])
+
+
 def _check_cat(arguments: Arguments, product: Product) -> Iterator[Violation]:
     tensors = arguments.tensors("tensors")
     if len(tensors) > MAX_TENSORS:
@@ -244,5 +252,6 @@ SPECS: Final = (
         runs_on_nothing=lambda arguments: _joined(arguments).element_count > 0,
         is_spatial=False,
         batch_axes=lambda _: None,
+        joins=_joins,
     ),
 )
