@@ -1,7 +1,7 @@
 """Both clients: what comes of a program whose steps fail, and which of its steps are sent again."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
@@ -259,3 +259,17 @@ async def test_a_shape_has_no_values_to_send(connect: Connect, programs: Scripte
     with pytest.raises(aclgrad.InputValuesRequiredError, match=r"^step 0 \(adaptive"):
         await maybe_await(program.run(pooled))
     assert len(programs.sent) == 1
+
+
+WRONG_STEPS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "sizes": (lambda p: p.add(X, np.ones(7, np.float32)), r"inputs\[other\].shape is \(7,\)"),
+    "rank": (lambda p: p.cat([np.float32(1)]), r"inputs\[tensors_0\].shape has 0 dimensions"),
+    "attribute": (lambda p: p.convolution(X[None], X[None], stride=0), r"attributes\[stride\] is 0"),
+}
+
+
+@pytest.mark.parametrize(("add", "why"), WRONG_STEPS.values(), ids=WRONG_STEPS.keys())
+def test_a_step_without_a_result_says_why(add: Callable[[Any], Any], why: str) -> None:
+    told = pytest.raises(aclgrad.InvalidFieldError, match=rf"^step 0 \(\w+\) is not legal: {why}")
+    with aclgrad.Client("127.0.0.1:1") as client, told:
+        add(client.program())

@@ -84,7 +84,7 @@ class BaseProgram(OperatorMethods[Handle], Generic[_Client]):
             )
         step = Step(name, inputs, attributes, self._requirements, self._table, out, outputs, self._check)
         if not step.outputs:
-            problem = f"({name}) has inputs and attributes from which no output follows"
+            problem = f"({name}) {step.why_nothing_follows()}"
             raise InvalidFieldError.at(
                 f"step {len(self)}", problem, "see the operator's docstring for dtypes and shapes"
             )

@@ -24,9 +24,12 @@ from aclgrad._client.calls.destination import NOTHING, Destination, Outputs, new
 from aclgrad._client.calls.handles import Handle
 from aclgrad._client.calls.requirements import Requirements, unsent
 from aclgrad._client.programs.table import Entry, Table
+from aclgrad.errors import RequestError
 from aclgrad.operators.attributes import AttributeLike
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.validation import check_on_any_product
 from aclgrad.tensors import TensorType, TensorView, View, type_of_array
-from aclgrad.wire.messages import request_head
+from aclgrad.wire.messages import OperatorCall, request_head
 from aclgrad.wire.values import AttributeValue, checked_name, tensor_field
 
 _FIELD_BYTES: Final = 16
@@ -144,6 +147,17 @@ class Step:
     def returned(self) -> tuple[str, ...]:
         """The names of all outputs that the caller may have; none where they are not known."""
         return self.wanted or RETURNED.get(self.operator, ())
+
+    def why_nothing_follows(self) -> str:
+        """Returns what is wrong with the call, whose outputs do not follow from its inputs and attributes."""
+        inputs = tuple(TensorView(each.name, each.type) for each in self.inputs)
+        try:
+            check_on_any_product(
+                OperatorCall(self.operator, inputs, self.attributes, outputs=self.wanted), OPERATORS[self.operator]
+            )
+        except RequestError as refusal:
+            return f"is not legal: {refusal.message}"
+        return "has inputs and attributes from which no output follows"
 
     @property
     def told(self) -> str:
