@@ -9,7 +9,7 @@ import torch
 
 import aclgrad
 from aclgrad.masks import MaskLayout, Pooling, argmax_of_input, argmax_of_mask, mask_of_argmax
-from aclgrad.operators.cases import TypedCase, arrays_of, typed_cases
+from aclgrad.operators.cases import TypedCase, returned_arrays, typed_cases
 from aclgrad.operators.parts import samples_of
 from aclgrad.products import Product
 from tools.benchmarks import torchvision_kernel
@@ -55,7 +55,7 @@ def of_pytorch(typed: TypedCase, arrays: dict[str, Array]) -> Iterator[Array]:
 @pytest.mark.parametrize("typed", CASES, ids=str)
 def test_a_gradient_is_that_of_pytorch(client: aclgrad.Client, typed: TypedCase) -> None:
     arrays = typed.arrays()
-    gradients = arrays_of(client.execute(typed.spec.name, arrays, typed.case.attributes))
+    gradients = returned_arrays(client.execute(typed.spec.name, arrays, typed.case.attributes))
     tolerance = typed.tolerance(Product.ATLAS_A2)
     for name, ours, theirs in zip(typed.outputs, gradients, of_pytorch(typed, arrays), strict=True):
         assert (np.abs(ours.astype(theirs.dtype) - theirs) <= tolerance.of(name).limit(theirs)).all()

@@ -13,7 +13,7 @@ from typing import Any, Final
 import grpc
 
 import aclgrad
-from aclgrad.operators.cases import arrays_of
+from aclgrad.operators.cases import returned_arrays
 from aclgrad.tensors import array_of_view
 from aclgrad.wire.messages import decode_response
 from tools.benchmarks import ceilings, loads
@@ -84,7 +84,7 @@ def client(targets: Targets, sampler: Sampler, sizes: list[str], operators: bool
         reply = connection.execute(known.operator, known.inputs, known.attributes)
         if sampler.wants_next():
             sampler.compare(known, reply)
-        return known.sent_bytes + sum(gradient.nbytes for gradient in arrays_of(reply))
+        return known.sent_bytes + sum(gradient.nbytes for gradient in returned_arrays(reply))
 
     return call
 

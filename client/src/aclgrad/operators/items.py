@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from aclgrad.operators.batch_axes import BatchAxes
-from aclgrad.operators.cases import TypedCase, arrays_of
+from aclgrad.operators.cases import TypedCase, returned_arrays
 from aclgrad.operators.samples import Arrays
 
 _WORDS: Final = ("element", "row", "plane", "image")
@@ -68,7 +68,7 @@ class Items:
     def split(self, gradients: Any, size: int) -> list[tuple[np.ndarray[Any, Any], ...]]:
         """Returns the gradients of each of so many items, without the outputs that sum over them."""
         parts = []
-        for name, gradient in zip(self.typed.outputs, arrays_of(gradients), strict=True):
+        for name, gradient in zip(self.typed.outputs, returned_arrays(gradients), strict=True):
             axis = self.axes.of(name)
             if axis is not None:
                 parts.append(np.split(gradient, size, axis))
