@@ -188,7 +188,7 @@ def test_a_row_loads_and_says_what_is_not_written(tree: Tree) -> None:
     (spec,) = (each for each in tables["spec"]["SPECS"] if each.name == "made_up_backward")
     assert [each.name for each in (*spec.inputs, *spec.outputs)] == ["grad_output", "output", "out"]
     assert [each.name for each in spec.attributes] == ["beta", "is_result"]
-    backward, forward = tables["definition"]["DEFINITIONS"][spec.name]
+    backward, forward, _ = tables["definition"]["DEFINITIONS"][spec.name]
     assert [*signature(backward).parameters] == ["grad_output", "output", "beta", "is_result"]
     assert {*signature(forward).parameters} == {*signature(backward).parameters, "input"}
     assert tables["samples"]["SAMPLES"][spec.name].cases[0].attributes == {"beta": 0.5, "is_result": True}
