@@ -42,8 +42,9 @@ async def make_schedule(
     for number in program.steps:
         maker.note_uses(number)
         await pause()
-    for number in program.steps:
+    for number in [number for number, step in program.steps.items() if step.plan.joins]:
         maker.join_parts(number)
+        await pause()
     for index in range(len(groups)):
         for number in groups[index]:
             maker.place(index, number)
@@ -136,9 +137,9 @@ class _Maker:
 
     def join_parts(self, number: int) -> None:
         """Has the inputs of a step that joins them lie in its output, if they may; all uses are noted."""
-        step = self._program.steps[number]
-        keys = [_key_of(self._program, number, index) for index in range(len(step.sources))]
-        if step.plan.joins and all(each is not None and each.step is not None for each in step.sources):
+        sources = self._program.steps[number].sources
+        if all(each is not None and each.step is not None for each in sources):
+            keys = [_key_of(self._program, number, index) for index in range(len(sources))]
             join([self._outputs[key] for key in keys], self._outputs[number, 0])
 
     def _use(self, output: Intermediate, producer: int, number: int) -> None:
