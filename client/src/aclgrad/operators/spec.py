@@ -298,9 +298,9 @@ class OperatorSpec:
         return tuple(each for each in self.outputs if not each.stays_inside)
 
     def input(self, name: str) -> InputSpec:
-        """Returns the input of this wire name, or the list; raises LookupError if there is none."""
+        """Returns the input of this wire name, also one of a list; raises LookupError if there is none."""
         named = {each.name: each for each in self.inputs}
-        return named[name] if name in named else named[list_of(name)]
+        return named[name] if name in named else replace(named[list_of(name)], name=name)
 
     @property
     def products(self) -> frozenset[Product]:
@@ -315,7 +315,7 @@ class OperatorSpec:
     @property
     def leading_input(self) -> InputSpec:
         """The input whose dtype and layout a call has."""
-        return self.input(self.leading)
+        return next(each for each in self.inputs if each.name in (self.leading, list_of(self.leading)))
 
     def dtypes_on(self, product: Product) -> tuple[str, ...]:
         """Returns the dtypes of the leading input on a product, none if the product lacks the operator."""

@@ -94,7 +94,8 @@ def _shape_only(target: Target, typed: TypedCase, names: list[str]) -> Finding:
     variants: dict[str, dict[str, Any]] = {"0xCB bytes": patterned(real, free), "NaN": {**real, **nan}}
     first = target.sender.execute(typed.spec.name, real, typed.case.attributes)
     if all(target.takes_shape(typed.spec.name, name) for name in names):
-        variants = {"no values": {**real, **{name: real[name].shape for name in names}}, **variants}
+        types = {name: typed.arguments.inputs[name] for name in names}
+        variants = {"no values": {**real, **types}, **variants}
     gradients = {}
     for variant, inputs in variants.items():
         # The server needs the values only for some attributes.

@@ -1,6 +1,6 @@
 """Draws programs: steps of any operators, whose inputs are arrays, tensors of a table, or views of earlier outputs."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -64,7 +64,7 @@ def draw_program(
         if typed is not None:
             program.steps.append(_draw_step(integer, generator, program, typed))
             if faults and integer(0, 15) == 0:
-                program.faults[len(program.steps) - 1] = _spoil(integer, program.steps[-1])
+                program.faults[len(program.steps) - 1] = _spoil(integer, program.steps[-1], _ruled(typed))
     return program
 
 
@@ -86,14 +86,13 @@ def _draw_step(integer: Integer, generator: np.random.Generator, program: DrawnP
     spec, case, arguments = typed.spec, typed.case, typed.arguments
     drawn = {name: _array(generator, type) for name, type in arguments.inputs.items()}
     arrays = samples_of(spec.name).values(generator, case, dict(drawn))
-    inputs = []
+    inputs, ruled = [], _ruled(typed)
     for each in spec.inputs_of(arguments.inputs):
         if each.name not in arguments.inputs:
             continue
         given = Given(each.name, arguments.inputs[each.name])
         # Such values are those of the sample: what makes them legal, or far from a jump, may be in another input.
-        has_rule = arrays[each.name] is not drawn[each.name]
-        has_rule |= any(each.rule(arguments, product) is not None for product in each.dtypes)
+        has_rule = arrays[each.name] is not drawn[each.name] or each.name in ruled
         if has_rule or not _refer(integer, program, given):
             given.array = arrays[each.name]
             _share(integer, program, given, has_rule)
@@ -166,9 +165,17 @@ def _draw_view(integer: Integer, shape: tuple[int, ...], count: int) -> View:
     return View(integer(0, count - end), strides)
 
 
-def _spoil(integer: Integer, step: Step) -> str:
-    """Makes a step wrong, and returns how."""
-    indices = [(each, each.array) for each in step.inputs if each.array is not None and each.array.dtype.kind == "i"]
+def _ruled(typed: TypedCase) -> set[str]:
+    """Returns the inputs whose values follow a rule on some product."""
+    given = typed.arguments
+    specs = [each for each in typed.spec.inputs_of(given.inputs) if each.name in given.inputs]
+    return {each.name for each in specs if any(each.rule(given, product) is not None for product in each.dtypes)}
+
+
+def _spoil(integer: Integer, step: Step, ruled: Collection[str]) -> str:
+    """Makes a step wrong, and returns how: integers that follow a rule may get others."""
+    given_indices = [each for each in step.inputs if each.name in ruled]
+    indices = [(each, each.array) for each in given_indices if each.array is not None and each.array.dtype.kind == "i"]
     fault = FAULTS[integer(0, 2 if indices and indices[0][1].size else 1)]
     if fault == "attribute":
         step.attributes["no_such_attribute"] = 1

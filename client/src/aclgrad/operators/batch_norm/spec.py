@@ -16,6 +16,7 @@ from aclgrad.operators.batch_axes import BatchAxes
 from aclgrad.operators.batch_norm_backward.spec import variance_rule
 from aclgrad.operators.families.elementwise.spec import floats
 from aclgrad.operators.families.normalisation.parts import (
+    CENTRED,
     FLOAT32,
     TOLERANCES,
     check_parameters,
@@ -128,7 +129,16 @@ SPEC = OperatorSpec(
     ),
     check=_check,
     tolerance=by_dtype(
-        {name: replace(each, outputs={"save_mean": TOLERANCES["float32"]}) for name, each in TOLERANCES.items()}
+        {
+            name: replace(
+                each,
+                outputs={
+                    "save_mean": TOLERANCES["float32"],
+                    **dict.fromkeys(("new_running_mean", "new_running_var"), TOLERANCES[name]),
+                },
+            )
+            for name, each in CENTRED.items()
+        }
     ),
     kind=OperatorKind.VALUE,
     batch_axes=_batch_axes,

@@ -16,6 +16,8 @@ TOLERANCES: Final = {
     "float16": Tolerance(relative=1e-3, absolute=1e-3),
     "bfloat16": Tolerance(relative=8e-3, absolute=8e-3),
 }
+# Where all elements are nearly equal, the rounding of their mean counts 1 / sqrt(eps) times.
+CENTRED: Final = {**TOLERANCES, "float32": Tolerance(relative=1e-5, absolute=2.0**-13)}
 
 Dtypes = Mapping[Product, tuple[str, ...]]
 

@@ -14,6 +14,7 @@ from aclgrad.errors import Violation
 from aclgrad.operators.batch_axes import BatchAxes
 from aclgrad.operators.families.elementwise.spec import floats
 from aclgrad.operators.families.normalisation.parts import (
+    CENTRED,
     FLOAT32,
     TOLERANCES,
     check_parameters,
@@ -42,7 +43,7 @@ _MOST: Final = 2**31 - 1
 
 def with_statistics(statistics: Callable[[Arguments, Product, str], Tolerance], *outputs: str) -> Rule:
     """Returns the rule of results that are rounded to the dtype, and of these outputs."""
-    of_results = by_dtype(TOLERANCES)
+    of_results = by_dtype(CENTRED)
 
     def rule(arguments: Arguments, product: Product, dtype: str) -> Tolerance:
         found = statistics(arguments, product, dtype)
@@ -263,7 +264,7 @@ def _group_norm() -> OperatorSpec:
             OutputSpec("rstd_out", "1 / sqrt(variance + eps) of each group, in the same way.", _groups),
         ),
         check=_check_groups,
-        tolerance=by_dtype(TOLERANCES),
+        tolerance=with_statistics(lambda _, __, dtype: TOLERANCES[dtype], "mean_out", "rstd_out"),
         kind=OperatorKind.VALUE,
         is_spatial=False,
         batch_axes=lambda _: BatchAxes(others=dict.fromkeys(("gamma", "beta")), counts=("n",)),
