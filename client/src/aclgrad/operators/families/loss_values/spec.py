@@ -8,7 +8,7 @@ from aclgrad.errors import Violation
 from aclgrad.operators.batch_axes import BatchAxes
 from aclgrad.operators.families.class_losses.spec import IGNORE_INDEX, classes_of
 from aclgrad.operators.families.elementwise.spec import LARGEST, RANKS, Check, floats, tolerances_of
-from aclgrad.operators.families.losses.spec import LEAST_BETA, MEAN, NONE, REDUCTION, SUM
+from aclgrad.operators.families.losses.spec import LEAST_BETA, MEAN, NONE, REDUCTION, SUM, check_logits
 from aclgrad.operators.rules import broadcasts, equal_sizes, first_problem, same_dtype
 from aclgrad.operators.spec import (
     Arguments,
@@ -102,11 +102,6 @@ def loss_value_spec(
     )
 
 
-def _check_logits(arguments: Arguments, _: object) -> Iterator[Violation]:
-    target, shape = (arguments.inputs[name].shape for name in ("target", "self"))
-    yield from equal_sizes("inputs[target].shape", target, "inputs[self].shape", shape)
-
-
 # The negative log likelihood of classes.
 
 
@@ -180,7 +175,7 @@ SPECS: Final = (
             "weight": "The weight of each element, broadcast to self; 1 without it.",
             "pos_weight": "The weight of positive targets, broadcast to self; 1 without it.",
         },
-        check=_check_logits,
+        check=check_logits,
         tolerances={
             "float32": Tolerance(relative=1e-5, absolute=1e-5),
             "float16": Tolerance(relative=1e-3, absolute=1e-5),

@@ -127,7 +127,7 @@ def loss_spec(
     )
 
 
-def _check_logits(arguments: Arguments, product: Product) -> Iterator[Violation]:
+def check_logits(arguments: Arguments, product: Product) -> Iterator[Violation]:
     target, shape = (arguments.inputs[name].shape for name in ("target", "self"))
     yield from equal_sizes("inputs[target].shape", target, "inputs[self].shape", shape)
 
@@ -175,7 +175,7 @@ SPECS: Final = (
             "weight": "The weight of each element, broadcast to self; 1 without it.",
             "pos_weight": "The weight of positive targets, broadcast to self; 1 without it.",
         },
-        check=_check_logits,
+        check=check_logits,
         tolerance=by_dtype({each: replace(plain, absolute=1e-5) for each, plain in tolerances_of(floats()).items()}),
     ),
     # The gradient of the target is not the operator's.

@@ -1,7 +1,7 @@
 """Max pooling in two dimensions, with and without the argmax."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -47,18 +47,10 @@ def _maxima(
     return _pooled(input, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
-def _mask(
-    input: Array,
-    kernel_size: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (0,),
-    dilation: Sequence[int] = (1,),
-    ceil_mode: bool = False,
-) -> Array:
+def _mask(input: Array, **geometry: Any) -> Array:
     """The argmax as the mask of Atlas A2."""
-    pooling = Pooling.of(input.shape[-2:], kernel_size, stride, padding, ceil_mode, dilation)
-    argmax = _pooled(input, kernel_size, stride, padding, dilation, ceil_mode)[1]
-    return mask_of_argmax(argmax, pooling, mask_layout(Product.ATLAS_A2, pooling.kernel_size))
+    pooling = Pooling.of(input.shape[-2:], **geometry)
+    return mask_of_argmax(_pooled(input, **geometry)[1], pooling, mask_layout(Product.ATLAS_A2, pooling.kernel_size))
 
 
 DEFINITIONS: Final = {
