@@ -110,7 +110,7 @@ def test_the_cut_that_is_named_costs_least(closed: aclgrad.Client, data: st.Data
     model = draw_model(data.draw)
     program = closed.program()
     wanted = build(program, model)
-    run = program.to_send(wanted, return_errors=False)
+    run = program.to_send(wanted, {}, return_errors=False)
     costs = Costs(program._steps, run.returned)  # noqa: SLF001 - what it is made of
     count = len(model.steps)
     peak, whole_bytes = model.part(0, count)

@@ -22,12 +22,8 @@ from aclgrad.wire.messages import decode_request, response_of
 
 FOLDER = Path("/dev/shm")
 GRAD = np.arange(256 * 256, dtype=np.float32).reshape(1, 256, 256)
-PLANNED = Call(
-    "adaptive_avg_pool2d_backward",
-    {"grad_output": GRAD, "self": (1, 300, 300)},
-    None,
-    Requirements(2**24, shape_only=True),
-)
+REQUIREMENTS = Requirements(2**24, shape_only=True)
+PLANNED = Call("adaptive_avg_pool2d_backward", {"grad_output": GRAD, "self": (1, 300, 300)}, None, REQUIREMENTS)
 OUTPUT = TensorType(DTYPES["float32"], (1, 300, 300))
 
 
@@ -170,3 +166,40 @@ def test_a_region_that_cannot_be_made_leaves_nothing(pool: RegionPool, monkeypat
         Region(2**62)
     assert names() == []
     assert len(os.listdir("/proc/self/fd")) == files
+
+
+def test_many_inputs_share_a_region_that_the_next_call_has_again(pool: RegionPool) -> None:
+    """A server knows a message again by its bytes, the names of regions among them."""
+    arrays = [np.full((130 + number, 128), number, np.float32) for number in range(20)]
+    joined = Call("cat", {f"tensors[{at}]": each for at, each in enumerate(arrays)}, {"dim": 0}, REQUIREMENTS)
+    requests = []
+    for _ in range(2):
+        with Loan(pool, joined) as shared:
+            shared.lend()
+            requests.append(shared.request)
+            sources = [each.source for each in decode_request(shared.request).inputs]
+            ranges = [each.shared for each in sources if each.shared is not None]
+            (name,) = {each.name for each in ranges}
+            content = (FOLDER / name[1:]).read_bytes()
+            given = [content[each.offset : each.offset + each.nbytes] for each in ranges]
+            assert given == [each.tobytes() for each in arrays]
+    assert requests[0] == requests[1]
+
+
+def test_many_inputs_without_room_for_one_region_have_their_own(
+    pool: RegionPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrays = [np.full((130, 128), number, np.float32) for number in range(20)]
+    joined = Call("cat", {f"tensors[{at}]": each for at, each in enumerate(arrays)}, {"dim": 0}, REQUIREMENTS)
+    take = pool.take
+
+    def take_small(size_bytes: int) -> Region:
+        if size_bytes > 2**20:
+            raise OSError
+        return take(size_bytes)
+
+    monkeypatch.setattr(pool, "take", take_small)
+    with Loan(pool, joined) as shared:
+        shared.lend()
+        sources = [each.source for each in decode_request(shared.request).inputs]
+        assert len({each.shared.name for each in sources if each.shared}) == len(arrays)

@@ -47,9 +47,15 @@ class Chunk:
 
 def encode_header(program: bytes, chunk_bytes: int) -> bytes:
     """Returns the first message of a call, with a serialized ExecuteProgramRequest."""
+    before, behind = header_around(len(program), chunk_bytes)
+    return b"".join((before, program, behind))
+
+
+def header_around(program_bytes: int, chunk_bytes: int) -> tuple[bytes, bytes]:
+    """Returns what stands before and behind an ExecuteProgramRequest of so many bytes in the first message."""
     rest = pb.ProgramHeader(chunk_size_bytes=chunk_bytes).SerializeToString()
-    header = length_key(_PROGRAM, len(program)) + program + rest
-    return length_key(_HEADER, len(header)) + header
+    key = length_key(_PROGRAM, program_bytes)
+    return length_key(_HEADER, len(key) + program_bytes + len(rest)) + key, rest
 
 
 def encode_step_header(call: OperatorCall, names: Sequence[str], chunk_bytes: int) -> bytes:

@@ -33,7 +33,7 @@ _Message = TypeVar("_Message", bound=Message)
 INPUTS: Final = operator_service_pb2.ExecuteOperatorRequest.INPUTS_FIELD_NUMBER
 OUTPUTS: Final = operator_service_pb2.ExecuteOperatorResponse.OUTPUTS_FIELD_NUMBER
 """A StepResult has the same number."""
-_COPIED_BYTES: Final = 2**16
+COPIED_BYTES: Final = 2**16
 """Up to about 100 KB, protobuf copies faster than Python finds what not to copy."""
 
 REQUEST_PAYLOADS: Final = (INPUTS, DATA)
@@ -119,7 +119,7 @@ def response_prefix(name: str, type: TensorType) -> bytes:
 
 def decode_response(data: bytes) -> tuple[TensorView, ...]:
     """Returns the outputs of an ExecuteOperatorResponse as views; errors are those of `decode_request`."""
-    if len(data) <= _COPIED_BYTES:
+    if len(data) <= COPIED_BYTES:
         message = parse_message(operator_service_pb2.ExecuteOperatorResponse, data)
         return output_views(message.outputs, None)
     rest, payloads = extract_payloads(data, (OUTPUTS, DATA))
@@ -142,7 +142,7 @@ def parse_message(kind: type[_Message], data: bytes) -> _Message:
 
 def output_views(messages: Iterable[tensor_pb2.Tensor], payloads: Sequence[InMessage] | None) -> tuple[TensorView, ...]:
     """Returns the tensors of a reply; raises MalformedRequestError for one with a view, which inputs alone may have."""
-    outputs = tuple(tensor_view(each, payloads) for each in messages)
+    outputs = tuple([tensor_view(each, payloads) for each in messages])
     if any(each.view is not None for each in outputs):
         raise MalformedRequestError("an output has a view")
     return outputs

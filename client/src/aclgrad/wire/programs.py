@@ -12,7 +12,15 @@ from aclgrad.tensors import TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from aclgrad.wire.limits import MAX_STEPS, MAX_TABLE_TENSORS
-from aclgrad.wire.messages import INPUTS, OUTPUTS, OperatorCall, call_of_message, output_views, parse_message
+from aclgrad.wire.messages import (
+    COPIED_BYTES,
+    INPUTS,
+    OUTPUTS,
+    OperatorCall,
+    call_of_message,
+    output_views,
+    parse_message,
+)
 from aclgrad.wire.scan import extract_payloads
 from aclgrad.wire.values import DATA, checked_name, length_key, tensor_field, tensor_view
 
@@ -69,15 +77,29 @@ def program_pieces(
     product: str = "",
 ) -> list[bytes | memoryview]:
     """Returns the pieces of an ExecuteProgramRequest, given those of its ExecuteOperatorRequests."""
+    table = [piece for tensor in tensors for piece in table_field(tensor)]
+    return [*step_fields(steps), *table, rest_of_program(returned, product)]
+
+
+def step_fields(steps: Iterable[Sequence[bytes | memoryview]]) -> list[bytes | memoryview]:
+    """Returns the pieces of the steps of an ExecuteProgramRequest, given those of their ExecuteOperatorRequests."""
     pieces: list[bytes | memoryview] = []
     for step in steps:
         pieces += (length_key(_STEPS, sum(map(len, step))), *step)
-    for tensor in tensors:
-        pieces += tensor_field(_TENSORS, tensor)
+    return pieces
+
+
+def table_field(tensor: TensorView, data_bytes: int | None = None) -> list[bytes | memoryview]:
+    """Returns the pieces of a tensor of the table; `data_bytes` announces data that the caller writes behind them."""
+    return tensor_field(_TENSORS, tensor, data_bytes)
+
+
+def rest_of_program(returned: Iterable[OutputOf], product: str) -> bytes:
+    """Returns what stands in an ExecuteProgramRequest beside its steps and its table."""
     rest = pb.ExecuteProgramRequest(
         returned=[each.message() for each in returned], product=checked_name("product", product)
     )
-    return [*pieces, rest.SerializeToString()]
+    return rest.SerializeToString()
 
 
 def decode_program(data: bytes) -> SentProgram:
@@ -141,6 +163,8 @@ def failed_result(status: status_pb2.Status) -> bytes:
 
 def decode_results(data: bytes) -> list[StepOutcome]:
     """Returns the outputs of each step as views of `data`, or its status; errors as in `decode_request`."""
+    if len(data) <= COPIED_BYTES:
+        return outcomes_of(parse_message(pb.ExecuteProgramResponse, data), None)
     rest, payloads = extract_payloads(data, RESULT_PAYLOADS)
     return outcomes_of(parse_message(pb.ExecuteProgramResponse, rest), list(map(in_message, payloads)))
 
@@ -148,6 +172,6 @@ def decode_results(data: bytes) -> list[StepOutcome]:
 def outcomes_of(message: pb.ExecuteProgramResponse, payloads: Sequence[InMessage] | None) -> list[StepOutcome]:
     """Returns the outcomes in a message with placeholders in place of its payloads, or with the data itself if None."""
     return [
-        result.error if result.HasField("error") else output_views(result.outputs, payloads)
+        result.error if result.HasField("error") else output_views(result.outputs, payloads) if result.outputs else ()
         for result in message.results
     ]

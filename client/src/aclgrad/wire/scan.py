@@ -63,7 +63,8 @@ def _replace(view: memoryview, position: int, end: int, paths: tuple[_Path, ...]
                     body = len(payloads).to_bytes(INDEX_BYTES, "little")
                     payloads.append(view[position:stop])
                 else:
-                    body = _replace(view, position, stop, steps[tag >> 3], payloads)
+                    # Most results of a long program are empty.
+                    body = _replace(view, position, stop, steps[tag >> 3], payloads) if position < stop else b""
                 pieces += (view[kept:start], varint(tag), varint(len(body)), body)
                 kept = stop
             position = stop

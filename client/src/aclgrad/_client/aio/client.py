@@ -18,6 +18,7 @@ from aclgrad._client.calls.destination import Outputs
 from aclgrad._client.calls.exchange import operators_query, status_query
 from aclgrad._client.programs.batch import BaseBatch, BatchRun
 from aclgrad._client.programs.program import BaseProgram, Wanted
+from aclgrad._client.programs.values import NO_VALUES, Values
 from aclgrad._client.settings.checks import DEFAULT, Timeout
 from aclgrad.errors import DeadlinePassedError
 from aclgrad.operators.attributes import AttributeLike
@@ -120,6 +121,12 @@ class AsyncProgram(BaseProgram[AsyncClient]):
     [grads] = await program.run(grads)
     """
 
-    async def run(self, *wanted: Wanted, return_errors: bool = False, timeout_s: Timeout = DEFAULT) -> list[Any]:
-        steps = self.to_send(wanted, return_errors)
-        return await self._client._run_program(steps, partial(self.values, wanted), timeout_s)  # noqa: SLF001 - the two are one
+    async def run(
+        self,
+        *wanted: Wanted,
+        values: Values = NO_VALUES,
+        return_errors: bool = False,
+        timeout_s: Timeout = DEFAULT,
+    ) -> list[Any]:
+        steps = self.to_send(wanted, values, return_errors)
+        return await self._client._run_program(steps, partial(self.values_of, wanted), timeout_s)  # noqa: SLF001 - the two are one

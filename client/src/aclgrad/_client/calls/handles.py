@@ -1,4 +1,4 @@
-"""Handles: the outputs of a program's steps, before there are values."""
+"""Handles: the outputs of a program's steps, and what its runs bring, before there are values."""
 
 from __future__ import annotations  # `help` shows the names of unions, and not their members
 
@@ -7,31 +7,40 @@ from typing import Any, NoReturn
 import numpy as np
 
 from aclgrad._client.calls.arrays import as_array
+from aclgrad._client.calls.placeholders import Placeholder
 from aclgrad._client.calls.strided import Strided
 from aclgrad.errors import InvalidFieldError, ServerFaultError
 from aclgrad.tensors import TensorType, View, laid_over
 
 
 class Handle:
-    """An output of a step of a program, or a view of one: it has a shape and a dtype, and no values.
+    """An output of a step of a program, a placeholder, or a view of either: it has a shape and a dtype, and no values.
 
     Operators of the same program take it in place of an array, and `run` returns its values. Indexing, `T`,
     `transpose`, `reshape` and `broadcast_to` make views, which copy nothing and are read by the server as they are.
     """
 
-    __slots__ = ("_program", "_strided", "_whole", "output", "step")
+    __slots__ = ("_program", "_strided", "_whole", "output", "placeholder", "step")
     __array_ufunc__ = None
 
     def __init__(
-        self, program: object, step: int, output: str, whole: TensorType, strided: Strided | None = None
+        self,
+        program: object,
+        step: int,
+        output: str,
+        whole: TensorType,
+        strided: Strided | None = None,
+        placeholder: Placeholder | None = None,
     ) -> None:
         self._program = program
         self._whole = whole
         self._strided = strided
         self.step = step
-        """The position of the step in its program."""
+        """The position of the step in its program; -1 for a placeholder."""
         self.output = output
-        """The name of the output."""
+        """The name of the output; empty for a placeholder."""
+        self.placeholder = placeholder
+        """The placeholder that it stands for; None for an output."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -57,11 +66,11 @@ class Handle:
 
     @property
     def view(self) -> View | None:
-        """How it lies over the output; None for all of it."""
+        """How it lies over the output or the placeholder; None for all of it."""
         return None if self._strided is None else View(self._strided.offset, self._strided.strides)
 
     def is_of(self, program: object) -> bool:
-        """Whether a step of this program makes it."""
+        """Whether it belongs to this program."""
         return self._program is program
 
     @property
@@ -95,7 +104,8 @@ class Handle:
 
     def __repr__(self) -> str:
         view = "" if self._strided is None else "a view of "
-        return f"<{view}{self.output} of step {self.step}: {self.type}>"
+        whole = self.placeholder or f"{self.output} of step {self.step}"
+        return f"<{view}{whole}: {self.type}>"
 
     def taken_from(self, output: Any) -> Any:
         """Returns the values of the handle, given those of its output.
@@ -113,7 +123,7 @@ class Handle:
         return Strided.whole(self.shape) if self._strided is None else self._strided
 
     def _of(self, strided: Strided) -> Handle:
-        return Handle(self._program, self.step, self.output, self._whole, strided)
+        return Handle(self._program, self.step, self.output, self._whole, strided, self.placeholder)
 
 
 def _unpacked(arguments: tuple[Any, ...]) -> tuple[Any, ...]:

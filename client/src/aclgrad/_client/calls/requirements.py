@@ -15,6 +15,8 @@ CHUNKED_ABOVE_BYTES: Final = 8 * 2**20
 """Calls with more bytes of tensors either way go in chunks, which are faster, whatever the limit of a message is."""
 MAX_MESSAGE_BYTES: Final = 2**31 - 1
 """What protobuf can hold at most."""
+_MOST_INLINE_BYTES: Final = 4 * 2**20
+"""Each small tensor in a chunk of its own would take longer: 240 of 16 KiB take 80 ms more."""
 _CHUNK_FIELDS_BYTES: Final = 64
 """Bytes of a chunk's message beside its data, at most."""
 Withheld = Mapping[str, Mapping[str, Collection[str]]]
@@ -56,6 +58,8 @@ class Requirements:
         """The bytes of tensors that one call may send or fetch as a message; with more it goes in chunks."""
         self.chunk_bytes = max(1, min(DEFAULT_CHUNK_BYTES, message_bytes - _CHUNK_FIELDS_BYTES))
         """The bytes of a tensor in one chunk."""
+        self.inline_bytes = min(_MOST_INLINE_BYTES, max(self.chunk_bytes, message_bytes // 4))
+        """The bytes of small tensors that go with the header of a program in chunks."""
 
     def require_values(self, operator: str) -> None:
         """Remembers that a server wants the values of every input."""

@@ -12,7 +12,8 @@ from aclgrad._client.calls.chunked import ChunkedProgram
 from aclgrad._client.calls.destination import Outputs
 from aclgrad._client.calls.operator_methods import OperatorMethods
 from aclgrad._client.calls.requirements import Requirements, Withheld
-from aclgrad._client.programs.portions import STATUS_BYTES, Portions, needs_of
+from aclgrad._client.programs.needs import needs_of
+from aclgrad._client.programs.portions import STATUS_BYTES, Portions
 from aclgrad._client.programs.run import ProgramRun
 from aclgrad._client.programs.steps import Step
 from aclgrad._client.programs.table import Table
@@ -121,7 +122,7 @@ class BatchRun(ProgramRun):
             for each in needs_of(step, self._requirements.withheld):
                 if each.entry is not None and id(each.entry) not in seen:
                     seen.add(id(each.entry))
-                    request_bytes += each.entry.data.nbytes
+                    request_bytes += each.entry.size_bytes
             is_large = max(request_bytes, reply_bytes) > self._requirements.message_bytes
             if fitting and (is_large or rest > MAX_PROGRAM_REST_BYTES):
                 break

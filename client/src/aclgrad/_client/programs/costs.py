@@ -9,8 +9,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from aclgrad._client.calls.placeholders import Placeholder
 from aclgrad._client.calls.requirements import Withheld, unsent
-from aclgrad._client.programs.portions import Returned, closure, needs_of
+from aclgrad._client.programs.needs import Returned, closure, needs_of
 from aclgrad._client.programs.steps import Step, StepInput
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments
@@ -74,13 +75,17 @@ class Costs:
                 if each.step is not None:
                     made[each.step, each.output].steps.append(number)
                 elif each.entry is not None:
-                    tensor = _Tensor(each.entry.data.nbytes, [], is_made=False)
+                    tensor = _Tensor(each.entry.size_bytes, [], is_made=False)
                     sent.setdefault(id(each.entry), tensor).steps.append(number)
             for output in step.outputs:
                 is_returned = output.name in returned.get(position, ())
                 made[position, output.name] = _Tensor(output.type.size_bytes, [number], True, is_returned)
         yield from sent.values()
         yield from made.values()
+
+    @property
+    def step_count(self) -> int:
+        return len(self._positions)
 
     @property
     def operations(self) -> float:
@@ -207,4 +212,6 @@ def _work(step: Step) -> Work:
 def _source(input: StepInput) -> str:
     if input.step is not None:
         return f" = {input.step}.{input.output}{'' if input.view is None else ' (view)'}"
+    if isinstance(input.entry, Placeholder):
+        return f" = {input.entry}{'' if input.view is None else ' (view)'}"
     return "" if input.entry is not None else " (shape)"

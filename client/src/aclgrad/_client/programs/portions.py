@@ -3,52 +3,43 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Final
+from itertools import groupby
+from typing import Final, NamedTuple
 
 from aclgrad._client.calls.arguments import OUTPUTS
 from aclgrad._client.calls.chunked import Announced
+from aclgrad._client.calls.destination import Destination
+from aclgrad._client.calls.placeholders import Placeholder
 from aclgrad._client.calls.requirements import Withheld, unsent
+from aclgrad._client.programs.needs import Returned, needs_of
 from aclgrad._client.programs.steps import Step, StepInput
 from aclgrad._client.programs.table import Entry
-from aclgrad.sources import SHAPE_ONLY, OutputOf, SharedRange, Source, TableEntry, in_message
+from aclgrad.sources import SHAPE_ONLY, OutputOf, SharedRange, Source, TableEntry
 from aclgrad.tensors import TensorView
-from aclgrad.wire.chunks import encode_header
-from aclgrad.wire.limits import DEFAULT_CHUNK_BYTES, MANY_INPUTS
+from aclgrad.wire.chunks import header_around
+from aclgrad.wire.limits import MANY_INPUTS
 from aclgrad.wire.messages import request_pieces
-from aclgrad.wire.programs import program_pieces
+from aclgrad.wire.programs import rest_of_program, step_fields, table_field
 
-Returned = Mapping[int, tuple[str, ...]]
-"""The names of the outputs that are sent back, by step."""
+Data = Mapping[Placeholder, memoryview]
+"""The bytes that a run brings."""
+Piece = bytes | memoryview | Placeholder
+"""A part of a message; a placeholder stands for the bytes of a run."""
 
 STATUS_BYTES: Final = 1024
 """A step that fails takes about so much of a reply."""
+_MOST_LENT: Final = 4
+"""Messages with ranges of shared memory that are kept: results that are still in use have others than the next ones."""
 _INLINE_BYTES: Final = 64 * 2**10
 """A tensor of no more bytes goes with the header of a program in chunks, as long as the header stays small."""
-
-
-def needs_of(step: Step, withheld: Withheld) -> Sequence[StepInput]:
-    """Returns the inputs of a step whose values are sent, or made by an earlier step."""
-    shapes = unsent(withheld, step.operator, step.wanted)
-    return [each for each in step.inputs if each.name not in shapes] if shapes else step.inputs
-
-
-def closure(steps: Sequence[Step], wanted: Iterable[int], withheld: Withheld) -> list[int]:
-    """Returns the steps that the wanted ones need, with these, in order."""
-    found = set(wanted)
-    left = list(found)
-    while left:
-        for each in needs_of(steps[left.pop()], withheld):
-            if each.step is not None and each.step not in found:
-                found.add(each.step)
-                left.append(each.step)
-    return sorted(found)
 
 
 class Portion:
     """Some steps of a program, numbered anew, and the arrays that they need.
 
-    An array that one step uses goes with it, others stand in the table. Nothing changes any more: a portion may be sent
-    again, and in any form.
+    An array that one step uses goes with it; placeholders, and what several steps use, stand in the table. Nothing
+    changes any more: a portion may be sent again, in any form and with other bytes for its placeholders, by several
+    threads at once.
     """
 
     def __init__(
@@ -60,13 +51,15 @@ class Portion:
         self.returned = [returned.get(each, ()) for each in positions]
         """The names of the outputs that are sent back, for each step."""
         self._product = product
+        self._asked = returned
         self._withheld = withheld
-        self._encoded: list[bytes | memoryview] | None = None
-        self._header: tuple[int, bytes] | None = None
+        self._encoded: list[Piece] | None = None
+        self._header: _Header | None = None
+        self._lent: tuple[_Lent, ...] = ()
         self._numbers = {position: number for number, position in enumerate(positions)}
         self._needs = [needs_of(each, withheld) for each in self._steps]
         self._used: dict[int, set[str]] = {}
-        entries: dict[int, Entry] = {}
+        entries: dict[int, Entry | Placeholder] = {}
         uses: Counter[int] = Counter()
         for needs in self._needs:
             for each in needs:
@@ -75,10 +68,10 @@ class Portion:
                     uses[id(each.entry)] += 1
                 elif each.step is not None:
                     self._used.setdefault(self._numbers[each.step], set()).add(each.output)
-        self.entries: Sequence[Entry] = tuple(entries.values())
-        """The arrays, in order of first use."""
-        self._shared = [count > 1 for count in uses.values()]
-        """Which of them several inputs have."""
+        self.entries: Sequence[Entry | Placeholder] = tuple(entries.values())
+        """The arrays and placeholders, in order of first use."""
+        # The table is the one place where the bytes of a run are filled in.
+        self._in_table = [uses[key] > 1 or isinstance(each, Placeholder) for key, each in entries.items()]
         self.outputs = [
             (number, output)
             for number, (step, names) in enumerate(zip(self._steps, self.returned, strict=True))
@@ -87,10 +80,14 @@ class Portion:
         ]
         """What is sent back, as far as it is known: the step's number here, with name and type."""
 
-    def is_of(self, positions: Sequence[int], returned: Returned, withheld: Withheld) -> bool:
-        """Whether it is what these arguments make of the same steps."""
-        is_same = positions == self.positions and withheld == self._withheld
-        return is_same and self.returned == [returned.get(each, ()) for each in positions]
+    def is_of(self, returned: Returned, withheld: Withheld) -> bool:
+        """Whether it is what these arguments make of the same steps, of which `returned` has all that are asked for."""
+        return returned == self._asked and withheld == self._withheld
+
+    @cached_property
+    def destinations(self) -> Sequence[Destination]:
+        """Where the outputs of each step go."""
+        return [step.destination(names) for step, names in zip(self._steps, self.returned, strict=True)]
 
     def withholds(self, position: int) -> bool:
         """Whether only the shape of an input of this step was sent, whose values are there."""
@@ -102,67 +99,100 @@ class Portion:
     @cached_property
     def sent_bytes(self) -> int:
         """At most so much is sent."""
-        return sum(each.data.nbytes for each in self.entries) + sum(each.rest_bytes for each in self._steps)
+        return sum(each.size_bytes for each in self.entries) + sum(each.rest_bytes for each in self._steps)
 
     @cached_property
     def received_bytes(self) -> int:
         return sum(output.type.size_bytes for _, output in self.outputs)
 
+    def data(self, data: Data) -> list[memoryview]:
+        """Returns the bytes of the entries, given those that a run brings."""
+        return [data[each] if isinstance(each, Placeholder) else each.data for each in self.entries]
+
     def request(
         self,
+        data: Data,
         shared: Mapping[int, SharedRange] | None = None,
         memory: Mapping[tuple[int, str], SharedRange] | None = None,
     ) -> bytes:
         """Returns the message; `shared` has the ranges of entries by position, `memory` those for outputs."""
         if shared or memory:
-            return b"".join(self._pieces(shared or {}, memory or {}))
+            return _filled(self._lent_pieces(shared or {}, memory or {}), data)
         if self._encoded is None:
             self._encoded = self._pieces({}, {})
-        return b"".join(self._encoded)
+        return _filled(self._encoded, data)
 
-    def header(self, chunk_bytes: int) -> tuple[Callable[[], bytes], list[Announced]]:
-        """Returns what makes the first message of the program in chunks, and the tensors that follow it."""
-        large = self._large(chunk_bytes)
-        table = [index for index, is_shared in enumerate(self._shared) if index in large or is_shared]
-        announced = [Announced(i, self.entries[index].data) for i, index in enumerate(table) if index in large]
-        return partial(self._header_of, chunk_bytes, large), announced
+    def _lent_pieces(
+        self, shared: Mapping[int, SharedRange], memory: Mapping[tuple[int, str], SharedRange]
+    ) -> Sequence[Piece]:
+        """Returns the pieces with these ranges: the regions of a pool come again."""
+        for each in self._lent:
+            if each.memory == memory and each.shared == shared:
+                return each.pieces
+        found = _Lent(shared, memory, self._pieces(shared, memory))
+        # Another thread may add others meanwhile.
+        self._lent = (found, *self._lent[: _MOST_LENT - 1])
+        return found.pieces
 
-    def _header_of(self, chunk_bytes: int, large: Collection[int]) -> bytes:
+    def header(self, chunk_bytes: int, inline_bytes: int, data: Data) -> tuple[Callable[[], bytes], list[Announced]]:
+        """Returns what makes the first message of the program in chunks, and the tensors that follow it.
+
+        It has small tensors of up to `inline_bytes` together.
+        """
         header = self._header
-        if header is None or header[0] != chunk_bytes:
-            pieces = self._pieces(dict.fromkeys(large, SHAPE_ONLY), {})
+        if header is None or (header.chunk_bytes, header.inline_bytes) != (chunk_bytes, inline_bytes):
             # Another thread may need another one meanwhile.
-            header = self._header = chunk_bytes, encode_header(b"".join(pieces), chunk_bytes)
-        return header[1]
+            header = self._header = self._new_header(chunk_bytes, inline_bytes)
+        announced = [
+            Announced(position, data[each] if isinstance(each, Placeholder) else each.data)
+            for position, each in header.announced
+        ]
+        return partial(self._header_of, header, data), announced
 
-    def _large(self, chunk_bytes: int) -> set[int]:
-        """Returns the positions of the entries that do not go with the header."""
-        left = min(chunk_bytes, DEFAULT_CHUNK_BYTES)
+    def _new_header(self, chunk_bytes: int, inline_bytes: int) -> "_Header":
+        large = self._large(chunk_bytes, inline_bytes)
+        table = [index for index, is_there in enumerate(self._in_table) if index in large or is_there]
+        announced = [(position, self.entries[index]) for position, index in enumerate(table) if index in large]
+        return _Header(chunk_bytes, inline_bytes, large, announced, [])
+
+    def _header_of(self, header: "_Header", data: Data) -> bytes:
+        if not header.pieces:
+            pieces = self._pieces(dict.fromkeys(header.large, SHAPE_ONLY), {})
+            before, behind = header_around(sum(map(_size, pieces)), header.chunk_bytes)
+            # Another thread may do the same.
+            header.pieces[:] = _joined([before, *pieces, behind], (bytes, memoryview))
+        return _filled(header.pieces, data)
+
+    def _large(self, chunk_bytes: int, left: int) -> set[int]:
+        """Returns the positions of the entries that do not go with the header, which has so many bytes left."""
         found = set()
-        for index in sorted(range(len(self.entries)), key=lambda each: self.entries[each].data.nbytes):
-            left -= self.entries[index].data.nbytes
-            if self.entries[index].data.nbytes > min(_INLINE_BYTES, chunk_bytes // MANY_INPUTS) or left < 0:
+        for index in sorted(range(len(self.entries)), key=lambda each: self.entries[each].size_bytes):
+            left -= self.entries[index].size_bytes
+            if self.entries[index].size_bytes > min(_INLINE_BYTES, chunk_bytes // MANY_INPUTS) or left < 0:
                 found.add(index)
         return found
 
-    def _pieces(
-        self, sources: Mapping[int, Source], memory: Mapping[tuple[int, str], SharedRange]
-    ) -> list[bytes | memoryview]:
+    def _pieces(self, sources: Mapping[int, Source], memory: Mapping[tuple[int, str], SharedRange]) -> list[Piece]:
         """Returns the pieces of an ExecuteProgramRequest, with other sources for some entries."""
-        table: list[TensorView] = []
+        table: list[Piece] = []
+        table_count = 0
         given: dict[int, Source] = {}
         for index, entry in enumerate(self.entries):
-            source = sources.get(index) or in_message(entry.data)
-            if self._shared[index] or source is SHAPE_ONLY:
-                given[id(entry)] = TableEntry(len(table), 0)
-                table.append(TensorView("", entry.type, source))
+            source = sources.get(index) or entry.source
+            if self._in_table[index] or source is SHAPE_ONLY:
+                given[id(entry)] = TableEntry(table_count, 0)
+                table_count += 1
+                is_filled = isinstance(entry, Placeholder) and source is entry.source
+                table += table_field(TensorView("", entry.type, source), entry.size_bytes if is_filled else None)
+                table += [entry] if isinstance(entry, Placeholder) and is_filled else ()
             else:
                 given[id(entry)] = source
         places: dict[int, dict[str, SharedRange]] = {}
         for (number, name), place in memory.items():
             places.setdefault(number, {})[name] = place
         steps = [self._step(number, given, places.get(number, {})) for number in range(len(self._steps))]
-        return program_pieces(steps, table, self._wanted_back(), self._product)
+        rest = rest_of_program(self._wanted_back(), self._product)
+        return _joined([*step_fields(steps), *table, rest], (bytes,))
 
     def _step(
         self, number: int, given: Mapping[int, Source], memory: Mapping[str, SharedRange]
@@ -197,6 +227,44 @@ class Portion:
         if all(self._used.get(number, set()) <= set(names) for number, names in enumerate(self.returned)):
             return []
         return [OutputOf(number, name, 0) for number, names in enumerate(self.returned) for name in names]
+
+
+class _Lent(NamedTuple):
+    """A message with these ranges of shared memory."""
+
+    shared: Mapping[int, SharedRange]
+    memory: Mapping[tuple[int, str], SharedRange]
+    pieces: Sequence[Piece]
+
+
+class _Header(NamedTuple):
+    """The first message of a portion in chunks of this size, with small tensors of so many bytes."""
+
+    chunk_bytes: int
+    inline_bytes: int
+    large: Collection[int]
+    """The positions of the entries that follow it."""
+    announced: Sequence[tuple[int, Entry | Placeholder]]
+    """These, with their positions in the table."""
+    pieces: list[Piece]
+    """Empty until it is needed."""
+
+
+def _filled(pieces: Iterable[Piece], data: Data) -> bytes:
+    return b"".join([data[each] if isinstance(each, Placeholder) else each for each in pieces])
+
+
+def _size(piece: Piece) -> int:
+    return piece.size_bytes if isinstance(piece, Placeholder) else len(piece)
+
+
+def _joined(pieces: Iterable[Piece], kinds: tuple[type, ...]) -> list[Piece]:
+    """Returns the pieces, consecutive ones of these kinds as one: each run joins all of them."""
+    found: list[Piece] = []
+    for is_one, group in groupby(pieces, lambda each: isinstance(each, kinds)):
+        run = list(group)
+        found += [_filled(run, {})] if is_one else run
+    return found
 
 
 Portions = dict[tuple[int, ...], Portion]

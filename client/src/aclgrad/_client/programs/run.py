@@ -7,13 +7,15 @@ from typing import Any
 from google.rpc import status_pb2
 
 from aclgrad._client.attempts.retry import is_worth_a_retry
-from aclgrad._client.attempts.rpc_errors import error_of_status, unreadable_reply
+from aclgrad._client.attempts.rpc_errors import unreadable_reply
 from aclgrad._client.calls.arrays import Array
 from aclgrad._client.calls.chunked import ChunkedProgram, Taken
-from aclgrad._client.calls.destination import Destination
+from aclgrad._client.calls.destination import NOTHING
 from aclgrad._client.calls.lender import Key, Lender, TakeOver
 from aclgrad._client.calls.requirements import Requirements, Withheld
-from aclgrad._client.programs.portions import Portion, Portions, Returned, closure
+from aclgrad._client.programs.needs import Needs, Returned, closure
+from aclgrad._client.programs.portions import Data, Portion, Portions
+from aclgrad._client.programs.step_errors import error_of_step
 from aclgrad._client.programs.steps import Step
 from aclgrad.errors import (
     AclgradError,
@@ -50,16 +52,22 @@ class ProgramRun(Lender[None]):
         return_errors: bool,
         product: str = "",
         known: Portions | None = None,
+        needs: Needs | None = None,
+        data: Data | None = None,
     ) -> None:
-        """`known` has the portions of the run before."""
+        """`known` has the portions of the run before, and `data` the bytes of all placeholders that steps may need.
+
+        `needs` are those of the outputs, if they are known.
+        """
         self._steps = steps
         self.returned = returned
         """The names of the outputs that are wanted, by step."""
         self._requirements = requirements
         self._return_errors = return_errors
         self._product = product
+        self._data = data or {}
         self._outcomes: dict[int, Outcome] = {}
-        self._pending = self._with_needs(returned, requirements.withheld)
+        self._pending = list(needs.steps) if needs else self._with_needs(returned, requirements.withheld)
         """The positions of the steps without a final outcome, ascending."""
         self._sent: list[int] = []
         """Those of them that the message under way is for."""
@@ -100,17 +108,17 @@ class ProgramRun(Lender[None]):
         # Another thread may learn meanwhile that values are wanted.
         withheld = dict(self._requirements.withheld)
         returned = {each: self.returned.get(each, ()) for each in positions}
-        found = self._with_needs(positions, withheld)
         key = tuple(positions)
         portion = self._known.get(key)
-        if portion is None or not portion.is_of(found, returned, withheld):
+        if portion is None or not portion.is_of(returned, withheld):
+            found = self._with_needs(positions, withheld)
             portion = Portion(self._steps, found, returned, withheld, self._product)
         self._portion = self.portions[key] = portion
         self.size_bytes = max(self._portion.sent_bytes, self._portion.received_bytes)
 
     @property
     def request(self) -> bytes:
-        return self._portion.request()
+        return self._portion.request(self._data)
 
     def in_chunks(self) -> ChunkedProgram[None] | None:
         return self.chunks_for(self.size_bytes)
@@ -122,15 +130,11 @@ class ProgramRun(Lender[None]):
 
     def _chunked(self) -> ChunkedProgram[None]:
         chunk_bytes = self._requirements.chunk_bytes
-        header, announced = self._portion.header(chunk_bytes)
-        return ChunkedProgram(header, announced, chunk_bytes, self._destinations(), self._settle)
-
-    def _destinations(self) -> list[Destination]:
-        steps, returned = self._steps, self._portion.returned
-        return [steps[each].destination(names) for each, names in zip(self._portion.positions, returned, strict=True)]
+        header, announced = self._portion.header(chunk_bytes, self._requirements.inline_bytes, self._data)
+        return ChunkedProgram(header, announced, chunk_bytes, self._portion.destinations, self._settle)
 
     def lendable(self) -> tuple[Mapping[Key, memoryview], Mapping[Key, TensorType]]:
-        inputs: dict[Key, memoryview] = {index: each.data for index, each in enumerate(self._portion.entries)}
+        inputs: dict[Key, memoryview] = dict(enumerate(self._portion.data(self._data)))
         return inputs, {(number, each.name): each.type for number, each in self._portion.outputs}
 
     @property
@@ -138,7 +142,7 @@ class ProgramRun(Lender[None]):
         return any(each.out is not None for each in self._steps)
 
     def request_in(self, shared: Mapping[Any, SharedRange], memory: Mapping[Any, SharedRange]) -> bytes:
-        return self._portion.request(shared, memory)
+        return self._portion.request(self._data, shared, memory)
 
     def read(self, reply: bytes) -> None:
         self.read_from(reply, None)
@@ -149,11 +153,15 @@ class ProgramRun(Lender[None]):
             results = decode_results(reply)
         except ValueError as error:
             raise unreadable_reply(error) from error
-        destinations = self._destinations()
+        destinations = self._portion.destinations
         if len(results) != len(destinations):
             raise ServerFaultError(f"the server answered {len(results)} of {len(destinations)} steps")
-        taken = []
+        taken: list[Taken] = []
         for number, (result, destination) in enumerate(zip(results, destinations, strict=True)):
+            if not result and destination is NOTHING:
+                # Most steps of a long program.
+                taken.append(None)
+                continue
             if not isinstance(result, tuple):
                 taken.append(result)
                 continue
@@ -174,7 +182,7 @@ class ProgramRun(Lender[None]):
         for position, came in zip(self._portion.positions, taken, strict=True):
             outcome = came
             if isinstance(came, status_pb2.Status):
-                errors[position] = outcome = self._error_of(position, came)
+                errors[position] = outcome = error_of_step(came, position, self._portion.positions, self._steps)
                 if self._is_passing(position, outcome, passing):
                     passing[position] = outcome
                 if isinstance(outcome, InputFailedError) and int(outcome.metadata["step"]) not in targets:
@@ -183,7 +191,7 @@ class ProgramRun(Lender[None]):
             if position in targets:
                 self._outcomes[position] = outcome
         self._lacking = [each for each, error in errors.items() if isinstance(error, InputValuesRequiredError)]
-        again = self._needed_again(passing)
+        again = self._needed_again(passing) if passing else []
         for each in targets.intersection(passing).difference(again):
             # Whoever needed it has another error, which the caller is to hear of.
             del self._outcomes[each]
@@ -202,22 +210,6 @@ class ProgramRun(Lender[None]):
         wanted = [each for each in unsettled if each in self.returned]
         needed = set(self._with_needs(wanted, self._requirements.withheld))
         return [each for each in unsettled if each in needed]
-
-    def _error_of(self, position: int, status: status_pb2.Status) -> AclgradError:
-        """Returns the error of a step, which names it by its position in the whole program."""
-        error, step = error_of_status(status), self._steps[position]
-        if isinstance(error, InputFailedError):
-            named = error.metadata.get("step", "")
-            positions = self._portion.positions
-            if not named.isdecimal() or int(named) >= len(positions):
-                return unreadable_reply(ValueError(f"step {position} names {named!r} as the step that failed"))
-            cause = positions[int(named)]
-            error.metadata = {**error.metadata, "step": str(cause)}
-            error.message = f"step {cause} ({self._steps[cause].told}) failed, whose output this one needs"
-        if step.place:
-            error.message = f"step {position} ({step.told}): {error.message}"
-        error.args = (error.message,)
-        return error
 
     def _is_passing(self, position: int, error: AclgradError, passing: Mapping[int, AclgradError]) -> bool:
         """Whether another attempt may help, given the earlier steps that it may help."""

@@ -22,6 +22,7 @@ from aclgrad._client.calls.arguments import (
 from aclgrad._client.calls.arrays import Array
 from aclgrad._client.calls.destination import NOTHING, Destination, Outputs, new_arrays
 from aclgrad._client.calls.handles import Handle
+from aclgrad._client.calls.placeholders import Placeholder
 from aclgrad._client.calls.requirements import Requirements, unsent
 from aclgrad._client.programs.table import Entry, Table
 from aclgrad.errors import RequestError
@@ -54,12 +55,12 @@ class Form(NamedTuple):
 
 
 class StepInput(NamedTuple):
-    """An input: an array of the program's table, an output of an earlier step, or a shape alone if it has neither."""
+    """An input: a tensor of the program's table, an output of an earlier step, or a shape alone if it has neither."""
 
     name: str
     type: TensorType
     view: View | None = None
-    entry: Entry | None = None
+    entry: Entry | Placeholder | None = None
     step: int | None = None
     output: str = ""
 
@@ -177,6 +178,8 @@ def _form(operator: str, key: FormKey, wanted: tuple[str, ...]) -> Form:
 
 
 def _input(tensor: TensorView, handle: Handle | None, array: Array | None, table: Table) -> StepInput:
+    if handle is not None and handle.placeholder is not None:
+        return StepInput(tensor.name, tensor.type, handle.view, handle.placeholder)
     if handle is not None:
         return StepInput(tensor.name, tensor.type, handle.view, None, handle.step, handle.output)
     if array is None:

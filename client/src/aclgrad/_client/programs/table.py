@@ -10,6 +10,7 @@ import numpy as np
 
 from aclgrad._client.calls.arrays import Array
 from aclgrad.errors import InvalidFieldError
+from aclgrad.sources import InMessage, in_message
 from aclgrad.tensors import DType, TensorType, View, dense_elements, laid_over
 
 _NEIGHBOURS: Final = 4
@@ -33,6 +34,15 @@ class Entry:
     @property
     def dtype(self) -> DType:
         return self.type.dtype
+
+    @property
+    def size_bytes(self) -> int:
+        return self.data.nbytes
+
+    @property
+    def source(self) -> InMessage:
+        """Its bytes in a message."""
+        return in_message(self.data)
 
     def has(self, elements: Array, start: int) -> bool:
         """Whether these are its bytes from there on."""
@@ -81,6 +91,11 @@ class Table:
         self._packed: dict[tuple[int, tuple[int, ...], tuple[int, ...], str], Entry] = {}
         """Arrays with other elements between their own, which are copied into one piece."""
 
+    @property
+    def has_outs(self) -> bool:
+        """Whether outputs go to arrays of the caller."""
+        return bool(self._outs)
+
     def keep(self, array: Array, type: TensorType) -> Kept:
         """Returns an array of this type in the table."""
         is_row_major = array.flags.c_contiguous and array.size and array.dtype.isnative
@@ -102,15 +117,23 @@ class Table:
 
     def claim(self, field: str, out: Array) -> None:
         """Raises InvalidFieldError if an output of another step goes to this memory too: one would be lost."""
-        start = out.__array_interface__["data"][0]
-        steps = [(size - 1) * stride for size, stride in zip(out.shape, out.strides, strict=True)]
-        first, end = start + sum(min(each, 0) for each in steps), start + sum(max(each, 0) for each in steps)
-        span = first, end + out.itemsize
-        at = bisect_right(self._outs, span)
-        if out.size and any(one[0] < span[1] and span[0] < one[1] for one in self._outs[max(at - 1, 0) : at + 1]):
-            problem = "shares memory with the array of another step's output"
-            raise InvalidFieldError.at(field, problem, "give another array")
+        span, at = self._checked_span(field, out, "shares memory with the array of another step's output")
         self._outs.insert(at, span)
+
+    def check_apart(self, field: str, array: Array) -> None:
+        """Raises InvalidFieldError if an output goes to the memory of an array that is read while the program runs."""
+        self._checked_span(field, array, "shares memory with the array (`out`) of a step's output")
+
+    def _checked_span(self, field: str, array: Array, problem: str) -> tuple[tuple[int, int], int]:
+        """Returns where an array is in memory, and its position among the outputs' arrays, with none of which it is."""
+        start = array.__array_interface__["data"][0]
+        steps = [(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)]
+        first, end = start + sum(min(each, 0) for each in steps), start + sum(max(each, 0) for each in steps)
+        span = first, end + array.itemsize
+        at = bisect_right(self._outs, span)
+        if array.size and any(one[0] < span[1] and span[0] < one[1] for one in self._outs[max(at - 1, 0) : at + 1]):
+            raise InvalidFieldError.at(field, problem, "give another array")
+        return span, at
 
     def _find(self, start: int, elements: Array, dtype: DType) -> tuple[Entry, int] | None:
         """Returns the entry with these elements, and where they begin in it."""

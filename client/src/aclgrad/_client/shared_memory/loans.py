@@ -4,8 +4,9 @@ import ctypes
 import threading
 import weakref
 from collections.abc import Mapping
+from itertools import accumulate
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 
@@ -14,12 +15,14 @@ from aclgrad._client.calls.chunked import ChunkedProgram
 from aclgrad._client.calls.exchange import Exchange
 from aclgrad._client.calls.lender import Lender
 from aclgrad._client.shared_memory.fork_copies import keep_apart
-from aclgrad._client.shared_memory.regions import Region, RegionPool
+from aclgrad._client.shared_memory.regions import MAX_KEPT, Region, RegionPool
 from aclgrad.sources import SharedRange
 from aclgrad.tensors import TensorType, TensorView
 from aclgrad.wire import service
 
 _Result = TypeVar("_Result")
+_ALIGNED_BYTES: Final = 64
+"""Inputs that share a region begin at multiples of this."""
 
 
 class Loan(Exchange[_Result]):
@@ -45,12 +48,12 @@ class Loan(Exchange[_Result]):
     def lend(self) -> None:
         """Puts the large tensors of the call into regions; what there is no room for stays as it was."""
         inputs, self._types = self._call.lendable()
-        for key, data in inputs.items():
-            region = self._take(data.nbytes)
-            if region is not None:
-                # By numpy, whose copy lets go of the GIL.
-                np.frombuffer(region.memory, np.uint8, data.nbytes)[:] = np.frombuffer(data, np.uint8)
-                self._shared[key] = SharedRange(region.name, 0, data.nbytes)
+        large = {key: data for key, data in inputs.items() if data.nbytes >= service.SHARED_ABOVE_BYTES}
+        if len(large) <= MAX_KEPT or not self._lend_together(large):
+            for key, data in large.items():
+                region = self._take(data.nbytes)
+                if region is not None:
+                    self._put(key, data, region, 0)
         for key, type in self._types.items():
             region = self._take(type.size_bytes)
             if region is not None:
@@ -62,6 +65,24 @@ class Loan(Exchange[_Result]):
         self._message_bytes = max(sent, arriving)
         # An output that stays in its region is not copied.
         self.size_bytes = max(sent, sum(received.values()) if self._call.copies_outputs else arriving)
+
+    def _lend_together(self, inputs: Mapping[Any, memoryview]) -> bool:
+        """Puts more inputs than the pool keeps regions into one, and returns whether there was room for it.
+
+        Regions of their own would be made anew for each call, and the server would not know the message again.
+        """
+        ends = list(accumulate(-(-data.nbytes // _ALIGNED_BYTES) * _ALIGNED_BYTES for data in inputs.values()))
+        region = self._take(ends[-1])
+        if region is None:
+            return False
+        for (key, data), begin in zip(inputs.items(), (0, *ends), strict=False):
+            self._put(key, data, region, begin)
+        return True
+
+    def _put(self, key: Any, data: memoryview, region: Region, begin: int) -> None:
+        # By numpy, whose copy lets go of the GIL.
+        np.frombuffer(region.memory, np.uint8, data.nbytes, begin)[:] = np.frombuffer(data, np.uint8)
+        self._shared[key] = SharedRange(region.name, begin, data.nbytes)
 
     def __enter__(self) -> Self:
         return self

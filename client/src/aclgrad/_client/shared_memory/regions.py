@@ -17,7 +17,8 @@ from typing import Final
 from aclgrad._client.shared_memory.fork_copies import forget
 from aclgrad.wire import service
 
-_MAX_KEPT: Final = 16
+MAX_KEPT: Final = 16
+"""So many regions wait for their next use."""
 _GRANULE: Final = 2**20
 
 
@@ -117,7 +118,7 @@ class RegionPool:
             # A child has a copy, which the server cannot see.
             region.release()
             return
-        if self._is_closed or len(self._returned) >= _MAX_KEPT:
+        if self._is_closed or len(self._returned) >= MAX_KEPT:
             region.release()
         if not self._is_closed:
             self._returned.append(region)
@@ -140,7 +141,7 @@ class RegionPool:
             self._drop(region)
             return
         self._free.append(region)
-        if len(self._free) > _MAX_KEPT:
+        if len(self._free) > MAX_KEPT:
             self._drop(self._free.pop(0))
 
     def _drop(self, region: Region) -> None:

@@ -17,6 +17,7 @@ from aclgrad._client.calls.destination import Outputs
 from aclgrad._client.calls.exchange import operators_query, status_query
 from aclgrad._client.programs.batch import BaseBatch, BatchRun
 from aclgrad._client.programs.program import BaseProgram, Wanted
+from aclgrad._client.programs.values import NO_VALUES, Values
 from aclgrad._client.settings.checks import DEFAULT, Timeout
 from aclgrad._client.sync.bridge_functions import BridgeFunctions
 from aclgrad._client.sync.transport import ThreadTransport, run
@@ -115,6 +116,12 @@ class Program(BaseProgram[Client]):
     [grads] = program.run(grads)
     """
 
-    def run(self, *wanted: Wanted, return_errors: bool = False, timeout_s: Timeout = DEFAULT) -> list[Any]:
-        steps = self.to_send(wanted, return_errors)
-        return run(self._client._run_program, steps, partial(self.values, wanted), timeout_s)  # noqa: SLF001 - the two are one
+    def run(
+        self,
+        *wanted: Wanted,
+        values: Values = NO_VALUES,
+        return_errors: bool = False,
+        timeout_s: Timeout = DEFAULT,
+    ) -> list[Any]:
+        steps = self.to_send(wanted, values, return_errors)
+        return run(self._client._run_program, steps, partial(self.values_of, wanted), timeout_s)  # noqa: SLF001 - the two are one

@@ -11,9 +11,10 @@ from aclgrad._client.calls.handles import Handle
 from aclgrad._client.calls.requirements import MAX_MESSAGE_BYTES, Requirements
 from aclgrad._client.programs.program import BaseProgram
 from aclgrad._client.programs.steps import StepInput
+from aclgrad._client.programs.table import Entry
 from aclgrad.judge.programs.program import Array, Given, Program, Returned, Step
 from aclgrad.operators.attributes import AttributeLike
-from aclgrad.tensors import laid_over
+from aclgrad.tensors import TensorType, laid_over
 
 
 class Recorder(BaseProgram[None]):
@@ -43,13 +44,16 @@ class Recorder(BaseProgram[None]):
         self.program.steps.append(Step(name, given, step.attributes, step.wanted, types))
         return handle
 
+    def placeholder(self, type: TensorType) -> NoReturn:
+        raise NotImplementedError("a program that is judged has the values of all its inputs")
+
     def run(self, *_: Any, **__: Any) -> NoReturn:
         raise NotImplementedError("only a client's program runs")
 
 
 def _array(input: StepInput) -> Array | None:
     """Returns the array that was given, as it was then; None for another input."""
-    if input.entry is None:
+    if not isinstance(input.entry, Entry):
         return None
     elements = np.frombuffer(input.entry.data, input.type.dtype.numpy)
     return (

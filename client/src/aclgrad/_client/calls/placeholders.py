@@ -1,0 +1,32 @@
+"""Placeholders: inputs of a program whose arrays each run brings."""
+
+from aclgrad.sources import InMessage
+from aclgrad.tensors import DType, TensorType
+
+
+class Placeholder:
+    """Stands in the table of a program for an array of this type. Each one is another, whatever its type."""
+
+    __slots__ = ("number", "place", "size_bytes", "source", "type")
+
+    def __init__(self, number: int, type: TensorType, place: str = "") -> None:
+        self.number = number
+        """Its position among those of its program."""
+        self.type = type
+        self.place = place
+        """Where the caller made it; empty if nobody is told."""
+        self.size_bytes = type.size_bytes
+        self.source = InMessage(self.size_bytes)
+        """Its bytes in a message, which are not here."""
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+    def __str__(self) -> str:
+        return f"placeholder {self.number}"
+
+    @property
+    def told(self) -> str:
+        """Which one it is, its type, and where it was made."""
+        return f"{self}, {self.type}{self.place and f' of {self.place}'}"
