@@ -56,6 +56,9 @@ LONGEST_REFUSAL_S: Final = 5.0
 """The longest wait of such a refusal."""
 LONG_S: Final = 1.0
 """Work that takes longer never gets the last slot, also while nobody else calls."""
+PROGRAM_S: Final = 3600.0
+"""Work of a program at the device's pace, as long as each step has that of a step: LIMIT_EXCEEDED beyond. Other calls
+run between its groups, and its deadline ends it earlier."""
 LEAST_ALLOWED_S: Final = 1.0
 """Work of a step at the device's pace: as long as `--hang-timeout-s`, and this long at least; always 16 operations for
 each element of its inputs. Beyond: LIMIT_EXCEEDED."""

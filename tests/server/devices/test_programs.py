@@ -13,7 +13,7 @@ from aclgrad_server.devices.plan import ENDLESS, Limits
 from aclgrad_server.devices.planning import Planner
 from aclgrad_server.devices.programs import ProgramPlanner
 from aclgrad_server.devices.steps import PlannedProgram
-from aclgrad_server.limits import KEPT_PROGRAMS_BYTES, STEP_OBJECTS_BYTES
+from aclgrad_server.limits import KEPT_PROGRAMS_BYTES, PROGRAM_S, STEP_OBJECTS_BYTES
 from tests.server.fakes import at_once
 from tests.server.sent import NO_LIMIT, entry, output_of, pooling_call, program_of, tanh_call, tensor
 
@@ -191,15 +191,15 @@ async def test_bytes_that_are_no_program_are_malformed(request_bytes: bytes) -> 
         await Planning().read(request_bytes)
 
 
-async def test_the_work_of_a_program_has_the_bound_of_a_call() -> None:
-    """Each of its steps is within it; in proportion to its tensors, work is never too much."""
+async def test_the_work_of_a_program_has_a_bound() -> None:
+    """Each of its steps has one of its own; in proportion to its tensors, work is never too much."""
     limits = Limits(NO_LIMIT, pace=ENDLESS)
     one = (await Planning(limits).read(program_of(wide_pooling()))).steps[0].plan
     assert one.work.operations > one.least_allowed, "the windows overlap"
-    pace = type(ENDLESS)(one.work.operations, 1e300, 1e300, 0.0)
-    bounded = Limits(NO_LIMIT, pace=pace, seconds=2.5)
+    pace = type(ENDLESS)(2.5 * one.work.operations / PROGRAM_S, 1e300, 1e300, 0.0)
+    bounded = Limits(NO_LIMIT, pace=pace, seconds=PROGRAM_S / 2)
     assert (await Planning(bounded).read(program_of(*[wide_pooling()] * 2))).failures == {}
-    with pytest.raises(LimitExceededError, match="operations of"):
+    with pytest.raises(LimitExceededError, match="programs have 3600 s"):
         await Planning(bounded).read(program_of(*[wide_pooling()] * 3))
 
 

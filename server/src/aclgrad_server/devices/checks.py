@@ -15,12 +15,12 @@ from aclgrad.wire.messages import OperatorCall
 ValueCheck = native.IndexCheck | native.ArgmaxCheck | native.BoxCheck | native.VarianceCheck | native.BoolCheck
 
 
-def check_work(work: Work, most: Work, least: float) -> None:
+def check_work(work: Work, most: Work, least: float, why: str) -> None:
     """Raises LimitExceededError for more operations of a kind than `most` has, unless they are at most `least`."""
     for found, bound in ((work.operations, most.operations), (work.matrix_operations, most.matrix_operations)):
         limit = max(bound, least)
         if found > limit:
-            problem = f"takes {found:.3g} operations of {limit:.3g} at most: a device that takes so long counts as lost"
+            problem = f"takes {found:.3g} operations of {limit:.3g} at most: {why}"
             remedy = "make windows or sizes smaller, or split the call"
             raise LimitExceededError.at("call", problem, remedy, {"work": f"{found:.0f}", "limit": f"{limit:.0f}"})
 

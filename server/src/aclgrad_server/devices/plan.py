@@ -50,9 +50,13 @@ class Limits:
 
     @property
     def work(self) -> Work:
-        """The most of each kind."""
+        """The most of each kind for a step."""
+        return self.work_in(self.seconds)
+
+    def work_in(self, seconds: float) -> Work:
+        """Returns what the device does of each kind in this time."""
         pace = self.pace
-        return Work(pace.operations * self.seconds, pace.nbytes * self.seconds, pace.matrix_operations * self.seconds)
+        return Work(pace.operations * seconds, pace.nbytes * seconds, pace.matrix_operations * seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +158,7 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
     # The work of boxes depends on their values, which are checked before a device has them.
     if not any(isinstance(rule, BoxRule) for rule in rules):
         of_elements = _WORK_OF_AN_ELEMENT * sum(each.type.element_count for each in call.inputs)
-        check_work(work, limits.work, of_elements)
+        check_work(work, limits.work, of_elements, "a device that takes so long counts as lost")
     passed = [each for each in spec.attributes if each.is_passed]
     attributes = tuple(_native_attribute(each.given(arguments, product), each.kind) for each in passed)
     is_empty = spec.is_skipped(arguments)

@@ -15,7 +15,7 @@ from aclgrad_server.devices.checks import check_stored_bytes, check_work
 from aclgrad_server.devices.planning import Planner, extract_payloads
 from aclgrad_server.devices.references import check_references, check_values
 from aclgrad_server.devices.steps import PlannedProgram, PlannedStep
-from aclgrad_server.limits import KEPT_PROGRAMS_BYTES, STEP_OBJECTS_BYTES
+from aclgrad_server.limits import KEPT_PROGRAMS_BYTES, PROGRAM_S, STEP_OBJECTS_BYTES
 
 Pause = Callable[[], Awaitable[None]]
 """Lets other coroutines run from time to time."""
@@ -115,11 +115,13 @@ class ProgramPlanner:
             raise InvalidFieldError.at(f"{field}.data", problem, "send exactly the elements of the shape")
 
     def _check_work(self, program: PlannedProgram) -> None:
-        """The work of a program has the bound of a call; that of boxes is checked when their step runs."""
+        """A program may take longer than a step; the work of boxes is checked when their step runs."""
         plans = [step.plan for step in program.steps.values()]
         works = [each.work for each in plans if math.isfinite(each.work.operations)]
         work = Work(sum(each.operations for each in works), 0.0, sum(each.matrix_operations for each in works))
-        check_work(work, self._planner.limits.work, sum(each.least_allowed for each in plans))
+        most = self._planner.limits.work_in(max(self._planner.limits.seconds, PROGRAM_S))
+        least = sum(each.least_allowed for each in plans)
+        check_work(work, most, least, f"programs have {PROGRAM_S:.0f} s of this device")
 
 
 def _returned(sent: SentProgram) -> dict[int, set[str]] | None:
