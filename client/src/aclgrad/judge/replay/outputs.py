@@ -26,8 +26,6 @@ from aclgrad.judge.findings.rows import Finding, Verdict
 from aclgrad.judge.programs.program import Program, Returned
 from aclgrad.judge.programs.recording import Recorder
 from aclgrad.judge.programs.sending import send
-from aclgrad.judge.replay.aten import Steps
-from aclgrad.judge.replay.aten.steps import laid_out
 from aclgrad.judge.replay.sent import Limit, limit_of_program
 from aclgrad.judge.replay.translating import Translation
 from aclgrad.judge.replay.whole import WHOLE
@@ -35,6 +33,8 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Tolerance
 from aclgrad.products import Product
 from aclgrad.tensors import row_major
+from aclgrad.torch.aten import Steps
+from aclgrad.torch.aten.steps import laid_out
 from aclgrad.torch.calls import Array, LocalError, array_of, tensor_of
 
 _HALF_ULP: Final = torch.finfo(torch.float32).eps / 2

@@ -10,8 +10,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from aclgrad._client.calls.handles import Handle
 from aclgrad.judge.dumps.recorded import mapped, tensors_of
-from aclgrad.judge.replay.aten import OF_SHAPES, ROWS, VIEWS, Steps, Value
 from aclgrad.tensors import TensorType
+from aclgrad.torch.aten import OF_SHAPES, ROWS, VIEWS, Steps, Value
+from aclgrad.torch.aten.steps import cast
 from aclgrad.torch.calls import LocalError, array_of, dtype_name
 
 _NO_OPERATOR: Final = "no operator computes this function: {}"
@@ -48,7 +49,10 @@ class Translation(TorchDispatchMode):
 
     def made(self, result: Tensor) -> Handle | str | None:
         """Returns the handle of a result, or why no step gives it; None for what no step has to give."""
-        return self._made.get(id(result))
+        made = self._made.get(id(result))
+        if isinstance(made, Handle) and made.type.dtype.name != dtype_name(result):
+            made = self._made[id(result)] = cast(self._steps, made, result.dtype)
+        return made
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -109,11 +113,12 @@ class Translation(TorchDispatchMode):
 
 
 def _checked(value: Value, result: Tensor, name: str) -> Handle | str:
-    """Returns the handle of this result, or the reason for its lack."""
+    """Returns the handle of this result, or the reason for its lack. Positions may be of a narrower type."""
     if not isinstance(value, Handle):
         return f"no operator gives this result of {name}"
     type = TensorType(value.type.dtype, tuple(result.shape))
-    if (value.shape, value.type.dtype.name) != (type.shape, dtype_name(result)):
+    is_of_type = value.type.dtype.name == dtype_name(result) or (value.dtype == "int32" and result.dtype == torch.int64)
+    if value.shape != type.shape or not is_of_type:
         return f"{name} is {value.type} by its operator, and {dtype_name(result)}{list(result.shape)} here"
     return value
 

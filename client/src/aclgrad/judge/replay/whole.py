@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from aclgrad.judge.replay.aten import Row, Steps, Value
+from aclgrad.torch.aten import Row, Steps, Value
 
 
 def _rms_norm(steps: Steps, input: Value, gamma: Value, epsilon: float = 1e-6) -> Any:

@@ -1,17 +1,27 @@
-"""What moves elements: copies into parts, positions, and views, of which only a few need a step."""
+"""What moves elements: copies into parts, their gradients, and views, of which only a few need a step."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import torch
 
-from aclgrad._client.calls.handles import Handle
-from aclgrad._client.calls.strided import Strided
-from aclgrad.judge.replay.aten.steps import Number, Row, Steps, Value, along, cast, reshaped, type_like
 from aclgrad.tensors import TensorType
-from aclgrad.torch.calls import LocalError
+from aclgrad.torch.aten.steps import (
+    Number,
+    Row,
+    Steps,
+    Value,
+    above,
+    along,
+    at,
+    cast,
+    filled,
+    reshaped,
+    spread,
+    type_like,
+    written,
+)
 
 aten: Final = torch.ops.aten
 
@@ -22,19 +32,6 @@ def _converted(steps: Steps, self: Value, dtype: torch.dtype | None = None, **_:
 
 def _copied(steps: Steps, self: Value, src: Value, *_: Any) -> Value:
     return steps("inplace_copy", {"self": type_like(self), "src": src})
-
-
-def _filled(steps: Steps, type: TensorType, value: Number) -> Value:
-    if math.isfinite(value):
-        return steps("inplace_fill_scalar", {"self": type}, value=value)
-    return steps("inplace_copy", {"self": type, "src": np.asarray(value, type.dtype.numpy)})
-
-
-def _written(steps: Steps, self: Value, src: Value, part: tuple[Any, ...]) -> Value:
-    """Copies the source into the part of the tensor that has this index."""
-    view = Strided.whole(tuple(self.shape))[part]
-    where = {"shape": view.shape, "offset": view.offset, "strides": view.strides}
-    return steps("inplace_copy", {"self": self, "src": src}, **where)
 
 
 def _padded(steps: Steps, self: Value, pad: Sequence[int], value: Number = 0.0) -> Value:
@@ -48,54 +45,76 @@ def _padded(steps: Steps, self: Value, pad: Sequence[int], value: Number = 0.0) 
         )
         for sign, sizes in ((-1, self.shape), (1, shape))
     )
-    filled = _filled(steps, TensorType(type_like(self).dtype, shape), value)
-    return _written(steps, filled, self[kept], part)
+    padding = filled(steps, TensorType(type_like(self).dtype, shape), value)
+    return written(steps, padding, self[kept], part)
+
+
+def _placed(steps: Steps, grad_output: Value, sizes: Sequence[int], part: tuple[Any, ...]) -> Value:
+    """Returns the gradient of a part: zeros around it."""
+    if tuple(grad_output.shape) == tuple(sizes):
+        return grad_output
+    zeros = filled(steps, TensorType(type_like(grad_output).dtype, tuple(sizes)), 0)
+    return written(steps, zeros, grad_output, part)
 
 
 def _stacked(steps: Steps, tensors: Sequence[Value], dim: int = 0) -> Value:
     return steps("cat", {"tensors": [_with_axis(steps, each, dim) for each in tensors]}, dim=dim)
 
 
-def _indexed(steps: Steps, self: Value, indices: Sequence[Value | None]) -> Value:
-    """Takes positions along one axis; those below 0 count from its end."""
-    given = {axis: each for axis, each in enumerate(indices) if each is not None}
-    if len(given) != 1 or any(each.dtype.kind != "i" for each in given.values()):
-        raise LocalError("no operator takes elements by a mask, or by several indices")
-    ((axis, index),) = given.items()
-    positions = index if isinstance(index, Handle) else np.where(index < 0, index + self.shape[axis], index)
-    made = steps("index_select", {"self": self, "index": positions.reshape(-1)}, dim=axis)
-    return made.reshape((*self.shape[:axis], *index.shape, *self.shape[axis + 1 :]))
+def _repeated(steps: Steps, self: Value, repeats: Sequence[int]) -> Value:
+    """Spreads an axis before each that is repeated, and copies."""
+    own = (*(1 for _ in range(len(repeats) - self.ndim)), *self.shape)
+    apart, wide = [], []
+    for size, times in zip(own, repeats, strict=True):
+        apart += [size] if times == 1 else [1, size]
+        wide += [size] if times == 1 else [times, size]
+    whole = [size * times for size, times in zip(own, repeats, strict=True)]
+    return reshaped(steps, spread(reshaped(steps, self, apart), wide), whole)
+
+
+def _rolled(steps: Steps, self: Value, shifts: Sequence[int], dims: Sequence[int] = ()) -> Value:
+    if not dims:
+        return reshaped(steps, _rolled(steps, reshaped(steps, self, (-1,)), shifts, (0,)), self.shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        if place := -shift % max(self.shape[dim], 1):
+            parts = along(self, dim, slice(place, None)), along(self, dim, slice(place))
+            self = steps("cat", {"tensors": parts}, dim=dim)
+    return self
+
+
+def _triangle(steps: Steps, self: Value, diagonal: int, *, is_lower: bool) -> Value:
+    """Keeps what is not above the diagonal, or what is not below it, and makes the rest 0."""
+    rows, columns = self.shape[-2:]
+    is_above = above(steps, rows, columns, diagonal if is_lower else diagonal - 1)
+    zero = np.zeros((), self.dtype)
+    one, other = (zero, self) if is_lower else (self, zero)
+    return steps("s_where", {"condition": is_above, "self": one, "other": other})
 
 
 ROWS: Final[Mapping[Any, Row]] = {
     aten._to_copy.default: _converted,  # noqa: SLF001 - ATen's name
     aten.copy.default: _copied,
-    aten.fill.Scalar: lambda steps, self, value: _filled(steps, type_like(self), value),
-    aten.zero.default: lambda steps, self: _filled(steps, type_like(self), 0),
+    aten.fill.Scalar: lambda steps, self, value: filled(steps, type_like(self), value),
+    aten.fill.Tensor: lambda steps, self, value: steps("inplace_copy", {"self": type_like(self), "src": value}),
+    aten.zero.default: lambda steps, self: filled(steps, type_like(self), 0),
     aten.constant_pad_nd.default: _padded,
     aten.cat.default: lambda steps, tensors, dim=0: steps("cat", {"tensors": list(tensors)}, dim=dim),
     aten.stack.default: _stacked,
-    aten.select_scatter.default: lambda steps, self, src, dim, index: _written(
-        steps, self, src, (*(slice(None),) * (dim % self.ndim), index)
+    aten.repeat.default: _repeated,
+    aten.roll.default: _rolled,
+    aten.tril.default: lambda steps, self, diagonal=0: _triangle(steps, self, diagonal, is_lower=True),
+    aten.triu.default: lambda steps, self, diagonal=0: _triangle(steps, self, diagonal, is_lower=False),
+    aten.select_scatter.default: lambda steps, self, src, dim, index: written(
+        steps, self, src, at(dim, self.ndim, index)
     ),
-    aten.slice_scatter.default: lambda steps, self, src, dim=0, start=None, end=None, step=1: _written(
-        steps, self, src, (*(slice(None),) * (dim % self.ndim), slice(start, end, step))
+    aten.select_backward.default: lambda steps, grad_output, input_sizes, dim, index: _placed(
+        steps, grad_output, input_sizes, at(dim, len(input_sizes), index)
     ),
-    aten.embedding.default: lambda steps, weight, indices, *_: steps(
-        "embedding", {"weight": weight, "indices": indices}
+    aten.slice_backward.default: lambda steps, grad_output, input_sizes, dim, start, end, step: _placed(
+        steps, grad_output, input_sizes, at(dim, len(input_sizes), slice(start, end, step))
     ),
-    aten.index.Tensor: _indexed,
-    aten.index_select.default: lambda steps, self, dim, index: steps(
-        "index_select", {"self": self, "index": index}, dim=dim
-    ),
-    aten.gather.default: lambda steps, self, dim, index, sparse_grad=False: steps(
-        "gather", {"self": self, "index": index}, dim=dim
-    ),
-    aten.scatter_add.default: lambda steps, self, dim, index, src: steps(
-        "scatter_add", {"self": self, "index": index, "src": src}, dim=dim
-    ),
-    aten.index_add.default: lambda steps, self, dim, index, source, alpha=1: steps(
-        "index_add", {"self": self, "index": index, "source": source}, dim=dim, alpha=alpha
+    aten.slice_scatter.default: lambda steps, self, src, dim=0, start=None, end=None, step=1: written(
+        steps, self, src, at(dim, self.ndim, slice(start, end, step))
     ),
 }
 
@@ -152,7 +171,7 @@ VIEWS: Final[Mapping[Any, Row]] = {
     ),
     # Handles never change, so a copy of one is itself.
     **dict.fromkeys(
-        (aten.alias.default, aten.clone.default, aten.detach.default),
+        (aten.alias.default, aten.clone.default, aten.detach.default, aten.lift_fresh_copy.default),
         _same,
     ),
     aten.t.default: lambda steps, self: self.transpose(),
@@ -163,6 +182,15 @@ VIEWS: Final[Mapping[Any, Row]] = {
     aten.select.int: lambda steps, self, dim, index: along(self, dim, index),
     aten.unsqueeze.default: _with_axis,
     **dict.fromkeys((aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims), _without_axes),
-    **dict.fromkeys((aten.split.Tensor, aten.split_with_sizes.default), _split),
+    **dict.fromkeys(
+        (
+            aten.split.Tensor,
+            aten.split_with_sizes.default,
+            aten.split_with_sizes_copy.default,
+            aten.unsafe_split.Tensor,
+            aten.unsafe_split_with_sizes.default,
+        ),
+        _split,
+    ),
     aten.unbind.int: lambda steps, self, dim=0: [along(self, dim, index) for index in range(self.shape[dim])],
 }

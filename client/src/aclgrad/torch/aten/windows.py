@@ -1,13 +1,13 @@
-"""Convolutions, pooling, upsampling, sampling and padding, whose tensors have planes; and products of matrices."""
+"""Convolutions, pooling, sampling and padding, whose tensors have planes; and products of matrices."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import torch
 
-from aclgrad.judge.replay.aten.steps import Row, Steps, Value, cast
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.cube_math_type import HALVING
+from aclgrad.torch.aten.steps import Row, Steps, Value
 
 aten: Final = torch.ops.aten
 _MAX_POOL2D: Final = ("max_pool2d_with_indices", "max_pool2d_with_mask")
@@ -48,7 +48,8 @@ def _max_pool2d(
     padding: Ints = 0,
     dilation: Ints = 1,
     ceil_mode: bool = False,
-) -> tuple[Value, Value | None]:
+) -> tuple[Value, Value]:
+    """The indices are int32, or a mask of the product's own: the gradient takes them as they are."""
     with_indices, with_mask = _MAX_POOL2D
     has_indices = steps.product is None or steps.product in OPERATORS[with_indices].products
     made = steps(
@@ -60,7 +61,7 @@ def _max_pool2d(
         dilation=dilation,
         ceil_mode=ceil_mode,
     )
-    return made.out, cast(steps, made.indices, torch.int64) if has_indices else None
+    return made.out, made.indices
 
 
 def _avg_pool2d(
@@ -85,25 +86,6 @@ def _avg_pool2d(
         divisor_override=divisor_override,
         cube_math_type=int(is_halved),
     )
-
-
-def _nearest(
-    steps: Steps, self: Value, output_size: Ints, scales_h: float | None = None, scales_w: float | None = None
-) -> Value:
-    scales = {"scales_h": scales_h, "scales_w": scales_w}
-    return steps("upsample_nearest2d_v2", {"self": self}, output_size=output_size, **scales)
-
-
-def _bilinear(
-    steps: Steps,
-    self: Value,
-    output_size: Ints,
-    align_corners: bool,
-    scales_h: float | None = None,
-    scales_w: float | None = None,
-) -> Value:
-    how = {"align_corners": align_corners, "scales_h": scales_h, "scales_w": scales_w}
-    return steps("upsample_bilinear2d", {"self": self}, output_size=output_size, **how)
 
 
 def _sampled(steps: Steps, input: Value, grid: Value, interpolation: int, padding: int, align_corners: bool) -> Value:
@@ -150,8 +132,6 @@ ROWS: Final[Mapping[Any, Row]] = {
     aten._adaptive_avg_pool2d.default: lambda steps, self, output_size: steps(  # noqa: SLF001
         "adaptive_avg_pool2d", {"self": self}, output_size=output_size
     ),
-    aten.upsample_nearest2d.default: _nearest,
-    aten.upsample_bilinear2d.default: _bilinear,
     aten.grid_sampler_2d.default: _sampled,
     aten.replication_pad1d.default: _pad_rows("replication_pad2d"),
     aten.replication_pad2d.default: _pad("replication_pad2d"),

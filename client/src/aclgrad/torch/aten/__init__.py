@@ -10,15 +10,51 @@ from typing import Any, Final
 
 import torch
 
-from aclgrad.judge.replay.aten import elements, layers, movement, windows
-from aclgrad.judge.replay.aten.steps import Row, Steps, Value
+from aclgrad.torch.aten import (
+    activations,
+    comparisons,
+    elements,
+    layers,
+    losses,
+    movement,
+    positions,
+    reductions,
+    upsampling,
+    window_gradients,
+    windows,
+)
+from aclgrad.torch.aten.steps import Row, Steps, Value
 
 __all__ = ["OF_SHAPES", "ROWS", "VIEWS", "Row", "Steps", "Value"]
 
-ROWS: Final[Mapping[Any, Row]] = {**elements.ROWS, **movement.ROWS, **layers.ROWS, **windows.ROWS}
+_MODULES: Final = (
+    activations,
+    comparisons,
+    elements,
+    layers,
+    losses,
+    movement,
+    positions,
+    reductions,
+    upsampling,
+    window_gradients,
+    windows,
+)
+
+ROWS: Final[Mapping[Any, Row]] = {name: row for module in _MODULES for name, row in module.ROWS.items()}
 VIEWS: Final[Mapping[Any, Row]] = movement.VIEWS
 OF_SHAPES: Final = frozenset(
     getattr(torch.ops.aten, name)
-    for name in ("empty_like", "zeros_like", "ones_like", "full_like", "new_empty", "new_zeros", "new_ones", "new_full")
+    for name in (
+        "empty_like",
+        "zeros_like",
+        "ones_like",
+        "full_like",
+        "new_empty",
+        "new_empty_strided",
+        "new_zeros",
+        "new_ones",
+        "new_full",
+    )
 )
 """Operators whose results follow from the shape of a tensor, and not from its elements."""
