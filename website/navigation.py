@@ -19,6 +19,7 @@ NAVIGATION: Final[Mapping[str, Mapping[str, str]]] = {
         "docs/pytorch.md": "For PyTorch users",
         "docs/jax.md": "For JAX users",
         "docs/client.md": "The client",
+        "docs/steps.md": "Whole training steps",
         "docs/programs.md": "Several operators in one call",
         "docs/command-line.md": "Command line",
         OPERATORS: "Operators",

@@ -34,6 +34,7 @@
     ├── DeadlinePassedError              the time limit passed (TimeoutError)
     ├── ClientTooSlowError               the client sent or fetched too slowly (TimeoutError)
     ├── CallCancelledError               the client was closed, before the call or during it
+    ├── StepDiffersError (RuntimeError)  a traced step is not what PyTorch computes any more
     └── ServerFaultError                 the server failed in a way it did not expect
 
 The server raises them, `to_status` writes them as `google.rpc.Status`, and the client raises what `from_status` reads.
@@ -346,6 +347,12 @@ class CallCancelledError(AclgradError):
     """The client was closed, before the call or during it."""
 
     code = grpc.StatusCode.CANCELLED
+
+
+class StepDiffersError(AclgradError, RuntimeError):
+    """A traced step is not what PyTorch computes any more; the message names the first module that differs."""
+
+    code = grpc.StatusCode.FAILED_PRECONDITION
 
 
 class ServerFaultError(AclgradError):

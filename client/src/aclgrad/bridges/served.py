@@ -100,6 +100,11 @@ def served_by(client: Client) -> Served:
     return served
 
 
+def forget(client: Client) -> None:
+    """Has the server asked again: another one may answer now."""
+    _served.pop(client, None)
+
+
 def _ask(client: Client, timeout_s: Timeout = DEFAULT) -> Served:
     names = frozenset(each.name for each in client.list_operators(timeout_s=timeout_s))
     name = client.server_status(timeout_s=timeout_s).product

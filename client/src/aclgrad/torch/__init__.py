@@ -6,12 +6,12 @@ with aclgrad.Client("127.0.0.1:50051") as client, aclgrad.torch.remote_backward(
     loss = model(images).sum()
     loss.backward()
 
-The functions are those of `torch.nn.functional` under the same names, and `roi_align` that of torchvision, with the
-client as a keyword: `aclgrad.torch.max_pool2d(images, 2, client=client)`.
+`remote_step` has a server compute whole steps. The functions are those of `torch.nn.functional` under the same names,
+and `roi_align` that of torchvision, with the client as a keyword: `aclgrad.torch.max_pool2d(images, 2, client=client)`.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from aclgrad.extras import of_extra
 
@@ -33,11 +33,14 @@ except ModuleNotFoundError as error:
 
 from aclgrad.torch._mode import remote_backward
 from aclgrad.torch._run import public
+from aclgrad.torch.step.remote_step import RemoteStep, remote_step
 
 if TYPE_CHECKING:
     from aclgrad.judge.replay.steps import compare_backward
+    from aclgrad.judge.steps.compare_step import compare_step
 
 __all__ = [
+    "RemoteStep",
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
     "addbmm",
@@ -51,6 +54,7 @@ __all__ = [
     "bmm",
     "celu",
     "compare_backward",
+    "compare_step",
     "conv1d",
     "conv2d",
     "conv3d",
@@ -95,6 +99,7 @@ __all__ = [
     "relu",
     "relu6",
     "remote_backward",
+    "remote_step",
     "rms_norm",
     "roi_align",
     "selu",
@@ -179,10 +184,16 @@ tanh = public(_activations.tanh)
 threshold = public(_activations.threshold)
 
 
+_JUDGES: Final = {
+    "compare_backward": "aclgrad.judge.replay.steps",
+    "compare_step": "aclgrad.judge.steps.compare_step",
+}
+
+
 def __getattr__(name: str) -> Any:
-    # It judges gradients, which the bridge knows nothing of: so it is found when it is asked for.
-    if name == "compare_backward":
-        return import_module("aclgrad.judge.replay.steps").compare_backward
+    # They judge, and the bridge knows nothing of that: so they are found when they are asked for.
+    if name in _JUDGES:
+        return getattr(import_module(_JUDGES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

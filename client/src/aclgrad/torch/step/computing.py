@@ -1,0 +1,41 @@
+"""Nodes of a traced graph as PyTorch computes them."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from operator import getitem
+from typing import Any, Final
+
+import torch
+from torch import Tensor, fx
+
+from aclgrad.torch.step.drawing import drawn, is_random
+
+_OF_MEMORY: Final = (torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_scatter.default)
+_VIEWS: Final = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default)  # noqa: SLF001 - ATen's name
+
+
+@contextmanager
+def as_traced() -> Iterator[None]:
+    """Within the block, functions take what they are given: autocast had its part when they were traced."""
+    with torch.no_grad(), torch.autocast("cpu", enabled=False):
+        yield
+
+
+def computed(node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
+    """Computes a node as PyTorch does."""
+    if node.target is getitem:
+        return values[node.args[0]][node.args[1]]
+    if is_random(node.target):
+        return drawn(node, values)
+    # The graph has no copies, so a tensor may lie in another order than it did.
+    value_of = partial(_laid_out, values=values) if node.target in _OF_MEMORY else values.__getitem__
+    args, options = fx.node.map_arg((node.args, node.kwargs), value_of)
+    function = torch.reshape if node.target in _VIEWS else node.target
+    return function(*args, **options)
+
+
+def _laid_out(node: fx.Node, values: Mapping[fx.Node, Any]) -> Tensor:
+    """Returns the value of a node in the order in which it lay in memory."""
+    like = node.meta["val"]
+    return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype).copy_(values[node])

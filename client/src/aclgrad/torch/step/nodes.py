@@ -1,0 +1,74 @@
+"""What is known of a node of a traced graph: what it follows from, its type, and its value if it is a constant."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch.utils import _pytree as pytree
+
+from aclgrad._client.calls.handles import Handle
+from aclgrad.tensors import DTYPES, TensorType
+from aclgrad.torch.aten import OF_SHAPES
+from aclgrad.torch.calls import LocalError, dtype_name
+from aclgrad.torch.step.computing import computed
+
+
+class Follows(IntEnum):
+    """What a value follows from: nothing that is given, integers, other values of the batch and buffers, parameters."""
+
+    NOTHING = 0
+    INTEGERS = 1
+    NUMBERS = 2
+    PARAMETERS = 3
+
+
+def is_of_fractions(node: fx.Node) -> bool:
+    """Whether a result has numbers that are no integers."""
+    leaves = pytree.tree_leaves(node.meta["val"])
+    return any(isinstance(each, Tensor) and (each.is_floating_point() or each.is_complex()) for each in leaves)
+
+
+def filler_of(node: fx.Node) -> Any:
+    """Returns what all elements of a constant are; None if they may differ. Those that nobody has set are 0."""
+    name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
+    what = name.removeprefix("new_").removesuffix("_like")
+    if what in ("zeros", "empty", "empty_strided"):
+        return 0
+    if what == "ones":
+        return 1
+    if what == "full":
+        return node.args[2 if name.startswith("new_") else 1]
+    return node.args[0] if what == "scalar_tensor" else None
+
+
+def is_of_shape(node: fx.Node) -> bool:
+    """Whether the result of a node follows from the shapes of tensors alone."""
+    return getattr(node.target, "overloadpacket", None) in OF_SHAPES
+
+
+def constant_of(node: fx.Node, constants: Mapping[fx.Node, Tensor]) -> Tensor:
+    """Computes a node that follows from other constants alone; one whose elements are equal takes no memory."""
+    fake = node.meta["val"]
+    if (filler := filler_of(node)) is not None:
+        return torch.full((), filler, dtype=fake.dtype).expand(fake.shape)
+    result: Tensor = computed(node, constants)
+    return result
+
+
+def check_type(value: Any, expected: Any) -> None:
+    """Raises LocalError for a handle of another type than PyTorch's result."""
+    if not isinstance(value, Handle) or not isinstance(expected, Tensor):
+        return
+    if (value.shape, value.type.dtype.name) != (tuple(expected.shape), dtype_name(expected)):
+        own = f"{dtype_name(expected)}{list(expected.shape)}"
+        raise LocalError(f"its operator gives {value.type}, and PyTorch {own}")
+
+
+def type_of(tensor: Tensor) -> TensorType:
+    """Returns the type of a tensor; raises LocalError for a data type that no operator has."""
+    name = dtype_name(tensor)
+    if name not in DTYPES:
+        raise LocalError(f"no operator has the data type {name}")
+    return TensorType(DTYPES[name], tuple(tensor.shape))

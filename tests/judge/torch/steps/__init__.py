@@ -1,0 +1,1 @@
+"""Training steps whose operators are judged one by one."""
