@@ -105,11 +105,15 @@ class Server:
         listen: Sequence[str] = ("127.0.0.1:0",),
         module: str = "aclgrad_server",
         changes: str = "",
+        before: Sequence[str] = (),
         **variables: str,
     ) -> None:
-        """Takes another `module` that does as the server does, or `changes` of `tools.changed_server`."""
+        """Takes another `module` that does as the server does, or `changes` of `tools.changed_server`.
+
+        `before` are words before the command, such as `ip netns exec NAME`, which run it in their own process.
+        """
         listeners = [word for address in listen for word in ("--listen", address)]
-        self._command = command("--backend", "host", *listeners, *flags, module=module, changes=changes)
+        self._command = [*before, *command("--backend", "host", *listeners, *flags, module=module, changes=changes)]
         count = int(flags[flags.index("--workers") + 1]) if "--workers" in flags else 0
         self._worker_count = count if count > 1 else 0
         self._environment = clean_environment(changes, **variables, PYTHONFAULTHANDLER="1")

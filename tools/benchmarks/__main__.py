@@ -1,10 +1,10 @@
-"""The command behind `make bench`: WHAT is one of rates, kernels, calls, products, programs, bridge and ray."""
+"""The command behind `make bench`: WHAT is one of rates, kernels, calls, products, programs, steps, bridge and ray."""
 
 import argparse
 from importlib import import_module
 from typing import Final
 
-WHATS: Final = ("rates", "kernels", "calls", "products", "programs", "bridge", "ray")
+WHATS: Final = ("rates", "kernels", "calls", "products", "programs", "steps", "bridge", "ray")
 
 
 def main() -> None:

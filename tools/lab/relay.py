@@ -2,19 +2,24 @@
 
 import asyncio
 import threading
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import aclosing, suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 PIECE_BYTES = 65_536
+MOST_PIECES: Final = 1024
+"""So many wait for their time in one direction, which is more than a gigabit per second sends in half a second."""
 
 
 class Relay:
-    """Passes bytes between its own address and a port of loopback, from `with` to the end of the block."""
+    """Passes bytes between its own address and a port, by default of loopback, from `with` to the end of the block.
 
-    def __init__(self, port: int, own_port: int = 0) -> None:
-        self._port, self._own_port = port, own_port
+    Bytes go on `delay_s` after they came, in each direction.
+    """
+
+    def __init__(self, port: int, own_port: int = 0, host: str = "127.0.0.1", delay_s: float = 0.0) -> None:
+        self._port, self._own_port, self._host, self._delay_s = port, own_port, host, delay_s
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"relay to {port}")
         self._passes = asyncio.Event()
@@ -103,7 +108,7 @@ class Way:
     async def run(self, relay: Relay) -> None:
         near_reader, near_writer = self._near
         try:
-            far_reader, self._far = await asyncio.open_connection("127.0.0.1", relay._port)  # noqa: SLF001 - one subject
+            far_reader, self._far = await asyncio.open_connection(relay._host, relay._port)  # noqa: SLF001 - one subject
             ways = (near_reader, self._far), (far_reader, near_writer)
             tasks = [asyncio.create_task(self._pass(relay, *way)) for way in ways]
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -118,8 +123,39 @@ class Way:
 
     async def _pass(self, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
-            while piece := await reader.read(PIECE_BYTES):
-                await relay.wait_to_pass(len(piece))
-                if not self._is_forgotten:  # otherwise it is dropped, until the client gives the connection up
-                    writer.write(piece)
-                    await writer.drain()
+            async with aclosing(_pieces(reader, relay._delay_s)) as pieces:  # noqa: SLF001 - one subject
+                async for piece in pieces:
+                    await relay.wait_to_pass(len(piece))
+                    if not self._is_forgotten:  # otherwise it is dropped, until the client gives the connection up
+                        writer.write(piece)
+                        await writer.drain()
+
+
+async def _pieces(reader: asyncio.StreamReader, delay_s: float) -> AsyncIterator[bytes]:
+    """Yields what arrives, each piece so long after its own arrival: a delay takes nothing from the rate."""
+    if not delay_s:
+        while piece := await reader.read(PIECE_BYTES):
+            yield piece
+        return
+    time = asyncio.get_running_loop().time
+    waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(MOST_PIECES)
+
+    async def read() -> None:
+        piece = b"none yet"
+        while piece:
+            try:
+                piece = await reader.read(PIECE_BYTES)
+            except OSError:
+                piece = b""
+            await waiting.put((time() + delay_s, piece))
+
+    reading = asyncio.create_task(read())
+    try:
+        while True:
+            due, piece = await waiting.get()
+            await asyncio.sleep(due - time())
+            if not piece:
+                return
+            yield piece
+    finally:
+        reading.cancel()
