@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+OF_MODELS = {"RemoteStep", "compare_backward", "compare_step", "remote_backward", "remote_step"}
+"""What takes models and blocks, and no tensors."""
 HALVES = {torch.float16: 4e-3, torch.bfloat16: 3e-2}
 """How far a sum that PyTorch rounds after every addition may be from one that is rounded once."""
 

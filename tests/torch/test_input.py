@@ -13,7 +13,7 @@ import aclgrad
 import aclgrad.torch
 
 from .conftest import RecordingClient
-from .table import random
+from .table import OF_MODELS, random
 
 
 def gradients(client: aclgrad.Client, input: torch.Tensor, grad_output: torch.Tensor) -> list[torch.Tensor]:
@@ -143,7 +143,7 @@ def test_a_client_is_needed(client: object) -> None:
         aclgrad.torch.remote_backward(client)
 
 
-FUNCTIONS = sorted(set(aclgrad.torch.__all__) - {"compare_backward", "einsum", "remote_backward"})
+FUNCTIONS = sorted(set(aclgrad.torch.__all__) - OF_MODELS - {"einsum"})
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -25,7 +25,7 @@ from . import losses, table
 from .conftest import RecordingClient
 from .convolutions import CONVOLUTIONS, OPERATOR
 from .products import ALL as PRODUCTS
-from .table import HALVES, LOCAL, STAY_LOCAL, Call, grad_output_of, grid_sample
+from .table import HALVES, LOCAL, OF_MODELS, STAY_LOCAL, Call, grad_output_of, grid_sample
 
 CALLS = (*table.CALLS, *CONVOLUTIONS, *losses.CALLS)
 SEVERAL = tuple(each for each in CALLS if each.outputs)
@@ -205,12 +205,11 @@ def test_pooling_can_return_its_indices(client: RecordingClient) -> None:
 
 def test_every_row_of_the_bridges_is_a_function() -> None:
     assert OPERATIONS.keys() == ROWS.keys()
-    blocks = {"compare_backward", "remote_backward"}
     products = {each.function for each in PRODUCTS}
-    assert operators_by_function().keys() | products | blocks == set(aclgrad.torch.__all__)
+    assert operators_by_function().keys() | products | OF_MODELS == set(aclgrad.torch.__all__)
 
 
-@pytest.mark.parametrize("name", [name for name in aclgrad.torch.__all__ if not name.endswith("_backward")])
+@pytest.mark.parametrize("name", sorted(set(aclgrad.torch.__all__) - OF_MODELS))
 def test_a_function_tells_its_arguments(name: str) -> None:
     signature = inspect.signature(getattr(aclgrad.torch, name))
     assert signature.parameters["client"].annotation is aclgrad.Client
