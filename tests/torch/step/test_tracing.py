@@ -33,6 +33,7 @@ from .test_gradients import X, Y, assert_same_gradients, loss_of, network, step_
         (nn.Linear(8, 3, device="meta"), r"weight is on the device meta; move the model"),
         (nn.Linear(8, 3).requires_grad_(False), "loss depends on no parameter that requires a gradient; unfreeze one"),
         (nn.Linear(7, 3), r"fails while it is traced, in Linear, "),
+        (nn.Module(), r"fails while it is traced, in Module, .*NotImplementedError: Module \[Module\] is missing"),
     ],
 )
 def test_what_cannot_be_traced_is_refused(client: aclgrad.Client, model: nn.Module, message: str) -> None:
@@ -216,6 +217,17 @@ def test_parameters_and_changes_of_elsewhere_are_refused(client: aclgrad.Client)
         with pytest.raises(aclgrad.InvalidFieldError, match=f"{message} that is neither the model's nor the batch's"):
             step_of(network(), client, loss)(X, Y)
     assert int(outside[1].num_batches_tracked) == 0
+
+
+def test_a_foreign_parameter_in_a_list_is_refused(client: aclgrad.Client) -> None:
+    """Its gradient would be lost."""
+    bias = nn.Parameter(torch.ones(4, 1))
+
+    def loss(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return functional.cross_entropy(torch.cat([model(x), bias], 1), y)
+
+    with pytest.raises(aclgrad.InvalidFieldError, match="uses a parameter that is neither the model's nor the batch's"):
+        step_of(network(), client, loss)(X, Y)
 
 
 def test_functions_that_pytorch_decomposes_wrongly_run_here(client: aclgrad.Client) -> None:

@@ -62,7 +62,7 @@ class ComparedStep:
 
     @property
     def first(self) -> StepRow | None:
-        """The first wrong output, None if there is none."""
+        """The first wrong output; None if all are right."""
         return next(iter(self.failed), None)
 
     @property

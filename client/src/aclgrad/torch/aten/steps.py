@@ -115,7 +115,7 @@ def cast(steps: Steps, self: Value, dtype: torch.dtype | np.dtype[Any]) -> Value
 
 
 def cast_if_any(steps: Steps, self: Value | None, dtype: torch.dtype | np.dtype[Any]) -> Value | None:
-    """Returns the tensor in another data type, or None if there is none."""
+    """Returns the tensor in another data type; None for no tensor."""
     return None if self is None else cast(steps, self, dtype)
 
 

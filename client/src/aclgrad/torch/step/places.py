@@ -100,10 +100,10 @@ def path_in(model: nn.Module, layer: str) -> str:
 
 def _check_tensors(function: Any, args: tuple[Any, ...], frame: FrameType | None) -> None:
     """Raises InvalidFieldError for a parameter of another model, and for what changes a tensor of elsewhere."""
-    for number, each in enumerate(args):
-        if not isinstance(each, Tensor) or isinstance(each, FakeTensor):
+    for each in tensors_in(args):
+        if isinstance(each, FakeTensor):
             continue
-        is_changed = number == 0 and function._schema.is_mutable  # noqa: SLF001 - there is no public name
+        is_changed = each is args[0] and function._schema.is_mutable  # noqa: SLF001 - there is no public name
         if is_changed or each.requires_grad:
             what = "changes a tensor" if is_changed else "uses a parameter"
             problem = f"{what} that is neither the model's nor the batch's, in {line_of(frame) or 'a module'}"

@@ -240,9 +240,7 @@ def _refusal(model: nn.Module, error: Exception) -> InvalidFieldError:
     """Returns the error for a step that cannot be traced."""
     place = place_of_error(model, error.__traceback__)
     name = type(error).__name__
-    if any(each in name for each in ("DataDependent", "DynamicOutputShape", "GuardOnDataDependent")) or isinstance(
-        error, NotImplementedError
-    ):
+    if any(each in name for each in ("DataDependent", "DynamicOutputShape")):
         problem = f"depends on values of tensors in {place}"
         return InvalidFieldError.at("step", problem, _SAME_FOR_ALL)
     problem = f"fails while it is traced, in {place}: {name}: {_first_line(error)}"
