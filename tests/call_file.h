@@ -16,7 +16,7 @@ namespace call_file {
 
 using Attribute = std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<int64_t>>;
 
-// What stands in place of the data type of an input that was left out.
+// What stands in place of the data type of an input that was left out, or of an output that is null in every call.
 constexpr int64_t kAbsent = -1;
 
 struct Tensor {

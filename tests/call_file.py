@@ -15,7 +15,7 @@ from aclgrad.tensors import DType, TensorType, type_of_array
 from aclgrad.wire.values import AttributeValue
 
 _ABSENT = -1
-"""In place of the dtype of an input that was left out."""
+"""In place of the dtype of an input that was left out, or of an output that is null in every call."""
 PRODUCT = Product.ATLAS_A2
 """What the host library is by default."""
 
@@ -23,15 +23,34 @@ PRODUCT = Product.ATLAS_A2
 def device_array(typed: TypedCase, name: str, array: np.ndarray, product: Product = PRODUCT) -> np.ndarray:
     """Returns an input as the device reads it: an argmax as a mask, or as integers of the device's type; a variance."""
     spec = next(each for each in typed.spec.inputs_of(typed.arguments.inputs) if each.name == name)
-    rule = spec.values(typed.arguments, product)
+    rule, lanes = spec.values(typed.arguments, product), spec.lanes_of(type_of_array(name, array))
     if rule is None:
-        return array
+        return np.repeat(array[..., None], lanes, -1) if lanes else array
     dtype = rule.device_type(typed.arguments.inputs[name]).dtype.numpy
     if isinstance(rule, ArgmaxRule) and array.dtype != dtype:
         return mask_of_argmax(array, rule.pooling, rule.layout)
     if isinstance(rule, VarianceRule) and rule.is_converted:
         return np.maximum(1 / array.astype(np.float64) ** 2 - rule.eps, 0).astype(dtype)
     return array.astype(dtype, copy=False)
+
+
+def stand_ins(typed: TypedCase) -> dict[str, np.ndarray]:
+    """Returns what a device gets in the place of inputs that were left out."""
+    absent = [each for each in typed.spec.inputs if each.name not in typed.arguments.inputs]
+    constants = {each.name: each.stands_in(typed.arguments) for each in absent}
+    return {
+        name: np.frombuffer(each.data(), each.type.dtype.numpy).reshape(each.type.shape)
+        for name, each in constants.items()
+        if each is not None
+    }
+
+
+def passed_values(typed: TypedCase, product: Product = PRODUCT) -> list[AttributeValue | None]:
+    """Returns the attributes as the device gets them, in its order."""
+    spec, arguments = typed.spec, typed.arguments
+    if spec.passes is not None:
+        return list(spec.passes(arguments, product))
+    return [each.given(arguments, product) for each in spec.attributes]
 
 
 def written_types(typed: TypedCase) -> dict[str, TensorType]:
@@ -60,9 +79,14 @@ def split_outputs(path: Path, calls: Iterable[TypedCase]) -> list[tuple[np.ndarr
 
 def _call(typed: TypedCase) -> bytes:
     arrays = typed.arrays()
-    inputs = [_input(typed, each, arrays.get(each.name)) for each in typed.spec.inputs_of(arrays)]
-    attributes = [_attribute(each.given(typed.arguments, PRODUCT)) for each in typed.spec.attributes]
+    stands = {name: _tensor(type_of_array(name, each), each.tobytes()) for name, each in stand_ins(typed).items()}
+    inputs = [
+        stands.get(each.name) or _input(typed, each, arrays.get(each.name)) for each in typed.spec.taken_of(arrays)
+    ]
+    attributes = [_attribute(each) for each in passed_values(typed)]
     outputs = [_tensor(each, b"") for each in written_types(typed).values()]
+    for place in typed.spec.null_outputs:
+        outputs.insert(place, _words(_ABSENT))
     symbol, is_spatial = _text(typed.spec.symbol.encode()), _words(typed.spec.is_spatial)
     return b"".join((symbol, is_spatial, *map(_list, (inputs, attributes, outputs))))
 

@@ -1,8 +1,10 @@
 #include <pybind11/stl.h>
 
+#include <cstring>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -17,21 +19,32 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
+// The bytes of a constant.
+struct KeptBytes {
+  explicit KeptBytes(const py::bytes& given) : bytes(static_cast<std::string_view>(given).size()) {
+    std::memcpy(bytes.data(), static_cast<std::string_view>(given).data(), bytes.size());
+  }
+
+  std::vector<std::byte> bytes;
+};
+
 // An input as Python gives it.
 struct PlanInput {
   InputForm form;
   std::optional<ValueCheck> check;
   std::optional<Gathering> gathering;
+  Constant constant;
 };
 // By the number of the input.
 using InPlaceInputs = std::map<std::size_t, InPlace>;
 using PlanOutput = std::tuple<Shape, int, std::size_t, std::string, OutputUse>;
 
 PlanInput MakeInput(Shape shape, int dtype, bool is_prefix, std::optional<ValueCheck> check, std::optional<View> view,
-                    bool is_copied, std::optional<Gathering> gathering) {
+                    bool is_copied, std::optional<Gathering> gathering, const std::shared_ptr<KeptBytes>& constant) {
   return {{std::move(shape), static_cast<aclDataType>(dtype), is_prefix, std::move(view), is_copied},
           std::move(check),
-          std::move(gathering)};
+          std::move(gathering),
+          constant == nullptr ? nullptr : Constant(constant, &constant->bytes)};
 }
 
 std::shared_ptr<CallTemplate> MakePlan(std::string symbol, const std::vector<std::optional<PlanInput>>& inputs,
@@ -51,7 +64,7 @@ std::shared_ptr<CallTemplate> MakePlan(std::string symbol, const std::vector<std
       continue;
     }
     input_forms.push_back(input->form);
-    plan->call.inputs.emplace_back(ShapeOnly{});
+    plan->call.inputs.push_back(input->constant == nullptr ? InputBytes(ShapeOnly{}) : InputBytes(input->constant));
     plan->checks.push_back(input->check);
     plan->gatherings.push_back(input->gathering);
   }
@@ -98,10 +111,12 @@ void BindCallTemplate(py::module_& module) {
            py::arg("view") = std::nullopt);
   py::class_<Gathering>(module, "Gathering")
       .def(py::init<Shape, std::size_t, View>(), py::arg("shape"), py::arg("item_bytes"), py::arg("view"));
+  py::class_<KeptBytes, std::shared_ptr<KeptBytes>>(module, "Constant")
+      .def(py::init<const py::bytes&>(), py::arg("data"));
   py::class_<PlanInput>(module, "Input")
       .def(py::init(&MakeInput), py::arg("shape"), py::arg("dtype"), py::kw_only(), py::arg("is_prefix") = false,
            py::arg("check") = std::nullopt, py::arg("view") = std::nullopt, py::arg("is_copied") = false,
-           py::arg("gathering") = std::nullopt);
+           py::arg("gathering") = std::nullopt, py::arg("constant") = nullptr);
   py::class_<CallTemplate, std::shared_ptr<CallTemplate>>(module, "CallTemplate")
       .def(py::init(&MakePlan), py::arg("symbol"), py::arg("inputs"), py::arg("attributes"), py::arg("outputs"),
            py::arg("is_empty") = false, py::arg("is_spatial") = true, py::arg("is_planned_alone") = false,

@@ -49,6 +49,7 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
   memory_ = std::make_unique<MemoryPool>(acl, source, pool);
   pinned_ =
       std::make_unique<MemoryPool>(acl, Watched(PinnedMemorySource(acl)), PoolOptions{options.pinned_limit_bytes});
+  constants_ = std::make_unique<Constants>(acl, Watched(DeviceMemorySource(acl, true)));
   copy_streams_ = std::make_unique<StreamPool>(acl, steps_, StreamPoolOptions{options.copy_stream_limit, 0});
   if (!acl.host_pointers()) {
     copy_path_.emplace(CopyPath{*copy_streams_, *pinned_, [this] { ReleaseFinished(); }});
@@ -69,6 +70,7 @@ Device::~Device() {
   quarantine_.clear();
   copy_streams_.reset();
   streams_.reset();
+  constants_.reset();
   pinned_.reset();
   memory_.reset();
 }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "constants.h"
 #include "device_context.h"
 #include "device_loss.h"
 #include "execution.h"
@@ -159,7 +160,9 @@ class Device {
   [[nodiscard]] DeviceMemory FreeMemory() const;
   void Quarantine(std::unique_ptr<DeviceWork> work) noexcept;
   bool Run(StreamLease stream, std::shared_ptr<const OperatorCall> call, Deadline deadline, Deadline wait_until);
-  [[nodiscard]] ExecutionContext execution_context() noexcept { return {*library_, *memory_, *pinned_, steps_, loss_}; }
+  [[nodiscard]] ExecutionContext execution_context() noexcept {
+    return {*library_, *memory_, *pinned_, *constants_, steps_, loss_};
+  }
   // Runs a part of an execution; if it throws, moves the execution to the abandoned work.
   template <typename Part>
   void RunPart(std::unique_ptr<Execution>& execution, const Part& part);
@@ -175,6 +178,7 @@ class Device {
   std::optional<DeviceContext> context_;
   std::unique_ptr<MemoryPool> memory_;
   std::unique_ptr<MemoryPool> pinned_;
+  std::unique_ptr<Constants> constants_;
   std::unique_ptr<StreamPool> streams_;
   std::unique_ptr<StreamPool> copy_streams_;
   bool stops_at_faults_ = false;

@@ -9,7 +9,7 @@ namespace aclgrad {
 
 Execution::Execution(const ExecutionContext& context, StreamLease stream, std::shared_ptr<const OperatorCall> call)
     : context_(context),
-      memory_(context.memory),
+      memory_(context.memory, context.constants),
       copies_(context.library, memory_, context.pinned_memory, context.steps, false),
       stream_(std::move(stream)) {
   steps_.emplace_back(std::move(call), &error_, 0);
@@ -17,7 +17,7 @@ Execution::Execution(const ExecutionContext& context, StreamLease stream, std::s
 
 Execution::Execution(const ExecutionContext& context, StreamLease stream, Group& group, const Lane& lane)
     : context_(context),
-      memory_(context.memory),
+      memory_(context.memory, context.constants),
       copies_(context.library, memory_, context.pinned_memory, context.steps, lane.steps.size() > 1),
       stream_(std::move(stream)),
       arena_bytes_(lane.arena_bytes) {

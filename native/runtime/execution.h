@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "constants.h"
 #include "device_loss.h"
 #include "device_work.h"
 #include "group.h"
@@ -28,6 +29,7 @@ struct ExecutionContext {
   const AclLibrary& library;
   MemoryPool& memory;
   MemoryPool& pinned_memory;
+  Constants& constants;
   StepWatch& steps;
   DeviceLoss& loss;
 };

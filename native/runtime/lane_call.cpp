@@ -105,6 +105,10 @@ void* LaneCall::PrepareInput(const AclLibrary& library, LaneMemory& memory, Lane
     expect(place->size_bytes);
     return memory.At(*place);
   }
+  if (const auto* const constant = std::get_if<Constant>(&input)) {
+    expect((*constant)->size());
+    return memory.At(*constant);
+  }
   if (const auto* const shape_only = std::get_if<ShapeOnly>(&input)) {
     if (form.in_place) return nullptr;
     if (!shape_only->output) return memory.AllocateForStep(size);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "constants.h"
 #include "memory_pool.h"
 #include "operator_call.h"
 
@@ -11,7 +12,7 @@ namespace aclgrad {
 
 class LaneMemory {
  public:
-  explicit LaneMemory(MemoryPool& pool) : pool_(pool) {}
+  LaneMemory(MemoryPool& pool, Constants& constants) : pool_(pool), constants_(constants) {}
 
   // Takes the memory that steps have in common: for places, and what each needs only while it runs. A lane of one step
   // has no scratch, so that a strict device sees every block. Throws what MemoryPool::Allocate throws, as all do.
@@ -22,6 +23,7 @@ class LaneMemory {
 
   // Throws std::out_of_range for a place outside the arena.
   [[nodiscard]] void* At(const Place& place) const;
+  [[nodiscard]] void* At(const Constant& constant) const { return constants_.At(constant); }
 
   // Memory until the end of the lane. Null for size 0.
   [[nodiscard]] void* Allocate(std::size_t size_bytes) { return Take(size_bytes).address(); }
@@ -38,6 +40,7 @@ class LaneMemory {
   }
 
   MemoryPool& pool_;
+  Constants& constants_;
   std::vector<PoolBlock> blocks_;
   std::byte* arena_ = nullptr;
   std::size_t arena_bytes_ = 0;

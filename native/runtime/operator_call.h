@@ -11,6 +11,7 @@
 
 #include "acl_library.h"
 #include "arguments.h"
+#include "constants.h"
 #include "view.h"
 
 namespace aclgrad {
@@ -37,7 +38,7 @@ struct Place {
   std::size_t size_bytes;
 };
 
-using InputBytes = std::variant<ShapeOnly, HostBytes, DeviceBytes, Absent, Place>;
+using InputBytes = std::variant<ShapeOnly, HostBytes, DeviceBytes, Absent, Place, Constant>;
 
 struct OutputBytes {
   std::size_t size_bytes;

@@ -291,7 +291,7 @@ def check_placing(plan: StepPlan, contents: Sequence[Content], unseen: Sequence[
     for index, content in enumerate(contents):
         is_on_device = isinstance(content, Place) or (isinstance(content, FakeTensor) and not content.on_host)
         if plan.rules[index] is not None:
-            assert is_on_device == (index in unseen), plan.spec.inputs[index].name
+            assert is_on_device == (index in unseen), plan.inputs[index].name
 
 
 def _memory(content: object, arena: bytearray | None = None) -> memoryview:

@@ -57,7 +57,7 @@ def step_of(call: OperatorCall, plan: StepPlan | None = None) -> PlannedStep:
 def contents_of(call: OperatorCall, plan: StepPlan) -> list[memoryview | None]:
     """Returns the bytes of a call's inputs in the operator's order."""
     given = {each.name: each.data for each in call.inputs}
-    return [given.get(each.name) for each in plan.spec.inputs]
+    return [given.get(each.name) for each in plan.inputs]
 
 
 def tanh_call(grad_output: TensorView, output: TensorView, outputs: tuple[str, ...] = ()) -> OperatorCall:

@@ -225,10 +225,11 @@ def _unfitting(spec: OperatorSpec, parameters: Iterable[tuple[str, str]]) -> Ite
         (tensors if "aclTensor" in kind else masks if is_mask else values).append(name)
     passed = [each for each in spec.attributes if each.is_passed]
     written = sum(not each.begins_as for each in spec.outputs)
-    if len(tensors) != len(spec.inputs) + written:
-        has = f"{len(spec.inputs)} inputs and {written} outputs"
+    inputs, written = len(spec.inputs) + len(spec.null_inputs), written + len(spec.null_outputs)
+    if len(tensors) != inputs + written:
+        has = f"{inputs} inputs and {written} outputs"
         yield f"{spec.symbol} takes the tensors {', '.join(tensors)}, and spec.py has {has}"
-    if len(values) != len(passed):
+    if spec.passes is None and len(values) != len(passed):
         yield f"{spec.symbol} takes the values {', '.join(values)}, and spec.py has {len(passed)} attributes"
     if not masks and any(each.is_nullable for each in spec.outputs):
         yield f"{spec.symbol} takes no mask, and spec.py has nullable outputs"

@@ -22,6 +22,7 @@ FAMILIES: Final = {
     "padding": ("_pad",),
     "upsampling, RoI align, grid sampling": ("upsample", "roi_align", "grid_sampler"),
     "normalisation": ("_norm",),
+    "attention": ("attention",),
     "softmax, embedding": ("softmax", "embedding"),
     "losses": ("loss", "cross_entropy", "kl_div"),
     "activations, dropout": (

@@ -206,11 +206,17 @@ class InPlace:
     def __init__(self, output: int, shape: Sequence[int], view: View | None = None) -> None: ...
 
 @final
+class Constant:
+    """Bytes of which a device has one copy, for all calls: made when the first needs it, unless it reads the host's."""
+
+    def __init__(self, data: bytes) -> None: ...
+
+@final
 class Input:
     """One input of a call template, as the device has it.
 
     With `is_prefix`, the bytes may be fewer than the shape takes. A `view` goes to the operator as it is, or if it
-    `is_copied` as a row-major copy that the device makes.
+    `is_copied` as a row-major copy that the device makes. The contents of a `constant` are None.
     """
 
     def __init__(
@@ -223,6 +229,7 @@ class Input:
         view: View | None = None,
         is_copied: bool = False,
         gathering: Gathering | None = None,
+        constant: Constant | None = None,
     ) -> None: ...
 
 @final

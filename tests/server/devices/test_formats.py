@@ -110,9 +110,12 @@ class Recorder:
             assert count == 0
             return {}
         given = {each.name for each in views}
-        names = [each.name for each in typed.spec.inputs if each.name in given]
+        inputs = typed.spec.inputs
+        names = [each.name for each in inputs if each.name in given or each.stands_in(typed.arguments)]
         names += [each.name for each in typed.spec.outputs]
-        numbers = iter(self._numbers[:count])
+        # Lanes are made by copies, each from one tensor to another, before the call.
+        laned = sum(each.name in given and each.lanes_of(typed.arguments.inputs[each.name]) > 0 for each in inputs)
+        numbers = iter(self._numbers[6 * laned : count])
         return {
             name: (rank, DataType(type), Format(format_))
             for name, (rank, type, format_) in zip(names, zip(numbers, numbers, numbers, strict=True), strict=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -56,7 +56,8 @@ class AttributeSpec:
     `lengths` has the possible lengths of a list, and `choices` the possible texts, or the names of possible dtypes. A
     bound applies to each value of a list; a tuple has one bound for each value. Infinity and NaN are never legal.
     `read_as` returns what the operator gets in place of the value, which is None for an optional one that was left out.
-    The operator does not get one that is not passed: it says something of an output.
+    The operator does not get one that is not passed: it says something of an output. `refused` has values that callers
+    may send in vain, and why.
     """
 
     name: str
@@ -70,6 +71,7 @@ class AttributeSpec:
     is_optional: bool = False
     is_passed: bool = True
     read_as: Callable[[Arguments, Product], AttributeValue | None] | None = None
+    refused: Mapping[AttributeValue, str] = field(default_factory=dict, hash=False)
 
     def given(self, arguments: Arguments, product: Product) -> AttributeValue | None:
         """Returns what the operator gets on the product; None for null."""
@@ -88,6 +90,10 @@ class AttributeSpec:
         if not self._is_of_kind(value):
             shown = str(value) if isinstance(value, DType) else repr(value)
             yield Violation(field, f"is {shown}", f"send {self.kind.value}{absent}")
+            return
+        if isinstance(value, (str, int)) and value in self.refused:
+            remedy = f"send {' or '.join(map(repr, self.choices)) or f'{self.minimum} to {self.maximum}'}{absent}"
+            yield Violation(field, f"is {value!r}, which is not served: {self.refused[value]}", remedy)
             return
         if isinstance(value, (str, DType)):
             if str(value) not in self.choices:

@@ -1,7 +1,7 @@
 """The rows of the operator table. Validation, client methods, ListOperators and the tests derive from them."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
@@ -14,18 +14,17 @@ from aclgrad.operators.attribute_spec import AttributeKind as AttributeKind
 from aclgrad.operators.attribute_spec import AttributeSpec as AttributeSpec
 from aclgrad.operators.attribute_spec import counts as counts
 from aclgrad.operators.batch_axes import BatchAxes, along_the_first
+from aclgrad.operators.input_spec import MAX_TENSORS as MAX_TENSORS
+from aclgrad.operators.input_spec import Constant as Constant
+from aclgrad.operators.input_spec import InputSpec as InputSpec
 from aclgrad.operators.routes import Route
-from aclgrad.operators.values import BoolRule, ValueRule
+from aclgrad.operators.values import ValueRule
 from aclgrad.products import Product, Work
 from aclgrad.tensors import DTYPES, TensorType, View
 from aclgrad.wire.values import AttributeValue
 
 INPUT_SHAPES: Final = ("input_size", "input_shape")
 """The names of attributes that are the shape of the forward pass's input, which is that of the output here."""
-
-
-MAX_TENSORS: Final = 1024
-"""Of a list."""
 
 
 class OperatorKind(Enum):
@@ -88,75 +87,6 @@ class Arguments:
 
 
 @dataclass(frozen=True, slots=True)
-class InputSpec:
-    """One input: the dtypes that each product takes (a product without a row takes none) and the ranks.
-
-    `unread_on` has the products whose devices are known not to read the values, so that a client may send only the
-    shape; None means that the values always matter. `read_for` returns true for calls that are an exception. Values on
-    which only `of_outputs` depend do not matter, on any product, to a call that wants none of these, and with `read_if`
-    they only matter to calls of which it is true. `values`
-    returns the rule that the values must follow, or None if any values are legal. An optional input may be left out:
-    the operator then gets null. A list stands for 1 to `MAX_TENSORS` inputs, which have its name and their places:
-    `tensors_0`, `tensors_1` and so on.
-    """
-
-    name: str
-    summary: str
-    dtypes: Mapping[Product, tuple[str, ...]]
-    ranks: tuple[int, ...]
-    unread_on: frozenset[Product] | None = None
-    read_for: Callable[[Arguments], bool] = lambda _: False
-    values: Callable[[Arguments, Product], ValueRule | None] = lambda *_: None
-    is_optional: bool = False
-    of_outputs: tuple[str, ...] = ()
-    read_if: Callable[[Arguments], bool] | None = None
-    is_list: bool = False
-
-    @property
-    def python_name(self) -> str:
-        """The parameter's name in the client method, which has its own `self`, so CANN's `self` is `input` there."""
-        return "input" if self.name == "self" else self.name
-
-    def rule(self, arguments: Arguments, product: Product) -> ValueRule | None:
-        """Returns the rule that the values must follow, or None if any values are legal."""
-        if self.read_if is not None and not self.read_if(arguments):
-            return None
-        own = self.values(arguments, product)
-        is_bool = own is None and arguments.inputs[self.name].dtype.name == "bool"
-        return BoolRule() if is_bool else own
-
-    @property
-    def may_be_shape(self) -> bool:
-        """Whether there are calls for which the shape does."""
-        return self.is_withheld or self.read_if is not None
-
-    @property
-    def is_withheld(self) -> bool:
-        """Whether there are calls for which it does whatever the attributes are."""
-        return self.unread_on is not None or bool(self.of_outputs)
-
-    def matters(self, arguments: Arguments) -> bool:
-        """Says whether a wanted output depends on the input."""
-        is_read = self.read_if is None or self.read_if(arguments)
-        return is_read and (not self.of_outputs or any(map(arguments.wants, self.of_outputs)))
-
-    def takes_shape(self, product: Product, shape_only: bool | None) -> bool:
-        """Says whether a server accepts the shape without the values, of an input that matters.
-
-        `shape_only` says so for all inputs that an operator does not read; None leaves it to the product.
-        """
-        if self.unread_on is None:
-            return False
-        return product in self.unread_on if shape_only is None else shape_only
-
-    def is_unread(self, arguments: Arguments, product: Product) -> bool:
-        """Says whether the product's devices are known not to read the values in this call."""
-        if not self.matters(arguments):
-            return True
-        return self.unread_on is not None and product in self.unread_on and not self.read_for(arguments)
-
-
-@dataclass(frozen=True, slots=True)
 class OutputSpec:
     """One output: `infer` gives its type and shape for legal arguments, `rule` says the same in words.
 
@@ -212,6 +142,9 @@ class Tolerance:
         return self.absolute + self.relative * np.abs(truth) + self.of_elements  # type: ignore[no-any-return]
 
 
+_NULL: Final = InputSpec("", "Null in every call.", {}, (), is_optional=True)
+
+
 def list_of(name: str) -> str:
     """Returns the name of the list that an input of this name is in, if there is such a list."""
     return re.sub(r"_(0|[1-9][0-9]*)$", "", name)
@@ -237,6 +170,9 @@ class OperatorSpec:
     phase 1 keeps something of the call for the whole process, so a process runs one at a time. `batch_axes` says
     along which axes calls of this form join into one, and returns None if they do not. `joins` says whether the output
     is the inputs one behind the other, so that nothing is left to do if they lie like that.
+    `null_inputs` and `null_outputs` are the places among its inputs and outputs where the operator gets null in every
+    call. `passes` returns what it gets as attributes, in its order, unless that is the attributes as they are.
+    `refused` has what callers of the operator may look for in vain, by name, and why it is not served.
     """
 
     name: str
@@ -257,6 +193,10 @@ class OperatorSpec:
     is_planned_alone: bool = False
     batch_axes: Callable[[Arguments], BatchAxes | None] = along_the_first
     joins: Callable[[Arguments], bool] = lambda _: False
+    null_inputs: tuple[int, ...] = ()
+    null_outputs: tuple[int, ...] = ()
+    passes: Callable[[Arguments, Product], Sequence[AttributeValue | None]] | None = None
+    refused: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         """Raises ValueError if the parts do not fit together, so that no other code has to check."""
@@ -290,6 +230,13 @@ class OperatorSpec:
             count = sum(list_of(name) == each.name for name in given) if each.is_list else 0
             names = [f"{each.name}_{place}" for place in range(max(count, 1))] if each.is_list else [each.name]
             found += [replace(each, name=name) for name in names]
+        return tuple(found)
+
+    def taken_of(self, given: Collection[str]) -> tuple[InputSpec, ...]:
+        """Returns the inputs of such a call in the places where the operator takes them, with those that are null."""
+        found = list(self.inputs_of(given))
+        for place in self.null_inputs:
+            found.insert(place, _NULL)
         return tuple(found)
 
     @property

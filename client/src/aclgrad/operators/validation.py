@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from types import MappingProxyType
 
 from aclgrad.errors import InvalidFieldError, OperatorNotSupportedError, RequestError, UnknownOperatorError, Violation
 from aclgrad.operators.attributes import plain_attribute
@@ -64,9 +65,10 @@ def check_call(call: OperatorCall, spec: OperatorSpec, product: Product) -> Argu
     python_names = {each.python_name: each.name for each in specs}
     needed = [each.name for each in specs if not each.is_optional]
     others = [each.name for each in specs if each.is_optional]
-    _raise_if_any(_check_names("inputs", [each.name for each in call.inputs], needed, python_names, others))
-    _raise_if_any(_check_names("attributes", list(call.attributes), required, {}, optional))
-    _raise_if_any(_check_names("outputs", list(call.outputs), [], {}, [each.name for each in spec.outputs]))
+    refused = spec.refused
+    _raise_if_any(_check_names("inputs", [each.name for each in call.inputs], needed, python_names, others, refused))
+    _raise_if_any(_check_names("attributes", list(call.attributes), required, {}, optional, refused))
+    _raise_if_any(_check_names("outputs", list(call.outputs), [], {}, [each.name for each in spec.outputs], refused))
     attributes = {
         each.name: each.default
         if each.name not in call.attributes
@@ -115,7 +117,12 @@ def _raise_if_any(violations: Iterator[Violation]) -> None:
 
 
 def _check_names(
-    kind: str, given: list[str], required: list[str], aliases: Mapping[str, str], optional: Sequence[str] = ()
+    kind: str,
+    given: list[str],
+    required: list[str],
+    aliases: Mapping[str, str],
+    optional: Sequence[str] = (),
+    refused: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Violation]:
     known = [*required, *optional]
     takes = "returns" if kind == "outputs" else "takes"
@@ -133,7 +140,10 @@ def _check_names(
         if name in free:
             yield Violation(f"{kind}[{name}]", "is missing", f"send it: {takes}")
     for name, remedy in unknown.items():
-        yield Violation(f"{kind}[{name}]", "is not known", f"{remedy}: {takes}")
+        if name in refused:
+            yield Violation(f"{kind}[{name}]", f"is not served: {refused[name]}", "leave it out")
+        else:
+            yield Violation(f"{kind}[{name}]", "is not known", f"{remedy}: {takes}")
     for name in known:
         if given.count(name) > 1:
             yield Violation(f"{kind}[{name}]", f"is given {given.count(name)} times", "send it once")

@@ -1,22 +1,21 @@
 """What is known of all steps of one form: what the operator table and this server's limits say of them."""
 
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import aclgrad_native as native
 from aclgrad.errors import (
     LimitExceededError,
 )
-from aclgrad.operators.spec import Arguments, AttributeKind, InputSpec, OperatorSpec, OutputSpec
+from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec, OutputSpec
 from aclgrad.operators.validation import check_call, find_operator, overflows
 from aclgrad.operators.values import BoolRule, BoxRule, ValueRule
 from aclgrad.products import Pace, Product, Work
-from aclgrad.tensors import DType, TensorType, TensorView
+from aclgrad.tensors import TensorType, TensorView
 from aclgrad.wire.messages import OperatorCall, response_prefix
-from aclgrad.wire.values import AttributeValue
 from aclgrad_server.devices.checks import (
     check_of,
     check_presence,
@@ -24,6 +23,7 @@ from aclgrad_server.devices.checks import (
     check_tensor_size,
     check_work,
 )
+from aclgrad_server.devices.native_forms import in_place, kept, laned, native_attributes, use_of
 from aclgrad_server.limits import GROUP_S, MAX_ROI_WORK
 
 ENDLESS: Final = Pace(1e300, 1e300, 1e300, 0.0)
@@ -121,13 +121,15 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
     reads_views = spec.name in limits.reads_views
     arguments = check_call(call, spec, product)
     given = {tensor.name: tensor for tensor in call.inputs}
-    specs = spec.inputs_of(given)
+    specs = spec.taken_of(given)
     inputs = tuple(given.get(each.name) for each in specs)
     rules = tuple(each.rule(arguments, product) if each.name in given else None for each in specs)
     written = {each.begins_as: place for place, each in enumerate(spec.outputs) if each.begins_as}
     planned = [
         # The copy that an output begins as follows the view.
-        None if tensor is None else _plan_input(tensor, rule, limits, reads_views or each.name in written)
+        _stand_in(each, arguments)
+        if tensor is None
+        else _plan_input(tensor, each.lanes_of(tensor.type), rule, limits, reads_views or each.name in written)
         for each, tensor, rule in zip(specs, inputs, rules, strict=True)
     ]
     input_bytes = [0 if each is None else each.device_bytes for each in planned]
@@ -142,7 +144,7 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
             check_presence(each, tensor, arguments, product, limits.shape_only)
     wanted = {name: type for name, type in types.items() if not call.outputs or name in call.outputs}
     outputs = {name: PlannedOutput(name, type, response_prefix(name, type)) for name, type in wanted.items()}
-    uses = {each.name: _use_of(each, outputs) for each in spec.outputs}
+    uses = {each.name: use_of(each, outputs) for each in spec.outputs}
     sizes = [0 if uses[name] == native.OutputUse.NULL else type.size_bytes for name, type in types.items()]
     untouched: dict[int, int] = {}
     for index, (each, tensor) in enumerate(zip(specs, inputs, strict=True)):
@@ -159,8 +161,6 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
     if not any(isinstance(rule, BoxRule) for rule in rules):
         of_elements = _WORK_OF_AN_ELEMENT * sum(each.type.element_count for each in call.inputs)
         check_work(work, limits.work, of_elements, "a device that takes so long counts as lost")
-    passed = [each for each in spec.attributes if each.is_passed]
-    attributes = tuple(_native_attribute(each.given(arguments, product), each.kind) for each in passed)
     is_empty = spec.is_skipped(arguments)
     joins = spec.joins(arguments) and all(each.view is None for each in given.values())
     native_outputs = [
@@ -173,6 +173,8 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
         )
         for name, type in types.items()
     ]
+    for place in spec.null_outputs:
+        native_outputs.insert(place, ((), call.inputs[0].type.dtype.acl, 0, b"", native.OutputUse.NULL))
     return StepPlan(
         spec,
         specs,
@@ -192,14 +194,14 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
         native.CallTemplate(
             spec.symbol,
             [None if each is None else each.native for each in planned],
-            attributes,
+            native_attributes(spec, arguments, product),
             native_outputs,
             is_empty,
             spec.is_spatial,
             spec.is_planned_alone,
             untouched,
             {
-                index: _in_place(spec, written[each.name], arguments, types)
+                index: in_place(spec, written[each.name], arguments, types)
                 for index, each in enumerate(specs)
                 if each.name in written
             },
@@ -215,9 +217,19 @@ class _PlannedInput:
     native: native.Input
 
 
-def _plan_input(tensor: TensorView, rule: ValueRule | None, limits: Limits, reads_views: bool) -> _PlannedInput:
+def _stand_in(spec: InputSpec, arguments: Arguments) -> _PlannedInput | None:
+    """Returns the plan of what stands in for an input that was left out; None for null."""
+    constant = spec.stands_in(arguments)
+    return None if constant is None else _PlannedInput(0, 0, kept(constant))
+
+
+def _plan_input(
+    tensor: TensorView, lanes: int, rule: ValueRule | None, limits: Limits, reads_views: bool
+) -> _PlannedInput:
     """Returns the plan of an input; raises LimitExceededError for a shape, or bytes, beyond the limit."""
     field, type, view = f"inputs[{tensor.name}]", tensor.type, tensor.view
+    if lanes:
+        type, view = laned(type, view, lanes)
     check_tensor_size(f"{field}.shape", type, limits.tensor_bytes)
     on_device = type if rule is None else rule.device_type(type)
     check_tensor_size(f"{field} on the device", on_device, limits.tensor_bytes)
@@ -253,29 +265,3 @@ def _guarantee(
     if output.guarantees is not None:
         return output.guarantees(arguments, product)
     return BoolRule() if types[output.name].dtype.name == "bool" else None
-
-
-def _in_place(spec: OperatorSpec, number: int, arguments: Arguments, types: Mapping[str, TensorType]) -> native.InPlace:
-    """Returns what the operator gets in the place of the input that the output begins as."""
-    output = spec.outputs[number]
-    whole = types[output.name]
-    if output.view is None:
-        return native.InPlace(number, whole.shape)
-    shape, view = output.view(arguments)
-    return native.InPlace(number, shape, native.View(view.offset, view.strides_of(shape), whole.element_count))
-
-
-def _native_attribute(value: AttributeValue | None, kind: AttributeKind) -> Any:
-    if isinstance(value, DType):
-        return value.acl
-    if kind is AttributeKind.SCALAR and isinstance(value, float):
-        return native.Float(value)
-    if kind is AttributeKind.BOOLS:
-        return native.Bools(list(map(bool, value)) if isinstance(value, Sequence) else None)
-    return value
-
-
-def _use_of(output: OutputSpec, wanted: Container[str]) -> native.OutputUse:
-    if output.name in wanted:
-        return native.OutputUse.RETURNED_WHOLE if output.always_written else native.OutputUse.RETURNED
-    return native.OutputUse.NULL if output.is_nullable else native.OutputUse.SCRATCH
