@@ -87,20 +87,24 @@ class Contest:
 
     def _arguments(self, acl: Library) -> Iterator[Any]:
         """Yields the arguments of phase 1, each kind in the operator's order."""
-        spec, outs = self.typed.spec, iter(self.outs)
-        inputs, attributes = iter(spec.inputs), iter(spec.attributes)
+        spec, arguments, listed = self.typed.spec, self.typed.arguments, list[Array | None](self.outs)
+        for place in spec.null_outputs:
+            listed.insert(place, None)
+        passed = (each.given(arguments, PRODUCT) for each in spec.attributes)
+        values = iter(spec.passes(arguments, PRODUCT) if spec.passes else passed)
+        inputs, outs = iter(spec.taken_of(arguments.inputs)), iter(listed)
         for kind in parameters_of(spec):
             if kind == "aclBoolArray":
                 yield acl.value((True,) * len(self.outs))
             elif kind != "aclTensor":
-                given = next(attributes).given(self.typed.arguments, PRODUCT)
+                given = next(values)
                 value = DataType(given.acl) if isinstance(given, DType) else given
                 yield acl.value(Scalar(value) if kind == "aclScalar" else value)
             elif (input := next(inputs, None)) is not None:
                 yield self._describe(acl, input.name) if input.name in self._rules else nullcontext()
             else:
                 out = next(outs)
-                yield self._tensor(acl, out, out.shape)
+                yield nullcontext() if out is None else self._tensor(acl, out, out.shape)
 
     def _describe(self, acl: Library, name: str) -> Any:
         shape = self.typed.case.shapes[name]

@@ -27,7 +27,7 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import PLANES
 from aclgrad_native.backends import host_library
 from tools.abi.acl import Library
-from tools.benchmarks import torchvision_kernel
+from tools.benchmarks import kernel_attention, torchvision_kernel
 from tools.benchmarks.kernel_cases import DTYPES, Contest, timed_cases
 from tools.benchmarks.kernel_convolutions import races
 from tools.benchmarks.kernel_products import products
@@ -197,12 +197,31 @@ def measure_convolutions(flags: argparse.Namespace, threads: int, quick: bool) -
     return found
 
 
+def measure_attention(flags: argparse.Namespace, threads: int, quick: bool) -> list[tuple[str, ...]]:
+    """The same of attention and its gradients, with our workspace."""
+    acl = open_library(flags, threads)
+    found = []
+    for race in kernel_attention.races(tuple(flags.dtypes), quick=quick):
+        with ExitStack() as stack:
+            calls, workspace_bytes = race.calls(acl, stack)
+            ms = fastest_ms(calls, flags.rounds)
+        ours, pytorch = ms["ours"], ms["pytorch"]
+        times = (f"{number:.4g}" for number in (ours, pytorch, race.operations / ours / 1e6))
+        of = f"{race.sizes.name} {'forward' if race.is_forward else 'backward'}"
+        more = f"{workspace_bytes / 2**20:.1f}", f"{pytorch / ours:.2f}"
+        cells = of, str(race), race.dtype, str(threads), *times, *more
+        print(*cells, flush=True)
+        found.append(cells)
+    return found
+
+
 def main(quick: bool, arguments: list[str]) -> None:
     flags = _flags(quick, arguments)
     report = Report("kernels", f"PyTorch {torch.__version__}. {__doc__}")
     found: list[tuple[str, ...]] = []
     of_products: list[tuple[str, ...]] = []
     of_convolutions: list[tuple[str, ...]] = []
+    of_attention: list[tuple[str, ...]] = []
     for threads in flags.threads:
         with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as process:
             if flags.sizes:
@@ -211,11 +230,14 @@ def main(quick: bool, arguments: list[str]) -> None:
                 of_products += process.apply(measure_products, (flags, threads, quick))
             if flags.convolutions:
                 of_convolutions += process.apply(measure_convolutions, (flags, threads, quick))
+            if flags.attention:
+                of_attention += process.apply(measure_attention, (flags, threads, quick))
     about = "dtype", "threads", "ours, ms", "PyTorch, ms"
     tables = {
         "Kernels": (("operator", "size", *about, "memory, ms", "x PyTorch", "x memory"), found),
         "Products": (("shape", "layout", *about, "GFLOP/s", "x PyTorch", "x float32"), of_products),
         "Convolutions": (("of", "weight", "times", *about, "GFLOP/s", "x PyTorch", "x float32"), of_convolutions),
+        "Attention": (("of", "heads", *about, "GFLOP/s", "workspace, MiB", "x PyTorch"), of_attention),
     }
     for title, (heads, rows) in tables.items():
         if rows:
@@ -233,6 +255,7 @@ def _flags(quick: bool, arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=dtypes)
     parser.add_argument("--no-products", dest="products", action="store_false", help="leave out products of matrices")
     parser.add_argument("--no-convolutions", dest="convolutions", action="store_false", help="leave out convolutions")
+    parser.add_argument("--no-attention", dest="attention", action="store_false", help="leave out attention")
     parser.add_argument("--threads", nargs="+", type=int, default=THREADS)
     parser.add_argument("--rounds", type=int, default=3 if quick else 7)
     parser.add_argument("--vector-level", help="one below the highest that the processor has: baseline, avx2")

@@ -102,10 +102,11 @@ class WeightSums {
         for (int64_t channel = 0; channel < block.channels.size(); channel += kTileColumns) {
           const int64_t channels = std::min(kTileColumns, block.channels.size() - channel);
           for (int64_t row = 0; row < rows; row += tile_rows_) {
-            MultiplyRows(std::min(tile_rows_, rows - row), VectorsOf(channels), some.size(), packed + row * kRowPitch,
-                         kRowPitch, panels + channel * some.size(),
-                         {sums + (first + row - block.rows.begin) * row_bytes + channel * kFloatBytes, row_bytes,
-                          channels, begin == columns.begin});
+            MultiplyInPlace<LeftForm::kRows>(
+                std::min(tile_rows_, rows - row), VectorsOf(channels), some.size(), packed + row * kRowPitch, kRowPitch,
+                panels + channel * some.size(),
+                {sums + (first + row - block.rows.begin) * row_bytes + channel * kFloatBytes, row_bytes, channels,
+                 begin == columns.begin});
           }
         }
       }

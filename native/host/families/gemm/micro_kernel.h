@@ -65,11 +65,14 @@ struct SumTile {
   const float* added = nullptr;
 };
 
-// A panel has for each step along the depth one element of each of its rows, or of each of its columns. The left matrix
-// may instead have its rows as they are, so many elements from one another.
+// How the left matrix lies: as a panel, which has for each step along the depth one element of each of its rows; with
+// its rows as they are, so many elements from one another; or with such columns.
+enum class LeftForm { kPanel, kRows, kColumns };
+
+// The right panel has for each step along the depth one element of each of its columns.
 using RunTile = void (*)(int64_t depth, const float* left, int64_t left_pitch, const float* right, const SumTile& to);
 
-template <bool kInRows, size_t kVectors, size_t... kRow>
+template <LeftForm kForm, size_t kVectors, size_t... kRow>
 inline void MultiplyPanels(std::index_sequence<kRow...> /*rows*/, int64_t depth, const float* left,
                            [[maybe_unused]] int64_t left_pitch, const float* right, const SumTile& to) {
   using Row = std::array<FloatLanes, kVectors>;
@@ -85,7 +88,7 @@ inline void MultiplyPanels(std::index_sequence<kRow...> /*rows*/, int64_t depth,
   std::array<const float*, (kRows + 2) / 3> thirds;
   for (size_t i = 0; i < thirds.size(); ++i) thirds[i] = left + 3 * static_cast<int64_t>(i) * left_pitch;
   const auto left_element = [&](auto row) {
-    if constexpr (kInRows) {
+    if constexpr (kForm == LeftForm::kRows) {
       return thirds[row / 3][int64_t{row % 3} * left_pitch];
     } else {
       return left[row];
@@ -102,10 +105,10 @@ inline void MultiplyPanels(std::index_sequence<kRow...> /*rows*/, int64_t depth,
       for_vectors([&](auto vector) { sums[row][vector] = MultiplyAdd(element, columns[vector], sums[row][vector]); });
     };
     (add_row(std::integral_constant<size_t, kRow>{}), ...);
-    if constexpr (kInRows) {
+    if constexpr (kForm == LeftForm::kRows) {
       for (const float*& third : thirds) ++third;
     } else {
-      left += kRows;
+      left += kForm == LeftForm::kPanel ? int64_t{kRows} : left_pitch;
     }
     right += kColumns;
   }
@@ -129,34 +132,35 @@ inline void MultiplyPanels(std::index_sequence<kRow...> /*rows*/, int64_t depth,
   (store_row(std::integral_constant<size_t, kRow>{}), ...);
 }
 
-template <bool kInRows, size_t kRows, size_t kVectors>
+template <LeftForm kForm, size_t kRows, size_t kVectors>
 void RunTileOf(int64_t depth, const float* left, int64_t left_pitch, const float* right, const SumTile& to) {
-  MultiplyPanels<kInRows, kVectors>(std::make_index_sequence<kRows>{}, depth, left, left_pitch, right, to);
+  MultiplyPanels<kForm, kVectors>(std::make_index_sequence<kRows>{}, depth, left, left_pitch, right, to);
 }
 
-template <bool kInRows, size_t kVectors, size_t... kRow>
+template <LeftForm kForm, size_t kVectors, size_t... kRow>
 constexpr std::array<RunTile, sizeof...(kRow)> TilesOfRows(std::index_sequence<kRow...> /*rows*/) {
-  return {&RunTileOf<kInRows, kRow + 1, kVectors>...};
+  return {&RunTileOf<kForm, kRow + 1, kVectors>...};
 }
 
-template <bool kInRows, size_t... kVector>
+template <LeftForm kForm, size_t... kVector>
 constexpr auto AllTiles(std::index_sequence<kVector...> /*vectors*/) {
-  return std::array{TilesOfRows<kInRows, kVector + 1>(std::make_index_sequence<kTileRows>{})...};
+  return std::array{TilesOfRows<kForm, kVector + 1>(std::make_index_sequence<kTileRows>{})...};
 }
 
 // By vectors and rows, from one on.
-template <bool kInRows>
-constexpr auto kTiles = AllTiles<kInRows>(std::make_index_sequence<kTileVectors>{});
+template <LeftForm kForm>
+constexpr auto kTiles = AllTiles<kForm>(std::make_index_sequence<kTileVectors>{});
 
 inline void MultiplyTile(int64_t rows, int64_t vectors, int64_t depth, const float* left, const float* right,
                          const SumTile& to) {
-  kTiles<false>[static_cast<size_t>(vectors - 1)][static_cast<size_t>(rows - 1)](depth, left, 0, right, to);
+  kTiles<LeftForm::kPanel>[static_cast<size_t>(vectors - 1)][static_cast<size_t>(rows - 1)](depth, left, 0, right, to);
 }
 
-// The same of rows of the left matrix as they are.
-inline void MultiplyRows(int64_t rows, int64_t vectors, int64_t depth, const float* left, int64_t left_pitch,
-                         const float* right, const SumTile& to) {
-  kTiles<true>[static_cast<size_t>(vectors - 1)][static_cast<size_t>(rows - 1)](depth, left, left_pitch, right, to);
+// The same of a left matrix as it is.
+template <LeftForm kForm>
+inline void MultiplyInPlace(int64_t rows, int64_t vectors, int64_t depth, const float* left, int64_t left_pitch,
+                            const float* right, const SumTile& to) {
+  kTiles<kForm>[static_cast<size_t>(vectors - 1)][static_cast<size_t>(rows - 1)](depth, left, left_pitch, right, to);
 }
 
 }  // namespace
