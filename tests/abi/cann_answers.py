@@ -147,6 +147,19 @@ CANN_ANSWERS: Answers = (
     ("swi_glu", "nothing *", TILING),
     ("rms_norm*", ("* with *", "a negative dim", "rank 9"), TILING),
     ("rms_norm", ("rank 0", "no_rows *"), TILING),
+    ("rotary_*", ("* with *", "a negative dim", "rank *", "nothing *"), TILING),
+    # What is checked by the operator that attention runs, of which a null pointer says that something is wrong.
+    ("flash_attention_score*", ("prefixOptional null", "*Idx* null", "*ShiftOptional null"), 0),
+    ("flash_attention_score_grad*", ("*ShiftOptional *", "softmax*Optional *"), NULL),
+    ("flash_attention_score_grad_v2", ("*ShiftOptional in *", "*ShiftOptional null"), 0),
+    ("flash_attention_score_grad*", "softmax*Optional in *", 0),
+    (
+        ("flash_attention_score", "flash_attention_score_v2"),
+        ("*Out *", "realShiftOptional with *", "query with dim 2 *"),
+        NULL,
+    ),
+    (("flash_attention_score", "flash_attention_score_v2"), "*Out in *", 0),
+    ("flash_attention_score*", "* before its storage", INVALID),
     # Formats that are compared with one another.
     ("binary_cross_entropy_*backward", ("self in NCHW", "target in NCHW"), INVALID),
     ("binary_cross_entropy_with_logits_*", "out in NCHW", INVALID),

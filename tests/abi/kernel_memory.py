@@ -10,7 +10,7 @@ from aclgrad.masks import MaskLayout
 from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.values import ArgmaxRule
 from aclgrad.products import Product
-from tests.call_file import device_array, written_types
+from tests.call_file import device_array, stand_ins, written_types
 from tests.long_shapes import MAX_BESIDE_BYTES, MAX_OF_TENSORS, long_arrays, long_calls
 from tools.abi.acl import Library
 
@@ -50,7 +50,7 @@ def _measure(acl: Library, typed: TypedCase, product: Product) -> tuple[int, int
     unread = {each.name for each in typed.spec.inputs if each.unread_on is not None}
     arrays = {name: array for name, array in long_arrays(typed, product).items() if name not in unread}
     memory = {names[name]: _on_device(typed, name, arrays.pop(name), product) for name in list(arrays)}
-    memory |= outputs
+    memory |= outputs | {names[name]: array for name, array in stand_ins(typed).items()}
     tensor_bytes = sum(array.nbytes for array in memory.values())
     memory |= {names[name]: out for name in unread}
     with described(acl, typed, memory, product) as given:

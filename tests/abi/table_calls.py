@@ -10,6 +10,7 @@ from aclgrad.operators.parts import samples_of
 from aclgrad.operators.spec import AttributeKind, InputSpec, OperatorSpec
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, DType, TensorType
+from tests.call_file import passed_values
 from tools.abi.acl import NO_BOOLS, DataType, Format, Scalar
 from tools.abi.prototypes import read_prototypes
 
@@ -27,21 +28,34 @@ TABLED = {
 
 MASK = "outputMask"
 """The parameter that says which outputs are wanted, under the name that it has for every operator."""
+_NULL = ""
+"""In the place of a name that is no input or output of ours: devices get null."""
 
 
 def abi_names(spec: OperatorSpec) -> dict[str, str]:
     """Returns CANN's names of inputs, attributes and outputs, by their wire names.
 
-    An output that begins as an input has the input's.
+    An output that begins as an input has the input's. Attributes that are passed in another form have their own names.
     """
-    parameters = _parameters(spec)
-    tensors = [name for name, kind in parameters.items() if kind == "aclTensor"]
-    values = [name for name, kind in parameters.items() if kind not in ("aclTensor", "aclBoolArray")]
+    tensors = [name for name, kind in _parameters(spec).items() if kind == "aclTensor"]
+    values = _value_names(spec)
+    if spec.passes is not None:
+        values = [each.name.title().replace("_", "") for each in spec.attributes]
+        values = [name[0].lower() + name[1:] for name in values]
     in_place = {each.name: each.begins_as for each in spec.outputs if each.begins_as}
-    own = [each.name for each in (*spec.inputs, *spec.outputs) if each.name not in in_place]
-    outside = dict(zip(own, tensors, strict=True))
+    outputs = [each.name for each in spec.outputs if each.name not in in_place]
+    for place in spec.null_outputs:
+        outputs.insert(place, _NULL)
+    inputs = [each.name for each in spec.inputs]
+    for place in spec.null_inputs:
+        inputs.insert(place, _NULL)
+    outside = {name: own for name, own in zip([*inputs, *outputs], tensors, strict=True) if name != _NULL}
     outside |= {name: outside[input] for name, input in in_place.items()}
     return outside | dict(zip((each.name for each in spec.attributes), values, strict=True))
+
+
+def _value_names(spec: OperatorSpec) -> list[str]:
+    return [name for name, kind in _parameters(spec).items() if kind not in ("aclTensor", "aclBoolArray")]
 
 
 def _parameters(spec: OperatorSpec) -> dict[str, str]:
@@ -71,12 +85,15 @@ def arguments_of(typed: TypedCase, product: Product) -> Arguments:
     for each in spec.inputs:
         if each.name in given.inputs:
             rule, type = each.values(given, product), given.inputs[each.name]
+            if lanes := each.lanes_of(type):
+                type = TensorType(type.dtype, (*type.shape, lanes))
             tensors[each.name] = type if rule is None else rule.device_type(type)
+        elif (constant := each.stands_in(given)) is not None:
+            tensors[each.name] = constant.type
     names = abi_names(spec)
     listed: Arguments = {names[name]: _tensor(spec, type) for name, type in tensors.items()}
-    for each in spec.attributes:
-        value = each.given(given, product)
-        listed[names[each.name]] = DataType(value.acl) if isinstance(value, DType) else value
+    for name, value in zip(_value_names(spec), passed_values(typed, product), strict=True):
+        listed[name] = DataType(value.acl) if isinstance(value, DType) else value
     listed[MASK] = (True,) * len(spec.outputs)
     parameters = _parameters(spec)
     kinds = {names[each.name]: each.kind for each in spec.attributes}
@@ -100,7 +117,10 @@ def _tensor(spec: OperatorSpec, type: TensorType) -> Tensor:
 
 def _nulls(typed: TypedCase, product: Product) -> dict[str, Row]:
     valid, names = arguments_of(typed, product), abi_names(typed.spec)
-    pointers = [name for name, value in valid.items() if isinstance(value, Tensor | Scalar | tuple | str)]
+    # An empty list may be null.
+    pointers = [
+        name for name, value in valid.items() if isinstance(value, Tensor | Scalar | tuple | str) and value != ()
+    ]
     rows = {f"{name} null": Row({**valid, name: None}, NULL, f"{name} must not be null") for name in pointers}
     for each in typed.spec.inputs:
         if each.is_optional:

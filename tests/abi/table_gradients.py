@@ -17,7 +17,7 @@ from aclgrad.operators.spec import OperatorSpec
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType
 from tests.bounds import assert_defined
-from tests.call_file import PRODUCT, device_array, written_types
+from tests.call_file import PRODUCT, device_array, stand_ins, written_types
 from tools.abi.acl import DeviceTensor, Library
 
 from .phase_one import Tensor
@@ -29,7 +29,7 @@ FEW_LENGTHS = (1, 3, 7, 9, 17, 33, 65)
 DRAWS, FEW_DRAWS = 20, 5
 FILL = 7
 """In memory that a call must not write, and in integers that it has to."""
-PRODUCTS = ("addmm-", "batch_mat_mul-", "convolution-", "convolution_backward-", "matmul-", "mm-")
+PRODUCTS = ("addmm-", "batch_mat_mul-", "convolution-", "convolution_backward-", "flash_attention_", "matmul-", "mm-")
 """How calls of operators are printed whose bits are those of a vector level."""
 LARGE = "6 MB"
 """Several pieces of a parallel loop."""
@@ -100,6 +100,7 @@ def gradient(acl: Library, typed: TypedCase, offset: int = 0, product: Product =
     memory = {names[name]: placed(unwritten(type), offset) for name, type in written_types(typed).items()}
     for name, array in typed.arrays().items():
         memory[names[name]] = placed(device_array(typed, name, array, product), offset)
+    memory |= {names[name]: placed(array, offset) for name, array in stand_ins(typed).items()}
     with described(acl, typed, memory, product) as given:
         size, executor = acl.plan(typed.spec.symbol, *given)
         workspace = placed(np.zeros(size, np.uint8), offset)
@@ -113,7 +114,7 @@ def device_arrays(typed: TypedCase, given: Mapping[str, np.ndarray] = MappingPro
     names, outputs = abi_names(typed.spec), written_types(typed)
     inputs = {name: array for name, array in given.items() if name not in outputs}
     inputs = inputs if inputs.keys() == typed.case.shapes.keys() else typed.arrays() | inputs
-    arrays = {names[name]: device_array(typed, name, array) for name, array in inputs.items()}
+    arrays = {names[name]: device_array(typed, name, array) for name, array in (inputs | stand_ins(typed)).items()}
     return arrays | {names[name]: given.get(name, unwritten(type)) for name, type in outputs.items()}
 
 

@@ -219,6 +219,27 @@ def added(name: str, terms: int, columns: int, dtype: str = "float32") -> Sum:
     return Sum(name, shapes, sums, {"dim": 0}, values, {"index": "int64"}, dtype, leading=source)
 
 
+def attention(queries: int, keys: int, version: str = "") -> Sum:
+    """Of equal scores: each key, or each query, has the same share of every sum."""
+    of_query, of_key, bias = (1, 1, queries, 1), (1, 1, keys, 1), (1, 1, queries, keys)
+    shapes = {"query": of_query, "key": of_key, "value": of_key} | ({"real_shift": bias} if version else {})
+    values = {"query": 0, "real_shift": 0}
+    outputs = (0, keys / GRAD, 1)
+    return Sum(f"flash_attention_score{version}", shapes, outputs, values=values, leading="value")
+
+
+def attention_gradients(queries: int, keys: int, version: str = "") -> Sum:
+    """Of scores of 0, whose shares are 1, because the statistics are taken as they are."""
+    of_query, of_key, bias = (1, 1, queries, 1), (1, 1, keys, 1), (1, 1, queries, keys)
+    shapes = {"query": of_query, "key_in": of_key, "value": of_key, "dy": of_query, "attention_in": of_query}
+    shapes |= dict.fromkeys(("softmax_max", "softmax_sum"), of_query[:3]) | ({"pse_shift": bias} if version else {})
+    has_many_keys = keys > queries
+    values = {"query": 1 - has_many_keys, "key_in": has_many_keys, "attention_in": 0, "softmax_max": 0, "pse_shift": 0}
+    outputs = (keys if has_many_keys else 0, 0 if has_many_keys else queries, queries)
+    dtypes = dict.fromkeys(("softmax_max", "softmax_sum"), "float32")
+    return Sum(f"flash_attention_score_grad{version}", shapes, outputs, {}, values, dtypes, leading="dy")
+
+
 def sums(terms: int) -> tuple[Sum, ...]:
     """Of so many terms, a power of 4; fewer where windows overlap, because the time is the square of their number."""
     side = isqrt(terms)
@@ -252,13 +273,18 @@ def sums(terms: int) -> tuple[Sum, ...]:
         channels(terms, transposed=False), channels(terms, transposed=True),
         reduction((0,), terms, 1), reduction((0,), terms, 3), reduction((1,), 3, terms),
         reduction((0, 2), side, 2, side), mean(0, terms, 3), mean(1, 3, terms),
+        *(attention(queries, terms, version) for version in VERSIONS for queries in (1, 5)),
+        *(attention_gradients(*each, version) for version in VERSIONS for each in ((1, terms), (terms, 1), (terms, 5))),
         *(added(name, terms, columns) for name in ("index_add", "scatter_add") for columns in (1, 5)),
     )  # fmt: skip
 
 
+VERSIONS = ("", "_v2")
 UPSAMPLING = ("upsample_nearest2d_backward", "upsample_bilinear2d_backward_v2")
 LONG = sums(1 << 20)
-PRODUCTS = {"addmm", "batch_mat_mul", "convolution", "convolution_backward", "matmul", "mm"}
+ATTENTION = {f"flash_attention_score{of}{version}" for of in ("", "_grad") for version in VERSIONS}
+OF_ATTENTION = 2.0**-19
+PRODUCTS = ATTENTION | {"addmm", "batch_mat_mul", "convolution", "convolution_backward", "matmul", "mm"}
 
 
 def arrays_for(typed: TypedCase, sum: Sum) -> Arrays:
@@ -277,12 +303,14 @@ def test_sums_of_many_terms(acl: Library, sum: Sum) -> None:
     grad = float(arrays[sum.leading].flat[0])
     # The kernels of gradients are as precise as short sums, whatever cards may be.
     short = next(each for each in typed_cases(PRODUCT, sum.operator) if each.dtype == sum.dtype)
-    tolerance = (short if sum.leading == "grad_output" else typed).tolerance(PRODUCT)
+    tolerance = (short if sum.leading in ("grad_output", "dy") else typed).tolerance(PRODUCT)
     gradients = arrays_of(gradient_of(acl, typed, **arrays))
     for name, found, terms in zip(typed.outputs, gradients, sum.outputs, strict=True):
         if terms is not None:
             expected = np.broadcast_to(np.float64(terms) * grad, found.shape)
             limit = tolerance.of(name).limit(expected)
+            if sum.operator in ATTENTION:  # which adds up thousands of products in float32 before anything else
+                limit = limit + OF_ATTENTION * np.abs(expected)
             assert (np.abs(found - expected) <= limit).all(), (found.flat[0], expected.flat[0])
 
 

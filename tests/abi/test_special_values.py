@@ -15,6 +15,7 @@ from .table_gradients import call, gradient_of, unwritten
 NAN, INF = np.nan, np.inf
 WRITTEN = {
     "addmm", "batch_mat_mul", "binary_cross_entropy_with_logits", "ctc_loss_backward", "embedding_dense_backward",
+    "flash_attention_score", "flash_attention_score_grad", "flash_attention_score_grad_v2", "flash_attention_score_v2",
     "layer_norm_backward", "matmul", "mean", "mm", "mse_loss", "nll_loss", "prelu_backward", "reduce_sum",
     "roi_align_v2_backward", "scatter_add", "smooth_l1_loss",
 }  # fmt: skip

@@ -24,7 +24,7 @@ encode_request(OperatorCall("x", (view_of_array("a", numpy.ones(3)),), {}))
 print(*sorted({name.partition(".")[0] for name in sys.modules}))
 """
 
-LONGEST_SIGNATURE = 550
+LONGEST_SIGNATURE = 600
 """Characters: six lines of a terminal."""
 
 

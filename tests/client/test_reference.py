@@ -64,7 +64,7 @@ def assert_gradient_of_forward(typed: TypedCase, gradients: tuple[Array, ...]) -
         for _ in range(DIRECTIONS):
             direction = generator.standard_normal(point.shape)
             higher, lower = (forward(typed, arrays, output.of, point + step * direction) for step in (STEP, -STEP))
-            difference = (arrays["grad_output"].astype(np.float64) * (higher - lower)).sum() / (2 * STEP)
+            difference = (arrays[typed.spec.leading].astype(np.float64) * (higher - lower)).sum() / (2 * STEP)
             terms = gradient * direction
             # What a forward pass saved is rounded to float32.
             assert difference == pytest.approx(terms.sum(), abs=1e-6 * max(1.0, np.abs(terms).sum()))
@@ -78,7 +78,7 @@ def assert_shapes_do(typed: TypedCase, gradients: tuple[Array, ...]) -> None:
     is_exact = typed.tolerance(Product.ATLAS_A2) == Tolerance(0.0, 0.0)
     for each, other in zip(gradients, again, strict=True):
         np.testing.assert_array_equal(each, other)
-        assert each.dtype == (typed.arrays()["grad_output"].dtype if is_exact else np.float64)
+        assert each.dtype == (typed.arrays()[typed.spec.leading].dtype if is_exact else np.float64)
 
 
 def test_every_operator_has_a_public_definition() -> None:

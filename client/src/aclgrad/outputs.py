@@ -46,6 +46,50 @@ class ConvolutionBackwardOutputs(NamedTuple):
     """Shape (channels of `grad_output`,)."""
 
 
+class FlashAttentionScoreOutputs(NamedTuple):
+    """The outputs of `flash_attention_score`; one that is not wanted is None."""
+
+    softmax_max: Array | Any
+    """(B, N, Sq, 8), float32: one value eight times."""
+    softmax_sum: Array | Any
+    """(B, N, Sq, 8), float32: one value eight times."""
+    attention_out: Array | Any
+    """The result: query's shape and dtype, with the heads of value."""
+
+
+class FlashAttentionScoreGradOutputs(NamedTuple):
+    """The outputs of `flash_attention_score_grad`; one that is not wanted is None."""
+
+    dq: Array | Any
+    """The gradient of query, with its shape and dtype."""
+    dk: Array | Any
+    """The gradient of key_in, with its shape and dtype."""
+    dv: Array | Any
+    """The gradient of value, with its shape and dtype."""
+
+
+class FlashAttentionScoreGradV2Outputs(NamedTuple):
+    """The outputs of `flash_attention_score_grad_v2`; one that is not wanted is None."""
+
+    dq: Array | Any
+    """The gradient of query, with its shape and dtype."""
+    dk: Array | Any
+    """The gradient of key_in, with its shape and dtype."""
+    dv: Array | Any
+    """The gradient of value, with its shape and dtype."""
+
+
+class FlashAttentionScoreV2Outputs(NamedTuple):
+    """The outputs of `flash_attention_score_v2`; one that is not wanted is None."""
+
+    softmax_max: Array | Any
+    """(B, N, Sq, 8), float32: one value eight times."""
+    softmax_sum: Array | Any
+    """(B, N, Sq, 8), float32: one value eight times."""
+    attention_out: Array | Any
+    """The result: query's shape and dtype, with the heads of value."""
+
+
 class GridSampler2DBackwardOutputs(NamedTuple):
     """The outputs of `grid_sampler2d_backward`; one that is not wanted is None."""
 
@@ -162,10 +206,25 @@ class RmsNormGradOutputs(NamedTuple):
     """The gradient of gamma: float32, with its shape."""
 
 
+class RotaryPositionEmbeddingGradOutputs(NamedTuple):
+    """The outputs of `rotary_position_embedding_grad`; one that is not wanted is None."""
+
+    dx: Array | Any
+    """The gradient of x, with the shape and dtype of dy."""
+    dcos: Array | Any
+    """The gradient of cos, with its shape and dtype."""
+    dsin: Array | Any
+    """The gradient of sin, with its shape and dtype."""
+
+
 OUTPUTS: Final[Mapping[str, type[tuple[Array | Any, ...]]]] = {
     "batch_norm": BatchNormOutputs,
     "batch_norm_backward": BatchNormBackwardOutputs,
     "convolution_backward": ConvolutionBackwardOutputs,
+    "flash_attention_score": FlashAttentionScoreOutputs,
+    "flash_attention_score_grad": FlashAttentionScoreGradOutputs,
+    "flash_attention_score_grad_v2": FlashAttentionScoreGradV2Outputs,
+    "flash_attention_score_v2": FlashAttentionScoreV2Outputs,
     "grid_sampler2d_backward": GridSampler2DBackwardOutputs,
     "grid_sampler3d_backward": GridSampler3DBackwardOutputs,
     "group_norm": GroupNormOutputs,
@@ -178,5 +237,6 @@ OUTPUTS: Final[Mapping[str, type[tuple[Array | Any, ...]]]] = {
     "prelu_backward": PreluBackwardOutputs,
     "rms_norm": RmsNormOutputs,
     "rms_norm_grad": RmsNormGradOutputs,
+    "rotary_position_embedding_grad": RotaryPositionEmbeddingGradOutputs,
 }
 """The types by the wire names of the operators."""

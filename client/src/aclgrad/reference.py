@@ -21,6 +21,7 @@ from aclgrad.operators.ctc_loss_backward.definition import backward as ctc_loss_
 from aclgrad.operators.definitions import Array
 from aclgrad.operators.dropout_do_mask.definition import value as dropout_do_mask
 from aclgrad.operators.embedding_dense_backward.definition import backward as embedding_dense_backward
+from aclgrad.operators.families.attention.definition import DEFINITIONS as ATTENTION
 from aclgrad.operators.families.binary.definition import DEFINITIONS as BINARY
 from aclgrad.operators.families.class_losses.definition import DEFINITIONS as CLASS_LOSSES
 from aclgrad.operators.families.elementwise.definition import DEFINITIONS as ELEMENTWISE
@@ -48,6 +49,7 @@ from aclgrad.operators.max_unpool3d_backward.definition import backward as max_u
 from aclgrad.operators.prelu_backward.definition import backward as prelu_backward
 from aclgrad.operators.rms_norm_grad.definition import backward as rms_norm_grad
 from aclgrad.operators.roi_align_v2_backward.definition import backward as roi_align_v2_backward
+from aclgrad.operators.rotary_position_embedding_grad.definition import backward as rotary_position_embedding_grad
 from aclgrad.operators.upsample_bilinear2d_backward_v2.definition import backward as upsample_bilinear2d_backward_v2
 from aclgrad.operators.upsample_nearest2d_backward.definition import backward as upsample_nearest2d_backward
 from aclgrad.wire.values import AttributeValue
@@ -85,6 +87,10 @@ __all__ = [
     "eq_scalar",
     "eq_tensor",
     "exp",
+    "flash_attention_score",
+    "flash_attention_score_grad",
+    "flash_attention_score_grad_v2",
+    "flash_attention_score_v2",
     "gather",
     "ge_scalar",
     "gelu_backward",
@@ -156,6 +162,7 @@ __all__ = [
     "rms_norm_grad",
     "roi_align_v2",
     "roi_align_v2_backward",
+    "rotary_position_embedding_grad",
     "rsqrt",
     "s_where",
     "scatter_add",
@@ -182,6 +189,10 @@ __all__ = [
     "upsample_nearest2d_v2",
 ]
 
+flash_attention_score = ATTENTION["flash_attention_score"].compute
+flash_attention_score_v2 = ATTENTION["flash_attention_score_v2"].compute
+flash_attention_score_grad = ATTENTION["flash_attention_score_grad"].compute
+flash_attention_score_grad_v2 = ATTENTION["flash_attention_score_grad_v2"].compute
 add = BINARY["add"].compute
 sub = BINARY["sub"].compute
 mul = BINARY["mul"].compute
@@ -318,6 +329,10 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "eq_scalar": eq_scalar,
     "eq_tensor": eq_tensor,
     "exp": exp,
+    "flash_attention_score": flash_attention_score,
+    "flash_attention_score_grad": flash_attention_score_grad,
+    "flash_attention_score_grad_v2": flash_attention_score_grad_v2,
+    "flash_attention_score_v2": flash_attention_score_v2,
     "gather": gather,
     "ge_scalar": ge_scalar,
     "gelu_backward": gelu_backward,
@@ -389,6 +404,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "rms_norm_grad": rms_norm_grad,
     "roi_align_v2": roi_align_v2,
     "roi_align_v2_backward": roi_align_v2_backward,
+    "rotary_position_embedding_grad": rotary_position_embedding_grad,
     "rsqrt": rsqrt,
     "s_where": s_where,
     "scatter_add": scatter_add,

@@ -6,6 +6,7 @@ from aclgrad.products import Product
 from ..phase_one import Row
 from ..table_calls import rows_of
 from . import (
+    attention,
     class_losses,
     convolution,
     elementwise,
@@ -19,12 +20,14 @@ from . import (
     pooling,
     products,
     reductions,
+    rotary,
     row_values,
     sampling,
 )
 
 ORDERS = (
-    class_losses.ORDERS
+    attention.ORDERS
+    | class_losses.ORDERS
     | convolution.ORDERS
     | elementwise.ORDERS
     | forward_pooling.ORDERS
@@ -37,6 +40,7 @@ ORDERS = (
     | pooling.ORDERS
     | products.ORDERS
     | reductions.ORDERS
+    | rotary.ORDERS
     | row_values.ORDERS
     | sampling.ORDERS
 )

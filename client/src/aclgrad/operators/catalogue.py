@@ -14,6 +14,7 @@ from aclgrad.operators.convolution_backward.spec import SPEC as CONVOLUTION_BACK
 from aclgrad.operators.ctc_loss_backward.spec import SPEC as CTC_LOSS_BACKWARD
 from aclgrad.operators.dropout_do_mask.spec import SPEC as DROPOUT_DO_MASK
 from aclgrad.operators.embedding_dense_backward.spec import SPEC as EMBEDDING_DENSE_BACKWARD
+from aclgrad.operators.families.attention.spec import SPECS as ATTENTION
 from aclgrad.operators.families.binary.spec import SPECS as BINARY
 from aclgrad.operators.families.class_losses.spec import SPECS as CLASS_LOSSES
 from aclgrad.operators.families.elementwise.spec import SPECS as ELEMENTWISE
@@ -41,11 +42,13 @@ from aclgrad.operators.max_unpool3d_backward.spec import SPEC as MAX_UNPOOL3D_BA
 from aclgrad.operators.prelu_backward.spec import SPEC as PRELU_BACKWARD
 from aclgrad.operators.rms_norm_grad.spec import SPEC as RMS_NORM_GRAD
 from aclgrad.operators.roi_align_v2_backward.spec import SPEC as ROI_ALIGN_V2_BACKWARD
+from aclgrad.operators.rotary_position_embedding_grad.spec import SPEC as ROTARY_POSITION_EMBEDDING_GRAD
 from aclgrad.operators.spec import operator_table
 from aclgrad.operators.upsample_bilinear2d_backward_v2.spec import SPEC as UPSAMPLE_BILINEAR2D_BACKWARD_V2
 from aclgrad.operators.upsample_nearest2d_backward.spec import SPEC as UPSAMPLE_NEAREST2D_BACKWARD
 
 FAMILIES: Final = {
+    "attention": ATTENTION,
     "binary": BINARY,
     "class_losses": CLASS_LOSSES,
     "elementwise": ELEMENTWISE,
@@ -88,8 +91,10 @@ OPERATORS: Final = operator_table(
     PRELU_BACKWARD,
     RMS_NORM_GRAD,
     ROI_ALIGN_V2_BACKWARD,
+    ROTARY_POSITION_EMBEDDING_GRAD,
     UPSAMPLE_BILINEAR2D_BACKWARD_V2,
     UPSAMPLE_NEAREST2D_BACKWARD,
+    *ATTENTION,
     *BINARY,
     *CLASS_LOSSES,
     *ELEMENTWISE,

@@ -18,6 +18,10 @@ from aclgrad.outputs import (
     BatchNormBackwardOutputs,
     BatchNormOutputs,
     ConvolutionBackwardOutputs,
+    FlashAttentionScoreGradOutputs,
+    FlashAttentionScoreGradV2Outputs,
+    FlashAttentionScoreOutputs,
+    FlashAttentionScoreV2Outputs,
     GridSampler2DBackwardOutputs,
     GridSampler3DBackwardOutputs,
     GroupNormBackwardOutputs,
@@ -30,6 +34,7 @@ from aclgrad.outputs import (
     PreluBackwardOutputs,
     RmsNormGradOutputs,
     RmsNormOutputs,
+    RotaryPositionEmbeddingGradOutputs,
 )
 from aclgrad.tensors import DType
 
@@ -1335,6 +1340,533 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"self": input}
         return self.execute("exp", inputs, {}, timeout_s=timeout_s, out=out)
+
+    @overload
+    def flash_attention_score(
+        self: OperatorMethods[Array] | OperatorMethods[Handle],
+        query: TensorLike,
+        key: TensorLike,
+        value: TensorLike,
+        atten_mask: TensorLike | None = None,
+        scale_value: float | None = None,
+        head_num: int | None = None,
+        input_layout: str = "BNSD",
+        sparse_mode: int = 0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> FlashAttentionScoreOutputs: ...
+
+    @overload
+    def flash_attention_score(
+        self: OperatorMethods[Coroutine[Any, Any, Array]],
+        query: TensorLike,
+        key: TensorLike,
+        value: TensorLike,
+        atten_mask: TensorLike | None = None,
+        scale_value: float | None = None,
+        head_num: int | None = None,
+        input_layout: str = "BNSD",
+        sparse_mode: int = 0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, FlashAttentionScoreOutputs]: ...
+
+    @overload
+    def flash_attention_score(
+        self: OperatorMethods[int],
+        query: TensorLike,
+        key: TensorLike,
+        value: TensorLike,
+        atten_mask: TensorLike | None = None,
+        scale_value: float | None = None,
+        head_num: int | None = None,
+        input_layout: str = "BNSD",
+        sparse_mode: int = 0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> int: ...
+
+    def flash_attention_score(
+        self,
+        query: TensorLike,
+        key: TensorLike,
+        value: TensorLike,
+        atten_mask: TensorLike | None = None,
+        scale_value: float | None = None,
+        head_num: int | None = None,
+        input_layout: str = "BNSD",
+        sparse_mode: int = 0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Any:
+        """Computes attention.
+
+        attention_out = softmax(scale_value * query @ key^T) @ value for each head, over the keys that are not masked
+        out (PyTorch: aten::scaled_dot_product_attention). softmax_max has the largest score of each row and softmax_sum
+        the sum of exp(score - softmax_max). A row without a key has the result 0.
+
+        Args:
+            query: The queries, N heads of D elements in the input_layout. bfloat16, float16, float32 (fewer on some
+                products).
+            key: The keys, with the dtype of query: M heads of D, where M divides N. bfloat16, float16, float32 (fewer
+                on some products).
+            value: The values, shaped as the keys, with heads of at most D elements. bfloat16, float16, float32 (fewer
+                on some products).
+            atten_mask: True where a key is masked out, the inverse of PyTorch's: (B, N, Sq, Skv), (B, 1, Sq, Skv), (1,
+                1, Sq, Skv) or (Sq, Skv). Leave it out for the sparse modes 2 and 3. bool (fewer on some products).
+            scale_value: What the products of query and key are multiplied by: 1 / sqrt(D) if it is left out.
+            head_num: The number N of the query's heads: needed for the layouts BSH and SBH, which do not show it.
+            input_layout: The axes of all tensors but masks and statistics: sequences B, heads N, positions S, elements
+                of a head D; H is N * D.
+            sparse_mode: Which keys a query sees: 0 or 1, all that atten_mask leaves; 2, those up to its own position,
+                counted from the first; 3, counted from the last.
+
+        Returns:
+            softmax_max: (B, N, Sq, 8), float32: one value eight times.
+            softmax_sum: (B, N, Sq, 8), float32: one value eight times.
+            attention_out: The result: query's shape and dtype, with the heads of value.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"query": query, "key": key, "value": value, "atten_mask": atten_mask}
+        return self.execute(
+            "flash_attention_score",
+            inputs,
+            {
+                "scale_value": scale_value,
+                "head_num": head_num,
+                "input_layout": input_layout,
+                "sparse_mode": sparse_mode,
+            },
+            timeout_s=timeout_s,
+            out=out,
+            outputs=outputs,
+        )
+
+    @overload
+    def flash_attention_score_grad(
+        self: OperatorMethods[Array] | OperatorMethods[Handle],
+        query: TensorLike,
+        key_in: TensorLike,
+        value: TensorLike,
+        dy: TensorLike,
+        softmax_max: TensorLike,
+        softmax_sum: TensorLike,
+        attention_in: TensorLike,
+        atten_mask: TensorLike | None = None,
+        scale_value: float | None = None,
+        head_num: int | None = None,
+        input_layout: str = "BNSD",
+        sparse_mode: int = 0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> FlashAttentionScoreGradOutputs: ...
+
+    @overload
+    def flash_attention_score_grad(
+        self: OperatorMethods[Coroutine[Any, Any, Array]],
+        query: TensorLike,
+        key_in: TensorLike,
+        value: TensorLike,
+        dy: TensorLike,
+        softmax_max: TensorLike,
+        softmax_sum: TensorLike,
+        attention_in: TensorLike,
+        atten_mask: TensorLike | None = None,
+        scale_value: float | None = None,
+        head_num: int | None = None,
+        input_layout: str = "BNSD",
+        sparse_mode: int = 0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, FlashAttentionScoreGradOutputs]: ...
+
+    @overload
+    def flash_attention_score_grad(
+        self: OperatorMethods[int],
+        query: TensorLike,
+        key_in: TensorLike,
+        value: TensorLike,
+        dy: TensorLike,
+        softmax_max: TensorLike,
+        softmax_sum: TensorLike,
+        attention_in: TensorLike,
+        atten_mask: TensorLike | None = None,
+        scale_value: float | None = None,
+        head_num: int | None = None,
+        input_layout: str = "BNSD",
+        sparse_mode: int = 0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> int: ...
+
+    def flash_attention_score_grad(
+        self,
+        query: TensorLike,
+        key_in: TensorLike,
+        value: TensorLike,
+        dy: TensorLike,
+        softmax_max: TensorLike,
+        softmax_sum: TensorLike,
+        attention_in: TensorLike,
+        atten_mask: TensorLike | None = None,
+        scale_value: float | None = None,
+        head_num: int | None = None,
+        input_layout: str = "BNSD",
+        sparse_mode: int = 0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Any:
+        """Gives the gradients of attention: of query, key and value.
+
+        With P = exp(scale_value * query @ key_in^T - softmax_max) / softmax_sum and dS = P * (dy @ value^T - sum(dy *
+        attention_in)): dq = scale_value * dS @ key_in, dk = scale_value * dS^T @ query, dv = P^T @ dy (PyTorch:
+        aten::_scaled_dot_product_flash_attention_for_cpu_backward, whose logsumexp is softmax_max where softmax_sum is
+        1).
+
+        Args:
+            query: The queries, N heads of D elements in the input_layout. bfloat16, float16, float32 (fewer on some
+                products).
+            key_in: The keys, with the dtype of query: M heads of D, where M divides N. bfloat16, float16, float32
+                (fewer on some products).
+            value: The values, shaped as the keys, with heads of at most D elements. bfloat16, float16, float32 (fewer
+                on some products).
+            dy: The gradient of the result, with query's dtype and attention_in's shape. bfloat16, float16, float32
+                (fewer on some products).
+            atten_mask: True where a key is masked out, the inverse of PyTorch's: (B, N, Sq, Skv), (B, 1, Sq, Skv), (1,
+                1, Sq, Skv) or (Sq, Skv). Leave it out for the sparse modes 2 and 3. bool (fewer on some products).
+            softmax_max: The largest score of each row, or its logsumexp: (B, N, Sq) float32, or (B, N, Sq, 8) as the
+                forward operator returns it. float32 (fewer on some products).
+            softmax_sum: The sum of exp(score - softmax_max), or 1 with a logsumexp: (B, N, Sq) float32, or (B, N, Sq,
+                8) as the forward operator returns it. float32 (fewer on some products).
+            attention_in: The result of the forward pass: query's shape and dtype, with the heads of value. bfloat16,
+                float16, float32 (fewer on some products).
+            scale_value: What the products of query and key are multiplied by: 1 / sqrt(D) if it is left out.
+            head_num: The number N of the query's heads: needed for the layouts BSH and SBH, which do not show it.
+            input_layout: The axes of all tensors but masks and statistics: sequences B, heads N, positions S, elements
+                of a head D; H is N * D.
+            sparse_mode: Which keys a query sees: 0 or 1, all that atten_mask leaves; 2, those up to its own position,
+                counted from the first; 3, counted from the last.
+
+        Returns:
+            dq: The gradient of query, with its shape and dtype.
+            dk: The gradient of key_in, with its shape and dtype.
+            dv: The gradient of value, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {
+            "query": query,
+            "key_in": key_in,
+            "value": value,
+            "dy": dy,
+            "atten_mask": atten_mask,
+            "softmax_max": softmax_max,
+            "softmax_sum": softmax_sum,
+            "attention_in": attention_in,
+        }
+        return self.execute(
+            "flash_attention_score_grad",
+            inputs,
+            {
+                "scale_value": scale_value,
+                "head_num": head_num,
+                "input_layout": input_layout,
+                "sparse_mode": sparse_mode,
+            },
+            timeout_s=timeout_s,
+            out=out,
+            outputs=outputs,
+        )
+
+    @overload
+    def flash_attention_score_grad_v2(
+        self: OperatorMethods[Array] | OperatorMethods[Handle],
+        query: TensorLike,
+        key_in: TensorLike,
+        value: TensorLike,
+        dy: TensorLike,
+        pse_shift: TensorLike,
+        softmax_max: TensorLike,
+        softmax_sum: TensorLike,
+        attention_in: TensorLike,
+        atten_mask: TensorLike | None = None,
+        scale_value: float | None = None,
+        head_num: int | None = None,
+        input_layout: str = "BNSD",
+        sparse_mode: int = 0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> FlashAttentionScoreGradV2Outputs: ...
+
+    @overload
+    def flash_attention_score_grad_v2(
+        self: OperatorMethods[Coroutine[Any, Any, Array]],
+        query: TensorLike,
+        key_in: TensorLike,
+        value: TensorLike,
+        dy: TensorLike,
+        pse_shift: TensorLike,
+        softmax_max: TensorLike,
+        softmax_sum: TensorLike,
+        attention_in: TensorLike,
+        atten_mask: TensorLike | None = None,
+        scale_value: float | None = None,
+        head_num: int | None = None,
+        input_layout: str = "BNSD",
+        sparse_mode: int = 0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, FlashAttentionScoreGradV2Outputs]: ...
+
+    @overload
+    def flash_attention_score_grad_v2(
+        self: OperatorMethods[int],
+        query: TensorLike,
+        key_in: TensorLike,
+        value: TensorLike,
+        dy: TensorLike,
+        pse_shift: TensorLike,
+        softmax_max: TensorLike,
+        softmax_sum: TensorLike,
+        attention_in: TensorLike,
+        atten_mask: TensorLike | None = None,
+        scale_value: float | None = None,
+        head_num: int | None = None,
+        input_layout: str = "BNSD",
+        sparse_mode: int = 0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> int: ...
+
+    def flash_attention_score_grad_v2(
+        self,
+        query: TensorLike,
+        key_in: TensorLike,
+        value: TensorLike,
+        dy: TensorLike,
+        pse_shift: TensorLike,
+        softmax_max: TensorLike,
+        softmax_sum: TensorLike,
+        attention_in: TensorLike,
+        atten_mask: TensorLike | None = None,
+        scale_value: float | None = None,
+        head_num: int | None = None,
+        input_layout: str = "BNSD",
+        sparse_mode: int = 0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Any:
+        """Gives the gradients of attention with a bias: of query, key and value.
+
+        With P = exp(scale_value * query @ key_in^T + pse_shift - softmax_max) / softmax_sum and dS = P * (dy @ value^T
+        - sum(dy * attention_in)): dq = scale_value * dS @ key_in, dk = scale_value * dS^T @ query, dv = P^T @ dy
+        (PyTorch: aten::_scaled_dot_product_flash_attention_for_cpu_backward, whose logsumexp is softmax_max where
+        softmax_sum is 1).
+
+        Args:
+            query: The queries, N heads of D elements in the input_layout. bfloat16, float16, float32 (fewer on some
+                products).
+            key_in: The keys, with the dtype of query: M heads of D, where M divides N. bfloat16, float16, float32
+                (fewer on some products).
+            value: The values, shaped as the keys, with heads of at most D elements. bfloat16, float16, float32 (fewer
+                on some products).
+            dy: The gradient of the result, with query's dtype and attention_in's shape. bfloat16, float16, float32
+                (fewer on some products).
+            pse_shift: What is added to the scaled products, with the dtype of query: (B, N, Sq, Skv), (1, N, Sq, Skv)
+                or (B, N, 1, Skv). bfloat16, float16, float32 (fewer on some products).
+            atten_mask: True where a key is masked out, the inverse of PyTorch's: (B, N, Sq, Skv), (B, 1, Sq, Skv), (1,
+                1, Sq, Skv) or (Sq, Skv). Leave it out for the sparse modes 2 and 3. bool (fewer on some products).
+            softmax_max: The largest score of each row, or its logsumexp: (B, N, Sq) float32, or (B, N, Sq, 8) as the
+                forward operator returns it. float32 (fewer on some products).
+            softmax_sum: The sum of exp(score - softmax_max), or 1 with a logsumexp: (B, N, Sq) float32, or (B, N, Sq,
+                8) as the forward operator returns it. float32 (fewer on some products).
+            attention_in: The result of the forward pass: query's shape and dtype, with the heads of value. bfloat16,
+                float16, float32 (fewer on some products).
+            scale_value: What the products of query and key are multiplied by: 1 / sqrt(D) if it is left out.
+            head_num: The number N of the query's heads: needed for the layouts BSH and SBH, which do not show it.
+            input_layout: The axes of all tensors but masks and statistics: sequences B, heads N, positions S, elements
+                of a head D; H is N * D.
+            sparse_mode: Which keys a query sees: 0 or 1, all that atten_mask leaves; 2, those up to its own position,
+                counted from the first; 3, counted from the last.
+
+        Returns:
+            dq: The gradient of query, with its shape and dtype.
+            dk: The gradient of key_in, with its shape and dtype.
+            dv: The gradient of value, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {
+            "query": query,
+            "key_in": key_in,
+            "value": value,
+            "dy": dy,
+            "pse_shift": pse_shift,
+            "atten_mask": atten_mask,
+            "softmax_max": softmax_max,
+            "softmax_sum": softmax_sum,
+            "attention_in": attention_in,
+        }
+        return self.execute(
+            "flash_attention_score_grad_v2",
+            inputs,
+            {
+                "scale_value": scale_value,
+                "head_num": head_num,
+                "input_layout": input_layout,
+                "sparse_mode": sparse_mode,
+            },
+            timeout_s=timeout_s,
+            out=out,
+            outputs=outputs,
+        )
+
+    @overload
+    def flash_attention_score_v2(
+        self: OperatorMethods[Array] | OperatorMethods[Handle],
+        query: TensorLike,
+        key: TensorLike,
+        value: TensorLike,
+        real_shift: TensorLike,
+        atten_mask: TensorLike | None = None,
+        scale_value: float | None = None,
+        head_num: int | None = None,
+        input_layout: str = "BNSD",
+        sparse_mode: int = 0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> FlashAttentionScoreV2Outputs: ...
+
+    @overload
+    def flash_attention_score_v2(
+        self: OperatorMethods[Coroutine[Any, Any, Array]],
+        query: TensorLike,
+        key: TensorLike,
+        value: TensorLike,
+        real_shift: TensorLike,
+        atten_mask: TensorLike | None = None,
+        scale_value: float | None = None,
+        head_num: int | None = None,
+        input_layout: str = "BNSD",
+        sparse_mode: int = 0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, FlashAttentionScoreV2Outputs]: ...
+
+    @overload
+    def flash_attention_score_v2(
+        self: OperatorMethods[int],
+        query: TensorLike,
+        key: TensorLike,
+        value: TensorLike,
+        real_shift: TensorLike,
+        atten_mask: TensorLike | None = None,
+        scale_value: float | None = None,
+        head_num: int | None = None,
+        input_layout: str = "BNSD",
+        sparse_mode: int = 0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> int: ...
+
+    def flash_attention_score_v2(
+        self,
+        query: TensorLike,
+        key: TensorLike,
+        value: TensorLike,
+        real_shift: TensorLike,
+        atten_mask: TensorLike | None = None,
+        scale_value: float | None = None,
+        head_num: int | None = None,
+        input_layout: str = "BNSD",
+        sparse_mode: int = 0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Any:
+        """Computes attention, with a bias of the scores.
+
+        attention_out = softmax(scale_value * query @ key^T + real_shift) @ value for each head, over the keys that are
+        not masked out (PyTorch: aten::scaled_dot_product_attention). softmax_max has the largest score of each row and
+        softmax_sum the sum of exp(score - softmax_max). A row without a key has the result 0.
+
+        Args:
+            query: The queries, N heads of D elements in the input_layout. bfloat16, float16, float32 (fewer on some
+                products).
+            key: The keys, with the dtype of query: M heads of D, where M divides N. bfloat16, float16, float32 (fewer
+                on some products).
+            value: The values, shaped as the keys, with heads of at most D elements. bfloat16, float16, float32 (fewer
+                on some products).
+            real_shift: What is added to the scaled products, with the dtype of query: (B, N, Sq, Skv), (1, N, Sq, Skv)
+                or (B, N, 1, Skv). bfloat16, float16, float32 (fewer on some products).
+            atten_mask: True where a key is masked out, the inverse of PyTorch's: (B, N, Sq, Skv), (B, 1, Sq, Skv), (1,
+                1, Sq, Skv) or (Sq, Skv). Leave it out for the sparse modes 2 and 3. bool (fewer on some products).
+            scale_value: What the products of query and key are multiplied by: 1 / sqrt(D) if it is left out.
+            head_num: The number N of the query's heads: needed for the layouts BSH and SBH, which do not show it.
+            input_layout: The axes of all tensors but masks and statistics: sequences B, heads N, positions S, elements
+                of a head D; H is N * D.
+            sparse_mode: Which keys a query sees: 0 or 1, all that atten_mask leaves; 2, those up to its own position,
+                counted from the first; 3, counted from the last.
+
+        Returns:
+            softmax_max: (B, N, Sq, 8), float32: one value eight times.
+            softmax_sum: (B, N, Sq, 8), float32: one value eight times.
+            attention_out: The result: query's shape and dtype, with the heads of value.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {
+            "query": query,
+            "key": key,
+            "value": value,
+            "real_shift": real_shift,
+            "atten_mask": atten_mask,
+        }
+        return self.execute(
+            "flash_attention_score_v2",
+            inputs,
+            {
+                "scale_value": scale_value,
+                "head_num": head_num,
+                "input_layout": input_layout,
+                "sparse_mode": sparse_mode,
+            },
+            timeout_s=timeout_s,
+            out=out,
+            outputs=outputs,
+        )
 
     def gather(
         self, input: TensorLike, index: TensorLike, dim: int, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
@@ -3997,6 +4529,89 @@ class OperatorMethods(ABC, Generic[Result]):
             },
             timeout_s=timeout_s,
             out=out,
+        )
+
+    @overload
+    def rotary_position_embedding_grad(
+        self: OperatorMethods[Array] | OperatorMethods[Handle],
+        dy: TensorLike,
+        cos: TensorLike,
+        sin: TensorLike,
+        x: TensorLike | None = None,
+        mode: int = 0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> RotaryPositionEmbeddingGradOutputs: ...
+
+    @overload
+    def rotary_position_embedding_grad(
+        self: OperatorMethods[Coroutine[Any, Any, Array]],
+        dy: TensorLike,
+        cos: TensorLike,
+        sin: TensorLike,
+        x: TensorLike | None = None,
+        mode: int = 0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, RotaryPositionEmbeddingGradOutputs]: ...
+
+    @overload
+    def rotary_position_embedding_grad(
+        self: OperatorMethods[int],
+        dy: TensorLike,
+        cos: TensorLike,
+        sin: TensorLike,
+        x: TensorLike | None = None,
+        mode: int = 0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> int: ...
+
+    def rotary_position_embedding_grad(
+        self,
+        dy: TensorLike,
+        cos: TensorLike,
+        sin: TensorLike,
+        x: TensorLike | None = None,
+        mode: int = 0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Any:
+        """Gives the gradients of the rotary position embedding: of x and, if x is given, of cos and sin.
+
+        With y = x * cos + rotate(x) * sin, where rotate makes (-x2, x1) of the halves (x1, x2) of the last axis, or of
+        each even element and the next one: dx = (cos1 * dy1 + sin2 * dy2, cos2 * dy2 - sin1 * dy1); dcos is the sum of
+        dy * x, and dsin that of dy * rotate(x), over the axes that share a row of cos (torch_npu:
+        npu_rotary_mul_backward).
+
+        Args:
+            dy: The gradient of y: (B, N, S, D), (B, S, N, D) or (S, B, N, D). bfloat16, float16, float32 (fewer on some
+                products).
+            cos: The cosines, shaped as dy with 1 along the axes that share them, of its dtype. bfloat16, float16,
+                float32 (fewer on some products).
+            sin: The sines, with the shape and dtype of cos. bfloat16, float16, float32 (fewer on some products).
+            x: The tensor that was rotated, with the shape and dtype of dy. Left out: there is only dx, which has to be
+                asked for alone. bfloat16, float16, float32 (fewer on some products).
+            mode: What rotates together: 0 the halves of the last axis, 1 each even element and the next one.
+
+        Returns:
+            dx: The gradient of x, with the shape and dtype of dy.
+            dcos: The gradient of cos, with its shape and dtype.
+            dsin: The gradient of sin, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"dy": dy, "cos": cos, "sin": sin, "x": x}
+        return self.execute(
+            "rotary_position_embedding_grad", inputs, {"mode": mode}, timeout_s=timeout_s, out=out, outputs=outputs
         )
 
     def rsqrt(self, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None) -> Result:

@@ -1,4 +1,4 @@
-"""The functions of PyTorch that have the gradients of sample cases, but for losses."""
+"""The functions of PyTorch that have the gradients of sample cases, but for attention and losses."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 
 from aclgrad.judge.msprobe.arguments import Api, Arguments, Array, Given, Tensor
+from aclgrad.judge.msprobe.attention import ATTENTION
 from aclgrad.judge.msprobe.losses import LOSSES
 from aclgrad.masks import pair
 from aclgrad.operators.cases import TypedCase
@@ -251,6 +252,7 @@ APIS: Final[Mapping[str, Api]] = {
     "roi_align_v2_backward": Api(
         "torchvision.ops.roi_align", refusal="acc_check reports RoI align as passed without computing it."
     ),
+    "rotary_position_embedding_grad": Api("NPU.npu_rotary_mul", refusal=_OF_TORCH_NPU),
     "sigmoid_backward": _of_output("sigmoid", lambda output: np.log(output / (1 - output))),
     "silu_backward": _elementwise("silu"),
     "softmax_backward": _of_output(
@@ -265,6 +267,7 @@ APIS: Final[Mapping[str, Api]] = {
     "upsample_bilinear2d_backward_v2": _interpolate("bilinear"),
     "upsample_nearest2d_backward": _interpolate("nearest"),
     "upsample_nearest2d_v2": Api("Functional.interpolate", refusal=_NO_BACKWARD),
+    **ATTENTION,
     **LOSSES,
 }
 """By the operator."""

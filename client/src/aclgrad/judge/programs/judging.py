@@ -21,6 +21,8 @@ LARGEST: Final = 30.0
 """Values of inputs up to which a definition judges: beyond, rounding of a chain says more than the operator."""
 _OF_SAMPLES: Final = 6.0
 """Values up to which an operator's own tolerance holds: those of its samples, which are standard normal."""
+_LARGE: Final = 300.0
+"""Results that statistics of a softmax may give up to which they are taken for those of the other inputs."""
 _SLACK: Final = 2.0**-12
 """Of the largest value beyond: far more than rounding, far less than a tensor in a wrong place."""
 
@@ -35,12 +37,15 @@ class Expected:
 
 def expected_of(step: Step, inputs: Mapping[str, Value], product: Product) -> Expected | None:
     """Returns what the definition gives for these inputs, or None for inputs that it cannot judge."""
+    spec = OPERATORS[step.operator]
+    statistics = {each.name for each in spec.inputs if each.lanes}
     with np.errstate(invalid="ignore"):  # a NaN of bfloat16
-        numbers = [np.abs(each).max(initial=0) for each in inputs.values() if _is_of_floats(each)]
-    largest = float(max(numbers, default=0.0))
+        # What a softmax is divided by makes results smaller, so it counts below 0 alone.
+        floats = {name: np.asarray(each) for name, each in inputs.items() if _is_of_floats(each)}
+        sizes = [_largest(-np.minimum(each, 0) if name in statistics else each) for name, each in floats.items()]
+    largest = max(sizes, default=0.0)
     if not largest <= LARGEST:  # NaN, too
         return None
-    spec = OPERATORS[step.operator]
     complete = {each.name: inputs.get(each.name) for each in spec.inputs_of(inputs)}
     with np.errstate(all="ignore"):
         made = arrays_of(reference.define(step.operator, complete, {**spec.defaults, **step.attributes}))
@@ -51,7 +56,9 @@ def expected_of(step: Step, inputs: Mapping[str, Value], product: Product) -> Ex
             if np.isfinite(named[name].astype(type.dtype.numpy)).all()
         }
         tolerance = tolerance_of(spec, product, inputs, step.attributes)
-    if largest > _OF_SAMPLES:
+    if statistics and any(_largest(each) > _LARGE for each in truths.values()):
+        return None
+    if max([largest, *(_largest(each) for each in truths.values() if statistics)]) > _OF_SAMPLES:
         slack = {name: _with_slack(tolerance.of(name), largest, each) for name, each in truths.items()}
         tolerance = Tolerance(0.0, 0.0, outputs=slack)
     return Expected(truths, tolerance)
@@ -61,8 +68,12 @@ def _is_of_floats(value: Value) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind not in "iub"
 
 
+def _largest(values: Array) -> float:
+    return float(np.abs(values).max(initial=0.0))
+
+
 def _with_slack(tolerance: Tolerance, largest: float, truth: Array) -> Tolerance:
-    size = max(largest**2, float(np.abs(truth).max(initial=0.0)))
+    size = max(largest**2, _largest(truth))
     return replace(tolerance, absolute=tolerance.absolute + _SLACK * size)
 
 

@@ -1,0 +1,1 @@
+"""Attention and its gradients: an operator is a row of each module."""

@@ -1,0 +1,1 @@
+"""aclnnRotaryPositionEmbeddingGrad: the gradients of the rotary position embedding."""
