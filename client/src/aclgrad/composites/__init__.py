@@ -1,4 +1,4 @@
-"""Gradients that take several operators, as steps of a program: of linear layers, matrix products and einsum.
+"""Gradients that take several operators, as steps of a program: of linear layers, products, einsum and attention.
 
     program = client.program()
     found = aclgrad.composites.linear_backward(program, grad_output, input, weight)
@@ -9,6 +9,7 @@ forward pass is summed to its size on the server. Each function returns a handle
 operand; None for one that is not wanted. `DEFINITIONS` has the same gradients in float64, by other ways.
 """
 
+from aclgrad.composites.attention import AttentionGradients, scaled_dot_product_attention_backward
 from aclgrad.composites.definitions import DEFINITIONS
 from aclgrad.composites.einsum import einsum_backward
 from aclgrad.composites.products import (
@@ -24,6 +25,7 @@ from aclgrad.composites.products import (
 __all__ = [
     "DEFINITIONS",
     "AddmmGradients",
+    "AttentionGradients",
     "LinearGradients",
     "MatmulGradients",
     "addmm_backward",
@@ -31,4 +33,5 @@ __all__ = [
     "einsum_backward",
     "linear_backward",
     "matmul_backward",
+    "scaled_dot_product_attention_backward",
 ]

@@ -51,6 +51,38 @@ def einsum_backward(equation: str, grad_output: Array, *operands: Array) -> tupl
     return tuple(_of_operand((subscripts.output, *subscripts.inputs), arrays, index) for index in range(1, len(arrays)))
 
 
+def scaled_dot_product_attention_backward(
+    grad_output: Array,
+    query: Array,
+    key: Array,
+    value: Array,
+    attn_mask: Array | None = None,
+    *,
+    is_causal: bool = False,
+    scale: float | None = None,
+    logsumexp: Array | None = None,
+    output: Array | None = None,
+) -> tuple[Array, Array, Array]:
+    """Returns the gradients of query, key and value, whatever the forward pass saved."""
+    grad, queries, keys, values = _wide(grad_output, query, key, value)
+    groups = (*keys.shape[:2], queries.shape[1] // max(keys.shape[1], 1))
+    grad, queries = (each.reshape(*groups, *each.shape[2:]) for each in (grad, queries))
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = np.einsum("bmgsd,bmtd->bmgst", queries, keys) * factor
+    seen: Array = np.tri(*scores.shape[3:]) > 0 if is_causal else np.ones((1, 1), np.bool_)
+    if attn_mask is not None:
+        own = np.broadcast_to(attn_mask, (*query.shape[:3], key.shape[2])).reshape(scores.shape)
+        seen, scores = (own, scores) if own.dtype == np.bool_ else (own != -np.inf, scores + own)
+    scores = np.where(seen, scores, np.finfo(np.float64).min)
+    powers = np.where(seen, np.exp(scores - scores.max(-1, keepdims=True, initial=np.finfo(np.float64).min)), 0.0)
+    shares = powers / np.maximum(powers.sum(-1, keepdims=True), np.finfo(np.float64).tiny)
+    of_shares = np.einsum("bmgse,bmte->bmgst", grad, values)
+    of_scores = shares * (of_shares - (shares * of_shares).sum(-1, keepdims=True)) * factor
+    of_query = np.einsum("bmgst,bmtd->bmgsd", of_scores, keys).reshape(query.shape)
+    of_key = np.einsum("bmgst,bmgsd->bmtd", of_scores, queries)
+    return of_query, of_key, np.einsum("bmgst,bmgse->bmte", shares, grad)
+
+
 def _wide(*arrays: Any) -> tuple[Array, ...]:
     return tuple(np.asarray(each).astype(np.float64) for each in arrays)
 
@@ -91,5 +123,6 @@ DEFINITIONS: Final[Mapping[str, Callable[..., tuple[Array, ...]]]] = {
     "einsum_backward": einsum_backward,
     "linear_backward": linear_backward,
     "matmul_backward": matmul_backward,
+    "scaled_dot_product_attention_backward": scaled_dot_product_attention_backward,
 }
 """By the names of the functions."""
