@@ -12,6 +12,7 @@ import torch
 
 from aclgrad.torch.aten import (
     activations,
+    attention,
     comparisons,
     elements,
     layers,
@@ -25,10 +26,11 @@ from aclgrad.torch.aten import (
 )
 from aclgrad.torch.aten.steps import Row, Steps, Value
 
-__all__ = ["OF_SHAPES", "ROWS", "VIEWS", "Row", "Steps", "Value"]
+__all__ = ["ATTENTION", "OF_SHAPES", "ROWS", "VIEWS", "Row", "Steps", "Value"]
 
 _MODULES: Final = (
     activations,
+    attention,
     comparisons,
     elements,
     layers,
@@ -43,6 +45,8 @@ _MODULES: Final = (
 
 ROWS: Final[Mapping[Any, Row]] = {name: row for module in _MODULES for name, row in module.ROWS.items()}
 VIEWS: Final[Mapping[Any, Row]] = movement.VIEWS
+ATTENTION: Final = frozenset(attention.ROWS)
+"""Operators whose mask may also be one of truth values."""
 OF_SHAPES: Final = frozenset(
     getattr(torch.ops.aten, name)
     for name in (

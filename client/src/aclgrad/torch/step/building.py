@@ -19,11 +19,11 @@ from aclgrad.bridges.served import REFUSALS, Served
 from aclgrad.errors import InvalidFieldError, UnknownOperatorError
 from aclgrad.operators.dropout_do_mask.spec import mask_bytes, packed
 from aclgrad.tensors import DTYPES, TensorType
-from aclgrad.torch.aten import ROWS, VIEWS, Row, Steps
+from aclgrad.torch.aten import ATTENTION, ROWS, VIEWS, Row, Steps
 from aclgrad.torch.calls import LocalError, array_of
 from aclgrad.torch.step.computing import as_traced
 from aclgrad.torch.step.drawing import is_random, read_by
-from aclgrad.torch.step.nodes import Follows, check_type, constant_of, is_of_fractions, is_of_shape, type_of
+from aclgrad.torch.step.nodes import Follows, check_type, constant_of, is_of_fractions, is_of_shape, truth_of, type_of
 from aclgrad.torch.step.places import place_of
 from aclgrad.torch.step.plan import Array, Local, Plan
 from aclgrad.torch.step.tracing import Trace
@@ -35,8 +35,6 @@ _ROOM: Final = 64
 """Steps that one node adds at most, about."""
 _LONGEST: Final = 200
 """Characters of a reason."""
-_UNIFORM: Final = 256
-"""A constant of more elements, which are all equal, is made by the server."""
 _SAFE_SOFTMAX: Final = aten._safe_softmax.default  # noqa: SLF001 - ATen's name
 _SOFTMAX: Final = aten._softmax.default  # noqa: SLF001
 _INDEXED: Final = frozenset((aten.index.Tensor, aten._unsafe_index.Tensor, aten.index_put.default))  # noqa: SLF001
@@ -199,12 +197,18 @@ class _Builder:
             value = self._dropped(node, level)
         else:
             row = self._row(node)
-            args, options = fx.node.map_arg((node.args, node.kwargs), lambda each: self._values.there(each, level))
+            given = node.args, _with_truth(node)
+            args, options = fx.node.map_arg(given, lambda each: self._values.there(each, level))
             if node.target in _INDEXED:
                 args = (args[0], self._positions(node, level), *args[2:])
             value = row(Steps(program, self._served.product), *args, **options)
         for step in program.steps[before:]:
             types = {each.name: each.type for each in step.inputs}
+            if any(
+                each.step is not None and each.view is not None and types[each.name].dtype.name == "bool"
+                for each in step.inputs
+            ):
+                raise LocalError("a server takes truth values of an earlier step as a whole alone")
             self._served.check(step.operator, types, step.attributes)
         first = value[0] if isinstance(value, tuple | list) else value
         expected = node.meta["val"][0] if isinstance(node.meta["val"], tuple | list) else node.meta["val"]
@@ -272,6 +276,15 @@ class _Builder:
             "dropout_do_mask", {"self": self_value, "mask": bits}, {"prob": 1 - kept}
         )
         return made
+
+
+def _with_truth(node: fx.Node) -> dict[str, Any]:
+    """Returns the options of a node; of attention with truth values for its mask, which are fewer bytes."""
+    options = dict(node.kwargs)
+    mask = options.get("attn_mask")
+    if node.target in ATTENTION and isinstance(mask, fx.Node) and (truth := truth_of(mask)) is not None:
+        options["attn_mask"] = truth
+    return options
 
 
 def _short(reason: Exception) -> str:

@@ -31,6 +31,9 @@ def computed(node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
     # The graph has no copies, so a tensor may lie in another order than it did.
     value_of = partial(_laid_out, values=values) if node.target in _OF_MEMORY else values.__getitem__
     args, options = fx.node.map_arg((node.args, node.kwargs), value_of)
+    if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:  # noqa: SLF001
+        # What is made of captured tensors alone is changed in place; the graph goes on with the result.
+        args = (args[0].clone(memory_format=torch.contiguous_format), *args[1:])
     function = torch.reshape if node.target in _VIEWS else node.target
     return function(*args, **options)
 

@@ -1,5 +1,6 @@
 """What is known of a node of a traced graph: what it follows from, its type, and its value if it is a constant."""
 
+import math
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
@@ -43,6 +44,14 @@ def filler_of(node: fx.Node) -> Any:
     return node.args[0] if what == "scalar_tensor" else None
 
 
+def truth_of(mask: fx.Node) -> fx.Node | None:
+    """Returns the truth values that PyTorch makes the numbers of a mask of attention of; None if it makes none."""
+    if mask.target is not torch.ops.aten.where.self or mask.args[0].meta["val"].dtype is not torch.bool:
+        return None
+    seen, hidden = map(filler_of, mask.args[1:])
+    return mask.args[0] if (seen, hidden) == (0, -math.inf) else None
+
+
 def is_of_shape(node: fx.Node) -> bool:
     """Whether the result of a node follows from the shapes of tensors alone."""
     return getattr(node.target, "overloadpacket", None) in OF_SHAPES
@@ -53,7 +62,9 @@ def constant_of(node: fx.Node, constants: Mapping[fx.Node, Tensor]) -> Tensor:
     fake = node.meta["val"]
     if (filler := filler_of(node)) is not None:
         return torch.full((), filler, dtype=fake.dtype).expand(fake.shape)
-    result: Tensor = computed(node, constants)
+    result = computed(node, constants)
+    if isinstance(result, Tensor) and result.numel() > 1 and bool((result == result.flatten()[0]).all()):
+        return result.flatten()[0].clone().expand(result.shape)
     return result
 
 

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, fx, nn
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
 
 from aclgrad.errors import AclgradError, InvalidFieldError
@@ -108,7 +107,7 @@ def trace(called: Called, batch: Batch, gradient: Tensor | None, *, is_backward:
     how: dict[str, Any] = {"tracing_mode": "fake", "_allow_non_fake_inputs": True}
     try:
         with _TRACING, _traceable(), called.unchanged():
-            with torch.set_grad_enabled(is_backward), sdpa_kernel(SDPBackend.MATH):
+            with torch.set_grad_enabled(is_backward):
                 first = make_fx(step, _TRACED_AS, **how)(*args)
             _check_shapes(first.graph)
             with as_traced():

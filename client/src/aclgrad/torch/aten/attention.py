@@ -1,0 +1,185 @@
+"""Attention and its gradients: of one operator each, or composed for products that lack it."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.torch.aten.steps import Row, Steps, Value, above, cast, scalar_like, spread
+from aclgrad.torch.calls import LocalError
+
+aten: Final = torch.ops.aten
+FORWARD: Final = aten._scaled_dot_product_flash_attention_for_cpu.default  # noqa: SLF001 - ATen's name
+BACKWARD: Final = aten._scaled_dot_product_flash_attention_for_cpu_backward.default  # noqa: SLF001
+_LEAST: Final = -1e38
+"""Logarithms of rows that are masked as a whole: scores that are masked out are far below."""
+_CAUSAL: Final = 2
+"""The sparse mode of what sees keys up to its own position, counted from the first."""
+
+
+def _attention(
+    steps: Steps,
+    query: Value,
+    key: Value,
+    value: Value,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    attn_mask: Value | None = None,
+    scale: float | None = None,
+) -> tuple[Value, Value]:
+    """Also returns the logarithms of the scores' sums: these steps run only if they are wanted."""
+    if not _is_fused(steps):
+        return _composed(steps, query, key, value, dropout_p, is_causal, attn_mask, scale)
+    version, hidden = _hidden(steps, query, key, dropout_p, attn_mask, "real_shift")
+    inputs = {"query": _rows(query), "key": _rows(key), "value": _rows(value), **hidden}
+    made = steps(f"flash_attention_score{version}", inputs, **_numbers(is_causal, scale))
+    largest, sums = (each[..., 0] for each in made[:2])
+    logarithms = steps("add", {"self": largest, "other": steps("log", {"self": sums})})
+    return _rows(made[2]), steps("clamp", {"self": logarithms}, clip_value_min=_LEAST)
+
+
+def _attention_backward(
+    steps: Steps,
+    grad_out: Value,
+    query: Value,
+    key: Value,
+    value: Value,
+    out: Value,
+    logsumexp: Value,
+    dropout_p: float,
+    is_causal: bool,
+    attn_mask: Value | None = None,
+    scale: float | None = None,
+) -> tuple[Value, Value, Value]:
+    """The logarithms are taken for the largest scores, and 1 for the sums: the shares are the same."""
+    if not _is_fused(steps):
+        arguments = query, key, value, out, logsumexp, dropout_p, is_causal, attn_mask, scale
+        return _composed_backward(steps, grad_out, *arguments)
+    version, hidden = _hidden(steps, query, key, dropout_p, attn_mask, "pse_shift")
+    inputs = {
+        "query": _rows(query),
+        "key_in": _rows(key),
+        "value": _rows(value),
+        "dy": _rows(grad_out),
+        **hidden,
+        "softmax_max": logsumexp,
+        "softmax_sum": np.broadcast_to(np.float32(1), logsumexp.shape),
+        "attention_in": _rows(out),
+    }
+    made = steps(f"flash_attention_score_grad{version}", inputs, **_numbers(is_causal, scale))
+    of_query, of_key, of_value = map(_rows, made)
+    return of_query, of_key, of_value
+
+
+def _is_fused(steps: Steps) -> bool:
+    return steps.product is None or steps.product in OPERATORS["flash_attention_score_grad"].products
+
+
+def _rows(heads: Value) -> Value:
+    """Returns heads as rows of all heads, which models make them of, or rows as heads."""
+    return heads.transpose(0, 2, 1, 3)
+
+
+def _numbers(is_causal: bool, scale: float | None) -> dict[str, Any]:
+    return {"scale_value": scale, "input_layout": "BSND", "sparse_mode": _CAUSAL if is_causal else 0}
+
+
+def _hidden(
+    steps: Steps, query: Value, key: Value, dropout_p: float, mask: Value | None, bias: str
+) -> tuple[str, dict[str, Value]]:
+    """Returns what an operator's name ends with that takes such a mask, and the mask by its name there."""
+    if dropout_p:
+        raise LocalError("no operator computes attention with dropout")
+    if mask is None:
+        return "", {}
+    batch, heads, rows, columns = query.shape[0], query.shape[1], query.shape[2], key.shape[2]
+    whole = (batch, heads, rows, columns)
+    shape = (batch, heads if mask.ndim == len(query.shape) and mask.shape[1] != 1 else 1, rows, columns)
+    if mask.dtype != np.bool_:
+        if not isinstance(mask, np.ndarray) or not (unseen := mask == -np.inf).any():
+            return "_v2", {bias: spread(mask, whole)}
+        # Scores of minus infinity alone have no largest one; a row of them that is masked has the result 0.
+        seen = np.where(unseen, 0, mask).astype(mask.dtype)
+        return ("_v2" if seen.any() else ""), {
+            "atten_mask": spread(unseen, shape),
+            **({bias: spread(seen, whole)} if seen.any() else {}),
+        }
+    # PyTorch has true where a score counts.
+    if isinstance(mask, np.ndarray):
+        return "", {"atten_mask": spread(~mask, shape)}
+    # A view of what a step makes would not be taken for truth values.
+    inputs = {"self": mask, "other": np.broadcast_to(np.False_, shape)}
+    return "", {"atten_mask": steps.program.execute("eq_tensor", inputs)}
+
+
+def _shares(
+    steps: Steps, query: Value, key: Value, dropout_p: float, is_causal: bool, mask: Value | None, scale: float | None
+) -> tuple[Value, Value, Value, Value, float]:
+    """Returns what queries take of values, the scores, queries that are scaled, keys, and the scale.
+
+    All are float32, as within PyTorch's kernel. It gives 0 for a row that is masked as a whole.
+    """
+    if query.shape[:2] != key.shape[:2] or dropout_p:
+        raise LocalError("no operator computes attention with dropout, or with heads that share keys")
+    if isinstance(mask, np.ndarray) and (mask == -np.inf).all(-1).any():
+        raise LocalError("no operator computes attention with a row that is masked as a whole")
+    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    queries, keys = (cast(steps, each, torch.float32) for each in (query, key))
+    # There are fewer elements of queries than scores.
+    queries = steps("muls", {"self": queries}, other=float(factor))
+    scores = steps("matmul", {"self": queries, "mat2": keys.transpose(0, 1, 3, 2)})
+    if mask is not None:
+        scores = steps("add", {"self": scores, "other": mask})
+    if is_causal:
+        hidden = {"condition": above(steps, *scores.shape[-2:]), "self": scalar_like(scores, -np.inf)}
+        scores = steps("s_where", {**hidden, "other": scores})
+    return steps("softmax", {"self": scores}, dim=-1), scores, queries, keys, factor
+
+
+def _composed(
+    steps: Steps,
+    query: Value,
+    key: Value,
+    value: Value,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    attn_mask: Value | None = None,
+    scale: float | None = None,
+) -> tuple[Value, Value]:
+    """Also returns the logarithms of the scores' sums, by the largest: these steps run only if they are wanted."""
+    shares, scores, *_ = _shares(steps, query, key, dropout_p, is_causal, attn_mask, scale)
+    largest, share = (steps("amax", {"self": each}, dim=(-1,)) for each in (scores, shares))
+    sums = steps("sub", {"self": largest, "other": steps("log", {"self": share})})
+    values = cast(steps, value, torch.float32)
+    return cast(steps, steps("matmul", {"self": shares, "mat2": values}), query.dtype), sums
+
+
+def _composed_backward(
+    steps: Steps,
+    grad_out: Value,
+    query: Value,
+    key: Value,
+    value: Value,
+    out: Value,
+    logsumexp: Value,
+    dropout_p: float,
+    is_causal: bool,
+    attn_mask: Value | None = None,
+    scale: float | None = None,
+) -> tuple[Value, Value, Value]:
+    """Computes the shares once more, as PyTorch's kernel does: kept, those of all layers would fill the memory."""
+    shares, _, queries, keys, factor = _shares(steps, query, key, dropout_p, is_causal, attn_mask, scale)
+    grad, values = (cast(steps, each, torch.float32) for each in (grad_out, value))
+    of_values = steps("matmul", {"self": shares.transpose(0, 1, 3, 2), "mat2": grad})
+    of_shares = steps("matmul", {"self": grad, "mat2": values.transpose(0, 1, 3, 2)})
+    of_scores = steps("softmax_backward", {"grad_output": of_shares, "output": shares}, dim=-1)
+    of_queries = steps("muls", {"self": steps("matmul", {"self": of_scores, "mat2": keys})}, other=float(factor))
+    of_keys = steps("matmul", {"self": of_scores.transpose(0, 1, 3, 2), "mat2": queries})
+    found = (of_queries, query), (of_keys, key), (of_values, value)
+    of_query, of_key, of_value = (cast(steps, gradient, of.dtype) for gradient, of in found)
+    return of_query, of_key, of_value
+
+
+ROWS: Final[Mapping[Any, Row]] = {FORWARD: _attention, BACKWARD: _attention_backward}
