@@ -41,7 +41,7 @@ def rotated(input: Tensor) -> Tensor:
 
 
 class Llama(nn.Module):
-    """A layer of a Llama, in its own words: of the server's functions it has linear and silu."""
+    """A layer of a Llama, in its own words: of the server's functions it has linear, silu and attention."""
 
     def __init__(self, width: int = 16, heads: int = 2) -> None:
         super().__init__()
@@ -170,11 +170,10 @@ NETWORKS: Final[dict[str, Callable[[], Network]]] = {
     "speech": speech,
     "graph": lambda: classified(Graph(), 4, local={"index_add"}),
     "encoder": lambda: regressed(
-        nn.Sequential(encoder(), nn.LayerNorm(8)), 2, 5, 8,
-        local={"scaled_dot_product_attention"}, joined=1,
+        nn.Sequential(encoder(), nn.LayerNorm(8)), 2, 5, 8, local=set(), joined=1
     ),
     "llama": lambda: regressed(
-        nn.Sequential(Llama(), Llama()), 2, 5, 16, local={"scaled_dot_product_attention"}
+        nn.Sequential(Llama(), Llama()), 2, 5, 16, local=set()
     ),
     "lstm": lambda: sequences(nn.LSTM(8, 8), "lstm"),
     "gru": lambda: sequences(nn.GRU(8, 8), "gru"),

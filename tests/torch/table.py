@@ -124,6 +124,12 @@ def rms_norm(shape: tuple[int, ...], axes: int = 1, *, weight: bool = True, eps:
     return Call("rms_norm", "rms_norm_grad", values, (), options, _AFFINE[:2], ("dx", "dgamma"))
 
 
+def attention(shape: tuple[int, ...], operator: str = "flash_attention_score_grad", **options: Any) -> Call:
+    values = tuple(random(*shape, seed=seed) for seed in (1, 2, 3))
+    name, tensors = "scaled_dot_product_attention", ("query", "key", "value")
+    return Call(name, operator, values, (), options, tensors, ("dq", "dk", "dv"))
+
+
 def group_norm(shape: tuple[int, ...], groups: int, *, weight: bool = True, bias: bool = True) -> Call:
     parameters = [random(shape[1], seed=seed) if given else None for seed, given in ((2, weight), (3, bias))]
     values, outputs = (random(*shape), *parameters), ("grad_input", "grad_gamma", "grad_beta")
@@ -267,6 +273,9 @@ SEVERAL = (
     grid_sample(axes=3),
     grid_sample("nearest", "border", axes=3),
     grid_sample(padding_mode="reflection", align_corners=True, axes=3),
+    attention((2, 3, 4, 8)),
+    attention((2, 3, 4, 8), attn_mask=torch.ones(4, 4, dtype=torch.bool).tril()),
+    attention((1, 2, 5, 3), "flash_attention_score_grad_v2", attn_mask=random(2, 5, 5, seed=7)[None], scale=0.3),
 )
 """Functions with gradients of several arguments."""
 CALLS = (*LINEAR, *ACTIVATIONS, *ROWS_AND_INDICES, *SEVERAL)
@@ -301,6 +310,8 @@ CALLS_OF_VMAP = {
     ("rms_norm", (0,), (0, None)): 1,
     ("rms_norm", (0, 1), (0, None)): 3,
     ("rms_norm", (0,), (1, 0)): 3,
+    ("scaled_dot_product_attention", (0, 1, 2), (0, 0, 0)): 1,
+    ("scaled_dot_product_attention", (0, 2), (1, None, None)): 1,
     ("grid_sample", (0, 1), (0, 0)): 1,
     ("grid_sample", (0, 1), (0, None)): 1,
     ("grid_sample", (1,), (None, 0)): 1,

@@ -114,19 +114,15 @@ def test_a_checkpoint_is_not_computed_again_for_the_account(client: RecordingCli
     assert remote.account.calls.total() == 1
 
 
-def test_the_work_of_a_llama_is_the_servers_but_for_attention(client: RecordingClient) -> None:
+def test_the_work_of_a_llama_is_the_servers(client: RecordingClient) -> None:
     with aclgrad.torch.remote_backward(client) as remote:
         network_of("llama").step().backward()
     calls: Counter[str] = Counter()
     for site, count in remote.account.calls.items():
         calls[site.function] += count
     assert calls == {"silu": 2, "linear": 14, "scaled_dot_product_attention": 2, "smooth_l1_loss": 1}
-    assert "\n17 of 60 backward calls are the server's\n" in str(remote)
-    assert {site.function for site in remote.account.calls if site.because is None} == {
-        "linear",
-        "silu",
-        "smooth_l1_loss",
-    }
+    assert "\n19 of 60 backward calls are the server's\n" in str(remote)
+    assert {site.whose for site in remote.account.calls} == {"remote"}
 
 
 def test_the_sample_program(

@@ -82,6 +82,22 @@ class Attention(nn.Module):
         return output + weights.sum()
 
 
+class Mixed(nn.Module):
+    """Attention whose weights nobody wants: one call."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True, **options)
+
+    def forward(self, input: Tensor) -> Tensor:
+        output: Tensor = self.attention(input, input, input, need_weights=False)[0]
+        return output
+
+
+def encoder_layer(**options: Any) -> nn.Module:
+    return nn.TransformerEncoderLayer(WIDTH, HEADS, 2 * WIDTH, 0.0, batch_first=True, **options)
+
+
 BLOCKS: dict[str, tuple[Callable[[], nn.Module], dict[str, int]]] = {
     "gpt2": (Gpt2, {"addmm": 4, "matmul": 2, "layer_norm": 2, "softmax": 1, "gelu": 1}),
     "bert": (Bert, {"linear": 6, "matmul": 2, "layer_norm": 2, "softmax": 1, "gelu": 1}),
@@ -90,6 +106,17 @@ BLOCKS: dict[str, tuple[Callable[[], nn.Module], dict[str, int]]] = {
     "attention, no bias": (partial(Attention, bias=False), {"linear": 2, "bmm": 2, "softmax": 1}),
     "attention with biases": (
         partial(Attention, add_bias_kv=True, add_zero_attn=True), {"linear": 2, "bmm": 2, "softmax": 1}
+    ),
+    "attention without weights": (Mixed, {"linear": 2, "scaled_dot_product_attention": 1}),
+    "attention without weights, with biases": (
+        partial(Mixed, add_bias_kv=True, add_zero_attn=True), {"linear": 2, "scaled_dot_product_attention": 1}
+    ),
+    "encoder layer": (
+        encoder_layer, {"linear": 4, "scaled_dot_product_attention": 1, "layer_norm": 2, "relu": 1}
+    ),
+    "encoder layer, norms first": (
+        partial(encoder_layer, norm_first=True),
+        {"linear": 4, "scaled_dot_product_attention": 1, "layer_norm": 2, "relu": 1},
     ),
 }  # fmt: skip
 
@@ -201,3 +228,37 @@ def test_a_tied_weight_has_both_gradients(client: RecordingClient) -> None:
         found.append(embedding.weight.grad.clone())
     torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-5)
     assert set(client.called) == {"linear_backward", "embedding_dense_backward", "cross_entropy_backward"}
+
+
+@pytest.mark.parametrize("has_weights", [True, False], ids=["weights", "no_weights"])
+@pytest.mark.parametrize("options", [{}, {"dropout": 0.2}], ids=["plain", "dropout"])
+def test_attention_with_masks_draws_as_pytorch(
+    client: RecordingClient, options: dict[str, float], *, has_weights: bool
+) -> None:
+    padding = torch.tensor([[False] * 5, [False, False, False, True, True]])
+    future = torch.ones(5, 5).triu(1).bool()
+    found = []
+    for block in (nullcontext(), aclgrad.torch.remote_backward(client, strict=True)):
+        torch.manual_seed(3)
+        attention = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True, **options)
+        with block:
+            found.append(
+                step(
+                    attention,
+                    lambda network, input: network(
+                        input, input, input, key_padding_mask=padding, attn_mask=future, need_weights=has_weights
+                    )[0],
+                )
+            )
+    close(found[1], found[0])
+    assert ("flash_attention_score_grad_v2" in client.called) is (not has_weights and not options)
+
+
+def test_an_encoder_layer_without_gradients_is_pytorchs_own(client: RecordingClient) -> None:
+    layer = encoder_layer().eval()
+    with torch.no_grad():
+        expected = layer(INPUT)
+        with aclgrad.torch.remote_backward(client):
+            found = layer(INPUT)
+    torch.testing.assert_close(found, expected)
+    assert client.called == []

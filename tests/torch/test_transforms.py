@@ -93,6 +93,7 @@ def test_vmap_makes_one_call(client: RecordingClient, call: Call) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=max(1e-4, 1e-6 * largest))
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # of PyTorch's own kernel of attention
 @pytest.mark.parametrize(("function", "by", "in_dims"), CALLS_OF_VMAP, ids=str)
 def test_vmap_by_several_arguments(
     client: RecordingClient, function: str, by: tuple[int, ...], in_dims: tuple[int | None, ...]

@@ -251,5 +251,9 @@ _ROWS: Final = (
     _elementwise("threshold"),
     # The axis counts from the last, so that those which vmap adds in front change nothing.
     *(_elementwise(name, more=_of_output, fold=folding.fold_into_leading_axes) for name in ("softmax", "log_softmax")),
+    # 0 in rows of minus infinity.
+    _elementwise(
+        "safe_softmax", "softmax_backward", more=_of_output, fold=folding.fold_into_leading_axes, function="softmax"
+    ),
 )
 ROWS: Final[Mapping[str, Row]] = {row.name: row for row in _ROWS}

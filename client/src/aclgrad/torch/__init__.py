@@ -18,6 +18,7 @@ from aclgrad.extras import of_extra
 try:
     from aclgrad.torch import (
         _activations,
+        _attention,
         _class_losses,
         _convolutions,
         _dropout,
@@ -102,6 +103,7 @@ __all__ = [
     "remote_step",
     "rms_norm",
     "roi_align",
+    "scaled_dot_product_attention",
     "selu",
     "sigmoid",
     "silu",
@@ -172,6 +174,7 @@ relu = public(_activations.relu)
 relu6 = public(_activations.relu6)
 rms_norm = public(_several.rms_norm)
 roi_align = public(_sampling.roi_align)
+scaled_dot_product_attention = public(_attention.scaled_dot_product_attention)
 selu = public(_activations.selu)
 sigmoid = public(_activations.sigmoid)
 silu = public(_activations.silu)

@@ -4,11 +4,13 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 from typing import Final
 from weakref import WeakKeyDictionary
 
+import torch
 from torch import nn
 
 from aclgrad.errors import InvalidFieldError
@@ -35,6 +37,8 @@ class CallSite:
     layer: str
     """The path of the module that called it, from the outermost one; empty outside of modules."""
     because: str | None
+    part_of: str = ""
+    """The function that the call is a part of on a server, and why it is not one call; empty for most."""
 
     @property
     def whose(self) -> str:
@@ -44,6 +48,31 @@ class CallSite:
 
     def __str__(self) -> str:
         return f"{self.function} of {self.layer}" if self.layer else self.function
+
+
+class _Part(threading.local):
+    of = ""
+
+
+_PART: Final = _Part()
+
+
+@contextmanager
+def as_part_of(function: str, because: str) -> Iterator[None]:
+    """Within it, calls are parts of a function of PyTorch, for a reason; torch.compile sees nothing of it."""
+    if torch.compiler.is_compiling():
+        yield
+        return
+    outer, _PART.of = _PART.of, f"part of {function}: {because}"
+    try:
+        yield
+    finally:
+        _PART.of = outer
+
+
+def served_site(function: str, frame: FrameType) -> CallSite:
+    """Returns where a function is called whose gradient is the server's."""
+    return CallSite(function, layer_of(frame), None, _PART.of)
 
 
 def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
@@ -65,6 +94,8 @@ class Account:
         """The backward calls of plain arithmetic, such as sums and products of elements."""
         self.flops: Counter[CallSite] = Counter()
         """The floating-point operations of convolutions, products and attention."""
+        self.left_alone: Counter[CallSite] = Counter()
+        """The calls of modules that could have been one operator, and stayed plain arithmetic."""
         self._allow = allow
         self._refused: list[tuple[CallSite, str]] = []
         self._logged: set[tuple[str, str | None]] = set()
@@ -93,6 +124,16 @@ class Account:
         with _LOCK:
             self.arithmetic += 1
 
+    def tell(self, site: CallSite) -> None:
+        """Counts a call of a module that stays the plain arithmetic that it is, which is counted by itself."""
+        reason = site.function, site.because
+        with _LOCK:
+            self.left_alone[site] += 1
+            is_new = reason not in self._logged
+            self._logged.add(reason)
+        if is_new:
+            log.info("%s stays plain arithmetic: %s", site, site.because)
+
     def refuses(self, site: CallSite) -> bool:
         return self._allow is not None and site.whose == "local" and site.function not in self._allow
 
@@ -109,12 +150,15 @@ class Account:
         """Returns a line for each function and reason with its layers, and last ones with the sums."""
         with _LOCK:
             calls, flops, arithmetic = self.calls.copy(), self.flops.copy(), self.arithmetic
+            left_alone = self.left_alone.copy()
         rows = [("calls", "gradient", "FLOPs", "function", "layer", "because")]
         for (site, layers, count), (_, _, some) in zip(grouped(calls), grouped(flops), strict=True):
             share = f"{some / flops.total():.1%}" if some else ""
-            rows.append((str(count), site.whose, share, site.function, layers, site.because or ""))
+            rows.append((str(count), site.whose, share, site.function, layers, site.because or site.part_of))
         if arithmetic:
             rows.append((str(arithmetic), "local", "", ARITHMETIC, "", ""))
+        for site, layers, count in grouped(left_alone):
+            rows.append((str(count), "local", "", site.function, layers, f"{ARITHMETIC}: {site.because}"))
         return "\n".join([*aligned(rows), *_sums(calls, flops, arithmetic)])
 
 
@@ -128,9 +172,9 @@ def refusal(site: CallSite, detail: str = "", functions: Iterable[str] = ()) -> 
 
 def grouped(counts: Mapping[CallSite, int]) -> Iterator[tuple[CallSite, str, int]]:
     """Yields a site, the layers and the sum for each function and reason."""
-    groups: dict[tuple[str, str | None], list[CallSite]] = {}
+    groups: dict[tuple[str, str | None, str], list[CallSite]] = {}
     for site in sorted(counts, key=lambda each: (each.layer, each.function)):
-        groups.setdefault((site.function, site.because), []).append(site)
+        groups.setdefault((site.function, site.because, site.part_of), []).append(site)
     for sites in groups.values():
         more = f" and {len(sites) - 1} more" if len(sites) > 1 else ""
         yield sites[0], sites[0].layer + more, sum(counts[site] for site in sites)

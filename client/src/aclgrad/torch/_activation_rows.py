@@ -81,12 +81,12 @@ def _exponential(name: str, parameters: str = "") -> Operation:
     return _elementwise(name, parameters, saved=lambda _: ("self_or_result",), local=_elu_backward)
 
 
-def _softmax(name: str) -> Operation:
+def _softmax(name: str, last: bool | None = False) -> Operation:
     forward = getattr(aten, f"_{name}")
     return Operation(
         name,
         "Tensor input, int dim",
-        lambda input, dim: forward(input, dim, False),
+        lambda input, dim: forward(input, dim, last),
         saved=lambda _: ("output",),
         # The function itself casts: it has the dtype that a user gave.
         cast_by=lambda input, _: input,
@@ -128,5 +128,6 @@ ACTIVATIONS: Final[Sequence[Operation]] = (
     _elementwise("tanh", saved=lambda _: ("output",)),
     _elementwise("threshold", ", float threshold, float value"),
     *(_softmax(name) for name in ("softmax", "log_softmax")),
+    _softmax("safe_softmax", None),
 )
 """In the order of their names."""

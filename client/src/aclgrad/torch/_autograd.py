@@ -16,7 +16,7 @@ from torch import Tensor
 
 from aclgrad.bridges.rows import Row
 from aclgrad.errors import AclgradError, InvalidFieldError
-from aclgrad.torch._account import CallSite, LocalError, layer_of
+from aclgrad.torch._account import CallSite, LocalError, served_site
 from aclgrad.torch._any_order import of_any_order
 from aclgrad.torch._gradients import GRADIENTS
 from aclgrad.torch._operations import FORWARD, counted_by_node
@@ -30,7 +30,7 @@ def _differentiable(operation: Operation) -> type[torch.autograd.Function]:
     forward_op, row = FORWARD[operation.name], operation.row
     tensors = tuple(each.python_name for each in row.spec.inputs[1:])
     attributes = tuple(each.name for each in row.spec.attributes)
-    gradient_of = _gradient(operation, tensors + attributes, lambda *values: Forward.apply(*values))
+    gradient_of_row = gradient_of(operation, tensors + attributes, lambda *values: Forward.apply(*values))
     gradient_op = GRADIENTS[row.operator]
     names = (*operation.names, "client")
     # Apart from the row, which torch.compile cannot trace.
@@ -65,7 +65,7 @@ def _differentiable(operation: Operation) -> type[torch.autograd.Function]:
             if isinstance(output, tuple):
                 ctx.mark_non_differentiable(*output[1:])
             if not torch.compiler.is_compiling():
-                ctx.call_site = CallSite(function, layer_of(sys._getframe(1)), None)  # noqa: SLF001
+                ctx.call_site = served_site(function, sys._getframe(1))  # noqa: SLF001
                 if flops_of is not None:
                     ctx.flops = flops_of(known, output, [ctx.needs_input_grad[index] for index in targets])
 
@@ -90,7 +90,7 @@ def _differentiable(operation: Operation) -> type[torch.autograd.Function]:
                 found = gradient_op(*values)
             else:
                 try:
-                    found = gradient_of(*values)
+                    found = gradient_of_row(*values)
                 except AclgradError as error:
                     error.message = f"the gradient of {ctx.call_site}: {error.message}"
                     raise
@@ -110,7 +110,7 @@ def _differentiable(operation: Operation) -> type[torch.autograd.Function]:
     return Forward
 
 
-def _gradient(operation: Operation, taken: tuple[str, ...], forward: Any) -> Any:
+def gradient_of(operation: Operation, taken: tuple[str, ...], forward: Any = None) -> Any:
     """Returns the function that calls the operator; `taken` is what it takes after the gradient of the output."""
     row, again, local = operation.row, operation.again or forward, operation.local
     gradient_op, function, is_linear = GRADIENTS[row.operator], row.function, row.is_linear

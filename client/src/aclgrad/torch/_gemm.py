@@ -16,7 +16,7 @@ from aclgrad._client.sync.client import Client
 from aclgrad.bridges.served import served_by
 from aclgrad.errors import AclgradError
 from aclgrad.operators.rules import ZERO
-from aclgrad.torch._account import CallSite, LocalError, layer_of
+from aclgrad.torch._account import LocalError, served_site
 from aclgrad.torch._gemm_backward import Gemm, Shape, composite_of, flops_of, gemm_backward, in_front, is_transposed
 from aclgrad.torch._operations import counted_by_node, note_compiled, tell_of, without_autocast
 from aclgrad.torch._run import applied, cast_alike
@@ -149,7 +149,7 @@ class GemmForward(torch.autograd.Function):
         needs = ctx.needs_input_grad
         if not torch.compiler.is_compiling():
             ctx.saved = [needs[2], needs[1]]
-            ctx.call_site = CallSite(function, layer_of(sys._getframe(1)), None)  # noqa: SLF001
+            ctx.call_site = served_site(function, sys._getframe(1))  # noqa: SLF001
             ctx.flops = (needs[1] + needs[2]) * flops_of(output, FORMS[form].rows(mat1))
         saved = [each for each, is_saved in zip((mat1, mat2), ctx.saved, strict=True) if is_saved]
         ctx.save_for_backward(*(saved[::-1] if FORMS[form].saves_mat2_first else saved))

@@ -15,6 +15,7 @@ from aclgrad._client.sync.client import Client
 from aclgrad.errors import AclgradError, InvalidSettingError
 from aclgrad.torch import (
     _activations,
+    _attention,
     _class_losses,
     _convolutions,
     _dropout,
@@ -28,6 +29,7 @@ from aclgrad.torch import (
 from aclgrad.torch._account import UNRECORDED, Account, CallSite, LocalError, layer_of, refusal
 from aclgrad.torch._graph import BACKWARD, Graph, missing, nodes_made
 from aclgrad.torch._nodes import may_be_kernel
+from aclgrad.torch._norm_modules import EXCHANGED
 from aclgrad.torch._operations import OPEN
 from aclgrad.torch._run import check_dense
 from aclgrad.torch._tensors import client_of, number_of
@@ -46,6 +48,7 @@ def rerouted() -> dict[Any, Callable[..., Any]]:
         _sampling.rerouted(),
         _several.REROUTED,
         _activations.REROUTED,
+        _attention.REROUTED,
         _losses.REROUTED,
         _class_losses.REROUTED,
         _dropout.REROUTED,
@@ -98,10 +101,12 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
         OPEN.blocks.append(self)
         OPEN.has_had_one = True
         self._unseen.watch()
+        EXCHANGED.enter()
         return self
 
     def __exit__(self, *error: object) -> None:
         OPEN.blocks.remove(self)
+        EXCHANGED.leave()
         self._unseen.leave()
         # Generators and tasks may leave blocks in any order.
         inner = []
@@ -151,7 +156,18 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
     def note_compiled(self, site: CallSite) -> None:
         """Counts an operation that runs in a compiled graph, whose checkpoint a block like this one computes again."""
         self.graph.account.note(site)
-        compute_again_within(partial(_again, self.number, self.graph.account))
+        compute_again_within(self.again)
+
+    @property
+    def again(self) -> Callable[[], "remote_backward"]:
+        """Makes a block like this one that counts nothing, for what a checkpoint computes again."""
+        # Without the block, since a graph does not keep the client.
+        return partial(_again, self.number, self.graph.account)
+
+    def check_process(self) -> None:
+        """Raises LocalError in a process that has no client."""
+        if os.getpid() != self._process:
+            raise LocalError("this process was forked off the one that has the client")
 
     def call(
         self, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any], *, is_here: bool
@@ -198,8 +214,7 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
         if not torch.is_grad_enabled():
             is_later = is_checkpointed(self)
         elif any(map(_wants_gradient, (*args, *options.values()))):
-            if os.getpid() != self._process:
-                raise LocalError("this process was forked off the one that has the client")
+            self.check_process()
             check_dense(*args, *options.values())
             return True
         if not is_later:

@@ -86,6 +86,7 @@ class Kind(Enum):
 
 
 _CLASSES: Final = {
+    "BackwardHookFunction": Kind.MOVE,  # of modules with hooks
     "CheckpointFunction": Kind.CONTAINER,
     "CompiledFunction": Kind.CONTAINER,
     "WithZeros": Kind.MOVE,  # of convolutions

@@ -102,14 +102,18 @@ def _number(client: Client | None) -> int:
     if client is None:
         raise LocalError("a thread that begins in the block has to enter it itself")
     number = number_of(client)
-    if torch.compiler.is_compiling():
-        return number
+    if not torch.compiler.is_compiling():
+        check_reverse()
+    return number
+
+
+def check_reverse() -> None:
+    """Raises LocalError within what an operator has no gradient for: traces, and forward-mode derivatives."""
     if torch.jit.is_tracing():
         raise LocalError("torch.jit.trace records PyTorch's own functions alone")
     # By the thread: PyTorch has no other way to know.
     if forward_ad._current_level >= 0:  # noqa: SLF001
         raise LocalError("forward-mode derivatives are not the operators'; use reverse mode (grad, vjp, jacrev)")
-    return number
 
 
 def applied(function: type[torch.autograd.Function], client: Client | None, *values: Any) -> Any:

@@ -29,7 +29,7 @@ _watched: list["Unseen"] = []
 _previous_profile: list[Any] = []
 
 
-class _Block(Protocol):
+class Block(Protocol):
     """A `remote_backward`."""
 
     def call(self, function: Any, args: tuple[Any, ...], options: Mapping[str, Any], *, is_here: bool) -> Any: ...
@@ -40,7 +40,7 @@ class _Block(Protocol):
 class Unseen:
     """Watches for one block while it is open in any thread."""
 
-    def __init__(self, block: _Block) -> None:
+    def __init__(self, block: Block) -> None:
         self.block = block
         self._entries = 0
 
@@ -109,7 +109,7 @@ class _Again:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
-        self.blocks: list[_Block] = []
+        self.blocks: list[Block] = []
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         with ExitStack() as stack:
@@ -120,7 +120,7 @@ class _Again:
             return self.function(*args, **options)
 
 
-def is_checkpointed(block: _Block) -> bool:
+def is_checkpointed(block: Block) -> bool:
     """Says whether a reentrant checkpoint runs, and has the block taken part when backward() computes it again.
 
     Raises LocalError if PyTorch keeps the function of the checkpoint somewhere else than it did.

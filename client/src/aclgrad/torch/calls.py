@@ -19,6 +19,7 @@ from aclgrad.bridges.likelihoods import OF_LOGITS, of_classes
 from aclgrad.bridges.rows import ROWS
 from aclgrad.torch._account import ARITHMETIC, Account, CallSite, LocalError, aligned, grouped
 from aclgrad.torch._activations import swiglu
+from aclgrad.torch._attention_gradients import FUNCTION, OPERATORS
 from aclgrad.torch._gradients import SentCall, note_sent, record_sent_calls
 from aclgrad.torch._graph import BACKWARD, Graph, nodes_made
 from aclgrad.torch._mode import rerouted
@@ -126,5 +127,5 @@ def operators_by_function() -> dict[str, tuple[str, ...]]:
     """Returns the operators by the function whose gradients they are."""
     found: dict[str, tuple[str, ...]] = {}
     for row in ROWS.values():
-        found[row.function] = (*found.get(row.function, ()), row.operator)
-    return {**found, "cross_entropy": (of_classes(2), of_classes(4), OF_LOGITS)}
+        found[row.function] = tuple(dict.fromkeys((*found.get(row.function, ()), row.operator)))
+    return {**found, "cross_entropy": (of_classes(2), of_classes(4), OF_LOGITS), FUNCTION: OPERATORS}

@@ -1,0 +1,295 @@
+"""RMSNorm modules that models write themselves: within a block, their gradients are those of `rms_norm_grad`.
+
+A model's own module is plain arithmetic for PyTorch's modes. So the `forward` of classes whose name ends in RMSNorm is
+exchanged while a block is open. The module itself computes the output, to its last bit; what the server then gets is
+right only if the module is a root mean square normalisation by its `weight` and `variance_epsilon` or `eps`. Two
+comparisons say so: of the first call's output, and of that of a probe with another weight, since ones and zeros hide
+much.
+"""
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache, wraps
+from typing import Any, Final, Protocol
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from aclgrad.bridges.served import REFUSALS
+from aclgrad.errors import AclgradError
+from aclgrad.torch._account import CallSite, LocalError, layer_of
+from aclgrad.torch._autograd import gradient_of
+from aclgrad.torch._gemm import has_hooks
+from aclgrad.torch._graph import Graph, nodes_made
+from aclgrad.torch._operations import OPEN, check_served
+from aclgrad.torch._rows import OPERATIONS
+from aclgrad.torch._run import check_dense, check_reverse, run
+from aclgrad.torch._tensors import client_of
+from aclgrad.torch._unseen import Block as Seen
+from aclgrad.torch._unseen import compute_again_within, is_checkpointed
+
+NAME: Final = "RMSNorm"
+_ROW: Final = OPERATIONS["rms_norm"]
+_GRADIENT: Final = gradient_of(_ROW, tuple(each.python_name for each in _ROW.row.spec.inputs[1:]))
+_DTYPES: Final = (torch.float32, torch.float16, torch.bfloat16)
+_PROBE_ROWS: Final = 3
+_LOCK: Final = threading.Lock()
+
+Forward = Callable[..., Any]
+
+
+class Block(Seen, Protocol):
+    """A `remote_backward`."""
+
+    number: int
+    graph: Graph
+
+    @property
+    def again(self) -> Callable[[], Any]: ...
+    def check_process(self) -> None: ...
+
+
+class _Normalised(torch.autograd.Function):
+    """Returns what the module has computed, with the gradients of root mean square normalisation."""
+
+    @staticmethod
+    def forward(input: Tensor, weight: Tensor, output: Tensor, rstd: Tensor, client: int) -> Tensor:
+        return output.view_as(output)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        input, weight, _, rstd, client = inputs
+        ctx.save_for_backward(input, weight, rstd)
+        ctx.client = client
+        ctx.call_site = CallSite("rms_norm", layer_of(sys._getframe(1)), None)  # noqa: SLF001
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> Any:
+        input, weight, rstd = ctx.saved_tensors
+        wanted = list(ctx.needs_input_grad[:2])
+        values = sent(input, weight, rstd, grad_output)
+        try:
+            found = _GRADIENT(*values, wanted, ctx.client)
+        except AclgradError as error:
+            error.message = f"the gradient of {ctx.call_site}: {error.message}"
+            raise
+        pairs = zip(found, (input, weight), wanted, strict=True)
+        gradients = (each.to(of.dtype).reshape(of.shape) if is_wanted else None for each, of, is_wanted in pairs)
+        return *gradients, None, None, None
+
+
+def sent(input: Tensor, weight: Tensor, rstd: Tensor, grad_output: Tensor) -> tuple[Tensor, ...]:
+    """Returns the operator's inputs: a module whose weight is wider than its input has a wide output."""
+    dtype = grad_output.dtype
+    return grad_output, input.to(dtype), rstd, weight if weight.dtype == torch.float32 else weight.to(dtype)
+
+
+def normalised(
+    block: Block, forward: Forward, module: nn.Module, args: tuple[Any, ...], options: Mapping[str, Any]
+) -> Any:
+    """Returns what the module's `forward` returns, with a gradient from the block's server if that has one."""
+    if not torch.is_grad_enabled():
+        with suppress(LocalError):
+            is_checkpointed(block)  # which has it take part when backward() computes the module again
+        return forward(module, *args, **options)
+    frame, since = sys._getframe(1), nodes_made()  # noqa: SLF001 - the only way to know the layer
+    try:
+        input, weight, epsilon = _operands(module, args, options)
+        if not _wants_gradient(input) and not _wants_gradient(weight):
+            return forward(module, *args, **options)
+        block.check_process()
+        check_reverse()
+        check_dense(input, weight)
+        result = _served(block, forward, module, input, weight, epsilon, (args, options))
+    except LocalError as reason:
+        block.graph.account.tell(CallSite(type(module).__name__, layer_of(frame), str(reason)))
+        return forward(module, *args, **options)
+    block.graph.label(result, since, "rms_norm", frame, is_row=True)
+    return result
+
+
+def _operands(module: nn.Module, args: tuple[Any, ...], options: Mapping[str, Any]) -> tuple[Tensor, Tensor, float]:
+    """Returns input, weight and epsilon; raises LocalError for a module that may do more than normalise by them."""
+    given = [*args, *options.values()]
+    if len(given) != 1 or not isinstance(given[0], Tensor):
+        raise LocalError("it takes more than one tensor")
+    weight = getattr(module, "weight", None)
+    epsilon = getattr(module, "variance_epsilon", getattr(module, "eps", None))
+    if not isinstance(weight, Tensor) or isinstance(epsilon, bool) or not isinstance(epsilon, float | int):
+        raise LocalError("it has no `weight`, or no number as `variance_epsilon` or `eps`")
+    parameters = [name for name, each in module._parameters.items() if each is not None]  # noqa: SLF001
+    buffers = [name for name, each in module._buffers.items() if each is not None]  # noqa: SLF001
+    if parameters != ["weight"] or buffers or module._modules:  # noqa: SLF001
+        raise LocalError("it has other parameters, buffers or modules than its weight")
+    input = given[0]
+    if input.dtype not in _DTYPES or weight.dtype not in _DTYPES:
+        raise LocalError("no product takes its dtypes")
+    if not weight.dim() or not weight.numel() or input.shape[-weight.dim() :] != weight.shape:
+        raise LocalError("its weight does not have the last sizes of the input")
+    return input, weight, float(epsilon)
+
+
+def _served(
+    block: Block,
+    forward: Forward,
+    module: nn.Module,
+    input: Tensor,
+    weight: Tensor,
+    epsilon: float,
+    given: tuple[tuple[Any, ...], Mapping[str, Any]],
+) -> Tensor:
+    is_transformed = torch._C._functorch.peek_interpreter_stack() is not None  # noqa: SLF001 - torch.func has no other
+    key = (forward, module.training, input.dtype, weight.dtype, weight.shape, epsilon, torch.is_autocast_enabled("cpu"))
+    verdicts = _verdicts.setdefault(module, {})
+    if key not in verdicts:
+        verdicts[key] = _probed(forward, module, input, weight, epsilon)
+    if verdicts[key]:
+        raise LocalError(verdicts[key])
+    if is_transformed:
+        # PyTorch's own transforms do not see into a module: the function takes its place.
+        if input.dtype != weight.dtype:
+            raise LocalError("within torch.func its weight needs the dtype of the input")
+        result: Tensor = run("rms_norm", client_of(block.number), input, list(weight.shape), weight, epsilon)[0]
+        return result
+    args, options = given
+    with torch.no_grad():
+        with torch._C.DisableTorchFunction():  # noqa: SLF001 - the block would count its parts as calls
+            output = forward(module, *args, **options)
+        rstd = _rstd(input, weight.dim(), epsilon)
+        if (*key, "compared") not in verdicts:
+            verdicts[(*key, "compared")] = ""
+            if because := _difference(output, input, weight, epsilon):
+                verdicts[key] = because
+                raise LocalError(because)
+    if not isinstance(output, Tensor) or output.shape != input.shape or output.dtype not in _DTYPES:
+        raise LocalError(_OTHER)
+    grad, *others = (each.to("meta") for each in sent(input, weight, rstd, output))
+    try:
+        values = others[0], list(weight.shape), others[2], epsilon, block.number
+        check_served(_ROW, values, (grad, others[1]))
+    except REFUSALS as refused:
+        raise LocalError(str(refused)) from None
+    if has_hooks():
+        compute_again_within(block.again)
+    normal: Tensor = _Normalised.apply(input, weight, output, rstd, block.number)
+    return normal
+
+
+_verdicts: Final[WeakKeyDictionary[nn.Module, dict[Any, str]]] = WeakKeyDictionary()
+"""Why a module stays as it is, by all that its forward may depend on; empty if it does not."""
+_OTHER: Final = "its output is no root mean square normalisation by `weight` and `variance_epsilon` or `eps`"
+
+
+def _rstd(input: Tensor, axes: int, epsilon: float) -> Tensor:
+    return (input.float().square().mean(tuple(range(-axes, 0)), keepdim=True) + epsilon).rsqrt()
+
+
+def _probed(forward: Forward, module: nn.Module, input: Tensor, weight: Tensor, epsilon: float) -> str:
+    """Computes a probe by a copy of the module with another weight, and returns why the module stays as it is."""
+    # Not random: whoever draws numbers next draws the same as without a block.
+    options = {"dtype": torch.float32, "device": weight.device}
+    columns = weight.numel()
+    other = (torch.arange(columns, **options) * 0.7).sin() * 0.6 + 1.2
+    rows = (torch.arange(_PROBE_ROWS * columns, **options) * 0.37 + 0.5).sin().reshape(_PROBE_ROWS, columns)
+    # The last row is so small that epsilon matters, where the dtype has such numbers.
+    factors = torch.tensor([1.0, 20.0, max(epsilon, 1e-12) ** 0.5], **options)
+    axes = (1,) * (input.dim() - weight.dim() - 1) if input.dim() > weight.dim() else ()
+    probe = (rows * factors[:, None]).to(input.dtype).reshape(*axes, _PROBE_ROWS, *weight.shape)
+    if input.dim() == weight.dim():
+        probe = probe[0]
+    copy: nn.Module = object.__new__(type(module))
+    copy.__dict__.update(module.__dict__)
+    copy.__dict__["_parameters"] = {"weight": nn.Parameter(other.to(weight.dtype).reshape(weight.shape))}
+    try:
+        with torch.no_grad(), torch._C.DisableTorchFunction(), torch.random.fork_rng([]):  # noqa: SLF001
+            output = forward(copy, probe)
+            return _difference(output, probe, copy.__dict__["_parameters"]["weight"], epsilon)
+    except Exception as error:  # of code that is not ours
+        return f"it cannot be computed by itself ({type(error).__name__})"
+
+
+def _difference(output: Any, input: Tensor, weight: Tensor, epsilon: float) -> str:
+    """Returns why the output is no normalisation of the input, empty if it is one but for roundings."""
+    if not isinstance(output, Tensor) or output.shape != input.shape or output.dtype not in _DTYPES:
+        return _OTHER
+    expected = input.float() * _rstd(input, weight.dim(), epsilon) * weight.float()
+    unit = max(torch.finfo(each.dtype).eps for each in (output, input, weight))
+    # A module may round after each of its steps.
+    rtol = 1e-5 if unit < 1e-6 else 4 * unit
+    is_close = torch.isclose(output.float(), expected, rtol=rtol, atol=rtol * 1e-2, equal_nan=True)
+    return "" if bool(is_close.all()) else _OTHER
+
+
+def _wants_gradient(tensor: Tensor) -> bool:
+    while not tensor.requires_grad:
+        if not torch._C._functorch.is_functorch_wrapped_tensor(tensor):  # noqa: SLF001 - as in _mode
+            return False
+        tensor = torch._C._functorch.get_unwrapped(tensor)  # noqa: SLF001
+    return True
+
+
+class Exchanged:
+    """Exchanges the `forward` of the classes while a block is open in any thread, and puts it back at the end."""
+
+    def __init__(self) -> None:
+        self._entries = 0
+        self._kept: dict[type[nn.Module], tuple[Forward, bool]] = {}
+
+    def enter(self) -> None:
+        with _LOCK:
+            self._entries += 1
+            for each in _classes():
+                forward = each.forward
+                if each not in self._kept and getattr(forward, "__code__", None) is not _CODE:
+                    self._kept[each] = forward, "forward" in vars(each)
+                    each.forward = _exchanged(forward)
+
+    def leave(self) -> None:
+        with _LOCK:
+            self._entries -= 1
+            if self._entries:
+                return
+            for each, (forward, is_own) in self._kept.items():
+                # Somebody else may have exchanged it since.
+                if vars(each).get("forward") is _exchanged(forward):
+                    if is_own:
+                        each.forward = forward
+                    else:
+                        del each.forward
+            self._kept.clear()
+
+
+EXCHANGED: Final = Exchanged()
+
+
+# The same one for each function, so that torch.compile does not take it for another in every block.
+@cache
+def _exchanged(forward: Forward) -> Forward:
+    @wraps(forward)
+    def call(self: nn.Module, *args: Any, **options: Any) -> Any:
+        if torch.compiler.is_compiling() or not OPEN.blocks or not type(self).__name__.endswith(NAME):
+            return forward(self, *args, **options)
+        return normalised(OPEN.blocks[-1], forward, self, args, options)  # type: ignore[arg-type]
+
+    return call
+
+
+_CODE: Final = _exchanged(lambda self: self).__code__
+
+
+def _classes() -> Iterator[type[nn.Module]]:
+    """Yields the classes but PyTorch's own, whose function a block reroutes."""
+    waiting, seen = [nn.Module], {nn.Module}
+    while waiting:
+        for each in type.__subclasses__(waiting.pop()):
+            if each in seen:
+                continue
+            seen.add(each)
+            waiting.append(each)
+            if not each.__name__.endswith(NAME) or each.__module__.startswith("torch."):
+                continue
+            if each.forward is not nn.RMSNorm.forward:
+                yield each
