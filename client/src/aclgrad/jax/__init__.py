@@ -5,9 +5,9 @@ import aclgrad, aclgrad.jax, jax
 with aclgrad.Client("127.0.0.1:50051") as client:
     gradient = jax.grad(lambda images: aclgrad.jax.max_pool2d(images, 2, client=client).sum())(images)
 
-The functions have the names, arguments and layout (N, C, H, W) of `torch.nn.functional`; products and convolutions have
-JAX's, as activations that PyTorch lacks or names otherwise, and losses have Optax's. `input` is an array of JAX or
-numpy; the output has its dtype. A size is an integer or one for each axis, known when the function is traced.
+The functions have the names, arguments and layout (N, C, H, W) of `torch.nn.functional`; products, convolutions and
+attention have JAX's, as activations that PyTorch lacks or names otherwise, and losses have Optax's. `input` is an array
+of JAX or numpy; the output has its dtype. A size is an integer or one for each axis, known when the function is traced.
 
 What the server does not compute raises `aclgrad.InvalidFieldError` in the forward pass, with the argument's name: calls
 of a client ask for its server's operators, every 5 s at most. An error of a later call reaches the user as JAX's, with
@@ -55,6 +55,7 @@ from aclgrad.jax._activations import (
     tanh,
     threshold,
 )
+from aclgrad.jax._attention import dot_product_attention
 from aclgrad.jax._checks import checked_arrays, checked_sizes
 from aclgrad.jax._convolutions import conv, conv_general_dilated, conv_transpose, conv_with_general_padding
 from aclgrad.jax._dropout import dropout
@@ -83,6 +84,7 @@ __all__ = [
     "conv_with_general_padding",
     "dot",
     "dot_general",
+    "dot_product_attention",
     "dropout",
     "einsum",
     "elu",
