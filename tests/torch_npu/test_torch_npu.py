@@ -31,6 +31,22 @@ def test_gradients_are_those_of_pytorch(cann: Cann, run: Run, product: str, task
     print(f"{product}, task queue {task_queue}: {sum(made for _, made in answer['rows'].values())} calls, all right")
 
 
+ATTENTIONS = 3 * (4 * 4 + 4)
+"""In each dtype: four masks in each layout of npu_fusion_attention, and PyTorch's own function."""
+
+
+@pytest.mark.parametrize("product", PRODUCTS[:2])
+def test_attention_and_its_gradients_are_those_of_pytorch(run: Run, product: str) -> None:
+    answer = run("attention", product=product)
+    assert answer == {"rows": ATTENTIONS, "wrong": []}
+
+
+def test_attention_of_a_950_needs_what_the_host_library_lacks(run: Run) -> None:
+    wrong = run("attention", product="950")["wrong"]
+    assert len(wrong) == ATTENTIONS
+    assert all("aclnnFlashAttentionScoreV4" in each for each in wrong)
+
+
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_devices_streams_events_memory_and_threads(run: Run, product: str) -> None:
     answer = run("device", product=product, devices=2)
@@ -80,7 +96,7 @@ def test_faults_arrive_as_errors_of_torch_npu(run: Run, fault: str) -> None:
     assert (answer["again"] is None) == goes_on, answer["again"]
 
 
-@pytest.mark.parametrize("program", ["gradients", "device"])
+@pytest.mark.parametrize("program", ["gradients", "attention", "device"])
 def test_strict_library_has_nothing_to_report_but_what_torch_npu_leaves_open(
     strict_cann: Cann, run_strictly: Callable[..., tuple[Any, list[str]]], program: str
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aclgrad.judge.check import composites, programs, target
+from aclgrad.judge.check import attentions, composites, programs, target
 from aclgrad.judge.check.convolutions import LAYERS, convolution_programs
 from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.products import Product
@@ -27,6 +27,7 @@ def _only_convolutions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target, "typed_cases", of_convolutions)
     monkeypatch.setattr(programs, "_PROGRAMS", {True: 0})
     monkeypatch.setattr(composites, "CASES", ())
+    monkeypatch.setattr(attentions, "LAYERS", ())
 
 
 def without_a_tap(define: Define, inputs: dict[str, Any], attributes: dict[str, Any]) -> Gradients:

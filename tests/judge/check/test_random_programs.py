@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import aclgrad
 from aclgrad.commands import program as command
 from aclgrad.judge.bundles import read
-from aclgrad.judge.check import programs
+from aclgrad.judge.check import attentions, programs
 from aclgrad.judge.check.composites import CASES
 from aclgrad.judge.check.convolutions import LAYERS
 from aclgrad.judge.programs.program import Program, Returned
@@ -21,12 +21,14 @@ from tests.judge.checking import check
 from tests.wrong_servers import changed, last_bit, of_gradients, of_status
 from tools.serving import Server
 
+DTYPES = ("float32", "float16", "bfloat16")
 COUNT = 12
 
 
 @pytest.fixture(autouse=True)
 def _few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "_PROGRAMS", {True: COUNT})
+    monkeypatch.setattr(attentions, "_FEWER", 64)
 
 
 def failed(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -41,7 +43,8 @@ def test_the_host_library_passes_in_every_dtype(server: Server, tmp_path: Path) 
     of_networks = [row for row in rows if "seed" not in row["case"]]
     assert [row["case"] for row in rows if row not in of_networks] == [f"seed {seed}" for seed in range(COUNT)]
     count = len(CASES) + len(LAYERS)
-    assert Counter(row["dtype"] for row in of_networks) == dict.fromkeys(("float32", "float16", "bfloat16"), count)
+    of_attention = {dtype: len(list(attentions.attention_programs(dtype, is_quick=True))) for dtype in DTYPES}
+    assert Counter(row["dtype"] for row in of_networks) == {each: count + of_attention[each] for each in DTYPES}
     assert {row["dtype"] for row in rows} == {"float32", "float16", "bfloat16"}
     assert {row["check"] for row in checked.rows} == {"listing", "program"}
     assert all(row["message"].endswith(" outputs by their definitions") for row in rows)

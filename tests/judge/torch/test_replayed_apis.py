@@ -34,6 +34,10 @@ def rows() -> torch.Tensor:
     return drawn(3, 8, grad=True)
 
 
+def heads(queries: int = 5) -> torch.Tensor:
+    return drawn(2, 3, queries, 4, grad=True)
+
+
 def planes() -> torch.Tensor:
     return drawn(2, 4, 6, 6, grad=True)
 
@@ -214,6 +218,9 @@ CALLS: Final[dict[str, Call]] = {
     "Torch.batch_norm": call((2, 4, 6, 6), planes(), parameter(4), parameter(4), None, None, True, 0.1, 1e-5, False),
     "Functional.embedding": call((2, 3, 8), INDICES, drawn(5, 8, grad=True), 2, None, 2.0, False, False),
     "Torch.embedding": call((2, 3, 8), drawn(5, 8, grad=True), INDICES, -1, True),
+    "Functional.scaled_dot_product_attention": call((2, 3, 5, 4), heads(), heads(7), heads(7), is_causal=True),
+    "NPU.npu_fusion_attention": call((2, 3, 5, 4), heads(), heads(7), heads(7), 3, "BNSD", scale=0.3),
+    "NPU.npu_rotary_mul": call((2, 3, 5, 4), heads(), *(drawn(1, 1, 5, 4, grad=True) for _ in range(2))),
     "Functional.grid_sample": call((2, 4, 5, 3), planes(), GRID.clone().requires_grad_(), "nearest", "border", False),
     "Torch.grid_sampler": call((2, 4, 5, 3), planes(), GRID.clone().requires_grad_(), 0, 2, True),
     "Functional.adaptive_avg_pool2d": call((2, 4, 3, 2), planes(), [3, 2]),
@@ -252,6 +259,9 @@ PIXELS: Final = {
     "Functional.nll_loss.1": call((), drawn(2, 4, 3, 2, grad=True), torch.tensor([[[1, 3], [0, 2], [1, 1]]] * 2)),
     "Functional.interpolate.1": call((2, 4, 7, 9), planes(), (7, 9), mode="bilinear"),
 }
+BIASED: Final = {
+    "Functional.scaled_dot_product_attention.1": call((2, 3, 5, 4), heads(), heads(7), heads(7), drawn(5, 7)),
+}
 ALONE: Final = {"Torch.native_dropout"}
 """Functions that a block leaves to PyTorch."""
 OF_TWO: Final = {"Functional.bilinear", "Torch.bilinear"}
@@ -268,7 +278,7 @@ def test_every_operator_and_every_spelling_is_replayed(
     others = {"Functional._threshold", "Torch.chain_matmul"}
     assert CALLS.keys() | {"Functional.pad"} == served_apis().keys() - others
     dump = Recording(tmp_path / "dump")
-    named = {**{f"{api}.0": each for api, each in CALLS.items()}, **PADS, **VOLUMES, **PIXELS}
+    named = {**{f"{api}.0": each for api, each in CALLS.items()}, **PADS, **VOLUMES, **PIXELS, **BIASED}
     for name, (args, grad_output, options) in named.items():
         api = name.rpartition(".")[0]
         function = None if name in PADS else served_apis()[api].function

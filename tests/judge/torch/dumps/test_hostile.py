@@ -54,7 +54,7 @@ def changed(dump: Path, change: Callable[[dict[str, Any]], None]) -> Path:
         ("Torch.from_file", "does not compute with tensors alone"),
         ("Aten.from_file", "reads a file"),
         ("Distributed.all_reduce", "a collective"),
-        ("NPU.npu_fusion_attention", "a function of torch_npu"),
+        ("NPU.npu_anchor_response_flags", "a function of torch_npu"),
         ("MyFunction.apply", "no function of PyTorch"),
         ("os.system", "no function of PyTorch"),
     ],

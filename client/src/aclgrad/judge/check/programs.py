@@ -9,6 +9,8 @@ import numpy as np
 
 from aclgrad.errors import AclgradError, MethodNotServedError
 from aclgrad.judge.bundles import JudgedProgram
+from aclgrad.judge.check.attentions import OPERATORS as ATTENTION
+from aclgrad.judge.check.attentions import attention_programs
 from aclgrad.judge.check.composites import OPERATORS as COMPOSED
 from aclgrad.judge.check.composites import composite_programs
 from aclgrad.judge.check.convolutions import OPERATOR as CONVOLUTION
@@ -40,7 +42,7 @@ _ALONE: Final = "its steps alone"
 
 
 def program(selection: Selection) -> Iterator[Task]:
-    """Steps of random programs, products of GPT and BERT and convolutions are right, with the same bits in part."""
+    """Steps of random programs, products, convolutions and attention are right, with the same bits in part."""
     target = selection.target
     served = {dtype: names for dtype in _DTYPES if (names := _served(target, dtype))}
     dtypes = [dtype for dtype in _DTYPES if dtype in served]
@@ -102,6 +104,8 @@ def _of_networks(
         yield from composite_programs(dtype, is_quick=is_quick)
     if CONVOLUTION in operators:
         yield from convolution_programs(dtype, target.product, is_quick=is_quick)
+    if ATTENTION.issubset(operators):
+        yield from attention_programs(dtype, is_quick=is_quick)
 
 
 def _of_network(target: Target, make: Callable[[], Program]) -> Finding:

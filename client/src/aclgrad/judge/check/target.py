@@ -185,9 +185,9 @@ def task(target: Target, check: str, typed: TypedCase, judge: Callable[[], Findi
 
 def free_inputs(target: Target, typed: TypedCase) -> list[str]:
     """Returns the names of the inputs that may have any values."""
-    arguments = typed.arguments
-    given = [input for input in typed.spec.inputs if input.name in arguments.inputs]
-    return [input.name for input in given if input.values(arguments, target.product) is None]
+    types = typed.arguments.inputs
+    given = [input for input in typed.spec.inputs if input.name in types and types[input.name].dtype.name != "bool"]
+    return [input.name for input in given if input.values(typed.arguments, target.product) is None]
 
 
 def patterned(arrays: Arrays, names: list[str]) -> Arrays:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from aclgrad.judge.dumps.choices import NotJudgedError
 from aclgrad.judge.dumps.npu_functions import FUNCTIONS
 from aclgrad.judge.msprobe.dump import Dump, Entry
 from aclgrad.torch.calls import operators_by_function, pooled_regions
@@ -135,10 +136,6 @@ def module_entry(dump: Dump, name: str) -> Entry | None:
     backward = dump.data.get(f"Module.{parts.path}.{parts.kind}.backward.{parts.number}")
     arguments = [*forward["input_args"], *arguments]
     return Entry(f"Module.{parts.path}.{parts.kind}.{parts.number}", {**forward, "input_args": arguments}, backward)
-
-
-class NotJudgedError(Exception):
-    """A call that cannot be judged; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)

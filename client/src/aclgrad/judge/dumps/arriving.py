@@ -15,7 +15,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from aclgrad.judge.dumps.apis import NotJudgedError
+from aclgrad.judge.dumps.choices import NotJudgedError
 from aclgrad.judge.dumps.computed import Computed
 from aclgrad.judge.dumps.judging import SLOW
 from aclgrad.judge.dumps.limits import Basis, largest_error, limit_of, side_of

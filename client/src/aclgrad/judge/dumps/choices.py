@@ -30,6 +30,10 @@ _OF_ALL: Final = frozenset(("argmax", "argmin"))
 """What counts in all elements, if it is given no axis."""
 
 
+class NotJudgedError(Exception):
+    """A call that cannot be judged; the text says why."""
+
+
 def as_recorded(
     name: str,
     probability: float,

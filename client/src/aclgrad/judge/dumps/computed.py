@@ -13,8 +13,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from aclgrad.judge.dumps.apis import Api, NotJudgedError, find_apis
-from aclgrad.judge.dumps.choices import DROPOUTS, as_recorded, probability_of, wrong_share
+from aclgrad.judge.dumps.apis import Api, find_apis
+from aclgrad.judge.dumps.choices import DROPOUTS, NotJudgedError, as_recorded, probability_of, wrong_share
 from aclgrad.judge.dumps.products import (
     ROUNDINGS,
     TERMS_OF_OUTPUTS,
@@ -97,6 +97,8 @@ def watch(api: Api, call: Recorded, dtype: torch.dtype | None = None) -> Seen:
     try:
         with torch.no_grad(), torch.device("meta"), mode:
             result = api.function(*args, **kwargs)
+    except NotJudgedError:
+        raise
     except Exception as error:  # PyTorch has many for arguments, and some operators need numbers
         return Seen(None, mode.operations, mode.is_random, problem=str(error))
     outputs = tensors_of(args[0] if result is None and args else result)
@@ -223,6 +225,8 @@ class Computed:
     def _run(self, dtypes: Dtypes) -> Run:
         try:
             return run(self.api, self.call, dtypes)
+        except NotJudgedError:
+            raise
         except Exception as error:  # PyTorch has many for arguments, and a dump may have any
             raise NotJudgedError(f"PyTorch refuses the call: {error}") from error
 

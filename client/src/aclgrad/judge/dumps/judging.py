@@ -10,8 +10,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from aclgrad.judge.dumps.apis import NotJudgedError
-from aclgrad.judge.dumps.choices import are_ties, sums_of_ties
+from aclgrad.judge.dumps.choices import NotJudgedError, are_ties, sums_of_ties
 from aclgrad.judge.dumps.computed import Computed
 from aclgrad.judge.dumps.limits import (
     Basis,

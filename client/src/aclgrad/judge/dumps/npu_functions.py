@@ -8,6 +8,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from aclgrad.judge.dumps.choices import unpacked
+from aclgrad.judge.dumps.fused_attention import npu_fusion_attention
+from aclgrad.judge.dumps.rotary import npu_rotary_mul
 
 
 def _npu_swiglu(input: Tensor, dim: int = -1) -> Tensor:
@@ -133,9 +135,11 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "NPU.npu_cross_entropy_loss": _npu_cross_entropy_loss,
     "NPU.npu_dropout_backward": _npu_dropout_backward,
     "NPU.npu_dropout_do_mask": _npu_dropout_do_mask,
+    "NPU.npu_fusion_attention": npu_fusion_attention,
     "NPU.npu_linear": functional.linear,
     "NPU.npu_mish": functional.mish,
     "NPU.npu_rms_norm": _npu_rms_norm,
+    "NPU.npu_rotary_mul": npu_rotary_mul,
     "NPU.npu_silu": functional.silu,
     "NPU.npu_swiglu": _npu_swiglu,
 }

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from aclgrad import units
-from aclgrad.judge.dumps.apis import ModuleName, NotJudgedError, find_apis, module_entry
+from aclgrad.judge.dumps.apis import ModuleName, find_apis, module_entry
+from aclgrad.judge.dumps.choices import NotJudgedError
 from aclgrad.judge.dumps.records import CallRow, is_forward, line_of
 from aclgrad.judge.findings.rows import Verdict
 from aclgrad.judge.msprobe.dump import (

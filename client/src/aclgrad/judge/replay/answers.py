@@ -11,7 +11,7 @@ import numpy as np
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import AccessDeniedError, AclgradError, DeadlinePassedError, RequestError
 from aclgrad.judge.bundles import JudgedProgram
-from aclgrad.judge.dumps.apis import NotJudgedError
+from aclgrad.judge.dumps.choices import NotJudgedError
 from aclgrad.judge.dumps.limits import largest_error, side_of
 from aclgrad.judge.dumps.records import SERVER, Side, TensorRow, line_of
 from aclgrad.judge.findings.rows import GONE, Finding, Origin, Row, Task, Verdict

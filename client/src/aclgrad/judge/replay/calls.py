@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from inspect import Parameter
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import torch
 from torch import Tensor
@@ -152,6 +152,10 @@ class Expected:
         return cls(truths, _arrays(call.gradients(device=device)), rounding)
 
 
+_DROPOUT: Final = "dropout_do_mask"
+"""The operator of a dropout, which is one call alone, or a part of attention."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerGradients:
     """The gradients that a server computed of a call, and what it was sent for that; `names` are those of arguments."""
@@ -167,6 +171,8 @@ class ServerGradients:
             raise LocalError(f"no operator computes the gradient of {call.function.__name__}")
         with record_sent_calls() as sent:
             gradients = call.gradients(partial(call.remote, client=client), device="cpu")
+        if len(sent) > 1 and any(each.operator == _DROPOUT for each in sent):
+            raise LocalError("it drops other weights each time; compare it without dropout_p")
         return cls(_arrays(gradients), tuple(sent), call.names())
 
     def judge(self, name: str, expected: Expected, client: Client) -> Finding:

@@ -18,6 +18,8 @@ from aclgrad.judge.msprobe.dump import Dump, Entry, EntryError, TensorInfo
 from aclgrad.judge.msprobe.values import Values, read_values
 from aclgrad.judge.replay.calls import PyTorchCall
 from aclgrad.judge.replay.dropout import as_it_kept, is_dropout
+from aclgrad.judge.replay.fused_attention import remote_npu_fusion_attention
+from aclgrad.judge.replay.rotary import remote_npu_rotary_mul
 from aclgrad.torch.calls import (
     LocalError,
     interpolate,
@@ -77,7 +79,9 @@ _INTERPOLATE: Final = Api(functional.interpolate, interpolate)
 _OTHERS: Final = {
     **{name: Api(each, _with_remote_convolution(each)) for name, each in CONVOLUTIONS.items()},
     "NPU.npu_cross_entropy_loss": Api(OTHERS["NPU.npu_cross_entropy_loss"], _remote_npu_cross_entropy),
+    "NPU.npu_fusion_attention": Api(OTHERS["NPU.npu_fusion_attention"], remote_npu_fusion_attention),
     "NPU.npu_rms_norm": Api(OTHERS["NPU.npu_rms_norm"], _remote_npu_rms_norm),
+    "NPU.npu_rotary_mul": Api(OTHERS["NPU.npu_rotary_mul"], remote_npu_rotary_mul),
     "NPU.npu_swiglu": Api(OTHERS["NPU.npu_swiglu"], swiglu),
     "torchvision.ops.roi_align": Api(OTHERS["torchvision.ops.roi_align"], roi_align),
     # Old names, of the same arguments.

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from aclgrad.judge.replay.fused_attention import fusion_attention_steps
 from aclgrad.torch.aten import Row, Steps, Value
 
 
@@ -41,6 +42,7 @@ def _roi_align(
 
 
 WHOLE: Final[Mapping[str, Row]] = {
+    "NPU.npu_fusion_attention": fusion_attention_steps,
     "NPU.npu_rms_norm": _rms_norm,
     "NPU.npu_swiglu": _swiglu,
     "torchvision.ops.roi_align": _roi_align,
