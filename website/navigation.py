@@ -18,6 +18,7 @@ NAVIGATION: Final[Mapping[str, Mapping[str, str]]] = {
         "docs/concepts.md": "Key concepts",
         "docs/pytorch.md": "For PyTorch users",
         "docs/jax.md": "For JAX users",
+        "docs/attention.md": "Attention",
         "docs/client.md": "The client",
         "docs/steps.md": "Whole training steps",
         "docs/programs.md": "Several operators in one call",
