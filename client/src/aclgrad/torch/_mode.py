@@ -33,7 +33,7 @@ from aclgrad.torch._norm_modules import EXCHANGED
 from aclgrad.torch._operations import OPEN
 from aclgrad.torch._run import check_dense
 from aclgrad.torch._tensors import client_of, number_of
-from aclgrad.torch._unseen import Unseen, compute_again_within, is_checkpointed, is_opened, opened, with_weight
+from aclgrad.torch._unseen import Unseen, compute_again_within, is_checkpointed, is_of_checkpoint, is_opened, opened, with_weight
 
 _COMPILED: Final = "torch.compile hides functional.pad, which would stay local there; pad by aclgrad.torch.pad"
 _COMPILED_CHECKPOINT: Final = "torch.compile shows the block nothing of a checkpoint; checkpoint the compiled module"
@@ -192,6 +192,8 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
             except AclgradError:
                 raise
             except Exception as error:  # of arguments that PyTorch refuses, or takes as no other function does
+                if is_of_checkpoint(error):
+                    raise
                 because = f"the bridge takes no such arguments ({type(error).__name__})"
         if because is not None:
             site = CallSite(function.__name__.strip("_"), layer_of(frame), because)

@@ -142,6 +142,11 @@ def is_checkpointed(block: Block) -> bool:
     return found
 
 
+def is_of_checkpoint(error: Exception) -> bool:
+    """Says whether a checkpoint itself raises it: among them is how it ends once it has computed again what it needs."""
+    return type(error).__module__ == checkpoint.__module__
+
+
 class _Within:
     """The function of a checkpoint that is not reentrant, computed again within a block."""
 
