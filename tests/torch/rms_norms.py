@@ -92,6 +92,20 @@ class BiasedRMSNorm(MetaRMSNorm):
         return self._norm(x) * self.weight + self.bias
 
 
+class DetachedRMSNorm(MetaRMSNorm):
+    """Has the output of RMSNorm, and the gradient of a product with a constant."""
+
+    def _norm(self, x: Tensor) -> Tensor:
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps).detach()
+
+
+class FrozenRMSNorm(MetaRMSNorm):
+    """Has no gradient of its weight."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._norm(x.float()).type_as(x) * self.weight.detach()
+
+
 class GatedRMSNorm(MetaRMSNorm):
     """Takes a second tensor."""
 
@@ -107,4 +121,4 @@ class OwnRMSNorm(LlamaRMSNorm):
 
 
 SERVED = (LlamaRMSNorm, OlmoRMSNorm, MetaRMSNorm, FunctionalRMSNorm, InheritedRMSNorm)
-ALONE = (GemmaRMSNorm, SquaredRMSNorm, OutsideRMSNorm, BiasedRMSNorm)
+ALONE = (GemmaRMSNorm, SquaredRMSNorm, OutsideRMSNorm, BiasedRMSNorm, DetachedRMSNorm)

@@ -10,9 +10,10 @@ from torch.utils.checkpoint import checkpoint
 
 import aclgrad
 import aclgrad.torch
+from aclgrad.torch import _unseen
 
 from .conftest import RecordingClient
-from .rms_norms import ALONE, SERVED, GatedRMSNorm, LlamaRMSNorm, OwnRMSNorm
+from .rms_norms import ALONE, SERVED, DetachedRMSNorm, FrozenRMSNorm, GatedRMSNorm, LlamaRMSNorm, OwnRMSNorm
 from .table import HALVES, grad_output_of, random
 
 WIDTH = 24
@@ -82,6 +83,19 @@ def test_another_function_stays_as_it_is(client: RecordingClient, kind: type[nn.
     assert not remote.account.calls
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+@pytest.mark.parametrize("kind", [DetachedRMSNorm, FrozenRMSNorm])
+def test_another_gradient_stays_as_it_is(client: RecordingClient, kind: type[nn.Module], dtype: torch.dtype) -> None:
+    module, input = module_of(kind, dtype=dtype), random(2, 5, WIDTH).to(dtype).requires_grad_()
+    (expected,) = torch.autograd.grad(module(input).float().pow(3).sum(), input)
+    with aclgrad.torch.remote_backward(client) as remote:
+        (found,) = torch.autograd.grad(module(input).float().pow(3).sum(), input)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    assert client.called == []
+    ((site, _),) = remote.account.left_alone.items()
+    assert site.because == "its gradient is not that of root mean square normalisation"
+
+
 def test_extra_arguments_and_calls_of_super(client: RecordingClient) -> None:
     gated, own = module_of(GatedRMSNorm), module_of(OwnRMSNorm)
     gate = random(2, 5, WIDTH, seed=4)
@@ -140,6 +154,53 @@ def test_checkpoints(client: RecordingClient, *, is_reentrant: bool, is_within: 
         output.backward(grad_output_of(output))
     close((output.detach(), input.grad, module.weight.grad), expected)
     assert client.called == ["rms_norm_grad"]
+
+
+NETWORKS = {
+    "alone": lambda norm: nn.Sequential(norm),
+    "first": lambda norm: nn.Sequential(norm, nn.Linear(WIDTH, WIDTH)),
+    "middle": lambda norm: nn.Sequential(nn.Linear(WIDTH, WIDTH), norm, nn.Linear(WIDTH, WIDTH)),
+    "last": lambda norm: nn.Sequential(nn.Linear(WIDTH, WIDTH), norm),
+}
+
+
+@pytest.mark.parametrize("is_warm", [True, False], ids=["warm", "cold"])
+@pytest.mark.parametrize("is_within", [True, False], ids=["backward_within", "backward_after"])
+@pytest.mark.parametrize("kind", [LlamaRMSNorm, DetachedRMSNorm, nn.RMSNorm])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_checkpoint_saves_the_same_again(
+    client: RecordingClient, name: str, kind: type[nn.Module], *, is_within: bool, is_warm: bool
+) -> None:
+    network = NETWORKS[name](module_of(kind))
+    expected = step(network)
+    network.zero_grad()
+    with aclgrad.torch.remote_backward(client) as remote:
+        if is_warm:
+            network(random(2, 5, WIDTH))
+        client.called.clear()
+        input = random(2, 5, WIDTH).requires_grad_()
+        output = checkpoint(network, input, use_reentrant=False)
+        if is_within:
+            output.backward(grad_output_of(output))
+    if not is_within:
+        output.backward(grad_output_of(output))
+    close((output.detach(), input.grad, *(each.grad for each in network.parameters())), expected)
+    assert client.called.count("rms_norm_grad") == (kind is not DetachedRMSNorm)
+    assert len(client.called) == len(network) - (kind is DetachedRMSNorm)
+    assert {site.function for site in remote.account.left_alone} <= {"DetachedRMSNorm"}
+
+
+def test_a_checkpoint_that_keeps_its_function_elsewhere(client: RecordingClient, monkeypatch: Any) -> None:
+    """It would compute the module again without a block, where it saves other tensors."""
+    monkeypatch.setattr(_unseen, "_CHECKPOINT", None)
+    module = module_of(LlamaRMSNorm)
+    expected = step(module)
+    with aclgrad.torch.remote_backward(client) as remote:
+        found = step(module, run=lambda input: checkpoint(module, input, use_reentrant=False))
+    close(found, expected)
+    assert client.called == []
+    ((site, _),) = remote.account.left_alone.items()
+    assert "a checkpoint may compute it again" in site.because
 
 
 def test_transforms(client: RecordingClient) -> None:

@@ -33,7 +33,16 @@ from aclgrad.torch._norm_modules import EXCHANGED
 from aclgrad.torch._operations import OPEN
 from aclgrad.torch._run import check_dense
 from aclgrad.torch._tensors import client_of, number_of
-from aclgrad.torch._unseen import Unseen, compute_again_within, is_checkpointed, is_of_checkpoint, is_opened, opened, with_weight
+from aclgrad.torch._unseen import (
+    Unseen,
+    check_computed_again,
+    compute_again_within,
+    is_checkpointed,
+    is_of_checkpoint,
+    is_opened,
+    opened,
+    with_weight,
+)
 
 _COMPILED: Final = "torch.compile hides functional.pad, which would stay local there; pad by aclgrad.torch.pad"
 _COMPILED_CHECKPOINT: Final = "torch.compile shows the block nothing of a checkpoint; checkpoint the compiled module"
@@ -184,6 +193,9 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
         if reroute is not None:
             try:
                 if self._is_recorded(function, args, options, frame):
+                    if reroute is _several.rms_norm:
+                        # PyTorch's own consists of parts, which save what each of them needs.
+                        check_computed_again(self.again)
                     found = reroute(*args, **options, client=self._client if is_here else None)
                 else:
                     reroute = None

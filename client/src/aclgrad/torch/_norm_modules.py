@@ -3,8 +3,8 @@
 A model's own module is plain arithmetic for PyTorch's modes. So the `forward` of classes whose name ends in RMSNorm is
 exchanged while a block is open. The module itself computes the output, to its last bit; what the server then gets is
 right only if the module is a root mean square normalisation by its `weight` and `variance_epsilon` or `eps`. Two
-comparisons say so: of the first call's output, and of that of a probe with another weight, since ones and zeros hide
-much.
+comparisons say so: of the first call's output, and of output and gradients of a probe with another weight, since ones
+and zeros hide much, and a module may detach some of its steps.
 """
 
 import sys
@@ -17,25 +17,24 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import _disable_current_modes
 
 from aclgrad.bridges.served import REFUSALS
 from aclgrad.errors import AclgradError
 from aclgrad.torch._account import CallSite, LocalError, layer_of
 from aclgrad.torch._autograd import gradient_of
-from aclgrad.torch._gemm import has_hooks
 from aclgrad.torch._graph import Graph, nodes_made
+from aclgrad.torch._norm_probe import DTYPES, OTHER, difference, probed, rstd_of
 from aclgrad.torch._operations import OPEN, check_served
 from aclgrad.torch._rows import OPERATIONS
 from aclgrad.torch._run import check_dense, check_reverse, run
 from aclgrad.torch._tensors import client_of
 from aclgrad.torch._unseen import Block as Seen
-from aclgrad.torch._unseen import compute_again_within, is_checkpointed
+from aclgrad.torch._unseen import check_computed_again, is_checkpointed
 
 NAME: Final = "RMSNorm"
 _ROW: Final = OPERATIONS["rms_norm"]
 _GRADIENT: Final = gradient_of(_ROW, tuple(each.python_name for each in _ROW.row.spec.inputs[1:]))
-_DTYPES: Final = (torch.float32, torch.float16, torch.bfloat16)
-_PROBE_ROWS: Final = 3
 _LOCK: Final = threading.Lock()
 
 Forward = Callable[..., Any]
@@ -125,7 +124,7 @@ def _operands(module: nn.Module, args: tuple[Any, ...], options: Mapping[str, An
     if parameters != ["weight"] or buffers or module._modules:  # noqa: SLF001
         raise LocalError("it has other parameters, buffers or modules than its weight")
     input = given[0]
-    if input.dtype not in _DTYPES or weight.dtype not in _DTYPES:
+    if input.dtype not in DTYPES or weight.dtype not in DTYPES:
         raise LocalError("no product takes its dtypes")
     if not weight.dim() or not weight.numel() or input.shape[-weight.dim() :] != weight.shape:
         raise LocalError("its weight does not have the last sizes of the input")
@@ -145,7 +144,7 @@ def _served(
     key = (forward, module.training, input.dtype, weight.dtype, weight.shape, epsilon, torch.is_autocast_enabled("cpu"))
     verdicts = _verdicts.setdefault(module, {})
     if key not in verdicts:
-        verdicts[key] = _probed(forward, module, input, weight, epsilon)
+        verdicts[key] = probed(forward, module, input, weight, epsilon)
     if verdicts[key]:
         raise LocalError(verdicts[key])
     if is_transformed:
@@ -158,69 +157,30 @@ def _served(
     with torch.no_grad():
         with torch._C.DisableTorchFunction():  # noqa: SLF001 - the block would count its parts as calls
             output = forward(module, *args, **options)
-        rstd = _rstd(input, weight.dim(), epsilon)
+        rstd = rstd_of(input, weight.dim(), epsilon)
         if (*key, "compared") not in verdicts:
             verdicts[(*key, "compared")] = ""
-            if because := _difference(output, input, weight, epsilon):
+            # Unseen by a selective checkpoint: what it counts has to be the same whenever the module is computed.
+            with _disable_current_modes():
+                because = difference(output, input, weight, epsilon)
+            if because:
                 verdicts[key] = because
                 raise LocalError(because)
-    if not isinstance(output, Tensor) or output.shape != input.shape or output.dtype not in _DTYPES:
-        raise LocalError(_OTHER)
+    if not isinstance(output, Tensor) or output.shape != input.shape or output.dtype not in DTYPES:
+        raise LocalError(OTHER)
     grad, *others = (each.to("meta") for each in sent(input, weight, rstd, output))
     try:
         values = others[0], list(weight.shape), others[2], epsilon, block.number
         check_served(_ROW, values, (grad, others[1]))
     except REFUSALS as refused:
         raise LocalError(str(refused)) from None
-    if has_hooks():
-        compute_again_within(block.again)
+    check_computed_again(block.again)
     normal: Tensor = _Normalised.apply(input, weight, output, rstd, block.number)
     return normal
 
 
 _verdicts: Final[WeakKeyDictionary[nn.Module, dict[Any, str]]] = WeakKeyDictionary()
 """Why a module stays as it is, by all that its forward may depend on; empty if it does not."""
-_OTHER: Final = "its output is no root mean square normalisation by `weight` and `variance_epsilon` or `eps`"
-
-
-def _rstd(input: Tensor, axes: int, epsilon: float) -> Tensor:
-    return (input.float().square().mean(tuple(range(-axes, 0)), keepdim=True) + epsilon).rsqrt()
-
-
-def _probed(forward: Forward, module: nn.Module, input: Tensor, weight: Tensor, epsilon: float) -> str:
-    """Computes a probe by a copy of the module with another weight, and returns why the module stays as it is."""
-    # Not random: whoever draws numbers next draws the same as without a block.
-    options = {"dtype": torch.float32, "device": weight.device}
-    columns = weight.numel()
-    other = (torch.arange(columns, **options) * 0.7).sin() * 0.6 + 1.2
-    rows = (torch.arange(_PROBE_ROWS * columns, **options) * 0.37 + 0.5).sin().reshape(_PROBE_ROWS, columns)
-    # The last row is so small that epsilon matters, where the dtype has such numbers.
-    factors = torch.tensor([1.0, 20.0, max(epsilon, 1e-12) ** 0.5], **options)
-    axes = (1,) * (input.dim() - weight.dim() - 1) if input.dim() > weight.dim() else ()
-    probe = (rows * factors[:, None]).to(input.dtype).reshape(*axes, _PROBE_ROWS, *weight.shape)
-    if input.dim() == weight.dim():
-        probe = probe[0]
-    copy: nn.Module = object.__new__(type(module))
-    copy.__dict__.update(module.__dict__)
-    copy.__dict__["_parameters"] = {"weight": nn.Parameter(other.to(weight.dtype).reshape(weight.shape))}
-    try:
-        with torch.no_grad(), torch._C.DisableTorchFunction(), torch.random.fork_rng([]):  # noqa: SLF001
-            output = forward(copy, probe)
-            return _difference(output, probe, copy.__dict__["_parameters"]["weight"], epsilon)
-    except Exception as error:  # of code that is not ours
-        return f"it cannot be computed by itself ({type(error).__name__})"
-
-
-def _difference(output: Any, input: Tensor, weight: Tensor, epsilon: float) -> str:
-    """Returns why the output is no normalisation of the input, empty if it is one but for roundings."""
-    if not isinstance(output, Tensor) or output.shape != input.shape or output.dtype not in _DTYPES:
-        return _OTHER
-    expected = input.float() * _rstd(input, weight.dim(), epsilon) * weight.float()
-    unit = max(torch.finfo(each.dtype).eps for each in (output, input, weight))
-    # A module may round after each of its steps.
-    rtol = 1e-5 if unit < 1e-6 else 4 * unit
-    is_close = torch.isclose(output.float(), expected, rtol=rtol, atol=rtol * 1e-2, equal_nan=True)
-    return "" if bool(is_close.all()) else _OTHER
 
 
 def _wants_gradient(tensor: Tensor) -> bool:
@@ -270,7 +230,8 @@ EXCHANGED: Final = Exchanged()
 def _exchanged(forward: Forward) -> Forward:
     @wraps(forward)
     def call(self: nn.Module, *args: Any, **options: Any) -> Any:
-        if torch.compiler.is_compiling() or not OPEN.blocks or not type(self).__name__.endswith(NAME):
+        is_seen = OPEN.blocks and not torch._C._is_torch_function_all_disabled()  # noqa: SLF001 - not in a probe
+        if torch.compiler.is_compiling() or not is_seen or not type(self).__name__.endswith(NAME):
             return forward(self, *args, **options)
         return normalised(OPEN.blocks[-1], forward, self, args, options)  # type: ignore[arg-type]
 

@@ -2,8 +2,8 @@
 
 A function mode belongs to one thread, so calls in a thread that begins in the block are noted as local. A reentrant
 checkpoint records no gradient until backward() computes it again, which may be after the block has ended, so it is
-computed again within the same blocks. One that is not reentrant is computed again in a block if it has run what was
-compiled in a block, which saves other tensors than PyTorch's own functions do.
+computed again within the same blocks. One that is not reentrant is computed again in a block if it has run what saves
+other tensors than PyTorch's own functions do: RMSNorm, and what was compiled in a block.
 """
 
 import sys
@@ -20,6 +20,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack,
 from torch.utils.checkpoint import CheckpointFunction, checkpoint
 
 from aclgrad.torch._account import LocalError
+from aclgrad.torch._gemm import HOOKED
 from aclgrad.torch._operations import OPEN
 
 _REENTRANT: Final = CheckpointFunction.forward.__code__
@@ -143,8 +144,8 @@ def is_checkpointed(block: Block) -> bool:
 
 
 def is_of_checkpoint(error: Exception) -> bool:
-    """Says whether a checkpoint itself raises it: among them is how it ends once it has computed again what it needs."""
-    return type(error).__module__ == checkpoint.__module__
+    """Says whether a checkpoint raises it: one of them ends it once it has computed again what it needs."""
+    return bool(type(error).__module__ == checkpoint.__module__)
 
 
 class _Within:
@@ -159,18 +160,36 @@ class _Within:
             return self.function(*args)
 
 
-def compute_again_within(block: Callable[[], AbstractContextManager[Any]]) -> None:
-    """Has backward() compute the innermost checkpoint again within such a block, if one runs that is not reentrant."""
+def compute_again_within(block: Callable[[], AbstractContextManager[Any]]) -> bool:
+    """Has backward() compute the innermost checkpoint again within such a block, and says whether it does.
+
+    It does not if none runs that is not reentrant, or PyTorch keeps its function somewhere else than it did.
+    """
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - as above
     while frame is not None:
+        if frame.f_code is _Within.__call__.__code__:
+            return True
         if frame.f_code is _CHECKPOINT and "gen" in frame.f_locals:
             generator = frame.f_locals["gen"].gi_frame
             made: Any = None if generator is None else generator.f_locals.get("new_frame")
-            # Another PyTorch may have other names for them: then it computes the checkpoint again as without a block.
-            if hasattr(made, "recompute_fn") and not isinstance(made.recompute_fn, _Within):
+            if not hasattr(made, "recompute_fn"):
+                return False
+            if not isinstance(made.recompute_fn, _Within):
                 made.recompute_fn = _Within(made.recompute_fn, block)
-            return
+            return True
         frame = frame.f_back
+    return False
+
+
+def check_computed_again(block: Callable[[], AbstractContextManager[Any]]) -> None:
+    """Has a checkpoint that counts saved tensors compute them again within such a block; raises LocalError if none can.
+
+    For functions that save other tensors than PyTorch's own. Other hooks of saved tensors take any.
+    """
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)  # noqa: SLF001 - nothing else tells
+    is_counted = hooks is not None and getattr(hooks[0], "__module__", "") == checkpoint.__module__
+    if is_counted and not compute_again_within(block):
+        raise LocalError(HOOKED)
 
 
 def with_weight(function: Any, options: Mapping[str, Any], frame: FrameType | None) -> Mapping[str, Any]:
