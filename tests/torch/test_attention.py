@@ -39,6 +39,7 @@ def test_one_operator_has_all_gradients(client: RecordingClient, name: str, dtyp
         found = step(given, **options)
     assert client.called == [operator]
     close(found, expected, dtype)
+    assert [each.stride() for each in found] == [each.stride() for each in expected]
     exact = [each.to(dtype) for each in wide(given, **options)]
     torch.testing.assert_close(found[1:], exact[1:], rtol=HALVES.get(dtype, 1e-5), atol=HALVES.get(dtype, 1e-5) * 5)
     ((site, count),) = remote.account.calls.items()

@@ -23,7 +23,7 @@ from aclgrad.torch._tensors import client_of, type_of
 FUNCTION: Final = "scaled_dot_product_attention"
 OPERATORS: Final = ("flash_attention_score_grad", "flash_attention_score_grad_v2")
 """Without and with a bias."""
-_LAYOUT: Final = "BNSD"
+_LAYOUT: Final = "BSND"
 _CAUSAL: Final = 2
 """From the first query and key on, as PyTorch counts."""
 
@@ -67,10 +67,10 @@ def _infer(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *rest
 
 def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, rule: Rule) -> None:
     """Raises InvalidFieldError or OperatorNotSupportedError for a gradient that the server would refuse."""
-    of_query = type_of(query)
-    output = TensorType(of_query.dtype, (*query.shape[:3], value.shape[3]))
+    of_query, of_key, of_value = (type_of(each.transpose(1, 2)) for each in (query, key, value))
+    output = TensorType(of_query.dtype, (*of_query.shape[:3], value.shape[3]))
     statistics = TensorType(DTYPES["float32"], tuple(query.shape[:3]))
-    inputs = {"query": of_query, "key_in": type_of(key), "value": type_of(value), "dy": output}
+    inputs = {"query": of_query, "key_in": of_key, "value": of_value, "dy": output}
     if mask is not None:
         shape = _mask_shape(mask, query, key, is_bias=not rule.is_bool)
         name, dtype = ("atten_mask", DTYPES["bool"]) if rule.is_bool else ("pse_shift", of_query.dtype)
@@ -225,8 +225,12 @@ def _gradients(
     # A row without any key has the logarithm 0 here, and minus infinity elsewhere.
     rows = logsumexp.masked_fill(logsumexp.isneginf(), 0.0).contiguous()
     gradient_op = GRADIENTS[OPERATORS[len(masks) - 1]]
-    tensors = query, key, value, grad_output, *masks, rows, torch.ones_like(rows), output
-    return gradient_op(*tensors, scale, None, _LAYOUT, rule.sparse_mode, wanted, client)
+    sums = rows.new_ones(()).expand(rows.shape)
+    # PyTorch's gradients lie as rows of all heads.
+    of_rows = (each.transpose(1, 2) for each in (query, key, value, grad_output))
+    tensors = *of_rows, *masks, rows, sums, output.transpose(1, 2)
+    found = gradient_op(*tensors, scale, None, _LAYOUT, rule.sparse_mode, wanted, client)
+    return tuple(each.transpose(1, 2) if is_wanted else each for each, is_wanted in zip(found, wanted, strict=True))
 
 
 def _mask_shape(mask: Tensor, query: Tensor, key: Tensor, *, is_bias: bool) -> tuple[int, ...]:
