@@ -36,7 +36,7 @@ class AttentionGradients(NamedTuple):
     grad_value: Handle
 
 
-class _Masks(NamedTuple):
+class Masks(NamedTuple):
     """What the operators get: true where a key is not seen, and what is added to the scores."""
 
     mask: Operand | None
@@ -71,9 +71,9 @@ def scaled_dot_product_attention_backward(
         missing = "logsumexp" if logsumexp is None else "output"
         raise InvalidFieldError.at(missing, "is missing", "give both logsumexp and output, or neither")
     masks = (
-        _Masks(None, None)
+        Masks(None, None)
         if attn_mask is None
-        else _masks_of(program, operand("attn_mask", attn_mask), whole, operands[0].dtype)
+        else masks_of(program, operand("attn_mask", attn_mask), whole, operands[0].dtype)
     )
     if is_causal and attn_mask is not None:
         raise InvalidFieldError.at("attn_mask", "is given, and is_causal is true", "give one of both")
@@ -95,7 +95,7 @@ def _step(
     operator: str,
     inputs: dict[str, Operand],
     bias: str,
-    masks: _Masks,
+    masks: Masks,
     scale: float | None,
     mode: int,
 ) -> tuple[Handle, ...]:
@@ -129,22 +129,23 @@ def _ones(shape: Shape) -> Array:
     return np.broadcast_to(np.float32(1.0), shape)
 
 
-def _masks_of(program: Program, mask: Operand, whole: Shape, dtype: np.dtype[Any]) -> _Masks:
+def masks_of(program: Program, mask: Operand, whole: Shape, dtype: np.dtype[Any]) -> Masks:
+    """Returns what the operators take for a mask of PyTorch that broadcasts to (B, N, S, T)."""
     if mask.ndim > _RANK or not broadcasts(mask.shape, whole):
         raise InvalidFieldError.at("attn_mask", f"is {mask.shape}", f"give a shape that broadcasts to {whole}")
     if mask.dtype == np.bool_:
         if isinstance(mask, Handle):
             # A view of what a step makes would not be taken for truth values.
-            return _Masks(program.eq_tensor(mask, np.broadcast_to(np.False_, _of_handle(mask.shape, whole))), None)
-        return _Masks(spread_mask(~mask, whole), None)
+            return Masks(program.eq_tensor(mask, np.broadcast_to(np.False_, _of_handle(mask.shape, whole))), None)
+        return Masks(spread_mask(~mask, whole), None)
     if isinstance(mask, Handle):
-        return _Masks(None, spread_bias(mask, whole))
+        return Masks(None, spread_bias(mask, whole))
     unseen = mask == -np.inf
     if not unseen.any():
-        return _Masks(None, spread_bias(mask.astype(dtype), whole))
+        return Masks(None, spread_bias(mask.astype(dtype), whole))
     # Rows of minus infinity alone have no largest score; a mask gives them the result 0.
     bias = np.where(unseen, 0, mask).astype(dtype)
-    return _Masks(spread_mask(unseen, whole), spread_bias(bias, whole) if bias.any() else None)
+    return Masks(spread_mask(unseen, whole), spread_bias(bias, whole) if bias.any() else None)
 
 
 def _of_handle(mask: Shape, whole: Shape) -> Shape:

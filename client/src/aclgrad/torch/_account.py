@@ -59,7 +59,7 @@ _PART: Final = _Part()
 
 @contextmanager
 def as_part_of(function: str, because: str) -> Iterator[None]:
-    """Within it, calls are parts of a function of PyTorch, for a reason; torch.compile sees nothing of it."""
+    """Has the account name the calls of the block as parts of a function of PyTorch, and say why; not if compiled."""
     if torch.compiler.is_compiling():
         yield
         return

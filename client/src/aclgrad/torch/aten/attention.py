@@ -6,8 +6,9 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from aclgrad.composites.attention import masks_of
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.torch.aten.steps import Row, Steps, Value, above, cast, scalar_like, spread
+from aclgrad.torch.aten.steps import Row, Steps, Value, above, cast, scalar_like
 from aclgrad.torch.calls import LocalError
 
 aten: Final = torch.ops.aten
@@ -94,24 +95,9 @@ def _hidden(
         raise LocalError("no operator computes attention with dropout")
     if mask is None:
         return "", {}
-    batch, heads, rows, columns = query.shape[0], query.shape[1], query.shape[2], key.shape[2]
-    whole = (batch, heads, rows, columns)
-    shape = (batch, heads if mask.ndim == len(query.shape) and mask.shape[1] != 1 else 1, rows, columns)
-    if mask.dtype != np.bool_:
-        if not isinstance(mask, np.ndarray) or not (unseen := mask == -np.inf).any():
-            return "_v2", {bias: spread(mask, whole)}
-        # Scores of minus infinity alone have no largest one; a row of them that is masked has the result 0.
-        seen = np.where(unseen, 0, mask).astype(mask.dtype)
-        return ("_v2" if seen.any() else ""), {
-            "atten_mask": spread(unseen, shape),
-            **({bias: spread(seen, whole)} if seen.any() else {}),
-        }
-    # PyTorch has true where a score counts.
-    if isinstance(mask, np.ndarray):
-        return "", {"atten_mask": spread(~mask, shape)}
-    # A view of what a step makes would not be taken for truth values.
-    inputs = {"self": mask, "other": np.broadcast_to(np.False_, shape)}
-    return "", {"atten_mask": steps.program.execute("eq_tensor", inputs)}
+    masks = masks_of(steps.program, mask, (*query.shape[:3], key.shape[2]), query.dtype)
+    given = {"atten_mask": masks.mask, bias: masks.bias}
+    return "" if masks.bias is None else "_v2", {name: each for name, each in given.items() if each is not None}
 
 
 def _shares(

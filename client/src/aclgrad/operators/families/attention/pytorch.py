@@ -1,4 +1,4 @@
-"""Attention of PyTorch, for the samples."""
+"""PyTorch's attention, with which samples are compared."""
 
 from collections.abc import Mapping
 from typing import Any, Final
