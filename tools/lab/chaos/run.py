@@ -34,6 +34,7 @@ FAULT_COUNT, SHORT_FAULTS = 40, 12
 START: Final = [sys.executable, "-c", "import numpy, grpc"]
 QUIET_START_S: Final = 0.5
 """What `START` takes at most on a machine of two cores that does nothing else."""
+BETWEEN_PROBES_S: Final = 0.5
 
 
 def main(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
@@ -106,12 +107,19 @@ def run(seed: int, schedule: list[Planned], has: set[str]) -> bool:
 
 def _inject(made: Scene, planned: Planned, history: History) -> None:
     """Has one fault happen, and tells its begin, its detection and full service."""
-    slowness = [_slowness()]
+    slowness, is_whole = [_slowness()], threading.Event()
     about = {"number": planned.number, "name": planned.kind.name}
     print(f"  {planned}", end="", flush=True)
     begin, logged = time.monotonic(), made.a.log.stat().st_size
     history.add("fault", **about, phase="begin", hits=planned.hits, at_once=planned.at_once)
-    probe = threading.Thread(target=lambda: slowness.append(_slowness()))
+
+    def measure() -> None:
+        # Until service is back, because the machine may become slow after the detection.
+        while not is_whole.is_set():
+            slowness.append(_slowness())
+            is_whole.wait(BETWEEN_PROBES_S)
+
+    probe = threading.Thread(target=measure)
 
     def detected() -> None:
         history.add("fault", **about, phase="detected")
@@ -123,9 +131,11 @@ def _inject(made: Scene, planned: Planned, history: History) -> None:
         # The history has no end of it, which the validator says.
         print(f": {error}", flush=True)
         return
-    whole = time.monotonic()
-    if probe.ident is not None:
-        probe.join()
+    finally:
+        whole = time.monotonic()
+        is_whole.set()
+        if probe.ident is not None:
+            probe.join()
     text = made.a.log.read_bytes()[logged:].decode(errors="replace")
     history.add("fault", **about, phase="whole", time=whole, slowness=max(slowness), pause_s=longest_pause_s(text))
     print(f": {whole - begin:.1f} s", flush=True)
