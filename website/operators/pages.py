@@ -14,13 +14,14 @@ from aclgrad.operators.catalogue import FAMILIES, OPERATORS
 from aclgrad.operators.definitions import Array
 from aclgrad.operators.parts import definition_of, samples_of
 from aclgrad.operators.spec import InputSpec, OperatorKind, OperatorSpec, Tolerance, list_of
+from aclgrad.operators.subjects import SUBJECTS, subject_of
 from aclgrad.products import Product
 from website.operators import arguments
 from website.operators.flows import LEADING, flow_of, pictured
 from website.operators.mistakes import mistakes, product_of
 from website.operators.pictures import picture
 
-_EQUIVALENT: Final = re.compile(r" \((?P<library>PyTorch|torchvision): (?P<name>(?:[^()]|\([^()]*\))*)\)")
+_EQUIVALENT: Final = re.compile(r" \((?P<library>PyTorch|torchvision|torch_npu): (?P<name>(?:[^()]|\([^()]*\))*)\)")
 _FAMILIES: Final = "aclgrad.operators.families."
 _TEMPLATES: Final = Environment(
     loader=PackageLoader("website.operators", "."),
@@ -36,12 +37,15 @@ def pages() -> Iterator[tuple[str, str]]:
     places = {spec.name: f"{name}.md#{spec.name}" for name, specs in shared.items() for spec in specs}
     alone = [spec for spec in OPERATORS.values() if spec.name not in places]
     places |= {spec.name: f"{spec.name}.md" for spec in alone}
-    rows = [(spec, equivalent(spec), places[spec.name]) for spec in OPERATORS.values()]
+    subjects: dict[str, list[tuple[OperatorSpec, str, str]]] = {each: [] for each in SUBJECTS}
+    for spec in OPERATORS.values():
+        subjects.setdefault(subject_of(spec.name), []).append((spec, equivalent(spec), places[spec.name]))
     titles = {name: _title(name) for name in shared}
     titles |= {spec.name: spec.name.removesuffix("_backward") for spec in alone}
+    served = [product for product in Product if any(product in each.products for each in OPERATORS.values())]
     index = _TEMPLATES.get_template("index.md.j2")
     of_pages = sorted((title, name) for name, title in titles.items())
-    yield "operators/index.md", index.render(operators=rows, products=list(Product), titles=of_pages)
+    yield "operators/index.md", index.render(count=len(OPERATORS), subjects=subjects, products=served, titles=of_pages)
     for spec in alone:
         yield f"operators/{spec.name}.md", page(spec)
     for name, specs in shared.items():
@@ -125,7 +129,7 @@ def drawn(spec: OperatorSpec) -> str:
 
 
 def equivalent(spec: OperatorSpec) -> str:
-    """Returns what the operator is in PyTorch or torchvision, which its formula has to say."""
+    """Returns what the operator is in PyTorch, torchvision or torch_npu, which its formula has to say."""
     found = _EQUIVALENT.search(spec.formula)
     if found is None:
         raise ValueError(f"operator {spec.name}: its formula has to say '(PyTorch: NAME)'")

@@ -1,0 +1,34 @@
+"""What operators are about, as lists of many operators group them."""
+
+from typing import Final
+
+SUBJECTS: Final = {
+    "convolution": ("convolution",),
+    "matrix products, sums": ("mat_mul", "matmul", "mm", "reduce_sum"),
+    "attention": ("attention", "rotary"),
+    "normalisation": ("_norm",),
+    "average pooling": ("avg_pool",),
+    "max pooling": ("max_pool",),
+    "unpooling": ("unpool",),
+    "padding": ("_pad",),
+    "upsampling, RoI align, grid sampling": ("upsample", "roi_align", "grid_sampler"),
+    "softmax, embedding": ("softmax", "embedding"),
+    "losses": ("loss", "cross_entropy", "kl_div"),
+    "activations, dropout": (
+        *("dropout", "silu", "sigmoid", "tanh", "relu", "hardswish", "threshold", "gelu", "glu", "elu", "shrink"),
+        *("mish", "softplus"),
+    ),
+    "copies, positions": ("inplace_", "cat", "gather", "index_", "scatter_"),
+    "arithmetic with a number": ("adds", "muls", "divs", "_scalar", "clamp"),
+    "arithmetic": (
+        *("add", "sub", "mul", "div", "maximum", "minimum", "s_where", "eq_tensor", "gt_tensor", "mean", "amax"),
+    ),
+    "functions": ("neg", "exp", "log", "sqrt", "reciprocal", "abs"),
+}
+"""By subject: what the names of its operators contain; the first subject that fits is the operator's."""
+OTHER: Final = "other"
+
+
+def subject_of(operator: str) -> str:
+    """Returns the subject of an operator by its name."""
+    return next((subject for subject, words in SUBJECTS.items() if any(word in operator for word in words)), OTHER)
