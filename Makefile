@@ -63,7 +63,7 @@ serve: $(BUILT) ## Set up and run a server in the foreground, on 127.0.0.1:50051
 new-operator: ## Write the stubs of an operator that a header declares: SYMBOL=aclnn... [FAMILY=FAMILY | LIKE=OPERATOR]
 	@$(PYTHON) -m tools.generate.new_operator "$(SYMBOL)" $(if $(FAMILY),--family $(FAMILY)) $(if $(LIKE),--like $(LIKE))
 
-generate: $(BIN)/.setup-client $(BIN)/.setup-lint ## Write every file and table that follows from the source: lists of operators, true gradients, tables of pages, alerts
+generate: $(BIN)/.setup-client $(BIN)/.setup-lint ## Write every file and table that follows from the source
 	$(BIN)/python -m tools.generate
 
 format: $(BIN)/.setup-lint ## Format every source file
@@ -126,7 +126,7 @@ test-modes: $(BUILT) ## Repeat the tests of runtime and server that a strict dev
 
 # Of the pages, those whose examples import a framework; the names of the two folders match as well.
 test-bridges: $(BUILT) $(BIN)/.setup-frameworks ## Test aclgrad.torch and aclgrad.jax (installs PyTorch and JAX), without comparing with PyTorch's own operators
-	@$(call run_tests,,--numprocesses 2 --dist loadfile -k "torch or jax or README" tests/torch tests/judge/torch tests/jax tests/docs/test_snippets.py)
+	@$(call run_tests,,--numprocesses 2 --dist loadfile -k "torch or jax or README" tests/torch tests/judge/torch tests/jax tests/docs/test_snippets.py tests/docs/test_readme.py)
 
 # Of what msprobe requires, only what its accuracy checker imports: the rest converts models.
 test-frameworks: $(BUILT) $(BIN)/.setup-frameworks ## Compare with live PyTorch, torchvision and msprobe (installs them)
@@ -260,7 +260,7 @@ h2load:
 
 ##@ Release
 
-docs: $(BUILT) $(BIN)/.setup-docs chromium ## Build the documentation as a site in build/site, with a page for each operator, and check its links (installs Chromium for two pictures)
+docs: $(BUILT) $(BIN)/.setup-docs $(BIN)/.setup-frameworks chromium ## Build the documentation as a site in build/site, with a page for each operator, and check its links (installs PyTorch, and Chromium for the pictures)
 	$(BIN)/python -m website
 
 # $(call demo_of,PYTHON,FOLDER,ENVIRONMENT). Runs the demo in an environment that has the wheels of the folder and no pip.

@@ -13,7 +13,6 @@ from aclgrad.wire import limits as contract
 from aclgrad_server import limits as server
 from aclgrad_server.admin import listener
 from tests.docs.snippets import PAGES, ROOT, snippets
-from tools.benchmarks.rates import LEAST
 from website.limits import amount, constants
 
 DECISIONS = sorted((ROOT / "docs/decisions").glob("*.md"))
@@ -66,13 +65,6 @@ def test_limits_are_shown_in_their_units() -> None:
 def test_every_decision_is_in_the_list_of_decisions() -> None:
     notes = {page.name for page in DECISIONS} - {"README.md"}
     assert set(re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs/decisions/README.md").read_text())) == notes
-
-
-def test_the_figures_of_the_readme_are_those_that_the_benchmark_promises() -> None:
-    text = (ROOT / "README.md").read_text()
-    promised = " | ".join(f"{LEAST[size, 16][0]:g}" for size in ("16 KB", "6.4 MB"))
-    assert re.search(rf"^\| aclgrad, the least that its .* \| {re.escape(promised)} \|$", text, re.MULTILINE)
-    assert f"where aclgrad promises {LEAST['16 KB', 1][0]:g}" in text
 
 
 def test_every_error_is_in_troubleshooting_and_every_reason_has_a_cause_and_a_remedy() -> None:
