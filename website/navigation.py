@@ -5,6 +5,7 @@ from typing import Final
 
 from aclgrad.operators.catalogue import OPERATORS as TABLE
 from website.api import MODULES
+from website.pictures import PICTURES, html_of
 
 OPERATORS: Final = "operators/index.md"
 COMMANDS: Final = "commands.md"
@@ -13,18 +14,30 @@ METRICS: Final = "metrics.md"
 HOME: Final = "website/home.md"
 
 NAVIGATION: Final[Mapping[str, Mapping[str, str]]] = {
-    "Use": {
+    "Begin": {
+        "README.md": "What it is",
         "docs/quick-start.md": "Quick start",
         "docs/concepts.md": "Key concepts",
-        "docs/pytorch.md": "For PyTorch users",
-        "docs/jax.md": "For JAX users",
+        "docs/troubleshooting.md": "Errors",
+    },
+    "Trust a card": {
+        "docs/right-gradients.md": "Is my gradient right?",
+        "docs/check.md": "Check a server",
+        "docs/first-day.md": "First day with a card",
+        "docs/card-rules.md": "Rules of cards",
+        "docs/cards-seen.md": "Seen on cards",
+        "docs/torch-npu.md": "torch_npu",
+    },
+    "Compute elsewhere": {
+        OPERATORS: "Operators",
+        "docs/pytorch.md": "PyTorch",
+        "docs/steps.md": "Whole training steps",
+        "docs/jax.md": "JAX",
         "docs/attention.md": "Attention",
         "docs/client.md": "The client",
-        "docs/steps.md": "Whole training steps",
         "docs/programs.md": "Several operators in one call",
         "docs/command-line.md": "Command line",
-        OPERATORS: "Operators",
-        "docs/troubleshooting.md": "Troubleshooting",
+        "docs/coverage.md": "Coverage of models",
     },
     "Serve": {
         "docs/server.md": "The server",
@@ -36,16 +49,9 @@ NAVIGATION: Final[Mapping[str, Mapping[str, str]]] = {
         "docs/traces.md": "Traces",
         "docs/runbook.md": "Runbook",
         "docs/capacity.md": "Capacity",
-        "docs/first-day.md": "First day with a card",
-        "docs/right-gradients.md": "Is my gradient right?",
-        "docs/check.md": "Check of a server",
-        "docs/card-rules.md": "Rules of a card",
-        "docs/cards-seen.md": "Seen on cards",
-        "docs/torch-npu.md": "torch_npu",
         "SECURITY.md": "Security",
     },
     "Look up": {
-        "README.md": "Overview",
         COMMANDS: "Every flag",
         METRICS: "Every metric",
         "docs/protocol.md": "Protocol",
@@ -62,8 +68,8 @@ NAVIGATION: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def home(text: str) -> str:
-    """Returns the text of the home page with the number of operators."""
-    return text.replace("{operators}", str(len(TABLE)))
+    """Returns the text of the home page with its pictures and the number of operators."""
+    return text.format(operators=len(TABLE), **{each.name: html_of(each) for each in PICTURES})
 
 
 def pages() -> list[str]:

@@ -1,52 +1,80 @@
-"""The pictures of the front page, taken with Chromium: an operator's page, and the status page of a working server."""
+"""The pictures of the front page: a judgement, an operator's page, and the status page of a working server."""
 
 import re
-import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.request import urlopen
 
 import aclgrad
 from aclgrad.operators.cases import first_cases
 from aclgrad.products import Product
+from tools.screens import Screen, chromium, keep
 from tools.serving import Server
 
-OPERATOR: Final = "operators/adaptive_avg_pool2d_backward.html"
+ROOT: Final = Path(__file__).parents[1]
 CALLERS: Final = 2
 LOAD_S: Final = 4
 LIMIT_S: Final = 60
+SCALE: Final = 2
+"""A picture has as many pixels for each one of the page, for screens that have them."""
+SCREENS: Final = [
+    Screen(name, *size, scheme)
+    for name, size in {"wide": (820, 520), "phone": (390, 620)}.items()
+    for scheme in ("light", "dark")
+]
 _WELL: Final = "all is well"
-_NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
-_FLAGS: Final = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run")
 _SCRIPT: Final = re.compile(r"<script>.*?</script>", re.DOTALL)
 """It would say that the server no longer answers."""
 
 
+class Picture(NamedTuple):
+    """What a picture of the front page shows, where a click on it leads, and what those read who do not see it."""
+
+    name: str
+    target: str
+    text: str
+
+
+PICTURES: Final = (
+    Picture("report", "docs/right-gradients.html", "The page of a judgement: the first wrong call, and its elements"),
+    Picture("operator", "operators/adaptive_avg_pool2d_backward.html", "The page of an operator, with a picture of it"),
+    Picture("status", "docs/server.html#health", "The status page of a server: problems, load, device, operators"),
+)
+
+
+def html_of(picture: Picture) -> str:
+    """Returns a picture that follows the page's colours and the screen's width."""
+    file = f"_static/{picture.name}"
+    shown = "".join(
+        f'<picture class="only-{scheme}"><source media="(max-width: 46em)" srcset="{file}-phone-{scheme}.png">'
+        f'<img src="{file}-wide-{scheme}.png" alt="{picture.text}" loading="lazy"></picture>'
+        for scheme in ("light", "dark")
+    )
+    return f'<a class="shot" href="{picture.target}">{shown}</a>'
+
+
 def take_all(site: Path) -> None:
-    """Writes both pictures into a site that is built; exits with a sentence if one cannot be taken."""
-    take(site / OPERATOR, site / "_static/operator.png", "1400,800")
+    """Writes the pictures into a site that is built; exits with a sentence if one cannot be taken."""
     with tempfile.TemporaryDirectory() as folder:
-        page = Path(folder) / "status.html"
-        page.write_text(_SCRIPT.sub("", healthy_page()))
-        take(page, site / "_static/status.png", "1000,720")
-
-
-def take(page: Path, picture: Path, size: str) -> None:
-    """Writes a picture of the top of a page."""
-    chromium = next(filter(None, map(shutil.which, _NAMES)), None)
-    if chromium is None:
-        raise SystemExit("Chromium takes the pictures of the site's front page, and is not here; run `make chromium`")
-    with tempfile.TemporaryDirectory() as profile:
-        flags = [f"--user-data-dir={profile}", f"--window-size={size}", f"--screenshot={picture}"]
-        command = [chromium, *_FLAGS, *flags, page.as_uri()]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    if done.returncode or not picture.exists():
-        raise SystemExit(f"{chromium} took no picture of {page.name}:\n{done.stderr}")
+        judged, status = Path(folder) / "judged", Path(folder) / "status.html"
+        command = [str(Path(sys.executable).with_name("aclgrad")), "judge", "examples/wrong_dump", "--out", str(judged)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False, cwd=ROOT)
+        if not (judged / "report.html").exists():
+            raise SystemExit(f"no judgement to take a picture of:\n{done.stderr}")
+        status.write_text(_SCRIPT.sub("", healthy_page()))
+        pages = {"report": judged / "report.html", "operator": site / PICTURES[1].target, "status": status}
+        with chromium() as browser:
+            for name, page in pages.items():
+                for screen in SCREENS:
+                    screen.use(browser, SCALE)
+                    browser.get(page.as_uri())
+                    keep(browser, site / f"_static/{name}-{screen}.png", whole=False)
 
 
 def healthy_page() -> str:

@@ -1,37 +1,11 @@
 """What a person sees of a page on one screen: text, contrast, and whether it fits."""
 
-import base64
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from selenium.webdriver import Chrome
 
-
-@dataclass(frozen=True, slots=True)
-class Screen:
-    """A screen in pixels, light or dark."""
-
-    name: str
-    width: int
-    height: int
-    scheme: str
-
-    def __str__(self) -> str:
-        return f"{self.name}-{self.scheme}"
-
-    def use(self, browser: Chrome) -> None:
-        size = {"width": self.width, "height": self.height, "deviceScaleFactor": 1, "mobile": self.width < 600}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        scheme = {"name": "prefers-color-scheme", "value": self.scheme}
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-
-
-SCREENS = [
-    Screen(name, width, height, scheme)
-    for name, width, height in (("desktop", 1280, 900), ("phone", 375, 720))
-    for scheme in ("light", "dark")
-]
+from tools.screens import Screen
 
 MIN_CONTRAST = 4.5
 MIN_SIZE = 12
@@ -102,9 +76,3 @@ def check_sight(browser: Chrome, screen: Screen) -> None:
         assert 0 <= each.left <= each.right <= screen.width, each
         assert each.contrast >= MIN_CONTRAST, each
         assert each.size >= MIN_SIZE, each
-
-
-def keep(browser: Chrome, file: Path) -> None:
-    """Writes a picture of the whole page."""
-    taken = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
-    file.write_bytes(base64.b64decode(taken["data"]))

@@ -11,8 +11,9 @@ from selenium.webdriver.support.wait import WebDriverWait
 from aclgrad.judge.dumps.page import render
 from aclgrad.judge.dumps.summary import Summary
 from tests.judge.dumps.summaries import CASES, run_of
+from tools.screens import SCREENS, Screen, keep
 
-from .screens import SCREENS, Screen, check_sight, keep
+from .screens import check_sight
 
 WAIT_S = 20
 DESKTOP, PHONE = SCREENS[0], SCREENS[2]

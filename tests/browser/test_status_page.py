@@ -19,9 +19,10 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.admin import page
 from aclgrad_server.status.problems import problems_of
 from tests.server.status.statuses import device, failure, status_with
+from tools.screens import SCREENS, Screen, keep
 from tools.serving import Server
 
-from .screens import SCREENS, Screen, check_sight, keep
+from .screens import check_sight
 
 WAIT_S = 60
 CALLS = [(each.spec.name, each.arrays(), each.case.attributes) for each in first_cases(Product.ATLAS_A2)]

@@ -15,6 +15,7 @@ from website.navigation import HOME, home
 from website.operators import pages
 from website.operators.flows import flow_of
 from website.operators.sums import lines_of, sum_of
+from website.pictures import PICTURES, SCREENS
 from website.staging import stage
 
 
@@ -109,8 +110,9 @@ def test_examples_and_drawings_of_docstrings_become_blocks() -> None:
 
 def test_the_home_page_has_the_number_of_operators_and_pictures_of_this_build() -> None:
     text = home((ROOT / HOME).read_text())
-    assert f"[{len(OPERATORS)} operators](../operators/index.md)" in text
-    assert re.findall(r'src="(.*?)"', text) == ["_static/operator.png", "_static/status.png"]
+    assert f"[{len(OPERATORS)} operators by family](../operators/index.md)" in text
+    shown = set(re.findall(r'_static/([\w-]+)\.png"', text))
+    assert shown == {f"{each.name}-{screen}" for each in PICTURES for screen in SCREENS}
     assert list((ROOT / "website").rglob("*.png")) == []  # they would be of another day
 
 
