@@ -1,4 +1,4 @@
-"""Who a caller is, and whether it may make a call: asked at each call, of the identities of the moment."""
+"""Who a caller is and whether it may make a call, checked at each call against the current identities."""
 
 import asyncio
 import logging
@@ -18,9 +18,9 @@ from aclgrad_server.limits import LONGEST_REFUSAL_S, REFUSALS_PER_S
 from aclgrad_server.logs import UNKNOWN, fields
 
 WINDOW_S: Final = 10.0
-"""In which a caller has one line of the audit for each reason."""
+"""The audit has one line per caller and reason in this time."""
 MAX_CALLERS: Final = 500
-"""Who have lines in one window: an attacker may have any number of addresses."""
+"""Callers with audit lines in one window: an attacker may have any number of addresses."""
 audit = logging.getLogger("aclgrad_server.access.audit")
 
 AUTHORIZATION: Final = "authorization"
@@ -30,7 +30,7 @@ _REMEDY: Final = (
 )
 _REMEDY_CERTIFICATE: Final = f"{_REMEDY}, or connect with a certificate that it knows"
 _NEEDED: Final = {"GetServerStatus": frozenset(Right)}
-"""Methods that more than the right to execute opens; one of them is enough."""
+"""Methods that other rights than execute open; one of them is enough."""
 _EXECUTE: Final = frozenset({Right.EXECUTE})
 _PROPERTIES: Final = [(f"peer_{kind}", kind) for kind in SAN_KINDS]
 
@@ -61,14 +61,14 @@ class Access:
         self._identities = identities
         self._in_flight: Counter[str] = Counter()
         self.bounds: dict[str, Bounds] = {}
-        """What admission grants each identity, by its key, as of its last call."""
+        """The bounds of each identity in admission, by its key, as of its last call."""
         self._pace = Throttle(REFUSALS_PER_S, LONGEST_REFUSAL_S)
         self._first = FirstRefusals()
         self.refusals = Counter(identity=0, share=0)
         """How many callers were unknown or lacked the right, and how many had as many calls as they may have."""
 
     def admit(self, call: Call) -> None:
-        """Gives the call its identity; raises an error for a caller that is unknown, lacks the right or has enough."""
+        """Sets the call's identity; raises an error if the caller is unknown, lacks the right or has too many calls."""
         identity = self.check(call.context, call.method, call.peer, call.request_id, call.trace_id)
         call.identity = identity.name
         call.sees_details = Right.STATUS in identity.rights
@@ -84,7 +84,7 @@ class Access:
     def check(
         self, context: Context, method: str, peer: str, request_id: str = UNKNOWN, trace_id: str = UNKNOWN
     ) -> Identity:
-        """Returns who calls; raises NotAuthenticatedError or PermissionDeniedError, and has the audit tell it."""
+        """Returns the caller's identity, or audits and raises NotAuthenticatedError or PermissionDeniedError."""
         identity = None
         try:
             identity = self._identify(context, peer)
@@ -97,7 +97,7 @@ class Access:
             who = identity.name if identity else "unknown"
             why = error.message.partition(";")[0]
             if self._first.take(address_of(peer), who, why):
-                # The request id, which a client chose, comes last.
+                # The client chose the request id, so it comes last.
                 told = {"why": why, "identity": who, "peer": peer, "method": method, "request_id": request_id}
                 extra = fields(told | {"trace_id": trace_id})
                 audit.warning("refused %s: identity %s of %s, %s %s", *told.values(), extra=extra)
@@ -105,13 +105,13 @@ class Access:
         return identity
 
     async def slow_down(self, peer: str) -> None:
-        """Makes an unknown caller wait for its refusal if its address has had many: a flood would delay other calls."""
+        """Delays a refusal if its address has had many: a flood would delay other calls."""
         address = address_of(peer)
         self._pace.spend(address, 1)
         await asyncio.sleep(max(0.0, self._pace.delay_s(address) - 1 / REFUSALS_PER_S))
 
     def _identify(self, context: Context, peer: str) -> Identity:
-        """Returns who calls: a token decides if there is one, then the certificate, then the unix socket."""
+        """Returns the caller's identity: by its token if there is one, else its certificate, else the unix socket."""
         identities = self._identities.value
         if values := [value for key, value in context.invocation_metadata() if key == AUTHORIZATION]:
             scheme, _, token = str(values[0]).partition(" ")

@@ -1,4 +1,4 @@
-"""The file of identities: who they are, how they prove it, what they may do and how much they may have.
+"""The file of identities: their names, proofs, rights and limits.
 
 [identities.trainer]
 token_sha256 = ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]
@@ -22,10 +22,10 @@ from aclgrad_server.place import share_of
 from aclgrad_server.sizes import MAX_BYTES, Bytes
 
 SAN_KINDS: Final = ("dns", "uri", "email", "ip")
-"""Of names in certificates; gRPC has each as a property of the connection, such as `peer_dns`."""
-LEAST_CALLS: Final = 4  # that each worker grants if the identity may have as many
+"""Kinds of names in certificates; gRPC has each as a property of the connection, such as `peer_dns`."""
+LEAST_CALLS: Final = 4  # granted by each worker, if the identity may have as many
 Proof = tuple[str, bytes]
-"""What shows who calls: a kind of name and the name, a token's digest, or that the connection is a unix socket."""
+"""Proof of an identity: a kind of name and the name, a token's digest, or a connection over a unix socket."""
 _TOKEN: Final = "token"
 _UNIX_SOCKET: Final = "unix", b""
 
@@ -39,7 +39,7 @@ class Right(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """One who may call. `name` stands in the log, `key` is what admission counts by."""
+    """A caller. The log has its `name`; admission counts by its `key`."""
 
     name: str
     rights: frozenset[Right]
@@ -65,7 +65,7 @@ class _Entry(BaseModel):
     max_waiting_calls: Annotated[NonNegativeInt, Field(le=4096)] = 4096
 
     def proofs(self) -> dict[Proof, str]:
-        """Returns what shows that this identity calls, and how messages name each."""
+        """Returns the proofs of this identity, and how messages name each."""
         proofs = {_UNIX_SOCKET: "unix_socket"} if self.unix_socket else {}
         proofs |= {(_TOKEN, bytes.fromhex(each)): f"token_sha256 {each[:8]}..." for each in self.token_sha256}
         for san in self.sans:
@@ -82,7 +82,7 @@ class _File(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """The identities of one reading of the file, found by what callers show."""
+    """The identities of one reading of the file, found by their proofs."""
 
     by_proof: Mapping[Proof, Identity]
 
@@ -94,21 +94,21 @@ class Identities:
     def of_token(self, token: bytes) -> Identity | None:
         """Returns the identity of a token.
 
-        A plain SHA-256 is enough, because tokens are long random numbers (`aclgrad-server token`): there is no list of
-        likely ones to try. The time of a look-up tells nothing of them: a dict compares only what has the same hash.
+        A plain SHA-256 is enough, because tokens are long random numbers (`aclgrad-server token`): nobody can try
+        likely ones. The time of a look-up reveals nothing: a dict compares only keys with the same hash.
         """
         return self.by_proof.get((_TOKEN, sha256(token).digest()))
 
     def of_sans(self, names: Iterable[Proof]) -> set[Identity]:
-        """Returns those that a certificate names, by kind and name: one, unless the certificate is ambiguous."""
+        """Returns the identities that a certificate names; more than one if it is ambiguous."""
         return {self.by_proof[name] for name in names if name in self.by_proof}
 
 
 def read_identities(path: Path, worker_count: int = 1) -> Identities:
-    """Returns what the file has; raises UnusableFileError if that is not at least one identity, and every rule kept.
+    """Returns the file's identities; raises UnusableFileError if there is none or one breaks a rule.
 
-    Each of so many workers of a host grants its part of the bounds, but a few calls in any case: a client with a single
-    connection meets one of them.
+    Each of the `worker_count` workers of a host grants its part of the bounds, and at least `LEAST_CALLS`: a client
+    with a single connection reaches only one worker.
     """
     try:
         entries = _File.model_validate(read_trusted_toml(path)).identities

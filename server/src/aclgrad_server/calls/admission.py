@@ -31,7 +31,7 @@ class Occupancy:
 
 @dataclass(slots=True)
 class Demand:
-    """What a program asks admission for; sequences have one number for each group."""
+    """A program's request to admission; sequences have one number for each group."""
 
     device: Sequence[int]  # bytes of the device while the group runs, workspaces included
     process: Sequence[int]  # bytes of the process for inputs that it checks or has encoded
@@ -45,18 +45,18 @@ class Demand:
 
     @property
     def takes_little(self) -> bool:
-        """Whether it has the memory of small programs, and not only their slots."""
+        """Whether it takes the memory reserved for small programs, and not only their slots."""
         return self.is_small and self.device[0] + self.process[0] <= SMALL_BYTES
 
 
 class Admission:
     """Lets `running_limit` calls run on tensors of `bytes_limit` bytes, and `waiting_limit` more wait.
 
-    Small calls have a room of their own with as many slots, which other calls never take, not even those of the same
-    caller: many clients may share an address.
+    Small calls have as many slots of their own, which large calls never take, not even those of the same caller: many
+    clients may share an address.
 
-    Programs claim memory, then a slot to run, so they never wait for each other in a circle. While others ask, a caller
-    gets no more than half of a memory, half of a queue and all slots but one.
+    Programs claim memory, then a slot, so they never deadlock. While others ask, a caller gets at most half of a
+    memory, half of a queue and all slots but one.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class Admission:
     ) -> None:
         """`bounds` returns a caller's fixed limits; by default there are none.
 
-        `checked_limit` bounds inputs that the process keeps to check them; by default they count as tensors, which is
-        right for a device that computes in the process.
+        `checked_limit` bounds inputs that the process keeps to check them; by default they count as tensors, because
+        the device then computes in the process.
         """
         self.callers = callers = Callers(bounds or (lambda caller: _NO_BOUNDS), clock)
         self.large = large = Room(callers, running_limit, waiting_limit, bytes_limit, clock)
@@ -81,7 +81,7 @@ class Admission:
         large.memory.other, small.memory.other = small.memory, large.memory
         self.rooms = {"large": large, "small": small}
         self.replies = Gate(reply_limit, reply_limit // 2, large)
-        """The memory of replies that clients have not fetched, but for those of small calls."""
+        """The memory of replies that clients have not fetched, small calls' replies excepted."""
         self._checked = None if checked_limit is None else Gate(checked_limit, checked_limit // 2, large)
         gates = large.slots, large.memory, small.slots, small.memory, self.replies, self._checked
         self._gates = [each for each in gates if each is not None]
@@ -91,20 +91,20 @@ class Admission:
         return self.small if is_small else self.large
 
     def check(self, caller: str, size_bytes: int, workspace_bytes: int = 0, room: Room | None = None) -> None:
-        """Raises LimitExceededError for more of the device's memory than the caller or any call may have."""
+        """Raises LimitExceededError if the size exceeds what the caller or any call may have of the device's memory."""
         check_size(size_bytes, (room or self.large).memory.limit, workspace_bytes)
         self._check_bounds(caller, size_bytes)
 
     def device_bytes(self, tensor_bytes: int, checked_bytes: int) -> int:
-        """Returns what tensors and checked inputs take of the device's memory."""
+        """Returns the bytes of device memory that tensors and checked inputs take."""
         return tensor_bytes + (checked_bytes if self._checked is None else 0)
 
     async def claim(self, call: Call, demand: Demand) -> "Claims":
         """Claims the device's memory, and the process's for inputs that are checked or encoded.
 
-        Raises LimitExceededError for more than there is, and ServerBusyError if too many calls wait. Whoever waits for
-        the process's memory keeps none of the device's from others. What small programs have counts as tensors, so that
-        these never wait for large ones.
+        Raises LimitExceededError for more than there is, and ServerBusyError if too many calls wait. A program that
+        waits for the process's memory holds none of the device's. Small programs' inputs count as tensors, so that they
+        never wait for large programs.
         """
         call.enter(WAIT)
         takes_little = demand.takes_little
@@ -120,10 +120,10 @@ class Admission:
             size_bytes = max(claims.needs)
             self.callers.ask(call.caller)
             self.check(call.caller, size_bytes, demand.workspace_bytes, memory_room)
-            # The reply of a small call has no claim of its own, and its client decides when it is fetched.
+            # A small call's reply has no claim of its own, and its client decides when to fetch it.
             waits_for_client = demand.waits_for_client or takes_little
             claims.memory = await memory_room.memory.take(call.caller, size_bytes, waits_for_client)
-            # Few bytes count as soon as their client decides how long they stay.
+            # Even a few bytes count if the client decides how long they stay.
             if demand.reply_bytes > (0 if demand.waits_for_client else SMALL_BYTES):
                 await self.claim_reply(call, demand.reply_bytes)
         except BaseException:
@@ -145,7 +145,7 @@ class Admission:
         call.at_end((await self.replies.take(call.caller, size_bytes, may_last=True)).give_back)
 
     def sweep(self) -> None:
-        """Serves calls that waited because others asked, if these have stopped. To be called some times a second."""
+        """Serves calls that waited because others asked, once those have stopped. Call it several times a second."""
         self.callers.forget()
         for gate in self._gates:
             gate.serve()
@@ -171,12 +171,12 @@ class Admission:
 
     @property
     def checked_bytes(self) -> int:
-        """What the process keeps of inputs that it checks or has encoded, unless they count as tensors."""
+        """The process's memory for inputs that it checks or has encoded; 0 if they count as tensors."""
         return 0 if self._checked is None else self._checked.used
 
     @property
     def utilization(self) -> float:
-        """Running and waiting calls per slot, in the room that is used most."""
+        """Running and waiting calls per slot, of small or of large calls, whichever is more."""
         return max((room.slots.used + room.waiting_count) / room.running_limit for room in self.rooms.values())
 
     @property
@@ -195,12 +195,12 @@ class Admission:
 
 
 class Claims:
-    """What one program has claimed, and gives back as its groups end on the device.
+    """The claims of one program, given back as its groups end on the device.
 
     Only the device library knows how large a workspace is, and only when a step is about to run. A program claims what
-    the library asked for steps of its forms before. If that is too little, the rest is taken if it is free at once, and
-    the group begins again. Otherwise it ends as busy, because nobody waits who holds memory, and the next program with
-    such a step claims as much from the beginning.
+    the library asked for earlier steps of the same forms. If that is too little and the rest is free, the program takes
+    it and the group begins again. Otherwise it ends as busy, because a program that holds memory must not wait; the
+    next program with this form claims enough from the beginning.
     """
 
     def __init__(self, admission: Admission, call: Call, demand: Demand, room: Room, memory_room: Room) -> None:
@@ -217,22 +217,22 @@ class Claims:
         self._begun = 0
         """How many groups have begun."""
         self._running: list[tuple[int, int]] = []
-        """What each group that the device has not ended needs of its memory, and of the process's."""
+        """The bytes of the device and of the process that each group needs until the device has ended it."""
         self._is_closed = False
 
     def hold(self) -> OnEnd:
-        """Keeps everything until the function is called: for tensors that the device has beside its groups."""
+        """Keeps all claims until the returned function is called: some tensors outlive their groups."""
         return self._begin(max(self.needs), max(self._demand.process))
 
     async def turn(self, most: int = 1, group: int = 0) -> "Turn":
-        """Returns the slot to run of the group of this number, and up to `most` that nobody waits for."""
+        """Returns the group's slot to run, and up to `most` slots if nobody waits for them."""
         slot = await self._room.slot(self._call.caller, most, self._demand.longest_s > LONG_S)
         on_end = self._begin(self.needs[group], self._demand.process[group])
         self._begun = group + 1
         return Turn(self._room, slot, on_end)
 
     def widen(self, workspace_bytes: int, largest_bytes: int) -> bool:
-        """Says whether there is so much for workspaces now, the largest of this size.
+        """Returns whether this much is free for workspaces now, the largest of this size.
 
         Raises LimitExceededError for what no call may have.
         """
@@ -252,7 +252,7 @@ class Claims:
         return True
 
     def close(self) -> None:
-        """No more groups will begin; what the reply has is given back when the call ends."""
+        """Begins no more groups; the reply's memory is given back when the call ends."""
         self._is_closed = True
         self._settle()
 
@@ -269,7 +269,7 @@ class Claims:
         """Gives back what neither the work under way nor the groups to come need."""
         begun, is_over = self._begun, self._is_closed and not self._running
         if not is_over and (len(self.needs) == 1 or len(self._running) > 1):
-            return  # a single group needs all, and what was abandoned goes on beside what came after it
+            return  # a single group needs all; abandoned work runs on beside later work
         parts = (self.memory, self.needs, self._demand.replied[begun]), (self.process, self._demand.process, 0)
         for index, (claim, needs, left) in enumerate(parts):
             if claim is not None:
@@ -284,7 +284,7 @@ class Claims:
 
 
 class Turn:
-    """A group's time on the device: it ends when all attempts have ended there, and its maker has called `end`, too."""
+    """A group's time on the device: it ends when all its attempts have ended there and its maker has called `end`."""
 
     def __init__(self, room: Room, slot: Claim, on_end: OnEnd) -> None:
         self.slots = slot.units

@@ -1,4 +1,4 @@
-"""Where the intermediates of a lane lie in its memory, so that a later one gets the bytes of one that is over."""
+"""Offsets of a lane's intermediates in its memory: later ones reuse the bytes of earlier ones."""
 
 from bisect import bisect
 from typing import Final
@@ -12,7 +12,7 @@ def _taken_bytes(size_bytes: int) -> int:
 
 
 class Arena:
-    """Gives out offsets in one block of memory, whose size is what it took at the worst moment."""
+    """Gives out offsets in one block of memory, whose size is the peak of its use."""
 
     def __init__(self) -> None:
         self.size_bytes = 0

@@ -22,13 +22,13 @@ _TRACE: Final = re.compile(
     # versions may add fields.
     r"(?!ff|00.{54})[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?"
 )
-CANCELLATION_S: Final = 0.05  # for so long gRPC may take to cancel a call whose message it has refused
+CANCELLATION_S: Final = 0.05  # gRPC may take this long to cancel a call whose message it has refused
 _PROCESS: Final = secrets.token_hex(8)  # makes our request ids differ from those of other servers
 _numbers = itertools.count(1)
 _NO_ITEMS: Final[Mapping[OperatorAndReason, int]] = {}
 
 UNIX: Final = "unix"
-"""How peers on unix sockets begin. The rest is a name of the client's own choice, so nothing may depend on it."""
+"""Prefix of peers on unix sockets. The client chooses the rest, so nothing may depend on it."""
 
 Context = Any  # grpc.aio.ServicerContext, whose stubs are generic and whose class is not
 
@@ -36,7 +36,7 @@ Context = Any  # grpc.aio.ServicerContext, whose stubs are generic and whose cla
 class Call:
     """One RPC of our service. `deadline` and `start` are times of `time.monotonic`."""
 
-    # What a call has until it is set. The class has them: most calls never set most of them.
+    # Defaults; an instance sets only those that change.
     identity = UNKNOWN
     sees_details = True
     operator = UNKNOWN
@@ -50,11 +50,11 @@ class Call:
     outcome = CANCELLED
     stage = RECEIVE
     has_begun = False  # whether the first message has come
-    is_cut_short = False  # whether the message that was due has not come
-    has_returned = False  # whether our code is done with it: gRPC still sends the reply
+    is_cut_short = False  # whether a message that was due is missing
+    has_returned = False  # whether our code is done with it; gRPC still sends the reply
     has_ended = False  # whether the reply has left or the client has gone
     abort: Callable[["Call", AclgradError], Coroutine[Any, Any, Any]] | None = None
-    """Tells the client why the call ends, and so ends what reads its messages."""
+    """Sends the client the error, which also ends the reader of its messages."""
     _ahead: list[bytes | None] | None = None
     _moved_bytes = 0
     _is_reading = False
@@ -76,21 +76,21 @@ class Call:
         self.deadline = now + (limit_s if remaining is None else min(remaining, limit_s))
         self.peer: str = context.peer()
         self.caller = self.address = address_of(self.peer)
-        """Whom admission counts the call for: its address, or its identity if the server has identities."""
+        """The caller in admission: the identity if the server has identities, else the address."""
         self.waits_since: float | None = now
-        """Since when the server waits for the client to send or to fetch something."""
+        """Since when the server has waited for the client to send or fetch something; None if it does not."""
         self._may_read = may_read
         self._task = asyncio.current_task()
         self._ends: list[Callable[[], None]] = []
 
     def fields(self) -> dict[str, Any]:
-        """Returns what the log says of the call in JSON."""
+        """Returns the call's fields of JSON log lines."""
         names = ("request_id", "trace_id", "method", "operator", "identity", "peer")
         told = {name: getattr(self, name) for name in names}
         return told | {"steps": self.step_count} if self.step_count > 1 else told
 
     async def read(self) -> bytes:
-        """Returns the next message; raises MalformedRequestError if the client sends no more."""
+        """Returns the next message; raises MalformedRequestError if there is none."""
         message = await self.read_or_end()
         if message is None:
             await self.cut_short()
@@ -100,8 +100,8 @@ class Call:
     async def cut_short(self) -> None:
         """Waits for the cancellation of a call that lacks a message.
 
-        gRPC ends it in the same way if its client has sent all, has gone, or sent a message over gRPC's limit, and
-        then cancels it in the two last cases.
+        gRPC ends the stream in the same way if the client has sent all, has gone, or sent a message over gRPC's limit,
+        and cancels the call afterwards in the last two cases.
         """
         self.is_cut_short = True
         await asyncio.sleep(CANCELLATION_S)
@@ -135,7 +135,7 @@ class Call:
         self.sent_bytes += len(message)
 
     def moved(self, size_bytes: int) -> None:
-        """Counts bytes received or sent: a client that moves `PROGRESS_BYTES` in time is not slow."""
+        """Counts bytes received or sent; a client that transfers `PROGRESS_BYTES` in time is not slow."""
         self._moved_bytes += size_bytes
         if self._moved_bytes >= PROGRESS_BYTES:
             self._moved_bytes = 0
@@ -158,7 +158,7 @@ class Call:
         self.stage_since = now
 
     def at_end(self, function: Callable[[], None]) -> None:
-        """Calls the function when the reply has left or the client has gone, or now if that has happened."""
+        """Calls the function when the reply has left or the client has gone, at once if it already has."""
         if self.has_ended:
             function()
         else:
@@ -188,7 +188,7 @@ class Call:
             return False
         self._error = error
         if self._is_reading and self.abort is not None:
-            # Not by cancelling: gRPC would never free a message that comes for a cancelled reader.
+            # Not cancelled: gRPC would never free a message that arrives for a cancelled reader.
             self._ending = asyncio.ensure_future(self.abort(self, error))
             self._ending.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         else:
@@ -210,7 +210,7 @@ class Call:
 
 
 def address_of(peer: str) -> str:
-    """Returns what a client's connections and processes share; all clients of unix sockets have one address."""
+    """Returns the address of a peer without its port; all clients of unix sockets share one."""
     return UNIX if peer.startswith(UNIX) else peer.rpartition(":")[0]
 
 
@@ -226,7 +226,7 @@ def deadline_passed() -> DeadlinePassedError:
 
 
 def busy(problem: str, retry_after_s: float, also: str = "", limit: int | None = None) -> ServerBusyError:
-    """Returns the error of a call that can be repeated so much later; `also` is what else would help."""
+    """Returns the error of a call that can be retried after this time; `also` is another remedy."""
     remedy = f"try again in {retry_after_s:g} s{also}"
     metadata = None if limit is None else {"limit": str(limit)}
     return ServerBusyError(problem, remedy=remedy, retry_after_s=retry_after_s, metadata=metadata)

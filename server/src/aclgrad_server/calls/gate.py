@@ -1,4 +1,4 @@
-"""Gives out bytes or slots, in rounds of the callers that wait. No locks.
+"""Gives out bytes or slots round-robin to the callers that wait. No locks.
 
 A caller is an identity if the server has identities, and an address otherwise.
 """
@@ -16,13 +16,13 @@ from aclgrad_server.limits import ASKING_S
 
 RETRY_AFTER_S: Final = 0.1
 LONGEST_RETRY_S: Final = 10.0
-_WAIT_S: Final = 1.0  # for which a queue is long enough if its limit follows the pace of calls
-_WEIGHT: Final = 1 / 16  # of the latest call in the mean time that calls run
+_WAIT_S: Final = 1.0  # length of a queue whose limit follows the pace of calls
+_WEIGHT: Final = 1 / 16  # of the latest call in the mean run time
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What one caller may have whether or not others ask, and its claims in each round of those that wait."""
+    """One caller's fixed limits, and its claims in each round."""
 
     per_round: int = 1
     size_bytes: int = sys.maxsize  # of tensors on the device, and of replies
@@ -30,7 +30,7 @@ class Bounds:
 
 
 class Callers:
-    """Who asks for something, how many claims of each caller wait, and what bounds it."""
+    """The callers that ask, their waiting claims, and their bounds."""
 
     def __init__(self, bounds: Callable[[str], Bounds], clock: Callable[[], float]) -> None:
         self.bounds = bounds
@@ -43,7 +43,7 @@ class Callers:
         return len(self._asked_at)
 
     def ask(self, caller: str) -> None:
-        """Counts a caller as one that asks, for `ASKING_S` from now."""
+        """Counts a caller as asking for the next `ASKING_S`."""
         self._asked_at[caller] = self._clock()
         self._asked_at.move_to_end(caller)
 
@@ -54,16 +54,16 @@ class Callers:
         return len(asking) > (caller in asking) or len(waiting) > (caller in waiting)
 
     def forget(self) -> None:
-        """Forgets callers that asked long ago. To be called some times a second."""
+        """Forgets callers that asked long ago. Call it several times a second."""
         oldest = self._clock() - ASKING_S
         while self._asked_at and next(iter(self._asked_at.values())) < oldest:
             self._asked_at.popitem(last=False)
 
 
 class Room:
-    """Slots to run, memory of the device and a queue that calls of one kind share and calls of no other kind take.
+    """Slots, device memory and a queue for calls of one kind, small or large; the other kind never takes them.
 
-    At most `waiting_limit` claims wait, for whatever; with `is_paced`, only as many as begin to run within a second.
+    At most `waiting_limit` claims wait; with `is_paced`, at most as many as begin to run within a second.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Room:
         self._clock = clock
         self._mean_run_s = 0.0
         self.expected_s = 0.0
-        """How long the programs that wait or run here take by their own estimates, one after the other."""
+        """The sum of the estimated times of the programs that wait or run here."""
         self.slots = Gate(running_limit, running_limit - 1, self, counts_bytes=False)
         self.memory = Gate(bytes_limit, bytes_limit // 2, self)
 
@@ -97,7 +97,7 @@ class Room:
         return max(self.running_limit, int(_WAIT_S * self.running_limit / self._mean_run_s))
 
     def enter(self, caller: str) -> None:
-        """Counts a claim that waits; raises ServerBusyError if one more of the caller may not."""
+        """Counts a waiting claim; raises ServerBusyError if the caller may not have one more."""
         limit, waiting = self.waiting_limit, self.callers.waiting
         if self.waiting_count >= limit:
             self.refusals["queue"] += 1
@@ -126,7 +126,7 @@ class Room:
         return busy(problem, retry_after_s, limit=limit)
 
     async def slot(self, caller: str, most: int = 1, may_last: bool = False) -> "Claim":
-        """Returns a claim on a slot to run, and on up to `most` that nobody waits for.
+        """Returns a claim on a slot to run, and on up to `most` slots if nobody waits for them.
 
         Raises ServerBusyError if too many calls wait already.
         """
@@ -137,7 +137,7 @@ class Room:
         return claim
 
     def ran(self, slot: "Claim") -> None:
-        # A single long one says little about the next ones.
+        # A single long call says little about the next ones.
         run_s = min(self._clock() - slot.since, _WAIT_S)
         self._mean_run_s += _WEIGHT * (run_s - self._mean_run_s)
         slot.give_back()
@@ -145,19 +145,19 @@ class Room:
 
 @dataclass(slots=True, eq=False)
 class Claim:
-    """Units of one gate that one call holds. Give them back once, in one or several parts."""
+    """Units of one gate that one call holds, given back once, in one or several parts."""
 
     gate: "Gate"
     caller: str
     units: int
     may_last: bool = False
-    """Whether its client decides how long it is held, or the device takes long: it never exceeds the share then."""
+    """Whether it may be held long, by a client or a slow device; it then never exceeds the share."""
     is_granted: bool = False
     since: float = 0.0  # when what it is for began
-    waiter: Any = None  # the future of a claim that has to wait
+    waiter: Any = None  # the future of a waiting claim
 
     def give_back(self, units: int | None = None) -> None:
-        """Gives back so many units, or all that are left."""
+        """Gives back this many units, or all that are left."""
         part = self.units if units is None else min(units, self.units)
         if part > 0:
             self.units -= part
@@ -167,9 +167,9 @@ class Claim:
 class Gate:
     """Gives out up to `limit` units, which are bytes or slots.
 
-    The callers that wait come in rounds, each in its order of arrival, and nobody overtakes a claim that waits.
-    While several callers ask, one that already holds something gets no more than `share` units. A claim that may last
-    never exceeds the share: otherwise one slow client, or long kernels, could hold everything.
+    Waiting callers take turns in rounds, in their order of arrival, and nobody overtakes a waiting claim. While several
+    callers ask, a caller that already holds units gets at most `share` units. A claim that may last long never exceeds
+    the share: otherwise one slow client, or long kernels, could hold everything.
     """
 
     def __init__(self, limit: int, share: int, room: Room, counts_bytes: bool = True) -> None:
@@ -177,7 +177,7 @@ class Gate:
         self.used = 0
         self.waiting_count = 0
         self.other: Gate | None = None
-        """A gate whose units count with those of this one for what a caller may have at all times."""
+        """A gate whose units count with this one's towards a caller's fixed limit."""
         self._share = max(1, share)
         self._room = room
         self._callers = room.callers
@@ -186,11 +186,11 @@ class Gate:
         """How many units each caller has."""
         self._waiting: OrderedDict[str, deque[Claim]] = OrderedDict()
         self._granted: dict[str, int] = {}
-        """How many claims of each caller that waits were granted in this round."""
+        """How many claims of each waiting caller were granted in this round."""
         self._loss: Callable[[], AclgradError] | None = None
 
     async def take(self, caller: str, units: int, may_last: bool = False) -> Claim:
-        """Returns the claim when it is served; raises ServerBusyError if too many calls wait already."""
+        """Returns the claim once it is granted; raises ServerBusyError if too many calls wait already."""
         if self._loss is not None:
             raise self._loss()
         claim = Claim(self, caller, units, may_last)
@@ -209,7 +209,7 @@ class Gate:
                 claim.give_back()
             else:
                 self._leave(claim)
-                # It may have been what the others waited behind.
+                # The others may have waited behind it.
                 self.serve()
             raise
         return claim
@@ -223,7 +223,7 @@ class Gate:
         return claim
 
     def widen(self, claim: Claim, most: int) -> None:
-        """Adds units that nobody waits for to a granted claim, until it has `most`."""
+        """Adds units to a granted claim up to `most`, unless others wait for them."""
         while claim.units < most and self._fits(Claim(self, claim.caller, 1, claim.may_last)):
             claim.units += 1
             self.used += 1
@@ -249,7 +249,7 @@ class Gate:
             self._leave(claim)
             self._count_in_round(claim.caller)
             self._grant(claim)
-            # The waiting task may be cancelled and not yet know; it gives the claim back when it runs.
+            # The waiting task may be cancelled but not have run yet; it gives the claim back when it runs.
             if not claim.waiter.done():
                 claim.waiter.set_result(None)
 
@@ -267,7 +267,7 @@ class Gate:
         return claim.may_last or self._callers.others_ask(caller)
 
     def _count_in_round(self, caller: str) -> None:
-        """Lets the next caller come when this one has had all of its claims of the round."""
+        """Turns to the next caller once this one has had all its claims of the round."""
         granted = self._granted.pop(caller, 0) + 1
         if caller not in self._waiting:
             return

@@ -1,6 +1,6 @@
-"""The wanted outputs of steps: who uses each, and where it lies in its lane's memory.
+"""The wanted outputs of steps: their users, and their places in the lane's memory.
 
-Outputs that a later step joins may lie one behind the other from the start, so that this step has nothing to do.
+Outputs that a later step joins may be written next to each other, so that this step has nothing to do.
 """
 
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ class Intermediate:
     group: int
     last_group: int
     last_step: int
-    """The last step of its own group that uses it, or a part of it."""
+    """The last step of its group that uses it or a part of it."""
     use_count: int = 0
     offset: int = -1
-    """In its lane's memory, or if it is a part in the whole; -1 before it has a place."""
+    """Its offset in its lane's memory, or of a part in the whole; -1 before it has a place."""
     whole: "Intermediate | None" = None
     has_parts: bool = False
     is_copied: bool = False
@@ -42,21 +42,21 @@ class Intermediate:
 
     @property
     def position(self) -> int:
-        """Where it lies in its lane's memory."""
+        """Its offset in its lane's memory."""
         return self.offset if self.whole is None else self.whole.offset + self.offset
 
     def take(self, arena: Arena) -> None:
-        """Takes memory for it, or for the whole, unless it is there."""
+        """Allocates its memory, or that of the whole, unless it has some."""
         whole = self.whole or self
         if whole.offset < 0:
             whole.offset = arena.take(whole.size_bytes)
 
 
 def join(parts: Sequence[Intermediate], whole: Intermediate) -> None:
-    """Has the parts lie one behind the other in the whole, if they may.
+    """Places the parts next to each other in the whole, if possible.
 
-    All have to be in the memory of one lane, and each but the last has to end where the next one can begin. A kernel
-    may touch some bytes behind its tensors: what lies there has to be made later, and no other step uses a part.
+    All have to be in one lane, and each but the last has to end where the next can begin. A kernel may touch some bytes
+    behind its tensors, so the next part has to be made later, and no other step may use a part.
     """
     outputs = (*parts, whole)
     offsets = [0, *accumulate(each.size_bytes for each in parts[:-1])]

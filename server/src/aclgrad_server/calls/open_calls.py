@@ -16,8 +16,8 @@ from aclgrad_server.statistics import OK, OPERATOR_METHODS, RECEIVE, REPLY, Call
 RETRY_AFTER_S: Final = 1.0
 STATUS: Final = "GetServerStatus"
 _SHORT_OF_MEMORY: Final = "the server is short of memory"
-_PATIENCE: Final = 10  # time limits of a client for a reply on a connection that others use
-_LATE_S: Final = 0.25  # how long after a deadline a call is cut: until then the device reports it by itself
+_PATIENCE: Final = 10  # client timeouts for a reply on a connection that other calls use
+_LATE_S: Final = 0.25  # grace after a deadline before a call is cut: usually the device reports it first
 
 
 class OpenCalls:
@@ -28,7 +28,7 @@ class OpenCalls:
         close_connections: Callable[[set[str]], None] = lambda peers: None,
         on_begin: Callable[[Call], None] | None = None,
     ) -> None:
-        """Takes what ends the connections of peers: gRPC goes on sending a reply whatever becomes of its call."""
+        """`close_connections` closes TCP connections of peers: gRPC keeps sending the reply of a cancelled call."""
         self._on_begin = on_begin
         self._call_timeout_s = call_timeout_s
         self._client_timeout_s = client_timeout_s
@@ -53,19 +53,19 @@ class OpenCalls:
             self._on_begin(call)
         self._addresses[call.address] = self._addresses.get(call.address, 0) + 1
         self.changed_at = call.start
-        # Not a function that refers to the call: gRPC's context keeps it, and the cycle would keep both.
+        # Not a closure over the call: gRPC's context keeps it, and the cycle would keep both.
         context.add_done_callback(self._end)
         return call
 
     def admit(self, call: Call) -> None:
-        """Raises the error of a call that is refused: the server stops, or memory or its address has no room for it."""
+        """Raises an error if the server drains, memory is short or the call's address has too many calls."""
         if self._is_refusing:
             self.refusals["draining"] += 1
             raise _draining()
         if self._is_short_of_memory:
             self.refusals["memory"] += 1
             raise busy(_SHORT_OF_MEMORY, RETRY_AFTER_S)
-        # Whoever looks after the server has to see it then.
+        # The status has to stay visible then.
         if call.method != STATUS and self._addresses[call.address] > MAX_OPEN_CALLS:
             self.refusals["address"] += 1
             problem = f"this address has more than {MAX_OPEN_CALLS} calls open"
@@ -82,14 +82,14 @@ class OpenCalls:
         return stages[RECEIVE], stages[REPLY]
 
     def refuse(self) -> None:
-        """Refuses calls from now on, because the server stops, and those whose first message has not come."""
+        """Refuses new calls, and open ones whose first message has not come: the server stops."""
         self._is_refusing = True
         for call in self._active.values():
             if not call.has_begun:
                 self.refusals["draining"] += call.cut(_draining())
 
     def set_memory_pressure(self, pressure: int) -> None:
-        """Receives no messages from a pressure of 1 on, and refuses new calls from 2 on."""
+        """Pauses receiving from pressure 1 on, and refuses new calls from 2 on."""
         self._is_short_of_memory = pressure > 1
         if pressure:
             self._may_read.clear()
@@ -113,19 +113,19 @@ class OpenCalls:
         return cut
 
     def sweep(self) -> None:
-        """Cuts calls whose deadline has passed or whose client is too slow. To be called some times a second."""
+        """Cuts calls whose deadline has passed or whose client is too slow. Call it several times a second."""
         now = time.monotonic()
         unread = set()
         for call in self._active.values():
             if (since := call.waits_since) is not None and since < now - self._client_timeout_s:
-                # A proxy has one connection for many clients, whose calls would end with it. The reply stays claimed.
+                # A proxy's connection carries many clients' calls, which would end with it. The reply stays claimed.
                 is_of_others = self._fetched_at.get(call.peer, 0.0) > since > now - _PATIENCE * self._client_timeout_s
                 if (call.stage == REPLY and is_of_others) or not call.cut(error := self._too_slow(call)):
                     continue
                 self.slow_clients += 1
                 if call.stage == REPLY:
                     unread.add(call.peer)
-                    call.outcome = error.reason  # nothing else tells of a reply that is never fetched
+                    call.outcome = error.reason  # the only sign that a reply is never fetched
             elif call.deadline + _LATE_S < now and not call.has_returned:
                 call.cut(deadline_passed())
         # Connections without calls are forgotten.
@@ -163,23 +163,23 @@ def _draining() -> ServerDrainingError:
 
 
 class Throttle:
-    """Lets each caller spend so many units a second. Nobody waits for longer than the longest pause."""
+    """Rate limit: each caller may spend this many units a second. Nobody waits longer than the longest pause."""
 
     def __init__(self, units_per_s: float, longest_pause_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._units_per_s = units_per_s
         self._longest_pause_s = longest_pause_s
         self._clock = clock
         self._free_at: OrderedDict[str, float] = OrderedDict()
-        """When each caller may go on without waiting; the caller that spent last is the last."""
+        """When each caller may go on without waiting, ordered by the time of its last spending."""
 
     def delay_s(self, caller: str) -> float:
         """Returns how long the caller is to wait now; at most 0 for no wait."""
         return self._free_at.get(caller, 0.0) - self._clock()
 
     def spend(self, caller: str, units: float, seconds: float = 0.0) -> None:
-        """Counts units that took so long until now, and forgets callers that have none to wait for."""
+        """Counts units that took this long until now, and forgets callers that need not wait."""
         now = self._clock()
-        # Who took very long has not saved up for a burst.
+        # Taking very long earns no burst.
         seconds = min(seconds, self._longest_pause_s)
         free_at = max(now - seconds, self._free_at.get(caller, 0.0)) + units / self._units_per_s
         self._free_at[caller] = min(free_at, now + self._longest_pause_s)

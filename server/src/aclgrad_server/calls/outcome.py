@@ -1,4 +1,4 @@
-"""What came of a program: the replies of its groups, in pieces, and why steps failed."""
+"""A program's outcome: the replies of its groups, in pieces, and the errors of failed steps."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,12 +9,12 @@ from aclgrad_server.devices.steps import PlannedStep
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a program: the reply of each group, its steps in the order of the reply, and failures by step."""
+    """The reply of each group, its steps in the order of the reply, and failures by step."""
 
     failures: dict[int, AclgradError]
     replies: list[tuple[bytes, Sequence[int]]] = field(default_factory=list)
     steps: dict[int, int] = field(default_factory=dict)
-    """The bytes that each step that ran has in its group's reply."""
+    """The bytes of each step that ran, in its group's reply."""
 
     def sections(self) -> Iterator[tuple[int, memoryview]]:
         """Yields the bytes of each step that ran; those of steps that failed are undefined."""
@@ -27,7 +27,7 @@ class Outcome:
 
 
 def pieces_of(step: PlannedStep, section: memoryview) -> Iterator[bytes | memoryview]:
-    """Yields the outputs of a reply in their order: those that the device wrote, and what tells of the others."""
+    """Yields the outputs of a reply in their order: the bytes that the device wrote, and the headers of the others."""
     if not step.described:
         yield section
         return

@@ -1,4 +1,4 @@
-"""What the server runs: programs of steps in order, each one operator, whose groups have their turns on the device."""
+"""Runs programs: ordered steps of one operator each, in groups that take turns on the device."""
 
 import asyncio
 import logging
@@ -24,31 +24,31 @@ from aclgrad_server.statistics import RUN, WAIT
 log = logging.getLogger(__name__)
 
 Ran = tuple[Any, Sequence[AclgradError | None]]
-"""What came of a group: the bytes of its replies, and the error of each step that failed."""
+"""A group's outcome: the bytes of its replies, and the error of each step that failed."""
 Attempt = Callable[[OnEnd, Sequence[int]], Awaitable[Ran]]
-"""Runs a group whose lanes have workspaces of these sizes at most."""
+"""Runs a group whose lanes have workspaces of at most these sizes."""
 _ALONE: Final = (0,)
 
 
 class Transfer(Protocol):
-    """Brings and takes the tensors of a program that come and go in messages of their own."""
+    """Transfers the tensors of a program that have messages of their own."""
 
     async def bring(self, index: int, held: dict[Key, StagedTensor]) -> None:
-        """Returns when the tensors that the group of this number needs are there."""
+        """Returns when the tensors that this group needs have arrived."""
 
     async def take(self, index: int, held: dict[Key, StagedTensor], outcome: Outcome) -> None:
-        """Notes that the group has ended, whose outputs may be taken until `finish` has returned."""
+        """Notes that the group has ended; its outputs may be sent until `finish` has returned."""
 
     async def finish(self) -> None:
-        """Returns when all tensors have been taken."""
+        """Returns when all tensors have been sent."""
 
     async def stop(self) -> None:
-        """Drops what is under way."""
+        """Cancels transfers under way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """Runs programs on the device. A program, or a call that brings tensors beside it, takes `max_call_bytes`."""
+    """Runs programs. Those of several steps, or with tensors outside the message, take at most `max_call_bytes`."""
 
     device: Device
     admission: Admission
@@ -58,7 +58,7 @@ class Runner:
     max_message_bytes: int
     max_call_bytes: int
     pausing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Of the one program that goes on in the next turn of the event loop."""
+    """Held by the one program that continues in the next turn of the event loop."""
 
     def execute(self, request: bytes, call: Call) -> Awaitable[bytes]:
         """Runs an ExecuteOperatorRequest and returns its response."""
@@ -116,7 +116,7 @@ class Runner:
         transfer_of: Callable[[Schedule], Transfer] | None = None,
         reply_bytes: int | None = None,
     ) -> Outcome:
-        """Runs the legal steps of a program, and returns what came of all.
+        """Runs the legal steps of a program, and returns the outcome of all.
 
         Raises LimitExceededError if it takes too much at once, with its `peak_bytes`, and DeviceLostError.
         `reply_bytes` are those of messages that wait for the client, by default those of one reply.
@@ -161,7 +161,7 @@ class Runner:
         finally:
             if transfer is not None:
                 await transfer.stop()
-            # An error that is on its way out keeps its frames, and so whatever they refer to.
+            # An error that propagates keeps its frames, and all that they refer to.
             for tensor in held.values():
                 tensor.close()
             claims.close()
@@ -189,7 +189,7 @@ class Runner:
         held: dict[Key, StagedTensor],
         outcome: Outcome,
     ) -> None:
-        """Runs the steps of a group whose inputs are there, in one turn."""
+        """Runs the steps of a group whose inputs have arrived, in one turn."""
         failures = outcome.failures
         for step in group.steps:
             causes = [first_failure(need, failures[need]) for need in step.needs if need in failures]
@@ -228,10 +228,10 @@ class Runner:
         attempt: Attempt,
         lane_of: Sequence[int] = _ALONE,
     ) -> Ran:
-        """Runs a group; if workspaces are too small, all of its steps begin again together, if that is free at once.
+        """Runs a group; if workspaces are too small and the rest is free, all of its steps begin again together.
 
-        `workspaces` and `sizes` have what each lane may take of workspace, and about what it takes without it;
-        `lane_of` has the lane of each step.
+        `workspaces` has the workspace bytes that each lane may take, `sizes` about its other bytes, and `lane_of` the
+        lane of each step.
         """
         workspaces, refusals = list(workspaces), dict[int, AclgradError]()
         try:

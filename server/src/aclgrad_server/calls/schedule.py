@@ -1,8 +1,8 @@
-"""How a program runs: its steps in groups, those of a group that are connected in lanes, and what memory that takes.
+"""How a program runs: its steps in groups, the connected steps of a group in lanes, and the memory of each.
 
-The client's order is the schedule. Steps that refer to each other run on one stream, one after the other, so that a
-tensor may get the bytes of one that nothing uses any more. A tensor that more than one group uses, or that comes or
-goes beside the messages, is *held*: it has memory of its own from its first group to its last.
+Steps run in the client's order. Steps that refer to each other run on one stream, one after the other, so that a tensor
+may reuse the bytes of one that is no longer used. A tensor is *held* if more than one group uses it, or if it is
+transferred outside the messages: it has its own memory from its first group to its last.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from aclgrad_server.devices.steps import PlannedStep
 from aclgrad_server.limits import SMALL_BYTES, SMALL_S
 
 Key = tuple[int, int]
-"""A held tensor: the step and the position of its output, or -1 and the position in the table; an input that comes by
-shared memory has the step and -1 - its position."""
+"""A held tensor: the step and the position of its output, or -1 and the position in the table; an input in shared
+memory has the step and -1 - its position."""
 IN_TABLE: Final = -1
 
 
 @dataclass(slots=True)
 class Held:
-    """A tensor with memory of its own, on the host if the values are checked there, from one group to another."""
+    """A tensor with its own memory from one group to another, on the host if its values are checked there."""
 
     key: Key
     size_bytes: int
@@ -50,12 +50,12 @@ class FromMessage:
 
 
 Content = FromHeld | FromMessage | Any
-"""What an input is: one of these, or a place in its lane's memory, or None if the device gets no bytes."""
+"""The source of an input: one of these, a place in its lane's memory, or None if the device gets no bytes."""
 
 
 @dataclass(slots=True)
 class GroupStep:
-    """A step of a group, as the device is told of it, without bytes."""
+    """A step of a group in the device's form, without bytes."""
 
     number: int
     planned: PlannedStep
@@ -68,13 +68,13 @@ class GroupStep:
 
     @property
     def section_bytes(self) -> int:
-        """What it takes of its group's reply."""
+        """Its bytes in its group's reply."""
         return len(self.prefix) + self.planned.section_bytes
 
 
 @dataclass(slots=True)
 class Lane:
-    """Connected steps of a group, by their positions there."""
+    """Connected steps, by their positions in the group."""
 
     positions: list[int]
     workspaces: list[Workspace]
@@ -82,7 +82,7 @@ class Lane:
 
     @property
     def workspace_bytes(self) -> int:
-        """What the largest of its workspaces takes, as far as one knows."""
+        """The bytes of its largest workspace, as far as known."""
         return max(each.size_bytes for each in self.workspaces)
 
 
@@ -95,12 +95,12 @@ class Group:
     begins: list[Held] = field(default_factory=list)
     """The tensors whose memory is made before the group."""
     ends: list[Key] = field(default_factory=list)
-    """Those whose memory nothing after the group uses; outputs that go in chunks are there until the last group."""
+    """The tensors that nothing uses after the group; outputs sent in chunks are kept until the last group."""
 
 
 @dataclass(slots=True)
 class Schedule:
-    """The groups of a program, and the bytes that it takes while each of them runs, but for workspaces."""
+    """The groups of a program, and the bytes that it takes while each of them runs, without workspaces."""
 
     groups: list[Group]
     device: list[int]
@@ -113,11 +113,11 @@ class Schedule:
     in_chunks: bool
 
     def workspaces(self) -> list[list[int]]:
-        """Returns what the workspace of each lane of each group may take: another call may learn of a larger one."""
+        """Returns the workspace bytes of each lane of each group; they grow if another call needs more."""
         return [[lane.workspace_bytes for lane in group.lanes] for group in self.groups]
 
     def demand(self, workspaces: Sequence[Sequence[int]], streams: int, reply_bytes: int | None = None) -> Demand:
-        """Returns what it asks admission for with these workspaces, of which so many are in use at once.
+        """Returns the request to admission with these workspaces, of which `streams` are in use at once.
 
         `reply_bytes` are those of messages that wait for the client.
         """
@@ -141,7 +141,7 @@ class Schedule:
 
 
 def bytes_at_once(workspaces: Sequence[int], count: int) -> int:
-    """Returns what the workspaces of so many lanes take at most."""
+    """Returns the most bytes that the workspaces of this many lanes take."""
     return sum(sorted(workspaces)[-count:])
 
 

@@ -1,4 +1,4 @@
-"""Makes the schedule of a program: groups of about `GROUP_S`, lanes, places, and what each group takes."""
+"""Makes the schedule of a program: groups of about `GROUP_S`, lanes, places, and the bytes of each group."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -31,11 +31,10 @@ from aclgrad_server.limits import GROUP_BYTES, GROUP_S, GROUP_STEPS
 async def make_schedule(
     program: PlannedProgram, pause: Pause, streams: int, waits_for_values: bool = False, copies_inputs: bool = False
 ) -> Schedule:
-    """Returns how the legal steps of the program run, so many lanes at once at most.
+    """Returns the schedule of the program's legal steps, with at most this many lanes at once.
 
-    With `waits_for_values`, a step whose values have a rule that an earlier step guarantees begins a group: the device
-    goes on behind a fault, and they may not be what they should. With `copies_inputs`, each lane has copies of its own
-    of the payloads that it uses.
+    With `waits_for_values`, a step begins a group if an earlier step guarantees a rule of its values: after a fault the
+    device goes on, and the values may break the rule. With `copies_inputs`, each lane copies the payloads that it uses.
     """
     groups = list(_groups(program, waits_for_values))
     maker = _Maker(program, groups, copies_inputs, streams)
@@ -86,10 +85,10 @@ class _LaneInMaking:
     over: dict[int, list[Intermediate]] = field(default_factory=dict)
     """The outputs whose memory is free after a step."""
     copied: set[tuple[Key, int]] = field(default_factory=set)
-    """The inputs that it copies to the device, and how much of them, once for all of its steps."""
+    """The inputs that it copies to the device, once for all of its steps, and their bytes."""
     copied_bytes: int = 0
     needed_bytes: int = 0
-    """What the step that needs most takes while it runs."""
+    """The most bytes that one of its steps takes while it runs."""
 
 
 class _Maker:
@@ -105,12 +104,12 @@ class _Maker:
         self._device, self._process, self._reply = [0] * (count + 1), [0] * (count + 1), [0] * count
         self._message_bytes = sum(each.type.size_bytes for each in program.table if not each.source.is_beside)
         self._joined: dict[int, int] = {}
-        """An earlier step of the lane of each step that is not the first of its lane."""
+        """An earlier step of the same lane, for each step but the first."""
         self._lanes: dict[int, _LaneInMaking] = {}
-        """By their first steps."""
+        """Lanes by their first steps."""
 
     def _add(self, first: int, last: int, size_bytes: int, *, of_process: bool = False) -> None:
-        """Counts memory of the device, or of the process; the sums from the first group on are what each group has."""
+        """Counts bytes of the device, or of the process, for the groups from `first` to `last`."""
         bytes_of = self._process if of_process else self._device
         bytes_of[first] += size_bytes
         bytes_of[last + 1] -= size_bytes
@@ -136,7 +135,7 @@ class _Maker:
                 self._hold(key, source.nbytes, group, group, is_checked)
 
     def join_parts(self, number: int) -> None:
-        """Has the inputs of a step that joins them lie in its output, if they may; all uses are noted."""
+        """Places the inputs of a joining step in its output, if possible; all uses are noted."""
         sources = self._program.steps[number].sources
         if all(each is not None and each.step is not None for each in sources):
             keys = [_key_of(self._program, number, index) for index in range(len(sources))]
@@ -166,7 +165,7 @@ class _Maker:
         return first
 
     def place(self, index: int, number: int) -> None:
-        """Puts the step into its lane, and its tensors to their places."""
+        """Assigns the step to its lane, and its tensors to places."""
         step, group, first = self._program.steps[number], self._groups[index], self._first_of(number)
         making = self._lanes.get(first)
         if making is None:
@@ -196,14 +195,14 @@ class _Maker:
         return FromMessage(in_message.index, source.nbytes) if isinstance(in_message, InMessage) else None
 
     def _sink(self, making: _LaneInMaking, number: int, position: int) -> tuple[Any, bool]:
-        """Returns where an output is written to, if not to the reply, and whether the reply has it."""
+        """Returns the target of an output unless it is the reply, and whether the reply has it."""
         output, index = self._outputs[number, position], making.group
         in_reply = output.sink.in_reply
         if in_reply:
             self._reply[index] += output.size_bytes
             self._add(index, index, output.size_bytes)
         if output.is_held:
-            # One that is sent in chunks may wait for its client until the end.
+            # An output in chunks may wait for its client until the end.
             last = len(self._groups) - 1 if output.sink.in_chunks else output.last_group
             self._hold((number, position), output.size_bytes, index, last, False)
             return (number, position), in_reply
@@ -215,7 +214,7 @@ class _Maker:
         return Place(output.position, output.size_bytes), in_reply
 
     def _count(self, making: _LaneInMaking, number: int) -> None:
-        """Counts what the step takes besides its outputs and held tensors."""
+        """Counts the bytes of the step besides its outputs and held tensors."""
         step = self._program.steps[number]
         plan = step.plan
         needed_bytes = plan.size_bytes - sum(plan.input_bytes) - plan.output_bytes
@@ -229,7 +228,7 @@ class _Maker:
                 self._message_bytes += size_bytes
             else:
                 is_copied, is_checked = self._is_copied(key, source), plan.rules[position] is not None
-                # What is checked is copied in the form that is read; a view of anything else is made row-major there.
+                # A checked input is copied in the form that is read; any other view is made row-major on the device.
                 copy = key, size_bytes if is_copied and is_checked else source.nbytes
                 needed_bytes += max(size_bytes - copy[1], 0)
                 if is_copied and (plan.encoded[position] or copy not in making.copied):
@@ -239,7 +238,7 @@ class _Maker:
         self._add(making.group, making.group, plan.encoded_bytes, of_process=True)
 
     def _is_copied(self, key: Key, source: Source) -> bool:
-        """Returns whether the device makes a copy of an input that is not in the message for this step alone."""
+        """Returns whether the device copies an input that is not in the message for this step alone."""
         if (held := self._held.get(key)) is not None:
             return held.on_host
         return source.entry is not None and self._copies_inputs
@@ -254,9 +253,9 @@ class _Maker:
             await pause()
         for index, of_lanes in enumerate(lanes):
             self._add(index, index, bytes_at_once(of_lanes, self._streams))
-        # The message is one piece of memory, and the call has it to its end.
+        # The message is one block of memory, which the call holds to its end.
         self._add(0, len(groups) - 1, self._message_bytes)
-        # Chunks come in the order of the table, also those of a tensor whose first user is not legal.
+        # Chunks arrive in the order of the table, even for a tensor whose first user is not legal.
         earliest = len(groups)
         for entry in reversed(range(len(program.table))):
             held = self._held.get((IN_TABLE, entry))
@@ -275,7 +274,7 @@ class _Maker:
 
 
 def _key_of(program: PlannedProgram, number: int, position: int) -> Key:
-    """Returns the key of what an input of a step is, if it is held."""
+    """Returns the key of a step's input, if it is held."""
     source = program.steps[number].sources[position]
     if source is None:
         return number, -1 - position

@@ -1,6 +1,6 @@
 """POSIX shared memory that a client on the same host names: read and written by file operations.
 
-A mapping would end the process where the client cuts the object short; a file operation merely has fewer bytes.
+If the client truncates the object, a mapping would kill the process; a file operation only returns fewer bytes.
 """
 
 import errno
@@ -26,14 +26,14 @@ _MAX_OFFSET: Final = 2**62
 
 
 class SharedMemory:
-    """What the server lets clients name: objects whose names begin so and whose files have one of these owners."""
+    """The objects that clients may name: with our prefix, and a file of one of these owners."""
 
     def __init__(self, enabled: bool, owners: Sequence[int]) -> None:
         self._enabled = enabled
         self._owners = tuple(owners) or (os.geteuid(),)
 
     def require(self, peer: str) -> None:
-        """Raises SharedMemoryUnavailableError unless it is turned on and the client came over a unix socket."""
+        """Raises SharedMemoryUnavailableError unless it is enabled and the client is on a unix socket."""
         if address_of(peer) != UNIX:
             remedy = "connect to a unix: address of the server, or send the data itself"
             raise SharedMemoryUnavailableError("shared memory needs a unix socket", remedy=remedy)
@@ -70,7 +70,7 @@ class SharedMemory:
                 raise InvalidFieldError.at(field, problem, "make it large enough")
             yield file
         except AclgradError:
-            # Some are an OSError too: a deadline, a lost device.
+            # Some of our errors are OSErrors too: a deadline, a lost device.
             raise
         except OSError as error:
             _check_own_files(error)
@@ -81,10 +81,10 @@ class SharedMemory:
 
 
 class SharedTensors:
-    """The tensors of a program that come or go by shared memory. The device's copy of inputs is checked."""
+    """The tensors of a program in shared memory. The device's copies of inputs are checked."""
 
     def __init__(self, memory: SharedMemory, device: Device, call: Call, program: PlannedProgram) -> None:
-        """Raises SharedMemoryUnavailableError if the client may have none."""
+        """Raises SharedMemoryUnavailableError if the client may not use shared memory."""
         memory.require(call.peer)
         self._memory = memory
         self._device = device
@@ -92,7 +92,7 @@ class SharedTensors:
         self._program = program
 
     async def bring(self, group: Group, held: Mapping[Key, StagedTensor]) -> None:
-        """Fills the tensors that begin with a group."""
+        """Fills the tensors that the group is the first to use."""
         for each in group.begins:
             field, range = self._source(each.key)
             if range is None:
