@@ -1,1 +1,1 @@
-"""The device that a process serves: it takes calls and returns completions."""
+"""The device of a process: it takes calls and returns completions."""

@@ -1,4 +1,4 @@
-"""What this server refuses of calls that the operator table allows, and how the native runtime checks values."""
+"""This server's limits on calls that the operator table allows, and the native runtime's checks of values."""
 
 from collections.abc import Mapping
 from dataclasses import astuple
@@ -16,7 +16,7 @@ ValueCheck = native.IndexCheck | native.ArgmaxCheck | native.BoxCheck | native.V
 
 
 def check_work(work: Work, most: Work, least: float, why: str) -> None:
-    """Raises LimitExceededError for more operations of a kind than `most` has, unless they are at most `least`."""
+    """Raises LimitExceededError if operations of a kind exceed both `most` and `least`."""
     for found, bound in ((work.operations, most.operations), (work.matrix_operations, most.matrix_operations)):
         limit = max(bound, least)
         if found > limit:
@@ -33,7 +33,7 @@ def check_tensor_size(field: str, type: TensorType, limit: int) -> None:
 
 
 def check_stored_bytes(field: str, size_bytes: int, limit: int) -> None:
-    """Of a view, whose bytes may be more than its shape takes."""
+    """Checks the bytes of a view, which may be more than its shape takes."""
     if size_bytes > limit:
         problem = f"has {size_bytes} bytes and the limit is {limit}"
         remedy = (
@@ -49,7 +49,7 @@ def check_presence(
         return
     field = f"inputs[{spec.name}]"
     is_mistrusted = shape_only is False
-    # What an operator does not get, no device reads.
+    # No device reads an input that the operator does not get.
     if not spec.matters(arguments) and not (is_mistrusted and spec.read_if is None):
         return
     if spec.unread_on is None and not (spec.of_outputs and is_mistrusted):
@@ -81,7 +81,7 @@ def check_output_memory(call: OperatorCall, types: Mapping[str, TensorType]) -> 
                 "send exactly the size of the output",
             )
             raise InvalidFieldError.at(f"output_memory[{name}].size_bytes", problem, remedy)
-    # Also of inputs: a call that is repeated would read what it has written.
+    # Inputs too: a retried call would read its own output.
     others = [(f"inputs[{each.name}]", each.source.shared) for each in call.inputs]
     for name, memory in call.output_memory.items():
         field = f"output_memory[{name}]"

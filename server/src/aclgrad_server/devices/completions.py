@@ -1,4 +1,4 @@
-"""What native threads have done, passed to the coroutines that wait for it."""
+"""Passes results of native threads to the coroutines that wait for them."""
 
 import asyncio
 import logging
@@ -12,11 +12,11 @@ from aclgrad.errors import AclgradError
 log = logging.getLogger(__name__)
 
 Ticket = Callable[[Any], None]
-"""Native code returns it with the result or the exception of its work, and the event loop calls it with them."""
+"""Native code returns the ticket with a result or an exception, and the event loop calls it with them."""
 
 
 class Completions:
-    """Passes the results of native threads to their tickets, on the event loop on which it was made."""
+    """Passes the results of native threads to their tickets, on the event loop that made it."""
 
     def __init__(self) -> None:
         self.native = native.Completions()
@@ -54,12 +54,12 @@ class Completions:
             raise
         finally:
             self._waiting.discard(future)
-            # The exception refers to this frame and the future to the exception. This cycle would keep the frames of
-            # all callers, and so the messages of the call, until the next garbage collection.
+            # Frame, exception and future would form a cycle, which keeps the callers' frames, and so the call's
+            # messages, until the next garbage collection.
             del future, ticket
 
     def lose(self, new_error: Callable[[], AclgradError]) -> None:
-        """Ends every wait, now and later, with its own error, because work that hangs in the driver never reports."""
+        """Ends every wait, now and later, with an error of its own: work that hangs in the driver never reports."""
         self._loss = new_error
         for future in self._waiting:
             if not future.done():

@@ -24,19 +24,19 @@ from aclgrad_server.limits import PINNED_BYTES, SMALL_BYTES, SMALL_POOL_BYTES
 from aclgrad_server.settings import Settings, is_on
 
 EXECUTOR_LIMIT: Final = 64  # executors that each stream keeps
-KERNEL_TIMEOUT: Final = 507014  # ACL_ERROR_RT_AICORE_TIMEOUT: what a kernel that never ends is reported as
+KERNEL_TIMEOUT: Final = 507014  # ACL_ERROR_RT_AICORE_TIMEOUT, reported for a kernel that never ends
 COPY_THREADS: Final = 2  # threads of the device that copy pieces of tensors
-COPY_STREAMS: Final = 32  # streams for these copies, those of abandoned calls included
-OTHER_STREAMS: Final = COPY_STREAMS + 1  # streams of a process besides those of its calls: also the default stream
+COPY_STREAMS: Final = 32  # streams for these copies, abandoned ones included
+OTHER_STREAMS: Final = COPY_STREAMS + 1  # streams of a process besides those of its calls; one is the default stream
 STREAMS_PER_SLOT: Final = 2  # small calls have as many slots of their own
 TURN_ERRORS: Final = 200
-"""Errors of a group that are translated, in about 2 ms, before the event loop does other work."""
+"""Errors of a group that are translated at once (about 2 ms) before the event loop does other work."""
 
 StagedTensor = native.StagedTensor
 Write = tuple[StagedTensor, int, memoryview]
-"""Bytes for a tensor, from this offset on."""
+"""A tensor, an offset in it, and the bytes to write there."""
 Read = tuple[StagedTensor, int, bytes, int]
-"""A message to make: a prefix, and behind it so many bytes of a tensor, from this offset on."""
+"""A tensor, an offset in it, the prefix of a message, and the number of bytes to copy behind it."""
 OnEnd = Callable[[], None]
 Content = Any  # the bytes of one input: a buffer, a `StagedTensor`, or None if the device gets none
 Place = native.Place
@@ -50,9 +50,9 @@ GroupedStep = tuple[
     Sequence[int],
     Sequence[int],
 ]
-"""One step of a group: plan, inputs, the bytes before its outputs in the reply, where each wanted output is written to
-and whether the reply has it (None: each goes to the reply alone), the earlier steps of the group that it needs, and the
-inputs whose values need no check because of what guarantees them."""
+"""One step of a group: plan, inputs, prefix of its outputs in the reply, the target of each wanted output and whether
+the reply has it (None: all go only to the reply), the earlier steps of the group that it needs, and the inputs whose
+values need no check because an earlier step guarantees them."""
 
 
 @dataclass(slots=True)
@@ -96,7 +96,7 @@ class Device:
         on_lost: "OnLost",
         process_count: int = 1,
     ) -> None:
-        """Takes how many processes share the device, which have their parts of its memory."""
+        """Takes the number of processes that share the device and its memory."""
         # Small calls run beside those that fill the pool.
         small_bytes = SMALL_POOL_BYTES + settings.streams * SMALL_BYTES
         streams = STREAMS_PER_SLOT * settings.streams
@@ -115,7 +115,7 @@ class Device:
             process_count=process_count,
             pinned_limit_bytes=PINNED_BYTES,
         )
-        # The host library keeps nothing of a call in its thread.
+        # The host library keeps no state of a call in its thread.
         self._cold_threads = 1 if library.is_host else streams
         self._hang_timeout_s = settings.hang_timeout_s
         self._completions = completions
@@ -124,18 +124,18 @@ class Device:
         self.is_up = True
         """False once the device is lost or unfit."""
         self.sample: DeviceSample | None = None
-        """The latest sample. It becomes old if the driver hangs."""
+        """The latest sample, which ages if the driver hangs."""
         self._sampling: asyncio.Task[DeviceSample] | None = None
         self.oldest_step_s = 0.0
-        """How long the longest request to the driver has taken, and the wait for a kernel after its call's deadline."""
+        """The age of the longest pending request to the driver; of a kernel, the time since its call's deadline."""
         self.soc_name = self._device.soc_name
         self.deterministic = self._device.is_deterministic
         self.pool_limit_bytes = max(0, self._device.pool_limit_bytes - small_bytes)
-        """What calls may claim that are not small."""
+        """The bytes that large calls may claim."""
 
     @property
     def pinned_refusal(self) -> str:
-        """Why the host gives no pinned memory, so that copies are slower; empty if it does, or was not asked."""
+        """Why there is no pinned memory, so that copies are slower; empty if there is, or nobody asked for it."""
         return self._device.pinned_refusal
 
     def __str__(self) -> str:
@@ -149,10 +149,7 @@ class Device:
         on_end: OnEnd,
         workspace_limit: int = sys.maxsize,
     ) -> bytes:
-        """Returns the plan's ExecuteOperatorResponse.
-
-        Raises WorkspaceShortageError, as all methods do that run operators, if the library asks for a larger workspace.
-        """
+        """Returns the plan's ExecuteOperatorResponse; like all that run operators, raises WorkspaceShortageError."""
         if plan.native.is_short:
             done = self._run_short(plan, contents, deadline, on_end, workspace_limit)
             if done is not None:
@@ -165,7 +162,7 @@ class Device:
     async def execute_on_each_thread(
         self, plan: StepPlan, contents: Sequence[Content], deadline: float
     ) -> Sequence[bytes]:
-        """Returns a response of each thread that keeps what calls like it need."""
+        """Runs the call on every thread that caches executors, and returns their responses."""
         hung_at = self._hung_at(plan, deadline)
         work = plan.native, contents, deadline, hung_at, None
         threads = range(self._cold_threads)
@@ -174,13 +171,13 @@ class Device:
         return replies
 
     def _hung_at(self, plan: StepPlan, deadline: float) -> float:
-        """Returns when a kernel that still runs counts as hung: it may take as long as it is said to take."""
+        """Returns when a running kernel counts as hung, its estimated time included."""
         return deadline + max(self._hang_timeout_s, plan.seconds)
 
     def _run_short(
         self, plan: StepPlan, contents: Sequence[Content], deadline: float, on_end: OnEnd, workspace_limit: int
     ) -> bytes | None:
-        """Runs a call on the event loop that takes less time than waking a thread; None if it would have to wait."""
+        """Runs a call on the event loop, which is faster than waking a thread; None if it would have to wait."""
         released = _released(on_end)
         try:
             reply = self._device.run_short(plan.native, contents, deadline, released, workspace_limit)
@@ -193,16 +190,16 @@ class Device:
 
     @property
     def stops_at_faults(self) -> bool:
-        """Whether nothing runs on a stream behind a fault."""
+        """Whether a fault stops everything behind it on its stream."""
         return self._device.stops_at_faults
 
     async def execute_group(
         self, work: GroupWork, deadline: float, streams: int, on_end: OnEnd, workspace_limits: Sequence[int]
     ) -> tuple[bytes, list[AclgradError | None]]:
-        """Runs a group on so many streams; returns its reply, and the error of each step that failed."""
+        """Runs a group on at most this many streams; returns its reply, and the error of each step that failed."""
         pairs = zip(work.lanes, workspace_limits, strict=True)
         lanes = [(positions, arena_bytes, limit) for (positions, arena_bytes), limit in pairs]
-        # Waits no longer than the deadline: a late step has its own status, and the other results are sent with it.
+        # Waits until the deadline: a late step gets its own status, and the other results are sent.
         hung_at = self._hung_at(work.plans[0], deadline) if len(work.plans) == 1 else deadline
         given = work.steps, lanes, deadline
         submit = partial(
@@ -225,7 +222,7 @@ class Device:
         return staged
 
     async def read_file(self, tensor: StagedTensor, file: int, offset: int, deadline: float) -> int:
-        """Fills a tensor from an open file and returns how many bytes it had; also raises OSError."""
+        """Fills a tensor from an open file and returns the number of bytes read; also raises OSError."""
         count: int = await self._with_file(tensor.read_file, file, offset, deadline)
         return count
 
@@ -234,8 +231,7 @@ class Device:
         await self._with_file(tensor.write_file, file, offset, deadline)
 
     async def _with_file(self, submit: Callable[..., None], file: int, offset: int, deadline: float) -> Any:
-        # A cancelled caller closes its file while a thread still uses it; the number may then be that of
-        # another client's memory.
+        # A cancelled caller closes its file while a thread still uses it; the descriptor may then be another client's.
         own = os.dup(file)
         return await self._run(submit, own, offset, deadline, on_end=partial(os.close, own))
 
@@ -243,7 +239,7 @@ class Device:
         await self._run(self._device.write, writes, deadline)
 
     async def read(self, reads: Sequence[Read], deadline: float) -> list[bytes]:
-        """Returns a message for each: its prefix, and a copy of so many bytes."""
+        """Returns a message for each: its prefix, and a copy of the tensor's bytes."""
         messages: list[bytes] = await self._run(self._device.read, reads, deadline)
         return messages
 
@@ -252,18 +248,18 @@ class Device:
         return joined
 
     async def release_finished(self) -> None:
-        """Reclaims what abandoned calls held, if the device is done with it."""
+        """Reclaims memory of abandoned calls once the device is done with it."""
         await self._run(self._device.release_finished)
 
     async def trim(self) -> None:
         await self._run(self._device.trim)
 
     async def take_sample(self) -> DeviceSample:
-        """Asks the driver, and keeps the answer as `sample`. Nobody asks twice at once: the driver may hang."""
+        """Asks the driver, and keeps the answer as `sample`. One request at a time: the driver may hang."""
         while self._sampling is not None and not self._sampling.done():
             await asyncio.wait([self._sampling])
         self._sampling = asyncio.ensure_future(self._sample())
-        # All who wait may have been cancelled: then nobody takes this error, and the next sample meets it again.
+        # If all waiters were cancelled, nobody takes this error; the next sample meets it again.
         self._sampling.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(self._sampling)
 
@@ -288,7 +284,7 @@ class Device:
             await asyncio.wait([sampling])
 
     def close(self) -> None:
-        """Closes the device, which must have no work left and take no samples; blocks."""
+        """Closes the device, which must have no work and no pending sample; blocks."""
         # The device also closes the library, because a device runtime must end before the process does.
         del self._device
 
@@ -309,7 +305,7 @@ class Device:
             raise error_of_native(error, plan) from error
 
     def _look(self, hung_at: float, error: Exception) -> None:
-        """Checks whether failed work means a lost device, even if its client has gone."""
+        """Checks whether the failure means a lost device, even if the client has gone."""
         if isinstance(error, native.AclError):
             is_hung = error.fault == "timeout" and time.monotonic() >= hung_at
             ours = error_of_fault("device_lost", KERNEL_TIMEOUT) if is_hung else error_of_native(error)
@@ -328,7 +324,7 @@ class Device:
 
 
 def _released(on_end: OnEnd) -> Ticket:
-    """A ticket that the device returns in any case, when it holds nothing more of the work: also if that failed."""
+    """A ticket that the device returns, also after a failure, when it holds nothing of the work any more."""
     return lambda _: on_end()
 
 

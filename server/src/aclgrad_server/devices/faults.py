@@ -16,7 +16,7 @@ from aclgrad.errors import (
 from aclgrad.operators.values import remedy_of
 from aclgrad_server.devices.plan import StepPlan
 
-RETRY_AFTER_DEVICE_LOSS_S: Final = 1.0  # a sibling answers at once, and clients wait for a server that starts again
+RETRY_AFTER_DEVICE_LOSS_S: Final = 1.0  # a sibling answers at once, and clients wait for a restarting server
 RETRY_AFTER_MEMORY_S: Final = 0.1
 RETRY_AFTER_STREAMS_S: Final = 0.1
 
@@ -46,16 +46,16 @@ _FAULTS: Final[dict[str, tuple[type[AclgradError], str, str | None, float | None
         "try again, on another server if there is one",
         RETRY_AFTER_DEVICE_LOSS_S,
     ),
-    # Also for a call that the library refuses, which has passed our validation: the fault is ours, or the library lacks
-    # the operator. It is never the client's.
+    # Also if the library refuses a call that passed our validation: the fault is ours, or the library lacks the
+    # operator, but never the client's.
     "internal": (ServerFaultError, "the device library answered ACL error {code}", None, None),
 }
 
 
 class UnfitDeviceError(Exception):
-    """The device cannot be used. The server stays up without taking calls: a new process would find the same card.
+    """The device cannot be used. The server stays up but takes no calls: a new process would find the same card.
 
-    `summary` names the card in words that anybody may read; the message, for the log, says more.
+    Anybody may read `summary`, which names the card; the message is for the log and says more.
     """
 
     def __init__(self, summary: str, problem: str) -> None:
@@ -64,7 +64,7 @@ class UnfitDeviceError(Exception):
 
 
 class WorkspaceShortageError(ServerBusyError):
-    """The operator needs a workspace of `size_bytes`, and its call claimed less. Nothing of the call was begun."""
+    """The operator needs a workspace of `size_bytes`, and its call, which has not begun, claimed less."""
 
     def __init__(self, size_bytes: int) -> None:
         super().__init__(
@@ -84,7 +84,7 @@ def error_of_fault(fault: str, code: int | str) -> AclgradError:
 
 
 def error_of_native(error: Exception, plan: StepPlan | None = None) -> AclgradError:
-    """Returns our error for one of the native runtime, which the log names as its cause; re-raises any other."""
+    """Returns our error for a native runtime error, which becomes its cause in the log; re-raises any other."""
     ours: AclgradError
     if isinstance(error, native.WorkspaceError) and plan is not None:
         plan.workspace.size_bytes = max(plan.workspace.size_bytes, error.size_bytes)

@@ -1,7 +1,7 @@
-"""Loads the library of a back end, or says why it cannot be.
+"""Loads the library of a back end, or says why it cannot be loaded.
 
-As a program it prints what devices the library shows: `python -m ...devices.library BACKEND CONFIG SECONDS`. Its last
-line has the fields of `supervisor.cards.Runtime`. So nothing of the runtime stays in the process that wants to know.
+As a program (`python -m ...devices.library BACKEND CONFIG SECONDS`) it prints the library's devices; the last line has
+the fields of `supervisor.cards.Runtime`. The caller's process then never loads the runtime.
 """
 
 import json
@@ -30,13 +30,13 @@ def open_library(backend: str, config: str | None) -> Iterator[native.AclLibrary
 
 
 def runtime_file(backend: str) -> str:
-    """Returns the runtime's file that the back end's name stands for, or a bare name for the loader to look up."""
+    """Returns the path of the back end's runtime, or a bare name that the loader looks up."""
     return native.library_files(backend)[0][0]
 
 
 if __name__ == "__main__":
     backend, config, limit_s = sys.argv[1:]
-    # The kernel ends the process then, also one that hangs in the library and whose parent has gone.
+    # The kernel then ends the process, even if it hangs in the library and its parent has gone.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, float(limit_s))
     try:

@@ -1,4 +1,4 @@
-"""Parts of a call in the form that the native runtime takes."""
+"""Parts of a call in the native runtime's form."""
 
 from collections.abc import Container, Mapping, Sequence
 from functools import lru_cache
@@ -13,19 +13,19 @@ from aclgrad.wire.values import AttributeValue
 
 @lru_cache
 def kept(constant: Constant) -> native.Input:
-    """Returns the same native constant for all plans, of which a device then has one copy."""
+    """Returns one native constant for all plans, so that a device has one copy of it."""
     type = constant.type
     return native.Input(type.shape, type.dtype.acl, constant=native.Constant(constant.data()))
 
 
 def laned(type: TensorType, view: View | None, lanes: int) -> tuple[TensorType, View]:
-    """Returns what has every value so many times, side by side, over the same bytes."""
+    """Returns type and view of the tensor with each value repeated along a new last axis of size `lanes`."""
     whole = view or View(0)
     return TensorType(type.dtype, (*type.shape, lanes)), View(whole.offset, (*whole.strides_of(type.shape), 0))
 
 
 def in_place(spec: OperatorSpec, number: int, arguments: Arguments, types: Mapping[str, TensorType]) -> native.InPlace:
-    """Returns what the operator gets in the place of the input that the output begins as."""
+    """Returns the native form of an input that the operator gets as a copy at the beginning of its output."""
     output = spec.outputs[number]
     whole = types[output.name]
     if output.view is None:

@@ -1,4 +1,4 @@
-"""The NUMA node of a worker's card: its threads stay there, where its memory and the way to the card are short."""
+"""Binds a worker's threads to the NUMA node of its card, where memory and card are near."""
 
 import logging
 import os
@@ -14,10 +14,9 @@ _ACCELERATOR: Final = "0x1200"  # the class of processing accelerators, without 
 
 
 def bind_to_card(card: str, root: Path = _ROOT) -> None:
-    """Binds this process, and so all threads to come, to the processors of the card's node if the kernel tells it.
+    """Binds this process, and so its future threads, to the processors of the card's node if the kernel knows it.
 
-    `card` is the number of the card on its host. The kernel lists cards by their place on the bus, which is the order
-    of their numbers.
+    `card` is the number of the card on its host: cards are numbered in the order of their bus addresses.
     """
     nodes = list(_nodes_of_cards(root))
     if not card.isdigit() or int(card) >= len(nodes) or nodes[int(card)] < 0:
@@ -31,7 +30,7 @@ def bind_to_card(card: str, root: Path = _ROOT) -> None:
 
 
 def _nodes_of_cards(root: Path) -> Iterator[int]:
-    """Yields the node of each card, ordered by its place on the bus; -1 if it has none."""
+    """Yields the node of each card in the order of bus addresses; -1 if it has none."""
     for device in sorted((root / "bus/pci/devices").glob("*")):
         is_card = _text(device / "vendor") == _HUAWEI and _text(device / "class").startswith(_ACCELERATOR)
         if is_card:

@@ -1,4 +1,4 @@
-"""Opens an ACL library and the device that the process serves."""
+"""Opens an ACL library and the process's device."""
 
 import asyncio
 import logging
@@ -34,9 +34,9 @@ class Library:
     runtime_version: str
     shape_only: bool | None
     executor_cache: bool
-    """Whether executors run again."""
+    """Whether executors are reused."""
     versions: Mapping[str, str]
-    """Of the driver and of CANN's packages, by name."""
+    """Versions of the driver and of CANN's packages, by name."""
     computes_on_cpu: bool
     host_pointers: bool
     """Whether devices read the host's memory, so that calls need no copies."""
@@ -46,7 +46,7 @@ class Library:
 async def open_device(
     settings: Settings, completions: Completions, on_lost: OnLost, process_count: int = 1
 ) -> tuple[Library, Device]:
-    """Opens the back end and the first device of the settings, or device 0, which so many processes share.
+    """Opens the back end and the first device of the settings, or device 0, shared by `process_count` processes.
 
     Raises StartError with the remedy if the set-up is at fault, and UnfitDeviceError if the device cannot be opened or
     the driver does not return.
@@ -61,7 +61,7 @@ async def open_device(
     versions = {} if library.is_host else native.installed_versions()
     described = ", ".join(f"{package} {each}" for package, each in versions.items())
     log.info("libraries: %s; versions: %s", ", ".join(library.files), described or "none installed")
-    # The host library is known to read nothing else; for a card it depends on the product.
+    # The host library reads no other values; a card may, depending on the product.
     shape_only = None if settings.shape_only == "auto" and not library.is_host else is_on(settings.shape_only, True)
     executor_cache = is_on(settings.executor_cache, library.is_host)
     reads_views = operators_with_views(settings.strided_inputs, library.is_host)
@@ -70,7 +70,7 @@ async def open_device(
 
 
 def operators_with_views(named: Sequence[str], default: bool) -> frozenset[str]:
-    """Returns the operators that get inputs with a view as they are; raises StartError for a name that is none."""
+    """Returns the operators that get strided inputs as they are; raises StartError for an unknown operator."""
     chosen = {"auto": OPERATORS if default else (), "all": OPERATORS, "none": ()}
     if len(named) == 1 and named[0] in chosen:
         return frozenset(chosen[named[0]])
@@ -80,7 +80,7 @@ def operators_with_views(named: Sequence[str], default: bool) -> frozenset[str]:
 
 
 async def _opened(summary: str, limit_s: float, open: Callable[[], Opened]) -> Opened:
-    """Returns what a function opens in a thread, which keeps the thread if it does not return in time."""
+    """Returns the result of a function in a thread, which is left behind if it does not return in time."""
     try:
         async with asyncio.timeout(limit_s):
             return await asyncio.to_thread(open)
@@ -114,9 +114,9 @@ def product_of(soc_name: str) -> Product:
 
 
 def check_streams(soc_name: str, slots: int, process_count: int) -> str:
-    """Says how many streams processes with so many slots each need of a device that they share.
+    """Checks that a device has enough streams for `process_count` processes with `slots` each.
 
-    Raises StartError if that is more than the device has.
+    Raises StartError if it does not.
     """
     needed = process_count * (STREAMS_PER_SLOT * slots + OTHER_STREAMS)
     if (product := product_of_soc(soc_name)) is None:
@@ -132,7 +132,7 @@ def check_streams(soc_name: str, slots: int, process_count: int) -> str:
 
 
 def _open_library(settings: Settings, index: int, process_count: int) -> tuple[native.AclLibrary, str]:
-    """Returns the library, which sees no device but this one, and its version."""
+    """Returns the library, which sees only this device, and its version."""
     config = None if settings.acl_config is None else str(settings.acl_config)
     os.environ[VISIBLE] = card = visible_card(os.environ, index)
     with open_library(settings.backend, config) as library:
@@ -158,7 +158,7 @@ def visible_card(environment: Mapping[str, str], index: int) -> str:
 
 
 def visible_cards(visible: str) -> list[str]:
-    """Returns the indices that CANN takes: it stops at the first that is no number or does not ascend."""
+    """Returns the indices that CANN reads: it stops at the first one that is not a number or does not ascend."""
     cards: list[str] = []
     for word in visible.split(","):
         if not (word.isascii() and word.isdecimal()) or (cards and int(word) <= int(cards[-1])):

@@ -1,4 +1,4 @@
-"""How fast the device computes and moves: a table for cards, a measurement for a library that computes on the CPU."""
+"""The device's pace of computing and copying: a table for cards, a measurement for the CPU."""
 
 import logging
 import time
@@ -21,21 +21,21 @@ from aclgrad_server.devices.turned_off import TurnedOff
 log = logging.getLogger(__name__)
 
 SLOWEST: Final = Pace(150e6, 1e9, 1e9, 10e-6)
-"""Of a CPU that could not be measured."""
+"""The pace of a CPU that could not be measured."""
 _POOLING: Final = "adaptive_avg_pool2d_backward"
 _MOVING: Final = "tanh_backward"
 _MULTIPLYING: Final = "mm"
 _WIDTH: Final = 256  # of the matrices
 _ROUNDS: Final = 3
 LAUNCHES: Final = 3 * _ROUNDS
-"""Of a measurement."""
-_SHARE: Final = 1 / 8  # of the pace that was measured: other operators have slower kernels, and other calls run
+"""Time of a measurement."""
+_SHARE: Final = 1 / 8  # of the measured pace: other operators have slower kernels, and other calls run
 _TIMEOUT_S: Final = 10.0
 _NO_LIMITS: Final = Limits(2**40)
 
 
 async def pace_of(device: Device, library: Library, off: TurnedOff) -> Pace:
-    """Returns the product's pace, or a part of what the CPU was seen to do with operators that are not off."""
+    """Returns the product's pace; for a CPU, a part of the pace measured with operators that are not off."""
     product = off.product
     if not library.computes_on_cpu:
         return PACES[product]

@@ -1,4 +1,4 @@
-"""What is known of all steps of one form: what the operator table and this server's limits say of them."""
+"""Plans: everything that the operator table and this server's limits determine for all steps of one form."""
 
 import math
 from collections.abc import Container, Mapping
@@ -32,13 +32,13 @@ _WORK_OF_AN_ELEMENT: Final = 16  # operations for each element that any operator
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a server allows a step; `shape_only` is that of `InputSpec.takes_shape`.
+    """A server's limits for a step; `shape_only` is that of `InputSpec.takes_shape`.
 
-    The device gets inputs with a view as they are for operators in `reads_views`; for others they are copied there.
+    Operators in `reads_views` get strided inputs as they are; for others the device copies them.
 
-    A step may take `seconds` at the device's pace. Operations in proportion to the tensors are never too many, and
-    those of boxes, whose values tell how many they are, are checked when the step runs. A device that takes host
-    pointers reads encoded inputs where they are.
+    A step may take `seconds` at the device's pace. Operations in proportion to the tensors are always allowed. The
+    operations of boxes depend on their values and are checked when the step runs. A device that takes host pointers
+    reads encoded inputs in place.
     """
 
     tensor_bytes: int
@@ -50,11 +50,11 @@ class Limits:
 
     @property
     def work(self) -> Work:
-        """The most of each kind for a step."""
+        """A step's limit for each kind of operation."""
         return self.work_in(self.seconds)
 
     def work_in(self, seconds: float) -> Work:
-        """Returns what the device does of each kind in this time."""
+        """Returns the operations of each kind that the device does in this time."""
         pace = self.pace
         return Work(pace.operations * seconds, pace.nbytes * seconds, pace.matrix_operations * seconds)
 
@@ -65,43 +65,43 @@ class PlannedOutput:
 
     name: str
     type: TensorType
-    reply_prefix: bytes  # what stands before its data in an ExecuteOperatorResponse
+    reply_prefix: bytes  # the bytes before its data in an ExecuteOperatorResponse
 
 
 @dataclass(slots=True)
 class Workspace:
-    """The largest workspace that the device library has asked for steps of one form."""
+    """The largest workspace that the device library has requested for steps of one form."""
 
     size_bytes: int = 0
 
 
 @dataclass(frozen=True)
 class StepPlan:
-    """A step that is known to be legal, with inputs and outputs in aclnn order: what all steps of its form share.
+    """The plan of a legal step, shared by all steps of its form, with inputs and outputs in aclnn order.
 
-    The form has types, attributes, wanted outputs, and whether the values of each input come, but not from where.
+    The form has types, attributes, wanted outputs, and whether each input has values, but not their sources.
     """
 
     spec: OperatorSpec
-    inputs: tuple[InputSpec, ...]  # those of the spec, with one for each tensor of a list
+    inputs: tuple[InputSpec, ...]  # the spec's, with one for each tensor of a list
     types: tuple[TensorType | None, ...]  # None for an input that was left out
     rules: tuple[ValueRule | None, ...]
-    outputs: tuple[PlannedOutput, ...]  # those that are wanted
-    input_bytes: tuple[int, ...]  # what each input takes on the device
-    output_bytes: int  # of those that are wanted
-    size_bytes: int  # what all tensors take on the device
+    outputs: tuple[PlannedOutput, ...]  # the wanted ones
+    input_bytes: tuple[int, ...]  # bytes of each input on the device
+    output_bytes: int  # of the wanted outputs
+    size_bytes: int  # bytes of all tensors on the device
     is_empty: bool  # whether an input has no elements: operators leave the outputs untouched then
-    seconds: float  # about how long it takes
-    encoded: tuple[int, ...]  # bytes of each input that the process has in the form that is checked or read, besides
+    seconds: float  # estimated
+    encoded: tuple[int, ...]  # bytes of each input that the process also keeps in the form that is checked or read
     work: Work  # with infinite operations if they depend on values
     guarantees: Mapping[str, ValueRule]  # of the outputs whose values follow a rule
-    joins: bool  # whether the output is the inputs one behind the other, as they come
-    native: native.CallTemplate  # the plan in the form that the device takes
+    joins: bool  # whether the output is the concatenation of the inputs, unchanged
+    native: native.CallTemplate  # the plan in the device's form
     workspace: Workspace = field(default_factory=Workspace, compare=False)
 
     @cached_property
     def least_allowed(self) -> int:
-        """Operations that are never too many for tensors of these sizes."""
+        """Operations that are always allowed for tensors of these sizes."""
         return _WORK_OF_AN_ELEMENT * sum(each.element_count for each in self.types if each is not None)
 
     @cached_property
@@ -150,14 +150,14 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
     for index, (each, tensor) in enumerate(zip(specs, inputs, strict=True)):
         if tensor is None or tensor.source.has_values or not each.is_unread(arguments, product):
             continue
-        # Gets the memory of an output of its size: behind a smaller input there would be a part of the output.
+        # An unread input shares the memory of an output of exactly its size.
         if each.name in written:
             input_bytes[index] = 0
         elif 0 < tensor.type.size_bytes in sizes:
             untouched[index] = sizes.index(tensor.type.size_bytes)
             input_bytes[index] = 0
     work = spec.work(arguments)
-    # The work of boxes depends on their values, which are checked before a device has them.
+    # The work of boxes depends on their values, which are checked before the device gets them.
     if not any(isinstance(rule, BoxRule) for rule in rules):
         of_elements = _WORK_OF_AN_ELEMENT * sum(each.type.element_count for each in call.inputs)
         check_work(work, limits.work, of_elements, "a device that takes so long counts as lost")
@@ -185,7 +185,7 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
         sum(type.size_bytes for type in wanted.values()),
         sum(input_bytes) + sum(sizes),
         is_empty,
-        # What depends on values is neither small nor grouped with others, and says nothing of when to try again.
+        # A step whose work depends on values is not small, has its own group, and does not count in retry delays.
         limits.pace.seconds(work) if math.isfinite(work.operations) else GROUP_S,
         tuple(0 if each is None else each.process_bytes for each in planned),
         work,
@@ -212,13 +212,13 @@ def plan_call(call: OperatorCall, product: Product, limits: Limits) -> StepPlan:
 
 @dataclass(frozen=True, slots=True)
 class _PlannedInput:
-    device_bytes: int  # what it takes there
-    process_bytes: int  # of copies that the process has besides
+    device_bytes: int  # bytes on the device
+    process_bytes: int  # bytes of the process's copies
     native: native.Input
 
 
 def _stand_in(spec: InputSpec, arguments: Arguments) -> _PlannedInput | None:
-    """Returns the plan of what stands in for an input that was left out; None for null."""
+    """Returns the plan of the substitute for an omitted input; None for null."""
     constant = spec.stands_in(arguments)
     return None if constant is None else _PlannedInput(0, 0, kept(constant))
 
@@ -233,7 +233,7 @@ def _plan_input(
     check_tensor_size(f"{field}.shape", type, limits.tensor_bytes)
     on_device = type if rule is None else rule.device_type(type)
     check_tensor_size(f"{field} on the device", on_device, limits.tensor_bytes)
-    # Of a tensor without elements nothing is read, whatever bytes a view lies over.
+    # Nothing is read of a tensor without elements, however many bytes lie under its view.
     checked = rule if type.element_count else None
     check, is_prefix = check_of(checked, type, round(min(limits.work.operations, MAX_ROI_WORK)))
     encoded = 0 if check is None else check.encoded_bytes(type.size_bytes)
@@ -244,12 +244,12 @@ def _plan_input(
         check_stored_bytes(field, stored_bytes, limits.tensor_bytes)
     if view is None or not type.element_count:
         planned = native.Input(shape, dtype, is_prefix=is_prefix, check=check)
-        # A view of nothing may lie over bytes, which shared memory brings along: of an input with a rule to the host.
+        # An empty view may lie over bytes, which shared memory brings along; for an input with a rule, to the host.
         device_bytes = on_device.size_bytes if view is None or rule is not None else stored_bytes
         return _PlannedInput(device_bytes, process_bytes, planned)
     strides = native.View(view.offset, view.strides_of(type.shape), stored_bytes // type.dtype.itemsize)
     if rule is not None:
-        # Row-major before it is checked: the check reads the very copy that the device does.
+        # Row-major before it is checked, so that the check reads the same copy as the device.
         gathering = native.Gathering(type.shape, type.dtype.itemsize, strides)
         planned = native.Input(shape, dtype, is_prefix=is_prefix, check=check, gathering=gathering)
         return _PlannedInput(on_device.size_bytes, process_bytes + type.size_bytes, planned)
@@ -261,7 +261,7 @@ def _plan_input(
 def _guarantee(
     output: OutputSpec, types: Mapping[str, TensorType], arguments: Arguments, product: Product
 ) -> ValueRule | None:
-    """Returns the rule that all values of an output follow; those of bools are 0 or 1."""
+    """Returns the rule that all values of an output follow; bools are 0 or 1."""
     if output.guarantees is not None:
         return output.guarantees(arguments, product)
     return BoolRule() if types[output.name].dtype.name == "bool" else None

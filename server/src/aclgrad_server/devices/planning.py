@@ -1,6 +1,6 @@
-"""From received bytes to the steps of programs, which pass the operator table's checks and this server's limits.
+"""From received bytes to planned steps, checked against the operator table and this server's limits.
 
-A step of the same form as an earlier one is not checked again; its values are, whenever it runs.
+A form is checked once; the values of a step are checked whenever it runs.
 """
 
 from collections.abc import Container
@@ -31,12 +31,12 @@ _MAX_STEPS: Final = 1024
 _MAX_PLANS: Final = 1024
 _MAX_WORKSPACES: Final = 8192
 _MAX_KEPT_BYTES: Final = 4096
-"""Requests of more bytes, payloads not counted, have names or lists that nobody sends twice."""
+"""Larger requests, payloads not counted, are not cached: nobody sends such names or lists twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What steps of one plan share. Values are compared as texts: 1, 1.0 and True are not the same."""
+    """The key of a plan. Values are compared as texts: 1, 1.0 and True differ."""
 
     operator: str
     inputs: tuple[TensorView, ...]
@@ -46,7 +46,7 @@ class _Form:
 
 
 def _form_of(call: OperatorCall) -> _Form | None:
-    """Returns the form of a call, which has nothing of its bytes; None if an input has more or fewer than it takes."""
+    """Returns the form of a call, which has none of its bytes; None if an input has the wrong number of bytes."""
 
     def is_of_another_size(tensor: TensorView) -> bool:
         source = tensor.source
@@ -64,7 +64,7 @@ def _form_of(call: OperatorCall) -> _Form | None:
 
 
 class Planner:
-    """Reads steps for one product; `turned_off` has what is refused although the product has it."""
+    """Reads steps for one product; `turned_off` has the refused operators of the product."""
 
     def __init__(self, product: Product, limits: Limits, turned_off: TurnedOff | None = None) -> None:
         self._turned_off = turned_off or TurnedOff(product)
@@ -72,7 +72,7 @@ class Planner:
         self.product = product
         self._kept_step = lru_cache(_MAX_STEPS)(self._step_of_rest)
         self._kept_plan = lru_cache(_MAX_PLANS)(lambda form: self._new_plan(form.call))
-        # Also for plans that are not kept.
+        # Also for plans that are not cached.
         self._workspace_of = lru_cache(_MAX_WORKSPACES)(lambda key: Workspace())
 
     def read(self, request: bytes | memoryview) -> tuple[PlannedStep, list[memoryview]]:
@@ -82,7 +82,7 @@ class Planner:
         return step(rest, tuple(map(len, payloads))), payloads
 
     def step(self, call: OperatorCall, reply: Sink = REPLY, returned: Container[str] | None = None) -> PlannedStep:
-        """Returns the step of a call; raises a RequestError, which has the operator if there is one of that name.
+        """Returns the step of a call; raises a RequestError, with the operator if it exists.
 
         The call's `output_memory` has the sinks of some outputs; see `planned_step` for the others.
         """
@@ -108,7 +108,7 @@ class Planner:
         return replace(plan, workspace=self._workspace_of(plan.native.key))
 
     def _step_of_rest(self, rest: bytes, lengths: tuple[int, ...]) -> PlannedStep:
-        """Returns a step that knows its payloads by their numbers alone: it depends only on their lengths."""
+        """Returns a step that refers to payloads by number and depends only on their lengths."""
         call = parse_request(rest, [InMessage(length, index) for index, length in enumerate(lengths)])
         check_references(0, call, {}, {}, ())
         return self.step(call_alone(call))
@@ -117,7 +117,7 @@ class Planner:
 def extract_payloads(
     message: bytes | memoryview, *paths: tuple[int, ...], max_rest_bytes: int = MAX_REST_BYTES
 ) -> tuple[bytes, list[memoryview]]:
-    """A faster `aclgrad.wire.scan`; raises LimitExceededError for more bytes of rest."""
+    """A faster `aclgrad.wire.scan`; raises LimitExceededError if the rest is larger than this."""
     try:
         return native.extract_payloads(message, paths, max_rest_bytes)
     except native.RestTooLargeError:

@@ -1,10 +1,10 @@
 """The first call of each operator and dtype, in a child process, before the server opens its device.
 
-A library may end a process that calls an operator which its card or release does not have, or never return. One child
-makes all calls; after one that ended or held it, a new child goes on with the next operator.
+A library may crash or hang if its card or release lacks an operator. One child makes all calls; after a crash or a
+hang, a new child continues with the next operator.
 
-The child is this module as a program. Its input has questions, pickled with their time limits: the server's settings,
-then one operator and dtype after the other. Each line of its output is an answer, in JSON.
+The child is this module as a program. Its input has pickled questions with time limits: the server's settings, then
+operators and dtypes. Each line of its output is an answer in JSON.
 """
 
 import asyncio
@@ -35,22 +35,22 @@ log = logging.getLogger(__name__)
 
 COMMAND: Final = (sys.executable, "-P", "-m", "aclgrad_server.devices.probing")
 _CASE_S: Final = 20.0
-"""What a call may take at most, whatever --hang-timeout-s is: supervisors wait 300 s until a worker is ready."""
-_IMPORTS_S: Final = 60.0  # what a child takes at most to start on a busy machine
-_GRACE_S: Final = 5.0  # for which a child may answer late for a call that does not end
+"""Limit of a call, whatever --hang-timeout-s is: supervisors wait 300 s until a worker is ready."""
+_IMPORTS_S: Final = 60.0  # limit of a child's start on a busy machine
+_GRACE_S: Final = 5.0  # a child may answer this much later for a call that does not end
 _CLOSE_S: Final = 10.0
-_END_S: Final = 1.0  # for what an ended child has written
+_END_S: Final = 1.0  # to read the last output of an ended child
 MOST_FIRST: Final = 3
-"""So many operators that end or hold their child before any has answered mean that the card answers nobody."""
+"""If this many operators crash or hang before any has answered, the card is unfit."""
 MOST_HELD: Final = 8
-"""So many operators that hold their child mean that the card is not worth the wait."""
+"""If this many operators hang, the card is unfit."""
 
 
 async def probe(settings: Settings, process_count: int) -> TurnedOff | None:
-    """Returns what the device of the settings, which so many processes share, computes wrongly or not at all.
+    """Returns the operators that fail on the settings' device, shared by `process_count` processes.
 
-    Returns None if there can be no child: calls go to the device without having been tried. Raises UnfitDeviceError if
-    the device does not open or answers too few calls, and StartError if the setup is at fault.
+    Returns None if no child can be started: the operators are then untried. Raises UnfitDeviceError if the device does
+    not open or answers too few calls, and StartError if the setup is at fault.
     """
     try:
         return await _Probing(settings, process_count).run()
@@ -64,7 +64,7 @@ class _NoChildError(Exception):
 
 
 class _EndedError(Exception):
-    """A child that answers no more. `by_itself`: a signal or an exit, of which somebody else may be the cause."""
+    """A child has ended or hangs. `by_itself`: it ended by a signal or an exit, possibly caused from outside."""
 
     def __init__(self, how: str, *, by_itself: bool) -> None:
         super().__init__(how)
@@ -80,13 +80,13 @@ class _Probing:
         self._case_s = min(_CASE_S, settings.hang_timeout_s)
         self._device = (*settings.device, 0)[0]
         self._name = ""
-        """The device's, from when it has been open."""
+        """The device's name, once it has been open."""
         self._off: TurnedOff | None = None
         self._left: list[TypedCase] = []
         self._passed: TypedCase | None = None
-        """A case that the device has answered."""
+        """The latest case that the device has answered."""
         self._tried: TypedCase | None = None
-        """The case that has ended a child once."""
+        """A case that has ended a child once."""
         self._ended = self._held = 0
 
     async def run(self) -> TurnedOff:
@@ -96,7 +96,7 @@ class _Probing:
                 async with _child() as child:
                     await self._ask(child)
             except _EndedError as error:
-                # Once more: somebody else may have ended it, or the card was busy with what ended the child before.
+                # Once more: something outside may have ended it, or the card was still busy with the previous crash.
                 if is_again or not error.by_itself:
                     raise self._unfit(str(error)) from error
                 log.warning("device %d is opened once more in a child process: %s", self._device, error)
@@ -107,7 +107,7 @@ class _Probing:
         return self._off
 
     async def _ask(self, child: "_Child") -> None:
-        """Asks a child until all is known or a new case has ended it; raises _EndedError if it ends before."""
+        """Asks a child until all is known or a new case has ended it; raises _EndedError if it ends otherwise."""
         # Library and driver have their limits.
         limit_s = 2 * self._settings.hang_timeout_s + _IMPORTS_S
         opened = await child.ask((self._settings, self._process_count, self._case_s), limit_s)
@@ -118,7 +118,7 @@ class _Probing:
             product = Product(opened["product"])
             self._off, self._left = TurnedOff(product), list(first_cases(product, every_dtype=True))
         if self._passed is not None:
-            # Whether the card still answers after what ended the child before.
+            # Does the card still answer after the previous crash?
             await self._fault_of(self._passed, child)
         while self._left:
             case = self._left[0]
@@ -144,7 +144,7 @@ class _Probing:
         return None if fault is None else Fault(*fault)
 
     def _end(self, case: TypedCase, error: _EndedError) -> None:
-        """Turns an operator off that ended or held its child; raises UnfitDeviceError if that says more of the card."""
+        """Turns off an operator that crashed or hung; raises UnfitDeviceError if there were too many."""
         does = "ends the process that calls it" if error.by_itself else "does not answer"
         self._take(case, Fault(f"device {self._device} {does}; see CANN's log", str(error)))
         self._ended += 1
@@ -176,7 +176,7 @@ class _Child:
         self.questions, self.answers = process.stdin, process.stdout
 
     async def close(self) -> None:
-        """Has the child close the device, so that the server finds it free."""
+        """Makes the child close the device, so that the server finds it free."""
         self.questions.close()
         try:
             async with asyncio.timeout(_CLOSE_S):
@@ -185,7 +185,7 @@ class _Child:
             log.warning("the child process did not close its device within %.0f s, and is killed", _CLOSE_S)
 
     async def ask(self, question: Any, limit_s: float) -> dict[str, Any]:
-        """Returns the answer to a question, which the child also takes the limit of."""
+        """Returns the answer to a question; the limit applies in the child, too."""
         self.questions.write(pickle.dumps((limit_s, question)))
         try:
             async with asyncio.timeout(limit_s):
@@ -207,10 +207,10 @@ async def _child() -> AsyncIterator[_Child]:
     try:
         # Ctrl-C in a terminal is for the server, which ends the child.
         process = await asyncio.create_subprocess_exec(*COMMAND, stdin=PIPE, stdout=PIPE, process_group=0)
-    except (OSError, RuntimeError) as error:  # asyncio waits for a process in a thread, and there may be none
+    except (OSError, RuntimeError) as error:  # asyncio waits for a process in a thread, which may not start
         raise _NoChildError(error) from error
     child, ending = _Child(process), asyncio.ensure_future(process.wait())
-    # A process that the library has forked may hold the file, so that its end would not come.
+    # A process forked by the library may hold the file open, so that it would never end.
     loop = asyncio.get_running_loop()
     ending.add_done_callback(lambda _: loop.call_later(_END_S, child.answers.feed_eof))
     try:
@@ -223,13 +223,13 @@ async def _child() -> AsyncIterator[_Child]:
 
 
 async def _answer_all(questions: Any, answers: IO[str]) -> None:
-    """What the child does. Reads block the event loop, on which nothing else has to run meanwhile."""
+    """The child. Its reads block the event loop, which has nothing else to run."""
 
     def tell(**told: Any) -> None:
         print(json.dumps(told), file=answers, flush=True)
 
     def next_question() -> Any:
-        # The kernel ends the process at its limit, also one that hangs in the library and whose server has gone.
+        # The kernel ends the process at its limit, even if it hangs in the library and its server has gone.
         limit_s, question = pickle.load(questions)
         signal.setitimer(signal.ITIMER_REAL, limit_s)
         return question
@@ -258,7 +258,7 @@ def main() -> None:
     faulthandler.enable()
     logging.getLogger().addHandler(logging.NullHandler())
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    # It is in the background of a terminal, which `stty tostop` has stop those who write.
+    # With `stty tostop`, a terminal stops background processes that write.
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     with os.fdopen(os.dup(sys.stdout.fileno()), "w") as answers:
         # Libraries print, too.

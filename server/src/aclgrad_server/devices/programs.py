@@ -1,4 +1,4 @@
-"""From a received program to its planned steps. Programs that come again are kept whole."""
+"""From a received program to its planned steps; whole plans are cached."""
 
 import math
 from collections import OrderedDict
@@ -18,7 +18,7 @@ from aclgrad_server.devices.steps import PlannedProgram, PlannedStep
 from aclgrad_server.limits import KEPT_PROGRAMS_BYTES, PROGRAM_S, STEP_OBJECTS_BYTES
 
 Pause = Callable[[], Awaitable[None]]
-"""Lets other coroutines run from time to time."""
+"""Yields to other coroutines from time to time."""
 
 
 _Ranges = list[tuple[SharedRange | None, bool, str]]
@@ -26,17 +26,13 @@ Parse = Callable[[bytes, Sequence[InMessage]], SentProgram]
 
 
 class ProgramPlanner:
-    """Plans programs for one product, step by step, and keeps those whose steps are all legal.
-
-    A kept program stands for messages with the same bytes beside those of tensors, so nothing of it can differ: not
-    what its steps refer to, and not what was checked of that.
-    """
+    """Plans programs for one product, step by step, and caches those whose steps are all legal."""
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
         self._kept: OrderedDict[tuple[Parse, bytes, tuple[int, ...]], PlannedProgram] = OrderedDict()
         self.kept_bytes = 0
-        """About what kept programs take of the process's memory."""
+        """About the process's memory for cached programs."""
 
     async def read(self, request: bytes, pause: Pause) -> tuple[PlannedProgram, Sequence[memoryview]]:
         """Returns the program of an ExecuteProgramRequest, and its payloads; raises a RequestError."""
@@ -65,7 +61,7 @@ class ProgramPlanner:
         return program, payloads
 
     async def plan(self, sent: SentProgram, pause: Pause) -> PlannedProgram:
-        """Returns the plan of a program; raises a RequestError for one that is wrong as a whole."""
+        """Returns the plan of a program; raises a RequestError if it is wrong as a whole."""
         product = self._planner.product
         if sent.product and sent.product != product:
             made_for = sent.product[:MAX_NAME]
@@ -93,7 +89,7 @@ class ProgramPlanner:
                 program.reply_bytes += step.result_bytes
                 shared += _shared_in(number, step)
             except AclgradError as error:
-                # Its traceback has this frame, which has the error: a cycle, which would keep the whole message.
+                # Traceback, frame and error would form a cycle, which keeps the whole message.
                 program.failures[number] = error.with_traceback(None)
             await pause()
         _check_table(program)
@@ -115,7 +111,7 @@ class ProgramPlanner:
             raise InvalidFieldError.at(f"{field}.data", problem, "send exactly the elements of the shape")
 
     def _check_work(self, program: PlannedProgram) -> None:
-        """A program may take longer than a step; the work of boxes is checked when their step runs."""
+        """Checks a program's time; the work of boxes is checked when their step runs."""
         plans = [step.plan for step in program.steps.values()]
         works = [each.work for each in plans if math.isfinite(each.work.operations)]
         work = Work(sum(each.operations for each in works), 0.0, sum(each.matrix_operations for each in works))
@@ -149,12 +145,12 @@ def _check_returned(sent: SentProgram, program: PlannedProgram) -> None:
 
 
 def _check_table(program: PlannedProgram) -> None:
-    """Every tensor is used, if all steps are right, and those in chunks come in the order in which steps use them."""
+    """Checks that legal steps use every tensor, and that tensors in chunks come in the order of first use."""
     latest = 0
     for index, tensor in enumerate(program.table):
         first = program.first_uses.get(index)
         if first is None:
-            # What is wrong with a step may have kept its inputs from being read.
+            # An illegal step may have unread inputs.
             if program.failures:
                 raise next(iter(program.failures.values()))
             raise InvalidFieldError.at(f"tensors[{index}]", "is used by no step", "leave it out")
@@ -168,7 +164,7 @@ def _check_table(program: PlannedProgram) -> None:
 
 
 def _shared_in(number: int, step: PlannedStep) -> _Ranges:
-    """Returns the shared memory of a step, with whether an output goes there."""
+    """Returns the shared memory of a step, and whether an output goes there."""
     if not step.is_shared:
         return []
     sources = [(each.shared, False, f"steps[{number}]") for each in step.sources if each is not None]
@@ -176,7 +172,7 @@ def _shared_in(number: int, step: PlannedStep) -> _Ranges:
 
 
 def _check_shared(ranges: _Ranges) -> None:
-    """No output is written to shared memory of another tensor: a program that is repeated would read what it wrote."""
+    """Checks that no output shares memory with another tensor: a retried program would read its own output."""
     ends: dict[str, tuple[int, int]] = {}
     found = [(each, is_sink, field) for each, is_sink, field in ranges if each is not None and each.nbytes]
     for range, is_sink, field in sorted(found, key=lambda each: (each[0].name, each[0].offset)):

@@ -1,6 +1,6 @@
-"""Whether the inputs of a step may refer to what they name: outputs of earlier steps, and tensors of the table.
+"""Checks the references of a step's inputs to outputs of earlier steps and to tensors of the table.
 
-It is looked at for every program, whatever plans are kept: plans know nothing of references.
+Every program is checked, because cached plans do not contain references.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ Made = Mapping[int, PlannedStep]
 def check_references(
     index: int, call: OperatorCall, made: Made, failures: Mapping[int, Exception], table: Sequence[TensorView]
 ) -> None:
-    """Raises InvalidFieldError for a reference to what is not there, or is of another type or size.
+    """Raises InvalidFieldError if the reference's target is missing or has another type or size.
 
     Raises InputFailedError for a reference to a step that is not legal.
     """
@@ -69,10 +69,10 @@ def _check_type(field: str, tensor: TensorView, what: str, type: TensorType) -> 
 
 
 def check_values(step: PlannedStep, call: OperatorCall, made: Made) -> None:
-    """Raises InvalidFieldError for values of an earlier step that a device would have to be trusted with.
+    """Raises InvalidFieldError if a rule of this input's values is not guaranteed by the step that makes them.
 
-    The host does not see them, and an index out of range makes the device read outside of its tensors. So the producer
-    has to guarantee, by its own attributes and sizes, what this step's rule says, in the form that the device reads.
+    The host does not see these values, and an index out of range makes the device read outside its tensors. So the
+    attributes and sizes of the producer have to guarantee the rule, in the form that the device reads.
     """
     given = {each.name: each for each in call.inputs}
     _check_inside(step, call, made)
@@ -98,7 +98,7 @@ def check_values(step: PlannedStep, call: OperatorCall, made: Made) -> None:
 
 
 def _check_inside(step: PlannedStep, call: OperatorCall, made: Made) -> None:
-    """Raises InvalidFieldError for an input without a rule that names an output in a form of the device's own."""
+    """Raises InvalidFieldError if an input without a rule names an output in a device-specific form."""
     for spec, source, rule in zip(step.plan.inputs, step.sources, step.plan.rules, strict=True):
         if source is not None and source.step is not None and rule is None and _stays_inside(source, made):
             field = f"inputs[{spec.name}].output_of"
@@ -107,7 +107,7 @@ def _check_inside(step: PlannedStep, call: OperatorCall, made: Made) -> None:
 
 
 def _stays_inside(source: Source, made: Made) -> bool:
-    """Says whether the output has a form of the device's own, which what it guarantees tells."""
+    """Returns whether the output has a device-specific form, according to its guarantee."""
     assert source.step is not None
     outputs = made[source.step].plan.spec.outputs
     return any(each.stays_inside for each in outputs if each.name == source.output_name)

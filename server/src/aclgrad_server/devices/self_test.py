@@ -1,6 +1,6 @@
 """The self-test at start: the device computes every operator with every dtype, compared with the definition.
 
-Each thread that serves calls computes them all, because a card's library finds kernels and plans anew in each.
+Each serving thread runs them all, because a card's library looks up kernels and plans in each thread anew.
 """
 
 import asyncio
@@ -33,18 +33,18 @@ from aclgrad_server.exits import StartError
 log = logging.getLogger(__name__)
 
 _OF_THE_CARD: Final = (DeviceLostError, DeviceMemoryError, TimeoutError)
-"""Errors after which a device is not asked for another operator. DeadlinePassedError is a TimeoutError."""
+"""Errors that end the self-test of a device. DeadlinePassedError is a TimeoutError."""
 _DRIVER_GRACE_S: Final = 1.0
-_REFUSED: Final = "refused"  # the class of the codes of a library that lacks an operator or a dtype
+_REFUSED: Final = "refused"  # class of the codes for a missing operator or dtype
 _MISSING: Final = "install CANN's operator package for this card, or set ASCEND_CUSTOM_OPP_PATH before the start"
 
 Array = np.ndarray[Any, Any]
 
 
 class Fault(NamedTuple):
-    """What is wrong with an operator on a device: in words for clients, and for the log, with the library's own.
+    """An operator's fault on a device: in words for clients, and for the log, with the library's words.
 
-    A call that the library refuses says nothing of other dtypes; any other fault makes them suspicious, too.
+    A refusal by the library concerns one dtype; any other fault casts doubt on the others, too.
     """
 
     reason: str
@@ -59,7 +59,7 @@ class KnownCase:
     contents: Sequence[memoryview | None]
     """The bytes of each input of the plan."""
     truths: tuple[Array, ...]
-    """One for each output that is returned."""
+    """The truth of each returned output."""
     tolerance: Tolerance
 
     @classmethod
@@ -77,7 +77,7 @@ class KnownCase:
         return f"{self.typed.spec.symbol} ({self.typed.dtype})"
 
     async def fault_of(self, device: Device, timeout_s: float) -> Fault | None:
-        """Runs the call on each thread of the device, and returns what is wrong.
+        """Runs the call on each thread of the device, and returns its fault or None.
 
         Raises UnfitDeviceError if the device does not answer in time or is lost, and StartError if its pool is small.
         """
@@ -87,7 +87,7 @@ class KnownCase:
             raise StartError(f"{device} has no room for {self.typed.spec.symbol}: {error}") from error
         name, dtype = f"device {device.index}", self.typed.dtype
         try:
-            # The device itself ends the wait for a kernel at the deadline, but a driver that hangs never returns.
+            # The device ends the wait for a kernel at the deadline, but a hung driver never returns.
             async with asyncio.timeout(timeout_s + _DRIVER_GRACE_S):
                 deadline = time.monotonic() + timeout_s
                 replies = await device.execute_on_each_thread(self.plan, self.contents, deadline)
@@ -100,17 +100,17 @@ class KnownCase:
                 return Fault(f"{name} refuses it ({error.__cause__.code}); {_MISSING}", _text_of(error), True)
             return Fault(f"{name} fails with {dtype}: {error.message}", _text_of(error))
         except Exception as error:
-            # Of the runtime: a library that makes no tensor, or does not know the dtype.
+            # From the runtime: the library makes no tensor, or does not know the dtype.
             return Fault(f"{name} fails with {dtype}", repr(error))
         problem = next(filter(None, map(self._problem_of, set(replies))), None)
         return None if problem is None else Fault(f"{name} computes {dtype} wrongly", problem)
 
     def _problem_of(self, reply: bytes) -> str | None:
-        """Returns what is wrong with a reply, or None if every element is within the operator's tolerance."""
+        """Returns the fault of a reply, or None if every element is within the operator's tolerance."""
         for view, truth in zip(decode_response(reply), self.truths, strict=True):
             gradient = array_of_view(view)
             with np.errstate(invalid="ignore"):
-                # Written so that a NaN is out of tolerance.
+                # In this form a NaN is out of tolerance.
                 outside = ~(np.abs(gradient.astype(truth.dtype) - truth) <= self.tolerance.of(view.name).limit(truth))
             if outside.any():
                 cell = tuple(map(int, np.argwhere(outside)[0]))
@@ -126,7 +126,7 @@ def known_cases(product: Product) -> list[KnownCase]:
 
 
 async def self_test(device: Device, product: Product, timeout_s: float, off: TurnedOff | None = None) -> TurnedOff:
-    """Returns what the device computes wrongly or not at all, and what is `off` already, which it is not asked for.
+    """Returns the operators that fail on the device, and those already `off`, which are not tested.
 
     Raises UnfitDeviceError if the device does not answer in time or is lost, or if no operator is left, and StartError
     if the setup is at fault.
@@ -147,7 +147,7 @@ async def self_test(device: Device, product: Product, timeout_s: float, off: Tur
 
 
 def turn_off(off: TurnedOff, device: str, case: TypedCase, fault: Fault) -> None:
-    """Turns an operator of a device off, with the dtype alone if the fault says nothing of others, and logs why."""
+    """Turns off an operator, or only the dtype if the fault does not concern others, and logs why."""
     off.add(case.spec, fault.reason, case.dtype if fault.is_of_dtype else None)
     what = f"{case.spec.symbol} ({case.dtype})"
     log.error("%s fails the self-test of %s, which is turned off: %s; %s", device, what, fault.reason, fault.logged)
@@ -162,7 +162,7 @@ def _check_table(symbols: Sequence[str]) -> None:
 
 
 async def _test(device: Device, cases: Sequence[KnownCase], timeout_s: float, off: TurnedOff) -> None:
-    """Adds the operators that the device fails; nothing of the test stays in its pool."""
+    """Adds the operators that fail on the device, and empties its pool afterwards."""
     start, passed = time.monotonic(), 0
     for case in cases:
         if off.has(case.typed.spec.name, case.typed.dtype):
@@ -188,5 +188,5 @@ def _unfit(device: Device, problem: str) -> UnfitDeviceError:
 
 
 def _text_of(error: Exception) -> str:
-    """Returns the log's text for an error: the library's own words, if there are any, which no client sees."""
+    """Returns the log's text for an error: the library's words, if any, which no client sees."""
     return str(error.__cause__ or error) or "its driver does not return"

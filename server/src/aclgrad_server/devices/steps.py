@@ -1,4 +1,4 @@
-"""Programs and their steps: the plan of each, where its inputs come from, and where its outputs go."""
+"""Programs and their steps: plans, sources of inputs, and sinks of outputs."""
 
 from collections import Counter
 from collections.abc import Container
@@ -17,7 +17,7 @@ from aclgrad_server.devices.plan import PlannedOutput, StepPlan
 
 @dataclass(frozen=True)
 class PlannedStep:
-    """A step of a program: its plan, where its inputs come from and where its wanted outputs go."""
+    """A step of a program: its plan, the sources of its inputs and the sinks of its wanted outputs."""
 
     plan: StepPlan
     sources: tuple[Source | None, ...]  # None for an input that was left out
@@ -30,12 +30,12 @@ class PlannedStep:
 
     @cached_property
     def alone(self) -> "PlannedProgram":
-        """The program that has no other step."""
+        """The program with only this step."""
         return PlannedProgram(1, {0: self}, {})
 
     @cached_property
     def unseen(self) -> list[int]:
-        """The inputs with a rule that earlier steps make, so that the host does not see their values."""
+        """The inputs with a rule whose values earlier steps make, so that the host does not see them."""
         pairs = enumerate(zip(self.sources, self.plan.rules, self.plan.types, strict=True))
         return [
             index
@@ -45,12 +45,12 @@ class PlannedStep:
 
     @cached_property
     def beside(self) -> list[tuple[int, Source]]:
-        """The inputs that come beside the message, by position."""
+        """The inputs outside the message, by position."""
         return [(i, each) for i, each in enumerate(self.sources) if each is not None and each.is_beside]
 
     @cached_property
     def is_beside(self) -> bool:
-        """Whether a tensor comes or goes beside the messages of request and reply."""
+        """Whether a tensor is transferred outside the messages of request and reply."""
         return bool(self.beside) or not all(each.in_reply for each in self.sinks)
 
     @cached_property
@@ -65,12 +65,12 @@ class PlannedStep:
 
     @cached_property
     def replied_bytes(self) -> int:
-        """What is left of the step when it has run: its outputs in the reply."""
+        """Its summary after the run: its outputs in the reply."""
         return sum(each.type.size_bytes for each in self.replied)
 
     @cached_property
     def described(self) -> dict[int, bytes]:
-        """What the reply says of each output in shared memory, by the position among the wanted ones."""
+        """The reply's header of each output in shared memory, by position among the wanted outputs."""
         pairs = enumerate(zip(self.plan.outputs, self.sinks, strict=True))
         return {
             index: response_of(TensorView(each.name, each.type, sink.shared))
@@ -80,7 +80,7 @@ class PlannedStep:
 
     @cached_property
     def section_bytes(self) -> int:
-        """The size of the outputs in a reply that the device writes."""
+        """The bytes that the device writes into a reply."""
         return self.replied_bytes + sum(len(each.reply_prefix) for each in self.replied)
 
     @cached_property
@@ -94,8 +94,8 @@ def planned_step(
 ) -> PlannedStep:
     """Returns the step; raises InvalidFieldError for shared memory that does not fit its outputs.
 
-    Outputs without shared memory go to `reply`, those that are `returned` if this is given, and the others nowhere; so
-    do those that have a form of the device's own.
+    Outputs without shared memory go to `reply`, or only the `returned` ones if given. Other outputs, and those in a
+    device-specific form, go nowhere.
     """
     ours = [each.name for each in plan.spec.returned]
     check_output_memory(call, {each.name: each.type for each in plan.outputs if each.name in ours})
@@ -111,12 +111,12 @@ def planned_step(
 
 @dataclass
 class PlannedProgram:
-    """A program whose legal steps are planned: what all programs of one rest share."""
+    """A program with planned legal steps, shared by all programs with the same bytes beside their tensors."""
 
     step_count: int
     steps: dict[int, PlannedStep]
     failures: dict[int, AclgradError]
-    """Why each of the other steps is not legal."""
+    """The errors of the other steps."""
     table: tuple[TensorView, ...] = ()
     chunk_bytes: int = 0
     """The size of the chunks of the answer; 0 for an answer in one message."""
@@ -125,10 +125,10 @@ class PlannedProgram:
     first_uses: dict[int, int] = field(default_factory=dict)
     """The first step that uses each tensor of the table."""
     schedule: Any = None
-    """How it runs: whoever runs it keeps that here."""
+    """Its schedule, kept here by its runner."""
 
     def without(self, failures: dict[int, AclgradError]) -> "PlannedProgram":
-        """Returns the program without more steps that fail, and those that need them."""
+        """Returns the program without these failed steps and those that need them."""
         found = self.failures | failures
         steps: dict[int, PlannedStep] = {}
         for number, step in self.steps.items():
@@ -153,16 +153,16 @@ class PlannedProgram:
 
     @cached_property
     def seconds(self) -> float:
-        """About how long it takes."""
+        """Its estimated time."""
         return sum(step.plan.seconds for step in self.steps.values())
 
 
 def input_failed(step: int) -> InputFailedError:
-    """Returns the error of a step that uses an output of this one, or of one that does."""
+    """Returns the error of a step that depends on this one."""
     problem, remedy = f"step {step} failed, whose output this one needs", "see the status of that step"
     return InputFailedError(problem, remedy=remedy, metadata={"step": str(step)})
 
 
 def first_failure(step: int, error: Exception) -> int:
-    """Returns the step whose failure is behind that of this one."""
+    """Returns the step whose failure caused this error."""
     return int(error.metadata["step"]) if isinstance(error, InputFailedError) else step

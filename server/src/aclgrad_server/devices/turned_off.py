@@ -1,4 +1,4 @@
-"""What the server refuses because its device failed a call of known answer: operators, by the first input's dtype."""
+"""Operators, by the first input's dtype, that the server refuses because its device failed their self-test."""
 
 from collections.abc import Iterator
 
@@ -11,14 +11,14 @@ from aclgrad.wire.messages import OperatorCall
 
 
 class TurnedOff:
-    """Operators and dtypes of a product that are refused, each with a reason that clients may read."""
+    """The refused operators and dtypes of a product, each with a reason for clients."""
 
     def __init__(self, product: Product) -> None:
         self.product = product
         self._reasons: dict[str, dict[str, str]] = {}
 
     def add(self, spec: OperatorSpec, reason: str, dtype: str | None = None) -> None:
-        """Turns an operator off for one dtype of its leading input, or for all; a reason from before stays."""
+        """Turns an operator off for one dtype of its leading input, or for all; an earlier reason stays."""
         known = self._reasons.setdefault(spec.name, {})
         for each in spec.dtypes_on(self.product) if dtype is None else (dtype,):
             known.setdefault(each, reason)
@@ -31,7 +31,7 @@ class TurnedOff:
         return tuple(each for each in spec.dtypes_on(self.product) if not self.has(spec.name, each))
 
     def reason_for(self, call: OperatorCall) -> str | None:
-        """Returns why a call is refused, or None; an operator without any dtype left is refused whatever is sent."""
+        """Returns why a call is refused, or None; an operator without a remaining dtype is always refused."""
         reasons = self._reasons.get(call.operator)
         if not reasons:
             return None
@@ -41,7 +41,7 @@ class TurnedOff:
         return reasons.get(next(sent, ""), other)
 
     def messages(self) -> Iterator[pb.TurnedOffOperator]:
-        """Yields a message for each operator and reason; without dtypes for one that is not served at all."""
+        """Yields a message for each operator and reason, without dtypes if the operator is not served at all."""
         for name, reasons in self._reasons.items():
             is_served = bool(self.served_dtypes(OPERATORS[name]))
             for reason in dict.fromkeys(reasons.values()):

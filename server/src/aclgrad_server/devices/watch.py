@@ -1,4 +1,4 @@
-"""Watches the device: losses, abandoned work, what they have in use, and idle memory."""
+"""Watches the device for losses, abandoned work, use and idle memory."""
 
 import asyncio
 import logging
@@ -21,9 +21,9 @@ REFRESH_LIMIT_S: Final = 0.25
 
 
 def watch_device(device: Device, tasks: BackgroundTasks) -> None:
-    """Checks for a loss, also when there are no calls, reclaims what abandoned calls held, and takes samples.
+    """Checks for a loss, also without calls, reclaims memory of abandoned calls, and takes samples.
 
-    Each is a task of its own: the last two wait for the driver, which may hang.
+    These are three tasks: the last two wait for the driver, which may hang.
     """
     release = device.release_finished, "abandoned work of device %d cannot be released: %s", RELEASE_INTERVAL_S
     sample = device.take_sample, "device %d does not tell its state: %s", SAMPLE_INTERVAL_S
@@ -34,7 +34,7 @@ def watch_device(device: Device, tasks: BackgroundTasks) -> None:
 
 async def _check(device: Device) -> float | None:
     try:
-        # Does not call the driver, so that it also works if the driver hangs.
+        # Works without the driver, which may hang.
         device.check()
     except DeviceLostError:
         return None  # the device has reported it
@@ -42,7 +42,7 @@ async def _check(device: Device) -> float | None:
 
 
 async def _ask(device: Device, work: Callable[[], Awaitable[Any]], text: str, interval_s: float) -> float | None:
-    """Logs what goes wrong with the device; returns None if it is lost, which the device has reported."""
+    """Logs failures of the device; returns None after a loss, which the device has reported."""
     try:
         await work()
     except DeviceLostError:
@@ -53,7 +53,7 @@ async def _ask(device: Device, work: Callable[[], Awaitable[Any]], text: str, in
 
 
 async def refresh(device: Device) -> None:
-    """Takes a new sample, so that it shows what has ended just now; a driver that does not answer leaves the last."""
+    """Takes a new sample that shows what has just ended; if the driver does not answer, the last one stays."""
     with suppress(AclgradError, TimeoutError):  # the watch reports what goes wrong
         await asyncio.wait_for(device.take_sample(), REFRESH_LIMIT_S)
 
